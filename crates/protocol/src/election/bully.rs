@@ -1,0 +1,208 @@
+//! The bully algorithm: Garcia-Molina, "Elections in a distributed computing system" (1982).
+//!
+//! Assumes: a synchronous network, every message delivered within D; crashes suspected reliably; ids not reused.
+//!
+//! A process that misses the leader sends ELECTION to all higher ids. Any that is alive answers OK, which silences the
+//! sender, and holds an election itself. Who hears no OK within 2D is the highest: it sends COORDINATOR to all lower.
+//! The silenced wait for that, and begin again if it does not come. A leader repeats COORDINATOR every period, and
+//! its silence is noticed like a suspicion. A recovering process holds an election, and so may push out a healthy
+//! leader with a lower id: that is the bullying, and if it comes and goes, leadership flaps with it.
+//!
+//! Invariants: a process follows only leaders higher than itself, or itself.
+//! Costs, for n processes with the dead leader among them: n-1 messages and 3T if the runner-up notices, n^2-n-1 and 4T
+//! if the lowest or all do.
+//!
+//! SAFE breaks if the deadline is too tight, if ids are reused, or if the network is asynchronous.
+
+use alloc::boxed::Box;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Command, Event};
+use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError};
+use crate::{Input, Outbox, ProcessId, Protocol, Start, Ticks};
+
+/// One process of the group.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Bully {
+    me: ProcessId,
+    n: usize,
+    /// The bound D on a message's delay.
+    delay_max: Ticks,
+    leader: Option<ProcessId>,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum State {
+    /// Content with the leader.
+    Following,
+    /// Has asked the higher ones and waits for an OK.
+    Asking,
+    /// Has an OK and waits for a COORDINATOR.
+    Silenced,
+}
+
+/// What processes tell each other.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Message {
+    /// To higher ids: is any of you alive?
+    Election,
+    /// To the lower id that asked: I am; be quiet.
+    Ok,
+    /// To lower ids: I lead.
+    Coordinator,
+}
+
+/// What a process waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Timer {
+    /// An OK, or a COORDINATOR after it, is overdue.
+    Answer,
+    /// The leader has been silent for too long.
+    Silence,
+    /// It is time to repeat the announcement.
+    Announce,
+}
+
+/// A leader announces itself every so many D; far more than an election takes.
+const ANNOUNCE_EVERY_D: Ticks = 20;
+
+impl crate::Message for Message {
+    fn kind(&self) -> &'static str {
+        match self {
+            Message::Election => "ELECTION",
+            Message::Ok => "OK",
+            Message::Coordinator => "COORDINATOR",
+        }
+    }
+}
+
+impl Protocol for Bully {
+    type Message = Message;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+
+    fn step(&mut self, input: Input<Self>, out: &mut Outbox<Self>) {
+        match input {
+            Input::Start(Start::Fresh) => self.follow(self.n - 1, out),
+            Input::Start(Start::Recovered) => {
+                self.leader = None;
+                self.hold_election(out);
+            }
+            Input::Command(Command::Elect) => self.hold_election_unless_holding(out),
+            Input::Suspect(process) if self.leader == Some(process) => self.on_leader_lost(out),
+            Input::Timer(Timer::Silence) => self.on_leader_lost(out),
+            Input::Timer(Timer::Announce) => self.announce(out),
+            Input::Timer(Timer::Answer) => self.on_no_answer(out),
+            Input::Message { from, message: Message::Election } => self.on_election(from, out),
+            Input::Message { message: Message::Ok, .. } => self.on_ok(out),
+            Input::Message { from, message: Message::Coordinator } => self.on_coordinator(from, out),
+            _ => {}
+        }
+    }
+}
+
+impl Bully {
+    fn on_leader_lost(&mut self, out: &mut Outbox<Self>) {
+        self.leader = None;
+        out.emit(Event::Elected { leader: None, term: None });
+        self.hold_election_unless_holding(out);
+    }
+
+    fn hold_election_unless_holding(&mut self, out: &mut Outbox<Self>) {
+        if self.state == State::Following {
+            self.hold_election(out);
+        }
+    }
+
+    fn hold_election(&mut self, out: &mut Outbox<Self>) {
+        out.cancel_timer(Timer::Announce);
+        out.cancel_timer(Timer::Silence);
+        if self.me + 1 == self.n {
+            return self.lead(out);
+        }
+        self.state = State::Asking;
+        out.multicast(self.me + 1..self.n, Message::Election);
+        out.set_timer(Timer::Answer, 2 * self.delay_max);
+    }
+
+    fn on_election(&mut self, from: ProcessId, out: &mut Outbox<Self>) {
+        if from < self.me {
+            out.send(from, Message::Ok);
+            self.hold_election_unless_holding(out);
+        }
+    }
+
+    fn on_ok(&mut self, out: &mut Outbox<Self>) {
+        if self.state == State::Asking {
+            self.state = State::Silenced;
+            // The one that said OK asks for 2D at most, and its announcement or that of a higher one takes D.
+            out.set_timer(Timer::Answer, 4 * self.delay_max);
+        }
+    }
+
+    fn on_no_answer(&mut self, out: &mut Outbox<Self>) {
+        match self.state {
+            State::Asking => self.lead(out),
+            State::Silenced => self.hold_election(out),
+            State::Following => {}
+        }
+    }
+
+    fn lead(&mut self, out: &mut Outbox<Self>) {
+        self.follow(self.me, out);
+        out.multicast(0..self.me, Message::Coordinator);
+    }
+
+    fn announce(&mut self, out: &mut Outbox<Self>) {
+        if self.leader == Some(self.me) {
+            out.multicast(0..self.me, Message::Coordinator);
+            out.set_timer(Timer::Announce, ANNOUNCE_EVERY_D * self.delay_max);
+        }
+    }
+
+    fn on_coordinator(&mut self, from: ProcessId, out: &mut Outbox<Self>) {
+        if from > self.me {
+            self.follow(from, out);
+        } else {
+            self.hold_election_unless_holding(out);
+        }
+    }
+
+    fn follow(&mut self, leader: ProcessId, out: &mut Outbox<Self>) {
+        self.state = State::Following;
+        out.cancel_timer(Timer::Answer);
+        if leader == self.me {
+            out.set_timer(Timer::Announce, ANNOUNCE_EVERY_D * self.delay_max);
+        } else {
+            out.set_timer(Timer::Silence, (ANNOUNCE_EVERY_D + 2) * self.delay_max);
+        }
+        if self.leader != Some(leader) {
+            self.leader = Some(leader);
+            out.emit(Event::Elected { leader: Some(leader), term: None });
+        }
+    }
+}
+
+/// What the registry knows of it.
+pub const ABOUT: About = About {
+    name: "bully",
+    family: Family::Election,
+    summary: "the highest id that answers leads",
+    assumes: Assumes { synchronous: true, crashes: Crashes::Detected, ..Assumes::LOSSLESS },
+    promises: Promises { order: false, fence: false, ..Promises::ALL },
+    variants: &[],
+    broken: None,
+};
+
+/// n processes, of which the highest leads at the start, as after an election.
+pub fn group(params: &Params) -> Result<Group<Bully>, SetupError> {
+    let (n, delay_max) = (params.n, params.delay_max);
+    Ok(Group {
+        clients: n,
+        processes: n,
+        make: Box::new(move |me| Bully { me, n, delay_max, leader: None, state: State::Following }),
+    })
+}

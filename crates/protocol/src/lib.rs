@@ -1,0 +1,21 @@
+//! Mutual exclusion and leader election as pure step functions.
+//!
+//! Every algorithm is a value with a step function, [`Protocol::step`]; a simulator, an exhaustive checker and real
+//! sockets drive the same code. [`Protocol`] tells how to drive one, [`registry`] which there are.
+//!
+//! **Architecture invariant: this crate does no I/O and has no clock, no threads and no randomness.** It is `no_std`
+//! with `alloc`, so the compiler refuses all of these, and maps in random order with them.
+
+#![no_std]
+
+extern crate alloc;
+
+pub mod broken;
+pub mod clock;
+pub mod election;
+pub mod mutex;
+pub mod process;
+pub mod registry;
+
+pub use process::*;
+pub use registry::Group;

@@ -1,0 +1,351 @@
+//! Majority voting, after Lin, Lian, Chen and Zhang, "A practical distributed mutual exclusion protocol in dynamic
+//! peer-to-peer systems" (2004).
+//!
+//! Assumes: nothing of the order of messages. None may be lost.
+//!
+//! Each of c coordinators has one vote; m > c/2 votes win. A client asks m coordinators at random (or all: variant
+//! `ask-all`) with REQUEST and gets GRANT or DENY from each. With m votes it enters, and sends RELEASE to those that
+//! voted for it when it leaves. With fewer it gives them back by the same RELEASE, waits for a random time and tries
+//! again; it also waits after a release, or the releaser would win for ever. A coordinator that does not answer in time
+//! counts as a DENY, so that up to c - m crashed coordinators do no harm.
+//!
+//! Invariants: a coordinator's vote is with at most one client. Two clients with m votes each would share a coordinator.
+//! Costs: k attempts cost 2mk + m messages and the votes given back; 2T from request to grant if nobody competes.
+//! Fences: coordinators report the highest they saw with their vote; the entrant takes the next one with its id.
+//!
+//! A coordinator that recovers without memory has forgotten its vote, and may give it again: then SAFE and the growth of
+//! fences hold only probably. Every message names the client's attempt, so that late ones do no harm: a REQUEST of a
+//! later attempt tells that the earlier is over, and a GRANT of an earlier attempt is sent back at once.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ops::RangeInclusive;
+
+use fixedbitset::FixedBitSet;
+use serde::{Deserialize, Serialize};
+
+use super::{Command, Event};
+use crate::clock::Stamp;
+use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
+use crate::{Input, Outbox, ProcessId, Protocol, Ticks};
+
+/// One of the two roles.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Voting {
+    /// May ask for the critical section.
+    Client(Client),
+    /// Has one vote.
+    Coordinator(Coordinator),
+}
+
+/// The memory of a client.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Client {
+    me: ProcessId,
+    rules: Rules,
+    state: State,
+    /// Numbers the attempts, over all requests.
+    attempt: u64,
+    /// Those asked in this attempt that have not answered; by coordinator number, from 0.
+    awaiting: FixedBitSet,
+    /// Those that gave their vote in this attempt.
+    votes: FixedBitSet,
+    /// The highest fence that voters reported in this attempt.
+    fence: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum State {
+    Idle,
+    /// Wants nothing, but must not ask yet.
+    Resting,
+    /// Wants to enter and waits until it may ask.
+    BackingOff,
+    /// Has asked.
+    Polling,
+    Inside,
+}
+
+/// What all clients agree on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Rules {
+    /// The process id of the first coordinator.
+    first: ProcessId,
+    coordinators: usize,
+    votes_needed: usize,
+    ask_all: bool,
+    /// How long to wait for answers.
+    patience: Ticks,
+    /// How long to wait after a failed attempt.
+    back_off: RangeInclusive<Ticks>,
+    /// How long to wait after a release.
+    rest: RangeInclusive<Ticks>,
+}
+
+/// The memory of a coordinator; lost when it recovers without memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Coordinator {
+    vote: Option<(ProcessId, u64)>,
+    /// The highest fence that a release has told of.
+    fence: u64,
+}
+
+/// What clients and coordinators tell each other. Each names the client's attempt.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Message {
+    /// Client: may I have your vote?
+    Request {
+        /// Which attempt.
+        attempt: u64,
+    },
+    /// Coordinator: you have it.
+    Grant {
+        /// Which attempt.
+        attempt: u64,
+        /// The highest fence seen.
+        fence: u64,
+    },
+    /// Coordinator: somebody else has it.
+    Deny {
+        /// Which attempt.
+        attempt: u64,
+    },
+    /// Client: here is your vote back.
+    Release {
+        /// Which attempt.
+        attempt: u64,
+        /// The fence under which it entered; 0 if it did not.
+        fence: u64,
+    },
+}
+
+/// What a client waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Timer {
+    /// Answers are overdue.
+    Patience,
+    /// It may ask again.
+    BackOff,
+}
+
+impl crate::Message for Message {
+    fn kind(&self) -> &'static str {
+        match self {
+            Message::Request { .. } => "REQUEST",
+            Message::Grant { .. } => "GRANT",
+            Message::Deny { .. } => "DENY",
+            Message::Release { .. } => "RELEASE",
+        }
+    }
+}
+
+impl Protocol for Voting {
+    type Message = Message;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+
+    fn step(&mut self, input: Input<Self>, out: &mut Outbox<Self>) {
+        match (self, input) {
+            (Voting::Client(client), Input::Command(Command::Acquire)) => client.acquire(out),
+            (Voting::Client(client), Input::Command(Command::Release)) => client.release(out),
+            (Voting::Client(client), Input::Message { from, message }) => match message {
+                Message::Grant { attempt, fence } => client.on_grant(from, attempt, fence, out),
+                Message::Deny { attempt } => client.on_deny(from, attempt, out),
+                Message::Request { .. } | Message::Release { .. } => {}
+            },
+            (Voting::Client(client), Input::Timer(Timer::Patience)) => client.give_up(out),
+            (Voting::Client(client), Input::Timer(Timer::BackOff)) => client.on_back_off_over(out),
+            (Voting::Coordinator(voter), Input::Message { from, message }) => match message {
+                Message::Request { attempt } => voter.on_request(from, attempt, out),
+                Message::Release { attempt, fence } => voter.on_release(from, attempt, fence),
+                Message::Grant { .. } | Message::Deny { .. } => {}
+            },
+            _ => {}
+        }
+    }
+}
+
+impl Client {
+    fn acquire(&mut self, out: &mut Outbox<Voting>) {
+        match self.state {
+            State::Resting => self.state = State::BackingOff,
+            _ => self.poll(out),
+        }
+    }
+
+    fn poll(&mut self, out: &mut Outbox<Voting>) {
+        self.state = State::Polling;
+        self.attempt += 1;
+        self.fence = 0;
+        self.votes.clear();
+        self.awaiting = self.rules.whom_to_ask(out);
+        let asked = self.awaiting.ones().map(|voter| self.rules.first + voter);
+        out.multicast(asked, Message::Request { attempt: self.attempt });
+        out.set_timer(Timer::Patience, self.rules.patience);
+    }
+
+    fn on_grant(&mut self, from: ProcessId, attempt: u64, fence: u64, out: &mut Outbox<Voting>) {
+        let expected = self.state == State::Polling && attempt == self.attempt;
+        let Some(voter) = self.rules.voter(from).filter(|&voter| expected && self.awaiting[voter]) else {
+            let still_mine = attempt == self.attempt && self.rules.voter(from).is_some_and(|voter| self.votes[voter]);
+            if !still_mine {
+                out.send(from, Message::Release { attempt, fence: 0 });
+            }
+            return;
+        };
+        self.awaiting.remove(voter);
+        self.votes.insert(voter);
+        self.fence = self.fence.max(fence);
+        self.count_votes(out);
+    }
+
+    fn on_deny(&mut self, from: ProcessId, attempt: u64, out: &mut Outbox<Voting>) {
+        let expected = self.state == State::Polling && attempt == self.attempt;
+        if let Some(voter) = self.rules.voter(from).filter(|&voter| expected && self.awaiting[voter]) {
+            self.awaiting.remove(voter);
+            self.count_votes(out);
+        }
+    }
+
+    fn count_votes(&mut self, out: &mut Outbox<Voting>) {
+        if !self.awaiting.is_clear() {
+            return;
+        }
+        if self.votes.count_ones(..) < self.rules.votes_needed {
+            return self.give_up(out);
+        }
+        out.cancel_timer(Timer::Patience);
+        self.state = State::Inside;
+        let number = self.fence / Stamp::PROCESSES_MAX as u64 + 1;
+        self.fence = Stamp { time: number, process: self.me }.fence();
+        out.emit(Event::Granted { fence: self.fence });
+    }
+
+    /// This attempt has failed: give back what votes there are and try again later. A vote that is still on its way
+    /// is given back when it comes.
+    fn give_up(&mut self, out: &mut Outbox<Voting>) {
+        if self.state == State::Polling {
+            out.cancel_timer(Timer::Patience);
+            self.return_votes(0, out);
+            self.state = State::BackingOff;
+            out.set_timer_within(Timer::BackOff, self.rules.back_off.clone());
+        }
+    }
+
+    fn release(&mut self, out: &mut Outbox<Voting>) {
+        self.return_votes(self.fence, out);
+        self.state = State::Resting;
+        out.set_timer_within(Timer::BackOff, self.rules.rest.clone());
+    }
+
+    fn return_votes(&mut self, fence: u64, out: &mut Outbox<Voting>) {
+        let voters = self.votes.ones().map(|voter| self.rules.first + voter);
+        out.multicast(voters, Message::Release { attempt: self.attempt, fence });
+        self.votes.clear();
+        self.awaiting.clear();
+    }
+
+    fn on_back_off_over(&mut self, out: &mut Outbox<Voting>) {
+        match self.state {
+            State::BackingOff => self.poll(out),
+            State::Resting => self.state = State::Idle,
+            State::Idle | State::Polling | State::Inside => {}
+        }
+    }
+}
+
+impl Rules {
+    /// All coordinators, or as many at random as there are votes needed.
+    fn whom_to_ask(&self, out: &mut Outbox<Voting>) -> FixedBitSet {
+        let mut asked = FixedBitSet::with_capacity(self.coordinators);
+        if self.ask_all {
+            asked.insert_range(..);
+            return asked;
+        }
+        let mut left: Vec<usize> = (0..self.coordinators).collect();
+        for _ in 0..self.votes_needed {
+            asked.insert(left.swap_remove(out.choose(left.len())));
+        }
+        asked
+    }
+
+    fn voter(&self, process: ProcessId) -> Option<usize> {
+        process.checked_sub(self.first).filter(|&voter| voter < self.coordinators)
+    }
+}
+
+impl Coordinator {
+    fn on_request(&mut self, client: ProcessId, attempt: u64, out: &mut Outbox<Voting>) {
+        let answer = match self.vote {
+            Some((other, _)) if other != client => Message::Deny { attempt },
+            Some((_, earlier)) if earlier > attempt => Message::Deny { attempt },
+            _ => {
+                self.vote = Some((client, attempt));
+                Message::Grant { attempt, fence: self.fence }
+            }
+        };
+        out.send(client, answer);
+    }
+
+    fn on_release(&mut self, client: ProcessId, attempt: u64, fence: u64) {
+        self.fence = self.fence.max(fence);
+        if self.vote == Some((client, attempt)) {
+            self.vote = None;
+        }
+    }
+}
+
+/// What the registry knows of it.
+pub const ABOUT: About = About {
+    name: "voting",
+    family: Family::Mutex,
+    summary: "m of c coordinators must vote for you; the denied back off for a random time",
+    assumes: Assumes { crashes: Crashes::Coordinators, ..Assumes::LOSSLESS },
+    promises: Promises { order: false, ..Promises::ALL },
+    variants: &[
+        Variant { name: "ask-m", summary: "asks m coordinators at random (the default)" },
+        Variant { name: "ask-all", summary: "asks all coordinators and enters with m votes" },
+    ],
+    broken: None,
+};
+
+/// n clients and as many coordinators as [`Params::coordinators`] says, or as there are clients.
+pub fn group(params: &Params) -> Result<Group<Voting>, SetupError> {
+    let clients = params.n;
+    params.at_most(Stamp::PROCESSES_MAX, "its fences carry the id in 16 bits")?;
+    let coordinators = params.coordinators.unwrap_or(clients);
+    let votes_needed = params.votes.unwrap_or(coordinators / 2 + 1);
+    if coordinators == 0 || votes_needed > coordinators || votes_needed * 2 <= coordinators {
+        return Err(SetupError::Votes { votes: votes_needed, coordinators });
+    }
+    let delay = params.delay_max;
+    let rules = Rules {
+        first: clients,
+        coordinators,
+        votes_needed,
+        ask_all: params.variant.as_deref() == Some("ask-all"),
+        patience: 2 * delay,
+        back_off: delay..=2 * delay * clients as Ticks,
+        // Long enough for the votes to be back and for somebody else to ask, short enough not to delay a lone client.
+        rest: delay..=3 * delay,
+    };
+    Ok(Group {
+        clients,
+        processes: clients + coordinators,
+        make: Box::new(move |id| {
+            if id >= clients {
+                return Voting::Coordinator(Coordinator::default());
+            }
+            Voting::Client(Client {
+                me: id,
+                rules: rules.clone(),
+                state: State::Idle,
+                attempt: 0,
+                awaiting: FixedBitSet::with_capacity(coordinators),
+                votes: FixedBitSet::with_capacity(coordinators),
+                fence: 0,
+            })
+        }),
+    })
+}

@@ -1,0 +1,249 @@
+//! What algorithms there are, and how to make a group that runs one.
+//!
+//! Adding an algorithm is one file, with its `ABOUT` and its `group`, and one line in [`algorithms!`] below.
+
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use crate::election::Election;
+use crate::mutex::Mutex;
+use crate::{ProcessId, Ticks, broken, election, mutex};
+
+algorithms! {
+    mutex mutex::central;
+    mutex mutex::ricart_agrawala;
+    mutex mutex::suzuki_kasami;
+    mutex mutex::voting;
+    mutex broken::ricart_agrawala_time_only;
+    election election::bully;
+}
+
+/// One algorithm, as data.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// What the command line calls it.
+    pub name: &'static str,
+    /// What it is for.
+    pub family: Family,
+    /// In one line.
+    pub summary: &'static str,
+    /// What it needs of the network and of the processes.
+    pub assumes: Assumes,
+    /// What it gives in return.
+    pub promises: Promises,
+    /// Other ways to run it.
+    pub variants: &'static [Variant],
+    /// How it breaks, if it does so on purpose.
+    pub broken: Option<&'static str>,
+}
+
+/// What an algorithm is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// Mutual exclusion.
+    Mutex,
+    /// Leader election.
+    Election,
+}
+
+/// Another way to run an algorithm.
+#[derive(Clone, Copy, Debug)]
+pub struct Variant {
+    /// What `--variant` calls it.
+    pub name: &'static str,
+    /// In one line.
+    pub summary: &'static str,
+}
+
+/// What an algorithm needs in order to keep its promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Assumes {
+    /// Messages from one process to another arrive in the order in which they were sent.
+    pub fifo: bool,
+    /// No message is lost.
+    pub lossless: bool,
+    /// No message arrives twice.
+    pub no_duplicates: bool,
+    /// Every message arrives within a known time D.
+    pub synchronous: bool,
+    /// What may happen to processes.
+    pub crashes: Crashes,
+}
+
+/// Which crashes an algorithm can live with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crashes {
+    /// None.
+    Never,
+    /// Those that a failure detector reports, without mistakes.
+    Detected,
+    /// Those of coordinators, reported or not.
+    Coordinators,
+}
+
+impl Assumes {
+    /// Reliable links in any order and no crashes: what most algorithms need.
+    pub const LOSSLESS: Assumes =
+        Assumes { fifo: false, lossless: true, no_duplicates: true, synchronous: false, crashes: Crashes::Never };
+}
+
+/// What an algorithm promises while its assumptions hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Promises {
+    /// At most one in the critical section; at most one leader.
+    pub safety: bool,
+    /// Every request is granted; every live process learns of the leader.
+    pub liveness: bool,
+    /// If request A happened before request B, A is granted first.
+    pub order: bool,
+    /// Fences grow from grant to grant.
+    pub fence: bool,
+}
+
+impl Promises {
+    /// All of them.
+    pub const ALL: Promises = Promises { safety: true, liveness: true, order: true, fence: true };
+}
+
+/// How large a group to make, and of what kind.
+#[derive(Clone, Debug)]
+pub struct Params {
+    /// How many processes may ask.
+    pub n: usize,
+    /// Which variant; the default one if none.
+    pub variant: Option<String>,
+    /// How many coordinators, where the algorithm lets one say.
+    pub coordinators: Option<usize>,
+    /// How many of their votes win.
+    pub votes: Option<usize>,
+    /// The bound D on a message's delay, or the best guess.
+    pub delay_max: Ticks,
+}
+
+impl Params {
+    /// The defaults for n processes.
+    pub fn new(n: usize, delay_max: Ticks) -> Self {
+        Params { n, variant: None, coordinators: None, votes: None, delay_max }
+    }
+
+    /// Refuses more than `max` processes.
+    pub fn at_most(&self, max: usize, reason: &'static str) -> Result<(), SetupError> {
+        if self.n <= max { Ok(()) } else { Err(SetupError::TooMany { n: self.n, max, reason }) }
+    }
+}
+
+/// How to make the processes of a group.
+pub struct Group<P> {
+    /// Processes `0..clients` may be given commands.
+    pub clients: usize,
+    /// All processes, helpers included.
+    pub processes: usize,
+    /// Makes process `id`, as it is before its start.
+    pub make: Box<dyn Fn(ProcessId) -> P + Send + Sync>,
+}
+
+/// Something to do with a group, whatever its algorithm; a driver is written once, for all of them.
+pub trait Visitor {
+    /// What comes of it.
+    type Output;
+
+    /// Does it with a group for mutual exclusion.
+    fn mutex<P: Mutex>(self, about: &'static About, group: Group<P>) -> Self::Output;
+
+    /// Does it with a group for leader election.
+    fn election<P: Election>(self, about: &'static About, group: Group<P>) -> Self::Output;
+}
+
+/// Why a group cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SetupError {
+    /// No algorithm has this name.
+    #[error("there is no algorithm `{name}`; there are {}", known.join(", "))]
+    UnknownAlgorithm {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: Vec<&'static str>,
+    },
+    /// The algorithm has no such variant.
+    #[error("`{algorithm}` has no variant `{variant}`; it has {}", if known.is_empty() { "none".to_string() } else { known.join(", ") })]
+    UnknownVariant {
+        /// Of which algorithm.
+        algorithm: &'static str,
+        /// What was asked for.
+        variant: String,
+        /// What there is.
+        known: Vec<&'static str>,
+    },
+    /// A group of none or one needs no algorithm.
+    #[error("{n} processes are too few; a group has at least 2")]
+    TooFew {
+        /// How many were asked for.
+        n: usize,
+    },
+    /// The algorithm cannot serve so many.
+    #[error("{n} processes are too many; at most {max}, since {reason}")]
+    TooMany {
+        /// How many were asked for.
+        n: usize,
+        /// How many there may be.
+        max: usize,
+        /// Why.
+        reason: &'static str,
+    },
+    /// Two minorities could win at once, or nobody ever.
+    #[error(
+        "{votes} votes of {coordinators} coordinators do not work; it takes more than half of them and at most all"
+    )]
+    Votes {
+        /// How many should win.
+        votes: usize,
+        /// Of how many.
+        coordinators: usize,
+    },
+}
+
+/// The algorithm of this name.
+pub fn find(name: &str) -> Result<&'static About, SetupError> {
+    ALGORITHMS.iter().copied().find(|about| about.name == name).ok_or_else(|| SetupError::UnknownAlgorithm {
+        name: name.to_string(),
+        known: ALGORITHMS.iter().map(|about| about.name).collect(),
+    })
+}
+
+fn validate(about: &'static About, params: &Params) -> Result<(), SetupError> {
+    if params.n < 2 {
+        return Err(SetupError::TooFew { n: params.n });
+    }
+    let known = || about.variants.iter().map(|variant| variant.name);
+    match &params.variant {
+        Some(variant) if !known().any(|name| name == variant) => Err(SetupError::UnknownVariant {
+            algorithm: about.name,
+            variant: variant.clone(),
+            known: known().collect(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Expands the list above into [`ALGORITHMS`] and [`visit`], so that the two cannot disagree.
+macro_rules! algorithms {
+    ($($family:ident $module:ident::$algorithm:ident;)*) => {
+        /// Every algorithm there is.
+        pub static ALGORITHMS: &[&About] = &[$(&$module::$algorithm::ABOUT),*];
+
+        /// Makes a group that runs the algorithm `name`, and lets `visitor` have it.
+        pub fn visit<V: Visitor>(name: &str, params: &Params, visitor: V) -> Result<V::Output, SetupError> {
+            let about = find(name)?;
+            validate(about, params)?;
+            match about.name {
+                $(name if name == $module::$algorithm::ABOUT.name => {
+                    Ok(visitor.$family(about, $module::$algorithm::group(params)?))
+                })*
+                _ => unreachable!("`find` knows only what is listed"),
+            }
+        }
+    };
+}
+use algorithms;
