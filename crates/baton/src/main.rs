@@ -1,2 +1,38 @@
-//! x
-fn main() {}
+//! The command line: one file a subcommand, each of them thin.
+
+mod algorithms;
+mod output;
+mod sim;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Distributed mutual exclusion and leader election.
+#[derive(Parser)]
+#[command(name = "baton", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Algorithms(algorithms::Args),
+    Sim(sim::Args),
+}
+
+fn main() -> ExitCode {
+    // Clap itself answers bad usage with status 2, as we do.
+    let result = match Cli::parse().command {
+        Command::Algorithms(args) => algorithms::run(&args),
+        Command::Sim(args) => sim::run(&args),
+    };
+    match result {
+        Ok(status) => status,
+        Err(failure) => {
+            eprintln!("baton: {}", failure.message);
+            failure.status
+        }
+    }
+}

@@ -1,1 +1,18 @@
-//! To come.
+//! The simulator: runs a protocol in virtual time, on a network with faults, measures it and judges it.
+//!
+//! [`run::run`] goes from [`run::Options`] to a [`report::Report`]. One seed is one run, byte for byte.
+//!
+//! **Architecture invariant: nothing in here knows a single algorithm.** The world knows processes and messages, the
+//! [users](app) know a family of protocols, and the [oracles](oracle) know only what they see.
+
+pub mod app;
+pub mod faults;
+pub mod metrics;
+pub mod network;
+pub mod oracle;
+pub mod queue;
+pub mod report;
+pub mod run;
+pub mod time;
+pub mod tracer;
+pub mod world;

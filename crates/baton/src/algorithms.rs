@@ -1,0 +1,96 @@
+//! `baton algorithms`: what there is.
+
+use std::process::ExitCode;
+
+use baton_protocol::registry::{ALGORITHMS, About, Crashes, Family};
+use serde_json::{Value, json};
+
+use crate::output::{Outcome, print, print_json, table};
+
+/// List the algorithms, what each assumes and promises, and its variants
+#[derive(clap::Args)]
+pub struct Args {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Outcome {
+    if args.json {
+        let all: Vec<Value> = ALGORITHMS.iter().map(|about| to_json(about)).collect();
+        print_json(&json!({ "algorithms": all }))?;
+    } else {
+        print(&to_text())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn to_text() -> String {
+    let mut rows = vec![["ALGORITHM", "FAMILY", "ASSUMES", "PROMISES", ""].map(String::from).to_vec()];
+    for about in ALGORITHMS {
+        rows.push(vec![
+            about.name.into(),
+            family(about).into(),
+            assumes(about).join(", "),
+            promises(about).join(", "),
+            about.summary.into(),
+        ]);
+        for variant in about.variants {
+            let name = format!("  --variant {}", variant.name);
+            rows.push(vec![name, String::new(), String::new(), String::new(), variant.summary.into()]);
+        }
+    }
+    table(&rows)
+}
+
+fn to_json(about: &About) -> Value {
+    let variants: Vec<Value> =
+        about.variants.iter().map(|variant| json!({ "name": variant.name, "summary": variant.summary })).collect();
+    json!({
+        "name": about.name,
+        "family": family(about),
+        "summary": about.summary,
+        "assumes": assumes(about),
+        "promises": promises(about),
+        "variants": variants,
+        "broken": about.broken,
+    })
+}
+
+fn family(about: &About) -> &'static str {
+    match about.family {
+        Family::Mutex => "mutex",
+        Family::Election => "election",
+    }
+}
+
+fn assumes(about: &About) -> Vec<&'static str> {
+    let assumes = about.assumes;
+    let network = [
+        (assumes.fifo, "fifo"),
+        (assumes.lossless, "lossless"),
+        (assumes.no_duplicates, "no duplicates"),
+        (assumes.synchronous, "synchronous"),
+    ];
+    let crashes = match assumes.crashes {
+        Crashes::Never => "no crashes",
+        Crashes::Detected => "crashes detected",
+        Crashes::Coordinators => "only coordinators crash",
+    };
+    network.into_iter().filter_map(|(assumed, name)| assumed.then_some(name)).chain([crashes]).collect()
+}
+
+fn promises(about: &About) -> Vec<&'static str> {
+    if about.broken.is_some() {
+        return vec!["broken on purpose"];
+    }
+    let promises = about.promises;
+    let names = [
+        (promises.safety, "safety"),
+        (promises.liveness, "liveness"),
+        (promises.order, "order"),
+        (promises.fence, "fence"),
+    ];
+    names.into_iter().filter_map(|(promised, name)| promised.then_some(name)).collect()
+}

@@ -1,0 +1,62 @@
+//! What the subcommands have in common: how they fail and how they print.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+/// What was asked for held.
+pub const HELD: u8 = 0;
+/// A promise was broken.
+pub const VIOLATED: u8 = 1;
+/// The input made no sense.
+pub const BAD_INPUT: u8 = 2;
+
+/// Why a command has nothing to show: one sentence and an exit status.
+pub struct Failure {
+    /// For people.
+    pub message: String,
+    /// For programs.
+    pub status: ExitCode,
+}
+
+impl Failure {
+    /// The user has to change something.
+    pub fn bad_input(reason: impl Display) -> Self {
+        Failure { message: reason.to_string(), status: ExitCode::from(BAD_INPUT) }
+    }
+}
+
+/// What a command gives back.
+pub type Outcome = Result<ExitCode, Failure>;
+
+/// Prints text. A reader that has gone away (`| head`) is no error.
+pub fn print(text: &str) -> Result<(), Failure> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::bad_input(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints one JSON object on one line.
+pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string(value).map_err(Failure::bad_input)?;
+    print(&(text + "\n"))
+}
+
+/// Columns padded to the widest cell; the first row is the head.
+pub fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or_default()).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        text.push_str(cells.join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}

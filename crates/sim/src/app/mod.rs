@@ -1,0 +1,4 @@
+//! The users of protocols, one kind for each family: what they do, what they measure and how they judge.
+
+pub mod election;
+pub mod mutex;

@@ -1,0 +1,340 @@
+//! Users of mutual exclusion: they ask, enter, leave, and ask again as the load says.
+
+use baton_protocol::mutex::{Command, Event, Mutex};
+use baton_protocol::{ProcessId, Ticks};
+use baton_trace::Event as Traced;
+use serde::Serialize;
+
+use crate::metrics::{Delays, Messages};
+use crate::network::exponential;
+use crate::oracle::fence::Fences;
+use crate::oracle::order::Order;
+use crate::oracle::safety::Safety;
+use crate::queue::Class;
+use crate::time::{in_t, ticks};
+use crate::world::{Application, Wire};
+
+/// Who asks when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Load {
+    /// One request at a time; the clients take turns.
+    Solo,
+    /// One request at a time; the next is by somebody else, at random.
+    SoloRandom,
+    /// Everybody always wants to enter.
+    All,
+    /// Everybody asks at random times.
+    Random,
+}
+
+/// What the users do.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// Who asks when.
+    pub load: Load,
+    /// How many requests in all.
+    pub entries: u64,
+    /// How long each stays inside, in T.
+    pub hold: f64,
+    /// How long each waits after leaving before it asks again, in T; the mean where it is random.
+    pub think: f64,
+    /// Whether whoever asks tells somebody else to ask too.
+    pub app_messages: bool,
+}
+
+/// What a client plans.
+#[derive(Clone, Copy, Debug)]
+pub enum Plan {
+    /// To ask.
+    Request,
+    /// To leave, if it is still inside for this request.
+    Exit(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Client {
+    Idle,
+    Waiting { req: u64, since: Ticks },
+    Inside { req: u64 },
+}
+
+/// All users of a group.
+pub struct MutexUsers {
+    workload: Workload,
+    rng: fastrand::Rng,
+    clients: Vec<Client>,
+    waiting: usize,
+    /// How many requests were made, entered, and came to an end (by exit or crash).
+    issued: u64,
+    entered: u64,
+    ended: u64,
+    /// When the last one left, if somebody was waiting then.
+    handover_since: Option<Ticks>,
+    /// What is measured, from entry to entry.
+    pub measured: Measured,
+    safety: Safety,
+    fences: Fences,
+    order: Option<Order>,
+    /// The first violation of each property.
+    pub violations: Violations,
+}
+
+/// The first violation of each property, if there is one.
+#[derive(Clone, Debug, Default)]
+pub struct Violations {
+    /// Two inside at once.
+    pub safety: Option<String>,
+    /// Granted against happened-before.
+    pub order: Option<String>,
+    /// A fence that did not grow.
+    pub fence: Option<String>,
+}
+
+/// What is measured between two entries: after a warm-up, over whole rounds, while the load is as it should be.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    first: u64,
+    last: u64,
+    at_first: Option<Messages>,
+    at_last: Option<Messages>,
+    /// From request to entry.
+    pub client_delay: Delays,
+    /// From exit to the next entry, while somebody waits.
+    pub sync_delay: Delays,
+}
+
+impl Measured {
+    /// Warm up for 3n entries; stop before the last requests are in, when the load begins to fall. A run too short for
+    /// that is measured whole.
+    fn new(clients: u64, entries: u64) -> Self {
+        let warm_up = 3 * clients;
+        let rounds = entries.saturating_sub(warm_up + clients) / clients;
+        let (first, last) = if rounds > 0 { (warm_up, warm_up + rounds * clients) } else { (0, entries) };
+        let (client_delay, sync_delay) = (Delays::default(), Delays::default());
+        let at_first = (first == 0).then(Messages::default);
+        Measured { first, last, at_first, at_last: None, client_delay, sync_delay }
+    }
+
+    fn entry(&mut self, number: u64, messages: &Messages) {
+        if number == self.first {
+            self.at_first = Some(messages.clone());
+        } else if number == self.last && self.first > 0 {
+            self.at_last = Some(messages.clone());
+        }
+    }
+
+    fn includes(&self, number: u64) -> bool {
+        number > self.first && number <= self.last
+    }
+
+    /// How many there were of something per entry, `in_all` being the messages of the whole run.
+    pub fn per_entry(&self, in_all: &Messages, entered: u64, of: impl Fn(&Messages) -> u64) -> Option<f64> {
+        let (count, entries) = match (&self.at_first, &self.at_last) {
+            (Some(first), Some(last)) => (of(last) - of(first), self.last - self.first),
+            _ => (of(in_all), entered),
+        };
+        (entries > 0).then(|| count as f64 / entries as f64)
+    }
+}
+
+impl MutexUsers {
+    /// So many clients, doing what the workload says.
+    pub fn new(clients: usize, workload: Workload, watch_order: bool, seed: u64) -> Self {
+        MutexUsers {
+            measured: Measured::new(clients as u64, workload.entries),
+            workload,
+            rng: fastrand::Rng::with_seed(seed),
+            clients: vec![Client::Idle; clients],
+            waiting: 0,
+            issued: 0,
+            entered: 0,
+            ended: 0,
+            handover_since: None,
+            safety: Safety::default(),
+            fences: Fences::default(),
+            order: watch_order.then(|| Order::new(clients)),
+            violations: Violations::default(),
+        }
+    }
+
+    /// How many times somebody entered.
+    pub fn entered(&self) -> u64 {
+        self.entered
+    }
+
+    /// Who waits for a grant at the end, and since when.
+    pub fn waiting(&self) -> impl Iterator<Item = (ProcessId, Ticks)> {
+        self.clients.iter().enumerate().filter_map(|(process, client)| match client {
+            Client::Waiting { since, .. } => Some((process, *since)),
+            _ => None,
+        })
+    }
+
+    fn request<P: Mutex>(&mut self, process: ProcessId, wire: &mut Wire<P, Plan>) {
+        if self.clients[process] != Client::Idle || self.issued == self.workload.entries {
+            return;
+        }
+        let (req, now) = (self.issued, wire.now());
+        self.issued += 1;
+        self.waiting += 1;
+        self.clients[process] = Client::Waiting { req, since: now };
+        if let (Some(order), Some(causality)) = (&mut self.order, wire.causality()) {
+            order.request(process, causality.request(process));
+        }
+        if let Some(tracer) = wire.tracer() {
+            tracer.request(now, process, req);
+        }
+        wire.command(process, Command::Acquire, Class::Request);
+        if self.workload.app_messages {
+            let other = self.somebody_else(process);
+            wire.app_send(process, other);
+        }
+    }
+
+    fn enter<P: Mutex>(&mut self, process: ProcessId, fence: u64, wire: &mut Wire<P, Plan>) {
+        let now = wire.now();
+        let Client::Waiting { req, since } = self.clients[process] else {
+            let detail = format!("P{process} was granted what it had not asked for");
+            return self.violated(process, "safety", Some(detail), wire);
+        };
+        self.clients[process] = Client::Inside { req };
+        self.waiting -= 1;
+        self.entered += 1;
+        self.measured.entry(self.entered, wire.messages());
+        if self.measured.includes(self.entered) {
+            self.measured.client_delay.add(now - since);
+            if let Some(exit) = self.handover_since {
+                self.measured.sync_delay.add(now - exit);
+            }
+        }
+        self.handover_since = None;
+        wire.trace(process, || Traced::Enter { req, fence });
+        let unsafe_entry = self.safety.enter(process);
+        self.violated(process, "safety", unsafe_entry, wire);
+        let low_fence = self.fences.enter(process, fence);
+        self.violated(process, "fence", low_fence, wire);
+        let out_of_order = self.order.as_mut().and_then(|order| order.enter(process));
+        self.violated(process, "order", out_of_order, wire);
+        wire.plan(ticks(self.workload.hold), Class::Exit, process, Plan::Exit(req));
+    }
+
+    fn violated<P: Mutex>(
+        &mut self,
+        process: ProcessId,
+        property: &'static str,
+        detail: Option<String>,
+        wire: &mut Wire<P, Plan>,
+    ) {
+        let Some(detail) = detail else { return };
+        let detail = format!("{detail}, at {} T", in_t(wire.now()));
+        wire.trace(process, || Traced::Violation { property: property.into(), detail: detail.clone() });
+        let first = match property {
+            "safety" => &mut self.violations.safety,
+            "fence" => &mut self.violations.fence,
+            _ => &mut self.violations.order,
+        };
+        first.get_or_insert(detail);
+    }
+
+    fn exit<P: Mutex>(&mut self, process: ProcessId, req: u64, wire: &mut Wire<P, Plan>) {
+        if self.clients[process] != (Client::Inside { req }) {
+            return;
+        }
+        self.leave(process, wire);
+        wire.trace(process, || Traced::Exit { req });
+        wire.command(process, Command::Release, Class::Exit);
+        self.plan_next(process, wire);
+    }
+
+    /// By exit or crash.
+    fn leave<P: Mutex>(&mut self, process: ProcessId, wire: &mut Wire<P, Plan>) {
+        self.clients[process] = Client::Idle;
+        self.ended += 1;
+        self.safety.leave(process);
+        self.handover_since = (self.waiting > 0).then(|| wire.now());
+    }
+
+    fn plan_next<P: Mutex>(&mut self, last: ProcessId, wire: &mut Wire<P, Plan>) {
+        let n = self.clients.len();
+        let think = self.workload.think;
+        let (next, after) = match self.workload.load {
+            Load::Solo => ((1..=n).map(|step| (last + step) % n).find(|&next| wire.is_up(next)), think),
+            Load::SoloRandom => {
+                let others: Vec<_> = (0..n).filter(|&other| other != last && wire.is_up(other)).collect();
+                (self.rng.choice(others), think)
+            }
+            Load::All => (Some(last), think),
+            Load::Random => (Some(last), exponential(think, &mut self.rng)),
+        };
+        if let Some(next) = next {
+            wire.plan(ticks(after), Class::Request, next, Plan::Request);
+        }
+    }
+
+    fn somebody_else(&mut self, process: ProcessId) -> ProcessId {
+        let other = self.rng.usize(0..self.clients.len() - 1);
+        if other < process { other } else { other + 1 }
+    }
+}
+
+impl<P: Mutex> Application<P> for MutexUsers {
+    type Plan = Plan;
+
+    fn start(&mut self, wire: &mut Wire<P, Plan>) {
+        let first = match self.workload.load {
+            Load::Solo | Load::SoloRandom => 0..1,
+            Load::All | Load::Random => 0..self.clients.len(),
+        };
+        for process in first {
+            let after = match self.workload.load {
+                Load::Random => exponential(self.workload.think, &mut self.rng),
+                _ => 0.0,
+            };
+            wire.plan(ticks(after), Class::Request, process, Plan::Request);
+        }
+    }
+
+    fn carry_out(&mut self, process: ProcessId, plan: Plan, wire: &mut Wire<P, Plan>) {
+        match plan {
+            Plan::Request => self.request(process, wire),
+            Plan::Exit(req) => self.exit(process, req, wire),
+        }
+    }
+
+    fn event(&mut self, process: ProcessId, event: Event, wire: &mut Wire<P, Plan>) {
+        let Event::Granted { fence } = event;
+        self.enter(process, fence, wire);
+    }
+
+    /// "I asked; now you ask."
+    fn app_message(&mut self, process: ProcessId, wire: &mut Wire<P, Plan>) {
+        self.request(process, wire);
+    }
+
+    fn crashed(&mut self, process: ProcessId, wire: &mut Wire<P, Plan>) {
+        let Some(client) = self.clients.get(process).copied() else { return };
+        if let Some(order) = &mut self.order {
+            order.forget(process);
+        }
+        match client {
+            Client::Idle => return,
+            Client::Waiting { .. } => self.waiting -= 1,
+            Client::Inside { .. } => {}
+        }
+        self.leave(process, wire);
+        if matches!(self.workload.load, Load::Solo | Load::SoloRandom) {
+            self.plan_next(process, wire);
+        }
+    }
+
+    fn recovered(&mut self, process: ProcessId, wire: &mut Wire<P, Plan>) {
+        if process < self.clients.len() && matches!(self.workload.load, Load::All | Load::Random) {
+            self.plan_next(process, wire);
+        }
+    }
+
+    fn finished(&self, _: Ticks) -> bool {
+        self.ended == self.workload.entries
+    }
+}

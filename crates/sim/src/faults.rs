@@ -1,0 +1,169 @@
+//! Faults, and how people write them down.
+
+use std::str::FromStr;
+
+use baton_protocol::{ProcessId, Ticks};
+
+use crate::time::ticks;
+
+/// A fault and when it strikes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// When.
+    pub at: Ticks,
+    /// What.
+    pub kind: FaultKind,
+}
+
+/// What can go wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// A process stops for good, or until it recovers.
+    Crash(ProcessId),
+    /// It runs again.
+    Recover {
+        /// Which.
+        process: ProcessId,
+        /// Whether it still knows what it knew.
+        memory: bool,
+    },
+    /// A process does nothing for a while, and does not notice.
+    Pause {
+        /// Which.
+        process: ProcessId,
+        /// How long.
+        lasts: Ticks,
+    },
+    /// Processes of different groups cannot reach each other; those in no group stay connected with all.
+    Partition {
+        /// The groups.
+        groups: Vec<Vec<ProcessId>>,
+        /// How long; for ever if none.
+        lasts: Option<Ticks>,
+    },
+    /// Messages one way are lost.
+    OneWay {
+        /// From here.
+        from: ProcessId,
+        /// To here.
+        to: ProcessId,
+        /// How long; for ever if none.
+        lasts: Option<Ticks>,
+    },
+}
+
+impl FaultKind {
+    /// Every process that it names.
+    pub fn processes(&self) -> Vec<ProcessId> {
+        match self {
+            FaultKind::Crash(process) | FaultKind::Recover { process, .. } | FaultKind::Pause { process, .. } => {
+                vec![*process]
+            }
+            FaultKind::Partition { groups, .. } => groups.concat(),
+            FaultKind::OneWay { from, to, .. } => vec![*from, *to],
+        }
+    }
+}
+
+const FORMS: &str = "write `crash P @ T`, `recover P @ T [without-memory]`, `pause P @ T for D`, \
+                     `partition A,B|C,D @ T [for D]` or `oneway A->B @ T [for D]`";
+
+impl FromStr for Fault {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is no fault; {FORMS}");
+        let (what, when) = text.split_once('@').ok_or_else(wrong)?;
+        let (name, whom) = what.trim().split_once(' ').ok_or_else(wrong)?;
+        let whom = whom.trim();
+        let when: Vec<&str> = when.split_whitespace().collect();
+        let (&at, rest) = when.split_first().ok_or_else(wrong)?;
+        let at = time(at).ok_or_else(wrong)?;
+        let kind = match (name, rest) {
+            ("crash", []) => FaultKind::Crash(process(whom).ok_or_else(wrong)?),
+            ("recover", []) => FaultKind::Recover { process: process(whom).ok_or_else(wrong)?, memory: true },
+            ("recover", ["without-memory"]) => {
+                FaultKind::Recover { process: process(whom).ok_or_else(wrong)?, memory: false }
+            }
+            ("pause", ["for", lasts]) => {
+                FaultKind::Pause { process: process(whom).ok_or_else(wrong)?, lasts: time(lasts).ok_or_else(wrong)? }
+            }
+            ("partition", rest) => FaultKind::Partition {
+                groups: groups(whom).ok_or_else(wrong)?,
+                lasts: duration(rest).ok_or_else(wrong)?,
+            },
+            ("oneway", rest) => {
+                let (from, to) = whom.split_once("->").ok_or_else(wrong)?;
+                let (from, to) = (process(from).ok_or_else(wrong)?, process(to).ok_or_else(wrong)?);
+                FaultKind::OneWay { from, to, lasts: duration(rest).ok_or_else(wrong)? }
+            }
+            _ => return Err(wrong()),
+        };
+        Ok(Fault { at, kind })
+    }
+}
+
+fn process(text: &str) -> Option<ProcessId> {
+    let text = text.trim();
+    text.strip_prefix(['P', 'p']).unwrap_or(text).parse().ok()
+}
+
+fn time(text: &str) -> Option<Ticks> {
+    text.parse().ok().filter(|time| (0.0..=1e12).contains(time)).map(ticks)
+}
+
+/// Nothing, or `for D`.
+fn duration(rest: &[&str]) -> Option<Option<Ticks>> {
+    match rest {
+        [] => Some(None),
+        ["for", lasts] => time(lasts).map(Some),
+        _ => None,
+    }
+}
+
+/// At least two groups, nobody in two of them.
+fn groups(text: &str) -> Option<Vec<Vec<ProcessId>>> {
+    let groups: Vec<Vec<ProcessId>> =
+        text.split('|').map(|group| group.split(',').map(process).collect()).collect::<Option<_>>()?;
+    let mut members = groups.concat();
+    members.sort_unstable();
+    let distinct = members.windows(2).all(|pair| pair[0] != pair[1]);
+    (groups.len() > 1 && distinct).then_some(groups)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::T;
+
+    #[test]
+    fn every_form_is_understood() {
+        let kind = |text: &str| text.parse::<Fault>().unwrap().kind;
+        assert_eq!("crash 3 @ 2.5".parse(), Ok(Fault { at: 5 * T / 2, kind: FaultKind::Crash(3) }));
+        assert_eq!(kind("recover P3 @ 4"), FaultKind::Recover { process: 3, memory: true });
+        assert_eq!(kind("recover 3 @ 4 without-memory"), FaultKind::Recover { process: 3, memory: false });
+        assert_eq!(kind("pause 0 @ 1 for 2"), FaultKind::Pause { process: 0, lasts: 2 * T });
+        let groups = vec![vec![0, 1], vec![2, 3]];
+        assert_eq!(kind("partition 0,1|2,3 @ 1"), FaultKind::Partition { groups: groups.clone(), lasts: None });
+        assert_eq!(kind("partition 0,1|2,3 @ 1 for 3"), FaultKind::Partition { groups, lasts: Some(3 * T) });
+        assert_eq!(kind("oneway 0->1 @ 1 for 3"), FaultKind::OneWay { from: 0, to: 1, lasts: Some(3 * T) });
+    }
+
+    #[test]
+    fn everything_else_is_refused_with_the_forms() {
+        for text in
+            ["", "crash", "crash 3", "crash x @ 1", "crash 1 @ -1", "crash 1 @ nan", "crash 1 @ 1 for 2", "pause 1 @ 1"]
+                .into_iter()
+                .chain([
+                    "partition 0,1 @ 1",
+                    "partition 0|0 @ 1",
+                    "oneway 0,1 @ 1",
+                    "dance 1 @ 1",
+                    "recover 1 @ 1 with-memory",
+                ])
+        {
+            let refusal = text.parse::<Fault>().unwrap_err();
+            assert!(refusal.starts_with(&format!("`{text}` is no fault; write `crash P @ T`")), "{refusal}");
+        }
+    }
+}

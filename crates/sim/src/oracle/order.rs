@@ -1,0 +1,74 @@
+//! ORDER: if request A happened before request B, A is granted before B.
+
+use baton_protocol::ProcessId;
+
+use super::causality::Past;
+
+/// Watches grants. The requests of one process are numbered from 1, in its vector clock too.
+#[derive(Debug)]
+pub struct Order {
+    /// How many requests of each client have been granted, or will never be.
+    settled: Vec<u32>,
+    /// The past of each client's pending request.
+    pending: Vec<Option<Past>>,
+}
+
+impl Order {
+    /// For so many clients.
+    pub fn new(clients: usize) -> Self {
+        Order { settled: vec![0; clients], pending: vec![None; clients] }
+    }
+
+    /// `process` asks, with this past.
+    pub fn request(&mut self, process: ProcessId, past: Past) {
+        self.pending[process] = Some(past);
+    }
+
+    /// The pending request of `process` is granted; says what is wrong with that.
+    pub fn enter(&mut self, process: ProcessId) -> Option<String> {
+        let past = self.pending[process].take()?;
+        self.settled[process] += 1;
+        let known = past.entries().iter().zip(&self.settled);
+        let overtaken = known.enumerate().find(|(_, (known, settled))| known > settled);
+        overtaken.map(|(other, (number, _))| {
+            format!("P{process} was granted before request {number} of P{other}, which happened before its own")
+        })
+    }
+
+    /// The pending request of `process`, if there is one, is void: nobody can be asked to wait for it.
+    pub fn forget(&mut self, process: ProcessId) {
+        if self.pending[process].take().is_some() {
+            self.settled[process] += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oracle::causality::Causality;
+
+    fn two_requests_in_a_chain() -> Order {
+        let mut causality = Causality::new(2, 2);
+        let mut order = Order::new(2);
+        order.request(0, causality.request(0));
+        causality.receive(1, &causality.of(0));
+        order.request(1, causality.request(1));
+        order
+    }
+
+    #[test]
+    fn a_grant_before_an_earlier_request_is_a_violation() {
+        let wrong = two_requests_in_a_chain().enter(1).unwrap();
+        assert_eq!(wrong, "P1 was granted before request 1 of P0, which happened before its own");
+    }
+
+    #[test]
+    fn grants_in_order_and_after_a_crash_are_none() {
+        let mut order = two_requests_in_a_chain();
+        assert_eq!((order.enter(0), order.enter(1)), (None, None));
+        let mut order = two_requests_in_a_chain();
+        order.forget(0);
+        assert_eq!(order.enter(1), None);
+    }
+}

@@ -1,0 +1,134 @@
+//! What comes out of a run, in the words that tools outside read.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::app::mutex::Load;
+use crate::metrics::DelaySummary;
+use crate::oracle::{Finding, Verdict};
+
+/// The outcome of one run.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub enum Report {
+    /// Of a mutual exclusion algorithm.
+    Mutex(Box<MutexReport>),
+    /// Of an election algorithm.
+    Election(Box<ElectionReport>),
+}
+
+/// The outcome of a run of mutual exclusion.
+#[derive(Clone, Debug, Serialize)]
+pub struct MutexReport {
+    /// As the registry calls it.
+    pub algorithm: &'static str,
+    /// How it was run, if not in the default way.
+    pub variant: Option<String>,
+    /// How many clients.
+    pub n: usize,
+    /// Who asked when.
+    pub load: Load,
+    /// Of the run.
+    pub seed: u64,
+    /// How many times somebody entered.
+    pub entries: u64,
+    /// All messages of the run.
+    pub messages: u64,
+    /// After the warm-up, over whole rounds.
+    pub messages_per_entry: Option<f64>,
+    /// All messages of the run.
+    pub messages_by_kind: BTreeMap<&'static str, u64>,
+    /// If one transmission could reach many receivers.
+    pub multicasts_per_entry: Option<f64>,
+    /// All bytes of the run.
+    pub bytes: u64,
+    /// Per entry, all messages but those sent in leaving.
+    pub entry_messages: Option<f64>,
+    /// Per entry, messages sent in leaving.
+    pub exit_messages: Option<f64>,
+    /// From request to entry.
+    pub client_delay: Option<DelaySummary>,
+    /// From exit to the next entry, while somebody waits.
+    pub sync_delay: Option<DelaySummary>,
+    /// What held.
+    pub properties: Properties,
+    /// Those that the algorithm promises and that did not hold.
+    pub broken_promises: Vec<&'static str>,
+    /// How fast it went.
+    pub events_per_s: f64,
+}
+
+/// The outcome of an election.
+#[derive(Clone, Debug, Serialize)]
+pub struct ElectionReport {
+    /// As the registry calls it.
+    pub algorithm: &'static str,
+    /// How it was run, if not in the default way.
+    pub variant: Option<String>,
+    /// How many processes.
+    pub n: usize,
+    /// Of the run.
+    pub seed: u64,
+    /// Whom all who live agree on.
+    pub leader: Option<usize>,
+    /// From the first notice on.
+    pub messages: u64,
+    /// All messages of the run.
+    pub messages_by_kind: BTreeMap<&'static str, u64>,
+    /// From the first notice to the last change of a belief, in T.
+    pub time: Option<f64>,
+    /// What held.
+    pub properties: Properties,
+    /// Those that the algorithm promises and that did not hold.
+    pub broken_promises: Vec<&'static str>,
+    /// How fast it went.
+    pub events_per_s: f64,
+}
+
+/// What is known of each property after a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Properties {
+    /// At most one inside; at most one leader.
+    pub safety: Finding,
+    /// Every request was granted; all who live agree on a leader.
+    pub liveness: Finding,
+    /// Grants followed happened-before.
+    pub order: Finding,
+    /// Fences grew.
+    pub fence: Finding,
+}
+
+impl Properties {
+    /// Each with its name.
+    pub fn each(&self) -> [(&'static str, &Finding); 4] {
+        [("safety", &self.safety), ("liveness", &self.liveness), ("order", &self.order), ("fence", &self.fence)]
+    }
+
+    /// The names of those that are promised and violated.
+    pub fn broken(&self, promises: &baton_protocol::registry::Promises) -> Vec<&'static str> {
+        let promised = [promises.safety, promises.liveness, promises.order, promises.fence];
+        let each = self.each().into_iter().zip(promised);
+        each.filter(|((_, finding), promised)| *promised && finding.verdict == Verdict::Violated)
+            .map(|((name, _), _)| name)
+            .collect()
+    }
+}
+
+impl Report {
+    /// The promises that were broken.
+    pub fn broken_promises(&self) -> &[&'static str] {
+        match self {
+            Report::Mutex(report) => &report.broken_promises,
+            Report::Election(report) => &report.broken_promises,
+        }
+    }
+
+    /// What held.
+    pub fn properties(&self) -> &Properties {
+        match self {
+            Report::Mutex(report) => &report.properties,
+            Report::Election(report) => &report.properties,
+        }
+    }
+}

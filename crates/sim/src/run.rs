@@ -1,0 +1,337 @@
+//! One run: from options to a report.
+
+use std::io::{self, Write};
+use std::time::Instant;
+
+use baton_protocol::election::Election;
+use baton_protocol::mutex::Mutex;
+use baton_protocol::registry::{self, About, Crashes, Params, SetupError, Visitor};
+use baton_protocol::{Group, Protocol, Ticks};
+use baton_trace::{Event, Header, Unit};
+
+use crate::app::election::{ElectionUsers, Occasion};
+use crate::app::mutex::{Load, MutexUsers, Workload};
+use crate::faults::{Fault, FaultKind};
+use crate::network::Network;
+use crate::oracle::Finding;
+use crate::oracle::causality::Causality;
+use crate::report::{ElectionReport, MutexReport, Properties, Report};
+use crate::time::in_t;
+use crate::tracer::Tracer;
+use crate::world::{Application, Ended, Setup, Wire, World};
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// As the registry calls it.
+    pub algorithm: String,
+    /// The group. Its `delay_max` is what the processes believe of the network.
+    pub params: Params,
+    /// The network.
+    pub network: Network,
+    /// What goes wrong.
+    pub faults: Vec<Fault>,
+    /// What the users do.
+    pub workload: Workload,
+    /// Of all randomness.
+    pub seed: u64,
+    /// Whether to run it on a network, or with faults, that it is not made for.
+    pub ignore_assumptions: bool,
+    /// Stop after so many events, and call what has not happened by then a liveness violation.
+    pub events_max: u64,
+}
+
+impl Options {
+    /// Everybody wants to enter, on a synchronous network without faults; 20 entries each.
+    pub fn new(algorithm: &str, n: usize) -> Self {
+        let network = Network::SYNCHRONOUS;
+        let entries = 20 * n as u64;
+        Options {
+            algorithm: algorithm.into(),
+            params: Params::new(n, network.delay.guess()),
+            network,
+            faults: Vec::new(),
+            workload: Workload { load: Load::All, entries, hold: 1.0, think: 0.0, app_messages: false },
+            seed: 1,
+            ignore_assumptions: false,
+            events_max: 1_000_000_000,
+        }
+    }
+}
+
+/// Why a run was refused or could not be told.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// No such group.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// The algorithm is not made for this.
+    #[error("`{algorithm}` assumes {assumes}, and {instead}; --ignore-assumptions runs it all the same")]
+    Assumption {
+        /// Which algorithm.
+        algorithm: &'static str,
+        /// What it needs.
+        assumes: &'static str,
+        /// What it would get.
+        instead: String,
+    },
+    /// A fault at a process that does not exist.
+    #[error("there is no P{process} for a fault to strike; the processes are P0 to P{last}")]
+    NoSuchProcess {
+        /// The process.
+        process: usize,
+        /// The last one that exists.
+        last: usize,
+    },
+    /// A number out of its range.
+    #[error("{what} cannot be {value}; {right}")]
+    OutOfRange {
+        /// Of what.
+        what: &'static str,
+        /// The number.
+        value: f64,
+        /// What would be right.
+        right: &'static str,
+    },
+    /// The trace cannot be written.
+    #[error("cannot write the trace: {0}")]
+    Trace(io::Error),
+}
+
+/// Runs it; writes what happens to `trace`, if given.
+pub fn run(options: &Options, trace: Option<Box<dyn Write>>) -> Result<Report, RunError> {
+    check_ranges(options)?;
+    let about = registry::find(&options.algorithm)?;
+    if !options.ignore_assumptions {
+        check_assumptions(about, options)?;
+    }
+    registry::visit(&options.algorithm, &options.params, Run { options, trace })?
+}
+
+fn check_ranges(options: &Options) -> Result<(), RunError> {
+    let network = &options.network;
+    for (what, value) in [("the probability of loss", network.loss), ("that of duplication", network.duplicate)] {
+        if !(0.0..=1.0).contains(&value) {
+            return Err(RunError::OutOfRange { what, value, right: "a probability is between 0 and 1" });
+        }
+    }
+    for (what, value) in [("the time inside", options.workload.hold), ("the time to think", options.workload.think)] {
+        if !(0.0..=1e9).contains(&value) {
+            return Err(RunError::OutOfRange { what, value, right: "a time is between 0 and 1,000,000,000 T" });
+        }
+    }
+    if options.workload.entries == 0 {
+        return Err(RunError::OutOfRange { what: "the number of entries", value: 0.0, right: "ask for at least 1" });
+    }
+    Ok(())
+}
+
+fn check_assumptions(about: &'static About, options: &Options) -> Result<(), RunError> {
+    let (network, assumes) = (&options.network, about.assumes);
+    let refuse = |assumes, instead: String| Err(RunError::Assumption { algorithm: about.name, assumes, instead });
+    if assumes.fifo && !network.fifo {
+        return refuse("links that keep the order of messages", "these do not".into());
+    }
+    if assumes.lossless && network.loss > 0.0 {
+        return refuse("that no message is lost", format!("{} of them would be", network.loss));
+    }
+    if assumes.no_duplicates && network.duplicate > 0.0 {
+        return refuse("that no message arrives twice", format!("{} of them would", network.duplicate));
+    }
+    if assumes.synchronous && network.delay.bound().is_none() {
+        return refuse("a bound on delays", format!("{} has none", network.delay));
+    }
+    let cut = |fault: &Fault| matches!(fault.kind, FaultKind::Partition { .. } | FaultKind::OneWay { .. });
+    if assumes.lossless && options.faults.iter().any(cut) {
+        return refuse("that no message is lost", "a partition would lose some".into());
+    }
+    let crashing = options.faults.iter().find_map(|fault| match fault.kind {
+        FaultKind::Crash(process) => Some(process),
+        _ => None,
+    });
+    match (crashing, assumes.crashes) {
+        (Some(process), Crashes::Never) => refuse("that nobody crashes", format!("P{process} would")),
+        (Some(process), Crashes::Coordinators) if process < options.params.n => {
+            refuse("that no client crashes", format!("P{process} is one and would"))
+        }
+        _ => Ok(()),
+    }
+}
+
+struct Run<'o> {
+    options: &'o Options,
+    trace: Option<Box<dyn Write>>,
+}
+
+/// What every run has in common, when it is over.
+struct Outcome<P: Protocol, A: Application<P>> {
+    users: A,
+    wire: Wire<P, A::Plan>,
+    ended: Ended,
+    events_per_s: f64,
+}
+
+impl Run<'_> {
+    fn go<P: Protocol, A: Application<P>>(
+        self,
+        about: &'static About,
+        group: Group<P>,
+        users: A,
+        detection: Option<Ticks>,
+        causality: bool,
+    ) -> Result<Outcome<P, A>, RunError> {
+        let options = self.options;
+        let last = group.processes - 1;
+        let named = options.faults.iter().flat_map(|fault| fault.kind.processes());
+        if let Some(process) = named.into_iter().find(|&process| process > last) {
+            return Err(RunError::NoSuchProcess { process, last });
+        }
+        let header = header(about, options, &group);
+        let tracer = self.trace.map(|sink| Tracer::new(sink, &header)).transpose().map_err(RunError::Trace)?;
+        let setup = Setup {
+            network: options.network.clone(),
+            faults: options.faults.clone(),
+            detection,
+            seed: options.seed,
+            tracer,
+            causality,
+        };
+        let mut world = World::new(group, users, setup);
+        let start = Instant::now();
+        let ended = world.run(options.events_max);
+        let seconds = start.elapsed().as_secs_f64();
+        let (users, wire) = world.into_parts();
+        let events_per_s = wire.deliveries() as f64 / seconds.max(1e-9);
+        Ok(Outcome { users, wire, ended, events_per_s })
+    }
+}
+
+impl Visitor for Run<'_> {
+    type Output = Result<Report, RunError>;
+
+    fn mutex<P: Mutex>(self, about: &'static About, group: Group<P>) -> Self::Output {
+        let (options, clients) = (self.options, group.clients);
+        let watch_order = clients <= Causality::CLIENTS_MAX;
+        let users = MutexUsers::new(clients, options.workload.clone(), watch_order, !options.seed);
+        let detection = Some(2 * options.params.delay_max);
+        let Outcome { users, mut wire, ended, events_per_s } = self.go(about, group, users, detection, watch_order)?;
+        let waiting = users.waiting().next();
+        let liveness = match waiting {
+            Some((process, since)) => Finding::violated(format!(
+                "P{process} has waited since {} T, and {}",
+                in_t(since),
+                match ended {
+                    Ended::Limit => "the limit of events is reached",
+                    Ended::Quiet | Ended::Finished => "nothing can happen any more",
+                }
+            )),
+            None => Finding::held(),
+        };
+        if let Some(detail) = liveness.detail.clone() {
+            wire.trace_all(|| Event::Violation { property: "liveness".into(), detail });
+        }
+        let order = if watch_order {
+            Finding::from_violation(&users.violations.order)
+        } else {
+            Finding::unchecked(format!("happened-before is kept for up to {} clients", Causality::CLIENTS_MAX))
+        };
+        let properties = Properties {
+            safety: Finding::from_violation(&users.violations.safety),
+            liveness,
+            order,
+            fence: Finding::from_violation(&users.violations.fence),
+        };
+        let entered = users.entered();
+        finish_trace(&mut wire, ended, entered)?;
+        let messages = wire.messages();
+        let per_entry = |of: fn(&crate::metrics::Messages) -> u64| users.measured.per_entry(messages, entered, of);
+        Ok(Report::Mutex(Box::new(MutexReport {
+            algorithm: about.name,
+            variant: options.params.variant.clone(),
+            n: clients,
+            load: options.workload.load,
+            seed: options.seed,
+            entries: entered,
+            messages: messages.sent,
+            messages_per_entry: per_entry(|messages| messages.sent),
+            messages_by_kind: messages.by_kind(),
+            multicasts_per_entry: per_entry(|messages| messages.multicasts),
+            bytes: messages.bytes,
+            entry_messages: per_entry(|messages| messages.sent - messages.on_exit),
+            exit_messages: per_entry(|messages| messages.on_exit),
+            client_delay: users.measured.client_delay.summary(),
+            sync_delay: users.measured.sync_delay.summary(),
+            broken_promises: properties.broken(&about.promises),
+            properties,
+            events_per_s,
+        })))
+    }
+
+    fn election<P: Election>(self, about: &'static About, group: Group<P>) -> Self::Output {
+        let (options, n) = (self.options, group.clients);
+        let detection = 2 * options.params.delay_max;
+        let occasion = match (options.faults.iter().map(|fault| fault.at).max(), options.workload.load) {
+            (Some(last), _) => Occasion::Faults { over: last + detection },
+            (None, Load::All | Load::Random) => Occasion::AllNotice,
+            (None, Load::Solo | Load::SoloRandom) => Occasion::OneNotices,
+        };
+        let told = matches!(occasion, Occasion::Faults { .. }).then_some(detection);
+        let users = ElectionUsers::new(group.processes, occasion);
+        let Outcome { users, mut wire, ended, events_per_s } = self.go(about, group, users, told, false)?;
+        let leader = users.leader();
+        let liveness = match leader {
+            Some(_) => Finding::held(),
+            None => Finding::violated("those who live do not all agree on the highest of them".into()),
+        };
+        let none = || Finding::unchecked("elections have none");
+        let properties =
+            Properties { safety: Finding::from_violation(&users.violation), liveness, order: none(), fence: none() };
+        finish_trace(&mut wire, ended, 0)?;
+        let messages = wire.messages();
+        Ok(Report::Election(Box::new(ElectionReport {
+            algorithm: about.name,
+            variant: options.params.variant.clone(),
+            n,
+            seed: options.seed,
+            leader,
+            messages: messages.sent - users.messages_before(),
+            messages_by_kind: messages.by_kind(),
+            time: users.time().map(in_t),
+            broken_promises: properties.broken(&about.promises),
+            properties,
+            events_per_s,
+        })))
+    }
+}
+
+fn header<P>(about: &'static About, options: &Options, group: &Group<P>) -> Header {
+    let workload = &options.workload;
+    Header {
+        baton_trace: baton_trace::VERSION,
+        algorithm: about.name.into(),
+        variant: options.params.variant.clone(),
+        processes: group.processes,
+        clients: group.clients,
+        seed: options.seed,
+        network: options.network.to_json(),
+        workload: serde_json::json!({
+            "load": workload.load,
+            "entries": workload.entries,
+            "hold": workload.hold,
+            "think": workload.think,
+            "app_messages": workload.app_messages,
+        }),
+        unit: Unit::T,
+    }
+}
+
+fn finish_trace<P: Protocol, X>(wire: &mut Wire<P, X>, ended: Ended, entries: u64) -> Result<(), RunError> {
+    let reason = match ended {
+        Ended::Finished => "finished",
+        Ended::Quiet => "quiet",
+        Ended::Limit => "limit",
+    };
+    let messages = wire.messages().sent;
+    wire.trace_all(|| Event::End { reason: reason.into(), entries, messages });
+    wire.take_tracer().map_or(Ok(()), |tracer| tracer.finish().map_err(RunError::Trace))
+}

@@ -1,0 +1,579 @@
+//! The world: processes, a network and virtual time, whatever the protocol and whatever its users do.
+
+use baton_protocol::{Choices, Group, Input, Message, Outbox, Output, ProcessId, Protocol, Start, Ticks};
+use baton_trace::{DropReason, Event};
+use rustc_hash::FxHashMap;
+
+use crate::faults::{Fault, FaultKind};
+use crate::metrics::Messages;
+use crate::network::{Links, Network};
+use crate::oracle::causality::{Causality, Past};
+use crate::queue::{Class, Queue};
+use crate::tracer::Tracer;
+
+/// The users of a protocol: they give commands, hear events, and judge what they see.
+pub trait Application<P: Protocol> {
+    /// Something that a user plans to do at some later time.
+    type Plan;
+
+    /// The world begins.
+    fn start(&mut self, wire: &mut Wire<P, Self::Plan>);
+    /// The time for a plan of `process` has come; it is alive.
+    fn carry_out(&mut self, process: ProcessId, plan: Self::Plan, wire: &mut Wire<P, Self::Plan>);
+    /// The protocol tells the user of `process` something.
+    fn event(&mut self, process: ProcessId, event: P::Event, wire: &mut Wire<P, Self::Plan>);
+    /// An application message has arrived at `process`.
+    fn app_message(&mut self, process: ProcessId, wire: &mut Wire<P, Self::Plan>);
+    /// `process` has crashed. Its plans are void.
+    fn crashed(&mut self, process: ProcessId, wire: &mut Wire<P, Self::Plan>);
+    /// `process` runs again.
+    fn recovered(&mut self, process: ProcessId, wire: &mut Wire<P, Self::Plan>);
+    /// Nothing that can still happen matters.
+    fn finished(&self, now: Ticks) -> bool;
+}
+
+/// A group of processes, their users, and everything between them.
+pub struct World<P: Protocol, A: Application<P>> {
+    processes: Vec<P>,
+    make: Box<dyn Fn(ProcessId) -> P + Send + Sync>,
+    out: Outbox<P>,
+    app: A,
+    wire: Wire<P, A::Plan>,
+    /// What waits for a paused process, in order.
+    held_back: Vec<(ProcessId, Happening<P, A::Plan>)>,
+}
+
+/// What a world is made with.
+pub struct Setup {
+    /// The network.
+    pub network: Network,
+    /// What goes wrong.
+    pub faults: Vec<Fault>,
+    /// How long after a crash or a recovery everybody is told of it; never if none.
+    pub detection: Option<Ticks>,
+    /// Of all randomness.
+    pub seed: u64,
+    /// Where to write what happens.
+    pub tracer: Option<Tracer>,
+    /// Whether to keep track of happened-before.
+    pub causality: bool,
+}
+
+/// Everything of a world but its processes and users: time, network, counters, plans.
+pub struct Wire<P: Protocol, X> {
+    now: Ticks,
+    queue: Queue<Happening<P, X>>,
+    links: Links,
+    rng: fastrand::Rng,
+    status: Vec<Status>,
+    /// The current setting of each timer that runs; an earlier setting does nothing when its time comes.
+    timers: FxHashMap<(ProcessId, P::Timer), u64>,
+    settings: u64,
+    cut: Vec<Cut>,
+    detection: Option<Ticks>,
+    sent: u64,
+    deliveries: u64,
+    messages: Messages,
+    causality: Option<Causality>,
+    tracer: Option<Tracer>,
+    demands: Vec<Demand<P>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Status {
+    Up,
+    Paused,
+    Down,
+}
+
+/// A link that is cut, both ways or one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Cut {
+    Groups(Vec<Vec<ProcessId>>),
+    OneWay(ProcessId, ProcessId),
+}
+
+enum Happening<P: Protocol, X> {
+    Deliver(Envelope<P::Message>),
+    AppDeliver(Envelope<Option<u64>>),
+    Timer { process: ProcessId, timer: P::Timer, setting: u64 },
+    Plan { process: ProcessId, plan: X },
+    Suspect { process: ProcessId, peer: ProcessId },
+    Trust { process: ProcessId, peer: ProcessId },
+    Fault(FaultKind),
+    Resume(ProcessId),
+    Heal(Cut),
+}
+
+struct Envelope<M> {
+    id: u64,
+    from: u32,
+    to: u32,
+    past: Option<Past>,
+    content: M,
+}
+
+/// What a user wants done at once, after the step in which it learnt what made it want that.
+enum Demand<P: Protocol> {
+    Command { process: ProcessId, command: P::Command, class: Class },
+    AppSend { from: ProcessId, to: ProcessId },
+    Suspect { process: ProcessId, peer: ProcessId },
+}
+
+/// Why a run has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The users have what they came for.
+    Finished,
+    /// Nothing can happen any more.
+    Quiet,
+    /// The limit of events is reached.
+    Limit,
+}
+
+impl<P: Protocol, A: Application<P>> World<P, A> {
+    /// A world in which nothing has happened yet.
+    pub fn new(group: Group<P>, app: A, setup: Setup) -> Self {
+        let processes: Vec<P> = (0..group.processes).map(&group.make).collect();
+        let mut seeds = fastrand::Rng::with_seed(setup.seed);
+        let mut wire = Wire {
+            now: 0,
+            queue: Queue::default(),
+            links: Links::new(setup.network, seeds.u64(..)),
+            rng: seeds.fork(),
+            status: vec![Status::Up; processes.len()],
+            timers: FxHashMap::default(),
+            settings: 0,
+            cut: Vec::new(),
+            detection: setup.detection,
+            sent: 0,
+            deliveries: 0,
+            messages: Messages::default(),
+            causality: setup.causality.then(|| Causality::new(group.processes, group.clients)),
+            tracer: setup.tracer,
+            demands: Vec::new(),
+        };
+        for fault in setup.faults {
+            wire.queue.insert(fault.at, Class::Fault, Happening::Fault(fault.kind));
+        }
+        World {
+            processes,
+            make: group.make,
+            out: Outbox::new(Choices::seeded(seeds.u64(..))),
+            app,
+            wire,
+            held_back: Vec::new(),
+        }
+    }
+
+    /// Lets things happen, at most `events_max` of them, until the users are content or nothing is left to happen.
+    pub fn run(&mut self, events_max: u64) -> Ended {
+        for process in 0..self.processes.len() {
+            self.step(process, Input::Start(Start::Fresh));
+        }
+        self.app.start(&mut self.wire);
+        for _ in 0..events_max {
+            self.meet_demands();
+            if self.app.finished(self.wire.now) {
+                return Ended::Finished;
+            }
+            let Some((now, happening)) = self.wire.queue.pop() else { return Ended::Quiet };
+            self.wire.now = now;
+            self.happen(happening);
+        }
+        Ended::Limit
+    }
+
+    /// The users and the wire, after the run.
+    pub fn into_parts(self) -> (A, Wire<P, A::Plan>) {
+        (self.app, self.wire)
+    }
+
+    fn happen(&mut self, happening: Happening<P, A::Plan>) {
+        let Some(process) = happening.process() else { return self.strike(happening) };
+        match self.wire.status[process] {
+            Status::Up => self.happen_at(process, happening),
+            Status::Paused => self.held_back.push((process, happening)),
+            Status::Down => self.wire.miss(process, &happening),
+        }
+    }
+
+    fn happen_at(&mut self, process: ProcessId, happening: Happening<P, A::Plan>) {
+        match happening {
+            Happening::Deliver(envelope) => {
+                if self.wire.arrive(&envelope, |envelope| Event::Deliver {
+                    msg: envelope.id,
+                    from: envelope.from as usize,
+                    kind: envelope.content.kind().into(),
+                }) {
+                    self.wire.deliveries += 1;
+                    let from = envelope.from as ProcessId;
+                    self.step(process, Input::Message { from, message: envelope.content });
+                }
+            }
+            Happening::AppDeliver(envelope) => {
+                if self
+                    .wire
+                    .arrive(&envelope, |envelope| Event::AppDeliver { msg: envelope.id, from: envelope.from as usize })
+                {
+                    if let Some(stamp) = envelope.content {
+                        self.step(process, Input::AppReceive(stamp));
+                    }
+                    self.app.app_message(process, &mut self.wire);
+                }
+            }
+            Happening::Timer { timer, setting, .. } => {
+                if self.wire.timers.get(&(process, timer)) == Some(&setting) {
+                    self.wire.timers.remove(&(process, timer));
+                    self.wire.trace(process, || Event::Timer { name: format!("{timer:?}") });
+                    self.step(process, Input::Timer(timer));
+                }
+            }
+            Happening::Plan { plan, .. } => self.app.carry_out(process, plan, &mut self.wire),
+            Happening::Suspect { peer, .. } => {
+                self.wire.trace(process, || Event::Suspect { peer });
+                self.step(process, Input::Suspect(peer));
+            }
+            Happening::Trust { peer, .. } => {
+                self.wire.trace(process, || Event::Trust { peer });
+                self.step(process, Input::Trust(peer));
+            }
+            Happening::Fault(_) | Happening::Resume(_) | Happening::Heal(_) => {}
+        }
+    }
+
+    /// A fault begins or ends.
+    fn strike(&mut self, happening: Happening<P, A::Plan>) {
+        match happening {
+            Happening::Fault(FaultKind::Crash(process)) => self.crash(process),
+            Happening::Fault(FaultKind::Recover { process, memory }) => self.recover(process, memory),
+            Happening::Fault(FaultKind::Pause { process, lasts }) => self.wire.pause(process, lasts),
+            Happening::Fault(FaultKind::Partition { groups, lasts }) => {
+                self.wire.trace_all(|| Event::Partition { groups: groups.clone() });
+                self.wire.cut(Cut::Groups(groups), lasts);
+            }
+            Happening::Fault(FaultKind::OneWay { from, to, lasts }) => self.wire.cut(Cut::OneWay(from, to), lasts),
+            Happening::Resume(process) => self.resume(process),
+            Happening::Heal(cut) => self.wire.heal(&cut),
+            _ => {}
+        }
+    }
+
+    fn crash(&mut self, process: ProcessId) {
+        if self.wire.status[process] == Status::Down {
+            return;
+        }
+        self.wire.status[process] = Status::Down;
+        self.wire.timers.retain(|(owner, _), _| *owner != process);
+        self.wire.trace(process, || Event::Crash);
+        for (_, happening) in self.held_back.extract_if(.., |(paused, _)| *paused == process) {
+            self.wire.miss(process, &happening);
+        }
+        self.wire.tell_others(process, |observer| Happening::Suspect { process: observer, peer: process });
+        self.app.crashed(process, &mut self.wire);
+    }
+
+    fn recover(&mut self, process: ProcessId, memory: bool) {
+        if self.wire.status[process] != Status::Down {
+            return;
+        }
+        self.wire.status[process] = Status::Up;
+        if !memory {
+            self.processes[process] = (self.make)(process);
+        }
+        self.wire.trace(process, || Event::Recover);
+        self.wire.tell_others(process, |observer| Happening::Trust { process: observer, peer: process });
+        self.step(process, Input::Start(Start::Recovered));
+        self.app.recovered(process, &mut self.wire);
+    }
+
+    fn resume(&mut self, process: ProcessId) {
+        if self.wire.status[process] != Status::Paused {
+            return;
+        }
+        self.wire.status[process] = Status::Up;
+        self.wire.trace(process, || Event::Resume);
+        let missed: Vec<_> = self.held_back.extract_if(.., |(paused, _)| *paused == process).collect();
+        for (_, happening) in missed {
+            self.happen(happening);
+            self.meet_demands();
+        }
+    }
+
+    fn meet_demands(&mut self) {
+        while !self.wire.demands.is_empty() {
+            for demand in std::mem::take(&mut self.wire.demands) {
+                match demand {
+                    Demand::Command { process, command, class } => {
+                        let before = self.wire.messages.sent;
+                        self.step(process, Input::Command(command));
+                        if class == Class::Exit {
+                            self.wire.messages.on_exit += self.wire.messages.sent - before;
+                        }
+                    }
+                    Demand::AppSend { from, to } => self.app_send(from, to),
+                    Demand::Suspect { process, peer } => {
+                        self.happen(Happening::Suspect { process, peer });
+                    }
+                }
+            }
+        }
+    }
+
+    fn app_send(&mut self, from: ProcessId, to: ProcessId) {
+        self.processes[from].step(Input::AppSend, &mut self.out);
+        let stamp = self.out.drain().find_map(|output| match output {
+            Output::Stamp(stamp) => Some(stamp),
+            _ => None,
+        });
+        self.wire.send_app(from, to, stamp);
+    }
+
+    fn step(&mut self, process: ProcessId, input: Input<P>) {
+        self.processes[process].step(input, &mut self.out);
+        for choice in self.out.choices().take_made() {
+            self.wire.trace(process, || Event::Choice { of: choice.of, chosen: choice.chosen });
+        }
+        let mut kind = "";
+        for output in self.out.drain() {
+            match output {
+                Output::Send { to, message } => {
+                    if message.kind() != kind {
+                        kind = message.kind();
+                        self.wire.messages.multicasts += 1;
+                    }
+                    self.wire.send(process, to, message);
+                }
+                Output::SetTimer { timer, after } => {
+                    let after = self.wire.rng.u64(after);
+                    self.wire.set_timer(process, timer, after);
+                }
+                Output::CancelTimer(timer) => {
+                    self.wire.timers.remove(&(process, timer));
+                }
+                Output::Event(event) => self.app.event(process, event, &mut self.wire),
+                Output::Stamp(_) => {}
+            }
+        }
+    }
+}
+
+impl<P: Protocol, X> Wire<P, X> {
+    /// The time.
+    pub fn now(&self) -> Ticks {
+        self.now
+    }
+
+    /// What has been sent so far.
+    pub fn messages(&mut self) -> &mut Messages {
+        &mut self.messages
+    }
+
+    /// How many messages have arrived.
+    pub fn deliveries(&self) -> u64 {
+        self.deliveries
+    }
+
+    /// Happened-before, if it is kept.
+    pub fn causality(&mut self) -> Option<&mut Causality> {
+        self.causality.as_mut()
+    }
+
+    /// The trace, if one is written.
+    pub fn tracer(&mut self) -> Option<&mut Tracer> {
+        self.tracer.as_mut()
+    }
+
+    /// The trace, to be finished.
+    pub fn take_tracer(&mut self) -> Option<Tracer> {
+        self.tracer.take()
+    }
+
+    /// Whether `process` has not crashed.
+    pub fn is_up(&self, process: ProcessId) -> bool {
+        self.status[process] != Status::Down
+    }
+
+    /// Gives `process` a command, at once; `class` says what for.
+    pub fn command(&mut self, process: ProcessId, command: P::Command, class: Class) {
+        self.demands.push(Demand::Command { process, command, class });
+    }
+
+    /// Sends an application message, at once.
+    pub fn app_send(&mut self, from: ProcessId, to: ProcessId) {
+        self.demands.push(Demand::AppSend { from, to });
+    }
+
+    /// Lets the failure detector of `process` suspect `peer`, at once.
+    pub fn suspect(&mut self, process: ProcessId, peer: ProcessId) {
+        self.demands.push(Demand::Suspect { process, peer });
+    }
+
+    /// Plans something for `process`, `after` from now.
+    pub fn plan(&mut self, after: Ticks, class: Class, process: ProcessId, plan: X) {
+        self.queue.insert(self.now + after, class, Happening::Plan { process, plan });
+    }
+
+    /// Crashes `process` after some time.
+    pub fn plan_crash(&mut self, after: Ticks, process: ProcessId) {
+        self.queue.insert(self.now + after, Class::Fault, Happening::Fault(FaultKind::Crash(process)));
+    }
+
+    /// Writes an event of `process` to the trace, if there is one.
+    pub fn trace(&mut self, process: ProcessId, event: impl FnOnce() -> Event) {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.write(self.now, Some(process), event());
+        }
+    }
+
+    /// Writes an event that concerns no single process.
+    pub fn trace_all(&mut self, event: impl FnOnce() -> Event) {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.write(self.now, None, event());
+        }
+    }
+
+    fn send(&mut self, from: ProcessId, to: ProcessId, message: P::Message) {
+        // What serde cannot size, it cannot send either; the law that every message has an encoding is tested.
+        let bytes = postcard::experimental::serialized_size(&message).unwrap_or_default() as u64;
+        self.messages.count(message.kind(), bytes);
+        let id = self.next_message();
+        self.trace(from, || Event::Send { msg: id, to, kind: message.kind().into(), bytes, body: body(&message) });
+        self.dispatch(id, from, to, message, Happening::Deliver);
+    }
+
+    fn send_app(&mut self, from: ProcessId, to: ProcessId, stamp: Option<u64>) {
+        let id = self.next_message();
+        self.trace(from, || Event::AppSend { msg: id, to });
+        self.dispatch(id, from, to, stamp, Happening::AppDeliver);
+    }
+
+    fn next_message(&mut self) -> u64 {
+        self.sent += 1;
+        self.sent - 1
+    }
+
+    fn dispatch<M: Clone>(
+        &mut self,
+        id: u64,
+        from: ProcessId,
+        to: ProcessId,
+        content: M,
+        happening: impl Fn(Envelope<M>) -> Happening<P, X>,
+    ) {
+        if self.is_cut(from, to) {
+            return self.trace(to, || Event::Drop { msg: id, reason: DropReason::Partition });
+        }
+        let arrivals = self.links.arrivals(self.now, from, to);
+        let Some(first) = arrivals.first else {
+            return self.trace(to, || Event::Drop { msg: id, reason: DropReason::Loss });
+        };
+        let past = self.causality.as_ref().map(|causality| causality.of(from));
+        if let Some(second) = arrivals.second {
+            let (past, content) = (past.clone(), content.clone());
+            let envelope = Envelope { id, from: from as u32, to: to as u32, past, content };
+            self.queue.insert(second, Class::Delivery, happening(envelope));
+        }
+        let envelope = Envelope { id, from: from as u32, to: to as u32, past, content };
+        self.queue.insert(first, Class::Delivery, happening(envelope));
+    }
+
+    /// Whether a message that is due really arrives.
+    fn arrive<M>(&mut self, envelope: &Envelope<M>, event: impl Fn(&Envelope<M>) -> Event) -> bool {
+        let (from, to) = (envelope.from as ProcessId, envelope.to as ProcessId);
+        if self.is_cut(from, to) {
+            self.trace(to, || Event::Drop { msg: envelope.id, reason: DropReason::Partition });
+            return false;
+        }
+        self.trace(to, || event(envelope));
+        if let (Some(causality), Some(past)) = (&mut self.causality, &envelope.past) {
+            causality.receive(to, past);
+        }
+        true
+    }
+
+    /// `process` is down when something should happen there.
+    fn miss(&mut self, process: ProcessId, happening: &Happening<P, X>) {
+        let id = match happening {
+            Happening::Deliver(envelope) => envelope.id,
+            Happening::AppDeliver(envelope) => envelope.id,
+            _ => return,
+        };
+        self.trace(process, || Event::Drop { msg: id, reason: DropReason::Crashed });
+    }
+
+    fn set_timer(&mut self, process: ProcessId, timer: P::Timer, after: Ticks) {
+        self.settings += 1;
+        let setting = self.settings;
+        self.timers.insert((process, timer), setting);
+        self.queue.insert(self.now + after, Class::Timer, Happening::Timer { process, timer, setting });
+    }
+
+    fn pause(&mut self, process: ProcessId, lasts: Ticks) {
+        if self.status[process] == Status::Up {
+            self.status[process] = Status::Paused;
+            self.trace(process, || Event::Pause);
+            self.queue.insert(self.now + lasts, Class::Fault, Happening::Resume(process));
+        }
+    }
+
+    fn cut(&mut self, cut: Cut, lasts: Option<Ticks>) {
+        self.cut.push(cut.clone());
+        if let Some(lasts) = lasts {
+            self.queue.insert(self.now + lasts, Class::Fault, Happening::Heal(cut));
+        }
+    }
+
+    fn heal(&mut self, cut: &Cut) {
+        if let Some(index) = self.cut.iter().position(|other| other == cut) {
+            self.cut.remove(index);
+            if matches!(cut, Cut::Groups(_)) {
+                self.trace_all(|| Event::Heal);
+            }
+        }
+    }
+
+    fn is_cut(&self, from: ProcessId, to: ProcessId) -> bool {
+        !self.cut.is_empty() && self.cut.iter().any(|cut| cut.separates(from, to))
+    }
+
+    /// The failure detector is reliable: it tells everybody alike, some time after the fact.
+    fn tell_others(&mut self, about: ProcessId, news: impl Fn(ProcessId) -> Happening<P, X>) {
+        let Some(detection) = self.detection else { return };
+        for process in (0..self.status.len()).filter(|&process| process != about) {
+            self.queue.insert(self.now + detection, Class::Timer, news(process));
+        }
+    }
+}
+
+impl<P: Protocol, X> Happening<P, X> {
+    /// Where it happens; none for faults.
+    fn process(&self) -> Option<ProcessId> {
+        match self {
+            Happening::Deliver(envelope) => Some(envelope.to as ProcessId),
+            Happening::AppDeliver(envelope) => Some(envelope.to as ProcessId),
+            Happening::Timer { process, .. }
+            | Happening::Plan { process, .. }
+            | Happening::Suspect { process, .. }
+            | Happening::Trust { process, .. } => Some(*process),
+            Happening::Fault(_) | Happening::Resume(_) | Happening::Heal(_) => None,
+        }
+    }
+}
+
+impl Cut {
+    fn separates(&self, from: ProcessId, to: ProcessId) -> bool {
+        match self {
+            Cut::OneWay(a, b) => (*a, *b) == (from, to),
+            Cut::Groups(groups) => {
+                let group = |process| groups.iter().position(|group| group.contains(&process));
+                matches!((group(from), group(to)), (Some(a), Some(b)) if a != b)
+            }
+        }
+    }
+}
+
+/// A message as people read it.
+fn body(message: &impl Message) -> Option<serde_json::Value> {
+    serde_json::to_value(message).ok()
+}
