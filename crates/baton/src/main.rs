@@ -19,7 +19,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Algorithms(algorithms::Args),
-    Sim(sim::Args),
+    Sim(Box<sim::Args>),
 }
 
 fn main() -> ExitCode {

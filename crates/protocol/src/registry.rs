@@ -50,7 +50,7 @@ pub enum Family {
 /// Another way to run an algorithm.
 #[derive(Clone, Copy, Debug)]
 pub struct Variant {
-    /// What `--variant` calls it.
+    /// What `--variant` calls it; `name:VALUE` if it takes a value.
     pub name: &'static str,
     /// In one line.
     pub summary: &'static str,
@@ -111,7 +111,8 @@ impl Promises {
 pub struct Params {
     /// How many processes may ask.
     pub n: usize,
-    /// Which variant; the default one if none.
+    /// How to run it, if not in the default way: names of [`About::variants`] joined by `+`, such as
+    /// `yield-at-once+grid`; one that takes a value is written `name:value`.
     pub variant: Option<String>,
     /// How many coordinators, where the algorithm lets one say.
     pub coordinators: Option<usize>,
@@ -125,6 +126,32 @@ impl Params {
     /// The defaults for n processes.
     pub fn new(n: usize, delay_max: Ticks) -> Self {
         Params { n, variant: None, coordinators: None, votes: None, delay_max }
+    }
+
+    /// Whether the variant asks for `name`.
+    pub fn has(&self, name: &str) -> bool {
+        self.variant_parts().any(|(part, _)| part == name)
+    }
+
+    /// The value that the variant gives to `name`.
+    pub fn value(&self, name: &str) -> Option<&str> {
+        self.variant_parts().find(|(part, _)| *part == name).and_then(|(_, value)| value)
+    }
+
+    /// The one of `names` that the variant asks for, if any; refuses two, since they exclude each other.
+    pub fn one_of(&self, names: &[&'static str]) -> Result<Option<&'static str>, SetupError> {
+        let mut asked = names.iter().copied().filter(|name| self.has(name));
+        match (asked.next(), asked.next()) {
+            (Some(one), Some(other)) => Err(SetupError::Exclusive { one, other }),
+            (one, _) => Ok(one),
+        }
+    }
+
+    fn variant_parts(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        self.variant.iter().flat_map(|variant| variant.split('+')).map(|part| match part.split_once(':') {
+            Some((name, value)) => (name, Some(value)),
+            None => (part, None),
+        })
     }
 
     /// Refuses more than `max` processes.
@@ -141,6 +168,24 @@ pub struct Group<P> {
     pub processes: usize,
     /// Makes process `id`, as it is before its start.
     pub make: Box<dyn Fn(ProcessId) -> P + Send + Sync>,
+    /// How the processes are arranged, for those who draw, count or check it.
+    pub topology: Topology,
+}
+
+/// An arrangement of processes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Topology {
+    /// Whose votes each client needs, by client.
+    pub quorums: Option<Vec<Vec<ProcessId>>>,
+    /// The edges of a spanning tree.
+    pub tree: Option<Vec<(ProcessId, ProcessId)>>,
+}
+
+impl<P> Group<P> {
+    /// A group with no particular arrangement.
+    pub fn new(clients: usize, processes: usize, make: impl Fn(ProcessId) -> P + Send + Sync + 'static) -> Self {
+        Group { clients, processes, make: Box::new(make), topology: Topology::default() }
+    }
 }
 
 /// Something to do with a group, whatever its algorithm; a driver is written once, for all of them.
@@ -175,6 +220,24 @@ pub enum SetupError {
         variant: String,
         /// What there is.
         known: Vec<&'static str>,
+    },
+    /// Two variants that exclude each other.
+    #[error("`{one}` and `{other}` exclude each other; ask for one of them")]
+    Exclusive {
+        /// One of them.
+        one: &'static str,
+        /// The other.
+        other: &'static str,
+    },
+    /// A value that makes no sense.
+    #[error("`{value}` does not work as {what}: {reason}")]
+    Value {
+        /// Of what.
+        what: &'static str,
+        /// The value.
+        value: String,
+        /// What is wrong and what would be right.
+        reason: String,
     },
     /// A group of none or one needs no algorithm.
     #[error("{n} processes are too few; a group has at least 2")]
@@ -217,14 +280,17 @@ fn validate(about: &'static About, params: &Params) -> Result<(), SetupError> {
         return Err(SetupError::TooFew { n: params.n });
     }
     let known = || about.variants.iter().map(|variant| variant.name);
-    match &params.variant {
-        Some(variant) if !known().any(|name| name == variant) => Err(SetupError::UnknownVariant {
-            algorithm: about.name,
-            variant: variant.clone(),
-            known: known().collect(),
-        }),
-        _ => Ok(()),
-    }
+    // A variant that is listed as `name:VALUE` must come with a value, any other without one.
+    let listed = |(name, value): (&str, Option<&str>)| {
+        known().any(|known| match known.split_once(':') {
+            Some((known, _)) => known == name && value.is_some_and(|value| !value.is_empty()),
+            None => known == name && value.is_none(),
+        })
+    };
+    let unknown = params.variant_parts().find(|&part| !listed(part));
+    unknown.map_or(Ok(()), |(name, _)| {
+        Err(SetupError::UnknownVariant { algorithm: about.name, variant: name.to_string(), known: known().collect() })
+    })
 }
 
 /// Expands the list above into [`ALGORITHMS`] and [`visit`], so that the two cannot disagree.
@@ -247,3 +313,41 @@ macro_rules! algorithms {
     };
 }
 use algorithms;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(variant: &str) -> Params {
+        Params { variant: Some(variant.to_string()), ..Params::new(3, 1) }
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<_> = ALGORITHMS.iter().map(|about| about.name).collect();
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+    }
+
+    #[test]
+    fn variants_are_names_and_values_joined_by_plus() {
+        let params = params("grid+k-ary:3");
+        assert!(params.has("grid") && params.has("k-ary") && !params.has("star"));
+        assert_eq!(params.value("k-ary"), Some("3"));
+        assert_eq!(params.one_of(&["star", "grid"]), Ok(Some("grid")));
+        assert_eq!(params.one_of(&["k-ary", "grid"]), Err(SetupError::Exclusive { one: "k-ary", other: "grid" }));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_in_one_sentence() {
+        let refusal =
+            |name: &str, params: &Params| find(name).and_then(|about| validate(about, params)).unwrap_err().to_string();
+        assert!(
+            refusal("centrall", &Params::new(3, 1)).starts_with("there is no algorithm `centrall`; there are central,")
+        );
+        assert_eq!(refusal("central", &Params::new(1, 1)), "1 processes are too few; a group has at least 2");
+        assert_eq!(refusal("central", &params("x")), "`central` has no variant `x`; it has none");
+        assert_eq!(refusal("voting", &params("ask-all+x")), "`voting` has no variant `x`; it has ask-m, ask-all");
+        assert_eq!(refusal("voting", &params("ask-all:1")), "`voting` has no variant `ask-all`; it has ask-m, ask-all");
+    }
+}

@@ -312,6 +312,8 @@ fn header<P>(about: &'static About, options: &Options, group: &Group<P>) -> Head
         variant: options.params.variant.clone(),
         processes: group.processes,
         clients: group.clients,
+        quorums: group.topology.quorums.clone(),
+        tree: group.topology.tree.clone(),
         seed: options.seed,
         network: options.network.to_json(),
         workload: serde_json::json!({

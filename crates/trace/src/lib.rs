@@ -23,6 +23,12 @@ pub struct Header {
     pub processes: usize,
     /// How many of them may ask.
     pub clients: usize,
+    /// Whose votes each client needs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quorums: Option<Vec<Vec<usize>>>,
+    /// The edges of the spanning tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<Vec<(usize, usize)>>,
     /// Of the run; 0 where there is none.
     pub seed: u64,
     /// For people and for a replay.
@@ -244,6 +250,8 @@ mod tests {
             variant: None,
             processes: 3,
             clients: 2,
+            quorums: None,
+            tree: None,
             seed: 7,
             network: serde_json::json!({}),
             workload: serde_json::json!({}),

@@ -14,8 +14,6 @@
 //!
 //! SAFE breaks if the deadline is too tight, if ids are reused, or if the network is asynchronous.
 
-use alloc::boxed::Box;
-
 use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
@@ -200,9 +198,5 @@ pub const ABOUT: About = About {
 /// n processes, of which the highest leads at the start, as after an election.
 pub fn group(params: &Params) -> Result<Group<Bully>, SetupError> {
     let (n, delay_max) = (params.n, params.delay_max);
-    Ok(Group {
-        clients: n,
-        processes: n,
-        make: Box::new(move |me| Bully { me, n, delay_max, leader: None, state: State::Following }),
-    })
+    Ok(Group::new(n, n, move |me| Bully { me, n, delay_max, leader: None, state: State::Following }))
 }

@@ -11,7 +11,6 @@
 //! FIFO by arrival is not ORDER: the network may let a later request arrive first. Nor can a client tell a busy
 //! lock from a dead coordinator: both are silence.
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
@@ -130,15 +129,7 @@ pub const ABOUT: About = About {
 /// n clients and one coordinator.
 pub fn group(params: &Params) -> Result<Group<Central>, SetupError> {
     let coordinator = params.n;
-    Ok(Group {
-        clients: params.n,
-        processes: params.n + 1,
-        make: Box::new(move |id| {
-            if id == coordinator {
-                Central::Coordinator(Coordinator::default())
-            } else {
-                Central::Client { coordinator }
-            }
-        }),
-    })
+    Ok(Group::new(params.n, params.n + 1, move |id| {
+        if id == coordinator { Central::Coordinator(Coordinator::default()) } else { Central::Client { coordinator } }
+    }))
 }

@@ -14,7 +14,6 @@
 //! the request that it answers and carries the clock as well, so that the next request of its receiver comes after
 //! everything its sender had seen.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::convert::Infallible;
 
@@ -185,17 +184,13 @@ pub fn group(params: &Params) -> Result<Group<RicartAgrawala>, SetupError> {
 pub fn group_with(params: &Params, precedence: Precedence) -> Result<Group<RicartAgrawala>, SetupError> {
     let n = params.n;
     params.at_most(Stamp::PROCESSES_MAX, "its fences carry the id in 16 bits")?;
-    Ok(Group {
-        clients: n,
-        processes: n,
-        make: Box::new(move |me| RicartAgrawala {
-            me,
-            n,
-            precedence,
-            clock: LamportClock::default(),
-            state: State::Released,
-            awaiting: FixedBitSet::with_capacity(n),
-            deferred: Vec::new(),
-        }),
-    })
+    Ok(Group::new(n, n, move |me| RicartAgrawala {
+        me,
+        n,
+        precedence,
+        clock: LamportClock::default(),
+        state: State::Released,
+        awaiting: FixedBitSet::with_capacity(n),
+        deferred: Vec::new(),
+    }))
 }

@@ -13,7 +13,6 @@
 //! The comparison with `served` is what tells an outdated request, overtaken by the token, from a new one. Holding
 //! the token idly and being in the critical section are two states: only the idle holder gives it away at once.
 
-use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::convert::Infallible;
@@ -161,14 +160,10 @@ pub const ABOUT: About = About {
 /// n processes, the token at P0.
 pub fn group(params: &Params) -> Result<Group<SuzukiKasami>, SetupError> {
     let n = params.n;
-    Ok(Group {
-        clients: n,
-        processes: n,
-        make: Box::new(move |me| SuzukiKasami {
-            me,
-            state: State::Idle,
-            requested: vec![0; n],
-            token: (me == 0).then(|| Token { served: vec![0; n], entries: 0 }),
-        }),
-    })
+    Ok(Group::new(n, n, move |me| SuzukiKasami {
+        me,
+        state: State::Idle,
+        requested: vec![0; n],
+        token: (me == 0).then(|| Token { served: vec![0; n], entries: 0 }),
+    }))
 }

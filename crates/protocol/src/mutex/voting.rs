@@ -17,7 +17,6 @@
 //! fences hold only probably. Every message names the client's attempt, so that late ones do no harm: a REQUEST of a
 //! later attempt tells that the earlier is over, and a GRANT of an earlier attempt is sent back at once.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
@@ -324,28 +323,24 @@ pub fn group(params: &Params) -> Result<Group<Voting>, SetupError> {
         first: clients,
         coordinators,
         votes_needed,
-        ask_all: params.variant.as_deref() == Some("ask-all"),
+        ask_all: params.one_of(&["ask-m", "ask-all"])? == Some("ask-all"),
         patience: 2 * delay,
         back_off: delay..=2 * delay * clients as Ticks,
         // Long enough for the votes to be back and for somebody else to ask, short enough not to delay a lone client.
         rest: delay..=3 * delay,
     };
-    Ok(Group {
-        clients,
-        processes: clients + coordinators,
-        make: Box::new(move |id| {
-            if id >= clients {
-                return Voting::Coordinator(Coordinator::default());
-            }
-            Voting::Client(Client {
-                me: id,
-                rules: rules.clone(),
-                state: State::Idle,
-                attempt: 0,
-                awaiting: FixedBitSet::with_capacity(coordinators),
-                votes: FixedBitSet::with_capacity(coordinators),
-                fence: 0,
-            })
-        }),
-    })
+    Ok(Group::new(clients, clients + coordinators, move |id| {
+        if id >= clients {
+            return Voting::Coordinator(Coordinator::default());
+        }
+        Voting::Client(Client {
+            me: id,
+            rules: rules.clone(),
+            state: State::Idle,
+            attempt: 0,
+            awaiting: FixedBitSet::with_capacity(coordinators),
+            votes: FixedBitSet::with_capacity(coordinators),
+            fence: 0,
+        })
+    }))
 }
