@@ -1,8 +1,8 @@
 //! Laws that every protocol obeys, whatever it does, checked on random schedules.
 //!
-//! The schedules are made from fixed seeds, so that a failure comes back. Everything in the registry is driven, in every
-//! variant, by a [`Driver`] that is not a careful one: messages get lost, overtake each other, come again, and come to
-//! and from processes that have nothing to do with them; processes crash and recover, with and without memory.
+//! The schedules are made from fixed seeds, so that a failure comes back. Everything in the registry is driven, in
+//! every variant, by a [`Driver`] that is not a careful one: messages get lost, overtake each other, come again, and
+//! come to and from processes that have nothing to do with them; processes crash and recover, with and without memory.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};

@@ -1,8 +1,8 @@
 //! Plays transcripts: text files that hold commands and everything that follows from them.
 //!
-//! A line that begins with `> ` is a command, and the indented lines below it are its output. Lines that begin with `#`
-//! are comments. `> group <algorithm> <n> [variant=..] [coordinators=..] [votes=..] [delay_max=..]` makes a new group of
-//! processes; the other commands are those of [`Command`](command::Command).
+//! A line that begins with `> ` is a command, and the indented lines below it are its output. Lines that begin with
+//! `#` are comments. `> group <algorithm> <n> [variant=..] [coordinators=..] [votes=..] [delay_max=..]` makes a new
+//! group of processes; the other commands are those of [`Command`](command::Command).
 
 use std::fmt::Write;
 
