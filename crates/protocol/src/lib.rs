@@ -15,7 +15,9 @@ pub mod clock;
 pub mod election;
 pub mod mutex;
 pub mod process;
+pub mod process_set;
 pub mod registry;
 
 pub use process::*;
+pub use process_set::ProcessSet;
 pub use registry::Group;

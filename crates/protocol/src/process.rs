@@ -202,18 +202,20 @@ pub struct Choice {
 pub struct Choices {
     seed: Option<u64>,
     script: Vec<usize>,
+    /// How much of the script is used up.
+    scripted: usize,
     made: Vec<Choice>,
 }
 
 impl Choices {
     /// Choices drawn from a seed.
     pub fn seeded(seed: u64) -> Self {
-        Choices { seed: Some(seed), script: Vec::new(), made: Vec::new() }
+        Choices { seed: Some(seed), script: Vec::new(), scripted: 0, made: Vec::new() }
     }
 
-    /// The choices of a script, and 0 after its end.
+    /// The choices of a script, and 0 after its end; one that is out of range stands for the last that is not.
     pub fn scripted(script: Vec<usize>) -> Self {
-        Choices { seed: None, script, made: Vec::new() }
+        Choices { seed: None, script, scripted: 0, made: Vec::new() }
     }
 
     /// What was chosen since the record was last taken.
@@ -231,7 +233,8 @@ impl Choices {
 
     fn choose(&mut self, of: usize) -> usize {
         assert!(of > 0, "a choice among none");
-        let scripted = self.script.get(self.made.len()).copied();
+        let scripted = self.script.get(self.scripted).copied();
+        self.scripted += usize::from(scripted.is_some());
         let chosen = match (scripted, &mut self.seed) {
             (Some(chosen), _) => chosen.min(of - 1),
             (None, Some(seed)) => (split_mix_64(seed) % of as u64) as usize,

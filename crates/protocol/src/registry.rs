@@ -78,7 +78,7 @@ pub enum Crashes {
     Never,
     /// Those that a failure detector reports, without mistakes.
     Detected,
-    /// Those of coordinators, reported or not.
+    /// Those of coordinators, reported or not, that recover with memory if at all.
     Coordinators,
 }
 
@@ -240,7 +240,7 @@ pub enum SetupError {
         reason: String,
     },
     /// A group of none or one needs no algorithm.
-    #[error("{n} processes are too few; a group has at least 2")]
+    #[error("a group of {n} is too small; it takes at least 2 processes")]
     TooFew {
         /// How many were asked for.
         n: usize,
@@ -257,7 +257,7 @@ pub enum SetupError {
     },
     /// Two minorities could win at once, or nobody ever.
     #[error(
-        "{votes} votes of {coordinators} coordinators do not work; it takes more than half of them and at most all"
+        "coordinators: {coordinators}, votes: {votes} cannot work; the votes must be more than half of the coordinators and at most all"
     )]
     Votes {
         /// How many should win.
@@ -345,7 +345,7 @@ mod tests {
         assert!(
             refusal("centrall", &Params::new(3, 1)).starts_with("there is no algorithm `centrall`; there are central,")
         );
-        assert_eq!(refusal("central", &Params::new(1, 1)), "1 processes are too few; a group has at least 2");
+        assert_eq!(refusal("central", &Params::new(1, 1)), "a group of 1 is too small; it takes at least 2 processes");
         assert_eq!(refusal("central", &params("x")), "`central` has no variant `x`; it has none");
         assert_eq!(refusal("voting", &params("ask-all+x")), "`voting` has no variant `x`; it has ask-m, ask-all");
         assert_eq!(refusal("voting", &params("ask-all:1")), "`voting` has no variant `ask-all`; it has ask-m, ask-all");

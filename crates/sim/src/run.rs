@@ -145,17 +145,16 @@ fn check_assumptions(about: &'static About, options: &Options) -> Result<(), Run
     if assumes.lossless && options.faults.iter().any(cut) {
         return refuse("that no message is lost", "a partition would lose some".into());
     }
-    let crashing = options.faults.iter().find_map(|fault| match fault.kind {
-        FaultKind::Crash(process) => Some(process),
-        _ => None,
-    });
-    match (crashing, assumes.crashes) {
-        (Some(process), Crashes::Never) => refuse("that nobody crashes", format!("P{process} would")),
-        (Some(process), Crashes::Coordinators) if process < options.params.n => {
+    options.faults.iter().try_for_each(|fault| match (&fault.kind, assumes.crashes) {
+        (FaultKind::Crash(process), Crashes::Never) => refuse("that nobody crashes", format!("P{process} would")),
+        (FaultKind::Crash(process), Crashes::Coordinators) if *process < options.params.n => {
             refuse("that no client crashes", format!("P{process} is one and would"))
         }
+        (FaultKind::Recover { process, memory: false }, Crashes::Coordinators) => {
+            refuse("that no coordinator forgets", format!("P{process} would"))
+        }
         _ => Ok(()),
-    }
+    })
 }
 
 struct Run<'o> {

@@ -85,10 +85,7 @@ impl Protocol for Bully {
     fn step(&mut self, input: Input<Self>, out: &mut Outbox<Self>) {
         match input {
             Input::Start(Start::Fresh) => self.follow(self.n - 1, out),
-            Input::Start(Start::Recovered) => {
-                self.leader = None;
-                self.hold_election(out);
-            }
+            Input::Start(Start::Recovered) => self.recover(out),
             Input::Command(Command::Elect) => self.hold_election_unless_holding(out),
             Input::Suspect(process) if self.leader == Some(process) => self.on_leader_lost(out),
             Input::Timer(Timer::Silence) => self.on_leader_lost(out),
@@ -103,10 +100,20 @@ impl Protocol for Bully {
 }
 
 impl Bully {
+    fn recover(&mut self, out: &mut Outbox<Self>) {
+        self.forget_leader(out);
+        self.hold_election(out);
+    }
+
     fn on_leader_lost(&mut self, out: &mut Outbox<Self>) {
-        self.leader = None;
-        out.emit(Event::Elected { leader: None, term: None });
+        self.forget_leader(out);
         self.hold_election_unless_holding(out);
+    }
+
+    fn forget_leader(&mut self, out: &mut Outbox<Self>) {
+        if self.leader.take().is_some() {
+            out.emit(Event::Elected { leader: None, term: None });
+        }
     }
 
     fn hold_election_unless_holding(&mut self, out: &mut Outbox<Self>) {
@@ -116,11 +123,11 @@ impl Bully {
     }
 
     fn hold_election(&mut self, out: &mut Outbox<Self>) {
-        out.cancel_timer(Timer::Announce);
-        out.cancel_timer(Timer::Silence);
         if self.me + 1 == self.n {
             return self.lead(out);
         }
+        out.cancel_timer(Timer::Announce);
+        out.cancel_timer(Timer::Silence);
         self.state = State::Asking;
         out.multicast(self.me + 1..self.n, Message::Election);
         out.set_timer(Timer::Answer, 2 * self.delay_max);
@@ -173,8 +180,10 @@ impl Bully {
         self.state = State::Following;
         out.cancel_timer(Timer::Answer);
         if leader == self.me {
+            out.cancel_timer(Timer::Silence);
             out.set_timer(Timer::Announce, ANNOUNCE_EVERY_D * self.delay_max);
         } else {
+            out.cancel_timer(Timer::Announce);
             out.set_timer(Timer::Silence, (ANNOUNCE_EVERY_D + 2) * self.delay_max);
         }
         if self.leader != Some(leader) {

@@ -17,13 +17,12 @@
 use alloc::vec::Vec;
 use core::convert::Infallible;
 
-use fixedbitset::FixedBitSet;
 use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
 use crate::clock::{LamportClock, Stamp};
 use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError};
-use crate::{Input, Outbox, ProcessId, Protocol};
+use crate::{Input, Outbox, ProcessId, ProcessSet, Protocol};
 
 /// One process of the group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -34,7 +33,7 @@ pub struct RicartAgrawala {
     clock: LamportClock,
     state: State,
     /// Whose REPLY is still missing; empty unless WANTED.
-    awaiting: FixedBitSet,
+    awaiting: ProcessSet,
     /// Requests to be answered on leaving.
     deferred: Vec<Stamp>,
 }
@@ -113,7 +112,7 @@ impl RicartAgrawala {
     fn acquire(&mut self, out: &mut Outbox<Self>) {
         let request = Stamp { time: self.clock.tick(), process: self.me };
         self.state = State::Wanted(request);
-        self.awaiting.insert_range(..);
+        self.awaiting.fill();
         self.awaiting.remove(self.me);
         let others = (0..self.n).filter(|&other| other != self.me);
         out.multicast(others, Message::Request { time: request.time });
@@ -136,7 +135,7 @@ impl RicartAgrawala {
         let State::Wanted(ours) = self.state else { return };
         if request == ours.time {
             self.awaiting.remove(from);
-            if self.awaiting.is_clear() {
+            if self.awaiting.is_empty() {
                 self.state = State::Held;
                 out.emit(Event::Granted { fence: ours.fence() });
             }
@@ -190,7 +189,7 @@ pub fn group_with(params: &Params, precedence: Precedence) -> Result<Group<Ricar
         precedence,
         clock: LamportClock::default(),
         state: State::Released,
-        awaiting: FixedBitSet::with_capacity(n),
+        awaiting: ProcessSet::none(n),
         deferred: Vec::new(),
     }))
 }

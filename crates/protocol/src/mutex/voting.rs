@@ -7,26 +7,28 @@
 //! `ask-all`) with REQUEST and gets GRANT or DENY from each. With m votes it enters, and sends RELEASE to those that
 //! voted for it when it leaves. With fewer it gives them back by the same RELEASE, waits for a random time and tries
 //! again; it also waits after a release, or the releaser would win for ever. A coordinator that does not answer in time
-//! counts as a DENY, so that up to c - m crashed coordinators do no harm.
+//! counts as a DENY, so that up to c - m crashed coordinators do no harm. One that recovers asks the client that has
+//! its vote, with INQUIRE, whether it still does: the RELEASE may have been lost.
 //!
 //! Invariants: a coordinator's vote is with at most one client. Two clients with m votes each would share a coordinator.
 //! Costs: k attempts cost 2mk + m messages and the votes given back; 2T from request to grant if nobody competes.
-//! Fences: coordinators report the highest they saw with their vote; the entrant takes the next one with its id.
+//! Fences: coordinators report the highest they heard of with their vote; the entrant takes the next one with its id.
 //!
 //! A coordinator that recovers without memory has forgotten its vote, and may give it again: then SAFE and the growth of
 //! fences hold only probably. Every message names the client's attempt, so that late ones do no harm: a REQUEST of a
-//! later attempt tells that the earlier is over, and a GRANT of an earlier attempt is sent back at once.
+//! later attempt tells that the earlier is over, and a GRANT of an earlier attempt is sent back at once. So a REQUEST
+//! can end a vote like a RELEASE, and both carry the highest fence that the client knows: else the RELEASE with the
+//! last fence could be overtaken, and the fence given out again.
 
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
-use fixedbitset::FixedBitSet;
 use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
 use crate::clock::Stamp;
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
-use crate::{Input, Outbox, ProcessId, Protocol, Ticks};
+use crate::{Input, Outbox, ProcessId, ProcessSet, Protocol, Start, Ticks};
 
 /// One of the two roles.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -46,10 +48,10 @@ pub struct Client {
     /// Numbers the attempts, over all requests.
     attempt: u64,
     /// Those asked in this attempt that have not answered; by coordinator number, from 0.
-    awaiting: FixedBitSet,
+    awaiting: ProcessSet,
     /// Those that gave their vote in this attempt.
-    votes: FixedBitSet,
-    /// The highest fence that voters reported in this attempt.
+    votes: ProcessSet,
+    /// The highest fence that it ever heard of.
     fence: u64,
 }
 
@@ -85,7 +87,7 @@ struct Rules {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Coordinator {
     vote: Option<(ProcessId, u64)>,
-    /// The highest fence that a release has told of.
+    /// The highest fence that it ever heard of.
     fence: u64,
 }
 
@@ -96,12 +98,14 @@ pub enum Message {
     Request {
         /// Which attempt.
         attempt: u64,
+        /// The highest fence known.
+        fence: u64,
     },
     /// Coordinator: you have it.
     Grant {
         /// Which attempt.
         attempt: u64,
-        /// The highest fence seen.
+        /// The highest fence known.
         fence: u64,
     },
     /// Coordinator: somebody else has it.
@@ -113,8 +117,13 @@ pub enum Message {
     Release {
         /// Which attempt.
         attempt: u64,
-        /// The fence under which it entered; 0 if it did not.
+        /// The highest fence known.
         fence: u64,
+    },
+    /// Coordinator, after a crash: do you still have my vote?
+    Inquire {
+        /// Which attempt.
+        attempt: u64,
     },
 }
 
@@ -134,6 +143,7 @@ impl crate::Message for Message {
             Message::Grant { .. } => "GRANT",
             Message::Deny { .. } => "DENY",
             Message::Release { .. } => "RELEASE",
+            Message::Inquire { .. } => "INQUIRE",
         }
     }
 }
@@ -151,15 +161,17 @@ impl Protocol for Voting {
             (Voting::Client(client), Input::Message { from, message }) => match message {
                 Message::Grant { attempt, fence } => client.on_grant(from, attempt, fence, out),
                 Message::Deny { attempt } => client.on_deny(from, attempt, out),
+                Message::Inquire { attempt } => client.on_inquire(from, attempt, out),
                 Message::Request { .. } | Message::Release { .. } => {}
             },
             (Voting::Client(client), Input::Timer(Timer::Patience)) => client.give_up(out),
             (Voting::Client(client), Input::Timer(Timer::BackOff)) => client.on_back_off_over(out),
             (Voting::Coordinator(voter), Input::Message { from, message }) => match message {
-                Message::Request { attempt } => voter.on_request(from, attempt, out),
+                Message::Request { attempt, fence } => voter.on_request(from, attempt, fence, out),
                 Message::Release { attempt, fence } => voter.on_release(from, attempt, fence),
-                Message::Grant { .. } | Message::Deny { .. } => {}
+                Message::Grant { .. } | Message::Deny { .. } | Message::Inquire { .. } => {}
             },
+            (Voting::Coordinator(voter), Input::Start(Start::Recovered)) => voter.recover(out),
             _ => {}
         }
     }
@@ -176,44 +188,55 @@ impl Client {
     fn poll(&mut self, out: &mut Outbox<Voting>) {
         self.state = State::Polling;
         self.attempt += 1;
-        self.fence = 0;
         self.votes.clear();
         self.awaiting = self.rules.whom_to_ask(out);
-        let asked = self.awaiting.ones().map(|voter| self.rules.first + voter);
-        out.multicast(asked, Message::Request { attempt: self.attempt });
+        let asked = self.awaiting.iter().map(|voter| self.rules.first + voter);
+        out.multicast(asked, Message::Request { attempt: self.attempt, fence: self.fence });
         out.set_timer(Timer::Patience, self.rules.patience);
     }
 
     fn on_grant(&mut self, from: ProcessId, attempt: u64, fence: u64, out: &mut Outbox<Voting>) {
-        let expected = self.state == State::Polling && attempt == self.attempt;
-        let Some(voter) = self.rules.voter(from).filter(|&voter| expected && self.awaiting[voter]) else {
-            let still_mine = attempt == self.attempt && self.rules.voter(from).is_some_and(|voter| self.votes[voter]);
-            if !still_mine {
-                out.send(from, Message::Release { attempt, fence: 0 });
-            }
-            return;
-        };
-        self.awaiting.remove(voter);
-        self.votes.insert(voter);
-        self.fence = self.fence.max(fence);
-        self.count_votes(out);
+        let voter = self.rules.voter(from);
+        if self.is_current(attempt) && self.awaiting.remove(voter) {
+            self.votes.insert(voter);
+            self.fence = self.fence.max(fence);
+            self.count_votes(out);
+        } else {
+            self.on_inquire(from, attempt, out);
+        }
     }
 
     fn on_deny(&mut self, from: ProcessId, attempt: u64, out: &mut Outbox<Voting>) {
-        let expected = self.state == State::Polling && attempt == self.attempt;
-        if let Some(voter) = self.rules.voter(from).filter(|&voter| expected && self.awaiting[voter]) {
-            self.awaiting.remove(voter);
+        if self.is_current(attempt) && self.awaiting.remove(self.rules.voter(from)) {
             self.count_votes(out);
         }
     }
 
+    /// Whoever has given a vote that is of no use gets it back.
+    fn on_inquire(&mut self, from: ProcessId, attempt: u64, out: &mut Outbox<Voting>) {
+        let voter = self.rules.voter(from);
+        let of_use = self.is_current(attempt) && (self.votes.contains(voter) || self.awaiting.contains(voter));
+        if !of_use {
+            out.send(from, Message::Release { attempt, fence: self.fence });
+        }
+    }
+
+    fn is_current(&self, attempt: u64) -> bool {
+        attempt == self.attempt && matches!(self.state, State::Polling | State::Inside)
+    }
+
     fn count_votes(&mut self, out: &mut Outbox<Voting>) {
-        if !self.awaiting.is_clear() {
+        if self.state != State::Polling {
             return;
         }
-        if self.votes.count_ones(..) < self.rules.votes_needed {
-            return self.give_up(out);
+        if self.votes.len() >= self.rules.votes_needed {
+            self.enter(out);
+        } else if self.awaiting.is_empty() {
+            self.give_up(out);
         }
+    }
+
+    fn enter(&mut self, out: &mut Outbox<Voting>) {
         out.cancel_timer(Timer::Patience);
         self.state = State::Inside;
         let number = self.fence / Stamp::PROCESSES_MAX as u64 + 1;
@@ -226,21 +249,21 @@ impl Client {
     fn give_up(&mut self, out: &mut Outbox<Voting>) {
         if self.state == State::Polling {
             out.cancel_timer(Timer::Patience);
-            self.return_votes(0, out);
+            self.return_votes(out);
             self.state = State::BackingOff;
             out.set_timer_within(Timer::BackOff, self.rules.back_off.clone());
         }
     }
 
     fn release(&mut self, out: &mut Outbox<Voting>) {
-        self.return_votes(self.fence, out);
+        self.return_votes(out);
         self.state = State::Resting;
         out.set_timer_within(Timer::BackOff, self.rules.rest.clone());
     }
 
-    fn return_votes(&mut self, fence: u64, out: &mut Outbox<Voting>) {
-        let voters = self.votes.ones().map(|voter| self.rules.first + voter);
-        out.multicast(voters, Message::Release { attempt: self.attempt, fence });
+    fn return_votes(&mut self, out: &mut Outbox<Voting>) {
+        let voters = self.votes.iter().map(|voter| self.rules.first + voter);
+        out.multicast(voters, Message::Release { attempt: self.attempt, fence: self.fence });
         self.votes.clear();
         self.awaiting.clear();
     }
@@ -256,12 +279,11 @@ impl Client {
 
 impl Rules {
     /// All coordinators, or as many at random as there are votes needed.
-    fn whom_to_ask(&self, out: &mut Outbox<Voting>) -> FixedBitSet {
-        let mut asked = FixedBitSet::with_capacity(self.coordinators);
+    fn whom_to_ask(&self, out: &mut Outbox<Voting>) -> ProcessSet {
         if self.ask_all {
-            asked.insert_range(..);
-            return asked;
+            return ProcessSet::all(self.coordinators);
         }
+        let mut asked = ProcessSet::none(self.coordinators);
         let mut left: Vec<usize> = (0..self.coordinators).collect();
         for _ in 0..self.votes_needed {
             asked.insert(left.swap_remove(out.choose(left.len())));
@@ -269,16 +291,18 @@ impl Rules {
         asked
     }
 
-    fn voter(&self, process: ProcessId) -> Option<usize> {
-        process.checked_sub(self.first).filter(|&voter| voter < self.coordinators)
+    /// Coordinators counted from 0; for a client, a number that is none of theirs.
+    fn voter(&self, process: ProcessId) -> usize {
+        process.wrapping_sub(self.first)
     }
 }
 
 impl Coordinator {
-    fn on_request(&mut self, client: ProcessId, attempt: u64, out: &mut Outbox<Voting>) {
+    fn on_request(&mut self, client: ProcessId, attempt: u64, fence: u64, out: &mut Outbox<Voting>) {
+        self.fence = self.fence.max(fence);
         let answer = match self.vote {
             Some((other, _)) if other != client => Message::Deny { attempt },
-            Some((_, earlier)) if earlier > attempt => Message::Deny { attempt },
+            Some((_, later)) if later > attempt => Message::Deny { attempt },
             _ => {
                 self.vote = Some((client, attempt));
                 Message::Grant { attempt, fence: self.fence }
@@ -293,6 +317,12 @@ impl Coordinator {
             self.vote = None;
         }
     }
+
+    fn recover(&mut self, out: &mut Outbox<Voting>) {
+        if let Some((client, attempt)) = self.vote {
+            out.send(client, Message::Inquire { attempt });
+        }
+    }
 }
 
 /// What the registry knows of it.
@@ -304,7 +334,7 @@ pub const ABOUT: About = About {
     promises: Promises { order: false, ..Promises::ALL },
     variants: &[
         Variant { name: "ask-m", summary: "asks m coordinators at random (the default)" },
-        Variant { name: "ask-all", summary: "asks all coordinators and enters with m votes" },
+        Variant { name: "ask-all", summary: "asks all coordinators and enters with the first m votes" },
     ],
     broken: None,
 };
@@ -338,8 +368,8 @@ pub fn group(params: &Params) -> Result<Group<Voting>, SetupError> {
             rules: rules.clone(),
             state: State::Idle,
             attempt: 0,
-            awaiting: FixedBitSet::with_capacity(coordinators),
-            votes: FixedBitSet::with_capacity(coordinators),
+            awaiting: ProcessSet::none(coordinators),
+            votes: ProcessSet::none(coordinators),
             fence: 0,
         })
     }))

@@ -1,0 +1,366 @@
+//! Laws that every protocol obeys, whatever it does, checked on random schedules.
+//!
+//! The schedules are made from fixed seeds, so that a failure comes back. Everything in the registry is driven, in
+//! every variant, by a [`Driver`] that is not a careful one: messages get lost, overtake each other, come again, and
+//! come to and from processes that have nothing to do with them; processes crash and recover, with and without memory.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+
+use baton_protocol::election::{self, Election};
+use baton_protocol::mutex::{self, Mutex};
+use baton_protocol::registry::{self, About, Params, Visitor};
+use baton_protocol::{Choice, Choices, Group, Input, Outbox, Output, ProcessId, Protocol, Start, View};
+
+const SIZES: [usize; 3] = [2, 3, 5];
+const SEEDS: u64 = 20;
+const STEPS: usize = 300;
+
+#[test]
+fn equal_states_and_inputs_and_choices_give_equal_states_and_outputs() {
+    for_every_algorithm(Law::IsAFunction);
+}
+
+#[test]
+fn messages_go_to_other_members_of_the_group() {
+    for_every_algorithm(Law::SendsToOthers);
+}
+
+#[test]
+fn messages_survive_encoding() {
+    for_every_algorithm(Law::MessagesSurviveEncoding);
+}
+
+/// That there is no panic is checked by all the others as well; this one says what the law is.
+#[test]
+fn no_message_of_a_member_makes_a_process_panic() {
+    for_every_algorithm(Law::DoesNotPanic);
+}
+
+#[test]
+fn equal_states_hash_alike() {
+    for_every_algorithm(Law::EqualStatesHashAlike);
+}
+
+#[test]
+fn a_timer_is_set_for_some_time() {
+    for_every_algorithm(Law::TimersTakeTime);
+}
+
+/// What is checked after each step.
+#[derive(Clone, Copy, Debug)]
+enum Law {
+    IsAFunction,
+    SendsToOthers,
+    MessagesSurviveEncoding,
+    DoesNotPanic,
+    EqualStatesHashAlike,
+    TimersTakeTime,
+}
+
+/// What a step has done, and what it has done to a twin that got the same inputs from the start.
+struct Step<'a, P: Protocol> {
+    me: ProcessId,
+    processes: usize,
+    after: &'a P,
+    twin_after: &'a P,
+    /// The states after all steps before, of any process.
+    earlier: &'a [P],
+    done: Done<P>,
+    twin_done: Done<P>,
+}
+
+#[derive(Debug, PartialEq)]
+struct Done<P: Protocol> {
+    outputs: Vec<Output<P>>,
+    choices: Vec<Choice>,
+}
+
+impl Law {
+    fn check<P: Protocol>(self, step: &Step<P>) {
+        match self {
+            Law::IsAFunction => {
+                assert_eq!(step.done, step.twin_done);
+                assert_eq!(step.after, step.twin_after);
+            }
+            Law::SendsToOthers => {
+                for (to, message) in step.sent() {
+                    assert!(to != step.me && to < step.processes, "P{} sends {message:?} to P{to}", step.me);
+                }
+            }
+            Law::MessagesSurviveEncoding => {
+                for (_, message) in step.sent() {
+                    let bytes = postcard::to_stdvec(message).unwrap();
+                    assert_eq!(&postcard::from_bytes::<P::Message>(&bytes).unwrap(), message);
+                }
+            }
+            Law::DoesNotPanic => {}
+            Law::EqualStatesHashAlike => {
+                let clone = step.after.clone();
+                assert_eq!(&clone, step.after);
+                for equal in step.earlier.iter().filter(|&earlier| earlier == step.after).chain([&clone]) {
+                    assert_eq!(hash_of(equal), hash_of(step.after), "{equal:?}");
+                }
+            }
+            Law::TimersTakeTime => {
+                for output in &step.done.outputs {
+                    if let Output::SetTimer { timer, after } = output {
+                        assert!(0 < *after.start() && !after.is_empty(), "P{} sets {timer:?} to {after:?}", step.me);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<P: Protocol> Step<'_, P> {
+    fn sent(&self) -> impl Iterator<Item = (ProcessId, &P::Message)> {
+        self.done.outputs.iter().filter_map(|output| match output {
+            Output::Send { to, message } => Some((*to, message)),
+            _ => None,
+        })
+    }
+}
+
+fn hash_of(value: &impl std::hash::Hash) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(value)
+}
+
+fn for_every_algorithm(law: Law) {
+    for about in registry::ALGORITHMS {
+        let variants = about.variants.iter().map(|variant| Some(variant.name.to_string()));
+        for variant in variants.chain([None]) {
+            for (n, seed) in SIZES.into_iter().flat_map(|n| (0..SEEDS).map(move |seed| (n, seed))) {
+                let params = Params { variant: variant.clone(), ..Params::new(n, 10) };
+                // Shown only if the law is broken.
+                println!("{}, variant {variant:?}, n = {n}, seed {seed}", about.name);
+                registry::visit(about.name, &params, Check { law, seed }).unwrap();
+            }
+        }
+    }
+}
+
+/// Runs one random schedule and checks the law after each step.
+struct Check {
+    law: Law,
+    seed: u64,
+}
+
+impl Visitor for Check {
+    type Output = ();
+
+    fn mutex<P: Mutex>(self, _: &'static About, group: Group<P>) {
+        let next_command = |previous| match previous {
+            Some(mutex::Command::Acquire) => mutex::Command::Release,
+            Some(mutex::Command::Release) | None => mutex::Command::Acquire,
+        };
+        // Commands take turns with grants: no release but of a grant, no request while one is pending.
+        let may_command = |previous, granted| previous != Some(mutex::Command::Acquire) || granted;
+        Driver::new(group, self, next_command, may_command).run();
+    }
+
+    fn election<P: Election>(self, _: &'static About, group: Group<P>) {
+        Driver::new(group, self, |_| election::Command::Elect, |_, _| true).run();
+    }
+}
+
+/// Gives random inputs to two copies of a group in lockstep. What the first copy puts out is carried out.
+struct Driver<P: Protocol> {
+    law: Law,
+    random: fastrand::Rng,
+    group: Group<P>,
+    processes: Vec<P>,
+    twins: Vec<P>,
+    earlier: Vec<P>,
+    up: Vec<bool>,
+    in_flight: Vec<Envelope<P::Message>>,
+    /// Every message ever sent.
+    sent: Vec<P::Message>,
+    /// Stamps on application messages.
+    stamps: Vec<u64>,
+    /// Running timers, by owner.
+    timers: Vec<(ProcessId, P::Timer)>,
+    users: BTreeMap<ProcessId, User<P>>,
+    next_command: fn(Option<P::Command>) -> P::Command,
+    may_command: fn(Option<P::Command>, bool) -> bool,
+}
+
+struct Envelope<M> {
+    from: ProcessId,
+    to: ProcessId,
+    message: M,
+}
+
+/// What the user of a process has asked for last, and whether there was an event since then.
+struct User<P: Protocol> {
+    command: P::Command,
+    answered: bool,
+}
+
+impl<P: Protocol> Driver<P> {
+    fn new(
+        group: Group<P>,
+        check: Check,
+        next_command: fn(Option<P::Command>) -> P::Command,
+        may_command: fn(Option<P::Command>, bool) -> bool,
+    ) -> Self {
+        Driver {
+            law: check.law,
+            random: fastrand::Rng::with_seed(check.seed),
+            processes: (0..group.processes).map(&group.make).collect(),
+            twins: (0..group.processes).map(&group.make).collect(),
+            earlier: Vec::new(),
+            up: vec![true; group.processes],
+            group,
+            in_flight: Vec::new(),
+            sent: Vec::new(),
+            stamps: Vec::new(),
+            timers: Vec::new(),
+            users: BTreeMap::new(),
+            next_command,
+            may_command,
+        }
+    }
+
+    fn run(mut self) {
+        for process in 0..self.group.processes {
+            self.step(process, Input::Start(Start::Fresh));
+        }
+        for _ in 0..STEPS {
+            self.do_something();
+        }
+    }
+
+    fn do_something(&mut self) {
+        let process = self.random.usize(..self.group.processes);
+        let member = self.random.usize(..self.group.processes);
+        match self.random.u8(..100) {
+            0..45 => self.deliver(),
+            45..60 => self.command(),
+            60..75 => self.fire_a_timer(),
+            75..85 => self.replay(process),
+            85 => self.lose(),
+            86..88 => self.crash_or_recover(process),
+            88..91 => self.step_if_up(process, Input::Suspect(member)),
+            91 => self.step_if_up(process, Input::Trust(member)),
+            92..96 => self.step_if_up(process, Input::AppSend),
+            96..99 => {
+                if let Some(&stamp) = self.random.choice(&self.stamps) {
+                    self.step_if_up(process, Input::AppReceive(stamp));
+                }
+            }
+            _ => {
+                let members = (0..self.group.processes).filter(|&member| self.up[member]).collect();
+                self.step_if_up(process, Input::View(View { epoch: 1, members }));
+            }
+        }
+    }
+
+    fn deliver(&mut self) {
+        if let Some(index) = self.any(self.in_flight.len()) {
+            let Envelope { from, to, message } = self.in_flight.swap_remove(index);
+            self.step_if_up(to, Input::Message { from, message });
+        }
+    }
+
+    /// A message that somebody sent at some time comes to this process, from any other.
+    fn replay(&mut self, to: ProcessId) {
+        let from = (to + self.random.usize(1..self.group.processes)) % self.group.processes;
+        if let Some(message) = self.random.choice(&self.sent).cloned() {
+            self.step_if_up(to, Input::Message { from, message });
+        }
+    }
+
+    fn lose(&mut self) {
+        if let Some(index) = self.any(self.in_flight.len()) {
+            self.in_flight.swap_remove(index);
+        }
+    }
+
+    fn command(&mut self) {
+        let process = self.random.usize(..self.group.clients);
+        let user = self.users.get(&process);
+        let previous = user.map(|user| user.command.clone());
+        if self.up[process] && (self.may_command)(previous.clone(), user.is_some_and(|user| user.answered)) {
+            let command = (self.next_command)(previous);
+            self.users.insert(process, User { command: command.clone(), answered: false });
+            self.step(process, Input::Command(command));
+        }
+    }
+
+    fn fire_a_timer(&mut self) {
+        if let Some(index) = self.any(self.timers.len()) {
+            let (process, timer) = self.timers.swap_remove(index);
+            self.step(process, Input::Timer(timer));
+        }
+    }
+
+    fn crash_or_recover(&mut self, process: ProcessId) {
+        self.up[process] = !self.up[process];
+        if !self.up[process] {
+            self.timers.retain(|(owner, _)| *owner != process);
+            return;
+        }
+        if self.random.bool() {
+            self.processes[process] = (self.group.make)(process);
+            self.twins[process] = (self.group.make)(process);
+            self.users.remove(&process);
+        }
+        self.step(process, Input::Start(Start::Recovered));
+    }
+
+    fn any(&mut self, of: usize) -> Option<usize> {
+        (of > 0).then(|| self.random.usize(..of))
+    }
+
+    fn step_if_up(&mut self, process: ProcessId, input: Input<P>) {
+        if self.up[process] {
+            self.step(process, input);
+        }
+    }
+
+    fn step(&mut self, me: ProcessId, input: Input<P>) {
+        let seed = self.random.u64(..);
+        let step = Step {
+            me,
+            processes: self.group.processes,
+            done: step_one(&mut self.processes[me], input.clone(), seed),
+            twin_done: step_one(&mut self.twins[me], input, seed),
+            after: &self.processes[me],
+            twin_after: &self.twins[me],
+            earlier: &self.earlier,
+        };
+        self.law.check(&step);
+        let outputs = step.done.outputs;
+        self.earlier.push(self.processes[me].clone());
+        for output in outputs {
+            self.carry_out(me, output);
+        }
+    }
+
+    fn carry_out(&mut self, me: ProcessId, output: Output<P>) {
+        match output {
+            Output::Send { to, message } => {
+                self.sent.push(message.clone());
+                self.in_flight.push(Envelope { from: me, to, message });
+            }
+            Output::SetTimer { timer, .. } => {
+                self.timers.retain(|running| *running != (me, timer));
+                self.timers.push((me, timer));
+            }
+            Output::CancelTimer(timer) => self.timers.retain(|running| *running != (me, timer)),
+            Output::Event(_) => {
+                if let Some(user) = self.users.get_mut(&me) {
+                    user.answered = true;
+                }
+            }
+            Output::Stamp(clock) => self.stamps.push(clock),
+        }
+    }
+}
+
+fn step_one<P: Protocol>(process: &mut P, input: Input<P>, seed: u64) -> Done<P> {
+    let mut out = Outbox::new(Choices::seeded(seed));
+    process.step(input, &mut out);
+    Done { outputs: out.drain().collect(), choices: out.choices().take_made() }
+}
