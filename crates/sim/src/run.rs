@@ -322,6 +322,11 @@ fn header<P>(about: &'static About, options: &Options, group: &Group<P>) -> Head
             "think": workload.think,
             "app_messages": workload.app_messages,
         }),
+        params: baton_trace::Params {
+            coordinators: options.params.coordinators,
+            votes: options.params.votes,
+            delay_max: options.params.delay_max,
+        },
         unit: Unit::T,
     }
 }
