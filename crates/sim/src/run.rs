@@ -65,6 +65,9 @@ pub enum RunError {
     /// No such group.
     #[error(transparent)]
     Setup(#[from] SetupError),
+    /// Something that was written down cannot be read.
+    #[error("{0}")]
+    Spec(String),
     /// The algorithm is not made for this.
     #[error("`{algorithm}` assumes {assumes}, and {instead}; --ignore-assumptions runs it all the same")]
     Assumption {
