@@ -11,6 +11,9 @@ use crate::handshake::{Hello, Refusal};
 /// less than a tenth of it.
 pub const FRAME_BYTES_MAX: usize = 64 * 1024;
 
+/// The longest number of postcard takes ten bytes.
+const _: () = assert!(crate::group::MEMBERS_MAX * 10 * 10 < FRAME_BYTES_MAX);
+
 /// How many bytes of a frame say how long the rest is.
 const LENGTH_BYTES: usize = 4;
 

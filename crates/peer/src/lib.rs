@@ -42,6 +42,8 @@ mod journal;
 mod link;
 mod mutex;
 mod options;
+#[cfg(test)]
+mod refusal_tests;
 mod run;
 
 pub use driver::{PeerError, Stats, Status};

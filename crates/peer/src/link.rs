@@ -163,7 +163,7 @@ pub(crate) async fn assemble(
 }
 
 /// What this member says of itself; to whom is filled in later.
-fn greeting(group: &PeerGroup, id: ProcessId) -> Hello {
+pub(crate) fn greeting(group: &PeerGroup, id: ProcessId) -> Hello {
     Hello {
         algorithm: group.about().name.to_string(),
         variant: group.file().variant.clone(),
