@@ -7,6 +7,7 @@ use std::time::Duration;
 use baton_protocol::clock::LamportClock;
 use baton_protocol::{Choices, Input, Message, Outbox, Output, ProcessId, Protocol, Start};
 use baton_trace::{DropReason, Event};
+use serde::Serialize;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -24,7 +25,7 @@ const ARRIVALS_MAX: usize = 1024;
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What one member has done so far.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stats {
     /// Messages of the protocol that it sent.
     pub messages: u64,

@@ -5,6 +5,7 @@ use baton_protocol::mutex::Mutex;
 use baton_protocol::registry::{self, About, Family, Visitor};
 use baton_protocol::{Group, ProcessId};
 use baton_trace::Event as Traced;
+use serde::Serialize;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
@@ -29,7 +30,7 @@ pub struct ElectionPeer {
 }
 
 /// Whom a member believes in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Leader {
     /// None: it knows of none.
     pub id: Option<ProcessId>,

@@ -86,6 +86,9 @@ impl MutexPeer {
     ///
     /// If this is dropped before the grant, the request is given up; as no algorithm can take one back, the member
     /// leaves the critical section as soon as it gets it.
+    ///
+    /// Once a member is lost this may wait for ever: to most algorithms a dead process is one that is slow to answer.
+    /// [`watch_status`](MutexPeer::watch_status) tells who is lost.
     pub async fn acquire(&self) -> Result<Grant, AcquireError> {
         if self.id >= self.clients {
             return Err(AcquireError::NotAClient { id: self.id, clients: self.clients });

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use baton_protocol::ProcessId;
 use baton_protocol::registry::Crashes;
+use serde::Serialize;
 use tokio::time::sleep;
 
 use crate::driver::{PeerError, Stats, Status};
@@ -25,7 +26,7 @@ pub struct Turns {
 }
 
 /// What came of it, at this member. For the group, add up the reports of all members, helpers included.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// Which member.
     pub id: ProcessId,

@@ -1,6 +1,9 @@
 //! A caller that gives up.
 
-use baton_peer::{AcquireError, MutexPeer};
+use std::sync::Arc;
+
+use baton_peer::{AcquireError, CALLERS_MAX, MutexPeer};
+use tokio::task::JoinSet;
 
 use crate::{start, stats, within_a_minute};
 
@@ -39,6 +42,29 @@ async fn a_helper_may_not_ask() {
     within_a_minute(async {
         let (_, peers) = start("central", 3).await;
         assert_eq!(peers[2].acquire().await.unwrap_err(), AcquireError::NotAClient { id: 2, clients: 2 });
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn no_more_callers_may_wait_than_there_is_room_for() {
+    within_a_minute(async {
+        let (_, peers) = start("suzuki-kasami", 2).await;
+        let peers = Arc::new(peers);
+        let grant = peers[0].acquire().await.unwrap();
+        let mut callers = JoinSet::new();
+        for _ in 0..CALLERS_MAX + 1 {
+            let peers = peers.clone();
+            callers.spawn(async move { peers[0].acquire().await });
+        }
+        let refused = callers.join_next().await.unwrap().unwrap();
+        assert_eq!(refused.unwrap_err(), AcquireError::TooManyCallers);
+        // All others give up before the protocol is asked for them, and are passed over.
+        callers.shutdown().await;
+        grant.release();
+        peers[0].acquire().await.unwrap().release();
+        let stats = stats(&peers[0]).await;
+        assert_eq!((stats.requests, stats.entries, stats.cancelled), (2, 2, 0));
     })
     .await;
 }
