@@ -2,7 +2,9 @@
 
 mod algorithms;
 mod output;
+mod peer;
 mod sim;
+mod sink;
 
 use std::process::ExitCode;
 
@@ -19,6 +21,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Algorithms(algorithms::Args),
+    Peer(peer::Args),
     Sim(Box<sim::Args>),
 }
 
@@ -26,6 +29,7 @@ fn main() -> ExitCode {
     // Clap itself answers bad usage with status 2, as we do.
     let result = match Cli::parse().command {
         Command::Algorithms(args) => algorithms::run(&args),
+        Command::Peer(args) => peer::run(&args),
         Command::Sim(args) => sim::run(&args),
     };
     match result {

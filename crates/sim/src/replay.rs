@@ -43,6 +43,12 @@ pub enum ReplayError {
         /// In the group.
         expected: usize,
     },
+    /// The trace speaks of more processes than there can be.
+    #[error("the trace has {found} processes; at most {PROCESSES_MAX} can be repeated")]
+    TooLarge {
+        /// In the trace.
+        found: usize,
+    },
     /// The processes do something else than the trace says.
     #[error("record {seq} does not fit: the trace says {found}, the processes say {expected}")]
     Differs {
@@ -55,8 +61,14 @@ pub enum ReplayError {
     },
 }
 
+/// The most processes that a trace may speak of; a header is quickly written, and memory is not endless.
+const PROCESSES_MAX: usize = 1 << 20;
+
 /// Repeats a trace.
 pub fn replay(header: &Header, records: &[Record]) -> Result<Replayed, ReplayError> {
+    if header.clients.max(header.processes) > PROCESSES_MAX {
+        return Err(ReplayError::TooLarge { found: header.clients.max(header.processes) });
+    }
     let params = Params {
         n: header.clients,
         variant: header.variant.clone(),
@@ -116,6 +128,7 @@ impl Visitor for Replay<'_> {
 }
 
 struct Stage<'t, P: Protocol> {
+    clients: usize,
     processes: Vec<P>,
     make: Box<dyn Fn(ProcessId) -> P + Send + Sync>,
     records: &'t [Record],
@@ -136,6 +149,7 @@ impl<'t, P: Protocol> Stage<'t, P> {
         told: fn(&P::Event, &Event) -> bool,
     ) -> Self {
         Stage {
+            clients: group.clients,
             processes: (0..group.processes).map(&group.make).collect(),
             judge: Judge::new(group.processes, group.clients),
             make: group.make,
@@ -169,6 +183,9 @@ impl<'t, P: Protocol> Stage<'t, P> {
             };
         };
         if let Some(command) = (self.command)(&record.event) {
+            if process >= self.clients {
+                return Err(differs(record, format!("that only P0 to P{} may ask", self.clients - 1)));
+            }
             self.judge.command(process, &record.event);
             return self.step(process, Input::Command(command));
         }
@@ -192,6 +209,9 @@ impl<'t, P: Protocol> Stage<'t, P> {
                 let (_, timer) = running.ok_or_else(|| differs(record, "that no such timer runs".into()))?;
                 self.timers.remove(&(process, timer));
                 self.step(process, Input::Timer(timer))
+            }
+            Event::Suspect { peer } | Event::Trust { peer } if *peer >= self.processes.len() => {
+                Err(differs(record, format!("that there is no P{peer}")))
             }
             Event::Suspect { peer } => self.step(process, Input::Suspect(*peer)),
             Event::Trust { peer } => self.step(process, Input::Trust(*peer)),

@@ -8,13 +8,13 @@ use crate::{DropReason, Event, Header, Record};
 
 const LEFT: f64 = 70.0;
 const RIGHT: f64 = 40.0;
-const TOP: f64 = 64.0;
+const TOP: f64 = 96.0;
 const LANE: f64 = 90.0;
 const BAR: f64 = 14.0;
 /// How close together two things may be that do not happen at the same time.
-const GAP_MIN: f64 = 26.0;
+const GAP_MIN: f64 = 30.0;
 /// How far apart a whole unit of time is drawn, where it need not be more.
-const UNIT: f64 = 90.0;
+const UNIT: f64 = 150.0;
 
 const STYLE: &str = "
   svg { background: #ffffff; font-family: system-ui, sans-serif; font-size: 12px; }
@@ -112,7 +112,7 @@ impl Picture {
     }
 
     fn text(&mut self, class: &str, x: f64, y: f64, text: &str) {
-        let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        let text = escape(text);
         let _ = writeln!(self.svg, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>");
     }
 
@@ -129,9 +129,9 @@ impl Picture {
         let bottom = self.below() - 20.0;
         let mut last_label = f64::NEG_INFINITY;
         for (t, x) in self.scale.moments.clone() {
-            self.line("tick", (x, TOP - 18.0), (x, bottom));
+            self.line("tick", (x, TOP - 42.0), (x, bottom));
             if x - last_label > 40.0 {
-                self.text("time", x, TOP - 22.0, &format!("{}", (t * 1000.0).round() / 1000.0));
+                self.text("time", x, TOP - 46.0, &format!("{}", (t * 1000.0).round() / 1000.0));
                 last_label = x;
             }
         }
@@ -228,17 +228,26 @@ impl Picture {
         }
     }
 
-    /// An arrow with its kind near the start, where arrows of one sender have not yet parted ways with their label.
+    /// An arrow with its kind written along it, nearer to the sender: that is where arrows that meet are still apart.
     fn arrow(&mut self, class: &str, from: (f64, usize), to: (f64, usize), kind: &str) {
         let ((x1, p1), (x2, p2)) = (from, to);
         let (y1, y2) = (self.y(p1), self.y(p2));
         self.line(class, (x1, y1), (x2, y2));
-        let part = (30.0 / (y2 - y1).abs().max(1.0)).min(0.5);
-        self.text("kind", x1 + (x2 - x1) * part, y1 + (y2 - y1) * part, kind);
+        // The farther an arrow goes, the farther along it the label: arrows of one multicast part ways slowly.
+        let part = 0.3 + 0.1 * (p1.abs_diff(p2) as f64 - 1.0).clamp(0.0, 3.0);
+        let (x, y) = (x1 + (x2 - x1) * part, y1 + (y2 - y1) * part);
+        let angle = (y2 - y1).atan2((x2 - x1).max(1.0)).to_degrees();
+        let kind = escape(kind);
+        let _ = writeln!(
+            self.svg,
+            "<text class=\"kind\" transform=\"translate({x:.1} {y:.1}) rotate({angle:.1})\" y=\"-3\">{kind}</text>"
+        );
     }
 
     fn marks(&mut self, records: &[Record]) {
         let mut line = self.below();
+        // Notes of one process at one moment are stacked.
+        let mut stacked: BTreeMap<(usize, u64), f64> = BTreeMap::new();
         for record in records {
             let x = self.scale.x(record.t);
             let note = match &record.event {
@@ -247,7 +256,7 @@ impl Picture {
                 Event::Recover { memory: false } => Some("recover, memory lost".to_owned()),
                 Event::Pause => Some("pause".to_owned()),
                 Event::Resume => Some("resume".to_owned()),
-                Event::Timer { name } => Some(format!("\u{23f1} {name}")),
+                Event::Timer { name } => Some(format!("timer {name}")),
                 Event::Suspect { peer } => Some(format!("suspects P{peer}")),
                 Event::Trust { peer } => Some(format!("trusts P{peer}")),
                 Event::Elected { leader, .. } => {
@@ -262,12 +271,12 @@ impl Picture {
                     None
                 }
                 Event::Partition { groups } => {
-                    self.text("mark", x, TOP - 34.0, "\u{26a1}");
-                    self.text("note", x, TOP - 46.0, &format!("partition {groups:?}"));
+                    self.text("mark", x, TOP - 58.0, "\u{26a1}");
+                    self.text("note", x, TOP - 70.0, &format!("partition {groups:?}"));
                     None
                 }
                 Event::Heal => {
-                    self.text("note", x, TOP - 34.0, "heal");
+                    self.text("note", x, TOP - 58.0, "heal");
                     None
                 }
                 _ => None,
@@ -277,10 +286,17 @@ impl Picture {
                 if mark {
                     self.text("mark", x, y + 5.0, "\u{2716}");
                 }
-                self.text("note", x, y - 12.0, &note);
+                let height = stacked.entry((p, record.t.to_bits())).or_insert(12.0);
+                let y = y - *height;
+                *height += 11.0;
+                self.text("note", x, y, &note);
             }
         }
     }
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 #[cfg(test)]
