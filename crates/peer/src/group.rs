@@ -86,7 +86,7 @@ pub enum GroupError {
         source: std::io::Error,
     },
     /// It is not TOML, or not of the right keys.
-    #[error("the group file is not right: {0}")]
+    #[error("the group file is not right: {}", .0.message())]
     Syntax(#[from] toml::de::Error),
     /// The algorithm cannot be run like that.
     #[error(transparent)]

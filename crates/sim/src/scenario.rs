@@ -57,8 +57,11 @@ pub struct Played {
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
     /// It is not written as it should be.
-    #[error("this is no scenario: {0}")]
-    Malformed(#[from] toml::de::Error),
+    #[error("this is no scenario: {}", reason.message())]
+    Malformed {
+        /// What the parser says.
+        reason: toml::de::Error,
+    },
     /// It expects nothing.
     #[error("the scenario expects nothing; its [expect] must name a property or a leader")]
     NothingExpected,
@@ -73,7 +76,7 @@ pub enum ScenarioError {
 impl Scenario {
     /// Reads one.
     pub fn parse(text: &str) -> Result<Self, ScenarioError> {
-        let scenario: Scenario = toml::from_str(text)?;
+        let scenario: Scenario = toml::from_str(text).map_err(|reason| ScenarioError::Malformed { reason })?;
         match (scenario.expect == Expect::default(), scenario.runs) {
             (true, _) => Err(ScenarioError::NothingExpected),
             (_, 0) => Err(ScenarioError::NoRuns),
