@@ -76,6 +76,7 @@ fn assumes(about: &About) -> Vec<&'static str> {
     let crashes = match assumes.crashes {
         Crashes::Never => "no crashes",
         Crashes::Detected => "crashes detected",
+        Crashes::Final => "crashes detected, for good",
         Crashes::Coordinators => "only coordinators crash",
     };
     network.into_iter().filter_map(|(assumed, name)| assumed.then_some(name)).chain([crashes]).collect()

@@ -6,17 +6,20 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::election::Election;
+use crate::election::{Election, Rule};
 use crate::mutex::Mutex;
 use crate::{ProcessId, Ticks, broken, election, mutex};
 
 algorithms! {
     mutex mutex::central;
+    mutex mutex::central_elected;
     mutex mutex::ricart_agrawala;
     mutex mutex::suzuki_kasami;
     mutex mutex::voting;
     mutex broken::ricart_agrawala_time_only;
     election election::bully;
+    election election::chang_roberts;
+    election election::ring_list;
 }
 
 /// One algorithm, as data.
@@ -78,6 +81,8 @@ pub enum Crashes {
     Never,
     /// Those that a failure detector reports, without mistakes.
     Detected,
+    /// The same, of processes that stay dead: no id is used again.
+    Final,
     /// Those of coordinators, reported or not, that recover with memory if at all.
     Coordinators,
 }
@@ -170,6 +175,10 @@ pub struct Group<P> {
     pub make: Box<dyn Fn(ProcessId) -> P + Send + Sync>,
     /// How the processes are arranged, for those who draw, count or check it.
     pub topology: Topology,
+    /// Of elections: which of the living is to lead.
+    pub elects: Rule,
+    /// Whether its promises outlive a partition, although messages are lost in one.
+    pub partitions: bool,
 }
 
 /// An arrangement of processes.
@@ -184,7 +193,8 @@ pub struct Topology {
 impl<P> Group<P> {
     /// A group with no particular arrangement.
     pub fn new(clients: usize, processes: usize, make: impl Fn(ProcessId) -> P + Send + Sync + 'static) -> Self {
-        Group { clients, processes, make: Box::new(make), topology: Topology::default() }
+        let (topology, elects) = (Topology::default(), Rule::default());
+        Group { clients, processes, make: Box::new(make), topology, elects, partitions: false }
     }
 }
 

@@ -128,7 +128,9 @@ fn hash_of(value: &impl std::hash::Hash) -> u64 {
 
 fn for_every_algorithm(law: Law) {
     for about in registry::ALGORITHMS {
-        let variants = about.variants.iter().map(|variant| Some(variant.name.to_string()));
+        // One that takes a value is left to the tests that know one.
+        let plain = about.variants.iter().filter(|variant| !variant.name.contains(':'));
+        let variants = plain.map(|variant| Some(variant.name.to_string()));
         for variant in variants.chain([None]) {
             for (n, seed) in SIZES.into_iter().flat_map(|n| (0..SEEDS).map(move |seed| (n, seed))) {
                 let params = Params { variant: variant.clone(), ..Params::new(n, 10) };

@@ -29,8 +29,11 @@ macro_rules! transcripts_of {
 transcripts_of! {
     bully "bully";
     central "central";
+    central_elected "central-elected";
+    chang_roberts "chang-roberts";
     ricart_agrawala "ricart-agrawala";
     ricart_agrawala_time_only "ricart-agrawala-time-only";
+    ring_list "ring-list";
     suzuki_kasami "suzuki-kasami";
     voting "voting";
 }

@@ -52,6 +52,22 @@ pub enum FaultKind {
     },
 }
 
+impl Fault {
+    /// When it is over, if ever: the moment at which it strikes if it does not last.
+    pub fn over(&self) -> Ticks {
+        match self.kind {
+            FaultKind::Pause { lasts, .. } => self.at + lasts,
+            FaultKind::Partition { lasts, .. } | FaultKind::OneWay { lasts, .. } => self.at + lasts.unwrap_or(0),
+            FaultKind::Crash(_) | FaultKind::Recover { .. } => self.at,
+        }
+    }
+
+    /// Whether links stay cut for ever.
+    pub fn is_never_over(&self) -> bool {
+        matches!(self.kind, FaultKind::Partition { lasts: None, .. } | FaultKind::OneWay { lasts: None, .. })
+    }
+}
+
 impl FaultKind {
     /// Every process that it names.
     pub fn processes(&self) -> Vec<ProcessId> {
@@ -61,6 +77,28 @@ impl FaultKind {
             }
             FaultKind::Partition { groups, .. } => groups.concat(),
             FaultKind::OneWay { from, to, .. } => vec![*from, *to],
+        }
+    }
+}
+
+/// A link that is cut, both ways or one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// Between the groups of a partition.
+    Groups(Vec<Vec<ProcessId>>),
+    /// From the first to the second.
+    OneWay(ProcessId, ProcessId),
+}
+
+impl Cut {
+    /// Whether a message on this way is lost.
+    pub fn separates(&self, from: ProcessId, to: ProcessId) -> bool {
+        match self {
+            Cut::OneWay(a, b) => (*a, *b) == (from, to),
+            Cut::Groups(groups) => {
+                let group = |process| groups.iter().position(|group| group.contains(&process));
+                matches!((group(from), group(to)), (Some(a), Some(b)) if a != b)
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ use baton_trace::{Event, Header, Record};
 
 use crate::oracle::causality::{Causality, Past};
 use crate::oracle::fence::Fences;
+use crate::oracle::leaders::Leaders;
 use crate::oracle::order::Order;
 use crate::oracle::safety::Safety;
 
@@ -123,7 +124,11 @@ impl Visitor for Replay<'_> {
             let election::Event::Elected { leader, term } = event;
             matches!(record, Event::Elected { leader: l, term: t } if (l, t) == (leader, term))
         };
-        self.go(about, group, |_| None, told)
+        let command = |event: &Event| match event {
+            Event::Request { .. } => Some(election::Command::Elect),
+            _ => None,
+        };
+        self.go(about, group, command, told)
     }
 }
 
@@ -322,7 +327,7 @@ struct Judge {
     order: Order,
     causality: Causality,
     pasts: BTreeMap<u64, Past>,
-    leaders: BTreeSet<ProcessId>,
+    leaders: Leaders,
     entries: u64,
     violations: Vec<(&'static str, String)>,
 }
@@ -335,7 +340,7 @@ impl Judge {
             order: Order::new(clients),
             causality: Causality::new(processes, clients),
             pasts: BTreeMap::new(),
-            leaders: BTreeSet::new(),
+            leaders: Leaders::default(),
             entries: 0,
             violations: Vec::new(),
         }
@@ -370,14 +375,9 @@ impl Judge {
                 let found = found.into_iter().filter_map(|(name, detail)| detail.map(|detail| (name, detail)));
                 self.violations.extend(found);
             }
-            Event::Elected { leader, .. } => {
-                self.leaders.remove(&process);
-                if *leader == Some(process) {
-                    if let Some(other) = self.leaders.first() {
-                        self.violations.push(("safety", format!("P{other} and P{process} both lead")));
-                    }
-                    self.leaders.insert(process);
-                }
+            Event::Elected { leader, term } => {
+                let found = self.leaders.believes(process, *leader, *term);
+                self.violations.extend(found.map(|detail| ("safety", detail)));
             }
             _ => {}
         }
@@ -385,7 +385,7 @@ impl Judge {
 
     fn crash(&mut self, process: ProcessId) {
         self.safety.leave(process);
-        self.leaders.remove(&process);
+        self.leaders.gone(process);
         self.order.forget(process);
     }
 

@@ -1,36 +1,19 @@
 //! The world: processes, a network and virtual time, whatever the protocol and whatever its users do.
 
+use std::ops::Range;
+
 use baton_protocol::{Choices, Group, Input, Message, Outbox, Output, ProcessId, Protocol, Start, Ticks};
 use baton_trace::{DropReason, Event};
 use rustc_hash::FxHashMap;
 
-use crate::faults::{Fault, FaultKind};
+use crate::app::Application;
+use crate::detector::Detector;
+use crate::faults::{Cut, Fault, FaultKind};
 use crate::metrics::Messages;
 use crate::network::{Links, Network};
 use crate::oracle::causality::{Causality, Past};
 use crate::queue::{Class, Queue};
 use crate::tracer::Tracer;
-
-/// The users of a protocol: they give commands, hear events, and judge what they see.
-pub trait Application<P: Protocol> {
-    /// Something that a user plans to do at some later time.
-    type Plan;
-
-    /// The world begins.
-    fn start(&mut self, wire: &mut Wire<P, Self::Plan>);
-    /// The time for a plan of `process` has come; it is alive.
-    fn carry_out(&mut self, process: ProcessId, plan: Self::Plan, wire: &mut Wire<P, Self::Plan>);
-    /// The protocol tells the user of `process` something.
-    fn event(&mut self, process: ProcessId, event: P::Event, wire: &mut Wire<P, Self::Plan>);
-    /// An application message has arrived at `process`.
-    fn app_message(&mut self, process: ProcessId, wire: &mut Wire<P, Self::Plan>);
-    /// `process` has crashed. Its plans are void.
-    fn crashed(&mut self, process: ProcessId, wire: &mut Wire<P, Self::Plan>);
-    /// `process` runs again.
-    fn recovered(&mut self, process: ProcessId, wire: &mut Wire<P, Self::Plan>);
-    /// Nothing that can still happen matters.
-    fn finished(&self, now: Ticks) -> bool;
-}
 
 /// A group of processes, their users, and everything between them.
 pub struct World<P: Protocol, A: Application<P>> {
@@ -49,7 +32,7 @@ pub struct Setup {
     pub network: Network,
     /// What goes wrong.
     pub faults: Vec<Fault>,
-    /// How long after a crash or a recovery everybody is told of it; never if none.
+    /// How long after a crash, a recovery, a partition or its healing everybody is told of it; never if none.
     pub detection: Option<Ticks>,
     /// Of all randomness.
     pub seed: u64,
@@ -66,13 +49,17 @@ pub struct Wire<P: Protocol, X> {
     links: Links,
     rng: fastrand::Rng,
     status: Vec<Status>,
+    /// How often each process has crashed.
+    lives: Vec<u32>,
     /// The current setting of each timer that runs; an earlier setting does nothing when its time comes.
     timers: FxHashMap<(ProcessId, P::Timer), u64>,
     settings: u64,
     cut: Vec<Cut>,
-    detection: Option<Ticks>,
+    detector: Detector,
     sent: u64,
     deliveries: u64,
+    in_flight: u64,
+    last_arrival: Ticks,
     messages: Messages,
     causality: Option<Causality>,
     tracer: Option<Tracer>,
@@ -86,20 +73,12 @@ enum Status {
     Down,
 }
 
-/// A link that is cut, both ways or one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Cut {
-    Groups(Vec<Vec<ProcessId>>),
-    OneWay(ProcessId, ProcessId),
-}
-
 enum Happening<P: Protocol, X> {
     Deliver(Envelope<P::Message>),
     AppDeliver(Envelope<Option<u64>>),
     Timer { process: ProcessId, timer: P::Timer, setting: u64 },
     Plan { process: ProcessId, plan: X },
-    Suspect { process: ProcessId, peer: ProcessId },
-    Trust { process: ProcessId, peer: ProcessId },
+    News { process: ProcessId, peer: ProcessId, suspect: bool, number: Option<u64> },
     Fault(FaultKind),
     Resume(ProcessId),
     Heal(Cut),
@@ -109,6 +88,8 @@ struct Envelope<M> {
     id: u64,
     from: u32,
     to: u32,
+    /// Which life of the receiver it is meant for: whoever crashes loses what is on its way.
+    life: u32,
     past: Option<Past>,
     content: M,
 }
@@ -142,12 +123,15 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
             links: Links::new(setup.network, seeds.u64(..)),
             rng: seeds.fork(),
             status: vec![Status::Up; processes.len()],
+            lives: vec![0; processes.len()],
             timers: FxHashMap::default(),
             settings: 0,
             cut: Vec::new(),
-            detection: setup.detection,
+            detector: Detector::new(setup.detection),
             sent: 0,
             deliveries: 0,
+            in_flight: 0,
+            last_arrival: 0,
             messages: Messages::default(),
             causality: setup.causality.then(|| Causality::new(group.processes, group.clients)),
             tracer: setup.tracer,
@@ -174,7 +158,7 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
         self.app.start(&mut self.wire);
         for _ in 0..events_max {
             self.meet_demands();
-            if self.app.finished(self.wire.now) {
+            if self.app.finished(&self.wire) {
                 return Ended::Finished;
             }
             let Some((now, happening)) = self.wire.queue.pop() else { return Ended::Quiet };
@@ -230,13 +214,11 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
                 }
             }
             Happening::Plan { plan, .. } => self.app.carry_out(process, plan, &mut self.wire),
-            Happening::Suspect { peer, .. } => {
-                self.wire.trace(process, || Event::Suspect { peer });
-                self.step(process, Input::Suspect(peer));
-            }
-            Happening::Trust { peer, .. } => {
-                self.wire.trace(process, || Event::Trust { peer });
-                self.step(process, Input::Trust(peer));
+            Happening::News { peer, suspect, number, .. } => {
+                if self.wire.detector.tell(process, peer, suspect, number) {
+                    self.wire.trace(process, || if suspect { Event::Suspect { peer } } else { Event::Trust { peer } });
+                    self.step(process, if suspect { Input::Suspect(peer) } else { Input::Trust(peer) });
+                }
             }
             Happening::Fault(_) | Happening::Resume(_) | Happening::Heal(_) => {}
         }
@@ -244,6 +226,9 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
 
     /// A fault begins or ends.
     fn strike(&mut self, happening: Happening<P, A::Plan>) {
+        if let Happening::Fault(_) = happening {
+            self.app.struck(&mut self.wire);
+        }
         match happening {
             Happening::Fault(FaultKind::Crash(process)) => self.crash(process),
             Happening::Fault(FaultKind::Recover { process, memory }) => self.recover(process, memory),
@@ -264,12 +249,13 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
             return;
         }
         self.wire.status[process] = Status::Down;
+        self.wire.lives[process] += 1;
         self.wire.timers.retain(|(owner, _), _| *owner != process);
         self.wire.trace(process, || Event::Crash);
         for (_, happening) in self.held_back.extract_if(.., |(paused, _)| *paused == process) {
             self.wire.miss(process, &happening);
         }
-        self.wire.tell_others(process, |observer| Happening::Suspect { process: observer, peer: process });
+        self.wire.look(0..self.processes.len(), process..process + 1);
         self.app.crashed(process, &mut self.wire);
     }
 
@@ -277,12 +263,14 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
         if self.wire.status[process] != Status::Down {
             return;
         }
-        self.wire.status[process] = Status::Up;
         if !memory {
             self.processes[process] = (self.make)(process);
         }
+        self.wire.status[process] = Status::Up;
         self.wire.trace(process, || Event::Recover { memory });
-        self.wire.tell_others(process, |observer| Happening::Trust { process: observer, peer: process });
+        self.wire.detector.forget(process);
+        self.wire.look(0..self.processes.len(), process..process + 1);
+        self.wire.look(process..process + 1, 0..self.processes.len());
         self.step(process, Input::Start(Start::Recovered));
         self.app.recovered(process, &mut self.wire);
     }
@@ -313,7 +301,7 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
                     }
                     Demand::AppSend { from, to } => self.app_send(from, to),
                     Demand::Suspect { process, peer } => {
-                        self.happen(Happening::Suspect { process, peer });
+                        self.happen(Happening::News { process, peer, suspect: true, number: None });
                     }
                 }
             }
@@ -372,6 +360,16 @@ impl<P: Protocol, X> Wire<P, X> {
     /// How many messages have arrived.
     pub fn deliveries(&self) -> u64 {
         self.deliveries
+    }
+
+    /// How many messages are on their way.
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// When a message last arrived.
+    pub fn last_arrival(&self) -> Ticks {
+        self.last_arrival
     }
 
     /// Happened-before, if it is kept.
@@ -464,27 +462,39 @@ impl<P: Protocol, X> Wire<P, X> {
         if self.is_cut(from, to) {
             return self.trace(to, || Event::Drop { msg: id, reason: DropReason::Partition });
         }
+        if !self.is_up(to) {
+            return self.trace(to, || Event::Drop { msg: id, reason: DropReason::Crashed });
+        }
         let arrivals = self.links.arrivals(self.now, from, to);
         let Some(first) = arrivals.first else {
             return self.trace(to, || Event::Drop { msg: id, reason: DropReason::Loss });
         };
         let past = self.causality.as_ref().map(|causality| causality.of(from));
+        let life = self.lives[to];
+        self.in_flight += 1;
         if let Some(second) = arrivals.second {
+            self.in_flight += 1;
             let (past, content) = (past.clone(), content.clone());
-            let envelope = Envelope { id, from: from as u32, to: to as u32, past, content };
+            let envelope = Envelope { id, from: from as u32, to: to as u32, life, past, content };
             self.queue.insert(second, Class::Delivery, happening(envelope));
         }
-        let envelope = Envelope { id, from: from as u32, to: to as u32, past, content };
+        let envelope = Envelope { id, from: from as u32, to: to as u32, life, past, content };
         self.queue.insert(first, Class::Delivery, happening(envelope));
     }
 
     /// Whether a message that is due really arrives.
     fn arrive<M>(&mut self, envelope: &Envelope<M>, event: impl Fn(&Envelope<M>) -> Event) -> bool {
         let (from, to) = (envelope.from as ProcessId, envelope.to as ProcessId);
+        self.in_flight -= 1;
+        if envelope.life != self.lives[to] {
+            self.trace(to, || Event::Drop { msg: envelope.id, reason: DropReason::Crashed });
+            return false;
+        }
         if self.is_cut(from, to) {
             self.trace(to, || Event::Drop { msg: envelope.id, reason: DropReason::Partition });
             return false;
         }
+        self.last_arrival = self.now;
         self.trace(to, || event(envelope));
         if let (Some(causality), Some(past)) = (&mut self.causality, &envelope.past) {
             causality.receive(to, past);
@@ -499,6 +509,7 @@ impl<P: Protocol, X> Wire<P, X> {
             Happening::AppDeliver(envelope) => envelope.id,
             _ => return,
         };
+        self.in_flight -= 1;
         self.trace(process, || Event::Drop { msg: id, reason: DropReason::Crashed });
     }
 
@@ -519,6 +530,7 @@ impl<P: Protocol, X> Wire<P, X> {
 
     fn cut(&mut self, cut: Cut, lasts: Option<Ticks>) {
         self.cut.push(cut.clone());
+        self.look(0..self.status.len(), 0..self.status.len());
         if let Some(lasts) = lasts {
             self.queue.insert(self.now + lasts, Class::Fault, Happening::Heal(cut));
         }
@@ -527,6 +539,7 @@ impl<P: Protocol, X> Wire<P, X> {
     fn heal(&mut self, cut: &Cut) {
         if let Some(index) = self.cut.iter().position(|other| other == cut) {
             self.cut.remove(index);
+            self.look(0..self.status.len(), 0..self.status.len());
             if matches!(cut, Cut::Groups(_)) {
                 self.trace_all(|| Event::Heal);
             }
@@ -537,11 +550,21 @@ impl<P: Protocol, X> Wire<P, X> {
         !self.cut.is_empty() && self.cut.iter().any(|cut| cut.separates(from, to))
     }
 
-    /// The failure detector is reliable: it tells everybody alike, some time after the fact.
-    fn tell_others(&mut self, about: ProcessId, news: impl Fn(ProcessId) -> Happening<P, X>) {
-        let Some(detection) = self.detection else { return };
-        for process in (0..self.status.len()).filter(|&process| process != about) {
-            self.queue.insert(self.now + detection, Class::Timer, news(process));
+    /// The failure detectors of `observers` that run look at `peers`; who is up and can be heard is trusted.
+    fn look(&mut self, observers: Range<ProcessId>, peers: Range<ProcessId>) {
+        for process in observers {
+            for peer in peers.clone().filter(|&peer| peer != process) {
+                let heard = self.is_up(peer) && !self.is_cut(peer, process);
+                if self.is_up(process)
+                    && let Some(news) = self.detector.see(process, peer, heard)
+                {
+                    if news.overtaken {
+                        self.suspect(process, peer);
+                    }
+                    let happening = Happening::News { process, peer, suspect: !heard, number: Some(news.number) };
+                    self.queue.insert(self.now + news.after, Class::Timer, happening);
+                }
+            }
         }
     }
 }
@@ -552,23 +575,10 @@ impl<P: Protocol, X> Happening<P, X> {
         match self {
             Happening::Deliver(envelope) => Some(envelope.to as ProcessId),
             Happening::AppDeliver(envelope) => Some(envelope.to as ProcessId),
-            Happening::Timer { process, .. }
-            | Happening::Plan { process, .. }
-            | Happening::Suspect { process, .. }
-            | Happening::Trust { process, .. } => Some(*process),
-            Happening::Fault(_) | Happening::Resume(_) | Happening::Heal(_) => None,
-        }
-    }
-}
-
-impl Cut {
-    fn separates(&self, from: ProcessId, to: ProcessId) -> bool {
-        match self {
-            Cut::OneWay(a, b) => (*a, *b) == (from, to),
-            Cut::Groups(groups) => {
-                let group = |process| groups.iter().position(|group| group.contains(&process));
-                matches!((group(from), group(to)), (Some(a), Some(b)) if a != b)
+            Happening::Timer { process, .. } | Happening::Plan { process, .. } | Happening::News { process, .. } => {
+                Some(*process)
             }
+            Happening::Fault(_) | Happening::Resume(_) | Happening::Heal(_) => None,
         }
     }
 }

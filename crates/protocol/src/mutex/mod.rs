@@ -3,6 +3,7 @@
 use crate::Protocol;
 
 pub mod central;
+pub mod central_elected;
 pub mod ricart_agrawala;
 pub mod suzuki_kasami;
 pub mod voting;

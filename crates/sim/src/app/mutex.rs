@@ -5,6 +5,7 @@ use baton_protocol::{ProcessId, Ticks};
 use baton_trace::Event as Traced;
 use serde::{Deserialize, Serialize};
 
+use crate::app::Application;
 use crate::metrics::{Delays, Messages};
 use crate::network::exponential;
 use crate::oracle::fence::Fences;
@@ -12,7 +13,7 @@ use crate::oracle::order::Order;
 use crate::oracle::safety::Safety;
 use crate::queue::Class;
 use crate::time::{in_t, ticks};
-use crate::world::{Application, Wire};
+use crate::world::Wire;
 
 /// Who asks when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -334,7 +335,7 @@ impl<P: Mutex> Application<P> for MutexUsers {
         }
     }
 
-    fn finished(&self, _: Ticks) -> bool {
+    fn finished(&self, _: &Wire<P, Plan>) -> bool {
         self.ended == self.workload.entries
     }
 }

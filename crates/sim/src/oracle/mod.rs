@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 pub mod causality;
 pub mod fence;
+pub mod leaders;
 pub mod order;
 pub mod safety;
 
