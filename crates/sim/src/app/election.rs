@@ -114,13 +114,15 @@ impl ElectionUsers {
         self.noticed = others;
         match leader {
             Some(leader) => wire.plan_crash(0, leader),
-            None => self.elect(wire),
+            None => {
+                self.begin(wire);
+                self.elect(wire);
+            }
         }
     }
 
     /// Those who have noticed ask for an election.
     fn elect<P: Election>(&mut self, wire: &mut Wire<P, Plan>) {
-        self.begin(wire);
         for (req, &process) in self.noticed.iter().enumerate() {
             let now = wire.now();
             if let Some(tracer) = wire.tracer() {
