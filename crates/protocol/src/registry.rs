@@ -1,6 +1,6 @@
 //! What algorithms there are, and how to make a group that runs one.
 //!
-//! Adding an algorithm is one file, with its `ABOUT` and its `group`, and one line in [`algorithms!`] below.
+//! Adding an algorithm is one file, with its `ABOUT` and its `group`, and one line in `algorithms!` below.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
