@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use baton_protocol::registry;
-use baton_sim::app::mutex::Load;
+use baton_sim::app::mutex::{Load, StoreKind};
 use baton_sim::faults::Fault;
 use baton_sim::network::Delay;
 use baton_sim::oracle::Verdict;
@@ -69,6 +69,9 @@ pub struct Args {
     /// Whoever asks tells somebody else to ask too, by a message of the application
     #[arg(long)]
     app_messages: bool,
+    /// Whoever enters reads a counter in a store, and writes it back one higher halfway through its stay
+    #[arg(long, value_enum, value_name = "KIND")]
+    store: Option<StoreArg>,
     /// Of all randomness
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
@@ -105,6 +108,14 @@ enum NetworkArg {
 enum OrderArg {
     Fifo,
     Unordered,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum StoreArg {
+    /// It refuses whoever shows a lower fence than it has seen
+    Fenced,
+    /// It takes what comes
+    Unfenced,
 }
 
 /// Runs the command.
@@ -149,6 +160,10 @@ impl Args {
         let think = if options.workload.load == Load::Random { 10.0 * self.n as f64 } else { 0.0 };
         options.workload.think = self.think.unwrap_or(think);
         options.workload.app_messages = self.app_messages;
+        options.workload.store = self.store.map(|kind| match kind {
+            StoreArg::Fenced => StoreKind::Fenced,
+            StoreArg::Unfenced => StoreKind::Unfenced,
+        });
         options.faults = self.fault.clone();
         options.seed = self.seed;
         options.ignore_assumptions = self.ignore_assumptions;
@@ -185,6 +200,11 @@ fn mutex_to_text(report: &MutexReport) -> String {
             format!("mean {:.3} T, median {:.3}, p99 {:.3}, max {:.3}", delay.mean, delay.p50, delay.p99, delay.max)
         });
         rows.push(vec![name.into(), text]);
+    }
+    if let Some(store) = &report.store {
+        let damage = store.data.detail.as_ref().map(|detail| format!("; {detail}")).unwrap_or_default();
+        let text = format!("{} writes, {} refused, {} LOST{damage}", store.writes, store.refused, store.lost);
+        rows.push(vec!["store".into(), if store.lost > 0 { text } else { text.to_lowercase() }]);
     }
     let title = title(report.algorithm, &report.variant, report.n);
     format!(

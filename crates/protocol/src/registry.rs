@@ -170,6 +170,8 @@ pub struct Group<P> {
     pub make: Box<dyn Fn(ProcessId) -> P + Send + Sync>,
     /// How the processes are arranged, for those who draw, count or check it.
     pub topology: Topology,
+    /// After how long a grant ends by itself, if it does. Who stays inside for longer may have company.
+    pub lease: Option<Ticks>,
 }
 
 /// An arrangement of processes.
@@ -184,7 +186,7 @@ pub struct Topology {
 impl<P> Group<P> {
     /// A group with no particular arrangement.
     pub fn new(clients: usize, processes: usize, make: impl Fn(ProcessId) -> P + Send + Sync + 'static) -> Self {
-        Group { clients, processes, make: Box::new(make), topology: Topology::default() }
+        Group { clients, processes, make: Box::new(make), topology: Topology::default(), lease: None }
     }
 }
 
@@ -346,7 +348,7 @@ mod tests {
             refusal("centrall", &Params::new(3, 1)).starts_with("there is no algorithm `centrall`; there are central,")
         );
         assert_eq!(refusal("central", &Params::new(1, 1)), "a group of 1 is too small; it takes at least 2 processes");
-        assert_eq!(refusal("central", &params("x")), "`central` has no variant `x`; it has none");
+        assert_eq!(refusal("suzuki-kasami", &params("x")), "`suzuki-kasami` has no variant `x`; it has none");
         assert_eq!(refusal("voting", &params("ask-all+x")), "`voting` has no variant `x`; it has ask-m, ask-all");
         assert_eq!(refusal("voting", &params("ask-all:1")), "`voting` has no variant `ask-all`; it has ask-m, ask-all");
     }

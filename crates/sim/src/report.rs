@@ -51,12 +51,30 @@ pub struct MutexReport {
     pub client_delay: Option<DelaySummary>,
     /// From exit to the next entry, while somebody waits.
     pub sync_delay: Option<DelaySummary>,
+    /// What became of the store, if there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub store: Option<StoreReport>,
     /// What held.
     pub properties: Properties,
     /// Those that the algorithm promises and that did not hold.
     pub broken_promises: Vec<&'static str>,
     /// How fast it went.
     pub events_per_s: f64,
+}
+
+/// What became of the data that holders wrote.
+#[derive(Clone, Debug, Serialize)]
+pub struct StoreReport {
+    /// Whether it looked at fences.
+    pub fencing: bool,
+    /// How many writes it accepted.
+    pub writes: u64,
+    /// How many it refused for their fence.
+    pub refused: u64,
+    /// How many of those accepted were overwritten by who had not seen them.
+    pub lost: u64,
+    /// None was.
+    pub data: Finding,
 }
 
 /// The outcome of an election.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
-use baton_protocol::registry::{self, About, Crashes, Params, SetupError, Visitor};
+use baton_protocol::registry::{self, About, Crashes, Params, Promises, SetupError, Visitor};
 use baton_protocol::{Group, Protocol, Ticks};
 use baton_trace::{Event, Header, Unit};
 
@@ -13,10 +13,10 @@ use crate::app::election::{ElectionUsers, Occasion};
 use crate::app::mutex::{Load, MutexUsers, Workload};
 use crate::faults::{Fault, FaultKind};
 use crate::network::Network;
-use crate::oracle::Finding;
 use crate::oracle::causality::Causality;
-use crate::report::{ElectionReport, MutexReport, Properties, Report};
-use crate::time::in_t;
+use crate::oracle::{Finding, Verdict};
+use crate::report::{ElectionReport, MutexReport, Properties, Report, StoreReport};
+use crate::time::{in_t, ticks};
 use crate::tracer::Tracer;
 use crate::world::{Application, Ended, Setup, Wire, World};
 
@@ -51,7 +51,7 @@ impl Options {
             params: Params::new(n, network.delay.guess()),
             network,
             faults: Vec::new(),
-            workload: Workload { load: Load::All, entries, hold: 1.0, think: 0.0, app_messages: false },
+            workload: Workload { load: Load::All, entries, hold: 1.0, think: 0.0, app_messages: false, store: None },
             seed: 1,
             ignore_assumptions: false,
             events_max: 1_000_000_000,
@@ -210,6 +210,7 @@ impl Visitor for Run<'_> {
 
     fn mutex<P: Mutex>(self, about: &'static About, group: Group<P>) -> Self::Output {
         let (options, clients) = (self.options, group.clients);
+        let promises = promises(about, group.lease, options);
         let watch_order = clients <= Causality::CLIENTS_MAX;
         let users = MutexUsers::new(clients, options.workload.clone(), watch_order, !options.seed);
         let detection = Some(2 * options.params.delay_max);
@@ -240,6 +241,7 @@ impl Visitor for Run<'_> {
             order,
             fence: Finding::from_violation(&users.violations.fence),
         };
+        let store = store_report(&users);
         let entered = users.entered();
         finish_trace(&mut wire, ended, entered)?;
         let messages = wire.messages();
@@ -260,7 +262,8 @@ impl Visitor for Run<'_> {
             exit_messages: per_entry(|messages| messages.on_exit),
             client_delay: users.measured.client_delay.summary(),
             sync_delay: users.measured.sync_delay.summary(),
-            broken_promises: properties.broken(&about.promises),
+            broken_promises: broken_promises(&properties, &promises, store.as_ref()),
+            store,
             properties,
             events_per_s,
         })))
@@ -303,6 +306,30 @@ impl Visitor for Run<'_> {
     }
 }
 
+/// What is promised in this run. Where grants are leases, being alone ends with the lease: who sleeps through its end, or
+/// stays inside for longer, may have company, and may even enter after those who were granted later.
+fn promises(about: &About, lease: Option<Ticks>, options: &Options) -> Promises {
+    let pauses = options.faults.iter().any(|fault| matches!(fault.kind, FaultKind::Pause { .. }));
+    let stay = options.network.delay.bound().map(|bound| bound + ticks(options.workload.hold));
+    let kept = lease.is_none_or(|lease| !pauses && stay.is_some_and(|stay| stay <= lease));
+    let Promises { safety, fence, .. } = about.promises;
+    Promises { safety: safety && kept, fence: fence && kept, ..about.promises }
+}
+
+/// Data that holders write is always promised to survive: fences exist for the runs in which being alone is not.
+fn broken_promises(properties: &Properties, promises: &Promises, store: Option<&StoreReport>) -> Vec<&'static str> {
+    let mut broken = properties.broken(promises);
+    broken.extend(store.filter(|store| store.data.verdict == Verdict::Violated).map(|_| "store"));
+    broken
+}
+
+fn store_report(users: &MutexUsers) -> Option<StoreReport> {
+    let store = users.store.as_ref()?;
+    let (writes, refused, lost) = store.counts();
+    let data = Finding::from_violation(&users.violations.store);
+    Some(StoreReport { fencing: store.fencing(), writes, refused, lost, data })
+}
+
 fn header<P>(about: &'static About, options: &Options, group: &Group<P>) -> Header {
     let workload = &options.workload;
     Header {
@@ -321,6 +348,7 @@ fn header<P>(about: &'static About, options: &Options, group: &Group<P>) -> Head
             "hold": workload.hold,
             "think": workload.think,
             "app_messages": workload.app_messages,
+            "store": workload.store,
         }),
         unit: Unit::T,
     }
