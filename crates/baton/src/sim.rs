@@ -8,9 +8,10 @@ use std::process::ExitCode;
 use baton_protocol::registry;
 use baton_sim::app::mutex::{Load, StoreKind};
 use baton_sim::faults::Fault;
+use baton_sim::metrics::DelaySummary;
 use baton_sim::network::Delay;
 use baton_sim::oracle::Verdict;
-use baton_sim::report::{ElectionReport, MutexReport, Properties, Report};
+use baton_sim::report::{DetectorReport, ElectionReport, MutexReport, Properties, Report};
 use baton_sim::run::{Options, run as simulate};
 use clap::ValueEnum;
 
@@ -175,6 +176,7 @@ fn to_text(report: &Report) -> String {
     match report {
         Report::Mutex(report) => mutex_to_text(report),
         Report::Election(report) => election_to_text(report),
+        Report::Detector(report) => detector_to_text(report),
     }
 }
 
@@ -196,10 +198,7 @@ fn mutex_to_text(report: &MutexReport) -> String {
         vec!["bytes".into(), report.bytes.to_string()],
     ];
     for (name, delay) in [("client delay", report.client_delay), ("sync delay", report.sync_delay)] {
-        let text = delay.map_or("-".into(), |delay| {
-            format!("mean {:.3} T, median {:.3}, p99 {:.3}, max {:.3}", delay.mean, delay.p50, delay.p99, delay.max)
-        });
-        rows.push(vec![name.into(), text]);
+        rows.push(vec![name.into(), delay_to_text(delay)]);
     }
     if let Some(store) = &report.store {
         let damage = store.data.detail.as_ref().map(|detail| format!("; {detail}")).unwrap_or_default();
@@ -229,6 +228,32 @@ fn election_to_text(report: &ElectionReport) -> String {
         table(&rows),
         verdicts(&report.properties, &report.broken_promises)
     )
+}
+
+fn detector_to_text(report: &DetectorReport) -> String {
+    let rows = vec![
+        vec!["crashes".into(), report.crashes.to_string()],
+        vec!["detection time".into(), delay_to_text(report.detection_time)],
+        vec![
+            "mistakes".into(),
+            format!("{}, {:.6} per T and pair, in {:.0} T", report.mistakes, report.mistake_rate, report.time),
+        ],
+        vec!["mistake time".into(), delay_to_text(report.mistake_time)],
+        vec!["messages".into(), format!("{}, a beat every {} T", report.messages, report.period)],
+    ];
+    let title = title(report.algorithm, &report.variant, report.n);
+    format!(
+        "{title}, seed {}\n\n{}{}",
+        report.seed,
+        table(&rows),
+        verdicts(&report.properties, &report.broken_promises)
+    )
+}
+
+fn delay_to_text(delay: Option<DelaySummary>) -> String {
+    delay.map_or("-".into(), |delay| {
+        format!("mean {:.3} T, median {:.3}, p99 {:.3}, max {:.3}", delay.mean, delay.p50, delay.p99, delay.max)
+    })
 }
 
 fn title(algorithm: &str, variant: &Option<String>, n: usize) -> String {

@@ -6,9 +6,10 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use crate::detector::Detector;
 use crate::election::Election;
 use crate::mutex::Mutex;
-use crate::{ProcessId, Ticks, broken, election, mutex};
+use crate::{ProcessId, Ticks, broken, detector, election, mutex};
 
 algorithms! {
     mutex mutex::central;
@@ -17,6 +18,8 @@ algorithms! {
     mutex mutex::voting;
     mutex broken::ricart_agrawala_time_only;
     election election::bully;
+    detector detector::heartbeat;
+    detector detector::phi_accrual;
 }
 
 /// One algorithm, as data.
@@ -45,6 +48,8 @@ pub enum Family {
     Mutex,
     /// Leader election.
     Election,
+    /// Failure detection.
+    Detector,
 }
 
 /// Another way to run an algorithm.
@@ -80,6 +85,8 @@ pub enum Crashes {
     Detected,
     /// Those of coordinators, reported or not, that recover with memory if at all.
     Coordinators,
+    /// Any, reported or not.
+    Any,
 }
 
 impl Assumes {
@@ -200,6 +207,9 @@ pub trait Visitor {
 
     /// Does it with a group for leader election.
     fn election<P: Election>(self, about: &'static About, group: Group<P>) -> Self::Output;
+
+    /// Does it with a group that watches each other: `make` gives what watches a process, at any of the others.
+    fn detector<D: Detector>(self, about: &'static About, group: Group<D>) -> Self::Output;
 }
 
 /// Why a group cannot be made.

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
+use baton_protocol::detector::Detector;
 use baton_protocol::election::{self, Election};
 use baton_protocol::mutex::{self, Mutex};
 use baton_protocol::registry::{self, About, Params, Visitor};
@@ -163,6 +164,33 @@ impl Visitor for Check {
 
     fn election<P: Election>(self, _: &'static About, group: Group<P>) {
         Driver::new(group, self, |_| election::Command::Elect, |_, _| true).run();
+    }
+
+    /// A detector sends nothing and keeps no promise of a protocol's but one: equal inputs make it equal. Whoever has
+    /// just beaten is trusted, for some time but not for ever.
+    fn detector<D: Detector>(self, _: &'static About, group: Group<D>) {
+        let mut random = fastrand::Rng::with_seed(self.seed);
+        let (mut detector, mut twin) = ((group.make)(0), (group.make)(0));
+        let mut now = random.u64(..1_000);
+        detector.watch(now);
+        twin.watch(now);
+        for _ in 0..STEPS {
+            // Times between beats from next to nothing to next to for ever.
+            now = now.saturating_add(random.u64(..) >> random.u32(..64));
+            assert!(detector.period() > 0);
+            if random.u8(..10) == 0 {
+                detector.watch(now);
+                twin.watch(now);
+            } else {
+                detector.beat(now);
+                twin.beat(now);
+            }
+            assert_eq!(detector, twin);
+            assert!(!detector.suspects(now));
+            let deadline = detector.deadline();
+            assert!(deadline > now || now == u64::MAX, "{detector:?} at {now}");
+            assert!(!detector.suspects(deadline) && (deadline == u64::MAX || detector.suspects(deadline + 1)));
+        }
     }
 }
 

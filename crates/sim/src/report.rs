@@ -16,6 +16,8 @@ pub enum Report {
     Mutex(Box<MutexReport>),
     /// Of an election algorithm.
     Election(Box<ElectionReport>),
+    /// Of a failure detector.
+    Detector(Box<DetectorReport>),
 }
 
 /// The outcome of a run of mutual exclusion.
@@ -104,12 +106,49 @@ pub struct ElectionReport {
     pub events_per_s: f64,
 }
 
+/// The outcome of a run of failure detectors.
+#[derive(Clone, Debug, Serialize)]
+pub struct DetectorReport {
+    /// As the registry calls it.
+    pub algorithm: &'static str,
+    /// How it was run, if not in the default way.
+    pub variant: Option<String>,
+    /// How many processes.
+    pub n: usize,
+    /// Of the run.
+    pub seed: u64,
+    /// How many crashes there were.
+    pub crashes: u64,
+    /// From each crash to the suspicion by each who lives.
+    pub detection_time: Option<DelaySummary>,
+    /// How many times somebody alive was suspected.
+    pub mistakes: u64,
+    /// The same per T and per pair of watcher and watched.
+    pub mistake_rate: f64,
+    /// From a mistake to the beat that put it right.
+    pub mistake_time: Option<DelaySummary>,
+    /// How often everybody beats, in T.
+    pub period: f64,
+    /// How long the run was, in T.
+    pub time: f64,
+    /// All messages of the run.
+    pub messages: u64,
+    /// All messages of the run.
+    pub messages_by_kind: BTreeMap<&'static str, u64>,
+    /// What held: safety is accuracy, liveness is completeness.
+    pub properties: Properties,
+    /// Those that the algorithm promises and that did not hold.
+    pub broken_promises: Vec<&'static str>,
+    /// How fast it went.
+    pub events_per_s: f64,
+}
+
 /// What is known of each property after a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Properties {
-    /// At most one inside; at most one leader.
+    /// At most one inside; at most one leader; nobody suspected who lives.
     pub safety: Finding,
-    /// Every request was granted; all who live agree on a leader.
+    /// Every request was granted; all who live agree on a leader; all who crashed are suspected.
     pub liveness: Finding,
     /// Grants followed happened-before.
     pub order: Finding,
@@ -139,6 +178,7 @@ impl Report {
         match self {
             Report::Mutex(report) => &report.broken_promises,
             Report::Election(report) => &report.broken_promises,
+            Report::Detector(report) => &report.broken_promises,
         }
     }
 
@@ -147,6 +187,7 @@ impl Report {
         match self {
             Report::Mutex(report) => &report.properties,
             Report::Election(report) => &report.properties,
+            Report::Detector(report) => &report.properties,
         }
     }
 }
