@@ -1,8 +1,10 @@
 //! The command line: one file a subcommand, each of them thin.
 
 mod algorithms;
+mod compare;
 mod output;
 mod sim;
+mod theory;
 
 use std::process::ExitCode;
 
@@ -20,6 +22,7 @@ struct Cli {
 enum Command {
     Algorithms(algorithms::Args),
     Sim(Box<sim::Args>),
+    Compare(compare::Args),
 }
 
 fn main() -> ExitCode {
@@ -27,6 +30,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Algorithms(args) => algorithms::run(&args),
         Command::Sim(args) => sim::run(&args),
+        Command::Compare(args) => compare::run(&args),
     };
     match result {
         Ok(status) => status,

@@ -12,9 +12,12 @@ use baton_sim::network::Delay;
 use baton_sim::oracle::Verdict;
 use baton_sim::report::{ElectionReport, MutexReport, Properties, Report};
 use baton_sim::run::{Options, run as simulate};
+use baton_theory::election::ElectionCosts;
+use baton_theory::mutex::Costs;
 use clap::ValueEnum;
 
 use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table};
+use crate::theory::{Theory, WithTheory, beside};
 
 /// Run an algorithm in virtual time, measure it and judge it
 ///
@@ -83,8 +86,9 @@ pub struct Args {
     json: bool,
 }
 
+/// Who asks when.
 #[derive(Clone, Copy, ValueEnum)]
-enum LoadArg {
+pub enum LoadArg {
     /// One request at a time, in turns
     Solo,
     /// One request at a time, the next by a random other
@@ -107,6 +111,17 @@ enum OrderArg {
     Unordered,
 }
 
+impl From<LoadArg> for Load {
+    fn from(load: LoadArg) -> Load {
+        match load {
+            LoadArg::Solo => Load::Solo,
+            LoadArg::SoloRandom => Load::SoloRandom,
+            LoadArg::All => Load::All,
+            LoadArg::Random => Load::Random,
+        }
+    }
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
     let options = args.options()?;
@@ -115,11 +130,13 @@ pub fn run(args: &Args) -> Outcome {
         Err(error) => Err(Failure::bad_input(format!("cannot write {}: {error}", path.display()))),
     });
     let report = simulate(&options, trace.transpose()?).map_err(Failure::bad_input)?;
+    let report = WithTheory::new(&options, report);
     if args.json {
         print_json(&report)?;
     } else {
         print(&to_text(&report))?;
     }
+    let report = report.report;
     Ok(ExitCode::from(if report.broken_promises().is_empty() { HELD } else { VIOLATED }))
 }
 
@@ -138,12 +155,7 @@ impl Args {
         options.params.variant = self.variant.clone();
         options.params.coordinators = self.coordinators;
         options.params.votes = self.votes;
-        options.workload.load = match self.load {
-            LoadArg::Solo => Load::Solo,
-            LoadArg::SoloRandom => Load::SoloRandom,
-            LoadArg::All => Load::All,
-            LoadArg::Random => Load::Random,
-        };
+        options.workload.load = self.load.into();
         options.workload.entries = self.entries.unwrap_or(options.workload.entries);
         options.workload.hold = self.hold;
         let think = if options.workload.load == Load::Random { 10.0 * self.n as f64 } else { 0.0 };
@@ -156,14 +168,16 @@ impl Args {
     }
 }
 
-fn to_text(report: &Report) -> String {
-    match report {
-        Report::Mutex(report) => mutex_to_text(report),
-        Report::Election(report) => election_to_text(report),
+fn to_text(report: &WithTheory) -> String {
+    match (&report.report, &report.theory) {
+        (Report::Mutex(report), Theory::Mutex(theory)) => mutex_to_text(report, theory),
+        (Report::Mutex(report), Theory::Election(_)) => mutex_to_text(report, &Costs::default()),
+        (Report::Election(report), Theory::Election(theory)) => election_to_text(report, theory),
+        (Report::Election(report), Theory::Mutex(_)) => election_to_text(report, &ElectionCosts::default()),
     }
 }
 
-fn mutex_to_text(report: &MutexReport) -> String {
+fn mutex_to_text(report: &MutexReport, theory: &Costs) -> String {
     let by_kind: Vec<String> = report.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
     let number = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.3}"));
     let mut rows = vec![
@@ -172,17 +186,23 @@ fn mutex_to_text(report: &MutexReport) -> String {
         vec![
             "per entry".into(),
             format!(
-                "{} messages, {} of them in leaving; {} if one multicast counts once",
+                "{} messages{}, {} of them in leaving; {} if one multicast counts once",
                 number(report.messages_per_entry),
+                beside(&theory.messages_per_entry),
                 number(report.exit_messages),
                 number(report.multicasts_per_entry)
             ),
         ],
         vec!["bytes".into(), report.bytes.to_string()],
     ];
-    for (name, delay) in [("client delay", report.client_delay), ("sync delay", report.sync_delay)] {
+    let delays = [
+        ("client delay", report.client_delay, &theory.client_delay),
+        ("sync delay", report.sync_delay, &theory.sync_delay),
+    ];
+    for (name, delay, theory) in delays {
         let text = delay.map_or("-".into(), |delay| {
-            format!("mean {:.3} T, median {:.3}, p99 {:.3}, max {:.3}", delay.mean, delay.p50, delay.p99, delay.max)
+            let mean = format!("mean {:.3} T{}", delay.mean, beside(theory));
+            format!("{mean}, median {:.3}, p99 {:.3}, max {:.3}", delay.p50, delay.p99, delay.max)
         });
         rows.push(vec![name.into(), text]);
     }
@@ -195,12 +215,15 @@ fn mutex_to_text(report: &MutexReport) -> String {
     )
 }
 
-fn election_to_text(report: &ElectionReport) -> String {
+fn election_to_text(report: &ElectionReport, theory: &ElectionCosts) -> String {
     let by_kind: Vec<String> = report.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
     let rows = vec![
         vec!["leader".into(), report.leader.map_or("none".into(), |leader| format!("P{leader}"))],
-        vec!["messages".into(), format!("{}  ({} in all)", report.messages, by_kind.join(", "))],
-        vec!["time".into(), report.time.map_or("-".into(), |time| format!("{time:.3} T"))],
+        vec![
+            "messages".into(),
+            format!("{}{}  ({} in all)", report.messages, beside(&theory.messages), by_kind.join(", ")),
+        ],
+        vec!["time".into(), report.time.map_or("-".into(), |time| format!("{time:.3} T{}", beside(&theory.time)))],
     ];
     let title = title(report.algorithm, &report.variant, report.n);
     format!(

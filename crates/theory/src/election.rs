@@ -16,7 +16,7 @@ pub enum Notice {
 }
 
 /// What an election should cost.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ElectionCosts {
     /// From the first notice on.
     pub messages: Option<Expectation>,
