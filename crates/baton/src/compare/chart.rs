@@ -11,7 +11,7 @@ const TOP: f64 = 34.0;
 const BOTTOM: f64 = 52.0;
 const LINE: f64 = 18.0;
 /// How many characters of a label fit beside a plot.
-const LABEL_CHARS: usize = 40;
+const LABEL_CHARS: usize = 36;
 /// As many as the style sheet has.
 const COLOURS: usize = 10;
 
@@ -88,12 +88,15 @@ pub struct Series {
     pub dots: Vec<Dot>,
     /// In theory.
     pub line: Vec<(f64, f64)>,
+    /// Whether the line only joins dots, where theory has none.
+    pub joins: bool,
 }
 
 impl Series {
     fn class(&self) -> String {
         let dashed = if self.colour / COLOURS % 2 == 1 { " dashed" } else { "" };
-        format!("series c{}{dashed}", self.colour % COLOURS)
+        let joins = if self.joins { " joins" } else { "" };
+        format!("series c{}{dashed}{joins}", self.colour % COLOURS)
     }
 
     fn end(&self) -> Option<(f64, f64)> {

@@ -58,15 +58,19 @@ pub const COORDINATORS: usize = 5;
 
 const COMPETITORS: [usize; 12] = [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96];
 
-/// Both ways of asking.
+/// Both ways of asking, each with a back-off that grows with the competitors, as by default, and with a fixed one.
 pub fn utilization() -> Vec<Utilization> {
     let Ok(about) = registry::find("voting") else { return Vec::new() };
-    let variants = [Contestant { about, variant: None }, Contestant { about, variant: Some("ask-all") }];
+    let variants = [None, Some("ask-all"), Some("back-off:8"), Some("ask-all+back-off:8")];
+    let variants = variants.map(|variant| Contestant { about, variant });
     let each = |contestant: Contestant| COMPETITORS.map(|competitors| (contestant, competitors));
     let tasks: Vec<(Contestant, usize)> = variants.into_iter().flat_map(each).collect();
     let shares = parallel::map(&tasks, "voting under contention", |(contestant, competitors)| {
         let mut options = contestant.options(*competitors, Load::All);
         options.params.coordinators = Some(COORDINATORS);
+        // If all messages took equally long, the first to ask would be the first everywhere, and votes never split.
+        options.network.delay = Delay::Uniform(0.5, 1.5);
+        options.params.delay_max = options.network.delay.guess();
         options.workload.entries = options.workload.entries.max(2_000);
         let sync_delay = measure(&options)?.sync_delay?;
         Some((*competitors as f64, voting::utilization(HOLD, sync_delay.mean)))

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use baton_sim::app::mutex::Load;
-use baton_theory::Expectation;
 use baton_theory::mutex::Costs;
 use baton_theory::voting;
+use baton_theory::{Expectation, Kind};
 
 use super::chart::{Axis, Dot, Range, Series, escape, lines, ranges};
 use super::extra::{COORDINATORS, FAIRNESS_CLIENTS, Fairness, Utilization};
@@ -86,8 +86,8 @@ const PLOTS: [Plot; 4] = [
         measured: |row| row.messages_per_entry,
         expected: |costs| &costs.messages_per_entry,
         explanation: "Everybody always wants to enter. A busy token is cheap: on its way it serves all whom it meets, so rings and trees need hardly \
-                      more than one to four messages, however large the group. Voting pays for every attempt that fails; its line is only \
-                      the lower bound, three messages a vote.",
+                      more than one to four messages, however large the group. Voting pays for every attempt that fails, \
+                      and more fail the more compete.",
     },
     Plot {
         title: "Waiting, while nobody competes",
@@ -108,6 +108,9 @@ const PLOTS: [Plot; 4] = [
                       least there can be, and a detour by a coordinator takes two. It decides how many can enter in an hour.",
     },
 ];
+
+const KEY: &str =
+    "Dots are measured, lines are theory; a dotted line only joins dots, where theory gives no more than a bound.";
 
 impl Plot {
     fn draw(&self, rows: &[Row]) -> Option<String> {
@@ -133,21 +136,25 @@ impl Plot {
         let in_theory = series.iter().flat_map(|series| series.line.iter().copied());
         let y = Axis::log(self.axis, dots().chain(in_theory).map(|at| at.1));
         let svg = lines(self.title, &Axis::log_at("n, the number of processes", &sizes), &y, &series);
-        Some(figure(self.title, "Dots are measured, lines are theory.", &svg, self.explanation))
+        Some(figure(self.title, KEY, &svg, self.explanation))
     }
 
     fn series<'a>(&self, name: &str, colour: usize, rows: impl Iterator<Item = &'a Row>) -> Series {
         let (mut dots, mut line, mut formula) = (Vec::new(), Vec::new(), String::new());
+        let mut joins = false;
         for row in rows {
             let (Some(value), n) = ((self.measured)(row), row.n as f64) else { continue };
             let expected = (self.expected)(&row.costs).as_ref();
             let theory = expected.map_or("no theory".into(), |expected| format!("in theory {}", in_words(expected)));
             let note = format!("{name}, n = {}: {}, {theory}", row.n, number(value));
             dots.push(Dot { at: (n, value), note, differs: !row.agrees });
-            line.extend(expected.map(|expected| (n, expected.value)));
+            // A bound says little of where the dots should be.
+            let exact = expected.filter(|expected| expected.kind != Kind::Bound);
+            line.push((n, exact.map_or(value, |expected| expected.value)));
+            joins |= exact.is_none();
             formula = expected.map_or(String::new(), |expected| short(&expected.formula));
         }
-        Series { formula, names: vec![name.into()], colour, dots, line }
+        Series { formula, names: vec![name.into()], colour, dots, line, joins }
     }
 }
 
@@ -230,19 +237,19 @@ fn utilization_figure(all: &[Utilization]) -> String {
             colour,
             dots,
             line: percent.collect(),
+            joins: true,
         });
     }
-    for (colour, sync_delay, name) in
-        [(2, 2.0, "central, for comparison"), (7, 1.0, "tokens and Ricart-Agrawala, for comparison")]
-    {
+    let others = [(5, 2.0, vec!["central"]), (7, 1.0, vec!["ricart-agrawala", "suzuki-kasami"])];
+    for (colour, sync_delay, names) in others {
         let share = 100.0 * voting::utilization(HOLD, sync_delay);
-        let line = vec![(first, share), (last, share)];
         series.push(Series {
             formula: format!("E/(E+{sync_delay})"),
-            names: vec![name.into()],
+            names: names.into_iter().map(String::from).collect(),
             colour,
             dots: Vec::new(),
-            line,
+            line: vec![(first, share), (last, share)],
+            joins: false,
         });
     }
     let values = series.iter().flat_map(|series| series.line.iter().map(|point| point.1));
@@ -254,7 +261,12 @@ fn utilization_figure(all: &[Utilization]) -> String {
          compete, the more often votes are split and nobody wins: all give their votes back, wait and try again. A queue or a token \
          loses nothing, however many wait."
     );
-    figure(title, "Dots are measured; the lines without dots are theory.", &lines(title, &x, &y, &series), &explanation)
+    figure(
+        title,
+        "Dots are measured; the lines without dots are theory, for comparison.",
+        &lines(title, &x, &y, &series),
+        &explanation,
+    )
 }
 
 fn figure(title: &str, key: &str, svg: &str, explanation: &str) -> String {
