@@ -12,28 +12,23 @@ use serde::Serialize;
 
 /// A report, and what should have come out.
 #[derive(Serialize)]
-pub struct WithTheory {
-    /// What came out.
+pub struct WithTheory<'a> {
     #[serde(flatten)]
-    pub report: Report,
-    /// What should have.
-    pub theory: Theory,
+    report: &'a Report,
+    theory: Theory,
 }
 
-/// What theory says.
 #[derive(Serialize)]
 #[serde(untagged)]
-pub enum Theory {
-    /// Of mutual exclusion.
+enum Theory {
     Mutex(Costs),
-    /// Of an election.
     Election(ElectionCosts),
 }
 
-impl WithTheory {
+impl<'a> WithTheory<'a> {
     /// Looks it up.
-    pub fn new(options: &Options, report: Report) -> Self {
-        let theory = match &report {
+    pub fn new(options: &Options, report: &'a Report) -> Self {
+        let theory = match report {
             Report::Mutex(report) => Theory::Mutex(of_mutex(options, report)),
             Report::Election(_) => Theory::Election(of_election(options)),
         };
@@ -70,7 +65,8 @@ pub fn of_mutex(options: &Options, report: &MutexReport) -> Costs {
     mutex::costs(&setting).unwrap_or_default()
 }
 
-fn of_election(options: &Options) -> ElectionCosts {
+/// What an election should cost.
+pub fn of_election(options: &Options) -> ElectionCosts {
     if has_faults(options) || !has_constant_delay(options) {
         return ElectionCosts::default();
     }

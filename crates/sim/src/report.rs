@@ -133,6 +133,14 @@ impl Report {
         }
     }
 
+    /// Whom all who live agree on, after an election.
+    pub fn leader(&self) -> Option<usize> {
+        match self {
+            Report::Mutex(_) => None,
+            Report::Election(report) => report.leader,
+        }
+    }
+
     /// What held.
     pub fn properties(&self) -> &Properties {
         match self {

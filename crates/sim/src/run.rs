@@ -65,6 +65,9 @@ pub enum RunError {
     /// No such group.
     #[error(transparent)]
     Setup(#[from] SetupError),
+    /// Something that was written down cannot be read.
+    #[error("{0}")]
+    Spec(String),
     /// The algorithm is not made for this.
     #[error("`{algorithm}` assumes {assumes}, and {instead}; --ignore-assumptions runs it all the same")]
     Assumption {
@@ -326,6 +329,11 @@ fn header<P>(about: &'static About, options: &Options, group: &Group<P>) -> Head
             "think": workload.think,
             "app_messages": workload.app_messages,
         }),
+        params: baton_trace::Params {
+            coordinators: options.params.coordinators,
+            votes: options.params.votes,
+            delay_max: options.params.delay_max,
+        },
         unit: Unit::T,
     }
 }

@@ -257,9 +257,10 @@ fn utilization_figure(all: &[Utilization]) -> String {
     let x = Axis::log_at("clients that compete", &competitors);
     let title = "Voting under contention";
     let explanation = format!(
-        "{COORDINATORS} coordinators, a majority of their votes wins, everybody always wants to enter and stays inside for {HOLD} T. The more \
-         compete, the more often votes are split and nobody wins: all give their votes back, wait and try again. A queue or a token \
-         loses nothing, however many wait."
+        "{COORDINATORS} coordinators, a majority of their votes wins, everybody always wants to enter and stays inside for {HOLD} T; \
+         messages take 0.5 to 1.5 T. The more compete, the more often votes are split and nobody wins: all give their votes back, \
+         wait for a random time and try again. If that time does not grow with the number of competitors (back-off:8), they \
+         hardly ever succeed. A queue or a token loses nothing, however many wait."
     );
     figure(
         title,
