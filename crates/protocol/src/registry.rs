@@ -377,7 +377,13 @@ mod tests {
         );
         assert_eq!(refusal("central", &Params::new(1, 1)), "a group of 1 is too small; it takes at least 2 processes");
         assert_eq!(refusal("suzuki-kasami", &params("x")), "`suzuki-kasami` has no variant `x`; it has none");
-        assert_eq!(refusal("voting", &params("ask-all+x")), "`voting` has no variant `x`; it has ask-m, ask-all");
-        assert_eq!(refusal("voting", &params("ask-all:1")), "`voting` has no variant `ask-all`; it has ask-m, ask-all");
+        assert_eq!(
+            refusal("voting", &params("ask-all+x")),
+            "`voting` has no variant `x`; it has ask-m, ask-all, back-off:B"
+        );
+        assert_eq!(
+            refusal("voting", &params("ask-all:1")),
+            "`voting` has no variant `ask-all`; it has ask-m, ask-all, back-off:B"
+        );
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use baton_protocol::registry::Topology;
 use serde::Serialize;
 
 use crate::app::mutex::Load;
@@ -45,6 +46,8 @@ pub struct MutexReport {
     pub multicasts_per_entry: Option<f64>,
     /// All bytes of the run.
     pub bytes: u64,
+    /// After the warm-up, over whole rounds.
+    pub bytes_per_entry: Option<f64>,
     /// Per entry, all messages but those sent in leaving.
     pub entry_messages: Option<f64>,
     /// Per entry, messages sent in leaving.
@@ -56,6 +59,12 @@ pub struct MutexReport {
     /// What became of the store, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store: Option<StoreReport>,
+    /// How many times each client entered, after the warm-up and while the load was as it should be.
+    #[serde(skip)]
+    pub entries_by_client: Vec<u64>,
+    /// How the processes were arranged.
+    #[serde(skip)]
+    pub topology: Topology,
     /// What held.
     pub properties: Properties,
     /// Those that the algorithm promises and that did not hold.

@@ -236,6 +236,7 @@ impl Visitor for Run<'_> {
         let watch_order = clients <= Causality::CLIENTS_MAX;
         let users = MutexUsers::new(clients, options.workload.clone(), watch_order, !options.seed);
         let detection = Some(2 * options.params.delay_max);
+        let topology = group.topology.clone();
         let Outcome { users, mut wire, ended, events_per_s } = self.go(about, group, users, detection, watch_order)?;
         let waiting = users.waiting().next();
         let liveness = match waiting {
@@ -280,12 +281,15 @@ impl Visitor for Run<'_> {
             messages_by_kind: messages.by_kind(),
             multicasts_per_entry: per_entry(|messages| messages.multicasts),
             bytes: messages.bytes,
+            bytes_per_entry: per_entry(|messages| messages.bytes),
             entry_messages: per_entry(|messages| messages.sent - messages.on_exit),
             exit_messages: per_entry(|messages| messages.on_exit),
             client_delay: users.measured.client_delay.summary(),
             sync_delay: users.measured.sync_delay.summary(),
             broken_promises: broken_promises(&properties, &promises, store.as_ref()),
             store,
+            entries_by_client: users.measured.entries_by_client.clone(),
+            topology,
             properties,
             events_per_s,
         })))

@@ -121,6 +121,8 @@ pub struct Measured {
     pub client_delay: Delays,
     /// From exit to the next entry, while somebody waits.
     pub sync_delay: Delays,
+    /// How many times each client entered.
+    pub entries_by_client: Vec<u64>,
 }
 
 impl Measured {
@@ -132,7 +134,8 @@ impl Measured {
         let (first, last) = if rounds > 0 { (warm_up, warm_up + rounds * clients) } else { (0, entries) };
         let (client_delay, sync_delay) = (Delays::default(), Delays::default());
         let at_first = (first == 0).then(Messages::default);
-        Measured { first, last, at_first, at_last: None, client_delay, sync_delay }
+        let entries_by_client = vec![0; clients as usize];
+        Measured { first, last, at_first, at_last: None, client_delay, sync_delay, entries_by_client }
     }
 
     fn entry(&mut self, number: u64, messages: &Messages) {
@@ -224,6 +227,7 @@ impl MutexUsers {
         self.measured.entry(self.entered, wire.messages());
         if self.measured.includes(self.entered) {
             self.measured.client_delay.add(now - since);
+            self.measured.entries_by_client[process] += 1;
             if let Some(exit) = self.handover_since {
                 self.measured.sync_delay.add(now - exit);
             }
