@@ -254,15 +254,15 @@ impl Visitor for Run<'_> {
             wire.trace_all(|| Event::Violation { property: "liveness".into(), detail });
         }
         let order = if watch_order {
-            Finding::from_violation(&users.violations.order)
+            Finding::from_violation(users.violations.get("order"))
         } else {
             Finding::unchecked(format!("happened-before is kept for up to {} clients", Causality::CLIENTS_MAX))
         };
         let properties = Properties {
-            safety: Finding::from_violation(&users.violations.safety),
+            safety: Finding::from_violation(users.violations.get("safety")),
             liveness,
             order,
-            fence: Finding::from_violation(&users.violations.fence),
+            fence: Finding::from_violation(users.violations.get("fence")),
         };
         let store = store_report(&users);
         let entered = users.entered();
@@ -312,8 +312,12 @@ impl Visitor for Run<'_> {
             None => Finding::violated("those who live do not all agree on the highest of them".into()),
         };
         let none = || Finding::unchecked("elections have none");
-        let properties =
-            Properties { safety: Finding::from_violation(&users.violation), liveness, order: none(), fence: none() };
+        let properties = Properties {
+            safety: Finding::from_violation(users.violation.as_ref()),
+            liveness,
+            order: none(),
+            fence: none(),
+        };
         finish_trace(&mut wire, ended, 0)?;
         let messages = wire.messages();
         Ok(Report::Election(Box::new(ElectionReport {
@@ -360,7 +364,7 @@ impl Run<'_> {
             wire.trace_all(|| Event::Violation { property: "liveness".into(), detail });
         }
         let none = || Finding::unchecked("failure detectors have none");
-        let safety = Finding::from_violation(&users.violation);
+        let safety = Finding::from_violation(users.violation.as_ref());
         let properties = Properties { safety, liveness, order: none(), fence: none() };
         finish_trace(&mut wire, ended, 0)?;
         let time = in_t(wire.now());
@@ -407,20 +411,13 @@ fn broken_promises(properties: &Properties, promises: &Promises, store: Option<&
 fn store_report(users: &MutexUsers) -> Option<StoreReport> {
     let store = users.store.as_ref()?;
     let (writes, refused, lost) = store.counts();
-    let data = Finding::from_violation(&users.violations.store);
+    let data = Finding::from_violation(users.violations.get("store"));
     Some(StoreReport { fencing: store.fencing(), writes, refused, lost, data })
 }
 
 fn header<P>(about: &'static About, options: &Options, group: &Group<P>) -> Header {
     let workload = &options.workload;
     Header {
-        baton_trace: baton_trace::VERSION,
-        algorithm: about.name.into(),
-        variant: options.params.variant.clone(),
-        processes: group.processes,
-        clients: group.clients,
-        quorums: group.topology.quorums.clone(),
-        tree: group.topology.tree.clone(),
         seed: options.seed,
         network: options.network.to_json(),
         workload: serde_json::json!({
@@ -431,12 +428,7 @@ fn header<P>(about: &'static About, options: &Options, group: &Group<P>) -> Head
             "app_messages": workload.app_messages,
             "store": workload.store,
         }),
-        params: baton_trace::Params {
-            coordinators: options.params.coordinators,
-            votes: options.params.votes,
-            delay_max: options.params.delay_max,
-        },
-        unit: Unit::T,
+        ..Header::new(about, &options.params, group.processes, &group.topology, Unit::T)
     }
 }
 

@@ -444,7 +444,7 @@ impl<P: Protocol, X> Wire<P, X> {
         let bytes = postcard::experimental::serialized_size(&message).unwrap_or_default() as u64;
         self.messages.count(message.kind(), bytes);
         let id = self.next_message();
-        self.trace(from, || Event::Send { msg: id, to, kind: message.kind().into(), bytes, body: body(&message) });
+        self.trace(from, || Event::send(id, to, &message, bytes));
         self.dispatch(id, from, to, message, Happening::Deliver);
     }
 
@@ -577,9 +577,4 @@ impl Cut {
             }
         }
     }
-}
-
-/// A message as people read it.
-fn body(message: &impl Message) -> Option<serde_json::Value> {
-    serde_json::to_value(message).ok()
 }
