@@ -4,6 +4,7 @@ use serde::Serialize;
 
 pub mod causality;
 pub mod fence;
+pub mod file;
 pub mod order;
 pub mod safety;
 pub mod store;
