@@ -53,28 +53,28 @@ fn batches_share_the_messages_between_replicas() {
     assert_eq!((report.messages_per_append, report.client_delay.unwrap().max), (Some(6.0), 5.0));
 }
 
-/// Loss, duplication, heavy tails and any order of messages, crashes of replicas and of clients.
+/// Loss, duplication, heavy tails and any order of messages, crashes of replicas and of clients; detectors and retries
+/// that are quicker than the network, so that the dead are long known to be dead when their messages arrive.
 fn hard(seed: u64) -> Options {
-    let replicas = 2 + seed as usize % 4;
-    let n = 2 + seed as usize % 3;
-    let mut options = options(n, &format!("replicas:{replicas}+batch:{}", 1 + seed % 3));
-    options.network.delay =
-        [Delay::Constant(1.0), Delay::Uniform(0.1, 3.0), Delay::Pareto(1.0, 1.5)][seed as usize % 3];
-    options.params.delay_max = options.network.delay.guess();
-    options.network.loss = [0.0, 0.05, 0.2][(seed / 3) as usize % 3];
-    options.network.duplicate = [0.0, 0.1][(seed / 9) as usize % 2];
-    options.workload.load = if seed % 2 == 0 { Load::All } else { Load::Random };
-    options.workload.think = (seed % 2) as f64 * 3.0;
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let (n, replicas) = (rng.usize(2..5), rng.usize(2..7));
+    let mut options = options(n, &format!("replicas:{replicas}+batch:{}", rng.usize(1..4)));
+    let delays = [Delay::Constant(1.0), Delay::Uniform(0.1, 5.0), Delay::Pareto(1.0, 1.5)];
+    options.network.delay = delays[rng.usize(..3)];
+    options.params.delay_max = [options.network.delay.guess(), 300_000][rng.usize(..2)];
+    options.network.loss = [0.0, 0.05, 0.2][rng.usize(..3)];
+    options.network.duplicate = [0.0, 0.2][rng.usize(..2)];
+    options.workload.load = [Load::All, Load::Random][rng.usize(..2)];
+    options.workload.think = 3.0 * rng.f64();
     options.seed = seed;
-    // All replicas but the last die, most often the primary, now and then two at nearly the same time.
-    let crash = |number: usize| {
-        let at =
-            5.0 + 0.37 * seed as f64 % 7.0 + 23.0 * (number - number % 2) as f64 + (seed % 5) as f64 * number as f64;
-        format!("crash {} @ {at}", n + number).parse().unwrap()
-    };
-    options.faults = (0..replicas - 1).map(crash).collect();
-    if seed % 4 == 0 {
-        options.faults.push(format!("crash 0 @ {}", 9.3 + seed as f64 % 13.0).parse().unwrap());
+    // From the first on, so that it is always the primary or the next one that dies; at least one stays.
+    let mut at = 10.0 * rng.f64();
+    for replica in n..n + rng.usize(1..replicas) {
+        options.faults.push(format!("crash {replica} @ {at}").parse().unwrap());
+        at += [1.0, 20.0][rng.usize(..2)] * rng.f64();
+    }
+    if rng.u8(..4) == 0 {
+        options.faults.push(format!("crash 0 @ {}", 20.0 * rng.f64()).parse().unwrap());
     }
     options
 }
@@ -84,13 +84,13 @@ fn hard(seed: u64) -> Options {
 #[test]
 fn what_was_acknowledged_survives_everything() {
     let (mut padding, mut repeats) = (0, 0);
-    for seed in 0..600 {
+    for seed in 0..1_500 {
         let options = hard(seed);
         let report = append(&options);
         assert!(report.broken_promises.is_empty(), "seed {seed}: {:?} {:?}", report.properties, options.faults);
         assert_eq!(report.properties.safety.verdict, Verdict::Held);
-        let lost_wishes = u64::from(seed % 4 == 0);
-        assert!(report.records >= report.appends && report.records <= report.appends + lost_wishes, "seed {seed}");
+        let unanswered = report.records - report.appends;
+        assert!(unanswered <= 1, "seed {seed}: only what a client that died had asked for");
         padding += report.padding;
         repeats += report.repeats;
     }
