@@ -192,11 +192,8 @@ impl Client {
                 self.ask(out);
             }
             Input::Timer(Timer::Retry) | Input::Start(Start::Recovered) => self.ask(out),
-            Input::Message { message: Message::Appended { number, offset }, .. } => {
-                if number == self.number && self.pending.take().is_some() {
-                    out.cancel_timer(Timer::Retry);
-                    out.emit(Event::Appended { offset });
-                }
+            Input::Message { message: Message::Appended { number, offset }, .. } if number == self.number => {
+                self.on_appended(offset, out);
             }
             Input::Suspect(process) => {
                 self.live.remove(process);
@@ -209,6 +206,13 @@ impl Client {
         let (Some(data), Some(primary)) = (&self.pending, self.live.iter().next()) else { return };
         out.send(primary, Message::Append { number: self.number, data: data.clone() });
         out.set_timer(Timer::Retry, RETRY_AFTER_D * self.delay_max);
+    }
+
+    fn on_appended(&mut self, offset: u64, out: &mut Outbox<RecordAppend>) {
+        if self.pending.take().is_some() {
+            out.cancel_timer(Timer::Retry);
+            out.emit(Event::Appended { offset });
+        }
     }
 }
 
