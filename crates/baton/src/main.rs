@@ -1,8 +1,11 @@
 //! The command line: one file a subcommand, each of them thin.
 
 mod algorithms;
+mod check;
 mod output;
+mod peer;
 mod sim;
+mod sink;
 
 use std::process::ExitCode;
 
@@ -19,6 +22,8 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Algorithms(algorithms::Args),
+    Check(check::Args),
+    Peer(peer::Args),
     Sim(Box<sim::Args>),
 }
 
@@ -26,6 +31,8 @@ fn main() -> ExitCode {
     // Clap itself answers bad usage with status 2, as we do.
     let result = match Cli::parse().command {
         Command::Algorithms(args) => algorithms::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Peer(args) => peer::run(&args),
         Command::Sim(args) => sim::run(&args),
     };
     match result {

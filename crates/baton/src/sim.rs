@@ -1,21 +1,23 @@
 //! `baton sim`: run an algorithm in virtual time, measure it and judge it.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use baton_protocol::registry;
 use baton_sim::app::mutex::{Load, StoreKind};
-use baton_sim::faults::Fault;
 use baton_sim::metrics::DelaySummary;
-use baton_sim::network::Delay;
 use baton_sim::oracle::Verdict;
+use baton_sim::replay::replay;
 use baton_sim::report::{AppendReport, DetectorReport, ElectionReport, MutexReport, Properties, Report};
 use baton_sim::run::{Options, run as simulate};
+use baton_sim::scenario::Scenario;
+use baton_sim::spec::{LinkOrder, NetworkKind, Spec};
 use clap::ValueEnum;
+use serde_json::json;
 
-use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table};
+use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table, unreadable};
+use crate::sink::Sink;
 
 /// Run an algorithm in virtual time, measure it and judge it
 ///
@@ -23,10 +25,17 @@ use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table};
 #[derive(clap::Args)]
 pub struct Args {
     /// Which algorithm; `baton algorithms` lists them
-    algorithm: String,
-    /// How many processes may ask
-    #[arg(short, default_value_t = 5)]
-    n: usize,
+    #[arg(required_unless_present_any = ["scenario", "replay"])]
+    algorithm: Option<String>,
+    /// Play a named situation and compare what comes out with what must
+    #[arg(long, value_name = "FILE", exclusive = true)]
+    scenario: Option<PathBuf>,
+    /// Repeat a trace step by step, and judge it again
+    #[arg(long, value_name = "TRACE", exclusive = true)]
+    replay: Option<PathBuf>,
+    /// How many processes may ask [default: 5]
+    #[arg(short)]
+    n: Option<usize>,
     /// Another way to run it
     #[arg(long)]
     variant: Option<String>,
@@ -42,9 +51,9 @@ pub struct Args {
     /// How many requests in all [default: 20 for each process]
     #[arg(long, value_name = "K")]
     entries: Option<u64>,
-    /// How long each stays inside, in T
-    #[arg(long, value_name = "E", default_value_t = 1.0)]
-    hold: f64,
+    /// How long each stays inside, in T [default: 1]
+    #[arg(long, value_name = "E")]
+    hold: Option<f64>,
     /// How long each waits before it asks again, in T; the mean of it for `--load random` [default: 0, or 10 n]
     #[arg(long, value_name = "MEAN")]
     think: Option<f64>,
@@ -53,7 +62,10 @@ pub struct Args {
     network: NetworkArg,
     /// How long a message takes: const:1, uniform:A,B, exp:MEAN or pareto:MEAN,SHAPE
     #[arg(long)]
-    delay: Option<Delay>,
+    delay: Option<String>,
+    /// What the processes believe to be the longest delay, in T [default: the truth, or a guess]
+    #[arg(long, value_name = "D")]
+    delay_max: Option<f64>,
     /// Whether messages keep their order [default: fifo if the algorithm needs it, else unordered]
     #[arg(long, value_enum)]
     order: Option<OrderArg>,
@@ -66,7 +78,7 @@ pub struct Args {
     /// `crash P @ T`, `recover P @ T [without-memory]`, `pause P @ T for D`, `partition A,B|C,D @ T [for D]` or
     /// `oneway A->B @ T [for D]`; may be given several times
     #[arg(long, value_name = "SPEC")]
-    fault: Vec<Fault>,
+    fault: Vec<String>,
     /// Whoever asks tells somebody else to ask too, by a message of the application
     #[arg(long)]
     app_messages: bool,
@@ -76,12 +88,18 @@ pub struct Args {
     /// Of all randomness
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
+    /// Run so many seeds, from S on, and report the seed of every failure
+    #[arg(long, value_name = "R", default_value_t = 1)]
+    runs: u64,
     /// Run it on a network, or with faults, that it is not made for
     #[arg(long)]
     ignore_assumptions: bool,
     /// Write what happens to a file
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Draw what happens as a space-time diagram
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -121,54 +139,135 @@ enum StoreArg {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
-    let options = args.options()?;
-    let trace = args.trace.as_ref().map(|path| match File::create(path) {
-        Ok(file) => Ok(Box::new(BufWriter::new(file)) as Box<dyn Write>),
-        Err(error) => Err(Failure::bad_input(format!("cannot write {}: {error}", path.display()))),
-    });
-    let report = simulate(&options, trace.transpose()?).map_err(Failure::bad_input)?;
+    if let Some(path) = &args.scenario {
+        return play(path);
+    }
+    if let Some(path) = &args.replay {
+        return repeat(path);
+    }
+    let options = args.spec().options().map_err(Failure::bad_input)?;
+    match args.runs {
+        0 => Err(Failure::bad_input("--runs cannot be 0; ask for at least 1")),
+        1 => run_once(args, &options),
+        _ if args.trace.is_some() || args.svg.is_some() => {
+            Err(Failure::bad_input("--trace and --svg show one run; leave out --runs, and give its --seed"))
+        }
+        runs => run_many(args, &options, runs),
+    }
+}
+
+fn run_once(args: &Args, options: &Options) -> Outcome {
+    let (sink, writer) = Sink::open(args.trace.as_ref(), args.svg.as_ref())?;
+    let report = simulate(options, writer).map_err(Failure::bad_input)?;
+    sink.draw()?;
     if args.json {
-        print_json(&report)?;
+        print_json(&report)?
     } else {
-        print(&to_text(&report))?;
+        print(&to_text(&report))?
     }
     Ok(ExitCode::from(if report.broken_promises().is_empty() { HELD } else { VIOLATED }))
 }
 
+/// Many seeds; the seed of every failure is reported.
+fn run_many(args: &Args, options: &Options, runs: u64) -> Outcome {
+    let mut failures = Vec::new();
+    for index in 0..runs {
+        let mut options = options.clone();
+        options.seed = options.seed.wrapping_add(index);
+        let report = simulate(&options, None).map_err(Failure::bad_input)?;
+        if !report.broken_promises().is_empty() {
+            failures.push((options.seed, report));
+        }
+    }
+    if args.json {
+        let failures: Vec<_> =
+            failures.iter().map(|(seed, report)| json!({ "seed": seed, "report": report })).collect();
+        print_json(&json!({ "algorithm": options.algorithm, "runs": runs, "failures": failures }))?;
+    } else {
+        let mut text = format!("{}: {runs} runs, {} failed\n", options.algorithm, failures.len());
+        for (seed, report) in &failures {
+            let details =
+                report.properties().each().into_iter().filter(|(name, _)| report.broken_promises().contains(name));
+            let details: Vec<String> =
+                details.map(|(name, finding)| format!("{name}: {}", finding.detail.as_deref().unwrap_or(""))).collect();
+            text.push_str(&format!("  seed {seed}  {}\n", details.join("; ")));
+        }
+        print(&text)?;
+    }
+    Ok(ExitCode::from(if failures.is_empty() { HELD } else { VIOLATED }))
+}
+
+/// `--scenario`: what comes out is compared with what must.
+fn play(path: &Path) -> Outcome {
+    let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
+    let wrong = |error| Failure::bad_input(format!("{}: {error}", path.display()));
+    let scenario = Scenario::parse(&text).map_err(wrong)?;
+    let played = scenario.play().map_err(wrong)?;
+    print(&format!("{}\n\n{}\n\n", scenario.title, scenario.story.trim()))?;
+    if let Some(report) = played.reports.first() {
+        print(&to_text(report))?;
+    }
+    if played.differences.is_empty() {
+        print(&format!("\nwhat must come out came out, in {} run(s)\n", played.reports.len()))?;
+        return Ok(ExitCode::from(HELD));
+    }
+    print(&format!("\n{}\n", played.differences.join("\n")))?;
+    Ok(ExitCode::from(VIOLATED))
+}
+
+/// `--replay`: the same steps with the same outcome, judged again.
+fn repeat(path: &Path) -> Outcome {
+    let file = File::open(path).map_err(|error| unreadable(path, &error))?;
+    let wrong = |error: &dyn std::fmt::Display| Failure::bad_input(format!("{}: {error}", path.display()));
+    let (header, records) = baton_trace::read(BufReader::new(file)).map_err(|error| wrong(&error))?;
+    let replayed = replay(&header, &records).map_err(|error| wrong(&error))?;
+    let (steps, entries) = (replayed.steps, replayed.entries);
+    print(&format!("{}: {steps} records repeated step by step, {entries} entries\n", header.algorithm))?;
+    for (property, detail) in &replayed.violations {
+        print(&format!("{property} violated: {detail}\n"))?;
+    }
+    Ok(ExitCode::from(if replayed.violations.is_empty() { HELD } else { VIOLATED }))
+}
+
 impl Args {
-    fn options(&self) -> Result<Options, Failure> {
-        let about = registry::find(&self.algorithm).map_err(Failure::bad_input)?;
-        let mut options = Options::new(&self.algorithm, self.n);
-        options.network.delay = self.delay.unwrap_or(match self.network {
-            NetworkArg::Sync => Delay::Constant(1.0),
-            NetworkArg::Async => Delay::Pareto(1.0, 1.5),
-        });
-        options.network.fifo = self.order.map_or(about.assumes.fifo, |order| order == OrderArg::Fifo);
-        options.network.loss = self.loss;
-        options.network.duplicate = self.duplicate;
-        options.params.delay_max = options.network.delay.guess();
-        options.params.variant = self.variant.clone();
-        options.params.coordinators = self.coordinators;
-        options.params.votes = self.votes;
-        options.workload.load = match self.load {
-            LoadArg::Solo => Load::Solo,
-            LoadArg::SoloRandom => Load::SoloRandom,
-            LoadArg::All => Load::All,
-            LoadArg::Random => Load::Random,
-        };
-        options.workload.entries = self.entries.unwrap_or(options.workload.entries);
-        options.workload.hold = self.hold;
-        let think = if options.workload.load == Load::Random { 10.0 * self.n as f64 } else { 0.0 };
-        options.workload.think = self.think.unwrap_or(think);
-        options.workload.app_messages = self.app_messages;
-        options.workload.store = self.store.map(|kind| match kind {
-            StoreArg::Fenced => StoreKind::Fenced,
-            StoreArg::Unfenced => StoreKind::Unfenced,
-        });
-        options.faults = self.fault.clone();
-        options.seed = self.seed;
-        options.ignore_assumptions = self.ignore_assumptions;
-        Ok(options)
+    fn spec(&self) -> Spec {
+        Spec {
+            algorithm: self.algorithm.clone().unwrap_or_default(),
+            n: self.n,
+            variant: self.variant.clone(),
+            coordinators: self.coordinators,
+            votes: self.votes,
+            load: Some(match self.load {
+                LoadArg::Solo => Load::Solo,
+                LoadArg::SoloRandom => Load::SoloRandom,
+                LoadArg::All => Load::All,
+                LoadArg::Random => Load::Random,
+            }),
+            entries: self.entries,
+            hold: self.hold,
+            think: self.think,
+            network: match self.network {
+                NetworkArg::Sync => NetworkKind::Sync,
+                NetworkArg::Async => NetworkKind::Async,
+            },
+            delay: self.delay.clone(),
+            delay_max: self.delay_max,
+            order: self.order.map(|order| match order {
+                OrderArg::Fifo => LinkOrder::Fifo,
+                OrderArg::Unordered => LinkOrder::Unordered,
+            }),
+            loss: self.loss,
+            duplicate: self.duplicate,
+            faults: self.fault.clone(),
+            app_messages: self.app_messages,
+            store: self.store.map(|kind| match kind {
+                StoreArg::Fenced => StoreKind::Fenced,
+                StoreArg::Unfenced => StoreKind::Unfenced,
+            }),
+            seed: Some(self.seed),
+            ignore_assumptions: self.ignore_assumptions,
+            events_max: None,
+        }
     }
 }
 

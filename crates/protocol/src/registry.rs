@@ -1,6 +1,6 @@
 //! What algorithms there are, and how to make a group that runs one.
 //!
-//! Adding an algorithm is one file, with its `ABOUT` and its `group`, and one line in [`algorithms!`] below.
+//! Adding an algorithm is one file, with its `ABOUT` and its `group`, and one line in `algorithms!` below.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -206,17 +206,40 @@ pub trait Visitor {
     /// What comes of it.
     type Output;
 
+    /// What comes of a family for which nothing else is said.
+    fn unsupported(self, about: &'static About) -> Self::Output;
+
     /// Does it with a group for mutual exclusion.
-    fn mutex<P: Mutex>(self, about: &'static About, group: Group<P>) -> Self::Output;
+    fn mutex<P: Mutex>(self, about: &'static About, _: Group<P>) -> Self::Output
+    where
+        Self: Sized,
+    {
+        self.unsupported(about)
+    }
 
     /// Does it with a group for leader election.
-    fn election<P: Election>(self, about: &'static About, group: Group<P>) -> Self::Output;
+    fn election<P: Election>(self, about: &'static About, _: Group<P>) -> Self::Output
+    where
+        Self: Sized,
+    {
+        self.unsupported(about)
+    }
 
     /// Does it with a group that watches each other: `make` gives what watches a process, at any of the others.
-    fn detector<D: Detector>(self, about: &'static About, group: Group<D>) -> Self::Output;
+    fn detector<D: Detector>(self, about: &'static About, _: Group<D>) -> Self::Output
+    where
+        Self: Sized,
+    {
+        self.unsupported(about)
+    }
 
     /// Does it with a group for record append.
-    fn append<P: Append>(self, about: &'static About, group: Group<P>) -> Self::Output;
+    fn append<P: Append>(self, about: &'static About, _: Group<P>) -> Self::Output
+    where
+        Self: Sized,
+    {
+        self.unsupported(about)
+    }
 }
 
 /// Why a group cannot be made.

@@ -153,6 +153,10 @@ struct Check {
 impl Visitor for Check {
     type Output = ();
 
+    fn unsupported(self, about: &'static About) -> Self::Output {
+        panic!("{} is of a family that this test does not know", about.name)
+    }
+
     fn mutex<P: Mutex>(self, _: &'static About, group: Group<P>) {
         let next_command = |previous| match previous {
             Some(mutex::Command::Acquire) => mutex::Command::Release,

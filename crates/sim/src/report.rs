@@ -228,6 +228,14 @@ impl Report {
         }
     }
 
+    /// Whom all who live agree on, after an election.
+    pub fn leader(&self) -> Option<usize> {
+        match self {
+            Report::Election(report) => report.leader,
+            _ => None,
+        }
+    }
+
     /// What held.
     pub fn properties(&self) -> &Properties {
         match self {

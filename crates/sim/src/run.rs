@@ -73,6 +73,9 @@ pub enum RunError {
     /// No such group.
     #[error(transparent)]
     Setup(#[from] SetupError),
+    /// Something that was written down cannot be read.
+    #[error("{0}")]
+    Spec(String),
     /// The algorithm is not made for this.
     #[error("`{algorithm}` assumes {assumes}, and {instead}; --ignore-assumptions runs it all the same")]
     Assumption {
@@ -82,6 +85,12 @@ pub enum RunError {
         assumes: &'static str,
         /// What it would get.
         instead: String,
+    },
+    /// Nothing that the simulator knows how to use.
+    #[error("`{algorithm}` cannot be simulated")]
+    Unsupported {
+        /// Which algorithm.
+        algorithm: &'static str,
     },
     /// A fault at a process that does not exist.
     #[error("there is no P{process} for a fault to strike; the processes are P0 to P{last}")]
@@ -225,6 +234,10 @@ impl Run<'_> {
 
 impl Visitor for Run<'_> {
     type Output = Result<Report, RunError>;
+
+    fn unsupported(self, about: &'static About) -> Self::Output {
+        Err(RunError::Unsupported { algorithm: about.name })
+    }
 
     fn mutex<P: Mutex>(self, about: &'static About, group: Group<P>) -> Self::Output {
         let (options, clients) = (self.options, group.clients);
@@ -478,6 +491,11 @@ fn header<P>(about: &'static About, options: &Options, group: &Group<P>) -> Head
             "app_messages": workload.app_messages,
             "store": workload.store,
         }),
+        params: baton_trace::Params {
+            coordinators: options.params.coordinators,
+            votes: options.params.votes,
+            delay_max: options.params.delay_max,
+        },
         unit: Unit::T,
     }
 }

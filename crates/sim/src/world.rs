@@ -281,7 +281,7 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
         if !memory {
             self.processes[process] = (self.make)(process);
         }
-        self.wire.trace(process, || Event::Recover);
+        self.wire.trace(process, || Event::Recover { memory });
         self.wire.tell_others(process, |observer| Happening::Trust { process: observer, peer: process });
         self.step(process, Input::Start(Start::Recovered));
         self.app.recovered(process, &mut self.wire);

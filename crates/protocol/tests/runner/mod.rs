@@ -87,6 +87,10 @@ struct Play<'a> {
 impl Visitor for Play<'_> {
     type Output = String;
 
+    fn unsupported(self, about: &'static About) -> Self::Output {
+        panic!("{} is of a family that this test does not know", about.name)
+    }
+
     fn mutex<P: Mutex>(self, _: &'static About, group: Group<P>) -> String {
         let command = |wish| match wish {
             Wish::Request => Some(mutex::Command::Acquire),

@@ -3,7 +3,7 @@
 use baton_protocol::mutex::{Command, Event, Mutex};
 use baton_protocol::{ProcessId, Ticks};
 use baton_trace::Event as Traced;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::metrics::{Delays, Messages};
 use crate::network::exponential;
@@ -16,7 +16,7 @@ use crate::time::{in_t, ticks};
 use crate::world::{Application, Wire};
 
 /// Who asks when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Load {
     /// One request at a time; the clients take turns.
@@ -47,7 +47,7 @@ pub struct Workload {
 }
 
 /// What the store does with fences.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StoreKind {
     /// It refuses whoever shows a lower fence than it has seen.

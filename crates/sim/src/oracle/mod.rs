@@ -1,6 +1,6 @@
 //! The oracles: each judges one property from outside, by what it sees happen, and shares no state with the protocol.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub mod causality;
 pub mod fence;
@@ -20,7 +20,7 @@ pub struct Finding {
 }
 
 /// Whether a property held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// In this run.
