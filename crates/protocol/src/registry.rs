@@ -6,10 +6,11 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use crate::append::Append;
 use crate::detector::Detector;
 use crate::election::Election;
 use crate::mutex::Mutex;
-use crate::{ProcessId, Ticks, broken, detector, election, mutex};
+use crate::{ProcessId, Ticks, append, broken, detector, election, mutex};
 
 algorithms! {
     mutex mutex::central;
@@ -20,6 +21,7 @@ algorithms! {
     election election::bully;
     detector detector::heartbeat;
     detector detector::phi_accrual;
+    append append::record_append;
 }
 
 /// One algorithm, as data.
@@ -50,6 +52,8 @@ pub enum Family {
     Election,
     /// Failure detection.
     Detector,
+    /// Appending to a shared file.
+    Append,
 }
 
 /// Another way to run an algorithm.
@@ -223,6 +227,14 @@ pub trait Visitor {
 
     /// Does it with a group that watches each other: `make` gives what watches a process, at any of the others.
     fn detector<D: Detector>(self, about: &'static About, _: Group<D>) -> Self::Output
+    where
+        Self: Sized,
+    {
+        self.unsupported(about)
+    }
+
+    /// Does it with a group for record append.
+    fn append<P: Append>(self, about: &'static About, _: Group<P>) -> Self::Output
     where
         Self: Sized,
     {

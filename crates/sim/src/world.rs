@@ -184,9 +184,9 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
         Ended::Limit
     }
 
-    /// The users and the wire, after the run.
-    pub fn into_parts(self) -> (A, Wire<P, A::Plan>) {
-        (self.app, self.wire)
+    /// The users, the wire and the processes, after the run.
+    pub fn into_parts(self) -> (A, Wire<P, A::Plan>, Vec<P>) {
+        (self.app, self.wire, self.processes)
     }
 
     fn happen(&mut self, happening: Happening<P, A::Plan>) {

@@ -112,7 +112,7 @@ pub struct Measured {
 impl Measured {
     /// Warm up for 3n entries; stop before the last requests are in, when the load begins to fall. A run too short for
     /// that is measured whole.
-    fn new(clients: u64, entries: u64) -> Self {
+    pub(super) fn new(clients: u64, entries: u64) -> Self {
         let warm_up = 3 * clients;
         let rounds = entries.saturating_sub(warm_up + clients) / clients;
         let (first, last) = if rounds > 0 { (warm_up, warm_up + rounds * clients) } else { (0, entries) };
@@ -122,7 +122,7 @@ impl Measured {
         Measured { first, last, at_first, at_last: None, client_delay, sync_delay, entries_by_client }
     }
 
-    fn entry(&mut self, number: u64, messages: &Messages) {
+    pub(super) fn entry(&mut self, number: u64, messages: &Messages) {
         if number == self.first {
             self.at_first = Some(messages.clone());
         } else if number == self.last && self.first > 0 {
@@ -130,7 +130,7 @@ impl Measured {
         }
     }
 
-    fn includes(&self, number: u64) -> bool {
+    pub(super) fn includes(&self, number: u64) -> bool {
         number > self.first && number <= self.last
     }
 

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 pub mod causality;
 pub mod fence;
+pub mod file;
 pub mod mutex;
 pub mod order;
 pub mod safety;
