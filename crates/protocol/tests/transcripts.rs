@@ -28,10 +28,15 @@ macro_rules! transcripts_of {
 
 transcripts_of! {
     bully "bully";
+    carvalho_roucairol "carvalho-roucairol";
     central "central";
+    lamport "lamport";
     ricart_agrawala "ricart-agrawala";
     ricart_agrawala_time_only "ricart-agrawala-time-only";
+    singhal "singhal";
+    singhal_1989 "singhal-1989";
     suzuki_kasami "suzuki-kasami";
+    suzuki_kasami_no_outdated_check "suzuki-kasami-no-outdated-check";
     voting "voting";
 }
 
