@@ -13,10 +13,11 @@
 //!
 //! The dead need not answer, and their requests leave the queues. A crash ends a request and a stay inside even if
 //! memory survives, since the others go on. Who is told of a recovery sends WELCOME with its clock and its request, and
-//! JOINED comes back: on both sides, what came on the link before that is of an earlier life. Nobody asks while such
-//! an exchange is open, so that who recovers knows the queue and uses no stamp below earlier ones. So processes have
-//! to recover one at a time, each WELCOME and JOINED arriving before the next recovery, and somebody who knows of the
-//! last entry has to be alive then, or fences begin anew.
+//! JOINED comes back: on both sides, what came on the link before that is of an earlier life. Who recovers asks only
+//! when all who live have sent it WELCOME: then it knows the queue, and uses no stamp below earlier ones. What its user
+//! wants before that counts from then on, and so ORDER does not hold for it. Processes have to recover one at a
+//! time, each WELCOME and JOINED arriving before the next recovery, and somebody who knows of the last entry has to
+//! be alive then, or fences begin anew.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -43,7 +44,7 @@ pub struct Lamport {
 enum State {
     Idle,
     /// Wants to enter, but must not ask yet.
-    Early,
+    Unwelcome,
     /// Has asked at this time.
     Waiting(u64),
     /// Is inside with the request of this time.
@@ -62,8 +63,10 @@ struct Peer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Standing {
     Alive,
-    /// One of the two has recovered, and what comes from the other was sent in an earlier life, until WELCOME or JOINED.
+    /// It has recovered: what comes from it before JOINED is of its earlier life.
     Joining,
+    /// This process has recovered: what comes from the other before WELCOME was meant for its earlier life.
+    Unmet,
     Dead,
 }
 
@@ -136,13 +139,12 @@ impl Protocol for Lamport {
 
 impl Lamport {
     fn acquire(&mut self, out: &mut Outbox<Self>) {
-        self.state = State::Early;
-        self.ask_if_joined(out);
+        self.state = State::Unwelcome;
+        self.ask_if_welcome(out);
     }
 
-    fn ask_if_joined(&mut self, out: &mut Outbox<Self>) {
-        let joining = self.others().any(|(_, peer)| peer.standing == Standing::Joining);
-        if self.state == State::Early && !joining {
+    fn ask_if_welcome(&mut self, out: &mut Outbox<Self>) {
+        if self.state == State::Unwelcome && self.others().all(|(_, peer)| peer.standing != Standing::Unmet) {
             let time = self.clock.tick();
             self.state = State::Waiting(time);
             self.tell_others(Message::Request { time }, out);
@@ -158,7 +160,7 @@ impl Lamport {
             }
             (Standing::Alive, Message::Ack { time }) => self.hear(from, time, self.peers[from].request),
             (Standing::Alive, Message::Release { time }) => self.hear(from, time, None),
-            (Standing::Alive | Standing::Joining, Message::Welcome { time, request }) => {
+            (Standing::Alive | Standing::Joining | Standing::Unmet, Message::Welcome { time, request }) => {
                 self.hear(from, time, request);
                 out.send(from, Message::Joined { time: self.clock.tick() });
             }
@@ -166,7 +168,7 @@ impl Lamport {
             _ => return,
         }
         self.enter_if_first(out);
-        self.ask_if_joined(out);
+        self.ask_if_welcome(out);
     }
 
     /// A message of this life says what the time is there, and what request there is in the queue.
@@ -179,8 +181,12 @@ impl Lamport {
         let State::Waiting(time) = self.state else { return };
         let ours = Stamp { time, process: self.me };
         let after_ours = |process, time| ours < Stamp { time, process };
-        let first = self.others().filter(|(_, peer)| peer.standing == Standing::Alive).all(|(other, peer)| {
-            after_ours(other, peer.latest) && peer.request.is_none_or(|theirs| after_ours(other, theirs))
+        let first = self.others().all(|(other, peer)| match peer.standing {
+            Standing::Alive => {
+                after_ours(other, peer.latest) && peer.request.is_none_or(|theirs| after_ours(other, theirs))
+            }
+            Standing::Joining | Standing::Unmet => false,
+            Standing::Dead => true,
         });
         if first {
             self.state = State::Inside(time);
@@ -198,20 +204,20 @@ impl Lamport {
 
     fn recover(&mut self) {
         self.state = State::Idle;
-        self.peers.fill(Peer { standing: Standing::Joining, latest: 0, request: None });
+        self.peers.fill(Peer { standing: Standing::Unmet, latest: 0, request: None });
     }
 
     fn on_suspect(&mut self, dead: ProcessId, out: &mut Outbox<Self>) {
         self.peers[dead].standing = Standing::Dead;
         self.enter_if_first(out);
-        self.ask_if_joined(out);
+        self.ask_if_welcome(out);
     }
 
     fn on_trust(&mut self, other: ProcessId, out: &mut Outbox<Self>) {
         self.peers[other].standing = Standing::Joining;
         let request = match self.state {
             State::Waiting(time) | State::Inside(time) => Some(time),
-            State::Idle | State::Early => None,
+            State::Idle | State::Unwelcome => None,
         };
         out.send(other, Message::Welcome { time: self.clock.tick(), request });
     }
