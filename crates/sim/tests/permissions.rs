@@ -302,6 +302,24 @@ fn who_recovers_is_let_back_in() {
     }
 }
 
+/// A process that was down itself when another crashed is told so when it recovers, or it would wait for ever.
+#[test]
+fn who_recovers_is_told_of_the_dead() {
+    for algorithm in ["lamport", "ricart-agrawala"] {
+        for memory in [true, false] {
+            let mut options = Options::new(algorithm, 3);
+            options.network.fifo = true;
+            options.faults = vec![
+                Fault { at: 5 * T, kind: FaultKind::Crash(2) },
+                Fault { at: 10 * T, kind: FaultKind::Crash(1) },
+                Fault { at: 20 * T, kind: FaultKind::Recover { process: 2, memory } },
+            ];
+            let report = mutex(&options);
+            assert!(report.broken_promises.is_empty() && report.entries >= 58, "{algorithm}: {report:?}");
+        }
+    }
+}
+
 /// Whoever waits for the holder when it crashes enters as soon as the crash is known.
 #[test]
 fn a_crash_inside_delays_the_next_by_the_time_of_detection() {
