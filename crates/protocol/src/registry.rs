@@ -14,10 +14,15 @@ use crate::{ProcessId, Ticks, append, broken, detector, election, mutex};
 
 algorithms! {
     mutex mutex::central;
+    mutex mutex::lamport;
     mutex mutex::ricart_agrawala;
+    mutex mutex::carvalho_roucairol;
     mutex mutex::suzuki_kasami;
+    mutex mutex::singhal;
     mutex mutex::voting;
     mutex broken::ricart_agrawala_time_only;
+    mutex broken::suzuki_kasami_no_outdated_check;
+    mutex broken::singhal_1989;
     election election::bully;
     detector detector::heartbeat;
     detector detector::phi_accrual;

@@ -1,3 +1,5 @@
 //! Algorithms that are wrong on purpose, each kept because it is instructive how it breaks.
 
 pub mod ricart_agrawala_time_only;
+pub mod singhal_1989;
+pub mod suzuki_kasami_no_outdated_check;

@@ -2,8 +2,11 @@
 
 use crate::Protocol;
 
+pub mod carvalho_roucairol;
 pub mod central;
+pub mod lamport;
 pub mod ricart_agrawala;
+pub mod singhal;
 pub mod suzuki_kasami;
 pub mod voting;
 
