@@ -13,9 +13,14 @@ use crate::{ProcessId, Ticks, broken, election, mutex};
 algorithms! {
     mutex mutex::central;
     mutex mutex::ricart_agrawala;
+    mutex mutex::maekawa;
+    mutex mutex::generalized;
     mutex mutex::suzuki_kasami;
     mutex mutex::voting;
     mutex broken::ricart_agrawala_time_only;
+    mutex broken::maekawa_no_inquire;
+    mutex broken::maekawa_1985;
+    mutex broken::generalized_unchecked;
     election election::bully;
 }
 

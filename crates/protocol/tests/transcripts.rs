@@ -29,6 +29,11 @@ macro_rules! transcripts_of {
 transcripts_of! {
     bully "bully";
     central "central";
+    generalized "generalized";
+    generalized_unchecked "generalized-unchecked";
+    maekawa "maekawa";
+    maekawa_1985 "maekawa-1985";
+    maekawa_no_inquire "maekawa-no-inquire";
     ricart_agrawala "ricart-agrawala";
     ricart_agrawala_time_only "ricart-agrawala-time-only";
     suzuki_kasami "suzuki-kasami";

@@ -3,6 +3,8 @@
 use crate::Protocol;
 
 pub mod central;
+pub mod generalized;
+pub mod maekawa;
 pub mod ricart_agrawala;
 pub mod suzuki_kasami;
 pub mod voting;
