@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
+use baton_protocol::detector::Detector;
 use baton_protocol::election::{self, Election};
 use baton_protocol::mutex::{self, Mutex};
 use baton_protocol::registry::{self, About, Params, SetupError, Visitor};
@@ -147,14 +148,15 @@ fn for_every_algorithm(law: Law) {
     }
 }
 
-/// The variant as somebody would ask for it, with a value if it takes one.
+/// The variant as somebody would ask for it, with a value if it takes one, `name:VALUE`.
 fn example_of(variant: &str) -> String {
-    match variant {
-        "request:SETS" => "request:0,1,3|1,2,3|2,0,3",
-        "inform:SETS" => "request:0,1,2|0,1,2|0,1,2+inform:0,1|1,2|2,0",
-        other => other,
+    match variant.split_once(':') {
+        None => variant.to_string(),
+        Some(("request", _)) => "request:0,1,3|1,2,3|2,0,3".to_string(),
+        Some(("inform", _)) => "request:0,1,2|0,1,2|0,1,2+inform:0,1|1,2|2,0".to_string(),
+        // All the others understand this one.
+        Some((name, _)) => format!("{name}:2"),
     }
-    .to_string()
 }
 
 /// Runs one random schedule and checks the law after each step.
@@ -165,6 +167,10 @@ struct Check {
 
 impl Visitor for Check {
     type Output = ();
+
+    fn unsupported(self, about: &'static About) -> Self::Output {
+        panic!("{} is of a family that this test does not know", about.name)
+    }
 
     fn mutex<P: Mutex>(self, _: &'static About, group: Group<P>) {
         let next_command = |previous| match previous {
@@ -178,6 +184,33 @@ impl Visitor for Check {
 
     fn election<P: Election>(self, _: &'static About, group: Group<P>) {
         Driver::new(group, self, |_| election::Command::Elect, |_, _| true).run();
+    }
+
+    /// A detector sends nothing and keeps no promise of a protocol's but one: equal inputs make it equal. Whoever has
+    /// just beaten is trusted, for some time but not for ever.
+    fn detector<D: Detector>(self, _: &'static About, group: Group<D>) {
+        let mut random = fastrand::Rng::with_seed(self.seed);
+        let (mut detector, mut twin) = ((group.make)(0), (group.make)(0));
+        let mut now = random.u64(..1_000);
+        detector.watch(now);
+        twin.watch(now);
+        for _ in 0..STEPS {
+            // Times between beats from next to nothing to next to for ever.
+            now = now.saturating_add(random.u64(..) >> random.u32(..64));
+            assert!(detector.period() > 0);
+            if random.u8(..10) == 0 {
+                detector.watch(now);
+                twin.watch(now);
+            } else {
+                detector.beat(now);
+                twin.beat(now);
+            }
+            assert_eq!(detector, twin);
+            assert!(!detector.suspects(now));
+            let deadline = detector.deadline();
+            assert!(deadline > now || now == u64::MAX, "{detector:?} at {now}");
+            assert!(!detector.suspects(deadline) && (deadline == u64::MAX || detector.suspects(deadline + 1)));
+        }
     }
 }
 

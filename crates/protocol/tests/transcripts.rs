@@ -31,9 +31,11 @@ transcripts_of! {
     central "central";
     generalized "generalized";
     generalized_unchecked "generalized-unchecked";
+    heartbeat "heartbeat";
     maekawa "maekawa";
     maekawa_1985 "maekawa-1985";
     maekawa_no_inquire "maekawa-no-inquire";
+    phi_accrual "phi-accrual";
     ricart_agrawala "ricart-agrawala";
     ricart_agrawala_time_only "ricart-agrawala-time-only";
     suzuki_kasami "suzuki-kasami";

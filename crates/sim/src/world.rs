@@ -281,7 +281,7 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
         if !memory {
             self.processes[process] = (self.make)(process);
         }
-        self.wire.trace(process, || Event::Recover);
+        self.wire.trace(process, || Event::Recover { memory });
         self.wire.tell_others(process, |observer| Happening::Trust { process: observer, peer: process });
         self.step(process, Input::Start(Start::Recovered));
         self.app.recovered(process, &mut self.wire);
@@ -417,6 +417,12 @@ impl<P: Protocol, X> Wire<P, X> {
     /// Crashes `process` after some time.
     pub fn plan_crash(&mut self, after: Ticks, process: ProcessId) {
         self.queue.insert(self.now + after, Class::Fault, Happening::Fault(FaultKind::Crash(process)));
+    }
+
+    /// Lets `process` recover after some time, without memory.
+    pub fn plan_recovery(&mut self, after: Ticks, process: ProcessId) {
+        let recovery = FaultKind::Recover { process, memory: false };
+        self.queue.insert(self.now + after, Class::Fault, Happening::Fault(recovery));
     }
 
     /// Writes an event of `process` to the trace, if there is one.

@@ -6,6 +6,8 @@ use std::io::{self, BufRead, Write};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub mod diagram;
+
 /// The version of the format that this crate writes and reads.
 pub const VERSION: u32 = 1;
 
@@ -31,12 +33,29 @@ pub struct Header {
     pub tree: Option<Vec<(usize, usize)>>,
     /// Of the run; 0 where there is none.
     pub seed: u64,
-    /// For people and for a replay.
+    /// For people.
     pub network: Value,
-    /// For people and for a replay.
+    /// For people.
     pub workload: Value,
+    /// What the group was made with, for a replay.
+    #[serde(default)]
+    pub params: Params,
     /// Of the times below.
     pub unit: Unit,
+}
+
+/// What a group was made with, beyond its size and variant.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Params {
+    /// How many coordinators, if that was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coordinators: Option<usize>,
+    /// How many of their votes win, if that was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub votes: Option<usize>,
+    /// The bound on a message's delay that the processes believed in, in their ticks.
+    #[serde(default)]
+    pub delay_max: u64,
 }
 
 /// What times are counted in.
@@ -122,7 +141,10 @@ pub enum Event {
         peer: usize,
     },
     Crash,
-    Recover,
+    Recover {
+        #[serde(default = "with_memory")]
+        memory: bool,
+    },
     Pause,
     Resume,
     Partition {
@@ -151,6 +173,10 @@ pub enum Event {
         entries: u64,
         messages: u64,
     },
+}
+
+fn with_memory() -> bool {
+    true
 }
 
 /// Why a message never arrives.
@@ -255,6 +281,7 @@ mod tests {
             seed: 7,
             network: serde_json::json!({}),
             workload: serde_json::json!({}),
+            params: Params::default(),
             unit: Unit::T,
         }
     }

@@ -1,11 +1,12 @@
 //! The oracles: each judges one property from outside, by what it sees happen, and shares no state with the protocol.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub mod causality;
 pub mod fence;
 pub mod order;
 pub mod safety;
+pub mod store;
 
 /// What is known of a property after a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -18,7 +19,7 @@ pub struct Finding {
 }
 
 /// Whether a property held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// In this run.
