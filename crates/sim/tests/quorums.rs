@@ -34,7 +34,7 @@ fn rough(algorithm: &str, variant: &str, n: usize, load: Load, seed: u64) -> Opt
 fn report(options: &Options) -> MutexReport {
     match run(options, None).unwrap() {
         Report::Mutex(report) => *report,
-        Report::Election(_) => panic!("this is mutual exclusion"),
+        other => panic!("this is mutual exclusion: {other:?}"),
     }
 }
 
