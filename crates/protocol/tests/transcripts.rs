@@ -36,6 +36,7 @@ transcripts_of! {
     maekawa_1985 "maekawa-1985";
     maekawa_no_inquire "maekawa-no-inquire";
     phi_accrual "phi-accrual";
+    record_append "record-append";
     ricart_agrawala "ricart-agrawala";
     ricart_agrawala_time_only "ricart-agrawala-time-only";
     suzuki_kasami "suzuki-kasami";
