@@ -19,6 +19,7 @@ pub mod mutex;
 pub mod process;
 pub mod process_set;
 pub mod registry;
+pub mod topology;
 
 pub use process::*;
 pub use process_set::ProcessSet;

@@ -17,12 +17,17 @@ algorithms! {
     mutex mutex::lamport;
     mutex mutex::ricart_agrawala;
     mutex mutex::carvalho_roucairol;
+    mutex mutex::maekawa;
+    mutex mutex::generalized;
     mutex mutex::suzuki_kasami;
     mutex mutex::singhal;
     mutex mutex::voting;
     mutex broken::ricart_agrawala_time_only;
     mutex broken::suzuki_kasami_no_outdated_check;
     mutex broken::singhal_1989;
+    mutex broken::maekawa_no_inquire;
+    mutex broken::maekawa_1985;
+    mutex broken::generalized_unchecked;
     election election::bully;
     detector detector::heartbeat;
     detector detector::phi_accrual;

@@ -4,7 +4,9 @@ use crate::Protocol;
 
 pub mod carvalho_roucairol;
 pub mod central;
+pub mod generalized;
 pub mod lamport;
+pub mod maekawa;
 pub mod ricart_agrawala;
 pub mod singhal;
 pub mod suzuki_kasami;
