@@ -17,6 +17,8 @@ pub mod mutex;
 pub mod process;
 pub mod process_set;
 pub mod registry;
+pub mod roster;
+pub mod topology;
 
 pub use process::*;
 pub use process_set::ProcessSet;

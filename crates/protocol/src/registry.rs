@@ -12,9 +12,14 @@ use crate::{ProcessId, Ticks, broken, election, mutex};
 
 algorithms! {
     mutex mutex::central;
+    mutex mutex::permission_ring;
+    mutex mutex::raymond;
     mutex mutex::ricart_agrawala;
     mutex mutex::suzuki_kasami;
+    mutex mutex::token_ring;
     mutex mutex::voting;
+    mutex broken::permission_ring_original;
+    mutex broken::raymond_greedy;
     mutex broken::ricart_agrawala_time_only;
     election election::bully;
 }

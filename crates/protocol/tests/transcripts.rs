@@ -29,9 +29,14 @@ macro_rules! transcripts_of {
 transcripts_of! {
     bully "bully";
     central "central";
+    permission_ring "permission-ring";
+    permission_ring_original "permission-ring-original";
+    raymond "raymond";
+    raymond_greedy "raymond-greedy";
     ricart_agrawala "ricart-agrawala";
     ricart_agrawala_time_only "ricart-agrawala-time-only";
     suzuki_kasami "suzuki-kasami";
+    token_ring "token-ring";
     voting "voting";
 }
 

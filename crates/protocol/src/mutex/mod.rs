@@ -3,8 +3,11 @@
 use crate::Protocol;
 
 pub mod central;
+pub mod permission_ring;
+pub mod raymond;
 pub mod ricart_agrawala;
 pub mod suzuki_kasami;
+pub mod token_ring;
 pub mod voting;
 
 /// What the user of a mutual exclusion protocol may ask for.

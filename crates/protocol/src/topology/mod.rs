@@ -1,0 +1,3 @@
+//! Arrangements of processes: who asks whom, who tells whom.
+
+pub mod tree;
