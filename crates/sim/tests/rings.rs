@@ -172,13 +172,41 @@ mod token_ring {
 
     #[test]
     fn it_survives_crashes_and_recoveries_at_any_time() {
-        for seed in 0..1_000 {
+        for seed in 0..2_000 {
             for variant in [None, Some("parked")] {
                 let options = with_faults(variant, seed);
                 let report = report(&options);
                 assert_eq!(report.broken_promises, [""; 0], "{variant:?}, seed {seed}: {report:?}\n{options:?}");
             }
         }
+    }
+    fn fault(text: &str) -> Fault {
+        text.parse().unwrap()
+    }
+
+    /// P1 crashes twice. Of the first recovery everybody is told so late that it is the third life of P1 that is admitted;
+    /// then comes the word of the second crash, and while P1 is inside the others replace its token.
+    #[test]
+    fn who_is_back_before_its_crash_is_known_is_taken_for_its_earlier_life() {
+        let mut options = options("token-ring", None, 3, Load::All);
+        options.params.delay_max = 4 * T;
+        options.workload.hold = 2.0;
+        options.faults = ["crash 1 @ 0.5", "recover 1 @ 3", "crash 1 @ 6", "recover 1 @ 11"].map(fault).into();
+        assert!(report(&options).broken_promises.contains(&"safety"));
+        // The crash at 6 T is known at 14 T.
+        options.faults[3] = fault("recover 1 @ 14.1");
+        assert_eq!(report(&options).broken_promises, [""; 0]);
+    }
+
+    /// P1 is not yet admitted when P0, the last member, crashes.
+    #[test]
+    fn it_stands_still_when_nobody_lives_who_has_a_roster() {
+        let mut options = options("token-ring", None, 2, Load::All);
+        options.faults = vec![fault("crash 1 @ 1"), fault("recover 1 @ 6"), fault("crash 0 @ 8.5")];
+        let report = report(&options);
+        assert_eq!(report.broken_promises, ["liveness"]);
+        options.faults[2] = fault("crash 0 @ 10.5");
+        assert_eq!(super::report(&options).broken_promises, [""; 0]);
     }
 }
 

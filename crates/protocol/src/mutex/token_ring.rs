@@ -19,7 +19,7 @@
 //! Parked, n messages and nT alone, 2 and T if everybody wants. A new roster costs 2(n-1), and 1 for who joins.
 //! Fences: a counter on the token; a new token goes on far above all that the lost one can have reached.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -78,8 +78,8 @@ pub struct Token {
     fence: u64,
     /// The number of the request last served of each process; kept in the parked variant only.
     served: Vec<u64>,
-    /// Who waits for it, as far as it has heard.
-    wishes: BTreeSet<ProcessId>,
+    /// Who waits for it, as far as it has heard, with the number of the request.
+    wishes: BTreeMap<ProcessId, u64>,
 }
 
 /// What processes tell each other.
@@ -228,7 +228,7 @@ impl TokenRing {
         let Some(mut token) = self.token.take() else { return };
         token.serve(self.me, self.number);
         token.add_wishes(&mut self.kept);
-        let wished = token.wishes.iter().any(|&process| process != self.me && self.members.contains(process));
+        let wished = token.wishes.keys().any(|&process| process != self.me && self.members.contains(process));
         match self.members.others().next() {
             Some(next) if wished || self.moves == Moves::Always => out.send(next, Message::Token(token)),
             _ => self.token = Some(token),
@@ -238,8 +238,7 @@ impl TokenRing {
     /// Makes the own wish known; the plain ring needs no such thing.
     fn wake(&mut self, out: &mut Outbox<Self>) {
         if let (Moves::WhileWished, Some(roster)) = (self.moves, self.members.number()) {
-            // Who has forgotten its numbers in a crash goes on above them.
-            self.number = self.number.max(roster << 32) + 1;
+            self.number = self.number.max(first_number(roster)) + 1;
             self.send_wake(self.me, self.number, out);
         }
     }
@@ -251,13 +250,12 @@ impl TokenRing {
     }
 
     fn on_wake(&mut self, process: ProcessId, number: u64, out: &mut Outbox<Self>) {
+        // A token that moves is after somebody who waits and keeps this: one that comes back after having met neither has
+        // been granted meanwhile, or the token is lost, and the next roster will bring a new wish.
         if process != self.me {
             let kept = self.kept.entry(process).or_default();
             *kept = number.max(*kept);
             self.pass_wishes(out);
-        } else if self.state == State::Waiting && number == self.number {
-            // It has been all the way round and missed the token, which was after a wish of somebody's earlier life.
-            self.send_wake(process, number, out);
         }
     }
 
@@ -277,10 +275,11 @@ impl TokenRing {
 
     /// Somebody has crashed or recovered, or this process has been let in.
     fn on_new_roster(&mut self, out: &mut Outbox<Self>) {
-        let Some(roster) = self.members.roster() else { return };
+        let Some(number) = self.members.number() else { return };
         if let Some(token) = &mut self.token {
-            token.roster = roster.number;
+            token.bring_into(number);
         }
+        self.kept.retain(|_, wish| *wish > first_number(number));
         self.seen = self.token.is_some();
         self.awaiting = None;
         if self.members.leads() {
@@ -347,12 +346,31 @@ impl TokenRing {
 
     fn make_token(&mut self, out: &mut Outbox<Self>) {
         let Some(roster) = self.members.number() else { return };
-        let served = vec![0; self.moves.numbers(self.n)];
-        self.take(Token { roster, fence: roster << 40, served, wishes: BTreeSet::new() }, out);
+        let served = vec![first_number(roster); self.moves.numbers(self.n)];
+        self.take(Token { roster, fence: first_fence(roster), served, wishes: BTreeMap::new() }, out);
     }
 }
 
+/// Requests are numbered on from here in each roster. Whoever waits wishes again when there is a new one, so that all
+/// lower numbers count as served: those of the dead, of earlier lives, and those that may have been on a lost token.
+fn first_number(roster: u64) -> u64 {
+    roster << 32
+}
+
+/// The fences of a token made anew go on from here: far above all that the lost one can have reached.
+fn first_fence(roster: u64) -> u64 {
+    roster << 40
+}
+
 impl Token {
+    fn bring_into(&mut self, roster: u64) {
+        self.roster = roster;
+        self.wishes.retain(|_, wish| *wish > first_number(roster));
+        for served in &mut self.served {
+            *served = first_number(roster).max(*served);
+        }
+    }
+
     fn serve(&mut self, process: ProcessId, number: u64) {
         self.wishes.remove(&process);
         if let Some(served) = self.served.get_mut(process) {
@@ -364,7 +382,7 @@ impl Token {
     fn add_wishes(&mut self, wishes: &mut BTreeMap<ProcessId, u64>) {
         for (process, number) in core::mem::take(wishes) {
             if self.served.get(process).is_some_and(|&served| number > served) {
-                self.wishes.insert(process);
+                self.wishes.insert(process, number);
             }
         }
     }
