@@ -62,6 +62,8 @@ fn family(about: &About) -> &'static str {
     match about.family {
         Family::Mutex => "mutex",
         Family::Election => "election",
+        Family::Detector => "detector",
+        Family::Append => "append",
     }
 }
 
@@ -77,6 +79,7 @@ fn assumes(about: &About) -> Vec<&'static str> {
         Crashes::Never => "no crashes",
         Crashes::Detected => "crashes detected",
         Crashes::Coordinators => "only coordinators crash",
+        Crashes::Any => "any crash",
     };
     network.into_iter().filter_map(|(assumed, name)| assumed.then_some(name)).chain([crashes]).collect()
 }

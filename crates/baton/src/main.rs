@@ -1,8 +1,13 @@
 //! The command line: one file a subcommand, each of them thin.
 
 mod algorithms;
+mod check;
+mod compare;
 mod output;
+mod peer;
 mod sim;
+mod sink;
+mod theory;
 
 use std::process::ExitCode;
 
@@ -19,14 +24,20 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Algorithms(algorithms::Args),
+    Check(check::Args),
+    Peer(peer::Args),
     Sim(Box<sim::Args>),
+    Compare(compare::Args),
 }
 
 fn main() -> ExitCode {
     // Clap itself answers bad usage with status 2, as we do.
     let result = match Cli::parse().command {
         Command::Algorithms(args) => algorithms::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Peer(args) => peer::run(&args),
         Command::Sim(args) => sim::run(&args),
+        Command::Compare(args) => compare::run(&args),
     };
     match result {
         Ok(status) => status,

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
@@ -26,6 +27,16 @@ impl Failure {
     pub fn bad_input(reason: impl Display) -> Self {
         Failure { message: reason.to_string(), status: ExitCode::from(BAD_INPUT) }
     }
+}
+
+/// A file that cannot be read.
+pub fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    Failure::bad_input(format!("cannot read {}: {error}", path.display()))
+}
+
+/// A file that cannot be written.
+pub fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    Failure::bad_input(format!("cannot write {}: {error}", path.display()))
 }
 
 /// What a command gives back.

@@ -1,20 +1,26 @@
 //! `baton sim`: run an algorithm in virtual time, measure it and judge it.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use baton_protocol::registry;
-use baton_sim::app::mutex::Load;
-use baton_sim::faults::Fault;
-use baton_sim::network::Delay;
+use baton_sim::app::mutex::{Load, StoreKind};
+use baton_sim::metrics::DelaySummary;
 use baton_sim::oracle::Verdict;
-use baton_sim::report::{ElectionReport, MutexReport, Properties, Report};
+use baton_sim::replay::replay;
+use baton_sim::report::{AppendReport, DetectorReport, ElectionReport, MutexReport, Properties, Report};
 use baton_sim::run::{Options, run as simulate};
+use baton_sim::scenario::Scenario;
+use baton_sim::spec::{LinkOrder, NetworkKind, Spec};
+use baton_theory::election::ElectionCosts;
+use baton_theory::mutex::Costs;
 use clap::ValueEnum;
+use serde_json::json;
 
-use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table};
+use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table, unreadable};
+use crate::sink::Sink;
+use crate::theory::{WithTheory, beside, of_election, of_mutex};
 
 /// Run an algorithm in virtual time, measure it and judge it
 ///
@@ -22,10 +28,17 @@ use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table};
 #[derive(clap::Args)]
 pub struct Args {
     /// Which algorithm; `baton algorithms` lists them
-    algorithm: String,
-    /// How many processes may ask
-    #[arg(short, default_value_t = 5)]
-    n: usize,
+    #[arg(required_unless_present_any = ["scenario", "replay"])]
+    algorithm: Option<String>,
+    /// Play a named situation and compare what comes out with what must
+    #[arg(long, value_name = "FILE", exclusive = true)]
+    scenario: Option<PathBuf>,
+    /// Repeat a trace step by step, and judge it again
+    #[arg(long, value_name = "TRACE", exclusive = true)]
+    replay: Option<PathBuf>,
+    /// How many processes may ask [default: 5]
+    #[arg(short)]
+    n: Option<usize>,
     /// Another way to run it
     #[arg(long)]
     variant: Option<String>,
@@ -41,9 +54,9 @@ pub struct Args {
     /// How many requests in all [default: 20 for each process]
     #[arg(long, value_name = "K")]
     entries: Option<u64>,
-    /// How long each stays inside, in T
-    #[arg(long, value_name = "E", default_value_t = 1.0)]
-    hold: f64,
+    /// How long each stays inside, in T [default: 1]
+    #[arg(long, value_name = "E")]
+    hold: Option<f64>,
     /// How long each waits before it asks again, in T; the mean of it for `--load random` [default: 0, or 10 n]
     #[arg(long, value_name = "MEAN")]
     think: Option<f64>,
@@ -52,7 +65,10 @@ pub struct Args {
     network: NetworkArg,
     /// How long a message takes: const:1, uniform:A,B, exp:MEAN or pareto:MEAN,SHAPE
     #[arg(long)]
-    delay: Option<Delay>,
+    delay: Option<String>,
+    /// What the processes believe to be the longest delay, in T [default: the truth, or a guess]
+    #[arg(long, value_name = "D")]
+    delay_max: Option<f64>,
     /// Whether messages keep their order [default: fifo if the algorithm needs it, else unordered]
     #[arg(long, value_enum)]
     order: Option<OrderArg>,
@@ -65,26 +81,36 @@ pub struct Args {
     /// `crash P @ T`, `recover P @ T [without-memory]`, `pause P @ T for D`, `partition A,B|C,D @ T [for D]` or
     /// `oneway A->B @ T [for D]`; may be given several times
     #[arg(long, value_name = "SPEC")]
-    fault: Vec<Fault>,
+    fault: Vec<String>,
     /// Whoever asks tells somebody else to ask too, by a message of the application
     #[arg(long)]
     app_messages: bool,
+    /// Whoever enters reads a counter in a store, and writes it back one higher halfway through its stay
+    #[arg(long, value_enum, value_name = "KIND")]
+    store: Option<StoreArg>,
     /// Of all randomness
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
+    /// Run so many seeds, from S on, and report the seed of every failure
+    #[arg(long, value_name = "R", default_value_t = 1)]
+    runs: u64,
     /// Run it on a network, or with faults, that it is not made for
     #[arg(long)]
     ignore_assumptions: bool,
     /// Write what happens to a file
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Draw what happens as a space-time diagram
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
+/// Who asks when.
 #[derive(Clone, Copy, ValueEnum)]
-enum LoadArg {
+pub enum LoadArg {
     /// One request at a time, in turns
     Solo,
     /// One request at a time, the next by a random other
@@ -107,63 +133,167 @@ enum OrderArg {
     Unordered,
 }
 
-/// Runs the command.
-pub fn run(args: &Args) -> Outcome {
-    let options = args.options()?;
-    let trace = args.trace.as_ref().map(|path| match File::create(path) {
-        Ok(file) => Ok(Box::new(BufWriter::new(file)) as Box<dyn Write>),
-        Err(error) => Err(Failure::bad_input(format!("cannot write {}: {error}", path.display()))),
-    });
-    let report = simulate(&options, trace.transpose()?).map_err(Failure::bad_input)?;
-    if args.json {
-        print_json(&report)?;
-    } else {
-        print(&to_text(&report))?;
-    }
-    Ok(ExitCode::from(if report.broken_promises().is_empty() { HELD } else { VIOLATED }))
+#[derive(Clone, Copy, ValueEnum)]
+enum StoreArg {
+    /// It refuses whoever shows a lower fence than it has seen
+    Fenced,
+    /// It takes what comes
+    Unfenced,
 }
 
-impl Args {
-    fn options(&self) -> Result<Options, Failure> {
-        let about = registry::find(&self.algorithm).map_err(Failure::bad_input)?;
-        let mut options = Options::new(&self.algorithm, self.n);
-        options.network.delay = self.delay.unwrap_or(match self.network {
-            NetworkArg::Sync => Delay::Constant(1.0),
-            NetworkArg::Async => Delay::Pareto(1.0, 1.5),
-        });
-        options.network.fifo = self.order.map_or(about.assumes.fifo, |order| order == OrderArg::Fifo);
-        options.network.loss = self.loss;
-        options.network.duplicate = self.duplicate;
-        options.params.delay_max = options.network.delay.guess();
-        options.params.variant = self.variant.clone();
-        options.params.coordinators = self.coordinators;
-        options.params.votes = self.votes;
-        options.workload.load = match self.load {
+impl From<LoadArg> for Load {
+    fn from(load: LoadArg) -> Load {
+        match load {
             LoadArg::Solo => Load::Solo,
             LoadArg::SoloRandom => Load::SoloRandom,
             LoadArg::All => Load::All,
             LoadArg::Random => Load::Random,
-        };
-        options.workload.entries = self.entries.unwrap_or(options.workload.entries);
-        options.workload.hold = self.hold;
-        let think = if options.workload.load == Load::Random { 10.0 * self.n as f64 } else { 0.0 };
-        options.workload.think = self.think.unwrap_or(think);
-        options.workload.app_messages = self.app_messages;
-        options.faults = self.fault.clone();
-        options.seed = self.seed;
-        options.ignore_assumptions = self.ignore_assumptions;
-        Ok(options)
+        }
     }
 }
 
-fn to_text(report: &Report) -> String {
+/// Runs the command.
+pub fn run(args: &Args) -> Outcome {
+    if let Some(path) = &args.scenario {
+        return play(path);
+    }
+    if let Some(path) = &args.replay {
+        return repeat(path);
+    }
+    let options = args.spec().options().map_err(Failure::bad_input)?;
+    match args.runs {
+        0 => Err(Failure::bad_input("--runs cannot be 0; ask for at least 1")),
+        1 => run_once(args, &options),
+        _ if args.trace.is_some() || args.svg.is_some() => {
+            Err(Failure::bad_input("--trace and --svg show one run; leave out --runs, and give its --seed"))
+        }
+        runs => run_many(args, &options, runs),
+    }
+}
+
+fn run_once(args: &Args, options: &Options) -> Outcome {
+    let (sink, writer) = Sink::open(args.trace.as_ref(), args.svg.as_ref())?;
+    let report = simulate(options, writer).map_err(Failure::bad_input)?;
+    sink.draw()?;
+    if args.json {
+        print_json(&WithTheory::new(options, &report))?
+    } else {
+        print(&to_text(&report, Some(options)))?
+    }
+    Ok(ExitCode::from(if report.broken_promises().is_empty() { HELD } else { VIOLATED }))
+}
+
+/// Many seeds; the seed of every failure is reported.
+fn run_many(args: &Args, options: &Options, runs: u64) -> Outcome {
+    let mut failures = Vec::new();
+    for index in 0..runs {
+        let mut options = options.clone();
+        options.seed = options.seed.wrapping_add(index);
+        let report = simulate(&options, None).map_err(Failure::bad_input)?;
+        if !report.broken_promises().is_empty() {
+            failures.push((options.seed, report));
+        }
+    }
+    if args.json {
+        let failures: Vec<_> =
+            failures.iter().map(|(seed, report)| json!({ "seed": seed, "report": report })).collect();
+        print_json(&json!({ "algorithm": options.algorithm, "runs": runs, "failures": failures }))?;
+    } else {
+        let mut text = format!("{}: {runs} runs, {} failed\n", options.algorithm, failures.len());
+        for (seed, report) in &failures {
+            let details =
+                report.properties().each().into_iter().filter(|(name, _)| report.broken_promises().contains(name));
+            let details: Vec<String> =
+                details.map(|(name, finding)| format!("{name}: {}", finding.detail.as_deref().unwrap_or(""))).collect();
+            text.push_str(&format!("  seed {seed}  {}\n", details.join("; ")));
+        }
+        print(&text)?;
+    }
+    Ok(ExitCode::from(if failures.is_empty() { HELD } else { VIOLATED }))
+}
+
+/// `--scenario`: what comes out is compared with what must.
+fn play(path: &Path) -> Outcome {
+    let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
+    let wrong = |error| Failure::bad_input(format!("{}: {error}", path.display()));
+    let scenario = Scenario::parse(&text).map_err(wrong)?;
+    let played = scenario.play().map_err(wrong)?;
+    print(&format!("{}\n\n{}\n\n", scenario.title, scenario.story.trim()))?;
+    if let Some(report) = played.reports.first() {
+        print(&to_text(report, None))?;
+    }
+    if played.differences.is_empty() {
+        print(&format!("\nwhat must come out came out, in {} run(s)\n", played.reports.len()))?;
+        return Ok(ExitCode::from(HELD));
+    }
+    print(&format!("\n{}\n", played.differences.join("\n")))?;
+    Ok(ExitCode::from(VIOLATED))
+}
+
+/// `--replay`: the same steps with the same outcome, judged again.
+fn repeat(path: &Path) -> Outcome {
+    let file = File::open(path).map_err(|error| unreadable(path, &error))?;
+    let wrong = |error: &dyn std::fmt::Display| Failure::bad_input(format!("{}: {error}", path.display()));
+    let (header, records) = baton_trace::read(BufReader::new(file)).map_err(|error| wrong(&error))?;
+    let replayed = replay(&header, &records).map_err(|error| wrong(&error))?;
+    let (steps, entries) = (replayed.steps, replayed.entries);
+    print(&format!("{}: {steps} records repeated step by step, {entries} entries\n", header.algorithm))?;
+    for (property, detail) in &replayed.violations {
+        print(&format!("{property} violated: {detail}\n"))?;
+    }
+    Ok(ExitCode::from(if replayed.violations.is_empty() { HELD } else { VIOLATED }))
+}
+
+impl Args {
+    fn spec(&self) -> Spec {
+        Spec {
+            algorithm: self.algorithm.clone().unwrap_or_default(),
+            n: self.n,
+            variant: self.variant.clone(),
+            coordinators: self.coordinators,
+            votes: self.votes,
+            load: Some(self.load.into()),
+            entries: self.entries,
+            hold: self.hold,
+            think: self.think,
+            network: match self.network {
+                NetworkArg::Sync => NetworkKind::Sync,
+                NetworkArg::Async => NetworkKind::Async,
+            },
+            delay: self.delay.clone(),
+            delay_max: self.delay_max,
+            order: self.order.map(|order| match order {
+                OrderArg::Fifo => LinkOrder::Fifo,
+                OrderArg::Unordered => LinkOrder::Unordered,
+            }),
+            loss: self.loss,
+            duplicate: self.duplicate,
+            faults: self.fault.clone(),
+            app_messages: self.app_messages,
+            store: self.store.map(|kind| match kind {
+                StoreArg::Fenced => StoreKind::Fenced,
+                StoreArg::Unfenced => StoreKind::Unfenced,
+            }),
+            seed: Some(self.seed),
+            ignore_assumptions: self.ignore_assumptions,
+            events_max: None,
+        }
+    }
+}
+
+/// With what theory says of it, if the options are given.
+fn to_text(report: &Report, options: Option<&Options>) -> String {
     match report {
-        Report::Mutex(report) => mutex_to_text(report),
-        Report::Election(report) => election_to_text(report),
+        Report::Mutex(report) => {
+            mutex_to_text(report, &options.map(|options| of_mutex(options, report)).unwrap_or_default())
+        }
+        Report::Election(report) => election_to_text(report, &options.map(of_election).unwrap_or_default()),
+        Report::Detector(report) => detector_to_text(report),
+        Report::Append(report) => append_to_text(report),
     }
 }
 
-fn mutex_to_text(report: &MutexReport) -> String {
+fn mutex_to_text(report: &MutexReport, theory: &Costs) -> String {
     let by_kind: Vec<String> = report.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
     let number = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.3}"));
     let mut rows = vec![
@@ -172,19 +302,26 @@ fn mutex_to_text(report: &MutexReport) -> String {
         vec![
             "per entry".into(),
             format!(
-                "{} messages, {} of them in leaving; {} if one multicast counts once",
+                "{} messages{}, {} of them in leaving; {} if one multicast counts once",
                 number(report.messages_per_entry),
+                beside(&theory.messages_per_entry),
                 number(report.exit_messages),
                 number(report.multicasts_per_entry)
             ),
         ],
         vec!["bytes".into(), report.bytes.to_string()],
     ];
-    for (name, delay) in [("client delay", report.client_delay), ("sync delay", report.sync_delay)] {
-        let text = delay.map_or("-".into(), |delay| {
-            format!("mean {:.3} T, median {:.3}, p99 {:.3}, max {:.3}", delay.mean, delay.p50, delay.p99, delay.max)
-        });
-        rows.push(vec![name.into(), text]);
+    let delays = [
+        ("client delay", report.client_delay, &theory.client_delay),
+        ("sync delay", report.sync_delay, &theory.sync_delay),
+    ];
+    for (name, delay, theory) in delays {
+        rows.push(vec![name.into(), delay_to_text(delay, &beside(theory))]);
+    }
+    if let Some(store) = &report.store {
+        let damage = store.data.detail.as_ref().map(|detail| format!("; {detail}")).unwrap_or_default();
+        let text = format!("{} writes, {} refused, {} LOST{damage}", store.writes, store.refused, store.lost);
+        rows.push(vec!["store".into(), if store.lost > 0 { text } else { text.to_lowercase() }]);
     }
     let title = title(report.algorithm, &report.variant, report.n);
     format!(
@@ -195,12 +332,15 @@ fn mutex_to_text(report: &MutexReport) -> String {
     )
 }
 
-fn election_to_text(report: &ElectionReport) -> String {
+fn election_to_text(report: &ElectionReport, theory: &ElectionCosts) -> String {
     let by_kind: Vec<String> = report.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
     let rows = vec![
         vec!["leader".into(), report.leader.map_or("none".into(), |leader| format!("P{leader}"))],
-        vec!["messages".into(), format!("{}  ({} in all)", report.messages, by_kind.join(", "))],
-        vec!["time".into(), report.time.map_or("-".into(), |time| format!("{time:.3} T"))],
+        vec![
+            "messages".into(),
+            format!("{}{}  ({} in all)", report.messages, beside(&theory.messages), by_kind.join(", ")),
+        ],
+        vec!["time".into(), report.time.map_or("-".into(), |time| format!("{time:.3} T{}", beside(&theory.time)))],
     ];
     let title = title(report.algorithm, &report.variant, report.n);
     format!(
@@ -209,6 +349,58 @@ fn election_to_text(report: &ElectionReport) -> String {
         table(&rows),
         verdicts(&report.properties, &report.broken_promises)
     )
+}
+
+fn detector_to_text(report: &DetectorReport) -> String {
+    let rows = vec![
+        vec!["crashes".into(), report.crashes.to_string()],
+        vec!["detection time".into(), delay_to_text(report.detection_time, "")],
+        vec![
+            "mistakes".into(),
+            format!("{}, {:.6} per T and pair, in {:.0} T", report.mistakes, report.mistake_rate, report.time),
+        ],
+        vec!["mistake time".into(), delay_to_text(report.mistake_time, "")],
+        vec!["messages".into(), format!("{}, a beat every {} T", report.messages, report.period)],
+    ];
+    let title = title(report.algorithm, &report.variant, report.n);
+    format!(
+        "{title}, seed {}\n\n{}{}",
+        report.seed,
+        table(&rows),
+        verdicts(&report.properties, &report.broken_promises)
+    )
+}
+
+fn append_to_text(report: &AppendReport) -> String {
+    let by_kind: Vec<String> = report.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+    let per_append = report.messages_per_append.map_or("-".into(), |messages| format!("{messages:.3} messages"));
+    let rows = vec![
+        vec!["appends".into(), format!("{}, {:.3} per T", report.appends, report.throughput)],
+        vec![
+            "file".into(),
+            format!("{} records, {} padding, {} repeats", report.records, report.padding, report.repeats),
+        ],
+        vec!["messages".into(), format!("{}  ({})", report.messages, by_kind.join(", "))],
+        vec!["per append".into(), per_append],
+        vec!["bytes".into(), report.bytes.to_string()],
+        vec!["client delay".into(), delay_to_text(report.client_delay, "")],
+    ];
+    let title = title(report.algorithm, &report.variant, report.n);
+    format!(
+        "{title}, {} replicas, seed {}\n\n{}{}",
+        report.replicas,
+        report.seed,
+        table(&rows),
+        verdicts(&report.properties, &report.broken_promises)
+    )
+}
+
+/// With what theory says of the mean, if anything.
+fn delay_to_text(delay: Option<DelaySummary>, theory: &str) -> String {
+    delay.map_or("-".into(), |delay| {
+        let DelaySummary { mean, p50, p99, max } = delay;
+        format!("mean {mean:.3} T{theory}, median {p50:.3}, p99 {p99:.3}, max {max:.3}")
+    })
 }
 
 fn title(algorithm: &str, variant: &Option<String>, n: usize) -> String {

@@ -1,1 +1,32 @@
-//! To come.
+//! Every interleaving of a small group, through the unchanged step functions.
+//!
+//! [`check`] takes an algorithm by name and tries everything that can happen, in every order: the simulator samples
+//! schedules, the checker has them all. A property that holds here cannot fail within the stated bounds (so many processes,
+//! so many requests each, so many timers); one that does not comes with a shortest way to break it.
+//!
+//! ```
+//! use baton_check::{Options, Verdict, check};
+//! use baton_protocol::registry::Params;
+//!
+//! let report = check("ricart-agrawala-time-only", &Params::new(2, 1), &Options::default())?;
+//! assert_eq!((report.result, report.steps), (Verdict::Violated, Some(6)));
+//! # Ok::<(), baton_check::CheckError>(())
+//! ```
+//!
+//! Inside, [`explore`](explore::explore) knows nothing of protocols; `system` is a group and its network as a value;
+//! `mutex` and `election` say what can happen to it and what must not; `story` tells a counterexample.
+
+mod check;
+mod election;
+pub mod explore;
+mod mutex;
+mod network;
+mod options;
+mod report;
+mod story;
+mod system;
+
+pub use check::{Checker, check};
+pub use network::Order;
+pub use options::{CheckError, Options, Property};
+pub use report::{Reached, Report, Trace, Verdict};

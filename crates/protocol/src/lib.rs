@@ -10,8 +10,10 @@
 
 extern crate alloc;
 
+pub mod append;
 pub mod broken;
 pub mod clock;
+pub mod detector;
 pub mod election;
 pub mod mutex;
 pub mod process;

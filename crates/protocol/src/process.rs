@@ -34,7 +34,7 @@ pub trait Protocol: Clone + Eq + Hash + Debug + Send + 'static {
     /// What processes send each other.
     type Message: Message;
     /// The names of its timers; [`Infallible`](core::convert::Infallible) if it has none.
-    type Timer: Copy + Eq + Ord + Hash + Debug + Send;
+    type Timer: Copy + Eq + Ord + Hash + Debug + Send + Sync;
     /// What its user may ask for.
     type Command: Clone + Eq + Debug + Send;
     /// What it tells its user.

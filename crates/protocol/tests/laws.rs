@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
+use baton_protocol::append::{self, Append};
+use baton_protocol::detector::Detector;
 use baton_protocol::election::{self, Election};
 use baton_protocol::mutex::{self, Mutex};
 use baton_protocol::registry::{self, About, Params, Visitor};
@@ -140,16 +142,16 @@ fn for_every_algorithm(law: Law) {
     }
 }
 
-/// A variant as listed, with a value that makes sense for n processes in place of the placeholder.
+/// A variant as listed; where it takes a value, `name:VALUE`, with one that makes sense for n processes.
 fn with_value(variant: &str, n: usize) -> String {
-    match variant {
-        "k-ary:K" => "k-ary:3".to_string(),
-        "greedy:B" => "greedy:2".to_string(),
-        "edges:A-B,C-D" => {
+    match variant.split_once(':') {
+        Some(("edges", _)) => {
             let edges: Vec<String> = (1..n).map(|process| format!("{process}-{}", process / 2)).collect();
             format!("edges:{}", edges.join(","))
         }
-        _ => variant.to_string(),
+        // 2 is a value that all others understand.
+        Some((name, _)) => format!("{name}:2"),
+        None => variant.to_string(),
     }
 }
 
@@ -161,6 +163,10 @@ struct Check {
 
 impl Visitor for Check {
     type Output = ();
+
+    fn unsupported(self, about: &'static About) -> Self::Output {
+        panic!("{} is of a family that this test does not know", about.name)
+    }
 
     fn mutex<P: Mutex>(self, _: &'static About, group: Group<P>) {
         let next_command = |previous| match previous {
@@ -174,6 +180,38 @@ impl Visitor for Check {
 
     fn election<P: Election>(self, _: &'static About, group: Group<P>) {
         Driver::new(group, self, |_| election::Command::Elect, |_, _| true).run();
+    }
+
+    fn append<P: Append>(self, _: &'static About, group: Group<P>) {
+        let append = |_| append::Command::Append { data: vec![1, 2, 3] };
+        Driver::new(group, self, append, |previous, answered| previous.is_none() || answered).run();
+    }
+
+    /// A detector sends nothing and keeps no promise of a protocol's but one: equal inputs make it equal. Whoever has
+    /// just beaten is trusted, for some time but not for ever.
+    fn detector<D: Detector>(self, _: &'static About, group: Group<D>) {
+        let mut random = fastrand::Rng::with_seed(self.seed);
+        let (mut detector, mut twin) = ((group.make)(0), (group.make)(0));
+        let mut now = random.u64(..1_000);
+        detector.watch(now);
+        twin.watch(now);
+        for _ in 0..STEPS {
+            // Times between beats from next to nothing to next to for ever.
+            now = now.saturating_add(random.u64(..) >> random.u32(..64));
+            assert!(detector.period() > 0);
+            if random.u8(..10) == 0 {
+                detector.watch(now);
+                twin.watch(now);
+            } else {
+                detector.beat(now);
+                twin.beat(now);
+            }
+            assert_eq!(detector, twin);
+            assert!(!detector.suspects(now));
+            let deadline = detector.deadline();
+            assert!(deadline > now || now == u64::MAX, "{detector:?} at {now}");
+            assert!(!detector.suspects(deadline) && (deadline == u64::MAX || detector.suspects(deadline + 1)));
+        }
     }
 }
 

@@ -29,10 +29,13 @@ macro_rules! transcripts_of {
 transcripts_of! {
     bully "bully";
     central "central";
+    heartbeat "heartbeat";
     permission_ring "permission-ring";
     permission_ring_original "permission-ring-original";
+    phi_accrual "phi-accrual";
     raymond "raymond";
     raymond_greedy "raymond-greedy";
+    record_append "record-append";
     ricart_agrawala "ricart-agrawala";
     ricart_agrawala_time_only "ricart-agrawala-time-only";
     suzuki_kasami "suzuki-kasami";

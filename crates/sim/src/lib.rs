@@ -6,13 +6,17 @@
 //! [users](app) know a family of protocols, and the [oracles](oracle) know only what they see.
 
 pub mod app;
+pub mod append_or_lock;
 pub mod faults;
 pub mod metrics;
 pub mod network;
 pub mod oracle;
 pub mod queue;
+pub mod replay;
 pub mod report;
 pub mod run;
+pub mod scenario;
+pub mod spec;
 pub mod time;
 pub mod tracer;
 pub mod world;

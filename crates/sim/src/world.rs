@@ -184,9 +184,9 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
         Ended::Limit
     }
 
-    /// The users and the wire, after the run.
-    pub fn into_parts(self) -> (A, Wire<P, A::Plan>) {
-        (self.app, self.wire)
+    /// The users, the wire and the processes, after the run.
+    pub fn into_parts(self) -> (A, Wire<P, A::Plan>, Vec<P>) {
+        (self.app, self.wire, self.processes)
     }
 
     fn happen(&mut self, happening: Happening<P, A::Plan>) {
@@ -281,7 +281,7 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
         if !memory {
             self.processes[process] = (self.make)(process);
         }
-        self.wire.trace(process, || Event::Recover);
+        self.wire.trace(process, || Event::Recover { memory });
         self.wire.tell_others(process, |observer| Happening::Trust { process: observer, peer: process });
         self.step(process, Input::Start(Start::Recovered));
         self.app.recovered(process, &mut self.wire);
@@ -419,6 +419,12 @@ impl<P: Protocol, X> Wire<P, X> {
         self.queue.insert(self.now + after, Class::Fault, Happening::Fault(FaultKind::Crash(process)));
     }
 
+    /// Lets `process` recover after some time, without memory.
+    pub fn plan_recovery(&mut self, after: Ticks, process: ProcessId) {
+        let recovery = FaultKind::Recover { process, memory: false };
+        self.queue.insert(self.now + after, Class::Fault, Happening::Fault(recovery));
+    }
+
     /// Writes an event of `process` to the trace, if there is one.
     pub fn trace(&mut self, process: ProcessId, event: impl FnOnce() -> Event) {
         if let Some(tracer) = &mut self.tracer {
@@ -438,7 +444,7 @@ impl<P: Protocol, X> Wire<P, X> {
         let bytes = postcard::experimental::serialized_size(&message).unwrap_or_default() as u64;
         self.messages.count(message.kind(), bytes);
         let id = self.next_message();
-        self.trace(from, || Event::Send { msg: id, to, kind: message.kind().into(), bytes, body: body(&message) });
+        self.trace(from, || Event::send(id, to, &message, bytes));
         self.dispatch(id, from, to, message, Happening::Deliver);
     }
 
@@ -571,9 +577,4 @@ impl Cut {
             }
         }
     }
-}
-
-/// A message as people read it.
-fn body(message: &impl Message) -> Option<serde_json::Value> {
-    serde_json::to_value(message).ok()
 }

@@ -119,7 +119,7 @@ impl SuzukiKasami {
 
     fn enter(&mut self, out: &mut Outbox<Self>) {
         if let Some(token) = &mut self.token {
-            token.entries += 1;
+            token.entries = token.entries.saturating_add(1);
             self.state = State::Inside;
             out.emit(Event::Granted { fence: token.entries });
         }
@@ -138,7 +138,7 @@ impl SuzukiKasami {
         let n = self.requested.len();
         let round = (1..n).map(|distance| (self.me + distance) % n);
         if let Some(token) = self.token.take() {
-            match round.into_iter().find(|&next| self.requested[next] == token.served[next] + 1) {
+            match round.into_iter().find(|&next| self.requested[next].checked_sub(token.served[next]) == Some(1)) {
                 Some(next) => out.send(next, Message::Token(token)),
                 None => self.token = Some(token),
             }

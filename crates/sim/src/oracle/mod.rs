@@ -1,11 +1,14 @@
 //! The oracles: each judges one property from outside, by what it sees happen, and shares no state with the protocol.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub mod causality;
 pub mod fence;
+pub mod file;
+pub mod mutex;
 pub mod order;
 pub mod safety;
+pub mod store;
 
 /// What is known of a property after a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -18,7 +21,7 @@ pub struct Finding {
 }
 
 /// Whether a property held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// In this run.
@@ -46,7 +49,7 @@ impl Finding {
     }
 
     /// Violated with the first violation's detail, if there is one.
-    pub fn from_violation(first: &Option<String>) -> Self {
-        first.clone().map_or_else(Finding::held, Finding::violated)
+    pub fn from_violation(first: Option<&String>) -> Self {
+        first.cloned().map_or_else(Finding::held, Finding::violated)
     }
 }

@@ -37,7 +37,8 @@ impl Order {
 
     /// The pending request of `process`, if there is one, is void: nobody can be asked to wait for it.
     pub fn forget(&mut self, process: ProcessId) {
-        if self.pending[process].take().is_some() {
+        let pending = self.pending.get_mut(process).and_then(Option::take);
+        if pending.is_some() {
             self.settled[process] += 1;
         }
     }

@@ -1,0 +1,59 @@
+//! Where the trace of a run goes: to a file, to memory for the diagram, to both or nowhere.
+
+use std::cell::RefCell;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use baton_trace::diagram;
+
+use crate::output::{Failure, unwritable};
+
+/// What `--trace` and `--svg` ask for.
+pub struct Sink<'a> {
+    svg: Option<&'a Path>,
+    memory: Rc<RefCell<Vec<u8>>>,
+}
+
+impl<'a> Sink<'a> {
+    /// Files that cannot be written are refused here, before anything runs. Returns what to write the trace to, too.
+    pub fn open(trace: Option<&PathBuf>, svg: Option<&'a PathBuf>) -> Result<(Self, Option<Box<dyn Write>>), Failure> {
+        let create = |path: &PathBuf| File::create(path).map_err(|error| unwritable(path, &error));
+        svg.map(create).transpose()?;
+        let file = trace.map(create).transpose()?.map(BufWriter::new);
+        let memory = Rc::default();
+        let writer: Option<Box<dyn Write>> = match (file, svg) {
+            (None, None) => None,
+            (Some(file), None) => Some(Box::new(file)),
+            (file, Some(_)) => Some(Box::new(Tee { file, memory: Rc::clone(&memory) })),
+        };
+        Ok((Sink { svg: svg.map(PathBuf::as_path), memory }, writer))
+    }
+
+    /// After the run: draws it, if that was asked for.
+    pub fn draw(&self) -> Result<(), Failure> {
+        let Some(path) = self.svg else { return Ok(()) };
+        let (header, records) = baton_trace::read(self.memory.borrow().as_slice()).map_err(Failure::bad_input)?;
+        fs::write(path, diagram::draw(&header, &records)).map_err(|error| unwritable(path, &error))
+    }
+}
+
+struct Tee {
+    file: Option<BufWriter<File>>,
+    memory: Rc<RefCell<Vec<u8>>>,
+}
+
+impl Write for Tee {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(file) = &mut self.file {
+            file.write_all(bytes)?;
+        }
+        self.memory.borrow_mut().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.as_mut().map_or(Ok(()), BufWriter::flush)
+    }
+}

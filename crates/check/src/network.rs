@@ -1,0 +1,137 @@
+//! The network: what is on its way, in one canonical order, so that equal networks are equal values.
+
+use std::hash::{Hash, Hasher};
+
+use baton_protocol::ProcessId;
+use serde::Serialize;
+
+/// In which order messages from one process to another arrive. Application messages have a channel of their own, and
+/// arrive in any order whichever of the two it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// In the order in which they were sent.
+    Fifo,
+    /// In any order.
+    Unordered,
+}
+
+/// A message on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Flight {
+    /// Whose message it is.
+    pub channel: Channel,
+    /// The sender.
+    pub from: u8,
+    /// The receiver.
+    pub to: u8,
+    /// For how many ticks it has been on its way; 0 where there is no time.
+    pub age: u8,
+    /// What it carries, by number.
+    pub payload: u32,
+}
+
+/// Whose message it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Channel {
+    /// The algorithm's.
+    Protocol,
+    /// The application's.
+    App,
+}
+
+/// Bits for a process id in a [`Flight`], and so how many processes there may be.
+pub const PROCESSES_MAX: usize = 1 << 8;
+
+impl Flight {
+    /// The receiver.
+    pub fn receiver(&self) -> ProcessId {
+        self.to.into()
+    }
+
+    fn same_link(&self, other: &Flight) -> bool {
+        (self.channel, self.from, self.to) == (other.channel, other.from, other.to)
+    }
+}
+
+/// All at once, since most of the time spent on a state is spent on its hash.
+impl Hash for Flight {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        let [from, to, age, channel] = [self.from, self.to, self.age, self.channel as u8].map(u64::from);
+        hasher.write_u64(u64::from(self.payload) << 32 | channel << 24 | age << 16 | to << 8 | from);
+    }
+}
+
+/// Adds a message that has just been sent.
+pub fn send(network: &mut Vec<Flight>, order: Order, flight: Flight) {
+    let place = match (order, flight.channel) {
+        // Behind all of its own link, older ones first.
+        (Order::Fifo, Channel::Protocol) => network
+            .partition_point(|other| (other.channel, other.from, other.to) <= (flight.channel, flight.from, flight.to)),
+        _ => network.partition_point(|other| *other < flight),
+    };
+    network.insert(place, flight);
+}
+
+/// Which messages can arrive next; of several that are equal only one, since it does not matter which.
+pub fn deliverable(network: &[Flight], order: Order) -> impl Iterator<Item = (usize, Flight)> {
+    network.iter().copied().enumerate().filter(move |&(index, flight)| {
+        let Some(before) = index.checked_sub(1).map(|before| network[before]) else { return true };
+        match (order, flight.channel) {
+            (Order::Fifo, Channel::Protocol) => !flight.same_link(&before),
+            _ => flight != before,
+        }
+    })
+}
+
+/// Lets a tick pass. All age alike, so that the order stays what it is.
+pub fn age(network: &mut [Flight]) {
+    for flight in network {
+        flight.age += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flight(channel: Channel, from: u8, to: u8, payload: u32) -> Flight {
+        Flight { channel, from, to, age: 0, payload }
+    }
+
+    fn arrivals(order: Order, sent: &[Flight]) -> Vec<u32> {
+        let mut network = Vec::new();
+        for &flight in sent {
+            send(&mut network, order, flight);
+        }
+        deliverable(&network, order).map(|(_, flight)| flight.payload).collect()
+    }
+
+    #[test]
+    fn a_fifo_link_delivers_the_oldest_and_links_do_not_wait_for_each_other() {
+        use Channel::Protocol;
+        let sent = [flight(Protocol, 0, 1, 9), flight(Protocol, 0, 1, 3), flight(Protocol, 1, 0, 5)];
+        assert_eq!(arrivals(Order::Fifo, &sent), [9, 5]);
+        assert_eq!(arrivals(Order::Unordered, &sent), [3, 9, 5]);
+    }
+
+    #[test]
+    fn application_messages_overtake_on_either_network() {
+        use Channel::{App, Protocol};
+        let sent = [flight(Protocol, 0, 1, 9), flight(App, 0, 1, 8), flight(App, 0, 1, 7)];
+        assert_eq!(arrivals(Order::Fifo, &sent), [9, 7, 8]);
+    }
+
+    #[test]
+    fn an_unordered_network_forgets_the_order_of_sending_and_equal_messages_arrive_as_one() {
+        let (a, b) = (flight(Channel::Protocol, 0, 1, 1), flight(Channel::Protocol, 0, 1, 2));
+        let network = |sent: [Flight; 3]| {
+            let mut network = Vec::new();
+            sent.into_iter().for_each(|flight| send(&mut network, Order::Unordered, flight));
+            network
+        };
+        assert_eq!(network([a, b, a]), network([b, a, a]));
+        assert_eq!(arrivals(Order::Unordered, &[a, b, a]), [1, 2]);
+    }
+}

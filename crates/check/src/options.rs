@@ -1,0 +1,230 @@
+//! What to check, and why it may be refused.
+
+use std::fmt;
+use std::str::FromStr;
+
+use baton_protocol::Ticks;
+use baton_protocol::registry::{About, Family, SetupError};
+use serde::Serialize;
+
+use crate::network::{Order, PROCESSES_MAX};
+
+/// What to check, and within which bounds.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How often each client asks.
+    pub entries: u32,
+    /// The order of the network; if none, the weakest that the algorithm's assumptions allow.
+    pub order: Option<Order>,
+    /// What to check; if none, all that the algorithm promises.
+    pub properties: Option<Vec<Property>>,
+    /// How many application messages there may be in all; if none, one where ORDER is checked and otherwise none.
+    pub app_messages: Option<u32>,
+    /// How many timers may fire at each process, for algorithms that retry for ever. Elections have no such limit.
+    pub timers: u32,
+    /// Elections: how many ticks a message may really take; if none, the bound D that the algorithm is given.
+    pub delay: Option<Ticks>,
+    /// Elections: how many ticks after the crash all must agree; if none, 40 D.
+    pub settled_after: Option<Ticks>,
+    /// How many states to see before giving up.
+    pub limit: usize,
+    /// Check on a network that is weaker than the algorithm assumes.
+    pub ignore_assumptions: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            entries: 1,
+            order: None,
+            properties: None,
+            app_messages: None,
+            timers: 2,
+            delay: None,
+            settled_after: None,
+            limit: 20_000_000,
+            ignore_assumptions: false,
+        }
+    }
+}
+
+/// Something that can be checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Property {
+    /// At most one in the critical section; at most one leader. Also broken by a grant to one that has not asked.
+    Safety,
+    /// It never happens that somebody waits and nothing can happen.
+    Deadlock,
+    /// Everybody agrees on the leader after a given time.
+    Liveness,
+    /// If request A happened before request B, A is granted first.
+    Order,
+    /// Fences grow from grant to grant.
+    Fence,
+    /// Somebody enters, or leads, at all. Always checked: a model in which nothing happens proves nothing.
+    Reachability,
+}
+
+impl Property {
+    /// All that can be asked for.
+    pub const ALL: [Property; 5] =
+        [Property::Safety, Property::Deadlock, Property::Liveness, Property::Order, Property::Fence];
+
+    /// What the command line calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Property::Safety => "safety",
+            Property::Deadlock => "deadlock",
+            Property::Liveness => "liveness",
+            Property::Order => "order",
+            Property::Fence => "fence",
+            Property::Reachability => "reachability",
+        }
+    }
+}
+
+impl fmt::Display for Property {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Property {
+    type Err = CheckError;
+
+    fn from_str(name: &str) -> Result<Self, CheckError> {
+        let found = Property::ALL.into_iter().find(|property| property.name() == name);
+        found.ok_or_else(|| CheckError::UnknownProperty(name.into()))
+    }
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Order::Fifo => "fifo",
+            Order::Unordered => "unordered",
+        })
+    }
+}
+
+impl FromStr for Order {
+    type Err = CheckError;
+
+    fn from_str(name: &str) -> Result<Self, CheckError> {
+        let found = [Order::Fifo, Order::Unordered].into_iter().find(|order| order.to_string() == name);
+        found.ok_or_else(|| CheckError::UnknownOrder(name.into()))
+    }
+}
+
+/// Why something cannot be checked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CheckError {
+    /// There is no such group.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// No property has this name.
+    #[error("there is no property `{0}`; there are safety, deadlock, liveness, order, fence")]
+    UnknownProperty(String),
+    /// No order has this name.
+    #[error("there is no order `{0}`; there are fifo and unordered")]
+    UnknownOrder(String),
+    /// The property means nothing there.
+    #[error("`{property}` cannot be asked of `{algorithm}`, {}", family_has(*family))]
+    OtherFamily {
+        /// What was asked.
+        property: Property,
+        /// Of which algorithm.
+        algorithm: &'static str,
+        /// What it is for.
+        family: Family,
+    },
+    /// Not a protocol of a kind that has a model.
+    #[error("`{algorithm}` cannot be checked; only mutual exclusion and elections can")]
+    Uncheckable {
+        /// Which algorithm.
+        algorithm: &'static str,
+    },
+    /// Nothing was asked.
+    #[error("there is nothing to check; ask for at least one property")]
+    NoProperty,
+    /// An empty model proves nothing.
+    #[error("0 entries prove nothing; each process must ask at least once")]
+    NoEntries,
+    /// No state may be seen.
+    #[error("a limit of 0 states proves nothing; allow at least 1")]
+    NoStates,
+    /// Too many processes.
+    #[error("{processes} processes, helpers included, are too many; the checker takes at most {PROCESSES_MAX}")]
+    TooManyProcesses {
+        /// How many there would be.
+        processes: usize,
+    },
+    /// Out of the range of discrete time.
+    #[error("a message delay of {delay} ticks cannot be checked; it must be 1 to {DELAY_MAX}")]
+    Delay {
+        /// What was asked for.
+        delay: Ticks,
+    },
+    /// The algorithm cannot be expected to work there.
+    #[error("`{algorithm}` assumes {assumed}, and {given}; ignore its assumptions in order to check it all the same")]
+    WeakerNetwork {
+        /// Which algorithm.
+        algorithm: &'static str,
+        /// What it needs.
+        assumed: &'static str,
+        /// What it would get.
+        given: String,
+    },
+}
+
+/// The longest delay of a message in discrete time.
+pub const DELAY_MAX: Ticks = 100;
+
+fn family_has(family: Family) -> &'static str {
+    match family {
+        Family::Mutex => "which is for mutual exclusion; ask for safety, deadlock, order or fence",
+        Family::Election => "which elects a leader; ask for safety or liveness",
+        Family::Detector => "which is a failure detector; the simulator measures those",
+        Family::Append => "which appends records; the simulator judges those",
+    }
+}
+
+/// What is to be checked of an algorithm: what was asked, or all it promises.
+pub fn properties(about: &'static About, asked: Option<&[Property]>) -> Result<Vec<Property>, CheckError> {
+    let promised = |property: &Property| match property {
+        Property::Safety => about.promises.safety,
+        Property::Deadlock | Property::Liveness => about.promises.liveness,
+        Property::Order => about.promises.order,
+        Property::Fence => about.promises.fence,
+        Property::Reachability => true,
+    };
+    let known: &[Property] = match about.family {
+        Family::Mutex => &[Property::Safety, Property::Deadlock, Property::Order, Property::Fence],
+        Family::Election => &[Property::Safety, Property::Liveness],
+        Family::Detector | Family::Append => &[],
+    };
+    let properties: Vec<Property> = match asked {
+        Some(asked) => known.iter().filter(|property| asked.contains(property)).copied().collect(),
+        None => known.iter().filter(|property| promised(property)).copied().collect(),
+    };
+    match asked.and_then(|asked| asked.iter().find(|property| !known.contains(property))) {
+        Some(&property) => Err(CheckError::OtherFamily { property, algorithm: about.name, family: about.family }),
+        None if properties.is_empty() => Err(CheckError::NoProperty),
+        None => Ok(properties),
+    }
+}
+
+/// The order of the network: what was asked, if the algorithm can bear it, or the weakest that it can.
+pub fn order(about: &'static About, options: &Options) -> Result<Order, CheckError> {
+    match options.order {
+        Some(Order::Unordered) if about.assumes.fifo && !options.ignore_assumptions => Err(CheckError::WeakerNetwork {
+            algorithm: about.name,
+            assumed: "links that keep the order of messages",
+            given: "these do not".into(),
+        }),
+        Some(order) => Ok(order),
+        None if about.assumes.fifo => Ok(Order::Fifo),
+        None => Ok(Order::Unordered),
+    }
+}

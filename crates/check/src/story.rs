@@ -1,0 +1,227 @@
+//! A run told step by step: as lines for people and as the records of a trace, both from the same calls.
+
+use baton_protocol::clock::LamportClock;
+use baton_protocol::{Message, ProcessId, Protocol};
+use baton_trace::{DropReason, Event, Record};
+
+use crate::explore::Violation;
+use crate::network::Channel;
+use crate::system::{Action, Content, Stimulus, System, User};
+
+/// A run as far as it has been told. Begins with the start of the group, which is no step.
+pub struct Story {
+    steps: usize,
+    lines: Vec<String>,
+    records: Vec<Record>,
+    /// The driver's own clocks, for the trace: protocols keep theirs to themselves.
+    clocks: Vec<LamportClock>,
+    /// The latest request of each process.
+    requests: Vec<u64>,
+    requests_made: u64,
+    entries: u64,
+    messages: u64,
+    letters_sent: u64,
+    /// What is on its way.
+    letters: Vec<Letter>,
+}
+
+/// A message on its way.
+struct Letter {
+    route: Route,
+    msg: u64,
+    time: u64,
+}
+
+/// What tells messages on their way apart, as far as it matters.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Route {
+    channel: Channel,
+    from: ProcessId,
+    to: ProcessId,
+    payload: u32,
+}
+
+impl Story {
+    /// Nothing has happened yet.
+    pub fn new(processes: usize) -> Self {
+        Story {
+            steps: 0,
+            lines: Vec::new(),
+            records: Vec::new(),
+            clocks: vec![LamportClock::default(); processes],
+            requests: vec![0; processes],
+            requests_made: 0,
+            entries: 0,
+            messages: 0,
+            letters_sent: 0,
+            letters: Vec::new(),
+        }
+    }
+
+    /// The user asks for the critical section.
+    pub fn request(&mut self, p: ProcessId) {
+        self.step(format!("P{p} asks"));
+        self.requests[p] = self.requests_made;
+        self.requests_made += 1;
+        let lamport = self.clocks[p].tick();
+        self.record(Some(p), Event::Request { req: self.requests[p], lamport });
+    }
+
+    /// The user leaves the critical section.
+    pub fn exit(&mut self, p: ProcessId) {
+        self.step(format!("P{p} leaves"));
+        self.record(Some(p), Event::Exit { req: self.requests[p] });
+    }
+
+    /// The user is told that a process has crashed.
+    pub fn suspect(&mut self, p: ProcessId, peer: ProcessId) {
+        self.step(format!("P{p} suspects P{peer}"));
+        self.record(Some(p), Event::Suspect { peer });
+    }
+
+    /// As part of a step: the user is in the critical section.
+    pub fn enter(&mut self, p: ProcessId, fence: u64) {
+        self.also(&format!("P{p} enters (fence {fence})"));
+        self.entries += 1;
+        self.record(Some(p), Event::Enter { req: self.requests[p], fence });
+    }
+
+    /// As part of a step: the user believes in a leader.
+    pub fn elected(&mut self, p: ProcessId, leader: Option<ProcessId>, term: Option<u64>) {
+        match leader {
+            Some(leader) if leader == p => self.also(&format!("P{p} leads")),
+            Some(leader) => self.also(&format!("P{p} follows P{leader}")),
+            None => self.also(&format!("P{p} has no leader")),
+        }
+        self.record(Some(p), Event::Elected { leader, term });
+    }
+
+    /// A process has crashed, before the first step.
+    pub fn crash(&mut self, p: ProcessId) {
+        self.lines.push(format!("    P{p} has crashed"));
+        self.record(Some(p), Event::Crash);
+    }
+
+    /// A violation, and the end.
+    pub fn end(mut self, violation: &Violation) -> (Vec<String>, Vec<Record>) {
+        let property = violation.property.to_string();
+        self.lines.push(format!("    {property}: {}", violation.detail));
+        self.record(None, Event::Violation { property, detail: violation.detail.clone() });
+        let (entries, messages) = (self.entries, self.messages);
+        self.record(None, Event::End { reason: "violation".into(), entries, messages });
+        (self.lines, self.records)
+    }
+
+    /// Tells what `action` does to a system with these local states.
+    pub fn tell<P: Protocol, U: User<P>>(&mut self, system: &System<P, U>, locals: &[u32], action: &Action<U::Act>) {
+        match *action {
+            Action::Tick => self.step("a tick passes".into()),
+            Action::Start(ref outcomes) => {
+                for (at, &outcome) in outcomes.iter().enumerate() {
+                    self.consequences(system, at, outcome);
+                }
+                if let Some(crashed) = system.rules.crashed {
+                    self.crash(crashed);
+                }
+            }
+            Action::Step { at, stimulus, outcome } => {
+                let at = usize::from(at);
+                match stimulus {
+                    Stimulus::Act(act) => U::tell_act(self, at, act),
+                    Stimulus::AppSend { to } => self.step(format!("P{at} tells P{to} of it")),
+                    Stimulus::Deliver { from, payload } => self.deliver(system, from.into(), at, payload),
+                    Stimulus::Timer(place) => {
+                        let name = format!("{:?}", system.local(locals[at]).timers[usize::from(place)].0);
+                        self.step(format!("P{at} timer {name}"));
+                        self.record(Some(at), Event::Timer { name });
+                    }
+                    Stimulus::Start | Stimulus::Tick => {}
+                }
+                self.consequences(system, at, outcome);
+            }
+        }
+    }
+
+    fn consequences<P: Protocol, U: User<P>>(&mut self, system: &System<P, U>, at: ProcessId, outcome: u32) {
+        let outcome = system.outcome(outcome);
+        for choice in &outcome.choices {
+            self.also(&format!("chooses {} of {}", choice.chosen, choice.of));
+            self.record(Some(at), Event::Choice { of: choice.of, chosen: choice.chosen });
+        }
+        for &(to, channel, payload) in &outcome.sends {
+            self.send(system, Route { channel, from: at, to: to.into(), payload });
+        }
+        for event in &outcome.events {
+            U::tell_event(self, at, event);
+        }
+    }
+
+    fn send<P: Protocol, U: User<P>>(&mut self, system: &System<P, U>, route: Route) {
+        let (msg, to) = (self.letters_sent, route.to);
+        self.letters_sent += 1;
+        let time = self.clocks[route.from].tick();
+        match &system.payload(route.payload).content {
+            Content::Protocol(message) => {
+                self.messages += 1;
+                let bytes = postcard::to_allocvec(message).map_or(0, |bytes| bytes.len() as u64);
+                self.record(Some(route.from), Event::send(msg, to, message, bytes));
+            }
+            Content::App(_) => self.record(Some(route.from), Event::AppSend { msg, to }),
+        }
+        if system.rules.crashed == Some(to) {
+            self.record(Some(to), Event::Drop { msg, reason: DropReason::Crashed });
+        } else {
+            self.letters.push(Letter { route, msg, time });
+        }
+    }
+
+    fn deliver<P: Protocol, U: User<P>>(
+        &mut self,
+        system: &System<P, U>,
+        from: ProcessId,
+        to: ProcessId,
+        payload: u32,
+    ) {
+        let content = &system.payload(payload).content;
+        let channel = if matches!(content, Content::App(_)) { Channel::App } else { Channel::Protocol };
+        let route = Route { channel, from, to, payload };
+        let place = self.letters.iter().position(|letter| letter.route == route);
+        let Letter { msg, time, .. } = self.letters.remove(place.expect("what arrives has been sent"));
+        self.clocks[to].receive(time);
+        match content {
+            Content::Protocol(message) => {
+                self.step(format!("P{from} -> P{to} {}", describe(message)));
+                self.record(Some(to), Event::Deliver { msg, from, kind: message.kind().into() });
+            }
+            Content::App(_) => {
+                self.step(format!("P{from} -> P{to} application message"));
+                self.record(Some(to), Event::AppDeliver { msg, from });
+            }
+        }
+    }
+
+    fn step(&mut self, what: String) {
+        self.steps += 1;
+        self.lines.push(format!("{:<3} {what}", self.steps));
+    }
+
+    fn also(&mut self, what: &str) {
+        if let Some(line) = self.lines.last_mut() {
+            line.push_str("; ");
+            line.push_str(what);
+        }
+    }
+
+    fn record(&mut self, p: Option<ProcessId>, event: Event) {
+        let seq = self.records.len() as u64;
+        self.records.push(Record { seq, t: self.steps as f64, p, event });
+    }
+}
+
+/// A message as people see it: `REPLY {time: 3, request: 1}`.
+fn describe<M: Message>(message: &M) -> String {
+    let kind = message.kind();
+    let debug = format!("{message:?}");
+    let fields = debug.find(['{', '(']).map(|start| debug[start..].replace("{ ", "{").replace(" }", "}"));
+    fields.map_or(kind.to_string(), |fields| format!("{kind} {fields}"))
+}

@@ -1,0 +1,363 @@
+//! A whole group as one value, and what a step of one of its processes makes of it.
+//!
+//! Everything that is local to a process (its protocol, its timers, its user) and everything that a message carries is
+//! stored once and numbered; a [`State`] is a few numbers. That keeps the queue small, makes a state quick to copy and
+//! to hash, and above all means that a step is computed once per local state and stimulus, not once per global state.
+
+use std::hash::Hash;
+use std::ops::Range;
+
+use baton_protocol::clock::VectorClock;
+use baton_protocol::{Choice, Choices, Group, Input, Outbox, Output, ProcessId, Protocol, Start, Ticks};
+use indexmap::IndexSet;
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
+use crate::network::{self, Channel, Flight, Order};
+use crate::story::Story;
+
+/// The user of a process: what it does by itself, and what it makes of the protocol's events.
+pub trait User<P: Protocol>: Clone + Eq + Hash {
+    /// What it may do.
+    type Act: Copy + Eq + Hash;
+
+    /// Does it; returns what that is to the protocol. `known` counts the requests that have happened before.
+    fn act(&mut self, me: ProcessId, act: Self::Act, known: Option<&mut VectorClock>) -> Input<P>;
+
+    /// Takes note of an event.
+    fn hear(&mut self, event: &P::Event);
+
+    /// Tells of an act.
+    fn tell_act(story: &mut Story, at: ProcessId, act: Self::Act);
+
+    /// Tells of an event.
+    fn tell_event(story: &mut Story, at: ProcessId, event: &P::Event);
+}
+
+/// All that is local to a process.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Local<P: Protocol, U> {
+    /// The protocol.
+    pub process: P,
+    /// Timers that run, by name, with the ticks they have left (0 where there is no time).
+    pub timers: Vec<(P::Timer, Ticks)>,
+    /// How many more timers may fire; none: no limit.
+    pub timers_left: Option<u32>,
+    /// Requests that have happened before, where ORDER is asked for.
+    pub known: Option<VectorClock>,
+    /// The user.
+    pub user: U,
+}
+
+/// What a message carries.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Payload<M> {
+    /// The message.
+    pub content: Content<M>,
+    /// Requests that have happened before it was sent, where ORDER is asked for.
+    pub known: Option<VectorClock>,
+}
+
+/// A message of either channel.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Content<M> {
+    /// The algorithm's.
+    Protocol(M),
+    /// The application's, with the algorithm's clock if it has one.
+    App(Option<u64>),
+}
+
+/// What can happen to a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stimulus<A> {
+    /// It begins.
+    Start,
+    /// Its user does something.
+    Act(A),
+    /// Its user sends an application message.
+    AppSend {
+        /// To whom.
+        to: u8,
+    },
+    /// A message arrives.
+    Deliver {
+        /// From whom.
+        from: u8,
+        /// What it carries.
+        payload: u32,
+    },
+    /// The timer at this place of the list fires.
+    Timer(u8),
+    /// Time passes.
+    Tick,
+}
+
+/// What happens where: the process, its local state, the stimulus.
+type Occasion<A> = (u8, u32, Stimulus<A>);
+
+/// What a step of a process comes to.
+#[derive(Debug)]
+pub struct Outcome<P: Protocol> {
+    /// The number of its new local state.
+    pub local: u32,
+    /// What it sent: to whom, on which channel, which payload.
+    pub sends: Box<[(u8, Channel, u32)]>,
+    /// What it told its user.
+    pub events: Box<[P::Event]>,
+    /// How its choices were resolved.
+    pub choices: Box<[Choice]>,
+}
+
+/// The state of a whole group; `G` is what the properties need beyond that.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct State<G> {
+    /// The number of each process's local state.
+    pub locals: Box<[u32]>,
+    /// What is on its way.
+    pub network: Vec<Flight>,
+    /// The rest.
+    pub global: G,
+}
+
+/// A step that leads from one state to another.
+#[derive(Clone, Debug)]
+pub enum Action<A> {
+    /// All processes begin, each with this outcome.
+    Start(Box<[u32]>),
+    /// Something happens at a process.
+    Step {
+        /// Where.
+        at: u8,
+        /// What.
+        stimulus: Stimulus<A>,
+        /// What comes of it.
+        outcome: u32,
+    },
+    /// Time passes for all.
+    Tick,
+}
+
+/// What the network and the timers are like.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// How messages are ordered.
+    pub order: Order,
+    /// Whether there is time; if not, any timer may fire at any moment.
+    pub timed: bool,
+    /// To whom nothing is delivered.
+    pub crashed: Option<ProcessId>,
+}
+
+/// One way in which a group can start.
+pub struct Begun {
+    /// What is on its way after that.
+    pub network: Vec<Flight>,
+    /// Of each process in turn.
+    pub outcomes: Vec<u32>,
+}
+
+/// A group, and all steps of its processes as far as they are known.
+pub struct System<P: Protocol, U: User<P>> {
+    /// What the network and the timers are like.
+    pub rules: Rules,
+    /// Processes `0..clients` may be given commands.
+    pub clients: usize,
+    before_start: Vec<u32>,
+    locals: IndexSet<Local<P, U>, FxBuildHasher>,
+    payloads: IndexSet<Payload<P::Message>, FxBuildHasher>,
+    outcomes: Vec<Outcome<P>>,
+    known_steps: FxHashMap<Occasion<U::Act>, Range<u32>>,
+}
+
+impl<P: Protocol, U: User<P>> System<P, U> {
+    /// A group before its start, each process with its `user`.
+    pub fn new(group: &Group<P>, rules: Rules, local: impl Fn(ProcessId, P) -> Local<P, U>) -> Self {
+        let mut system = System {
+            rules,
+            clients: group.clients,
+            before_start: Vec::new(),
+            locals: IndexSet::default(),
+            payloads: IndexSet::default(),
+            outcomes: Vec::new(),
+            known_steps: FxHashMap::default(),
+        };
+        for id in 0..group.processes {
+            let number = system.locals.insert_full(local(id, (group.make)(id))).0;
+            system.before_start.push(number as u32);
+        }
+        system
+    }
+
+    /// The local state with this number.
+    pub fn local(&self, number: u32) -> &Local<P, U> {
+        &self.locals[number as usize]
+    }
+
+    /// The outcome with this number.
+    pub fn outcome(&self, number: u32) -> &Outcome<P> {
+        &self.outcomes[number as usize]
+    }
+
+    /// The message with this number.
+    pub fn payload(&self, number: u32) -> &Payload<P::Message> {
+        &self.payloads[number as usize]
+    }
+
+    /// Every way in which the group can start: one, unless a process has a choice at its start.
+    pub fn starts(&mut self) -> Vec<Begun> {
+        let mut starts = vec![Begun { network: Vec::new(), outcomes: Vec::new() }];
+        for at in 0..self.before_start.len() {
+            let outcomes = self.react(at as u8, self.before_start[at], Stimulus::Start);
+            let mut continued = Vec::new();
+            for (start, outcome) in
+                starts.iter().flat_map(|start| outcomes.clone().map(move |outcome| (start, outcome)))
+            {
+                let mut network = start.network.clone();
+                self.send_all(&mut network, at as u8, outcome);
+                continued.push(Begun { network, outcomes: [start.outcomes.as_slice(), &[outcome]].concat() });
+            }
+            starts = continued;
+        }
+        starts
+    }
+
+    /// The numbers of all outcomes, one per branch, of what happens `at` a process with this local state.
+    pub fn react(&mut self, at: u8, local: u32, stimulus: Stimulus<U::Act>) -> Range<u32> {
+        if let Some(known) = self.known_steps.get(&(at, local, stimulus)) {
+            return known.clone();
+        }
+        let first = self.outcomes.len() as u32;
+        let mut script = Some(Vec::new());
+        while let Some(branch) = script {
+            let outcome = self.step(at, local, stimulus, branch);
+            script = Choices::next_branch(&outcome.choices);
+            self.outcomes.push(outcome);
+        }
+        let outcomes = first..self.outcomes.len() as u32;
+        self.known_steps.insert((at, local, stimulus), outcomes.clone());
+        outcomes
+    }
+
+    /// Puts what a process has sent on its way.
+    pub fn send_all(&self, network: &mut Vec<Flight>, at: u8, outcome: u32) {
+        for &(to, channel, payload) in &self.outcome(outcome).sends {
+            if self.rules.crashed != Some(to.into()) {
+                network::send(network, self.rules.order, Flight { channel, from: at, to, age: 0, payload });
+            }
+        }
+    }
+
+    /// Takes one branch of a step.
+    fn step(&mut self, at: u8, local: u32, stimulus: Stimulus<U::Act>, branch: Vec<usize>) -> Outcome<P> {
+        let mut local = self.local(local).clone();
+        let mut out = Outbox::new(Choices::scripted(branch));
+        if let Some(input) = self.begin(&mut local, at, stimulus) {
+            local.process.step(input, &mut out);
+        }
+        let outputs: Vec<Output<P>> = out.drain().collect();
+        let (mut sends, mut events, mut stamp) = (Vec::new(), Vec::new(), None);
+        for output in outputs {
+            match output {
+                Output::Send { to, message } => {
+                    assert!(to != usize::from(at) && to < self.before_start.len(), "P{at} sends {message:?} to P{to}");
+                    let payload = Payload { content: Content::Protocol(message), known: local.known.clone() };
+                    sends.push((to as u8, Channel::Protocol, self.number(payload)));
+                }
+                Output::SetTimer { timer, after } => {
+                    let after = if self.rules.timed { pick(after, &mut out) } else { 0 };
+                    local.set_timer(timer, after);
+                }
+                Output::CancelTimer(timer) => local.timers.retain(|(running, _)| *running != timer),
+                Output::Event(event) => {
+                    local.user.hear(&event);
+                    events.push(event);
+                }
+                Output::Stamp(clock) => stamp = Some(clock),
+            }
+        }
+        if let Stimulus::AppSend { to } = stimulus {
+            let payload = Payload { content: Content::App(stamp), known: local.known.clone() };
+            sends.push((to, Channel::App, self.number(payload)));
+        }
+        Outcome {
+            local: self.locals.insert_full(local).0 as u32,
+            sends: sends.into(),
+            events: events.into(),
+            choices: out.choices().take_made().into(),
+        }
+    }
+
+    /// What `stimulus` does outside the protocol, and what it is to the protocol.
+    fn begin(&self, local: &mut Local<P, U>, at: u8, stimulus: Stimulus<U::Act>) -> Option<Input<P>> {
+        match stimulus {
+            Stimulus::Start => Some(Input::Start(Start::Fresh)),
+            Stimulus::Act(act) => Some(local.user.act(at.into(), act, local.known.as_mut())),
+            Stimulus::AppSend { .. } => Some(Input::AppSend),
+            Stimulus::Deliver { from, payload } => {
+                let payload = self.payload(payload);
+                if let (Some(known), Some(news)) = (&mut local.known, &payload.known) {
+                    known.merge(news);
+                }
+                match &payload.content {
+                    Content::Protocol(message) => Some(Input::Message { from: from.into(), message: message.clone() }),
+                    Content::App(stamp) => stamp.map(Input::AppReceive),
+                }
+            }
+            Stimulus::Timer(place) => {
+                local.timers_left = local.timers_left.map(|left| left.saturating_sub(1));
+                Some(Input::Timer(local.timers.remove(place.into()).0))
+            }
+            Stimulus::Tick => {
+                local.timers.iter_mut().for_each(|(_, left)| *left -= 1);
+                None
+            }
+        }
+    }
+
+    fn number(&mut self, payload: Payload<P::Message>) -> u32 {
+        self.payloads.insert_full(payload).0 as u32
+    }
+}
+
+/// One of the durations in `range`, each a branch of its own.
+fn pick<P: Protocol>(range: std::ops::RangeInclusive<Ticks>, out: &mut Outbox<P>) -> Ticks {
+    let (shortest, longest) = range.into_inner();
+    match usize::try_from(longest.saturating_sub(shortest)) {
+        Ok(more) if more > 0 => shortest + out.choose(more + 1) as Ticks,
+        _ => shortest,
+    }
+}
+
+impl<P: Protocol, U> Local<P, U> {
+    /// A process before its start.
+    pub fn new(process: P, timers_left: Option<u32>, known: Option<VectorClock>, user: U) -> Self {
+        Local { process, timers: Vec::new(), timers_left, known, user }
+    }
+
+    fn set_timer(&mut self, timer: P::Timer, after: Ticks) {
+        self.timers.retain(|(running, _)| *running != timer);
+        let place = self.timers.partition_point(|(running, _)| *running < timer);
+        self.timers.insert(place, (timer, after));
+    }
+}
+
+impl<G> State<G> {
+    /// What becomes of this state, `without` a message that has just arrived, by an outcome at a process.
+    pub fn after<P: Protocol, U: User<P>>(
+        &self,
+        system: &System<P, U>,
+        at: u8,
+        outcome: u32,
+        without: Option<usize>,
+        global: G,
+    ) -> Self {
+        let mut locals = self.locals.clone();
+        locals[usize::from(at)] = system.outcome(outcome).local;
+        let mut network = Vec::with_capacity(self.network.len() + system.outcome(outcome).sends.len());
+        network.extend_from_slice(&self.network);
+        if let Some(index) = without {
+            network.remove(index);
+        }
+        system.send_all(&mut network, at, outcome);
+        State { locals, network, global }
+    }
+}

@@ -1,0 +1,223 @@
+//! Protocols that are wrong, each in one way, and the checker finds it.
+
+use baton_check::{CheckError, Checker, Options, Order, Property, Report, Verdict};
+use baton_protocol::mutex::{Command, Event};
+use baton_protocol::registry::{About, Assumes, Family, Params, Promises, Visitor};
+use baton_protocol::{Group, Input, Outbox, ProcessId, Protocol};
+use expect_test::{Expect, expect};
+use serde::{Deserialize, Serialize};
+
+/// A central server, P2, for two clients; it has its faults.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Clerk {
+    fault: Fault,
+    me: ProcessId,
+    busy: bool,
+    waiting: Vec<ProcessId>,
+    grants: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Fault {
+    None,
+    /// Never answers.
+    Silent,
+    /// Forgets who asks while somebody is inside.
+    Forgetful,
+    /// Lets everybody in.
+    Generous,
+    /// Counts its grants backwards.
+    Backwards,
+    /// Begins with a grant that nobody has asked for.
+    Eager,
+    /// Answers a release as if it were a request.
+    Confused,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+enum Message {
+    Request,
+    Grant(u64),
+    Release,
+}
+
+impl baton_protocol::Message for Message {
+    fn kind(&self) -> &'static str {
+        match self {
+            Message::Request => "REQUEST",
+            Message::Grant(_) => "GRANT",
+            Message::Release => "RELEASE",
+        }
+    }
+}
+
+const CLERK: ProcessId = 2;
+
+impl Protocol for Clerk {
+    type Message = Message;
+    type Timer = std::convert::Infallible;
+    type Command = Command;
+    type Event = Event;
+
+    fn step(&mut self, input: Input<Self>, out: &mut Outbox<Self>) {
+        match input {
+            Input::Start(_) if self.fault == Fault::Eager && self.me == 0 => out.emit(Event::Granted { fence: 0 }),
+            Input::Command(Command::Acquire) => out.send(CLERK, Message::Request),
+            Input::Command(Command::Release) => out.send(CLERK, Message::Release),
+            Input::Message { message: Message::Grant(fence), .. } => out.emit(Event::Granted { fence }),
+            Input::Message { from, message: Message::Request } => self.on_request(from, out),
+            Input::Message { from, message: Message::Release } => {
+                self.busy = false;
+                if self.fault == Fault::Confused {
+                    self.waiting.push(from);
+                }
+                self.serve(out);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Clerk {
+    fn on_request(&mut self, from: ProcessId, out: &mut Outbox<Self>) {
+        match self.fault {
+            Fault::Silent => return,
+            Fault::Forgetful if self.busy => return,
+            Fault::Generous => self.busy = false,
+            _ => {}
+        }
+        self.waiting.push(from);
+        self.serve(out);
+    }
+
+    fn serve(&mut self, out: &mut Outbox<Self>) {
+        if !self.busy && !self.waiting.is_empty() {
+            self.busy = true;
+            self.grants += 1;
+            let fence = if self.fault == Fault::Backwards { 100 - self.grants } else { self.grants };
+            out.send(self.waiting.remove(0), Message::Grant(fence));
+        }
+    }
+}
+
+static ABOUT: About = About {
+    name: "clerk",
+    family: Family::Mutex,
+    summary: "a central server with faults",
+    assumes: Assumes { fifo: true, ..Assumes::LOSSLESS },
+    promises: Promises { order: false, ..Promises::ALL },
+    variants: &[],
+    broken: None,
+};
+
+fn run(fault: Fault, options: &Options) -> Result<Report, CheckError> {
+    let make = move |me| Clerk { fault, me, busy: false, waiting: Vec::new(), grants: 0 };
+    let group = Group::new(2, 3, make);
+    Checker { params: &Params::new(2, 1), options }.mutex(&ABOUT, group)
+}
+
+#[track_caller]
+fn assert_found(fault: Fault, options: &Options, property: Property, transcript: Expect) {
+    let report = run(fault, options).unwrap();
+    transcript.assert_eq(&format!("{}\n", report.counterexample.expect("a counterexample").join("\n")));
+    assert_eq!((report.result, report.property), (Verdict::Violated, Some(property)));
+}
+
+#[test]
+fn without_a_fault_nothing_is_found() {
+    let report = run(Fault::None, &Options { entries: 2, ..Options::default() }).unwrap();
+    assert_eq!((report.result, report.order), (Verdict::Holds, Order::Fifo));
+}
+
+#[test]
+fn one_that_is_never_answered_waits_for_ever() {
+    let transcript = expect![[r#"
+        1   P0 asks
+        2   P0 -> P2 REQUEST
+            deadlock: P0 waits, and nothing can happen
+    "#]];
+    assert_found(Fault::Silent, &Options::default(), Property::Deadlock, transcript);
+}
+
+#[test]
+fn one_that_is_forgotten_waits_for_ever() {
+    let transcript = expect![[r#"
+        1   P0 asks
+        2   P1 asks
+        3   P0 -> P2 REQUEST
+        4   P1 -> P2 REQUEST
+        5   P2 -> P0 GRANT (1); P0 enters (fence 1)
+        6   P0 leaves
+        7   P0 -> P2 RELEASE
+            deadlock: P1 waits, and nothing can happen
+    "#]];
+    assert_found(Fault::Forgetful, &Options::default(), Property::Deadlock, transcript);
+}
+
+#[test]
+fn two_that_are_let_in_are_seen() {
+    let transcript = expect![[r#"
+        1   P0 asks
+        2   P1 asks
+        3   P0 -> P2 REQUEST
+        4   P1 -> P2 REQUEST
+        5   P2 -> P0 GRANT (1); P0 enters (fence 1)
+        6   P2 -> P1 GRANT (2); P1 enters (fence 2)
+            safety: P1 and P0 are in the critical section at once
+    "#]];
+    assert_found(Fault::Generous, &Options::default(), Property::Safety, transcript);
+    let blind = Options { properties: Some(vec![Property::Deadlock]), ..Options::default() };
+    assert_eq!(run(Fault::Generous, &blind).unwrap().result, Verdict::Holds, "safety was not asked for");
+}
+
+#[test]
+fn fences_that_fall_are_seen() {
+    let transcript = expect![[r#"
+        1   P0 asks
+        2   P1 asks
+        3   P0 -> P2 REQUEST
+        4   P1 -> P2 REQUEST
+        5   P2 -> P0 GRANT (99); P0 enters (fence 99)
+        6   P0 leaves
+        7   P0 -> P2 RELEASE
+        8   P2 -> P1 GRANT (98); P1 enters (fence 98)
+            fence: P1 enters with fence 98, after an entry with fence 99
+    "#]];
+    assert_found(Fault::Backwards, &Options::default(), Property::Fence, transcript);
+}
+
+#[test]
+fn a_grant_that_nobody_asked_for_is_seen() {
+    let transcript = expect![[r#"
+        1   P0 asks
+        2   P0 -> P2 REQUEST
+        3   P2 -> P0 GRANT (1); P0 enters (fence 1)
+        4   P0 leaves
+        5   P0 -> P2 RELEASE
+        6   P2 -> P0 GRANT (2); P0 enters (fence 2)
+            safety: P0 is let into the critical section without having asked
+    "#]];
+    assert_found(Fault::Confused, &Options::default(), Property::Safety, transcript);
+    let report = run(Fault::Eager, &Options::default()).unwrap();
+    assert_eq!((report.property, report.steps), (Some(Property::Safety), Some(0)));
+}
+
+#[test]
+fn a_model_in_which_nobody_enters_proves_nothing() {
+    let blind = Options { properties: Some(vec![Property::Safety]), ..Options::default() };
+    let report = run(Fault::Silent, &blind).unwrap();
+    assert_eq!((report.result, report.property), (Verdict::Violated, Some(Property::Reachability)));
+    assert_eq!((report.complete, report.steps, report.counterexample), (true, None, None));
+}
+
+#[test]
+fn a_weaker_network_than_assumed_is_refused_unless_asked_for_twice() {
+    let unordered = Options { order: Some(Order::Unordered), ..Options::default() };
+    assert_eq!(
+        run(Fault::None, &unordered).unwrap_err().to_string(),
+        "`clerk` assumes links that keep the order of messages, and these do not; ignore its assumptions in order to \
+         check it all the same"
+    );
+    let report = run(Fault::None, &Options { ignore_assumptions: true, entries: 2, ..unordered }).unwrap();
+    assert_eq!(report.order, Order::Unordered);
+}

@@ -1,0 +1,160 @@
+//! What goes in and what comes out: refusals, JSON and traces.
+
+use std::collections::HashMap;
+
+use baton_check::{Options, Order, Property, check};
+use baton_protocol::registry::Params;
+use baton_trace::Event;
+use expect_test::expect;
+
+fn refusal(algorithm: &str, params: Params, options: Options) -> String {
+    check(algorithm, &params, &options).unwrap_err().to_string()
+}
+
+#[test]
+fn what_cannot_be_checked_is_refused_in_one_sentence() {
+    let n = |n| Params::new(n, 1);
+    let of = |properties: &[Property]| Options { properties: Some(properties.to_vec()), ..Options::default() };
+    let refusals = [
+        refusal("central", n(0), Options::default()),
+        refusal("central", n(1), Options::default()),
+        refusal("central", n(256), Options::default()),
+        refusal("central", n(2), Options { entries: 0, ..Options::default() }),
+        refusal("central", n(2), Options { limit: 0, ..Options::default() }),
+        refusal("central", n(2), of(&[])),
+        refusal("central", n(2), of(&[Property::Safety, Property::Liveness])),
+        refusal("bully", n(3), of(&[Property::Fence])),
+        refusal("bully", Params::new(3, 0), Options::default()),
+        refusal("bully", n(3), Options { delay: Some(2), ..Options::default() }),
+        "speed".parse::<Property>().unwrap_err().to_string(),
+        "random".parse::<Order>().unwrap_err().to_string(),
+    ];
+    expect![[r#"
+        a group of 0 is too small; it takes at least 2 processes
+        a group of 1 is too small; it takes at least 2 processes
+        257 processes, helpers included, are too many; the checker takes at most 256
+        0 entries prove nothing; each process must ask at least once
+        a limit of 0 states proves nothing; allow at least 1
+        there is nothing to check; ask for at least one property
+        `liveness` cannot be asked of `central`, which is for mutual exclusion; ask for safety, deadlock, order or fence
+        `fence` cannot be asked of `bully`, which elects a leader; ask for safety or liveness
+        a message delay of 0 ticks cannot be checked; it must be 1 to 100
+        `bully` assumes that no message takes longer than it is told, and here one may take 2 ticks in place of 1; ignore its assumptions in order to check it all the same
+        there is no property `speed`; there are safety, deadlock, liveness, order, fence
+        there is no order `random`; there are fifo and unordered
+    "#]].assert_eq(&format!("{}\n", refusals.join("\n")));
+}
+
+#[test]
+fn names_are_read_as_they_are_written() {
+    for property in Property::ALL {
+        assert_eq!(property.to_string().parse(), Ok(property));
+    }
+    for order in [Order::Fifo, Order::Unordered] {
+        assert_eq!(order.to_string().parse(), Ok(order));
+    }
+}
+
+#[test]
+fn the_report_as_json_has_the_names_that_tools_rely_on() {
+    let mut report = check("ricart-agrawala-time-only", &Params::new(2, 1), &Options::default()).unwrap();
+    report.seconds = 0.5;
+    expect![[r#"
+        {
+          "algorithm": "ricart-agrawala-time-only",
+          "n": 2,
+          "processes": 2,
+          "entries": 1,
+          "order": "unordered",
+          "timers": 2,
+          "app_messages": 1,
+          "properties": [
+            "safety",
+            "deadlock",
+            "order",
+            "fence"
+          ],
+          "states": 154,
+          "transitions": 200,
+          "depth": 5,
+          "seconds": 0.5,
+          "complete": false,
+          "reached": {
+            "entries": 47,
+            "waiting_together": 41
+          },
+          "result": "violated",
+          "property": "safety",
+          "detail": "P0 and P1 are in the critical section at once",
+          "steps": 6,
+          "counterexample": [
+            "1   P0 asks",
+            "2   P1 asks",
+            "3   P0 -> P1 REQUEST {time: 1}",
+            "4   P1 -> P0 REQUEST {time: 1}",
+            "5   P0 -> P1 REPLY {time: 3, request: 1}; P1 enters (fence 65537)",
+            "6   P1 -> P0 REPLY {time: 3, request: 1}; P0 enters (fence 65536)",
+            "    safety: P0 and P1 are in the critical section at once"
+          ]
+        }
+    "#]]
+    .assert_eq(&format!("{}\n", serde_json::to_string_pretty(&report).unwrap()));
+}
+
+#[test]
+fn a_counterexample_is_a_trace_by_the_rules_of_the_format() {
+    let report = check("central", &Params::new(2, 1), &order_only()).unwrap();
+    let mut bytes = Vec::new();
+    report.trace.unwrap().write(&mut bytes).unwrap();
+    expect![[r#"
+        {"baton_trace":1,"algorithm":"central","processes":3,"clients":2,"seed":0,"network":{"order":"unordered"},"workload":{"app_messages":1,"entries":1},"params":{"delay_max":1},"unit":"T"}
+        {"seq":0,"t":1.0,"p":0,"event":"request","req":0,"lamport":1}
+        {"seq":1,"t":1.0,"p":0,"event":"send","msg":0,"to":2,"kind":"REQUEST","bytes":1}
+        {"seq":2,"t":2.0,"p":0,"event":"app_send","msg":1,"to":1}
+        {"seq":3,"t":3.0,"p":1,"event":"app_deliver","msg":1,"from":0}
+        {"seq":4,"t":4.0,"p":1,"event":"request","req":1,"lamport":5}
+        {"seq":5,"t":4.0,"p":1,"event":"send","msg":2,"to":2,"kind":"REQUEST","bytes":1}
+        {"seq":6,"t":5.0,"p":2,"event":"deliver","msg":2,"from":1,"kind":"REQUEST"}
+        {"seq":7,"t":5.0,"p":2,"event":"send","msg":3,"to":1,"kind":"GRANT","bytes":2,"body":{"fence":1}}
+        {"seq":8,"t":6.0,"p":1,"event":"deliver","msg":3,"from":2,"kind":"GRANT"}
+        {"seq":9,"t":6.0,"p":1,"event":"enter","req":1,"fence":1}
+        {"seq":10,"t":6.0,"event":"violation","property":"order","detail":"P1 enters, and the request of P0, which happened before, still waits"}
+        {"seq":11,"t":6.0,"event":"end","reason":"violation","entries":1,"messages":3}
+    "#]].assert_eq(std::str::from_utf8(&bytes).unwrap());
+}
+
+#[test]
+fn every_delivery_follows_its_send_and_every_exit_its_entry() {
+    let properties = Some(vec![Property::Safety]);
+    let two = Options { entries: 2, properties, ..Options::default() };
+    for (algorithm, params, options) in [
+        ("ricart-agrawala-time-only", Params::new(3, 1), two),
+        ("voting", Params { coordinators: Some(3), ..Params::new(2, 1) }, order_only()),
+        ("suzuki-kasami", Params::new(3, 1), order_only()),
+        ("bully", Params::new(4, 1), Options { delay: Some(2), ignore_assumptions: true, ..Options::default() }),
+    ] {
+        let trace = check(algorithm, &params, &options).unwrap().trace.unwrap();
+        let (mut on_their_way, mut inside) = (HashMap::new(), HashMap::new());
+        for (index, record) in trace.records.iter().enumerate() {
+            assert_eq!(record.seq, index as u64);
+            let p = record.p.unwrap_or(usize::MAX);
+            match &record.event {
+                Event::Send { msg, to, .. } | Event::AppSend { msg, to } => {
+                    assert!(on_their_way.insert(*msg, (p, *to)).is_none() && *to != p);
+                }
+                Event::Deliver { msg, from, .. } | Event::AppDeliver { msg, from } => {
+                    assert_eq!(on_their_way.remove(msg), Some((*from, p)));
+                }
+                Event::Drop { msg, .. } => assert!(on_their_way.remove(msg).is_some()),
+                Event::Enter { req, .. } => assert!(inside.insert(*req, p).is_none()),
+                Event::Exit { req } => assert_eq!(inside.remove(req), Some(p)),
+                _ => {}
+            }
+        }
+        assert!(matches!(trace.records.last().unwrap().event, Event::End { .. }));
+    }
+}
+
+fn order_only() -> Options {
+    Options { properties: Some(vec![Property::Order]), ..Options::default() }
+}

@@ -1,0 +1,188 @@
+//! What the checker says of the algorithms there are. Numbers of states are exact: a change to one of them means that
+//! an algorithm, the network or the checker has changed.
+
+use baton_check::{Options, Order, Property, Report, Verdict, check};
+use baton_protocol::registry::Params;
+use expect_test::{Expect, expect};
+
+const SAFE: &[Property] = &[Property::Safety, Property::Deadlock, Property::Fence];
+
+fn run(algorithm: &str, n: usize, options: Options) -> Report {
+    check(algorithm, &Params::new(n, 1), &options).unwrap()
+}
+
+fn asking(entries: u32, properties: &[Property]) -> Options {
+    Options { entries, properties: Some(properties.to_vec()), ..Options::default() }
+}
+
+/// Everything was seen, nothing was wrong, and something happened.
+#[track_caller]
+fn assert_holds(report: &Report, states: usize) {
+    assert_eq!(report.result, Verdict::Holds, "{:?}", report.counterexample);
+    assert!(report.complete && report.counterexample.is_none() && report.property.is_none());
+    assert!(report.reached.entries > 0 && report.reached.waiting_together > 0);
+    assert_eq!(report.states, states);
+}
+
+#[track_caller]
+fn assert_violated(report: &Report, property: Property, transcript: Expect) {
+    let lines = report.counterexample.as_deref().expect("a counterexample");
+    transcript.assert_eq(&format!("{}\n", lines.join("\n")));
+    assert_eq!((report.result, report.property), (Verdict::Violated, Some(property)));
+    assert!(!report.complete);
+    // One line a step, and one for the verdict.
+    assert_eq!(report.steps, Some(lines.len() - 1));
+}
+
+#[test]
+fn central_is_safe_and_never_stuck() {
+    assert_holds(&run("central", 2, asking(1, SAFE)), 33);
+    assert_holds(&run("central", 2, asking(2, SAFE)), 141);
+    assert_holds(&run("central", 3, asking(1, SAFE)), 180);
+    assert_holds(&run("central", 3, asking(2, SAFE)), 1_505);
+}
+
+#[test]
+fn ricart_agrawala_is_safe_and_never_stuck() {
+    assert_holds(&run("ricart-agrawala", 2, asking(1, SAFE)), 47);
+    assert_holds(&run("ricart-agrawala", 2, asking(2, SAFE)), 483);
+    assert_holds(&run("ricart-agrawala", 3, asking(1, SAFE)), 36_819);
+}
+
+#[test]
+fn suzuki_kasami_is_safe_and_never_stuck() {
+    assert_holds(&run("suzuki-kasami", 2, asking(1, SAFE)), 21);
+    assert_holds(&run("suzuki-kasami", 2, asking(2, SAFE)), 89);
+    assert_holds(&run("suzuki-kasami", 3, asking(1, SAFE)), 657);
+    assert_holds(&run("suzuki-kasami", 3, asking(2, SAFE)), 41_533);
+}
+
+#[test]
+fn voting_is_safe_and_never_stuck_within_a_few_timers() {
+    let vote = |n, entries, coordinators, timers, variant: Option<&str>| {
+        let params =
+            Params { coordinators: Some(coordinators), variant: variant.map(String::from), ..Params::new(n, 1) };
+        check("voting", &params, &Options { timers, ..asking(entries, SAFE) }).unwrap()
+    };
+    assert_holds(&vote(2, 1, 1, 2, None), 2_932);
+    assert_holds(&vote(2, 1, 2, 1, None), 5_917);
+    assert_holds(&vote(2, 1, 2, 2, None), 559_802);
+    assert_holds(&vote(2, 1, 3, 1, None), 60_247);
+    assert_holds(&vote(2, 1, 3, 1, Some("ask-all")), 108_082);
+    assert_holds(&vote(3, 1, 1, 1, None), 4_870);
+    // A REQUEST that overtakes the RELEASE before it must not bring back an old fence.
+    assert_holds(&vote(2, 2, 1, 2, None), 10_586);
+    assert_holds(&vote(2, 2, 2, 1, None), 22_113);
+}
+
+#[test]
+fn a_network_that_keeps_the_order_allows_less() {
+    let fifo = |options| Options { order: Some(Order::Fifo), ..options };
+    assert_holds(&run("suzuki-kasami", 3, fifo(asking(2, SAFE))), 11_008);
+    assert_holds(&run("ricart-agrawala", 2, fifo(asking(2, SAFE))), 178);
+}
+
+#[test]
+fn ricart_agrawala_by_time_alone_lets_two_in_after_six_steps() {
+    let transcript = expect![[r#"
+        1   P0 asks
+        2   P1 asks
+        3   P0 -> P1 REQUEST {time: 1}
+        4   P1 -> P0 REQUEST {time: 1}
+        5   P0 -> P1 REPLY {time: 3, request: 1}; P1 enters (fence 65537)
+        6   P1 -> P0 REPLY {time: 3, request: 1}; P0 enters (fence 65536)
+            safety: P0 and P1 are in the critical section at once
+    "#]];
+    let report = run("ricart-agrawala-time-only", 2, Options::default());
+    assert_eq!(report.steps, Some(6));
+    assert_violated(&report, Property::Safety, transcript);
+    let among_three = run("ricart-agrawala-time-only", 3, asking(1, &[Property::Safety]));
+    assert_eq!((among_three.result, among_three.property), (Verdict::Violated, Some(Property::Safety)));
+}
+
+#[test]
+fn central_serves_in_order_of_arrival_and_so_not_in_order_of_request() {
+    let report = run("central", 2, asking(1, &[Property::Order]));
+    assert_eq!(report.app_messages, 1, "ORDER implies an application message");
+    let transcript = expect![[r#"
+        1   P0 asks
+        2   P0 tells P1 of it
+        3   P0 -> P1 application message
+        4   P1 asks
+        5   P1 -> P2 REQUEST
+        6   P2 -> P1 GRANT {fence: 1}; P1 enters (fence 1)
+            order: P1 enters, and the request of P0, which happened before, still waits
+    "#]];
+    assert_violated(&report, Property::Order, transcript);
+    // Without a message from one client to another no request happens before another, within one entry each.
+    let silent = Options { app_messages: Some(0), ..asking(1, &[Property::Order]) };
+    assert_eq!(run("central", 2, silent).result, Verdict::Holds);
+}
+
+#[test]
+fn neither_a_token_nor_votes_keep_the_order_of_requests() {
+    let token = run("suzuki-kasami", 3, asking(1, &[Property::Order]));
+    let transcript = expect![[r#"
+        1   P1 asks
+        2   P1 tells P0 of it
+        3   P1 -> P0 application message
+        4   P0 asks; P0 enters (fence 1)
+            order: P0 enters, and the request of P1, which happened before, still waits
+    "#]];
+    assert_violated(&token, Property::Order, transcript);
+    let votes = run("voting", 2, asking(1, &[Property::Order]));
+    assert_eq!((votes.result, votes.property), (Verdict::Violated, Some(Property::Order)));
+}
+
+#[test]
+fn ricart_agrawala_keeps_the_order_of_requests() {
+    assert_holds(&run("ricart-agrawala", 2, Options::default()), 385);
+    assert_holds(&run("ricart-agrawala", 2, Options { entries: 2, ..Options::default() }), 7_443);
+    let two_messages = Options { app_messages: Some(2), ..Options::default() };
+    assert_holds(&run("ricart-agrawala", 2, two_messages), 2_459);
+    assert_holds(&run("ricart-agrawala", 3, asking(1, &[Property::Order])), 1_470_735);
+}
+
+#[test]
+fn bully_elects_the_highest_that_lives_and_never_two() {
+    let elect = |n, delay| {
+        let report = check("bully", &Params::new(n, delay), &Options::default()).unwrap();
+        assert_eq!((report.result, report.complete), (Verdict::Holds, true), "{:?}", report.counterexample);
+        assert_eq!(report.properties, [Property::Safety, Property::Liveness]);
+        assert!(report.reached.entries > 0);
+        report.states
+    };
+    assert_eq!([elect(2, 1), elect(3, 1), elect(3, 2), elect(4, 1)], [491, 1_805, 12_518, 11_495]);
+}
+
+#[test]
+fn bully_takes_its_time() {
+    let hasty = Options { settled_after: Some(22), ..Options::default() };
+    let report = check("bully", &Params::new(3, 1), &hasty).unwrap();
+    assert_eq!((report.result, report.property), (Verdict::Violated, Some(Property::Liveness)));
+}
+
+#[test]
+fn bully_with_too_tight_a_deadline_elects_two() {
+    let slow = Options { delay: Some(2), ignore_assumptions: true, ..Options::default() };
+    let report = check("bully", &Params::new(3, 1), &slow).unwrap();
+    assert_eq!((report.property, report.steps), (Some(Property::Safety), Some(7)));
+    expect![[r#"
+            P2 has crashed
+        1   P0 suspects P2; P0 has no leader
+        2   P1 suspects P2; P1 has no leader
+        3   a tick passes
+        4   P0 -> P1 ELECTION
+        5   a tick passes
+        6   P0 timer Answer; P0 leads
+        7   P1 timer Answer; P1 leads
+            safety: P1 and P0 both lead
+    "#]]
+    .assert_eq(&format!("{}\n", report.counterexample.unwrap().join("\n")));
+}
+
+#[test]
+fn a_limit_is_no_verdict() {
+    let report = run("ricart-agrawala", 3, Options { limit: 1_000, ..Options::default() });
+    assert_eq!((report.result, report.complete, report.states), (Verdict::Limit, false, 1_000));
+}

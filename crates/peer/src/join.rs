@@ -1,0 +1,68 @@
+//! What joining a group is, whatever the algorithm.
+
+use baton_protocol::registry::Family;
+use baton_protocol::{Group, ProcessId, Protocol};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::driver::{Driver, PeerError, Stats};
+use crate::group::PeerGroup;
+use crate::journal::Journal;
+use crate::link::{Assembled, JoinError, assemble};
+use crate::options::{Notices, Options};
+
+/// A member with all its connections, before its first step.
+pub(crate) struct Joined {
+    id: ProcessId,
+    assembled: Assembled,
+    journal: Journal,
+}
+
+/// Listens at the member's address and waits for all others.
+pub(crate) async fn join(
+    group: &PeerGroup,
+    id: ProcessId,
+    needed: Family,
+    options: Options,
+) -> Result<Joined, JoinError> {
+    let (about, address) = (group.about(), group.address(id)?);
+    if about.family != needed {
+        let (found, needed) = (family_name(about.family), family_name(needed));
+        return Err(JoinError::Family { algorithm: about.name, found, needed });
+    }
+    let listener = match options.listener {
+        Some(listener) => listener,
+        None => TcpListener::bind(address)
+            .await
+            .map_err(|source| JoinError::Listen { address: address.to_string(), source })?,
+    };
+    let notices = Notices(options.notices);
+    let assembled = assemble(group, id, listener, options.start_within, &notices).await?;
+    Ok(Joined { id, assembled, journal: Journal::new(group, id, options.trace, notices) })
+}
+
+impl Joined {
+    /// Makes the member's process.
+    pub fn drive<P: Protocol>(self, group: &Group<P>) -> Driver<P> {
+        Driver::new(self.id, group.processes, (group.make)(self.id), self.assembled, self.journal)
+    }
+}
+
+/// What came of a driver that was told to stop. A panic in it is a bug, and goes on here.
+pub(crate) async fn outcome(driver: JoinHandle<Result<Stats, PeerError>>) -> Result<Stats, PeerError> {
+    match driver.await {
+        Ok(outcome) => outcome,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(_) => Err(PeerError::RuntimeGone),
+    }
+}
+
+/// For error messages.
+pub(crate) fn family_name(family: Family) -> &'static str {
+    match family {
+        Family::Mutex => "mutual exclusion",
+        Family::Election => "leader election",
+        Family::Detector => "failure detection",
+        Family::Append => "record append",
+    }
+}

@@ -1,0 +1,69 @@
+//! The trace of one member, in the format that all drivers write. The files of all members together are the run.
+
+use std::io::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use baton_protocol::ProcessId;
+use baton_trace::{Event, Header, Unit, Writer};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::group::PeerGroup;
+use crate::options::{Notice, Notices};
+
+/// Writes what happens at this member, if anybody wants to know.
+pub(crate) struct Journal {
+    writer: Option<Writer<Box<dyn Write + Send>>>,
+    me: ProcessId,
+    start: Instant,
+    notices: Notices,
+}
+
+impl Journal {
+    /// Begins the trace now: its times are seconds from here on.
+    pub fn new(group: &PeerGroup, me: ProcessId, sink: Option<Box<dyn Write + Send>>, notices: Notices) -> Self {
+        let mut journal = Journal { writer: None, me, start: Instant::now(), notices };
+        match sink.map(|sink| Writer::new(sink, &header(group, me))).transpose() {
+            Ok(writer) => journal.writer = writer,
+            Err(error) => journal.fail(error),
+        }
+        journal
+    }
+
+    /// Where this member's notices go.
+    pub fn notices(&self) -> &Notices {
+        &self.notices
+    }
+
+    /// Writes the event, which is made only if there is a trace.
+    pub fn write(&mut self, event: impl FnOnce() -> Event) {
+        if let Some(writer) = &mut self.writer {
+            let t = self.start.elapsed().as_secs_f64();
+            if let Err(error) = writer.write(t, Some(self.me), event()) {
+                self.fail(error);
+            }
+        }
+    }
+
+    /// Writes the last event.
+    pub fn end(&mut self, event: impl FnOnce() -> Event) {
+        self.write(event);
+        if let Some(Err(error)) = self.writer.as_mut().map(Writer::flush) {
+            self.fail(error);
+        }
+    }
+
+    fn fail(&mut self, error: std::io::Error) {
+        self.writer = None;
+        self.notices.tell(Notice::TraceFailed(error.to_string()));
+    }
+}
+
+fn header(group: &PeerGroup, me: ProcessId) -> Header {
+    // For people who lay the files of several members side by side; a clock before 1970 is not worth an error.
+    let started_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
+    Header {
+        network: json!({ "kind": "tcp", "member": me, "started_unix_s": started_unix_s }),
+        ..Header::new(group.about(), &group.params(), group.processes(), group.topology(), Unit::Seconds)
+    }
+}

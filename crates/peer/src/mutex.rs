@@ -1,0 +1,296 @@
+//! Mutual exclusion among the members of a group.
+
+use std::collections::VecDeque;
+
+use baton_protocol::mutex::{Command, Event, Mutex};
+use baton_protocol::registry::{self, About, Family, Visitor};
+use baton_protocol::{Group, ProcessId};
+use baton_trace::Event as Traced;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+
+use crate::driver::{Driver, Happening, PeerError, Stats, Status};
+use crate::frame::unique_id;
+use crate::group::{GroupError, PeerGroup};
+use crate::join::{Joined, family_name, join};
+use crate::link::JoinError;
+use crate::options::{Notice, Options};
+
+/// How many callers of one member may wait.
+pub const CALLERS_MAX: usize = 1024;
+
+/// How many asks may be on their way from callers to the driver.
+const ASKS_MAX: usize = 64;
+
+/// A member of a group for mutual exclusion.
+///
+/// It answers the others for as long as it exists, whether or not it wants anything itself. Dropping it, like
+/// [`shutdown`](MutexPeer::shutdown), leaves the group for good. Most algorithms do not survive that: see
+/// [`Crashes`](baton_protocol::registry::Crashes) and [`watch_status`](MutexPeer::watch_status).
+#[derive(Debug)]
+pub struct MutexPeer {
+    id: ProcessId,
+    clients: usize,
+    asks: mpsc::Sender<Ask>,
+    status: watch::Receiver<Status>,
+    driver: JoinHandle<Result<Stats, PeerError>>,
+}
+
+/// The critical section: it is ours until this is dropped or released.
+#[derive(Debug)]
+#[must_use = "the critical section is left as soon as the grant is dropped"]
+pub struct Grant {
+    fence: u64,
+    /// The driver notices when this is dropped, wherever that happens: also on its way to a caller that is gone.
+    _held: oneshot::Sender<()>,
+}
+
+impl Grant {
+    /// Greater than that of every earlier grant, to whomever.
+    pub fn fence(&self) -> u64 {
+        self.fence
+    }
+
+    /// Leaves the critical section.
+    pub fn release(self) {}
+}
+
+/// Why there is no grant.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AcquireError {
+    /// It is not for this member to ask.
+    #[error("process {id} is a helper; only processes 0 to {} may ask", clients - 1)]
+    NotAClient {
+        /// Who asked.
+        id: ProcessId,
+        /// How many may.
+        clients: usize,
+    },
+    /// Too many callers wait at this member.
+    #[error("{CALLERS_MAX} callers of this process wait already, and no more may")]
+    TooManyCallers,
+    /// The member does not run any more.
+    #[error("this process has left the group")]
+    Gone,
+}
+
+impl MutexPeer {
+    /// Becomes member `id` of the group, and waits until all others are there.
+    pub async fn join(group: &PeerGroup, id: ProcessId, options: Options) -> Result<MutexPeer, JoinError> {
+        let joined = join(group, id, Family::Mutex, options).await?;
+        registry::visit(group.about().name, &group.params(), Spawn(joined)).map_err(GroupError::from)?
+    }
+
+    /// Waits for the critical section. Callers of one member get it in the order in which they asked.
+    ///
+    /// If this is dropped before the grant, the request is given up; as no algorithm can take one back, the member
+    /// leaves the critical section as soon as it gets it.
+    ///
+    /// Once a member is lost this may wait for ever: to most algorithms a dead process is one that is slow to answer.
+    /// [`watch_status`](MutexPeer::watch_status) tells who is lost.
+    pub async fn acquire(&self) -> Result<Grant, AcquireError> {
+        if self.id >= self.clients {
+            return Err(AcquireError::NotAClient { id: self.id, clients: self.clients });
+        }
+        let (caller, grant) = oneshot::channel();
+        self.asks.send(Ask::Acquire(caller)).await.map_err(|_| AcquireError::Gone)?;
+        grant.await.unwrap_or(Err(AcquireError::Gone))
+    }
+
+    /// What this member has done so far; none if it does not run any more.
+    pub async fn stats(&self) -> Option<Stats> {
+        let (caller, stats) = oneshot::channel();
+        self.asks.send(Ask::Stats(caller)).await.ok()?;
+        stats.await.ok()
+    }
+
+    /// Tells the others that this member will ask for nothing any more. It goes on answering them.
+    pub async fn announce_done(&self) {
+        // A member that does not run any more is done too, and the others know.
+        let _ = self.asks.send(Ask::AnnounceDone).await;
+    }
+
+    /// What this member knows of the others.
+    pub fn watch_status(&self) -> watch::Receiver<Status> {
+        self.status.clone()
+    }
+
+    /// Leaves the group. Whoever is still in the critical section here is not taken out of it, and nobody else will
+    /// get in: release first.
+    pub async fn shutdown(self) -> Result<Stats, PeerError> {
+        drop(self.asks);
+        crate::join::outcome(self.driver).await
+    }
+}
+
+/// What the user wants of the driver.
+enum Ask {
+    Acquire(Caller),
+    Stats(oneshot::Sender<Stats>),
+    AnnounceDone,
+}
+
+type Caller = oneshot::Sender<Result<Grant, AcquireError>>;
+
+/// Starts the driver of whatever algorithm it is.
+struct Spawn(Joined);
+
+impl Visitor for Spawn {
+    type Output = Result<MutexPeer, JoinError>;
+
+    fn mutex<P: Mutex>(self, _: &'static About, group: Group<P>) -> Self::Output {
+        let clients = group.clients;
+        let driver = self.0.drive(&group);
+        let (id, status) = (driver.me, driver.watch_status());
+        let (asks, asked) = mpsc::channel(ASKS_MAX);
+        let desk = Desk { driver, asked, waiting: VecDeque::new(), turn: Turn::Idle };
+        Ok(MutexPeer { id, clients, asks, status, driver: tokio::spawn(desk.run()) })
+    }
+
+    fn unsupported(self, about: &'static About) -> Self::Output {
+        let (found, needed) = (family_name(about.family), family_name(Family::Mutex));
+        Err(JoinError::Family { algorithm: about.name, found, needed })
+    }
+}
+
+/// Where the callers of one member queue, since the protocol serves one at a time.
+struct Desk<P: Mutex> {
+    driver: Driver<P>,
+    asked: mpsc::Receiver<Ask>,
+    waiting: VecDeque<Caller>,
+    turn: Turn,
+}
+
+/// Whose turn it is.
+enum Turn {
+    /// Nobody's.
+    Idle,
+    /// The protocol has been asked on behalf of this caller.
+    Requested { req: u64, caller: Caller },
+    /// Somebody is in the critical section until the other end is dropped.
+    Inside { req: u64, held: oneshot::Receiver<()> },
+}
+
+/// Why the desk woke up.
+enum Wake<T> {
+    Released,
+    Asked(Option<Ask>),
+    Happened(Happening<T>),
+}
+
+impl<P: Mutex> Desk<P> {
+    async fn run(mut self) -> Result<Stats, PeerError> {
+        let outcome = self.serve().await;
+        let reason = outcome.as_ref().map_or_else(ToString::to_string, |()| "shutdown".to_string());
+        let stats = self.driver.leave(&reason).await;
+        outcome.map(|()| stats)
+    }
+
+    async fn serve(&mut self) -> Result<(), PeerError> {
+        self.driver.start()?;
+        loop {
+            self.settle()?;
+            let wake = tokio::select! {
+                // A release that came before an ask is handled before it.
+                biased;
+                () = released(&mut self.turn) => Wake::Released,
+                ask = self.asked.recv() => Wake::Asked(ask),
+                happening = self.driver.next() => Wake::Happened(happening),
+            };
+            match wake {
+                Wake::Released => self.release()?,
+                Wake::Asked(Some(ask)) => self.on_ask(ask)?,
+                Wake::Asked(None) => return Ok(()),
+                Wake::Happened(happening) => self.driver.handle(happening)?,
+            }
+        }
+    }
+
+    fn on_ask(&mut self, ask: Ask) -> Result<(), PeerError> {
+        // That nobody waits for the answer any more is none of the driver's business.
+        match ask {
+            Ask::Acquire(caller) if self.waiting.len() >= CALLERS_MAX => {
+                let _ = caller.send(Err(AcquireError::TooManyCallers));
+            }
+            Ask::Acquire(caller) => self.waiting.push_back(caller),
+            Ask::Stats(caller) => {
+                let _ = caller.send(self.driver.stats.clone());
+            }
+            Ask::AnnounceDone => self.driver.announce_done()?,
+        }
+        Ok(())
+    }
+
+    /// Hands out what was granted and asks for the next caller, until there is nothing to do but wait.
+    fn settle(&mut self) -> Result<(), PeerError> {
+        loop {
+            if let Some(Event::Granted { fence }) = self.driver.take_event() {
+                self.on_granted(fence)?;
+            } else if !self.request_for_the_next()? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn request_for_the_next(&mut self) -> Result<bool, PeerError> {
+        if !matches!(self.turn, Turn::Idle) {
+            return Ok(false);
+        }
+        // Those that have given up before the protocol knew of them are passed over.
+        while let Some(caller) = self.waiting.pop_front() {
+            if !caller.is_closed() {
+                let req = unique_id(self.driver.me, self.driver.stats.requests);
+                let lamport = self.driver.tick();
+                self.driver.stats.requests += 1;
+                self.driver.journal.write(|| Traced::Request { req, lamport });
+                self.turn = Turn::Requested { req, caller };
+                self.driver.command(Command::Acquire)?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn on_granted(&mut self, fence: u64) -> Result<(), PeerError> {
+        match std::mem::replace(&mut self.turn, Turn::Idle) {
+            Turn::Requested { req, caller } if caller.is_closed() => {
+                self.driver.stats.cancelled += 1;
+                self.driver.journal.write(|| Traced::Cancel { req });
+                self.driver.command(Command::Release)
+            }
+            Turn::Requested { req, caller } => {
+                self.driver.stats.entries += 1;
+                self.driver.journal.write(|| Traced::Enter { req, fence });
+                let (holder, held) = oneshot::channel();
+                self.turn = Turn::Inside { req, held };
+                // If the caller gave up this very moment the grant is dropped here, and so released.
+                let _ = caller.send(Ok(Grant { fence, _held: holder }));
+                Ok(())
+            }
+            turn @ (Turn::Idle | Turn::Inside { .. }) => {
+                self.turn = turn;
+                self.driver.notices.tell(Notice::UnexpectedGrant { fence });
+                Ok(())
+            }
+        }
+    }
+
+    fn release(&mut self) -> Result<(), PeerError> {
+        if let Turn::Inside { req, .. } = std::mem::replace(&mut self.turn, Turn::Idle) {
+            self.driver.journal.write(|| Traced::Exit { req });
+            self.driver.command(Command::Release)?;
+        }
+        Ok(())
+    }
+}
+
+/// Waits until the one inside, if there is one, has left.
+async fn released(turn: &mut Turn) {
+    match turn {
+        Turn::Inside { held, .. } => {
+            // It sends nothing; what counts is that it drops its end.
+            let _ = held.await;
+        }
+        Turn::Idle | Turn::Requested { .. } => std::future::pending().await,
+    }
+}

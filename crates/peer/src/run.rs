@@ -1,0 +1,187 @@
+//! Whole runs of one member, from joining to leaving, as the command line offers them.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::time::Duration;
+
+use baton_protocol::ProcessId;
+use baton_protocol::registry::Crashes;
+use serde::Serialize;
+use tokio::time::sleep;
+
+use crate::driver::{PeerError, Stats, Status};
+use crate::election::{ElectionPeer, Leader};
+use crate::group::PeerGroup;
+use crate::link::JoinError;
+use crate::mutex::{AcquireError, MutexPeer};
+use crate::options::Options;
+
+/// How a client spends its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turns {
+    /// How often it enters the critical section.
+    pub entries: u64,
+    /// How long it stays there.
+    pub hold: Duration,
+}
+
+/// What came of it, at this member. For the group, add up the reports of all members, helpers included.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// Which member.
+    pub id: ProcessId,
+    /// How often it entered.
+    pub entries: u64,
+    /// How many messages it sent, for its own entries and for those of others.
+    pub messages: u64,
+    /// The same by kind.
+    pub messages_by_kind: BTreeMap<&'static str, u64>,
+    /// The bytes of these messages.
+    pub bytes: u64,
+    /// Its messages for each of its entries; none if it did not enter.
+    pub messages_per_entry: Option<f64>,
+    /// Of its entries, in order.
+    pub fences: Vec<u64>,
+}
+
+/// Why a run came to no good end.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// It did not even begin.
+    #[error(transparent)]
+    Join(#[from] JoinError),
+    /// A member is gone that the algorithm cannot do without.
+    #[error("process {peer} is gone, and `{algorithm}` cannot go on without it; start the whole group anew")]
+    Lost {
+        /// Which member.
+        peer: ProcessId,
+        /// What the group runs.
+        algorithm: &'static str,
+    },
+    /// No grant.
+    #[error(transparent)]
+    Acquire(#[from] AcquireError),
+    /// The member had to stop.
+    #[error(transparent)]
+    Peer(#[from] PeerError),
+}
+
+/// Joins the group as member `id`, enters as often as `turns` says if that is a client, and goes on answering the
+/// others until all clients are done.
+pub async fn run_turns(group: &PeerGroup, id: ProcessId, turns: Turns, options: Options) -> Result<Report, RunError> {
+    let peer = MutexPeer::join(group, id, options).await?;
+    let outcome = take_turns(&peer, group, id, turns).await;
+    let stats = peer.shutdown().await;
+    Ok(report(id, outcome?, stats?))
+}
+
+/// Joins the group as member `id` and takes part in its elections until `stop` is over. Every change of leader, as this
+/// member sees it, is given to `on_change`.
+pub async fn run_election(
+    group: &PeerGroup,
+    id: ProcessId,
+    options: Options,
+    stop: impl Future<Output = ()>,
+    mut on_change: impl FnMut(Leader),
+) -> Result<Stats, RunError> {
+    let peer = ElectionPeer::join(group, id, options).await?;
+    let mut leader = peer.watch_leader();
+    let watch = async {
+        // It ends only when the member does.
+        while leader.changed().await.is_ok() {
+            let now = *leader.borrow_and_update();
+            on_change(now);
+        }
+    };
+    tokio::select! {
+        () = stop => {}
+        () = watch => {}
+    }
+    Ok(peer.shutdown().await?)
+}
+
+async fn take_turns(peer: &MutexPeer, group: &PeerGroup, id: ProcessId, turns: Turns) -> Result<Vec<u64>, RunError> {
+    let (clients, about) = (group.clients(), group.about());
+    let lost = |peer| RunError::Lost { peer, algorithm: about.name };
+    let mut status = peer.watch_status();
+    let mut fences = Vec::new();
+    if id < clients {
+        for _ in 0..turns.entries {
+            let grant = tokio::select! {
+                grant = peer.acquire() => grant?,
+                stalled = status.wait_for(|status| who_stalls(status, clients, about.assumes.crashes).is_some()) => {
+                    let stalled = stalled.map_err(|_| AcquireError::Gone)?;
+                    return Err(lost(who_stalls(&stalled, clients, about.assumes.crashes).unwrap_or(id)));
+                }
+            };
+            fences.push(grant.fence());
+            sleep(turns.hold).await;
+            grant.release();
+        }
+        peer.announce_done().await;
+    }
+    let over = |status: &Status| all_done(status, clients, id) || who_deserted(status, clients).is_some();
+    let status = status.wait_for(over).await.map_err(|_| AcquireError::Gone)?;
+    match who_deserted(&status, clients) {
+        Some(peer) => Err(lost(peer)),
+        None => Ok(fences),
+    }
+}
+
+/// A lost member without which those who still want to enter may wait for ever.
+fn who_stalls(status: &Status, clients: usize, crashes: Crashes) -> Option<ProcessId> {
+    status.lost.iter().copied().find(|&lost| match crashes {
+        Crashes::Never => true,
+        Crashes::Coordinators => lost < clients,
+        Crashes::Detected | Crashes::Any => false,
+    })
+}
+
+/// A client that left before it was done.
+fn who_deserted(status: &Status, clients: usize) -> Option<ProcessId> {
+    status.lost.iter().copied().find(|lost| *lost < clients && !status.done.contains(lost))
+}
+
+fn all_done(status: &Status, clients: usize, me: ProcessId) -> bool {
+    (0..clients).all(|client| client == me || status.done.contains(&client))
+}
+
+fn report(id: ProcessId, fences: Vec<u64>, stats: Stats) -> Report {
+    Report {
+        id,
+        entries: stats.entries,
+        messages: stats.messages,
+        messages_per_entry: (stats.entries > 0).then(|| stats.messages as f64 / stats.entries as f64),
+        messages_by_kind: stats.messages_by_kind,
+        bytes: stats.bytes,
+        fences,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(done: &[ProcessId], lost: &[ProcessId]) -> Status {
+        Status { done: done.iter().copied().collect(), lost: lost.iter().copied().collect() }
+    }
+
+    #[test]
+    fn whose_loss_stalls_depends_on_the_algorithm() {
+        let helper_lost = status(&[], &[3]);
+        assert_eq!(who_stalls(&helper_lost, 3, Crashes::Never), Some(3));
+        assert_eq!(who_stalls(&helper_lost, 3, Crashes::Coordinators), None);
+        assert_eq!(who_stalls(&status(&[], &[1]), 3, Crashes::Coordinators), Some(1));
+        assert_eq!(who_stalls(&status(&[], &[1]), 3, Crashes::Detected), None);
+        assert_eq!(who_stalls(&status(&[1], &[]), 3, Crashes::Never), None);
+    }
+
+    #[test]
+    fn a_run_is_over_when_all_other_clients_are_done() {
+        assert!(!all_done(&status(&[0], &[]), 3, 1));
+        assert!(all_done(&status(&[0, 2], &[]), 3, 1));
+        assert!(!all_done(&status(&[0, 2], &[]), 3, 3), "a helper waits for all");
+        assert_eq!(who_deserted(&status(&[0], &[0, 3]), 3), None);
+        assert_eq!(who_deserted(&status(&[0], &[2]), 3), Some(2));
+    }
+}

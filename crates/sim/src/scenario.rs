@@ -1,0 +1,162 @@
+//! Named situations: a run, or several seeds of it, and what must come out.
+
+use serde::Deserialize;
+
+use crate::oracle::Verdict;
+use crate::report::Report;
+use crate::run::{RunError, run};
+use crate::spec::Spec;
+
+/// A situation as its file describes it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Scenario {
+    /// In a few words.
+    pub title: String,
+    /// What there is to see, and why it is so.
+    pub story: String,
+    /// How many seeds to run, from the first one on.
+    #[serde(default = "once")]
+    pub runs: u64,
+    /// What to run.
+    pub run: Spec,
+    /// What must come out.
+    pub expect: Expect,
+}
+
+fn once() -> u64 {
+    1
+}
+
+/// What must come out: a property is violated if it is so in at least one run, and held if in all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Expect {
+    /// At most one inside; at most one leader.
+    pub safety: Option<Verdict>,
+    /// Every request granted; all agree on a leader.
+    pub liveness: Option<Verdict>,
+    /// Grants follow happened-before.
+    pub order: Option<Verdict>,
+    /// Fences grow.
+    pub fence: Option<Verdict>,
+    /// Whom all agree on in the end.
+    pub leader: Option<usize>,
+}
+
+/// What came out.
+#[derive(Clone, Debug)]
+pub struct Played {
+    /// Of every run.
+    pub reports: Vec<Report>,
+    /// What differs from what must come out, one sentence each.
+    pub differences: Vec<String>,
+}
+
+/// Why a scenario cannot be played.
+#[derive(Debug, thiserror::Error)]
+pub enum ScenarioError {
+    /// It is not written as it should be.
+    #[error("this is no scenario: {}", reason.message())]
+    Malformed {
+        /// What the parser says.
+        reason: toml::de::Error,
+    },
+    /// It expects nothing.
+    #[error("the scenario expects nothing; its [expect] must name a property or a leader")]
+    NothingExpected,
+    /// It plays no run.
+    #[error("the scenario plays no run; `runs` must be at least 1")]
+    NoRuns,
+    /// A run was refused.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+impl Scenario {
+    /// Reads one.
+    pub fn parse(text: &str) -> Result<Self, ScenarioError> {
+        let scenario: Scenario = toml::from_str(text).map_err(|reason| ScenarioError::Malformed { reason })?;
+        match (scenario.expect == Expect::default(), scenario.runs) {
+            (true, _) => Err(ScenarioError::NothingExpected),
+            (_, 0) => Err(ScenarioError::NoRuns),
+            _ => Ok(scenario),
+        }
+    }
+
+    /// Plays it to the end.
+    pub fn play(&self) -> Result<Played, ScenarioError> {
+        let first = self.run.options()?;
+        let reports = (0..self.runs)
+            .map(|index| {
+                let mut options = first.clone();
+                options.seed = first.seed.wrapping_add(index);
+                run(&options, None)
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let differences = self.expect.differences(&reports);
+        Ok(Played { reports, differences })
+    }
+}
+
+impl Expect {
+    fn differences(&self, reports: &[Report]) -> Vec<String> {
+        let mut differences = Vec::new();
+        let expected = [self.safety, self.liveness, self.order, self.fence];
+        for (index, expected) in expected.into_iter().enumerate() {
+            let Some(expected) = expected else { continue };
+            let found: Vec<_> = reports.iter().map(|report| report.properties().each()[index]).collect();
+            let name = found.first().map_or("", |(name, _)| name);
+            let verdicts = || found.iter().map(|(_, finding)| finding.verdict);
+            let came_out = match expected {
+                Verdict::Violated => verdicts().any(|verdict| verdict == expected),
+                Verdict::Held | Verdict::Unchecked => verdicts().all(|verdict| verdict == expected),
+            };
+            if !came_out {
+                let other = found.iter().find(|(_, finding)| finding.verdict != expected);
+                let detail = other.and_then(|(_, finding)| finding.detail.clone()).unwrap_or_default();
+                differences.push(format!("{name} should come out {expected:?} and does not. {detail}"));
+            }
+        }
+        if let Some(expected) = self.leader {
+            let found = reports.iter().map(Report::leader);
+            differences.extend(found.filter(|&leader| leader != Some(expected)).map(|leader| {
+                let leader = leader.map_or("nobody".to_owned(), |leader| format!("P{leader}"));
+                format!("P{expected} should lead in the end, and {leader} does")
+            }));
+        }
+        differences
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scenario(expect: &str) -> String {
+        format!("title = \"t\"\nstory = \"s\"\nruns = 3\n[run]\nalgorithm = \"central\"\nn = 2\n[expect]\n{expect}\n")
+    }
+
+    #[test]
+    fn what_comes_out_is_compared_with_what_must() {
+        let differences = |expect: &str| Scenario::parse(&scenario(expect)).unwrap().play().unwrap().differences;
+        assert!(differences("safety = \"held\"\nliveness = \"held\"").is_empty());
+        assert_eq!(differences("fence = \"violated\"").len(), 1);
+        assert_eq!(differences("leader = 1").len(), 3);
+    }
+
+    #[test]
+    fn what_is_no_scenario_is_refused() {
+        let refusal = |text: &str| Scenario::parse(text).unwrap_err().to_string();
+        assert!(refusal("x = 1").starts_with("this is no scenario: "));
+        assert!(refusal(&scenario("dance = \"held\"")).starts_with("this is no scenario: "));
+        assert_eq!(
+            refusal(&scenario("")),
+            "the scenario expects nothing; its [expect] must name a property or a leader"
+        );
+        let unknown = scenario("safety = \"held\"").replace("central", "centrall");
+        assert!(
+            Scenario::parse(&unknown).unwrap().play().unwrap_err().to_string().starts_with("there is no algorithm")
+        );
+    }
+}

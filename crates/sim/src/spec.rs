@@ -1,0 +1,119 @@
+//! A run as people write it down, on the command line or in a scenario; everything but the algorithm has a default.
+
+use baton_protocol::registry;
+use serde::Deserialize;
+
+use crate::app::mutex::{Load, StoreKind};
+use crate::network::Delay;
+use crate::run::{Options, RunError};
+use crate::time::ticks;
+
+/// What to run.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Spec {
+    /// As the registry calls it.
+    pub algorithm: String,
+    /// How many processes may ask; 5 if not said.
+    pub n: Option<usize>,
+    /// How to run it, if not in the default way.
+    pub variant: Option<String>,
+    /// How many coordinators.
+    pub coordinators: Option<usize>,
+    /// How many of their votes win.
+    pub votes: Option<usize>,
+    /// Who asks when; everybody always if not said.
+    pub load: Option<Load>,
+    /// How many requests in all; 20 for each client if not said.
+    pub entries: Option<u64>,
+    /// How long each stays inside, in T; 1 if not said.
+    pub hold: Option<f64>,
+    /// How long each waits before it asks again, in T; 0 if not said, or 10 n if that is random.
+    pub think: Option<f64>,
+    /// A preset of delays; synchronous if not said.
+    #[serde(default)]
+    pub network: NetworkKind,
+    /// How long a message takes, as in `uniform:1,2`.
+    pub delay: Option<String>,
+    /// What the processes believe to be the bound on delays, in T; the truth, or a guess, if not said.
+    pub delay_max: Option<f64>,
+    /// Whether messages keep their order; only if the algorithm needs it if not said.
+    pub order: Option<LinkOrder>,
+    /// The probability that a message is lost.
+    #[serde(default)]
+    pub loss: f64,
+    /// The probability that it arrives twice.
+    #[serde(default)]
+    pub duplicate: f64,
+    /// What goes wrong, as in `crash 1 @ 5`.
+    #[serde(default)]
+    pub faults: Vec<String>,
+    /// Whether whoever asks tells somebody else to ask too.
+    #[serde(default)]
+    pub app_messages: bool,
+    /// What the holders write to; nothing if not said.
+    pub store: Option<StoreKind>,
+    /// Of all randomness; 1 if not said.
+    pub seed: Option<u64>,
+    /// Whether to run it on a network, or with faults, that it is not made for.
+    #[serde(default)]
+    pub ignore_assumptions: bool,
+    /// Stop after so many events.
+    pub events_max: Option<u64>,
+}
+
+/// A preset of delays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NetworkKind {
+    /// Every message takes 1 T.
+    #[default]
+    Sync,
+    /// Delays are heavy-tailed, with a mean of 1 T.
+    Async,
+}
+
+/// Whether messages from one process to another keep their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LinkOrder {
+    /// They do.
+    Fifo,
+    /// They need not.
+    Unordered,
+}
+
+impl Spec {
+    /// The run, with all defaults filled in.
+    pub fn options(&self) -> Result<Options, RunError> {
+        let about = registry::find(&self.algorithm)?;
+        let n = self.n.unwrap_or(5);
+        let mut options = Options::new(&self.algorithm, n);
+        options.network.delay = match (&self.delay, self.network) {
+            (Some(delay), _) => delay.parse().map_err(RunError::Spec)?,
+            (None, NetworkKind::Sync) => Delay::Constant(1.0),
+            (None, NetworkKind::Async) => Delay::Pareto(1.0, 1.5),
+        };
+        options.network.fifo = self.order.map_or(about.assumes.fifo, |order| order == LinkOrder::Fifo);
+        options.network.loss = self.loss;
+        options.network.duplicate = self.duplicate;
+        options.params.delay_max = self.delay_max.map_or_else(|| options.network.delay.guess(), ticks).max(1);
+        options.params.variant = self.variant.clone();
+        options.params.coordinators = self.coordinators;
+        options.params.votes = self.votes;
+        let workload = &mut options.workload;
+        workload.load = self.load.unwrap_or(Load::All);
+        workload.entries = self.entries.unwrap_or(workload.entries);
+        workload.hold = self.hold.unwrap_or(workload.hold);
+        let think = if workload.load == Load::Random { 10.0 * n as f64 } else { 0.0 };
+        workload.think = self.think.unwrap_or(think);
+        workload.app_messages = self.app_messages;
+        workload.store = self.store;
+        let faults = self.faults.iter().map(|fault| fault.parse()).collect::<Result<_, _>>();
+        options.faults = faults.map_err(RunError::Spec)?;
+        options.seed = self.seed.unwrap_or(options.seed);
+        options.ignore_assumptions = self.ignore_assumptions;
+        options.events_max = self.events_max.unwrap_or(options.events_max);
+        Ok(options)
+    }
+}

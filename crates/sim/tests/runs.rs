@@ -1,0 +1,300 @@
+//! What every run must do, whatever the algorithm: repeat itself, obey the trace format, refuse nonsense.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+use std::rc::Rc;
+
+use baton_protocol::registry::{ALGORITHMS, Family};
+use baton_sim::app::mutex::Load;
+use baton_sim::network::Delay;
+use baton_sim::replay::replay;
+use baton_sim::run::{Options, run};
+use baton_trace::{Event, Header, Record};
+
+#[derive(Clone, Default)]
+struct Sink(Rc<RefCell<Vec<u8>>>);
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn trace(options: &Options) -> Vec<u8> {
+    let sink = Sink::default();
+    run(options, Some(Box::new(sink.clone()))).unwrap();
+    sink.0.take()
+}
+
+/// Every algorithm, on an asynchronous network, whether it is made for that or not.
+fn rough(algorithm: &str, seed: u64) -> Options {
+    let mut options = Options::new(algorithm, 4);
+    options.network.delay = Delay::Pareto(1.0, 1.5);
+    options.network.duplicate = 0.05;
+    options.network.loss = 0.01;
+    options.params.delay_max = options.network.delay.guess();
+    options.workload.load = Load::Random;
+    options.workload.think = 10.0;
+    options.workload.app_messages = true;
+    options.ignore_assumptions = true;
+    options.faults = ["crash 2 @ 30", "recover 2 @ 60", "pause 1 @ 20 for 15", "partition 0,1|2,3 @ 80 for 10"]
+        .map(|fault| fault.parse().unwrap())
+        .into();
+    options.events_max = 20_000;
+    options.seed = seed;
+    options
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
+    for about in ALGORITHMS {
+        let first = trace(&rough(about.name, 7));
+        assert_eq!(first, trace(&rough(about.name, 7)), "{}", about.name);
+        assert_ne!(first, trace(&rough(about.name, 8)), "{}", about.name);
+    }
+}
+
+#[test]
+fn traces_keep_the_rules_that_readers_rely_on() {
+    for about in ALGORITHMS {
+        for seed in 0..10 {
+            let bytes = trace(&rough(about.name, seed));
+            let (header, records) = baton_trace::read(bytes.as_slice()).unwrap();
+            assert_eq!(header.algorithm, about.name);
+            obeys_the_format(&header, &records);
+        }
+    }
+}
+
+fn obeys_the_format(header: &Header, records: &[Record]) {
+    let (mut sent, mut requested, mut inside) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
+    let mut messages = 0;
+    for (number, record) in records.iter().enumerate() {
+        assert_eq!(record.seq, number as u64);
+        assert!(number == 0 || record.t >= records[number - 1].t, "time goes on");
+        assert!(record.p.is_none_or(|p| p < header.processes));
+        match &record.event {
+            Event::Send { msg, to, .. } => {
+                assert_ne!(Some(*to), record.p, "nobody sends to itself");
+                assert!(sent.insert(*msg, *to).is_none(), "message ids are unique");
+                messages += 1;
+            }
+            Event::AppSend { msg, to } => assert!(sent.insert(*msg, *to).is_none()),
+            Event::Deliver { msg, .. } | Event::AppDeliver { msg, .. } | Event::Drop { msg, .. } => {
+                assert_eq!(sent.get(msg).copied(), record.p, "what arrives was sent, and here");
+            }
+            Event::Request { req, .. } => assert!(requested.insert(*req)),
+            Event::Enter { req, .. } => {
+                assert!(requested.contains(req));
+                assert!(inside.insert(*req, record.p).is_none(), "one entry a request");
+            }
+            Event::Exit { req } => assert_eq!(inside.get(req), Some(&record.p)),
+            Event::End { entries, messages: told, .. } => {
+                assert_eq!(number + 1, records.len());
+                assert_eq!((*entries, *told), (inside.len() as u64, messages));
+            }
+            _ => {}
+        }
+    }
+    assert!(matches!(records.last().map(|record| &record.event), Some(Event::End { .. })));
+}
+
+#[test]
+fn a_trace_can_be_repeated_step_by_step_with_the_same_violations() {
+    for about in ALGORITHMS.iter().filter(|about| matches!(about.family, Family::Mutex | Family::Election)) {
+        for seed in 0..10 {
+            let (header, records) = baton_trace::read(trace(&rough(about.name, seed)).as_slice()).unwrap();
+            let replayed = replay(&header, &records).unwrap_or_else(|error| panic!("{} {seed}: {error}", about.name));
+            let mut traced: Vec<&str> = records.iter().filter_map(|record| violated(&record.event)).collect();
+            let mut found: Vec<&str> = replayed.violations.iter().map(|(property, _)| *property).collect();
+            if about.family == Family::Election {
+                // The simulator tells of the first time that two lead, a replay of every time.
+                found.dedup();
+                traced.dedup();
+            }
+            assert_eq!(found, traced, "{} {seed}", about.name);
+        }
+    }
+}
+
+/// The property that a violation is of, if it can be seen step by step.
+fn violated(event: &Event) -> Option<&str> {
+    match event {
+        Event::Violation { property, .. } if property != "liveness" => Some(property),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_trace_that_does_not_fit_is_refused_with_the_place() {
+    let (header, records) = baton_trace::read(trace(&Options::new("central", 2)).as_slice()).unwrap();
+    let refusal = |header: &Header, records: &[Record]| replay(header, records).unwrap_err().to_string();
+    let place = records.iter().position(|record| matches!(record.event, Event::Enter { .. })).unwrap();
+    let mut wrong = records.clone();
+    wrong[place].event = Event::Enter { req: 0, fence: 99 };
+    assert!(refusal(&header, &wrong).starts_with(&format!("record {place} does not fit: the trace says P0 ")));
+    wrong[place].p = Some(77);
+    assert!(refusal(&header, &wrong).contains("the processes say P0: Granted"));
+    assert!(refusal(&header, &records[1..]).starts_with("record 1 does not fit"));
+    let more = Header { processes: 9, ..header.clone() };
+    assert_eq!(refusal(&more, &records), "the trace has 9 processes, and `central` with 2 clients has 3");
+    let many = Header { clients: usize::MAX, ..header };
+    assert!(refusal(&many, &records).contains("at most 1048576"));
+}
+
+#[test]
+fn a_lamport_time_is_later_than_that_of_every_request_before_it() {
+    // P0 asks, and its application message makes P1 ask: the second request must bear a later time.
+    let mut options = Options::new("central", 2);
+    options.workload.load = Load::Solo;
+    options.workload.app_messages = true;
+    options.workload.entries = 2;
+    let (_, records) = baton_trace::read(trace(&options).as_slice()).unwrap();
+    let times: Vec<u64> = records
+        .iter()
+        .filter_map(|record| match record.event {
+            Event::Request { lamport, .. } => Some(lamport),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(times.len(), 2);
+    assert!(times[0] < times[1], "{times:?}");
+}
+
+#[test]
+fn what_an_algorithm_does_not_assume_is_refused_and_can_be_forced() {
+    let refusal = |change: fn(&mut Options), algorithm: &str| {
+        let mut options = Options::new(algorithm, 3);
+        change(&mut options);
+        let refusal = run(&options, None).unwrap_err().to_string();
+        options.ignore_assumptions = true;
+        options.events_max = 10_000;
+        run(&options, None).unwrap();
+        refusal
+    };
+    let forced = "; --ignore-assumptions runs it all the same";
+    assert_eq!(
+        refusal(|options| options.network.loss = 0.5, "central"),
+        format!("`central` assumes that no message is lost, and 0.5 of them would be{forced}")
+    );
+    assert_eq!(
+        refusal(|options| options.network.duplicate = 0.5, "central"),
+        format!("`central` assumes that no message arrives twice, and 0.5 of them would{forced}")
+    );
+    assert_eq!(
+        refusal(|options| options.network.delay = Delay::Exponential(1.0), "bully"),
+        format!("`bully` assumes a bound on delays, and exp:1 has none{forced}")
+    );
+    assert_eq!(
+        refusal(|options| options.faults = vec!["crash 0 @ 1".parse().unwrap()], "central"),
+        format!("`central` assumes that nobody crashes, and P0 would{forced}")
+    );
+    assert_eq!(
+        refusal(|options| options.faults = vec!["recover 3 @ 1 without-memory".parse().unwrap()], "voting"),
+        format!("`voting` assumes that no coordinator forgets, and P3 would{forced}")
+    );
+    assert_eq!(
+        refusal(|options| options.faults = vec!["partition 0|1 @ 1".parse().unwrap()], "central"),
+        format!("`central` assumes that no message is lost, and a partition would lose some{forced}")
+    );
+}
+
+#[test]
+fn nonsense_is_refused_in_one_sentence() {
+    let refusal = |change: fn(&mut Options)| {
+        let mut options = Options::new("central", 3);
+        change(&mut options);
+        run(&options, None).unwrap_err().to_string()
+    };
+    assert_eq!(
+        refusal(|options| options.network.loss = 1.5),
+        "the probability of loss cannot be 1.5; a probability is between 0 and 1"
+    );
+    assert_eq!(
+        refusal(|options| options.workload.hold = f64::NAN),
+        "the time inside cannot be NaN; a time is between 0 and 1,000,000,000 T"
+    );
+    assert_eq!(
+        refusal(|options| options.workload.entries = 0),
+        "the number of entries cannot be 0; ask for at least 1"
+    );
+    assert_eq!(
+        refusal(|options| options.faults = vec!["pause 9 @ 1 for 1".parse().unwrap()]),
+        "there is no P9 for a fault to strike; the processes are P0 to P3"
+    );
+}
+
+#[test]
+fn a_run_that_would_never_end_is_a_liveness_verdict() {
+    let mut options = Options::new("central", 3);
+    options.events_max = 50;
+    let report = run(&options, None).unwrap();
+    assert_eq!(report.broken_promises(), ["liveness"]);
+    let detail = report.properties().liveness.detail.clone().unwrap();
+    assert!(detail.ends_with("the limit of events is reached"), "{detail}");
+}
+
+#[test]
+fn a_trace_that_cannot_be_written_is_an_error() {
+    struct Full;
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let refusal = run(&Options::new("central", 3), Some(Box::new(Full))).unwrap_err().to_string();
+    assert!(refusal.starts_with("cannot write the trace: "), "{refusal}");
+}
+
+#[test]
+fn beyond_256_clients_order_is_unchecked_and_says_why() {
+    let mut options = Options::new("central", 257);
+    options.workload.entries = 300;
+    let report = run(&options, None).unwrap();
+    let order = &report.properties().order;
+    assert_eq!(serde_json::to_value(order).unwrap()["verdict"], "unchecked");
+    assert_eq!(order.detail.as_deref(), Some("happened-before is kept for up to 256 clients"));
+}
+
+#[test]
+fn reports_have_the_fields_that_tools_read() {
+    for about in ALGORITHMS {
+        let report = serde_json::to_value(run(&Options::new(about.name, 3), None).unwrap()).unwrap();
+        let fields: &[&str] = match about.family {
+            Family::Mutex => &[
+                "algorithm",
+                "variant",
+                "n",
+                "load",
+                "seed",
+                "entries",
+                "messages",
+                "messages_per_entry",
+                "messages_by_kind",
+                "multicasts_per_entry",
+                "bytes",
+                "entry_messages",
+                "exit_messages",
+                "client_delay",
+                "sync_delay",
+                "properties",
+                "events_per_s",
+            ],
+            Family::Election => &["algorithm", "n", "seed", "leader", "messages", "time", "properties"],
+            Family::Append => &["algorithm", "n", "seed", "appends", "messages", "messages_per_append", "properties"],
+            Family::Detector => &["algorithm", "n", "seed", "detection_time", "mistakes", "mistake_rate", "properties"],
+        };
+        for field in fields {
+            assert!(report.get(field).is_some(), "{}: {field}", about.name);
+        }
+    }
+}

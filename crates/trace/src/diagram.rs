@@ -1,0 +1,343 @@
+//! A trace as a space-time diagram: a line a process, an arrow a message, bars for the critical section, marks for
+//! faults. One self-contained SVG.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crate::{DropReason, Event, Header, Record};
+
+const LEFT: f64 = 70.0;
+const RIGHT: f64 = 40.0;
+const TOP: f64 = 96.0;
+const LANE: f64 = 90.0;
+const BAR: f64 = 14.0;
+/// How close together two things may be that do not happen at the same time.
+const GAP_MIN: f64 = 30.0;
+/// How far apart a whole unit of time is drawn, where it need not be more.
+const UNIT: f64 = 150.0;
+
+const STYLE: &str = "
+  svg { background: #ffffff; font-family: system-ui, sans-serif; font-size: 12px; }
+  .title { font-size: 15px; font-weight: 600; fill: #1f2933; }
+  .name { font-weight: 600; fill: #1f2933; text-anchor: end; }
+  .time { fill: #7b8794; text-anchor: middle; font-size: 10px; }
+  .lane { stroke: #9aa5b1; stroke-width: 1.5; }
+  .down { stroke: #e12d39; stroke-width: 1.5; stroke-dasharray: 2 5; }
+  .tick { stroke: #e4e7eb; stroke-width: 1; }
+  .inside { fill: #2186eb; } .inside text { fill: #ffffff; }
+  .waiting { fill: #bae3ff; }
+  .message { stroke: #52606d; stroke-width: 1.2; fill: none; marker-end: url(#arrow); }
+  .app { stroke: #b44d12; stroke-dasharray: 5 3; }
+  .lost { stroke: #e12d39; }
+  .kind { fill: #323f4b; text-anchor: middle; font-size: 10px; paint-order: stroke; stroke: #ffffff; stroke-width: 3px; }
+  .mark { fill: #e12d39; font-size: 16px; text-anchor: middle; font-weight: 700; }
+  .note { fill: #3e4c59; font-size: 10px; text-anchor: middle; paint-order: stroke; stroke: #ffffff; stroke-width: 3px; }
+  .violation { fill: #e12d39; font-weight: 600; }
+";
+
+/// Draws a trace.
+pub fn draw(header: &Header, records: &[Record]) -> String {
+    let scale = Scale::new(records);
+    let mut picture = Picture { scale, svg: String::new(), lanes: header.processes };
+    let (width, height) = (picture.scale.width() + RIGHT, picture.below() + 30.0 + 18.0 * violations(records) as f64);
+    let variant = header.variant.as_ref().map(|variant| format!(" ({variant})")).unwrap_or_default();
+    let title = format!("{}{variant}, {} processes, seed {}", header.algorithm, header.processes, header.seed);
+    picture.frame(header, &title);
+    picture.stays(records);
+    picture.messages(records);
+    picture.marks(records);
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
+         viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\">\n<style>{STYLE}</style>\n\
+         <defs><marker id=\"arrow\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" \
+         orient=\"auto-start-reverse\"><path d=\"M0 0 L8 4 L0 8 z\" fill=\"#52606d\"/></marker></defs>\n{}</svg>\n",
+        picture.svg
+    )
+}
+
+fn violations(records: &[Record]) -> usize {
+    records.iter().filter(|record| matches!(record.event, Event::Violation { .. })).count()
+}
+
+/// Where each moment is drawn: in proportion to time, but never too close to the moment before.
+struct Scale {
+    moments: Vec<(f64, f64)>,
+}
+
+impl Scale {
+    fn new(records: &[Record]) -> Self {
+        let mut moments: Vec<(f64, f64)> = Vec::new();
+        for record in records {
+            match moments.last() {
+                None => moments.push((record.t, LEFT + GAP_MIN)),
+                Some(&(t, x)) if record.t > t => {
+                    moments.push((record.t, x + ((record.t - t) * UNIT).clamp(GAP_MIN, 3.0 * UNIT)));
+                }
+                Some(_) => {}
+            }
+        }
+        Scale { moments }
+    }
+
+    fn x(&self, t: f64) -> f64 {
+        let next = self.moments.partition_point(|(moment, _)| *moment < t);
+        self.moments.get(next).map_or_else(|| self.width(), |(_, x)| *x)
+    }
+
+    fn width(&self) -> f64 {
+        self.moments.last().map_or(LEFT + UNIT, |(_, x)| x + GAP_MIN)
+    }
+}
+
+struct Picture {
+    scale: Scale,
+    svg: String,
+    lanes: usize,
+}
+
+impl Picture {
+    fn y(&self, process: usize) -> f64 {
+        TOP + LANE * process as f64
+    }
+
+    fn below(&self) -> f64 {
+        TOP + LANE * (self.lanes as f64 - 1.0) + 40.0
+    }
+
+    fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+        let ((x1, y1), (x2, y2)) = (from, to);
+        // Writing to a string cannot fail.
+        let _ =
+            writeln!(self.svg, "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>");
+    }
+
+    fn text(&mut self, class: &str, x: f64, y: f64, text: &str) {
+        let text = escape(text);
+        let _ = writeln!(self.svg, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>");
+    }
+
+    fn bar(&mut self, class: &str, process: usize, from: f64, to: f64, height: f64) {
+        let (x, y, width) = (from, self.y(process) - height / 2.0, (to - from).max(3.0));
+        let _ = writeln!(
+            self.svg,
+            "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"2\"/>"
+        );
+    }
+
+    fn frame(&mut self, header: &Header, title: &str) {
+        self.text("title", 16.0, 26.0, title);
+        let bottom = self.below() - 20.0;
+        let mut last_label = f64::NEG_INFINITY;
+        for (t, x) in self.scale.moments.clone() {
+            self.line("tick", (x, TOP - 42.0), (x, bottom));
+            if x - last_label > 40.0 {
+                self.text("time", x, TOP - 46.0, &format!("{}", (t * 1000.0).round() / 1000.0));
+                last_label = x;
+            }
+        }
+        for process in 0..self.lanes {
+            let y = self.y(process);
+            let role = if process < header.clients { "" } else { " (helper)" };
+            self.text("name", LEFT - 8.0, y + 4.0, &format!("P{process}"));
+            if !role.is_empty() {
+                self.text("time", LEFT - 22.0, y + 16.0, role.trim());
+            }
+            self.line("lane", (LEFT, y), (self.scale.width(), y));
+        }
+    }
+
+    /// Waiting and being inside, as bars; being down, as a broken line.
+    fn stays(&mut self, records: &[Record]) {
+        let mut waiting = BTreeMap::new();
+        let mut inside = BTreeMap::new();
+        let mut down = BTreeMap::new();
+        let end = self.scale.width();
+        for record in records {
+            let (Some(p), x) = (record.p, self.scale.x(record.t)) else { continue };
+            match &record.event {
+                Event::Request { .. } => {
+                    waiting.insert(p, x);
+                }
+                Event::Enter { fence, .. } => {
+                    if let Some(from) = waiting.remove(&p) {
+                        self.bar("waiting", p, from, x, BAR / 2.0);
+                    }
+                    inside.insert(p, (x, *fence));
+                }
+                Event::Exit { .. } => self.leave(p, inside.remove(&p), x),
+                Event::Cancel { .. } => {
+                    waiting.remove(&p);
+                }
+                Event::Crash => {
+                    self.leave(p, inside.remove(&p), x);
+                    waiting.remove(&p);
+                    down.insert(p, x);
+                }
+                Event::Recover { .. } => {
+                    if let Some(from) = down.remove(&p) {
+                        self.line("down", (from, self.y(p)), (x, self.y(p)));
+                    }
+                }
+                _ => {}
+            }
+        }
+        for (p, from) in waiting {
+            self.bar("waiting", p, from, end, BAR / 2.0);
+        }
+        for (p, stay) in inside {
+            self.leave(p, Some(stay), end);
+        }
+        for (p, from) in down {
+            self.line("down", (from, self.y(p)), (end, self.y(p)));
+        }
+    }
+
+    fn leave(&mut self, process: usize, stay: Option<(f64, u64)>, to: f64) {
+        if let Some((from, fence)) = stay {
+            self.bar("inside", process, from, to, BAR);
+            let y = self.y(process) + BAR + 8.0;
+            self.text("note", (from + to) / 2.0, y, &format!("fence {fence}"));
+        }
+    }
+
+    fn messages(&mut self, records: &[Record]) {
+        let mut sent = BTreeMap::new();
+        for record in records {
+            let (Some(p), x) = (record.p, self.scale.x(record.t)) else { continue };
+            match &record.event {
+                Event::Send { msg, kind, .. } => {
+                    sent.insert(*msg, (p, x, kind.clone(), ""));
+                }
+                Event::AppSend { msg, .. } => {
+                    sent.insert(*msg, (p, x, "app".to_owned(), " app"));
+                }
+                Event::Deliver { msg, .. } | Event::AppDeliver { msg, .. } => {
+                    if let Some((from, start, kind, class)) = sent.get(msg).cloned() {
+                        self.arrow(&format!("message{class}"), (start, from), (x, p), &kind);
+                    }
+                }
+                Event::Drop { msg, reason } => {
+                    if let Some((from, start, kind, _)) = sent.get(msg).cloned() {
+                        let x = if *reason == DropReason::Crashed { x } else { start + GAP_MIN };
+                        self.arrow("message lost", (start, from), (x, p), &kind);
+                        self.text("mark", x, self.y(p) - 8.0, "\u{d7}");
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// An arrow with its kind written along it, nearer to the sender: that is where arrows that meet are still apart.
+    fn arrow(&mut self, class: &str, from: (f64, usize), to: (f64, usize), kind: &str) {
+        let ((x1, p1), (x2, p2)) = (from, to);
+        let (y1, y2) = (self.y(p1), self.y(p2));
+        self.line(class, (x1, y1), (x2, y2));
+        // The farther an arrow goes, the farther along it the label: arrows of one multicast part ways slowly.
+        let part = 0.3 + 0.1 * (p1.abs_diff(p2) as f64 - 1.0).clamp(0.0, 3.0);
+        let (x, y) = (x1 + (x2 - x1) * part, y1 + (y2 - y1) * part);
+        let angle = (y2 - y1).atan2((x2 - x1).max(1.0)).to_degrees();
+        let kind = escape(kind);
+        let _ = writeln!(
+            self.svg,
+            "<text class=\"kind\" transform=\"translate({x:.1} {y:.1}) rotate({angle:.1})\" y=\"-3\">{kind}</text>"
+        );
+    }
+
+    fn marks(&mut self, records: &[Record]) {
+        let mut line = self.below();
+        // Notes of one process at one moment are stacked.
+        let mut stacked: BTreeMap<(usize, u64), f64> = BTreeMap::new();
+        for record in records {
+            let x = self.scale.x(record.t);
+            let note = match &record.event {
+                Event::Crash => Some("crash".to_owned()),
+                Event::Recover { memory: true } => Some("recover".to_owned()),
+                Event::Recover { memory: false } => Some("recover, memory lost".to_owned()),
+                Event::Pause => Some("pause".to_owned()),
+                Event::Resume => Some("resume".to_owned()),
+                Event::Timer { name } => Some(format!("timer {name}")),
+                Event::Suspect { peer } => Some(format!("suspects P{peer}")),
+                Event::Trust { peer } => Some(format!("trusts P{peer}")),
+                Event::Elected { leader, .. } => {
+                    Some(leader.map_or("no leader".to_owned(), |leader| format!("leader P{leader}")))
+                }
+                Event::StoreWrite { fence, accepted, .. } => {
+                    Some(format!("write {fence} {}", if *accepted { "accepted" } else { "refused" }))
+                }
+                Event::Violation { property, detail } => {
+                    line += 18.0;
+                    self.text("violation", 16.0, line, &format!("{property}: {detail}"));
+                    None
+                }
+                Event::Partition { groups } => {
+                    self.text("mark", x, TOP - 58.0, "\u{26a1}");
+                    self.text("note", x, TOP - 70.0, &format!("partition {groups:?}"));
+                    None
+                }
+                Event::Heal => {
+                    self.text("note", x, TOP - 58.0, "heal");
+                    None
+                }
+                _ => None,
+            };
+            if let (Some(note), Some(p)) = (note, record.p) {
+                let (y, mark) = (self.y(p), matches!(record.event, Event::Crash));
+                if mark {
+                    self.text("mark", x, y + 5.0, "\u{2716}");
+                }
+                let height = stacked.entry((p, record.t.to_bits())).or_insert(12.0);
+                let y = y - *height;
+                *height += 11.0;
+                self.text("note", x, y, &note);
+            }
+        }
+    }
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Params, Unit, VERSION};
+
+    #[test]
+    fn everything_that_happens_is_drawn() {
+        let header = Header {
+            baton_trace: VERSION,
+            algorithm: "a<b".into(),
+            variant: Some("v".into()),
+            processes: 2,
+            clients: 1,
+            quorums: None,
+            tree: None,
+            seed: 1,
+            network: serde_json::json!({}),
+            workload: serde_json::json!({}),
+            params: Params::default(),
+            unit: Unit::T,
+        };
+        let events = [
+            (0.0, Event::Request { req: 0, lamport: 1 }),
+            (0.0, Event::Send { msg: 0, to: 1, kind: "REQUEST".into(), bytes: 1, body: None }),
+            (2.0, Event::Enter { req: 0, fence: 7 }),
+            (3.0, Event::Exit { req: 0 }),
+            (4.0, Event::Crash),
+            (5.0, Event::Violation { property: "safety".into(), detail: "wrong".into() }),
+        ];
+        let mut records: Vec<Record> =
+            (0..).zip(events).map(|(seq, (t, event))| Record { seq, t, p: Some(0), event }).collect();
+        let deliver = Event::Deliver { msg: 0, from: 0, kind: "REQUEST".into() };
+        records.insert(2, Record { seq: 2, t: 1.0, p: Some(1), event: deliver });
+        let svg = draw(&header, &records);
+        for part in ["a&lt;b (v), 2 processes", ">REQUEST<", "fence 7", "class=\"inside\"", ">crash<", "safety: wrong"]
+        {
+            assert!(svg.contains(part), "{part} is missing in {svg}");
+        }
+        assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+        assert!(draw(&header, &[]).contains("P1"), "even nothing can be drawn");
+    }
+}
