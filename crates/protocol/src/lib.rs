@@ -19,6 +19,7 @@ pub mod mutex;
 pub mod process;
 pub mod process_set;
 pub mod registry;
+pub mod roster;
 pub mod topology;
 
 pub use process::*;

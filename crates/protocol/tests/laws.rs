@@ -131,11 +131,11 @@ fn hash_of(value: &impl std::hash::Hash) -> u64 {
 
 fn for_every_algorithm(law: Law) {
     for about in registry::ALGORITHMS {
-        let variants = about.variants.iter().map(|variant| Some(example_of(variant.name)));
+        let variants = about.variants.iter().map(|variant| Some(variant.name));
         for variant in variants.chain([None]) {
             let mut served = 0;
             for (n, seed) in SIZES.into_iter().flat_map(|n| (0..SEEDS).map(move |seed| (n, seed))) {
-                let params = Params { variant: variant.clone(), ..Params::new(n, 10) };
+                let params = Params { variant: variant.map(|name| with_value(name, n)), ..Params::new(n, 10) };
                 // Shown only if the law is broken.
                 println!("{}, variant {variant:?}, n = {n}, seed {seed}", about.name);
                 match registry::visit(about.name, &params, Check { law, seed }) {
@@ -149,14 +149,18 @@ fn for_every_algorithm(law: Law) {
     }
 }
 
-/// The variant as somebody would ask for it, with a value if it takes one, `name:VALUE`.
-fn example_of(variant: &str) -> String {
+/// A variant as listed; where it takes a value, `name:VALUE`, with one that makes sense for n processes.
+fn with_value(variant: &str, n: usize) -> String {
     match variant.split_once(':') {
-        None => variant.to_string(),
+        Some(("edges", _)) => {
+            let edges: Vec<String> = (1..n).map(|process| format!("{process}-{}", process / 2)).collect();
+            format!("edges:{}", edges.join(","))
+        }
         Some(("request", _)) => "request:0,1,3|1,2,3|2,0,3".to_string(),
         Some(("inform", _)) => "request:0,1,2|0,1,2|0,1,2+inform:0,1|1,2|2,0".to_string(),
-        // All the others understand this one.
+        // 2 is a value that all others understand.
         Some((name, _)) => format!("{name}:2"),
+        None => variant.to_string(),
     }
 }
 

@@ -3,3 +3,4 @@
 pub mod difference_set;
 pub mod information_structure;
 pub mod quorum;
+pub mod tree;
