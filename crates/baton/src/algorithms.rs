@@ -62,6 +62,7 @@ fn family(about: &About) -> &'static str {
     match about.family {
         Family::Mutex => "mutex",
         Family::Election => "election",
+        Family::Detector => "detector",
     }
 }
 
@@ -77,6 +78,7 @@ fn assumes(about: &About) -> Vec<&'static str> {
         Crashes::Never => "no crashes",
         Crashes::Detected => "crashes detected",
         Crashes::Coordinators => "only coordinators crash",
+        Crashes::Any => "any crash",
     };
     network.into_iter().filter_map(|(assumed, name)| assumed.then_some(name)).chain([crashes]).collect()
 }

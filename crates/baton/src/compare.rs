@@ -220,7 +220,7 @@ fn measure(&(contestant, n, load): &Task) -> Row {
     };
     match simulate(&options, None) {
         Ok(Report::Mutex(report)) => row.with(of_mutex(&options, &report), *report),
-        Ok(Report::Election(_)) => row,
+        Ok(_) => row,
         Err(reason) => Row { refused: Some(reason.to_string()), ..row },
     }
 }

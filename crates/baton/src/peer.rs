@@ -57,7 +57,7 @@ pub fn run(args: &Args) -> Outcome {
     runtime.block_on(async {
         match group.about().family {
             Family::Mutex => take_turns(args, &group).await,
-            Family::Election => elect(args, &group).await,
+            _ => elect(args, &group).await,
         }
     })
 }

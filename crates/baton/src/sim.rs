@@ -5,10 +5,11 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use baton_sim::app::mutex::Load;
+use baton_sim::app::mutex::{Load, StoreKind};
+use baton_sim::metrics::DelaySummary;
 use baton_sim::oracle::Verdict;
 use baton_sim::replay::replay;
-use baton_sim::report::{ElectionReport, MutexReport, Properties, Report};
+use baton_sim::report::{DetectorReport, ElectionReport, MutexReport, Properties, Report};
 use baton_sim::run::{Options, run as simulate};
 use baton_sim::scenario::Scenario;
 use baton_sim::spec::{LinkOrder, NetworkKind, Spec};
@@ -84,6 +85,9 @@ pub struct Args {
     /// Whoever asks tells somebody else to ask too, by a message of the application
     #[arg(long)]
     app_messages: bool,
+    /// Whoever enters reads a counter in a store, and writes it back one higher halfway through its stay
+    #[arg(long, value_enum, value_name = "KIND")]
+    store: Option<StoreArg>,
     /// Of all randomness
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
@@ -126,6 +130,14 @@ enum NetworkArg {
 enum OrderArg {
     Fifo,
     Unordered,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum StoreArg {
+    /// It refuses whoever shows a lower fence than it has seen
+    Fenced,
+    /// It takes what comes
+    Unfenced,
 }
 
 impl From<LoadArg> for Load {
@@ -257,6 +269,10 @@ impl Args {
             duplicate: self.duplicate,
             faults: self.fault.clone(),
             app_messages: self.app_messages,
+            store: self.store.map(|kind| match kind {
+                StoreArg::Fenced => StoreKind::Fenced,
+                StoreArg::Unfenced => StoreKind::Unfenced,
+            }),
             seed: Some(self.seed),
             ignore_assumptions: self.ignore_assumptions,
             events_max: None,
@@ -271,6 +287,7 @@ fn to_text(report: &Report, options: Option<&Options>) -> String {
             mutex_to_text(report, &options.map(|options| of_mutex(options, report)).unwrap_or_default())
         }
         Report::Election(report) => election_to_text(report, &options.map(of_election).unwrap_or_default()),
+        Report::Detector(report) => detector_to_text(report),
     }
 }
 
@@ -297,11 +314,12 @@ fn mutex_to_text(report: &MutexReport, theory: &Costs) -> String {
         ("sync delay", report.sync_delay, &theory.sync_delay),
     ];
     for (name, delay, theory) in delays {
-        let text = delay.map_or("-".into(), |delay| {
-            let mean = format!("mean {:.3} T{}", delay.mean, beside(theory));
-            format!("{mean}, median {:.3}, p99 {:.3}, max {:.3}", delay.p50, delay.p99, delay.max)
-        });
-        rows.push(vec![name.into(), text]);
+        rows.push(vec![name.into(), delay_to_text(delay, &beside(theory))]);
+    }
+    if let Some(store) = &report.store {
+        let damage = store.data.detail.as_ref().map(|detail| format!("; {detail}")).unwrap_or_default();
+        let text = format!("{} writes, {} refused, {} LOST{damage}", store.writes, store.refused, store.lost);
+        rows.push(vec!["store".into(), if store.lost > 0 { text } else { text.to_lowercase() }]);
     }
     let title = title(report.algorithm, &report.variant, report.n);
     format!(
@@ -329,6 +347,34 @@ fn election_to_text(report: &ElectionReport, theory: &ElectionCosts) -> String {
         table(&rows),
         verdicts(&report.properties, &report.broken_promises)
     )
+}
+
+fn detector_to_text(report: &DetectorReport) -> String {
+    let rows = vec![
+        vec!["crashes".into(), report.crashes.to_string()],
+        vec!["detection time".into(), delay_to_text(report.detection_time, "")],
+        vec![
+            "mistakes".into(),
+            format!("{}, {:.6} per T and pair, in {:.0} T", report.mistakes, report.mistake_rate, report.time),
+        ],
+        vec!["mistake time".into(), delay_to_text(report.mistake_time, "")],
+        vec!["messages".into(), format!("{}, a beat every {} T", report.messages, report.period)],
+    ];
+    let title = title(report.algorithm, &report.variant, report.n);
+    format!(
+        "{title}, seed {}\n\n{}{}",
+        report.seed,
+        table(&rows),
+        verdicts(&report.properties, &report.broken_promises)
+    )
+}
+
+/// With what theory says of the mean, if anything.
+fn delay_to_text(delay: Option<DelaySummary>, theory: &str) -> String {
+    delay.map_or("-".into(), |delay| {
+        let DelaySummary { mean, p50, p99, max } = delay;
+        format!("mean {mean:.3} T{theory}, median {p50:.3}, p99 {p99:.3}, max {max:.3}")
+    })
 }
 
 fn title(algorithm: &str, variant: &Option<String>, n: usize) -> String {

@@ -15,7 +15,8 @@ use serde::Serialize;
 pub struct WithTheory<'a> {
     #[serde(flatten)]
     report: &'a Report,
-    theory: Theory,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    theory: Option<Theory>,
 }
 
 #[derive(Serialize)]
@@ -29,8 +30,9 @@ impl<'a> WithTheory<'a> {
     /// Looks it up.
     pub fn new(options: &Options, report: &'a Report) -> Self {
         let theory = match report {
-            Report::Mutex(report) => Theory::Mutex(of_mutex(options, report)),
-            Report::Election(_) => Theory::Election(of_election(options)),
+            Report::Mutex(report) => Some(Theory::Mutex(of_mutex(options, report))),
+            Report::Election(_) => Some(Theory::Election(of_election(options))),
+            _ => None,
         };
         WithTheory { report, theory }
     }

@@ -43,6 +43,10 @@ pub struct Checker<'a> {
 impl Visitor for Checker<'_> {
     type Output = Result<Report, CheckError>;
 
+    fn unsupported(self, about: &'static About) -> Self::Output {
+        Err(CheckError::Uncheckable { algorithm: about.name })
+    }
+
     fn mutex<P: Mutex>(self, about: &'static About, group: Group<P>) -> Self::Output {
         let mut report = self.prepare(about, &group)?;
         if self.options.entries == 0 {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
-use baton_protocol::registry::{self, About, Params, SetupError, Visitor};
+use baton_protocol::registry::{self, About, Family, Params, SetupError, Visitor};
 use baton_protocol::{Group, ProcessId, Ticks};
 use serde::{Deserialize, Serialize};
 
@@ -91,6 +91,12 @@ pub enum GroupError {
     /// The algorithm cannot be run like that.
     #[error(transparent)]
     Setup(#[from] SetupError),
+    /// Not something that members of a group can run.
+    #[error("`{algorithm}` cannot be run over sockets; only mutual exclusion and elections can")]
+    Unsupported {
+        /// Which algorithm.
+        algorithm: &'static str,
+    },
     /// An address that is none.
     #[error("member {id} has the address `{address}`; an address is host:port, e.g. 127.0.0.1:7501")]
     Address {
@@ -240,6 +246,9 @@ fn check_addresses(members: &[String]) -> Result<(), GroupError> {
 /// The file says how many members there are, and the algorithm how many helpers so many clients need: which number of
 /// clients fits?
 fn count_clients(file: &GroupFile, about: &'static About) -> Result<usize, GroupError> {
+    if !matches!(about.family, Family::Mutex | Family::Election) {
+        return Err(GroupError::Unsupported { algorithm: about.name });
+    }
     let members = file.members.len();
     let mut sizes = Vec::new();
     let mut first_error = None;
@@ -264,6 +273,10 @@ struct Size;
 
 impl Visitor for Size {
     type Output = usize;
+
+    fn unsupported(self, _: &'static About) -> usize {
+        0
+    }
 
     fn mutex<P: Mutex>(self, _: &'static About, group: Group<P>) -> usize {
         group.processes

@@ -12,6 +12,7 @@ extern crate alloc;
 
 pub mod broken;
 pub mod clock;
+pub mod detector;
 pub mod election;
 pub mod mutex;
 pub mod process;

@@ -1,14 +1,15 @@
 //! What algorithms there are, and how to make a group that runs one.
 //!
-//! Adding an algorithm is one file, with its `ABOUT` and its `group`, and one line in [`algorithms!`] below.
+//! Adding an algorithm is one file, with its `ABOUT` and its `group`, and one line in `algorithms!` below.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use crate::detector::Detector;
 use crate::election::Election;
 use crate::mutex::Mutex;
-use crate::{ProcessId, Ticks, broken, election, mutex};
+use crate::{ProcessId, Ticks, broken, detector, election, mutex};
 
 algorithms! {
     mutex mutex::central;
@@ -17,6 +18,8 @@ algorithms! {
     mutex mutex::voting;
     mutex broken::ricart_agrawala_time_only;
     election election::bully;
+    detector detector::heartbeat;
+    detector detector::phi_accrual;
 }
 
 /// One algorithm, as data.
@@ -45,6 +48,8 @@ pub enum Family {
     Mutex,
     /// Leader election.
     Election,
+    /// Failure detection.
+    Detector,
 }
 
 /// Another way to run an algorithm.
@@ -80,6 +85,8 @@ pub enum Crashes {
     Detected,
     /// Those of coordinators, reported or not, that recover with memory if at all.
     Coordinators,
+    /// Any, reported or not.
+    Any,
 }
 
 impl Assumes {
@@ -170,6 +177,8 @@ pub struct Group<P> {
     pub make: Box<dyn Fn(ProcessId) -> P + Send + Sync>,
     /// How the processes are arranged, for those who draw, count or check it.
     pub topology: Topology,
+    /// After how long a grant ends by itself, if it does. Who stays inside for longer may have company.
+    pub lease: Option<Ticks>,
 }
 
 /// An arrangement of processes.
@@ -184,7 +193,7 @@ pub struct Topology {
 impl<P> Group<P> {
     /// A group with no particular arrangement.
     pub fn new(clients: usize, processes: usize, make: impl Fn(ProcessId) -> P + Send + Sync + 'static) -> Self {
-        Group { clients, processes, make: Box::new(make), topology: Topology::default() }
+        Group { clients, processes, make: Box::new(make), topology: Topology::default(), lease: None }
     }
 }
 
@@ -193,11 +202,32 @@ pub trait Visitor {
     /// What comes of it.
     type Output;
 
+    /// What comes of a family for which nothing else is said.
+    fn unsupported(self, about: &'static About) -> Self::Output;
+
     /// Does it with a group for mutual exclusion.
-    fn mutex<P: Mutex>(self, about: &'static About, group: Group<P>) -> Self::Output;
+    fn mutex<P: Mutex>(self, about: &'static About, _: Group<P>) -> Self::Output
+    where
+        Self: Sized,
+    {
+        self.unsupported(about)
+    }
 
     /// Does it with a group for leader election.
-    fn election<P: Election>(self, about: &'static About, group: Group<P>) -> Self::Output;
+    fn election<P: Election>(self, about: &'static About, _: Group<P>) -> Self::Output
+    where
+        Self: Sized,
+    {
+        self.unsupported(about)
+    }
+
+    /// Does it with a group that watches each other: `make` gives what watches a process, at any of the others.
+    fn detector<D: Detector>(self, about: &'static About, _: Group<D>) -> Self::Output
+    where
+        Self: Sized,
+    {
+        self.unsupported(about)
+    }
 }
 
 /// Why a group cannot be made.
@@ -346,7 +376,7 @@ mod tests {
             refusal("centrall", &Params::new(3, 1)).starts_with("there is no algorithm `centrall`; there are central,")
         );
         assert_eq!(refusal("central", &Params::new(1, 1)), "a group of 1 is too small; it takes at least 2 processes");
-        assert_eq!(refusal("central", &params("x")), "`central` has no variant `x`; it has none");
+        assert_eq!(refusal("suzuki-kasami", &params("x")), "`suzuki-kasami` has no variant `x`; it has none");
         assert_eq!(
             refusal("voting", &params("ask-all+x")),
             "`voting` has no variant `x`; it has ask-m, ask-all, back-off:B"

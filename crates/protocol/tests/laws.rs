@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
+use baton_protocol::detector::Detector;
 use baton_protocol::election::{self, Election};
 use baton_protocol::mutex::{self, Mutex};
 use baton_protocol::registry::{self, About, Params, Visitor};
@@ -128,7 +129,9 @@ fn hash_of(value: &impl std::hash::Hash) -> u64 {
 
 fn for_every_algorithm(law: Law) {
     for about in registry::ALGORITHMS {
-        let variants = about.variants.iter().map(|variant| Some(variant.name.to_string()));
+        // Where a variant takes a value, `name:VALUE`, 2 is one that all of them understand.
+        let example = |name: &str| name.split_once(':').map_or(name.to_string(), |(name, _)| format!("{name}:2"));
+        let variants = about.variants.iter().map(|variant| Some(example(variant.name)));
         for variant in variants.chain([None]) {
             for (n, seed) in SIZES.into_iter().flat_map(|n| (0..SEEDS).map(move |seed| (n, seed))) {
                 let params = Params { variant: variant.clone(), ..Params::new(n, 10) };
@@ -149,6 +152,10 @@ struct Check {
 impl Visitor for Check {
     type Output = ();
 
+    fn unsupported(self, about: &'static About) -> Self::Output {
+        panic!("{} is of a family that this test does not know", about.name)
+    }
+
     fn mutex<P: Mutex>(self, _: &'static About, group: Group<P>) {
         let next_command = |previous| match previous {
             Some(mutex::Command::Acquire) => mutex::Command::Release,
@@ -161,6 +168,33 @@ impl Visitor for Check {
 
     fn election<P: Election>(self, _: &'static About, group: Group<P>) {
         Driver::new(group, self, |_| election::Command::Elect, |_, _| true).run();
+    }
+
+    /// A detector sends nothing and keeps no promise of a protocol's but one: equal inputs make it equal. Whoever has
+    /// just beaten is trusted, for some time but not for ever.
+    fn detector<D: Detector>(self, _: &'static About, group: Group<D>) {
+        let mut random = fastrand::Rng::with_seed(self.seed);
+        let (mut detector, mut twin) = ((group.make)(0), (group.make)(0));
+        let mut now = random.u64(..1_000);
+        detector.watch(now);
+        twin.watch(now);
+        for _ in 0..STEPS {
+            // Times between beats from next to nothing to next to for ever.
+            now = now.saturating_add(random.u64(..) >> random.u32(..64));
+            assert!(detector.period() > 0);
+            if random.u8(..10) == 0 {
+                detector.watch(now);
+                twin.watch(now);
+            } else {
+                detector.beat(now);
+                twin.beat(now);
+            }
+            assert_eq!(detector, twin);
+            assert!(!detector.suspects(now));
+            let deadline = detector.deadline();
+            assert!(deadline > now || now == u64::MAX, "{detector:?} at {now}");
+            assert!(!detector.suspects(deadline) && (deadline == u64::MAX || detector.suspects(deadline + 1)));
+        }
     }
 }
 

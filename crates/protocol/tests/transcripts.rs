@@ -29,6 +29,8 @@ macro_rules! transcripts_of {
 transcripts_of! {
     bully "bully";
     central "central";
+    heartbeat "heartbeat";
+    phi_accrual "phi-accrual";
     ricart_agrawala "ricart-agrawala";
     ricart_agrawala_time_only "ricart-agrawala-time-only";
     suzuki_kasami "suzuki-kasami";

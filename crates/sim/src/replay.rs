@@ -31,6 +31,12 @@ pub enum ReplayError {
     /// No such group can be made.
     #[error(transparent)]
     Setup(#[from] SetupError),
+    /// Not a protocol whose steps a trace tells.
+    #[error("a trace of `{algorithm}` cannot be repeated; only those of mutual exclusion and elections can")]
+    Unsupported {
+        /// Which algorithm.
+        algorithm: &'static str,
+    },
     /// The trace speaks of other processes than the group has.
     #[error("the trace has {found} processes, and `{algorithm}` with {clients} clients has {expected}")]
     Processes {
@@ -104,6 +110,10 @@ impl Replay<'_> {
 
 impl Visitor for Replay<'_> {
     type Output = Result<Replayed, ReplayError>;
+
+    fn unsupported(self, about: &'static About) -> Self::Output {
+        Err(ReplayError::Unsupported { algorithm: about.name })
+    }
 
     fn mutex<P: Mutex>(self, about: &'static About, group: Group<P>) -> Self::Output {
         let command = |event: &Event| match event {

@@ -3,20 +3,22 @@
 use std::io::{self, Write};
 use std::time::Instant;
 
+use baton_protocol::detector::Detector;
 use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
-use baton_protocol::registry::{self, About, Crashes, Params, SetupError, Visitor};
+use baton_protocol::registry::{self, About, Crashes, Params, Promises, SetupError, Visitor};
 use baton_protocol::{Group, Protocol, Ticks};
 use baton_trace::{Event, Header, Unit};
 
+use crate::app::detector::{self, DetectorUsers};
 use crate::app::election::{ElectionUsers, Occasion};
 use crate::app::mutex::{Load, MutexUsers, Workload};
 use crate::faults::{Fault, FaultKind};
 use crate::network::Network;
-use crate::oracle::Finding;
 use crate::oracle::causality::Causality;
-use crate::report::{ElectionReport, MutexReport, Properties, Report};
-use crate::time::in_t;
+use crate::oracle::{Finding, Verdict};
+use crate::report::{DetectorReport, ElectionReport, MutexReport, Properties, Report, StoreReport};
+use crate::time::{in_t, ticks};
 use crate::tracer::Tracer;
 use crate::world::{Application, Ended, Setup, Wire, World};
 
@@ -35,6 +37,8 @@ pub struct Options {
     pub workload: Workload,
     /// Of all randomness.
     pub seed: u64,
+    /// By which part clocks may run fast or slow; only failure detectors have clocks.
+    pub drift: f64,
     /// Whether to run it on a network, or with faults, that it is not made for.
     pub ignore_assumptions: bool,
     /// Stop after so many events, and call what has not happened by then a liveness violation.
@@ -51,8 +55,9 @@ impl Options {
             params: Params::new(n, network.delay.guess()),
             network,
             faults: Vec::new(),
-            workload: Workload { load: Load::All, entries, hold: 1.0, think: 0.0, app_messages: false },
+            workload: Workload { load: Load::All, entries, hold: 1.0, think: 0.0, app_messages: false, store: None },
             seed: 1,
+            drift: 0.0,
             ignore_assumptions: false,
             events_max: 1_000_000_000,
         }
@@ -77,6 +82,12 @@ pub enum RunError {
         assumes: &'static str,
         /// What it would get.
         instead: String,
+    },
+    /// Nothing that the simulator knows how to use.
+    #[error("`{algorithm}` cannot be simulated")]
+    Unsupported {
+        /// Which algorithm.
+        algorithm: &'static str,
     },
     /// A fault at a process that does not exist.
     #[error("there is no P{process} for a fault to strike; the processes are P0 to P{last}")]
@@ -122,6 +133,10 @@ fn check_ranges(options: &Options) -> Result<(), RunError> {
         if !(0.0..=1e9).contains(&value) {
             return Err(RunError::OutOfRange { what, value, right: "a time is between 0 and 1,000,000,000 T" });
         }
+    }
+    if !(0.0..=0.5).contains(&options.drift) {
+        let right = "a clock is off by at most one half";
+        return Err(RunError::OutOfRange { what: "the drift of clocks", value: options.drift, right });
     }
     if options.workload.entries == 0 {
         return Err(RunError::OutOfRange { what: "the number of entries", value: 0.0, right: "ask for at least 1" });
@@ -211,8 +226,13 @@ impl Run<'_> {
 impl Visitor for Run<'_> {
     type Output = Result<Report, RunError>;
 
+    fn unsupported(self, about: &'static About) -> Self::Output {
+        Err(RunError::Unsupported { algorithm: about.name })
+    }
+
     fn mutex<P: Mutex>(self, about: &'static About, group: Group<P>) -> Self::Output {
         let (options, clients) = (self.options, group.clients);
+        let promises = promises(about, group.lease, options);
         let watch_order = clients <= Causality::CLIENTS_MAX;
         let users = MutexUsers::new(clients, options.workload.clone(), watch_order, !options.seed);
         let detection = Some(2 * options.params.delay_max);
@@ -244,6 +264,7 @@ impl Visitor for Run<'_> {
             order,
             fence: Finding::from_violation(&users.violations.fence),
         };
+        let store = store_report(&users);
         let entered = users.entered();
         finish_trace(&mut wire, ended, entered)?;
         let messages = wire.messages();
@@ -265,9 +286,10 @@ impl Visitor for Run<'_> {
             exit_messages: per_entry(|messages| messages.on_exit),
             client_delay: users.measured.client_delay.summary(),
             sync_delay: users.measured.sync_delay.summary(),
+            broken_promises: broken_promises(&properties, &promises, store.as_ref()),
+            store,
             entries_by_client: users.measured.entries_by_client.clone(),
             topology,
-            broken_promises: properties.broken(&about.promises),
             properties,
             events_per_s,
         })))
@@ -308,6 +330,85 @@ impl Visitor for Run<'_> {
             events_per_s,
         })))
     }
+
+    fn detector<D: Detector>(self, about: &'static About, group: Group<D>) -> Self::Output {
+        self.detectors(about, group)
+    }
+}
+
+impl Run<'_> {
+    /// Reports on watchers and watched, when the run is over.
+    fn detectors<D: Detector>(self, about: &'static About, group: Group<D>) -> Result<Report, RunError> {
+        let (options, n) = (self.options, group.clients);
+        let lasts = |fault: &Fault| match fault.kind {
+            FaultKind::Pause { lasts, .. } => lasts,
+            FaultKind::Partition { lasts, .. } | FaultKind::OneWay { lasts, .. } => lasts.unwrap_or_default(),
+            FaultKind::Crash(_) | FaultKind::Recover { .. } => 0,
+        };
+        let occasion = match options.faults.iter().map(|fault| fault.at + lasts(fault)).max() {
+            Some(over) => detector::Occasion::Faults { over },
+            None => {
+                detector::Occasion::Crashes { count: options.workload.entries, peace: ticks(options.workload.think) }
+            }
+        };
+        let period = (group.make)(0).period();
+        let (users, beaters) = DetectorUsers::new(group, occasion, options.drift, !options.seed);
+        let Outcome { mut users, mut wire, ended, events_per_s } = self.go(about, beaters, users, None, false)?;
+        users.close();
+        let liveness = users.incomplete().map_or_else(Finding::held, Finding::violated);
+        if let Some(detail) = liveness.detail.clone() {
+            wire.trace_all(|| Event::Violation { property: "liveness".into(), detail });
+        }
+        let none = || Finding::unchecked("failure detectors have none");
+        let safety = Finding::from_violation(&users.violation);
+        let properties = Properties { safety, liveness, order: none(), fence: none() };
+        finish_trace(&mut wire, ended, 0)?;
+        let time = in_t(wire.now());
+        let pairs = (n * (n - 1)) as f64;
+        let messages = wire.messages();
+        Ok(Report::Detector(Box::new(DetectorReport {
+            algorithm: about.name,
+            variant: options.params.variant.clone(),
+            n,
+            seed: options.seed,
+            crashes: users.crashes(),
+            detection_time: users.detection_time.summary(),
+            mistakes: users.mistakes,
+            mistake_rate: users.mistakes as f64 / (time * pairs).max(1e-9),
+            mistake_time: users.mistake_time.summary(),
+            period: in_t(period),
+            time,
+            messages: messages.sent,
+            messages_by_kind: messages.by_kind(),
+            broken_promises: properties.broken(&about.promises),
+            properties,
+            events_per_s,
+        })))
+    }
+}
+
+/// What is promised in this run. Where grants are leases, being alone ends with the lease: who sleeps through its end, or
+/// stays inside for longer, may have company, and may even enter after those who were granted later.
+fn promises(about: &About, lease: Option<Ticks>, options: &Options) -> Promises {
+    let pauses = options.faults.iter().any(|fault| matches!(fault.kind, FaultKind::Pause { .. }));
+    let stay = options.network.delay.bound().map(|bound| bound + ticks(options.workload.hold));
+    let kept = lease.is_none_or(|lease| !pauses && stay.is_some_and(|stay| stay <= lease));
+    let Promises { safety, fence, .. } = about.promises;
+    Promises { safety: safety && kept, fence: fence && kept, ..about.promises }
+}
+
+/// Data that holders write is always promised to survive: fences exist for the runs in which being alone is not.
+fn broken_promises(properties: &Properties, promises: &Promises, store: Option<&StoreReport>) -> Vec<&'static str> {
+    let mut broken = properties.broken(promises);
+    broken.extend(store.filter(|store| store.data.verdict == Verdict::Violated).map(|_| "store"));
+    broken
+}
+
+fn store_report(users: &MutexUsers) -> Option<StoreReport> {
+    let store = users.store.as_ref()?;
+    let (writes, refused, lost) = store.counts();
+    let data = Finding::from_violation(&users.violations.store);
+    Some(StoreReport { fencing: store.fencing(), writes, refused, lost, data })
 }
 
 fn header<P>(about: &'static About, options: &Options, group: &Group<P>) -> Header {
@@ -328,6 +429,7 @@ fn header<P>(about: &'static About, options: &Options, group: &Group<P>) -> Head
             "hold": workload.hold,
             "think": workload.think,
             "app_messages": workload.app_messages,
+            "store": workload.store,
         }),
         params: baton_trace::Params {
             coordinators: options.params.coordinators,

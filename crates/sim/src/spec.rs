@@ -3,7 +3,7 @@
 use baton_protocol::registry;
 use serde::Deserialize;
 
-use crate::app::mutex::Load;
+use crate::app::mutex::{Load, StoreKind};
 use crate::network::Delay;
 use crate::run::{Options, RunError};
 use crate::time::ticks;
@@ -51,6 +51,8 @@ pub struct Spec {
     /// Whether whoever asks tells somebody else to ask too.
     #[serde(default)]
     pub app_messages: bool,
+    /// What the holders write to; nothing if not said.
+    pub store: Option<StoreKind>,
     /// Of all randomness; 1 if not said.
     pub seed: Option<u64>,
     /// Whether to run it on a network, or with faults, that it is not made for.
@@ -106,6 +108,7 @@ impl Spec {
         let think = if workload.load == Load::Random { 10.0 * n as f64 } else { 0.0 };
         workload.think = self.think.unwrap_or(think);
         workload.app_messages = self.app_messages;
+        workload.store = self.store;
         let faults = self.faults.iter().map(|fault| fault.parse()).collect::<Result<_, _>>();
         options.faults = faults.map_err(RunError::Spec)?;
         options.seed = self.seed.unwrap_or(options.seed);

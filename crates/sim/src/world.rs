@@ -419,6 +419,12 @@ impl<P: Protocol, X> Wire<P, X> {
         self.queue.insert(self.now + after, Class::Fault, Happening::Fault(FaultKind::Crash(process)));
     }
 
+    /// Lets `process` recover after some time, without memory.
+    pub fn plan_recovery(&mut self, after: Ticks, process: ProcessId) {
+        let recovery = FaultKind::Recover { process, memory: false };
+        self.queue.insert(self.now + after, Class::Fault, Happening::Fault(recovery));
+    }
+
     /// Writes an event of `process` to the trace, if there is one.
     pub fn trace(&mut self, process: ProcessId, event: impl FnOnce() -> Event) {
         if let Some(tracer) = &mut self.tracer {

@@ -246,6 +246,7 @@ fn reports_have_the_fields_that_tools_read() {
                 "events_per_s",
             ],
             Family::Election => &["algorithm", "n", "seed", "leader", "messages", "time", "properties"],
+            Family::Detector => &["algorithm", "n", "seed", "detection_time", "mistakes", "mistake_rate", "properties"],
         };
         for field in fields {
             assert!(report.get(field).is_some(), "{}: {field}", about.name);

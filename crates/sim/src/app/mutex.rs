@@ -10,6 +10,7 @@ use crate::network::exponential;
 use crate::oracle::fence::Fences;
 use crate::oracle::order::Order;
 use crate::oracle::safety::Safety;
+use crate::oracle::store::{Read, Store};
 use crate::queue::Class;
 use crate::time::{in_t, ticks};
 use crate::world::{Application, Wire};
@@ -41,6 +42,18 @@ pub struct Workload {
     pub think: f64,
     /// Whether whoever asks tells somebody else to ask too.
     pub app_messages: bool,
+    /// A store that every holder reads on entering and writes halfway through its stay.
+    pub store: Option<StoreKind>,
+}
+
+/// What the store does with fences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StoreKind {
+    /// It refuses whoever shows a lower fence than it has seen.
+    Fenced,
+    /// It takes what comes.
+    Unfenced,
 }
 
 /// What a client plans.
@@ -48,6 +61,8 @@ pub struct Workload {
 pub enum Plan {
     /// To ask.
     Request,
+    /// To write to the store what follows from what it read.
+    Write(Read),
     /// To leave, if it is still inside for this request.
     Exit(u64),
 }
@@ -76,6 +91,8 @@ pub struct MutexUsers {
     safety: Safety,
     fences: Fences,
     order: Option<Order>,
+    /// What the holders write to, if anything.
+    pub store: Option<Store>,
     /// The first violation of each property.
     pub violations: Violations,
 }
@@ -89,6 +106,8 @@ pub struct Violations {
     pub order: Option<String>,
     /// A fence that did not grow.
     pub fence: Option<String>,
+    /// A write that was overwritten unseen.
+    pub store: Option<String>,
 }
 
 /// What is measured between two entries: after a warm-up, over whole rounds, while the load is as it should be.
@@ -146,6 +165,7 @@ impl MutexUsers {
     pub fn new(clients: usize, workload: Workload, watch_order: bool, seed: u64) -> Self {
         MutexUsers {
             measured: Measured::new(clients as u64, workload.entries),
+            store: workload.store.map(|kind| Store::new(kind == StoreKind::Fenced)),
             workload,
             rng: fastrand::Rng::with_seed(seed),
             clients: vec![Client::Idle; clients],
@@ -220,6 +240,10 @@ impl MutexUsers {
         self.violated(process, "fence", low_fence, wire);
         let out_of_order = self.order.as_mut().and_then(|order| order.enter(process));
         self.violated(process, "order", out_of_order, wire);
+        if let Some(store) = &mut self.store {
+            let read = store.read(fence);
+            wire.plan(ticks(self.workload.hold / 2.0), Class::Exit, process, Plan::Write(read));
+        }
         wire.plan(ticks(self.workload.hold), Class::Exit, process, Plan::Exit(req));
     }
 
@@ -236,9 +260,18 @@ impl MutexUsers {
         let first = match property {
             "safety" => &mut self.violations.safety,
             "fence" => &mut self.violations.fence,
+            "store" => &mut self.violations.store,
             _ => &mut self.violations.order,
         };
         first.get_or_insert(detail);
+    }
+
+    fn write<P: Mutex>(&mut self, process: ProcessId, read: Read, wire: &mut Wire<P, Plan>) {
+        let Some(store) = &mut self.store else { return };
+        let written = store.write(process, read);
+        let (fence, accepted) = (read.fence, written.accepted);
+        wire.trace(process, || Traced::StoreWrite { fence, accepted, value: written.value.into() });
+        self.violated(process, "store", written.damage, wire);
     }
 
     fn exit<P: Mutex>(&mut self, process: ProcessId, req: u64, wire: &mut Wire<P, Plan>) {
@@ -302,6 +335,7 @@ impl<P: Mutex> Application<P> for MutexUsers {
     fn carry_out(&mut self, process: ProcessId, plan: Plan, wire: &mut Wire<P, Plan>) {
         match plan {
             Plan::Request => self.request(process, wire),
+            Plan::Write(read) => self.write(process, read, wire),
             Plan::Exit(req) => self.exit(process, req, wire),
         }
     }

@@ -6,6 +6,7 @@ pub mod causality;
 pub mod fence;
 pub mod order;
 pub mod safety;
+pub mod store;
 
 /// What is known of a property after a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
