@@ -63,6 +63,7 @@ fn family(about: &About) -> &'static str {
         Family::Mutex => "mutex",
         Family::Election => "election",
         Family::Detector => "detector",
+        Family::Append => "append",
     }
 }
 

@@ -9,7 +9,7 @@ use baton_sim::app::mutex::{Load, StoreKind};
 use baton_sim::metrics::DelaySummary;
 use baton_sim::oracle::Verdict;
 use baton_sim::replay::replay;
-use baton_sim::report::{DetectorReport, ElectionReport, MutexReport, Properties, Report};
+use baton_sim::report::{AppendReport, DetectorReport, ElectionReport, MutexReport, Properties, Report};
 use baton_sim::run::{Options, run as simulate};
 use baton_sim::scenario::Scenario;
 use baton_sim::spec::{LinkOrder, NetworkKind, Spec};
@@ -288,6 +288,7 @@ fn to_text(report: &Report, options: Option<&Options>) -> String {
         }
         Report::Election(report) => election_to_text(report, &options.map(of_election).unwrap_or_default()),
         Report::Detector(report) => detector_to_text(report),
+        Report::Append(report) => append_to_text(report),
     }
 }
 
@@ -363,6 +364,30 @@ fn detector_to_text(report: &DetectorReport) -> String {
     let title = title(report.algorithm, &report.variant, report.n);
     format!(
         "{title}, seed {}\n\n{}{}",
+        report.seed,
+        table(&rows),
+        verdicts(&report.properties, &report.broken_promises)
+    )
+}
+
+fn append_to_text(report: &AppendReport) -> String {
+    let by_kind: Vec<String> = report.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+    let per_append = report.messages_per_append.map_or("-".into(), |messages| format!("{messages:.3} messages"));
+    let rows = vec![
+        vec!["appends".into(), format!("{}, {:.3} per T", report.appends, report.throughput)],
+        vec![
+            "file".into(),
+            format!("{} records, {} padding, {} repeats", report.records, report.padding, report.repeats),
+        ],
+        vec!["messages".into(), format!("{}  ({})", report.messages, by_kind.join(", "))],
+        vec!["per append".into(), per_append],
+        vec!["bytes".into(), report.bytes.to_string()],
+        vec!["client delay".into(), delay_to_text(report.client_delay, "")],
+    ];
+    let title = title(report.algorithm, &report.variant, report.n);
+    format!(
+        "{title}, {} replicas, seed {}\n\n{}{}",
+        report.replicas,
         report.seed,
         table(&rows),
         verdicts(&report.properties, &report.broken_promises)

@@ -186,6 +186,7 @@ fn family_has(family: Family) -> &'static str {
         Family::Mutex => "which is for mutual exclusion; ask for safety, deadlock, order or fence",
         Family::Election => "which elects a leader; ask for safety or liveness",
         Family::Detector => "which is a failure detector; the simulator measures those",
+        Family::Append => "which appends records; the simulator judges those",
     }
 }
 
@@ -201,7 +202,7 @@ pub fn properties(about: &'static About, asked: Option<&[Property]>) -> Result<V
     let known: &[Property] = match about.family {
         Family::Mutex => &[Property::Safety, Property::Deadlock, Property::Order, Property::Fence],
         Family::Election => &[Property::Safety, Property::Liveness],
-        Family::Detector => &[],
+        Family::Detector | Family::Append => &[],
     };
     let properties: Vec<Property> = match asked {
         Some(asked) => known.iter().filter(|property| asked.contains(property)).copied().collect(),

@@ -63,5 +63,6 @@ pub(crate) fn family_name(family: Family) -> &'static str {
         Family::Mutex => "mutual exclusion",
         Family::Election => "leader election",
         Family::Detector => "failure detection",
+        Family::Append => "record append",
     }
 }

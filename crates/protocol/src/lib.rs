@@ -10,6 +10,7 @@
 
 extern crate alloc;
 
+pub mod append;
 pub mod broken;
 pub mod clock;
 pub mod detector;

@@ -6,10 +6,11 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use crate::append::Append;
 use crate::detector::Detector;
 use crate::election::Election;
 use crate::mutex::Mutex;
-use crate::{ProcessId, Ticks, broken, detector, election, mutex};
+use crate::{ProcessId, Ticks, append, broken, detector, election, mutex};
 
 algorithms! {
     mutex mutex::central;
@@ -20,6 +21,7 @@ algorithms! {
     election election::bully;
     detector detector::heartbeat;
     detector detector::phi_accrual;
+    append append::record_append;
 }
 
 /// One algorithm, as data.
@@ -50,6 +52,8 @@ pub enum Family {
     Election,
     /// Failure detection.
     Detector,
+    /// Appending to a shared file.
+    Append,
 }
 
 /// Another way to run an algorithm.
@@ -228,6 +232,14 @@ pub trait Visitor {
     {
         self.unsupported(about)
     }
+
+    /// Does it with a group for record append.
+    fn append<P: Append>(self, about: &'static About, _: Group<P>) -> Self::Output
+    where
+        Self: Sized,
+    {
+        self.unsupported(about)
+    }
 }
 
 /// Why a group cannot be made.
@@ -305,9 +317,26 @@ pub fn find(name: &str) -> Result<&'static About, SetupError> {
     })
 }
 
+/// The most processes of a kind in a group.
+pub const PROCESSES_MAX: usize = 1 << 20;
+
+/// The longest delay that processes may believe in: a million T in virtual time, eleven days in real time. Timers are
+/// small multiples of it, times the number of processes at most.
+pub const DELAY_MAX: Ticks = 1_000_000_000_000;
+
 fn validate(about: &'static About, params: &Params) -> Result<(), SetupError> {
     if params.n < 2 {
         return Err(SetupError::TooFew { n: params.n });
+    }
+    if let Some(n) = [Some(params.n), params.coordinators].into_iter().flatten().find(|&n| n > PROCESSES_MAX) {
+        return Err(SetupError::TooMany { n, max: PROCESSES_MAX, reason: "memory is not endless" });
+    }
+    if params.delay_max > DELAY_MAX {
+        return Err(SetupError::Value {
+            what: "the longest delay, in ticks",
+            value: params.delay_max.to_string(),
+            reason: alloc::format!("it can be at most {DELAY_MAX}"),
+        });
     }
     let known = || about.variants.iter().map(|variant| variant.name);
     // A variant that is listed as `name:VALUE` must come with a value, any other without one.

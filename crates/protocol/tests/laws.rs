@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
+use baton_protocol::append::{self, Append};
 use baton_protocol::detector::Detector;
 use baton_protocol::election::{self, Election};
 use baton_protocol::mutex::{self, Mutex};
@@ -168,6 +169,11 @@ impl Visitor for Check {
 
     fn election<P: Election>(self, _: &'static About, group: Group<P>) {
         Driver::new(group, self, |_| election::Command::Elect, |_, _| true).run();
+    }
+
+    fn append<P: Append>(self, _: &'static About, group: Group<P>) {
+        let append = |_| append::Command::Append { data: vec![1, 2, 3] };
+        Driver::new(group, self, append, |previous, answered| previous.is_none() || answered).run();
     }
 
     /// A detector sends nothing and keeps no promise of a protocol's but one: equal inputs make it equal. Whoever has

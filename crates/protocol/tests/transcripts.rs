@@ -31,6 +31,7 @@ transcripts_of! {
     central "central";
     heartbeat "heartbeat";
     phi_accrual "phi-accrual";
+    record_append "record-append";
     ricart_agrawala "ricart-agrawala";
     ricart_agrawala_time_only "ricart-agrawala-time-only";
     suzuki_kasami "suzuki-kasami";

@@ -19,6 +19,8 @@ pub enum Report {
     Election(Box<ElectionReport>),
     /// Of a failure detector.
     Detector(Box<DetectorReport>),
+    /// Of record append.
+    Append(Box<AppendReport>),
 }
 
 /// The outcome of a run of mutual exclusion.
@@ -152,6 +154,49 @@ pub struct DetectorReport {
     pub events_per_s: f64,
 }
 
+/// The outcome of a run of record append.
+#[derive(Clone, Debug, Serialize)]
+pub struct AppendReport {
+    /// As the registry calls it.
+    pub algorithm: &'static str,
+    /// How it was run, if not in the default way.
+    pub variant: Option<String>,
+    /// How many clients.
+    pub n: usize,
+    /// How many replicas.
+    pub replicas: usize,
+    /// Who appended when.
+    pub load: Load,
+    /// Of the run.
+    pub seed: u64,
+    /// How many appends were answered.
+    pub appends: u64,
+    /// What a reader finds in the file: each record once.
+    pub records: u64,
+    /// What it skips because a write failed there.
+    pub padding: u64,
+    /// What it skips because it has seen it before.
+    pub repeats: u64,
+    /// All messages of the run.
+    pub messages: u64,
+    /// After the warm-up, over whole rounds.
+    pub messages_per_append: Option<f64>,
+    /// All messages of the run.
+    pub messages_by_kind: BTreeMap<&'static str, u64>,
+    /// All bytes of the run.
+    pub bytes: u64,
+    /// From the request to the answer.
+    pub client_delay: Option<DelaySummary>,
+    /// Appends per T, from the start to the last answer.
+    pub throughput: f64,
+    /// What held: safety is that what was told is where it was told, liveness that all were told.
+    pub properties: Properties,
+    /// Those that the algorithm promises and that did not hold.
+    pub broken_promises: Vec<&'static str>,
+    /// How fast it went.
+    pub events_per_s: f64,
+}
+
 /// What is known of each property after a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Properties {
@@ -188,6 +233,7 @@ impl Report {
             Report::Mutex(report) => &report.broken_promises,
             Report::Election(report) => &report.broken_promises,
             Report::Detector(report) => &report.broken_promises,
+            Report::Append(report) => &report.broken_promises,
         }
     }
 
@@ -205,6 +251,7 @@ impl Report {
             Report::Mutex(report) => &report.properties,
             Report::Election(report) => &report.properties,
             Report::Detector(report) => &report.properties,
+            Report::Append(report) => &report.properties,
         }
     }
 }

@@ -3,21 +3,24 @@
 use std::io::{self, Write};
 use std::time::Instant;
 
+use baton_protocol::append::Append;
 use baton_protocol::detector::Detector;
 use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
-use baton_protocol::registry::{self, About, Crashes, Params, Promises, SetupError, Visitor};
+use baton_protocol::registry::{self, About, Crashes, Family, Params, Promises, SetupError, Visitor};
 use baton_protocol::{Group, Protocol, Ticks};
 use baton_trace::{Event, Header, Unit};
 
+use crate::app::append::AppendUsers;
 use crate::app::detector::{self, DetectorUsers};
 use crate::app::election::{ElectionUsers, Occasion};
 use crate::app::mutex::{Load, MutexUsers, Workload};
 use crate::faults::{Fault, FaultKind};
 use crate::network::Network;
 use crate::oracle::causality::Causality;
+use crate::oracle::file::Files;
 use crate::oracle::{Finding, Verdict};
-use crate::report::{DetectorReport, ElectionReport, MutexReport, Properties, Report, StoreReport};
+use crate::report::{AppendReport, DetectorReport, ElectionReport, MutexReport, Properties, Report, StoreReport};
 use crate::time::{in_t, ticks};
 use crate::tracer::Tracer;
 use crate::world::{Application, Ended, Setup, Wire, World};
@@ -168,6 +171,11 @@ fn check_assumptions(about: &'static About, options: &Options) -> Result<(), Run
         (FaultKind::Crash(process), Crashes::Coordinators) if *process < options.params.n => {
             refuse("that no client crashes", format!("P{process} is one and would"))
         }
+        (FaultKind::Recover { process, memory: false }, _)
+            if about.family == Family::Append && *process < options.params.n =>
+        {
+            refuse("that no client forgets its numbers", format!("P{process} would"))
+        }
         (FaultKind::Recover { process, memory: false }, Crashes::Coordinators) => {
             refuse("that no coordinator forgets", format!("P{process} would"))
         }
@@ -184,6 +192,7 @@ struct Run<'o> {
 struct Outcome<P: Protocol, A: Application<P>> {
     users: A,
     wire: Wire<P, A::Plan>,
+    processes: Vec<P>,
     ended: Ended,
     events_per_s: f64,
 }
@@ -217,9 +226,9 @@ impl Run<'_> {
         let start = Instant::now();
         let ended = world.run(options.events_max);
         let seconds = start.elapsed().as_secs_f64();
-        let (users, wire) = world.into_parts();
+        let (users, wire, processes) = world.into_parts();
         let events_per_s = wire.deliveries() as f64 / seconds.max(1e-9);
-        Ok(Outcome { users, wire, ended, events_per_s })
+        Ok(Outcome { users, wire, processes, ended, events_per_s })
     }
 }
 
@@ -237,7 +246,8 @@ impl Visitor for Run<'_> {
         let users = MutexUsers::new(clients, options.workload.clone(), watch_order, !options.seed);
         let detection = Some(2 * options.params.delay_max);
         let topology = group.topology.clone();
-        let Outcome { users, mut wire, ended, events_per_s } = self.go(about, group, users, detection, watch_order)?;
+        let Outcome { users, mut wire, ended, events_per_s, .. } =
+            self.go(about, group, users, detection, watch_order)?;
         let waiting = users.waiting().next();
         let liveness = match waiting {
             Some((process, since)) => Finding::violated(format!(
@@ -254,15 +264,15 @@ impl Visitor for Run<'_> {
             wire.trace_all(|| Event::Violation { property: "liveness".into(), detail });
         }
         let order = if watch_order {
-            Finding::from_violation(&users.violations.order)
+            Finding::from_violation(users.violations.get("order"))
         } else {
             Finding::unchecked(format!("happened-before is kept for up to {} clients", Causality::CLIENTS_MAX))
         };
         let properties = Properties {
-            safety: Finding::from_violation(&users.violations.safety),
+            safety: Finding::from_violation(users.violations.get("safety")),
             liveness,
             order,
-            fence: Finding::from_violation(&users.violations.fence),
+            fence: Finding::from_violation(users.violations.get("fence")),
         };
         let store = store_report(&users);
         let entered = users.entered();
@@ -305,15 +315,19 @@ impl Visitor for Run<'_> {
         };
         let told = matches!(occasion, Occasion::Faults { .. }).then_some(detection);
         let users = ElectionUsers::new(group.processes, occasion);
-        let Outcome { users, mut wire, ended, events_per_s } = self.go(about, group, users, told, false)?;
+        let Outcome { users, mut wire, ended, events_per_s, .. } = self.go(about, group, users, told, false)?;
         let leader = users.leader();
         let liveness = match leader {
             Some(_) => Finding::held(),
             None => Finding::violated("those who live do not all agree on the highest of them".into()),
         };
         let none = || Finding::unchecked("elections have none");
-        let properties =
-            Properties { safety: Finding::from_violation(&users.violation), liveness, order: none(), fence: none() };
+        let properties = Properties {
+            safety: Finding::from_violation(users.violation.as_ref()),
+            liveness,
+            order: none(),
+            fence: none(),
+        };
         finish_trace(&mut wire, ended, 0)?;
         let messages = wire.messages();
         Ok(Report::Election(Box::new(ElectionReport {
@@ -334,6 +348,10 @@ impl Visitor for Run<'_> {
     fn detector<D: Detector>(self, about: &'static About, group: Group<D>) -> Self::Output {
         self.detectors(about, group)
     }
+
+    fn append<P: Append>(self, about: &'static About, group: Group<P>) -> Self::Output {
+        self.appends(about, group)
+    }
 }
 
 impl Run<'_> {
@@ -353,14 +371,14 @@ impl Run<'_> {
         };
         let period = (group.make)(0).period();
         let (users, beaters) = DetectorUsers::new(group, occasion, options.drift, !options.seed);
-        let Outcome { mut users, mut wire, ended, events_per_s } = self.go(about, beaters, users, None, false)?;
+        let Outcome { mut users, mut wire, ended, events_per_s, .. } = self.go(about, beaters, users, None, false)?;
         users.close();
         let liveness = users.incomplete().map_or_else(Finding::held, Finding::violated);
         if let Some(detail) = liveness.detail.clone() {
             wire.trace_all(|| Event::Violation { property: "liveness".into(), detail });
         }
         let none = || Finding::unchecked("failure detectors have none");
-        let safety = Finding::from_violation(&users.violation);
+        let safety = Finding::from_violation(users.violation.as_ref());
         let properties = Properties { safety, liveness, order: none(), fence: none() };
         finish_trace(&mut wire, ended, 0)?;
         let time = in_t(wire.now());
@@ -380,6 +398,56 @@ impl Run<'_> {
             time,
             messages: messages.sent,
             messages_by_kind: messages.by_kind(),
+            broken_promises: properties.broken(&about.promises),
+            properties,
+            events_per_s,
+        })))
+    }
+}
+
+impl Run<'_> {
+    /// Reports on appends, when all is quiet.
+    fn appends<P: Append>(self, about: &'static About, group: Group<P>) -> Result<Report, RunError> {
+        let (options, n, replicas) = (self.options, group.clients, group.processes - group.clients);
+        let detection = 2 * options.params.delay_max;
+        let patience = 1_000 * options.params.delay_max + ticks(options.workload.think);
+        let users = AppendUsers::new(n, options.workload.clone(), patience, !options.seed);
+        let Outcome { users, mut wire, processes, ended, events_per_s } =
+            self.go(about, group, users, Some(detection), false)?;
+        let live = processes.iter().enumerate().filter(|(process, _)| wire.is_up(*process));
+        let files: Vec<_> = live.filter_map(|(id, process)| process.file().map(|file| (id, file))).collect();
+        let contents = files.first().map(|(_, file)| Files::contents(file)).unwrap_or_default();
+        let wrong = users.files.judge(&files, ended == Ended::Quiet);
+        let safety = wrong.map_or_else(Finding::held, Finding::violated);
+        let liveness = users.waiting().map_or_else(Finding::held, |(process, since)| {
+            Finding::violated(format!("P{process} has waited since {} T", in_t(since)))
+        });
+        for (property, finding) in [("safety", &safety), ("liveness", &liveness)] {
+            if let (Verdict::Violated, Some(detail)) = (finding.verdict, finding.detail.clone()) {
+                wire.trace_all(|| Event::Violation { property: property.into(), detail });
+            }
+        }
+        let none = || Finding::unchecked("appends have none");
+        let properties = Properties { safety, liveness, order: none(), fence: none() };
+        finish_trace(&mut wire, ended, 0)?;
+        let messages = wire.messages();
+        Ok(Report::Append(Box::new(AppendReport {
+            algorithm: about.name,
+            variant: options.params.variant.clone(),
+            n,
+            replicas,
+            load: options.workload.load,
+            seed: options.seed,
+            appends: users.answered(),
+            records: contents.records,
+            padding: contents.padding,
+            repeats: contents.repeats,
+            messages: messages.sent,
+            messages_per_append: users.measured.per_entry(messages, users.answered(), |messages| messages.sent),
+            messages_by_kind: messages.by_kind(),
+            bytes: messages.bytes,
+            client_delay: users.measured.client_delay.summary(),
+            throughput: users.answered() as f64 / in_t(users.progress()).max(1e-9),
             broken_promises: properties.broken(&about.promises),
             properties,
             events_per_s,
@@ -407,20 +475,13 @@ fn broken_promises(properties: &Properties, promises: &Promises, store: Option<&
 fn store_report(users: &MutexUsers) -> Option<StoreReport> {
     let store = users.store.as_ref()?;
     let (writes, refused, lost) = store.counts();
-    let data = Finding::from_violation(&users.violations.store);
+    let data = Finding::from_violation(users.violations.get("store"));
     Some(StoreReport { fencing: store.fencing(), writes, refused, lost, data })
 }
 
 fn header<P>(about: &'static About, options: &Options, group: &Group<P>) -> Header {
     let workload = &options.workload;
     Header {
-        baton_trace: baton_trace::VERSION,
-        algorithm: about.name.into(),
-        variant: options.params.variant.clone(),
-        processes: group.processes,
-        clients: group.clients,
-        quorums: group.topology.quorums.clone(),
-        tree: group.topology.tree.clone(),
         seed: options.seed,
         network: options.network.to_json(),
         workload: serde_json::json!({
@@ -431,12 +492,7 @@ fn header<P>(about: &'static About, options: &Options, group: &Group<P>) -> Head
             "app_messages": workload.app_messages,
             "store": workload.store,
         }),
-        params: baton_trace::Params {
-            coordinators: options.params.coordinators,
-            votes: options.params.votes,
-            delay_max: options.params.delay_max,
-        },
-        unit: Unit::T,
+        ..Header::new(about, &options.params, group.processes, &group.topology, Unit::T)
     }
 }
 

@@ -184,9 +184,9 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
         Ended::Limit
     }
 
-    /// The users and the wire, after the run.
-    pub fn into_parts(self) -> (A, Wire<P, A::Plan>) {
-        (self.app, self.wire)
+    /// The users, the wire and the processes, after the run.
+    pub fn into_parts(self) -> (A, Wire<P, A::Plan>, Vec<P>) {
+        (self.app, self.wire, self.processes)
     }
 
     fn happen(&mut self, happening: Happening<P, A::Plan>) {
@@ -444,7 +444,7 @@ impl<P: Protocol, X> Wire<P, X> {
         let bytes = postcard::experimental::serialized_size(&message).unwrap_or_default() as u64;
         self.messages.count(message.kind(), bytes);
         let id = self.next_message();
-        self.trace(from, || Event::Send { msg: id, to, kind: message.kind().into(), bytes, body: body(&message) });
+        self.trace(from, || Event::send(id, to, &message, bytes));
         self.dispatch(id, from, to, message, Happening::Deliver);
     }
 
@@ -577,9 +577,4 @@ impl Cut {
             }
         }
     }
-}
-
-/// A message as people read it.
-fn body(message: &impl Message) -> Option<serde_json::Value> {
-    serde_json::to_value(message).ok()
 }

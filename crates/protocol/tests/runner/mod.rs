@@ -6,6 +6,7 @@
 
 use std::fmt::Write;
 
+use baton_protocol::append::{self, Append};
 use baton_protocol::detector::Detector;
 use baton_protocol::election::{self, Election};
 use baton_protocol::mutex::{self, Mutex};
@@ -94,7 +95,7 @@ impl Visitor for Play<'_> {
         let command = |wish| match wish {
             Wish::Request => Some(mutex::Command::Acquire),
             Wish::Release => Some(mutex::Command::Release),
-            Wish::Elect => None,
+            Wish::Elect | Wish::Append(_) => None,
         };
         let news = |event| match event {
             mutex::Event::Granted { fence } => News::Granted { fence },
@@ -105,10 +106,21 @@ impl Visitor for Play<'_> {
     fn election<P: Election>(self, _: &'static About, group: Group<P>) -> String {
         let command = |wish| match wish {
             Wish::Elect => Some(election::Command::Elect),
-            Wish::Request | Wish::Release => None,
+            Wish::Request | Wish::Release | Wish::Append(_) => None,
         };
         let news = |event| match event {
             election::Event::Elected { leader, term } => News::Elected { leader, term },
+        };
+        self.play(World::new(group, Vocabulary { command, news }))
+    }
+
+    fn append<P: Append>(self, _: &'static About, group: Group<P>) -> String {
+        let command = |wish| match wish {
+            Wish::Append(byte) => Some(append::Command::Append { data: vec![byte] }),
+            Wish::Request | Wish::Release | Wish::Elect => None,
+        };
+        let news = |event| match event {
+            append::Event::Appended { offset } => News::Appended { offset },
         };
         self.play(World::new(group, Vocabulary { command, news }))
     }

@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 
 pub mod causality;
 pub mod fence;
+pub mod file;
+pub mod mutex;
 pub mod order;
 pub mod safety;
 pub mod store;
@@ -47,7 +49,7 @@ impl Finding {
     }
 
     /// Violated with the first violation's detail, if there is one.
-    pub fn from_violation(first: &Option<String>) -> Self {
-        first.clone().map_or_else(Finding::held, Finding::violated)
+    pub fn from_violation(first: Option<&String>) -> Self {
+        first.cloned().map_or_else(Finding::held, Finding::violated)
     }
 }
