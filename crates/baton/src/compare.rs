@@ -85,7 +85,7 @@ const VARIANTS: [(&str, &str); 5] = [
 ];
 
 /// Warm-up, then so many rounds in which everybody enters; and at least so many entries, that means settle.
-const ROUNDS: u64 = 16;
+const ROUNDS: u64 = 8;
 const ENTRIES: u64 = 2_000;
 
 /// How long everybody stays inside, in T.

@@ -110,7 +110,7 @@ const PLOTS: [Plot; 4] = [
 ];
 
 const KEY: &str =
-    "Dots are measured, lines are theory; a dotted line only joins dots, where theory gives no more than a bound.";
+    "Dots are measured, lines are theory; thin broken lines only join dots, where theory gives no more than a bound.";
 
 impl Plot {
     fn draw(&self, rows: &[Row]) -> Option<String> {
