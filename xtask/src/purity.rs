@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::{cargo, output, root};
 
 /// Dependencies that were looked at: pure data structures and derive macros, without their `std` feature.
-const PURE: [&str; 5] = ["baton-protocol", "fixedbitset", "serde", "serde_core", "thiserror"];
+const PURE: [&str; 6] = ["baton-protocol", "fixedbitset", "libm", "serde", "serde_core", "thiserror"];
 
 /// Fails with everything that is wrong.
 pub fn check() -> Result<(), String> {

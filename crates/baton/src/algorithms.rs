@@ -62,6 +62,8 @@ fn family(about: &About) -> &'static str {
     match about.family {
         Family::Mutex => "mutex",
         Family::Election => "election",
+        Family::Detector => "detector",
+        Family::Append => "append",
     }
 }
 
@@ -78,6 +80,7 @@ fn assumes(about: &About) -> Vec<&'static str> {
         Crashes::Detected => "crashes detected",
         Crashes::Final => "crashes detected, for good",
         Crashes::Coordinators => "only coordinators crash",
+        Crashes::Any => "any crash",
     };
     network.into_iter().filter_map(|(assumed, name)| assumed.then_some(name)).chain([crashes]).collect()
 }

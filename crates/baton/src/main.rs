@@ -2,10 +2,12 @@
 
 mod algorithms;
 mod check;
+mod compare;
 mod output;
 mod peer;
 mod sim;
 mod sink;
+mod theory;
 
 use std::process::ExitCode;
 
@@ -25,6 +27,7 @@ enum Command {
     Check(check::Args),
     Peer(peer::Args),
     Sim(Box<sim::Args>),
+    Compare(compare::Args),
 }
 
 fn main() -> ExitCode {
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Peer(args) => peer::run(&args),
         Command::Sim(args) => sim::run(&args),
+        Command::Compare(args) => compare::run(&args),
     };
     match result {
         Ok(status) => status,

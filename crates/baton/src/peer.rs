@@ -36,10 +36,10 @@ pub struct Args {
     #[arg(long, value_name = "K", default_value_t = 10)]
     entries: u64,
     /// How long to stay inside, in milliseconds
-    #[arg(long, value_name = "MS", default_value_t = 10)]
+    #[arg(long, value_name = "MS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(..=86_400_000))]
     hold_ms: u64,
     /// How long to wait for the others to start, in seconds
-    #[arg(long, value_name = "SECS", default_value_t = 60)]
+    #[arg(long, value_name = "SECS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(..=86_400))]
     start_within: u64,
     /// Write what happens at this member to a file
     #[arg(long, value_name = "FILE")]
@@ -57,7 +57,7 @@ pub fn run(args: &Args) -> Outcome {
     runtime.block_on(async {
         match group.about().family {
             Family::Mutex => take_turns(args, &group).await,
-            Family::Election => elect(args, &group).await,
+            _ => elect(args, &group).await,
         }
     })
 }

@@ -5,18 +5,22 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use baton_sim::app::mutex::Load;
+use baton_sim::app::mutex::{Load, StoreKind};
+use baton_sim::metrics::DelaySummary;
 use baton_sim::oracle::Verdict;
 use baton_sim::replay::replay;
-use baton_sim::report::{ElectionReport, MutexReport, Properties, Report};
+use baton_sim::report::{AppendReport, DetectorReport, ElectionReport, MutexReport, Properties, Report};
 use baton_sim::run::{Options, run as simulate};
 use baton_sim::scenario::Scenario;
 use baton_sim::spec::{LinkOrder, NetworkKind, Spec};
+use baton_theory::election::ElectionCosts;
+use baton_theory::mutex::Costs;
 use clap::ValueEnum;
 use serde_json::json;
 
 use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table, unreadable};
 use crate::sink::Sink;
+use crate::theory::{WithTheory, beside, of_election, of_mutex};
 
 /// Run an algorithm in virtual time, measure it and judge it
 ///
@@ -81,6 +85,9 @@ pub struct Args {
     /// Whoever asks tells somebody else to ask too, by a message of the application
     #[arg(long)]
     app_messages: bool,
+    /// Whoever enters reads a counter in a store, and writes it back one higher halfway through its stay
+    #[arg(long, value_enum, value_name = "KIND")]
+    store: Option<StoreArg>,
     /// Of all randomness
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
@@ -125,6 +132,25 @@ enum OrderArg {
     Unordered,
 }
 
+#[derive(Clone, Copy, ValueEnum)]
+enum StoreArg {
+    /// It refuses whoever shows a lower fence than it has seen
+    Fenced,
+    /// It takes what comes
+    Unfenced,
+}
+
+impl From<LoadArg> for Load {
+    fn from(load: LoadArg) -> Load {
+        match load {
+            LoadArg::Solo => Load::Solo,
+            LoadArg::SoloRandom => Load::SoloRandom,
+            LoadArg::All => Load::All,
+            LoadArg::Random => Load::Random,
+        }
+    }
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.scenario {
@@ -149,9 +175,9 @@ fn run_once(args: &Args, options: &Options) -> Outcome {
     let report = simulate(options, writer).map_err(Failure::bad_input)?;
     sink.draw()?;
     if args.json {
-        print_json(&report)?
+        print_json(&WithTheory::new(options, &report))?
     } else {
-        print(&to_text(&report))?
+        print(&to_text(&report, Some(options)))?
     }
     Ok(ExitCode::from(if report.broken_promises().is_empty() { HELD } else { VIOLATED }))
 }
@@ -193,7 +219,7 @@ fn play(path: &Path) -> Outcome {
     let played = scenario.play().map_err(wrong)?;
     print(&format!("{}\n\n{}\n\n", scenario.title, scenario.story.trim()))?;
     if let Some(report) = played.reports.first() {
-        print(&to_text(report))?;
+        print(&to_text(report, None))?;
     }
     if played.differences.is_empty() {
         print(&format!("\nwhat must come out came out, in {} run(s)\n", played.reports.len()))?;
@@ -225,12 +251,7 @@ impl Args {
             variant: self.variant.clone(),
             coordinators: self.coordinators,
             votes: self.votes,
-            load: Some(match self.load {
-                LoadArg::Solo => Load::Solo,
-                LoadArg::SoloRandom => Load::SoloRandom,
-                LoadArg::All => Load::All,
-                LoadArg::Random => Load::Random,
-            }),
+            load: Some(self.load.into()),
             entries: self.entries,
             hold: self.hold,
             think: self.think,
@@ -248,6 +269,10 @@ impl Args {
             duplicate: self.duplicate,
             faults: self.fault.clone(),
             app_messages: self.app_messages,
+            store: self.store.map(|kind| match kind {
+                StoreArg::Fenced => StoreKind::Fenced,
+                StoreArg::Unfenced => StoreKind::Unfenced,
+            }),
             seed: Some(self.seed),
             ignore_assumptions: self.ignore_assumptions,
             events_max: None,
@@ -255,14 +280,19 @@ impl Args {
     }
 }
 
-fn to_text(report: &Report) -> String {
+/// With what theory says of it, if the options are given.
+fn to_text(report: &Report, options: Option<&Options>) -> String {
     match report {
-        Report::Mutex(report) => mutex_to_text(report),
-        Report::Election(report) => election_to_text(report),
+        Report::Mutex(report) => {
+            mutex_to_text(report, &options.map(|options| of_mutex(options, report)).unwrap_or_default())
+        }
+        Report::Election(report) => election_to_text(report, &options.map(of_election).unwrap_or_default()),
+        Report::Detector(report) => detector_to_text(report),
+        Report::Append(report) => append_to_text(report),
     }
 }
 
-fn mutex_to_text(report: &MutexReport) -> String {
+fn mutex_to_text(report: &MutexReport, theory: &Costs) -> String {
     let by_kind: Vec<String> = report.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
     let number = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.3}"));
     let mut rows = vec![
@@ -271,19 +301,26 @@ fn mutex_to_text(report: &MutexReport) -> String {
         vec![
             "per entry".into(),
             format!(
-                "{} messages, {} of them in leaving; {} if one multicast counts once",
+                "{} messages{}, {} of them in leaving; {} if one multicast counts once",
                 number(report.messages_per_entry),
+                beside(&theory.messages_per_entry),
                 number(report.exit_messages),
                 number(report.multicasts_per_entry)
             ),
         ],
         vec!["bytes".into(), report.bytes.to_string()],
     ];
-    for (name, delay) in [("client delay", report.client_delay), ("sync delay", report.sync_delay)] {
-        let text = delay.map_or("-".into(), |delay| {
-            format!("mean {:.3} T, median {:.3}, p99 {:.3}, max {:.3}", delay.mean, delay.p50, delay.p99, delay.max)
-        });
-        rows.push(vec![name.into(), text]);
+    let delays = [
+        ("client delay", report.client_delay, &theory.client_delay),
+        ("sync delay", report.sync_delay, &theory.sync_delay),
+    ];
+    for (name, delay, theory) in delays {
+        rows.push(vec![name.into(), delay_to_text(delay, &beside(theory))]);
+    }
+    if let Some(store) = &report.store {
+        let damage = store.data.detail.as_ref().map(|detail| format!("; {detail}")).unwrap_or_default();
+        let text = format!("{} writes, {} refused, {} LOST{damage}", store.writes, store.refused, store.lost);
+        rows.push(vec!["store".into(), if store.lost > 0 { text } else { text.to_lowercase() }]);
     }
     let title = title(report.algorithm, &report.variant, report.n);
     format!(
@@ -294,14 +331,17 @@ fn mutex_to_text(report: &MutexReport) -> String {
     )
 }
 
-fn election_to_text(report: &ElectionReport) -> String {
+fn election_to_text(report: &ElectionReport, theory: &ElectionCosts) -> String {
     let by_kind: Vec<String> = report.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
     let term = report.term.map(|term| format!(", term {term}")).unwrap_or_default();
     let leader = report.leader.map_or("none".into(), |leader| format!("P{leader}{term}"));
     let rows = vec![
         vec!["leader".into(), leader],
-        vec!["messages".into(), format!("{}  ({} in all)", report.messages, by_kind.join(", "))],
-        vec!["time".into(), report.time.map_or("-".into(), |time| format!("{time:.3} T"))],
+        vec![
+            "messages".into(),
+            format!("{}{}  ({} in all)", report.messages, beside(&theory.messages), by_kind.join(", ")),
+        ],
+        vec!["time".into(), report.time.map_or("-".into(), |time| format!("{time:.3} T{}", beside(&theory.time)))],
         vec!["rivals".into(), format!("more than one led for {:.3} T", report.rivals)],
     ];
     let title = title(report.algorithm, &report.variant, report.n);
@@ -311,6 +351,58 @@ fn election_to_text(report: &ElectionReport) -> String {
         table(&rows),
         verdicts(&report.properties, &report.broken_promises)
     )
+}
+
+fn detector_to_text(report: &DetectorReport) -> String {
+    let rows = vec![
+        vec!["crashes".into(), report.crashes.to_string()],
+        vec!["detection time".into(), delay_to_text(report.detection_time, "")],
+        vec![
+            "mistakes".into(),
+            format!("{}, {:.6} per T and pair, in {:.0} T", report.mistakes, report.mistake_rate, report.time),
+        ],
+        vec!["mistake time".into(), delay_to_text(report.mistake_time, "")],
+        vec!["messages".into(), format!("{}, a beat every {} T", report.messages, report.period)],
+    ];
+    let title = title(report.algorithm, &report.variant, report.n);
+    format!(
+        "{title}, seed {}\n\n{}{}",
+        report.seed,
+        table(&rows),
+        verdicts(&report.properties, &report.broken_promises)
+    )
+}
+
+fn append_to_text(report: &AppendReport) -> String {
+    let by_kind: Vec<String> = report.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+    let per_append = report.messages_per_append.map_or("-".into(), |messages| format!("{messages:.3} messages"));
+    let rows = vec![
+        vec!["appends".into(), format!("{}, {:.3} per T", report.appends, report.throughput)],
+        vec![
+            "file".into(),
+            format!("{} records, {} padding, {} repeats", report.records, report.padding, report.repeats),
+        ],
+        vec!["messages".into(), format!("{}  ({})", report.messages, by_kind.join(", "))],
+        vec!["per append".into(), per_append],
+        vec!["bytes".into(), report.bytes.to_string()],
+        vec!["client delay".into(), delay_to_text(report.client_delay, "")],
+    ];
+    let title = title(report.algorithm, &report.variant, report.n);
+    format!(
+        "{title}, {} replicas, seed {}\n\n{}{}",
+        report.replicas,
+        report.seed,
+        table(&rows),
+        verdicts(&report.properties, &report.broken_promises)
+    )
+}
+
+/// With what theory says of the mean, if anything.
+fn delay_to_text(delay: Option<DelaySummary>, theory: &str) -> String {
+    delay.map_or("-".into(), |delay| {
+        let DelaySummary { mean, p50, p99, max } = delay;
+        format!("mean {mean:.3} T{theory}, median {p50:.3}, p99 {p99:.3}, max {max:.3}")
+    })
 }
 
 fn title(algorithm: &str, variant: &Option<String>, n: usize) -> String {

@@ -6,7 +6,7 @@ use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
 use baton_protocol::registry::{self, About, Params, SetupError, Visitor};
 use baton_protocol::{Group, Protocol, Ticks};
-use baton_trace::{Header, Record, Unit, VERSION};
+use baton_trace::{Header, Record, Unit};
 use serde_json::json;
 
 use crate::election::{ElectionModel, Times};
@@ -43,6 +43,10 @@ pub struct Checker<'a> {
 impl Visitor for Checker<'_> {
     type Output = Result<Report, CheckError>;
 
+    fn unsupported(self, about: &'static About) -> Self::Output {
+        Err(CheckError::Uncheckable { algorithm: about.name })
+    }
+
     fn mutex<P: Mutex>(self, about: &'static About, group: Group<P>) -> Self::Output {
         let mut report = self.prepare(about, &group)?;
         if self.options.entries == 0 {
@@ -54,13 +58,13 @@ impl Visitor for Checker<'_> {
         (report.entries, report.app_messages, report.timers) = (budget.entries, app_messages, Some(budget.timers));
 
         let model = MutexModel::new(&group, report.order, budget, &report.properties);
-        Ok(self.run(report, model))
+        Ok(self.run(Header::new(about, self.params, group.processes, &group.topology, Unit::T), report, model))
     }
 
     fn election<P: Election>(self, about: &'static About, group: Group<P>) -> Self::Output {
         let report = self.prepare(about, &group)?;
         let model = ElectionModel::new(&group, report.order, self.times(about)?, &report.properties);
-        Ok(self.run(report, model))
+        Ok(self.run(Header::new(about, self.params, group.processes, &group.topology, Unit::T), report, model))
     }
 }
 
@@ -118,7 +122,7 @@ impl Checker<'_> {
     }
 
     /// Explores a model, and says what came of it.
-    fn run(&self, mut report: Report, mut model: impl GroupModel) -> Report {
+    fn run(&self, header: Header, mut report: Report, mut model: impl GroupModel) -> Report {
         let started = Instant::now();
         let explored = explore(&mut model, self.options.limit);
         report.seconds = started.elapsed().as_secs_f64();
@@ -136,32 +140,22 @@ impl Checker<'_> {
                 report.complete = true;
                 report.result = Verdict::Holds;
             }
-            End::Violated { violation, path } => self.convict(&mut report, &mut model, &violation, &path),
+            End::Violated { violation, path } => Self::convict(header, &mut report, &mut model, &violation, &path),
         }
         report
     }
 
     /// Puts the counterexample into the report.
-    fn convict(&self, report: &mut Report, model: &mut impl GroupModel, violation: &Violation, path: &[usize]) {
+    fn convict(
+        mut header: Header,
+        report: &mut Report,
+        model: &mut impl GroupModel,
+        violation: &Violation,
+        path: &[usize],
+    ) {
         let (lines, records) = recount(model, report.processes, violation, path);
-        let header = Header {
-            baton_trace: VERSION,
-            algorithm: report.algorithm.into(),
-            variant: self.params.variant.clone(),
-            processes: report.processes,
-            clients: report.n,
-            quorums: None,
-            tree: None,
-            seed: 0,
-            network: json!({"order": report.order}),
-            workload: json!({"entries": report.entries, "app_messages": report.app_messages}),
-            params: baton_trace::Params {
-                coordinators: self.params.coordinators,
-                votes: self.params.votes,
-                delay_max: self.params.delay_max,
-            },
-            unit: Unit::T,
-        };
+        header.network = json!({"order": report.order});
+        header.workload = json!({"entries": report.entries, "app_messages": report.app_messages});
         report.result = Verdict::Violated;
         report.property = Some(violation.property);
         report.detail = Some(violation.detail.clone());

@@ -139,6 +139,12 @@ pub enum CheckError {
         /// What it is for.
         family: Family,
     },
+    /// Not a protocol of a kind that has a model.
+    #[error("`{algorithm}` cannot be checked; only mutual exclusion and elections can")]
+    Uncheckable {
+        /// Which algorithm.
+        algorithm: &'static str,
+    },
     /// Nothing was asked.
     #[error("there is nothing to check; ask for at least one property")]
     NoProperty,
@@ -179,6 +185,8 @@ fn family_has(family: Family) -> &'static str {
     match family {
         Family::Mutex => "which is for mutual exclusion; ask for safety, deadlock, order or fence",
         Family::Election => "which elects a leader; ask for safety or liveness",
+        Family::Detector => "which is a failure detector; the simulator measures those",
+        Family::Append => "which appends records; the simulator judges those",
     }
 }
 
@@ -194,6 +202,7 @@ pub fn properties(about: &'static About, asked: Option<&[Property]>) -> Result<V
     let known: &[Property] = match about.family {
         Family::Mutex => &[Property::Safety, Property::Deadlock, Property::Order, Property::Fence],
         Family::Election => &[Property::Safety, Property::Liveness],
+        Family::Detector | Family::Append => &[],
     };
     let properties: Vec<Property> = match asked {
         Some(asked) => known.iter().filter(|property| asked.contains(property)).copied().collect(),

@@ -3,7 +3,6 @@
 use baton_protocol::clock::LamportClock;
 use baton_protocol::{Message, ProcessId, Protocol};
 use baton_trace::{DropReason, Event, Record};
-use serde_json::Value;
 
 use crate::explore::Violation;
 use crate::network::Channel;
@@ -40,14 +39,6 @@ struct Route {
     from: ProcessId,
     to: ProcessId,
     payload: u32,
-}
-
-/// A message as the trace and people see it.
-struct Described {
-    kind: String,
-    text: String,
-    bytes: u64,
-    body: Option<Value>,
 }
 
 impl Story {
@@ -172,8 +163,8 @@ impl Story {
         match &system.payload(route.payload).content {
             Content::Protocol(message) => {
                 self.messages += 1;
-                let Described { kind, bytes, body, .. } = describe(message);
-                self.record(Some(route.from), Event::Send { msg, to, kind, bytes, body });
+                let bytes = postcard::to_allocvec(message).map_or(0, |bytes| bytes.len() as u64);
+                self.record(Some(route.from), Event::send(msg, to, message, bytes));
             }
             Content::App(_) => self.record(Some(route.from), Event::AppSend { msg, to }),
         }
@@ -199,9 +190,8 @@ impl Story {
         self.clocks[to].receive(time);
         match content {
             Content::Protocol(message) => {
-                let Described { kind, text, .. } = describe(message);
-                self.step(format!("P{from} -> P{to} {text}"));
-                self.record(Some(to), Event::Deliver { msg, from, kind });
+                self.step(format!("P{from} -> P{to} {}", describe(message)));
+                self.record(Some(to), Event::Deliver { msg, from, kind: message.kind().into() });
             }
             Content::App(_) => {
                 self.step(format!("P{from} -> P{to} application message"));
@@ -228,16 +218,10 @@ impl Story {
     }
 }
 
-fn describe<M: Message>(message: &M) -> Described {
+/// A message as people see it: `REPLY {time: 3, request: 1}`.
+fn describe<M: Message>(message: &M) -> String {
     let kind = message.kind();
     let debug = format!("{message:?}");
     let fields = debug.find(['{', '(']).map(|start| debug[start..].replace("{ ", "{").replace(" }", "}"));
-    let text = fields.map_or(kind.to_string(), |fields| format!("{kind} {fields}"));
-    let bytes = postcard::to_allocvec(message).map_or(0, |bytes| bytes.len() as u64);
-    // An enum is an object with its variant as the only key; what people want to see is inside.
-    let body = serde_json::to_value(message).ok().and_then(|value| match value {
-        Value::Object(variant) => variant.into_iter().next().map(|(_, body)| body),
-        _ => None,
-    });
-    Described { kind: kind.into(), text, bytes, body }
+    fields.map_or(kind.to_string(), |fields| format!("{kind} {fields}"))
 }

@@ -273,7 +273,7 @@ impl<P: Protocol> Driver<P> {
         self.stats.bytes += bytes;
         *self.stats.messages_by_kind.entry(kind).or_default() += 1;
         let lamport = self.clock.tick();
-        self.journal.write(|| Event::Send { msg, to, kind: kind.to_string(), bytes, body: None });
+        self.journal.write(|| Event::send(msg, to, message, bytes));
         self.transmit(to, &Frame::Message(Envelope { id: msg, lamport, payload }), kind)?;
         if self.links[to].is_none() {
             self.journal.write(|| Event::Drop { msg, reason: DropReason::Crashed });

@@ -1,7 +1,6 @@
 //! Leader election among the members of a group.
 
 use baton_protocol::election::{Command, Election, Event};
-use baton_protocol::mutex::Mutex;
 use baton_protocol::registry::{self, About, Family, Visitor};
 use baton_protocol::{Group, ProcessId};
 use baton_trace::Event as Traced;
@@ -87,7 +86,7 @@ struct Spawn(Joined);
 impl Visitor for Spawn {
     type Output = Result<ElectionPeer, JoinError>;
 
-    fn mutex<P: Mutex>(self, about: &'static About, _: Group<P>) -> Self::Output {
+    fn unsupported(self, about: &'static About) -> Self::Output {
         let (found, needed) = (family_name(about.family), family_name(Family::Election));
         Err(JoinError::Family { algorithm: about.name, found, needed })
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
-use baton_protocol::registry::{self, About, Params, SetupError, Visitor};
+use baton_protocol::registry::{self, About, Family, Params, SetupError, Topology, Visitor};
 use baton_protocol::{Group, ProcessId, Ticks};
 use serde::{Deserialize, Serialize};
 
@@ -72,6 +72,7 @@ pub struct PeerGroup {
     file: GroupFile,
     about: &'static About,
     clients: usize,
+    topology: Topology,
 }
 
 /// What is wrong with a group file.
@@ -91,6 +92,12 @@ pub enum GroupError {
     /// The algorithm cannot be run like that.
     #[error(transparent)]
     Setup(#[from] SetupError),
+    /// Not something that members of a group can run.
+    #[error("`{algorithm}` cannot be run over sockets; only mutual exclusion and elections can")]
+    Unsupported {
+        /// Which algorithm.
+        algorithm: &'static str,
+    },
     /// An address that is none.
     #[error("member {id} has the address `{address}`; an address is host:port, e.g. 127.0.0.1:7501")]
     Address {
@@ -170,8 +177,8 @@ impl PeerGroup {
             return Err(GroupError::TooMany { members: file.members.len() });
         }
         check_addresses(&file.members)?;
-        let clients = count_clients(&file, about)?;
-        Ok(PeerGroup { file, about, clients })
+        let (clients, topology) = count_clients(&file, about)?;
+        Ok(PeerGroup { file, about, clients, topology })
     }
 
     /// What the registry knows of the algorithm.
@@ -187,6 +194,11 @@ impl PeerGroup {
     /// How many members there are.
     pub fn processes(&self) -> usize {
         self.file.members.len()
+    }
+
+    /// How the members are arranged.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
     }
 
     /// The file it was made of.
@@ -239,14 +251,17 @@ fn check_addresses(members: &[String]) -> Result<(), GroupError> {
 
 /// The file says how many members there are, and the algorithm how many helpers so many clients need: which number of
 /// clients fits?
-fn count_clients(file: &GroupFile, about: &'static About) -> Result<usize, GroupError> {
+fn count_clients(file: &GroupFile, about: &'static About) -> Result<(usize, Topology), GroupError> {
+    if !matches!(about.family, Family::Mutex | Family::Election) {
+        return Err(GroupError::Unsupported { algorithm: about.name });
+    }
     let members = file.members.len();
     let mut sizes = Vec::new();
     let mut first_error = None;
     for clients in 2..=members.max(2) {
         match registry::visit(about.name, &params(file, clients), Size) {
-            Ok(processes) if processes == members => return Ok(clients),
-            Ok(processes) => sizes.push((clients, processes)),
+            Ok((processes, topology)) if processes == members => return Ok((clients, topology)),
+            Ok((processes, _)) => sizes.push((clients, processes)),
             Err(error) => first_error = first_error.or(Some(error)),
         }
     }
@@ -259,18 +274,22 @@ fn count_clients(file: &GroupFile, about: &'static About) -> Result<usize, Group
     }
 }
 
-/// How many processes a group has.
+/// How many processes a group has, and how they are arranged.
 struct Size;
 
 impl Visitor for Size {
-    type Output = usize;
+    type Output = (usize, Topology);
 
-    fn mutex<P: Mutex>(self, _: &'static About, group: Group<P>) -> usize {
-        group.processes
+    fn unsupported(self, _: &'static About) -> Self::Output {
+        (0, Topology::default())
     }
 
-    fn election<P: Election>(self, _: &'static About, group: Group<P>) -> usize {
-        group.processes
+    fn mutex<P: Mutex>(self, _: &'static About, group: Group<P>) -> Self::Output {
+        (group.processes, group.topology)
+    }
+
+    fn election<P: Election>(self, _: &'static About, group: Group<P>) -> Self::Output {
+        (group.processes, group.topology)
     }
 }
 

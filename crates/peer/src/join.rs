@@ -62,5 +62,7 @@ pub(crate) fn family_name(family: Family) -> &'static str {
     match family {
         Family::Mutex => "mutual exclusion",
         Family::Election => "leader election",
+        Family::Detector => "failure detection",
+        Family::Append => "record append",
     }
 }

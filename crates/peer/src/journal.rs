@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use baton_protocol::ProcessId;
-use baton_trace::{Event, Header, Unit, VERSION, Writer};
+use baton_trace::{Event, Header, Unit, Writer};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -63,21 +63,7 @@ fn header(group: &PeerGroup, me: ProcessId) -> Header {
     // For people who lay the files of several members side by side; a clock before 1970 is not worth an error.
     let started_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
     Header {
-        baton_trace: VERSION,
-        algorithm: group.about().name.to_string(),
-        variant: group.file().variant.clone(),
-        processes: group.processes(),
-        clients: group.clients(),
-        quorums: None,
-        tree: None,
-        seed: 0,
         network: json!({ "kind": "tcp", "member": me, "started_unix_s": started_unix_s }),
-        workload: json!({}),
-        params: baton_trace::Params {
-            coordinators: group.file().coordinators,
-            votes: group.file().votes,
-            delay_max: group.params().delay_max,
-        },
-        unit: Unit::Seconds,
+        ..Header::new(group.about(), &group.params(), group.processes(), group.topology(), Unit::Seconds)
     }
 }

@@ -112,6 +112,9 @@ pub(crate) struct Assembled {
 /// A connection has come about, or a call to this member came to nothing.
 type Outcome = (ProcessId, Result<TcpStream, LinkError>);
 
+/// Clocks cannot count for ever.
+const START_WITHIN_MAX: Duration = Duration::from_secs(365 * 86_400);
+
 /// Waits until there is a connection to every other member.
 pub(crate) async fn assemble(
     group: &PeerGroup,
@@ -121,7 +124,7 @@ pub(crate) async fn assemble(
     notices: &Notices,
 ) -> Result<Assembled, JoinError> {
     let ours = greeting(group, id);
-    let deadline = Instant::now() + start_within;
+    let deadline = Instant::now() + start_within.min(START_WITHIN_MAX);
     let (outcome, mut outcomes) = mpsc::channel(group.processes());
     let reception = Reception {
         ours: ours.clone(),

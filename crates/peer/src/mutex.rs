@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use baton_protocol::election::Election;
 use baton_protocol::mutex::{Command, Event, Mutex};
 use baton_protocol::registry::{self, About, Family, Visitor};
 use baton_protocol::{Group, ProcessId};
@@ -148,7 +147,7 @@ impl Visitor for Spawn {
         Ok(MutexPeer { id, clients, asks, status, driver: tokio::spawn(desk.run()) })
     }
 
-    fn election<P: Election>(self, about: &'static About, _: Group<P>) -> Self::Output {
+    fn unsupported(self, about: &'static About) -> Self::Output {
         let (found, needed) = (family_name(about.family), family_name(Family::Mutex));
         Err(JoinError::Family { algorithm: about.name, found, needed })
     }

@@ -10,13 +10,17 @@
 
 extern crate alloc;
 
+pub mod append;
 pub mod broken;
 pub mod clock;
+pub mod detector;
 pub mod election;
 pub mod mutex;
 pub mod process;
 pub mod process_set;
 pub mod registry;
+pub mod roster;
+pub mod topology;
 
 pub use process::*;
 pub use process_set::ProcessSet;

@@ -84,8 +84,8 @@ pub enum Start {
     /// For the first time, together with the group.
     Fresh,
     /// Again after a crash: with the state it had, or newly made if its memory is gone.
-    /// Either way its timers, and all messages that arrived meanwhile or were under way when it crashed, are lost, and
-    /// its failure detector begins anew: it suspects nobody until it says so.
+    /// Either way its timers, and all messages that arrived meanwhile, are lost, and its failure detector begins anew:
+    /// it suspects nobody until it says so.
     Recovered,
 }
 

@@ -1,25 +1,45 @@
 //! What algorithms there are, and how to make a group that runs one.
 //!
-//! Adding an algorithm is one file, with its `ABOUT` and its `group`, and one line in [`algorithms!`] below.
+//! Adding an algorithm is one file, with its `ABOUT` and its `group`, and one line in `algorithms!` below.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use crate::append::Append;
+use crate::detector::Detector;
 use crate::election::{Election, Rule};
 use crate::mutex::Mutex;
-use crate::{ProcessId, Ticks, broken, election, mutex};
+use crate::{ProcessId, Ticks, append, broken, detector, election, mutex};
 
 algorithms! {
     mutex mutex::central;
     mutex mutex::central_elected;
+    mutex mutex::lamport;
+    mutex mutex::permission_ring;
+    mutex mutex::raymond;
     mutex mutex::ricart_agrawala;
+    mutex mutex::carvalho_roucairol;
+    mutex mutex::maekawa;
+    mutex mutex::generalized;
     mutex mutex::suzuki_kasami;
+    mutex mutex::singhal;
+    mutex mutex::token_ring;
     mutex mutex::voting;
+    mutex broken::permission_ring_original;
+    mutex broken::raymond_greedy;
     mutex broken::ricart_agrawala_time_only;
+    mutex broken::suzuki_kasami_no_outdated_check;
+    mutex broken::singhal_1989;
+    mutex broken::maekawa_no_inquire;
+    mutex broken::maekawa_1985;
+    mutex broken::generalized_unchecked;
     election election::bully;
     election election::chang_roberts;
     election election::ring_list;
+    detector detector::heartbeat;
+    detector detector::phi_accrual;
+    append append::record_append;
 }
 
 /// One algorithm, as data.
@@ -48,6 +68,10 @@ pub enum Family {
     Mutex,
     /// Leader election.
     Election,
+    /// Failure detection.
+    Detector,
+    /// Appending to a shared file.
+    Append,
 }
 
 /// Another way to run an algorithm.
@@ -85,6 +109,8 @@ pub enum Crashes {
     Final,
     /// Those of coordinators, reported or not, that recover with memory if at all.
     Coordinators,
+    /// Any, reported or not.
+    Any,
 }
 
 impl Assumes {
@@ -179,6 +205,8 @@ pub struct Group<P> {
     pub elects: Rule,
     /// Whether its promises outlive a partition, although messages are lost in one.
     pub partitions: bool,
+    /// After how long a grant ends by itself, if it does. Who stays inside for longer may have company.
+    pub lease: Option<Ticks>,
 }
 
 /// An arrangement of processes.
@@ -193,8 +221,15 @@ pub struct Topology {
 impl<P> Group<P> {
     /// A group with no particular arrangement.
     pub fn new(clients: usize, processes: usize, make: impl Fn(ProcessId) -> P + Send + Sync + 'static) -> Self {
-        let (topology, elects) = (Topology::default(), Rule::default());
-        Group { clients, processes, make: Box::new(make), topology, elects, partitions: false }
+        Group {
+            clients,
+            processes,
+            make: Box::new(make),
+            topology: Topology::default(),
+            lease: None,
+            elects: Rule::default(),
+            partitions: false,
+        }
     }
 }
 
@@ -203,11 +238,40 @@ pub trait Visitor {
     /// What comes of it.
     type Output;
 
+    /// What comes of a family for which nothing else is said.
+    fn unsupported(self, about: &'static About) -> Self::Output;
+
     /// Does it with a group for mutual exclusion.
-    fn mutex<P: Mutex>(self, about: &'static About, group: Group<P>) -> Self::Output;
+    fn mutex<P: Mutex>(self, about: &'static About, _: Group<P>) -> Self::Output
+    where
+        Self: Sized,
+    {
+        self.unsupported(about)
+    }
 
     /// Does it with a group for leader election.
-    fn election<P: Election>(self, about: &'static About, group: Group<P>) -> Self::Output;
+    fn election<P: Election>(self, about: &'static About, _: Group<P>) -> Self::Output
+    where
+        Self: Sized,
+    {
+        self.unsupported(about)
+    }
+
+    /// Does it with a group that watches each other: `make` gives what watches a process, at any of the others.
+    fn detector<D: Detector>(self, about: &'static About, _: Group<D>) -> Self::Output
+    where
+        Self: Sized,
+    {
+        self.unsupported(about)
+    }
+
+    /// Does it with a group for record append.
+    fn append<P: Append>(self, about: &'static About, _: Group<P>) -> Self::Output
+    where
+        Self: Sized,
+    {
+        self.unsupported(about)
+    }
 }
 
 /// Why a group cannot be made.
@@ -285,9 +349,26 @@ pub fn find(name: &str) -> Result<&'static About, SetupError> {
     })
 }
 
+/// The most processes of a kind in a group.
+pub const PROCESSES_MAX: usize = 1 << 20;
+
+/// The longest delay that processes may believe in: a million T in virtual time, eleven days in real time. Timers are
+/// small multiples of it, times the number of processes at most.
+pub const DELAY_MAX: Ticks = 1_000_000_000_000;
+
 fn validate(about: &'static About, params: &Params) -> Result<(), SetupError> {
     if params.n < 2 {
         return Err(SetupError::TooFew { n: params.n });
+    }
+    if let Some(n) = [Some(params.n), params.coordinators].into_iter().flatten().find(|&n| n > PROCESSES_MAX) {
+        return Err(SetupError::TooMany { n, max: PROCESSES_MAX, reason: "memory is not endless" });
+    }
+    if params.delay_max > DELAY_MAX {
+        return Err(SetupError::Value {
+            what: "the longest delay, in ticks",
+            value: params.delay_max.to_string(),
+            reason: alloc::format!("it can be at most {DELAY_MAX}"),
+        });
     }
     let known = || about.variants.iter().map(|variant| variant.name);
     // A variant that is listed as `name:VALUE` must come with a value, any other without one.
@@ -356,8 +437,14 @@ mod tests {
             refusal("centrall", &Params::new(3, 1)).starts_with("there is no algorithm `centrall`; there are central,")
         );
         assert_eq!(refusal("central", &Params::new(1, 1)), "a group of 1 is too small; it takes at least 2 processes");
-        assert_eq!(refusal("central", &params("x")), "`central` has no variant `x`; it has none");
-        assert_eq!(refusal("voting", &params("ask-all+x")), "`voting` has no variant `x`; it has ask-m, ask-all");
-        assert_eq!(refusal("voting", &params("ask-all:1")), "`voting` has no variant `ask-all`; it has ask-m, ask-all");
+        assert_eq!(refusal("suzuki-kasami", &params("x")), "`suzuki-kasami` has no variant `x`; it has none");
+        assert_eq!(
+            refusal("voting", &params("ask-all+x")),
+            "`voting` has no variant `x`; it has ask-m, ask-all, back-off:B"
+        );
+        assert_eq!(
+            refusal("voting", &params("ask-all:1")),
+            "`voting` has no variant `ask-all`; it has ask-m, ask-all, back-off:B"
+        );
     }
 }

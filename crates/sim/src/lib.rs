@@ -6,6 +6,7 @@
 //! [users](app) know a family of protocols, and the [oracles](oracle) know only what they see.
 
 pub mod app;
+pub mod append_or_lock;
 pub mod detector;
 pub mod faults;
 pub mod metrics;

@@ -5,15 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use baton_protocol::election::{self, Election};
 use baton_protocol::mutex::{self, Mutex};
-use baton_protocol::registry::{self, About, Params, SetupError, Visitor};
+use baton_protocol::registry::{self, About, SetupError, Visitor};
 use baton_protocol::{Choices, Group, Input, Message, Outbox, Output, ProcessId, Protocol, Start};
 use baton_trace::{Event, Header, Record};
 
 use crate::oracle::causality::{Causality, Past};
-use crate::oracle::fence::Fences;
 use crate::oracle::leaders::Leaders;
-use crate::oracle::order::Order;
-use crate::oracle::safety::Safety;
+use crate::oracle::mutex::{MutexJudge, Violation};
 
 /// What a replay has shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +21,7 @@ pub struct Replayed {
     /// How many times somebody entered.
     pub entries: u64,
     /// What the oracles found: property and detail.
-    pub violations: Vec<(&'static str, String)>,
+    pub violations: Vec<Violation>,
 }
 
 /// Why a trace cannot be repeated.
@@ -32,6 +30,12 @@ pub enum ReplayError {
     /// No such group can be made.
     #[error(transparent)]
     Setup(#[from] SetupError),
+    /// Not a protocol whose steps a trace tells.
+    #[error("a trace of `{algorithm}` cannot be repeated; only those of mutual exclusion and elections can")]
+    Unsupported {
+        /// Which algorithm.
+        algorithm: &'static str,
+    },
     /// The trace speaks of other processes than the group has.
     #[error("the trace has {found} processes, and `{algorithm}` with {clients} clients has {expected}")]
     Processes {
@@ -43,12 +47,6 @@ pub enum ReplayError {
         found: usize,
         /// In the group.
         expected: usize,
-    },
-    /// The trace speaks of more processes than there can be.
-    #[error("the trace has {found} processes; at most {PROCESSES_MAX} can be repeated")]
-    TooLarge {
-        /// In the trace.
-        found: usize,
     },
     /// The processes do something else than the trace says.
     #[error("record {seq} does not fit: the trace says {found}, the processes say {expected}")]
@@ -62,22 +60,9 @@ pub enum ReplayError {
     },
 }
 
-/// The most processes that a trace may speak of; a header is quickly written, and memory is not endless.
-const PROCESSES_MAX: usize = 1 << 20;
-
 /// Repeats a trace.
 pub fn replay(header: &Header, records: &[Record]) -> Result<Replayed, ReplayError> {
-    if header.clients.max(header.processes) > PROCESSES_MAX {
-        return Err(ReplayError::TooLarge { found: header.clients.max(header.processes) });
-    }
-    let params = Params {
-        n: header.clients,
-        variant: header.variant.clone(),
-        coordinators: header.params.coordinators,
-        votes: header.params.votes,
-        delay_max: header.params.delay_max.max(1),
-    };
-    registry::visit(&header.algorithm, &params, Replay { header, records })?
+    registry::visit(&header.algorithm, &header.group_params(), Replay { header, records })?
 }
 
 struct Replay<'t> {
@@ -86,18 +71,12 @@ struct Replay<'t> {
 }
 
 impl Replay<'_> {
-    fn go<P: Protocol>(
-        self,
-        about: &'static About,
-        group: Group<P>,
-        command: fn(&Event) -> Option<P::Command>,
-        told: fn(&P::Event, &Event) -> bool,
-    ) -> Result<Replayed, ReplayError> {
+    fn go<P: Protocol>(self, about: &'static About, group: Group<P>, words: Words<P>) -> Result<Replayed, ReplayError> {
         if group.processes != self.header.processes {
             let (found, expected) = (self.header.processes, group.processes);
             return Err(ReplayError::Processes { algorithm: about.name, clients: group.clients, found, expected });
         }
-        let mut stage = Stage::new(group, self.records, command, told);
+        let mut stage = Stage::new(group, self.records, words);
         stage.play()?;
         Ok(stage.judge.verdict(self.records.len()))
     }
@@ -105,6 +84,10 @@ impl Replay<'_> {
 
 impl Visitor for Replay<'_> {
     type Output = Result<Replayed, ReplayError>;
+
+    fn unsupported(self, about: &'static About) -> Self::Output {
+        Err(ReplayError::Unsupported { algorithm: about.name })
+    }
 
     fn mutex<P: Mutex>(self, about: &'static About, group: Group<P>) -> Self::Output {
         let command = |event: &Event| match event {
@@ -116,7 +99,11 @@ impl Visitor for Replay<'_> {
             let mutex::Event::Granted { fence } = event;
             matches!(record, Event::Enter { fence: traced, .. } if traced == fence)
         };
-        self.go(about, group, command, told)
+        let fence = |event: &mutex::Event| {
+            let mutex::Event::Granted { fence } = event;
+            Some(*fence)
+        };
+        self.go(about, group, Words { command, told, fence })
     }
 
     fn election<P: Election>(self, about: &'static About, group: Group<P>) -> Self::Output {
@@ -128,7 +115,7 @@ impl Visitor for Replay<'_> {
             Event::Request { .. } => Some(election::Command::Elect),
             _ => None,
         };
-        self.go(about, group, command, told)
+        self.go(about, group, Words { command, told, fence: |_| None })
     }
 }
 
@@ -142,17 +129,21 @@ struct Stage<'t, P: Protocol> {
     app_messages: BTreeMap<u64, (ProcessId, Option<u64>)>,
     timers: BTreeSet<(ProcessId, P::Timer)>,
     judge: Judge,
+    words: Words<P>,
+}
+
+/// How a family of protocols is told in a trace.
+struct Words<P: Protocol> {
+    /// The command that a record tells of.
     command: fn(&Event) -> Option<P::Command>,
+    /// Whether a record tells of an event.
     told: fn(&P::Event, &Event) -> bool,
+    /// The fence of a grant, if an event is one.
+    fence: fn(&P::Event) -> Option<u64>,
 }
 
 impl<'t, P: Protocol> Stage<'t, P> {
-    fn new(
-        group: Group<P>,
-        records: &'t [Record],
-        command: fn(&Event) -> Option<P::Command>,
-        told: fn(&P::Event, &Event) -> bool,
-    ) -> Self {
+    fn new(group: Group<P>, records: &'t [Record], words: Words<P>) -> Self {
         Stage {
             clients: group.clients,
             processes: (0..group.processes).map(&group.make).collect(),
@@ -163,8 +154,7 @@ impl<'t, P: Protocol> Stage<'t, P> {
             messages: BTreeMap::new(),
             app_messages: BTreeMap::new(),
             timers: BTreeSet::new(),
-            command,
-            told,
+            words,
         }
     }
 
@@ -187,7 +177,7 @@ impl<'t, P: Protocol> Stage<'t, P> {
                 None => Ok(()),
             };
         };
-        if let Some(command) = (self.command)(&record.event) {
+        if let Some(command) = (self.words.command)(&record.event) {
             if process >= self.clients {
                 return Err(differs(record, format!("that only P0 to P{} may ask", self.clients - 1)));
             }
@@ -290,8 +280,11 @@ impl<'t, P: Protocol> Stage<'t, P> {
     }
 
     fn heard(&mut self, process: ProcessId, event: &P::Event) -> Result<(), ReplayError> {
+        if (self.words.fence)(event).is_some_and(|fence| self.judge.unasked(process, fence)) {
+            return Ok(());
+        }
         let record = self.next_output(|| format!("P{process}: {event:?}"))?;
-        if record.p != Some(process) || !(self.told)(event, &record.event) {
+        if record.p != Some(process) || !(self.words.told)(event, &record.event) {
             return Err(differs(record, format!("P{process}: {event:?}")));
         }
         self.judge.event(process, &record.event);
@@ -322,23 +315,20 @@ fn differs(record: &Record, expected: String) -> ReplayError {
 
 /// The oracles, fed from the trace.
 struct Judge {
-    safety: Safety,
-    fences: Fences,
-    order: Order,
-    causality: Causality,
+    mutex: MutexJudge,
+    causality: Option<Causality>,
     pasts: BTreeMap<u64, Past>,
     leaders: Leaders,
     entries: u64,
-    violations: Vec<(&'static str, String)>,
+    violations: Vec<Violation>,
 }
 
 impl Judge {
     fn new(processes: usize, clients: usize) -> Self {
+        let watch_order = clients <= Causality::CLIENTS_MAX;
         Judge {
-            safety: Safety::default(),
-            fences: Fences::default(),
-            order: Order::new(clients),
-            causality: Causality::new(processes, clients),
+            mutex: MutexJudge::new(clients, watch_order),
+            causality: watch_order.then(|| Causality::new(processes, clients)),
             pasts: BTreeMap::new(),
             leaders: Leaders::default(),
             entries: 0,
@@ -348,32 +338,40 @@ impl Judge {
 
     fn command(&mut self, process: ProcessId, event: &Event) {
         match event {
-            Event::Request { .. } => self.order.request(process, self.causality.request(process)),
-            _ => self.safety.leave(process),
+            Event::Request { .. } => {
+                let past = self.causality.as_mut().map(|causality| causality.request(process));
+                self.mutex.request(process, past);
+            }
+            _ => self.mutex.leave(process),
         }
     }
 
     fn send(&mut self, process: ProcessId, msg: u64) {
-        self.pasts.insert(msg, self.causality.of(process));
+        if let Some(causality) = &self.causality {
+            self.pasts.insert(msg, causality.of(process));
+        }
     }
 
     fn receive(&mut self, process: ProcessId, msg: u64) {
-        if let Some(past) = self.pasts.get(&msg) {
-            self.causality.receive(process, past);
+        if let (Some(causality), Some(past)) = (&mut self.causality, self.pasts.get(&msg)) {
+            causality.receive(process, past);
         }
+    }
+
+    /// Whether this grant is to one that has not asked: a violation, and no entry.
+    fn unasked(&mut self, process: ProcessId, fence: u64) -> bool {
+        let unasked = !self.mutex.is_waiting(process);
+        if unasked {
+            self.violations.extend(self.mutex.grant(process, fence));
+        }
+        unasked
     }
 
     fn event(&mut self, process: ProcessId, event: &Event) {
         match event {
             Event::Enter { fence, .. } => {
                 self.entries += 1;
-                let found = [
-                    ("safety", self.safety.enter(process)),
-                    ("fence", self.fences.enter(process, *fence)),
-                    ("order", self.order.enter(process)),
-                ];
-                let found = found.into_iter().filter_map(|(name, detail)| detail.map(|detail| (name, detail)));
-                self.violations.extend(found);
+                self.violations.extend(self.mutex.grant(process, *fence));
             }
             Event::Elected { leader, term } => {
                 let found = self.leaders.believes(process, *leader, *term);
@@ -384,9 +382,8 @@ impl Judge {
     }
 
     fn crash(&mut self, process: ProcessId) {
-        self.safety.leave(process);
+        self.mutex.crash(process);
         self.leaders.gone(process);
-        self.order.forget(process);
     }
 
     fn verdict(self, steps: usize) -> Replayed {

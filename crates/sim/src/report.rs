@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use baton_protocol::registry::Topology;
 use serde::Serialize;
 
 use crate::app::mutex::Load;
@@ -16,6 +17,10 @@ pub enum Report {
     Mutex(Box<MutexReport>),
     /// Of an election algorithm.
     Election(Box<ElectionReport>),
+    /// Of a failure detector.
+    Detector(Box<DetectorReport>),
+    /// Of record append.
+    Append(Box<AppendReport>),
 }
 
 /// The outcome of a run of mutual exclusion.
@@ -43,6 +48,8 @@ pub struct MutexReport {
     pub multicasts_per_entry: Option<f64>,
     /// All bytes of the run.
     pub bytes: u64,
+    /// After the warm-up, over whole rounds.
+    pub bytes_per_entry: Option<f64>,
     /// Per entry, all messages but those sent in leaving.
     pub entry_messages: Option<f64>,
     /// Per entry, messages sent in leaving.
@@ -51,12 +58,36 @@ pub struct MutexReport {
     pub client_delay: Option<DelaySummary>,
     /// From exit to the next entry, while somebody waits.
     pub sync_delay: Option<DelaySummary>,
+    /// What became of the store, if there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub store: Option<StoreReport>,
+    /// How many times each client entered, after the warm-up and while the load was as it should be.
+    #[serde(skip)]
+    pub entries_by_client: Vec<u64>,
+    /// How the processes were arranged.
+    #[serde(skip)]
+    pub topology: Topology,
     /// What held.
     pub properties: Properties,
     /// Those that the algorithm promises and that did not hold.
     pub broken_promises: Vec<&'static str>,
     /// How fast it went.
     pub events_per_s: f64,
+}
+
+/// What became of the data that holders wrote.
+#[derive(Clone, Debug, Serialize)]
+pub struct StoreReport {
+    /// Whether it looked at fences.
+    pub fencing: bool,
+    /// How many writes it accepted.
+    pub writes: u64,
+    /// How many it refused for their fence.
+    pub refused: u64,
+    /// How many of those accepted were overwritten by who had not seen them.
+    pub lost: u64,
+    /// None was.
+    pub data: Finding,
 }
 
 /// The outcome of an election.
@@ -92,12 +123,92 @@ pub struct ElectionReport {
     pub events_per_s: f64,
 }
 
+/// The outcome of a run of failure detectors.
+#[derive(Clone, Debug, Serialize)]
+pub struct DetectorReport {
+    /// As the registry calls it.
+    pub algorithm: &'static str,
+    /// How it was run, if not in the default way.
+    pub variant: Option<String>,
+    /// How many processes.
+    pub n: usize,
+    /// Of the run.
+    pub seed: u64,
+    /// How many crashes there were.
+    pub crashes: u64,
+    /// From each crash to the suspicion by each who lives.
+    pub detection_time: Option<DelaySummary>,
+    /// How many times somebody alive was suspected.
+    pub mistakes: u64,
+    /// The same per T and per pair of watcher and watched.
+    pub mistake_rate: f64,
+    /// From a mistake to the beat that put it right.
+    pub mistake_time: Option<DelaySummary>,
+    /// How often everybody beats, in T.
+    pub period: f64,
+    /// How long the run was, in T.
+    pub time: f64,
+    /// All messages of the run.
+    pub messages: u64,
+    /// All messages of the run.
+    pub messages_by_kind: BTreeMap<&'static str, u64>,
+    /// What held: safety is accuracy, liveness is completeness.
+    pub properties: Properties,
+    /// Those that the algorithm promises and that did not hold.
+    pub broken_promises: Vec<&'static str>,
+    /// How fast it went.
+    pub events_per_s: f64,
+}
+
+/// The outcome of a run of record append.
+#[derive(Clone, Debug, Serialize)]
+pub struct AppendReport {
+    /// As the registry calls it.
+    pub algorithm: &'static str,
+    /// How it was run, if not in the default way.
+    pub variant: Option<String>,
+    /// How many clients.
+    pub n: usize,
+    /// How many replicas.
+    pub replicas: usize,
+    /// Who appended when.
+    pub load: Load,
+    /// Of the run.
+    pub seed: u64,
+    /// How many appends were answered.
+    pub appends: u64,
+    /// What a reader finds in the file: each record once.
+    pub records: u64,
+    /// What it skips because a write failed there.
+    pub padding: u64,
+    /// What it skips because it has seen it before.
+    pub repeats: u64,
+    /// All messages of the run.
+    pub messages: u64,
+    /// After the warm-up, over whole rounds.
+    pub messages_per_append: Option<f64>,
+    /// All messages of the run.
+    pub messages_by_kind: BTreeMap<&'static str, u64>,
+    /// All bytes of the run.
+    pub bytes: u64,
+    /// From the request to the answer.
+    pub client_delay: Option<DelaySummary>,
+    /// Appends per T, from the start to the last answer.
+    pub throughput: f64,
+    /// What held: safety is that what was told is where it was told, liveness that all were told.
+    pub properties: Properties,
+    /// Those that the algorithm promises and that did not hold.
+    pub broken_promises: Vec<&'static str>,
+    /// How fast it went.
+    pub events_per_s: f64,
+}
+
 /// What is known of each property after a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Properties {
-    /// At most one inside; at most one leader.
+    /// At most one inside; at most one leader; nobody suspected who lives.
     pub safety: Finding,
-    /// Every request was granted; all who live agree on a leader.
+    /// Every request was granted; all who live agree on a leader; all who crashed are suspected.
     pub liveness: Finding,
     /// Grants followed happened-before.
     pub order: Finding,
@@ -127,14 +238,16 @@ impl Report {
         match self {
             Report::Mutex(report) => &report.broken_promises,
             Report::Election(report) => &report.broken_promises,
+            Report::Detector(report) => &report.broken_promises,
+            Report::Append(report) => &report.broken_promises,
         }
     }
 
     /// Whom all who live agree on, after an election.
     pub fn leader(&self) -> Option<usize> {
         match self {
-            Report::Mutex(_) => None,
             Report::Election(report) => report.leader,
+            _ => None,
         }
     }
 
@@ -143,6 +256,8 @@ impl Report {
         match self {
             Report::Mutex(report) => &report.properties,
             Report::Election(report) => &report.properties,
+            Report::Detector(report) => &report.properties,
+            Report::Append(report) => &report.properties,
         }
     }
 }

@@ -3,21 +3,26 @@
 use std::io::{self, Write};
 use std::time::Instant;
 
+use baton_protocol::append::Append;
+use baton_protocol::detector::Detector;
 use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
-use baton_protocol::registry::{self, About, Crashes, Params, SetupError, Visitor};
+use baton_protocol::registry::{self, About, Crashes, Family, Params, Promises, SetupError, Visitor};
 use baton_protocol::{Group, Protocol, Ticks};
 use baton_trace::{Event, Header, Unit};
 
 use crate::app::Application;
+use crate::app::append::AppendUsers;
+use crate::app::detector::{self, DetectorUsers};
 use crate::app::election::{ElectionUsers, Noticed, Occasion};
 use crate::app::mutex::{Load, MutexUsers, Workload};
 use crate::faults::{Fault, FaultKind};
 use crate::network::Network;
-use crate::oracle::Finding;
 use crate::oracle::causality::Causality;
-use crate::report::{ElectionReport, MutexReport, Properties, Report};
-use crate::time::in_t;
+use crate::oracle::file::Files;
+use crate::oracle::{Finding, Verdict};
+use crate::report::{AppendReport, DetectorReport, ElectionReport, MutexReport, Properties, Report, StoreReport};
+use crate::time::{in_t, ticks};
 use crate::tracer::Tracer;
 use crate::world::{Ended, Setup, Wire, World};
 
@@ -36,6 +41,8 @@ pub struct Options {
     pub workload: Workload,
     /// Of all randomness.
     pub seed: u64,
+    /// By which part clocks may run fast or slow; only failure detectors have clocks.
+    pub drift: f64,
     /// Whether to run it on a network, or with faults, that it is not made for.
     pub ignore_assumptions: bool,
     /// Stop after so many events, and call what has not happened by then a liveness violation.
@@ -43,17 +50,20 @@ pub struct Options {
 }
 
 impl Options {
-    /// Everybody wants to enter, on a synchronous network without faults; 20 entries each.
+    /// Everybody wants to enter, on a synchronous network without faults; 20 entries each. Messages keep their order only
+    /// if the algorithm needs that.
     pub fn new(algorithm: &str, n: usize) -> Self {
-        let network = Network::SYNCHRONOUS;
+        let fifo = registry::find(algorithm).is_ok_and(|about| about.assumes.fifo);
+        let network = Network { fifo, ..Network::SYNCHRONOUS };
         let entries = 20 * n as u64;
         Options {
             algorithm: algorithm.into(),
             params: Params::new(n, network.delay.guess()),
             network,
             faults: Vec::new(),
-            workload: Workload { load: Load::All, entries, hold: 1.0, think: 0.0, app_messages: false },
+            workload: Workload { load: Load::All, entries, hold: 1.0, think: 0.0, app_messages: false, store: None },
             seed: 1,
+            drift: 0.0,
             ignore_assumptions: false,
             events_max: 1_000_000_000,
         }
@@ -78,6 +88,12 @@ pub enum RunError {
         assumes: &'static str,
         /// What it would get.
         instead: String,
+    },
+    /// Nothing that the simulator knows how to use.
+    #[error("`{algorithm}` cannot be simulated")]
+    Unsupported {
+        /// Which algorithm.
+        algorithm: &'static str,
     },
     /// A fault at a process that does not exist.
     #[error("there is no P{process} for a fault to strike; the processes are P0 to P{last}")]
@@ -124,6 +140,10 @@ fn check_ranges(options: &Options) -> Result<(), RunError> {
             return Err(RunError::OutOfRange { what, value, right: "a time is between 0 and 1,000,000,000 T" });
         }
     }
+    if !(0.0..=0.5).contains(&options.drift) {
+        let right = "a clock is off by at most one half";
+        return Err(RunError::OutOfRange { what: "the drift of clocks", value: options.drift, right });
+    }
     if options.workload.entries == 0 {
         return Err(RunError::OutOfRange { what: "the number of entries", value: 0.0, right: "ask for at least 1" });
     }
@@ -149,6 +169,11 @@ fn check_assumptions(about: &'static About, options: &Options) -> Result<(), Run
         (FaultKind::Crash(process), Crashes::Never) => refuse("that nobody crashes", format!("P{process} would")),
         (FaultKind::Crash(process), Crashes::Coordinators) if *process < options.params.n => {
             refuse("that no client crashes", format!("P{process} is one and would"))
+        }
+        (FaultKind::Recover { process, memory: false }, _)
+            if about.family == Family::Append && *process < options.params.n =>
+        {
+            refuse("that no client forgets its numbers", format!("P{process} would"))
         }
         (FaultKind::Recover { process, memory: false }, Crashes::Coordinators) => {
             refuse("that no coordinator forgets", format!("P{process} would"))
@@ -178,6 +203,7 @@ struct Run<'o> {
 struct Outcome<P: Protocol, A: Application<P>> {
     users: A,
     wire: Wire<P, A::Plan>,
+    processes: Vec<P>,
     ended: Ended,
     events_per_s: f64,
 }
@@ -212,21 +238,28 @@ impl Run<'_> {
         let start = Instant::now();
         let ended = world.run(options.events_max);
         let seconds = start.elapsed().as_secs_f64();
-        let (users, wire) = world.into_parts();
+        let (users, wire, processes) = world.into_parts();
         let events_per_s = wire.deliveries() as f64 / seconds.max(1e-9);
-        Ok(Outcome { users, wire, ended, events_per_s })
+        Ok(Outcome { users, wire, processes, ended, events_per_s })
     }
 }
 
 impl Visitor for Run<'_> {
     type Output = Result<Report, RunError>;
 
+    fn unsupported(self, about: &'static About) -> Self::Output {
+        Err(RunError::Unsupported { algorithm: about.name })
+    }
+
     fn mutex<P: Mutex>(self, about: &'static About, group: Group<P>) -> Self::Output {
         let (options, clients) = (self.options, group.clients);
+        let promises = promises(about, group.lease, options);
         let watch_order = clients <= Causality::CLIENTS_MAX;
         let users = MutexUsers::new(clients, options.workload.clone(), watch_order, !options.seed);
         let detection = Some(2 * options.params.delay_max);
-        let Outcome { users, mut wire, ended, events_per_s } = self.go(about, group, users, detection, watch_order)?;
+        let topology = group.topology.clone();
+        let Outcome { users, mut wire, ended, events_per_s, .. } =
+            self.go(about, group, users, detection, watch_order)?;
         let waiting = users.waiting().next();
         let liveness = match waiting {
             Some((process, since)) => Finding::violated(format!(
@@ -243,16 +276,17 @@ impl Visitor for Run<'_> {
             wire.trace_all(|| Event::Violation { property: "liveness".into(), detail });
         }
         let order = if watch_order {
-            Finding::from_violation(&users.violations.order)
+            Finding::from_violation(users.violations.get("order"))
         } else {
             Finding::unchecked(format!("happened-before is kept for up to {} clients", Causality::CLIENTS_MAX))
         };
         let properties = Properties {
-            safety: Finding::from_violation(&users.violations.safety),
+            safety: Finding::from_violation(users.violations.get("safety")),
             liveness,
             order,
-            fence: Finding::from_violation(&users.violations.fence),
+            fence: Finding::from_violation(users.violations.get("fence")),
         };
+        let store = store_report(&users);
         let entered = users.entered();
         finish_trace(&mut wire, ended, entered)?;
         let messages = wire.messages();
@@ -269,11 +303,15 @@ impl Visitor for Run<'_> {
             messages_by_kind: messages.by_kind(),
             multicasts_per_entry: per_entry(|messages| messages.multicasts),
             bytes: messages.bytes,
+            bytes_per_entry: per_entry(|messages| messages.bytes),
             entry_messages: per_entry(|messages| messages.sent - messages.on_exit),
             exit_messages: per_entry(|messages| messages.on_exit),
             client_delay: users.measured.client_delay.summary(),
             sync_delay: users.measured.sync_delay.summary(),
-            broken_promises: properties.broken(&about.promises),
+            broken_promises: broken_promises(&properties, &promises, store.as_ref()),
+            store,
+            entries_by_client: users.measured.entries_by_client.clone(),
+            topology,
             properties,
             events_per_s,
         })))
@@ -293,7 +331,7 @@ impl Visitor for Run<'_> {
         // Bully may take until the next announcement; whoever has no timers ends by being quiet.
         let patience = (100 + 10 * n as Ticks) * delay_max;
         let users = ElectionUsers::new(n, group.elects, occasion, patience, !options.seed);
-        let Outcome { users, mut wire, ended, events_per_s } = self.go(about, group, users, told, false)?;
+        let Outcome { users, mut wire, ended, events_per_s, .. } = self.go(about, group, users, told, false)?;
         let (leader, term) = users.leader();
         let liveness = match leader {
             Some(_) => Finding::held(),
@@ -303,8 +341,12 @@ impl Visitor for Run<'_> {
             None => Finding::violated("those who live do not all agree on the one who should lead".into()),
         };
         let none = || Finding::unchecked("elections have none");
-        let properties =
-            Properties { safety: Finding::from_violation(&users.violation), liveness, order: none(), fence: none() };
+        let properties = Properties {
+            safety: Finding::from_violation(users.violation.as_ref()),
+            liveness,
+            order: none(),
+            fence: none(),
+        };
         finish_trace(&mut wire, ended, 0)?;
         let last_arrival = wire.last_arrival();
         let messages = wire.messages();
@@ -325,18 +367,144 @@ impl Visitor for Run<'_> {
             events_per_s,
         })))
     }
+
+    fn detector<D: Detector>(self, about: &'static About, group: Group<D>) -> Self::Output {
+        self.detectors(about, group)
+    }
+
+    fn append<P: Append>(self, about: &'static About, group: Group<P>) -> Self::Output {
+        self.appends(about, group)
+    }
+}
+
+impl Run<'_> {
+    /// Reports on watchers and watched, when the run is over.
+    fn detectors<D: Detector>(self, about: &'static About, group: Group<D>) -> Result<Report, RunError> {
+        let (options, n) = (self.options, group.clients);
+        let lasts = |fault: &Fault| match fault.kind {
+            FaultKind::Pause { lasts, .. } => lasts,
+            FaultKind::Partition { lasts, .. } | FaultKind::OneWay { lasts, .. } => lasts.unwrap_or_default(),
+            FaultKind::Crash(_) | FaultKind::Recover { .. } => 0,
+        };
+        let occasion = match options.faults.iter().map(|fault| fault.at + lasts(fault)).max() {
+            Some(over) => detector::Occasion::Faults { over },
+            None => {
+                detector::Occasion::Crashes { count: options.workload.entries, peace: ticks(options.workload.think) }
+            }
+        };
+        let period = (group.make)(0).period();
+        let (users, beaters) = DetectorUsers::new(group, occasion, options.drift, !options.seed);
+        let Outcome { mut users, mut wire, ended, events_per_s, .. } = self.go(about, beaters, users, None, false)?;
+        users.close();
+        let liveness = users.incomplete().map_or_else(Finding::held, Finding::violated);
+        if let Some(detail) = liveness.detail.clone() {
+            wire.trace_all(|| Event::Violation { property: "liveness".into(), detail });
+        }
+        let none = || Finding::unchecked("failure detectors have none");
+        let safety = Finding::from_violation(users.violation.as_ref());
+        let properties = Properties { safety, liveness, order: none(), fence: none() };
+        finish_trace(&mut wire, ended, 0)?;
+        let time = in_t(wire.now());
+        let pairs = (n * (n - 1)) as f64;
+        let messages = wire.messages();
+        Ok(Report::Detector(Box::new(DetectorReport {
+            algorithm: about.name,
+            variant: options.params.variant.clone(),
+            n,
+            seed: options.seed,
+            crashes: users.crashes(),
+            detection_time: users.detection_time.summary(),
+            mistakes: users.mistakes,
+            mistake_rate: users.mistakes as f64 / (time * pairs).max(1e-9),
+            mistake_time: users.mistake_time.summary(),
+            period: in_t(period),
+            time,
+            messages: messages.sent,
+            messages_by_kind: messages.by_kind(),
+            broken_promises: properties.broken(&about.promises),
+            properties,
+            events_per_s,
+        })))
+    }
+}
+
+impl Run<'_> {
+    /// Reports on appends, when all is quiet.
+    fn appends<P: Append>(self, about: &'static About, group: Group<P>) -> Result<Report, RunError> {
+        let (options, n, replicas) = (self.options, group.clients, group.processes - group.clients);
+        let detection = 2 * options.params.delay_max;
+        let patience = 1_000 * options.params.delay_max + ticks(options.workload.think);
+        let users = AppendUsers::new(n, options.workload.clone(), patience, !options.seed);
+        let Outcome { users, mut wire, processes, ended, events_per_s } =
+            self.go(about, group, users, Some(detection), false)?;
+        let live = processes.iter().enumerate().filter(|(process, _)| wire.is_up(*process));
+        let files: Vec<_> = live.filter_map(|(id, process)| process.file().map(|file| (id, file))).collect();
+        let contents = files.first().map(|(_, file)| Files::contents(file)).unwrap_or_default();
+        let wrong = users.files.judge(&files, ended == Ended::Quiet);
+        let safety = wrong.map_or_else(Finding::held, Finding::violated);
+        let liveness = users.waiting().map_or_else(Finding::held, |(process, since)| {
+            Finding::violated(format!("P{process} has waited since {} T", in_t(since)))
+        });
+        for (property, finding) in [("safety", &safety), ("liveness", &liveness)] {
+            if let (Verdict::Violated, Some(detail)) = (finding.verdict, finding.detail.clone()) {
+                wire.trace_all(|| Event::Violation { property: property.into(), detail });
+            }
+        }
+        let none = || Finding::unchecked("appends have none");
+        let properties = Properties { safety, liveness, order: none(), fence: none() };
+        finish_trace(&mut wire, ended, 0)?;
+        let messages = wire.messages();
+        Ok(Report::Append(Box::new(AppendReport {
+            algorithm: about.name,
+            variant: options.params.variant.clone(),
+            n,
+            replicas,
+            load: options.workload.load,
+            seed: options.seed,
+            appends: users.answered(),
+            records: contents.records,
+            padding: contents.padding,
+            repeats: contents.repeats,
+            messages: messages.sent,
+            messages_per_append: users.measured.per_entry(messages, users.answered(), |messages| messages.sent),
+            messages_by_kind: messages.by_kind(),
+            bytes: messages.bytes,
+            client_delay: users.measured.client_delay.summary(),
+            throughput: users.answered() as f64 / in_t(users.progress()).max(1e-9),
+            broken_promises: properties.broken(&about.promises),
+            properties,
+            events_per_s,
+        })))
+    }
+}
+
+/// What is promised in this run. Where grants are leases, being alone ends with the lease: who sleeps through its end, or
+/// stays inside for longer, may have company, and may even enter after those who were granted later.
+fn promises(about: &About, lease: Option<Ticks>, options: &Options) -> Promises {
+    let pauses = options.faults.iter().any(|fault| matches!(fault.kind, FaultKind::Pause { .. }));
+    let stay = options.network.delay.bound().map(|bound| bound + ticks(options.workload.hold));
+    let kept = lease.is_none_or(|lease| !pauses && stay.is_some_and(|stay| stay <= lease));
+    let Promises { safety, fence, .. } = about.promises;
+    Promises { safety: safety && kept, fence: fence && kept, ..about.promises }
+}
+
+/// Data that holders write is always promised to survive: fences exist for the runs in which being alone is not.
+fn broken_promises(properties: &Properties, promises: &Promises, store: Option<&StoreReport>) -> Vec<&'static str> {
+    let mut broken = properties.broken(promises);
+    broken.extend(store.filter(|store| store.data.verdict == Verdict::Violated).map(|_| "store"));
+    broken
+}
+
+fn store_report(users: &MutexUsers) -> Option<StoreReport> {
+    let store = users.store.as_ref()?;
+    let (writes, refused, lost) = store.counts();
+    let data = Finding::from_violation(users.violations.get("store"));
+    Some(StoreReport { fencing: store.fencing(), writes, refused, lost, data })
 }
 
 fn header<P>(about: &'static About, options: &Options, group: &Group<P>) -> Header {
     let workload = &options.workload;
     Header {
-        baton_trace: baton_trace::VERSION,
-        algorithm: about.name.into(),
-        variant: options.params.variant.clone(),
-        processes: group.processes,
-        clients: group.clients,
-        quorums: group.topology.quorums.clone(),
-        tree: group.topology.tree.clone(),
         seed: options.seed,
         network: options.network.to_json(),
         workload: serde_json::json!({
@@ -345,13 +513,9 @@ fn header<P>(about: &'static About, options: &Options, group: &Group<P>) -> Head
             "hold": workload.hold,
             "think": workload.think,
             "app_messages": workload.app_messages,
+            "store": workload.store,
         }),
-        params: baton_trace::Params {
-            coordinators: options.params.coordinators,
-            votes: options.params.votes,
-            delay_max: options.params.delay_max,
-        },
-        unit: Unit::T,
+        ..Header::new(about, &options.params, group.processes, &group.topology, Unit::T)
     }
 }
 

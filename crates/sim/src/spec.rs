@@ -3,7 +3,7 @@
 use baton_protocol::registry;
 use serde::Deserialize;
 
-use crate::app::mutex::Load;
+use crate::app::mutex::{Load, StoreKind};
 use crate::network::Delay;
 use crate::run::{Options, RunError};
 use crate::time::ticks;
@@ -51,6 +51,8 @@ pub struct Spec {
     /// Whether whoever asks tells somebody else to ask too.
     #[serde(default)]
     pub app_messages: bool,
+    /// What the holders write to; nothing if not said.
+    pub store: Option<StoreKind>,
     /// Of all randomness; 1 if not said.
     pub seed: Option<u64>,
     /// Whether to run it on a network, or with faults, that it is not made for.
@@ -84,7 +86,7 @@ pub enum LinkOrder {
 impl Spec {
     /// The run, with all defaults filled in.
     pub fn options(&self) -> Result<Options, RunError> {
-        let about = registry::find(&self.algorithm)?;
+        registry::find(&self.algorithm)?;
         let n = self.n.unwrap_or(5);
         let mut options = Options::new(&self.algorithm, n);
         options.network.delay = match (&self.delay, self.network) {
@@ -92,7 +94,7 @@ impl Spec {
             (None, NetworkKind::Sync) => Delay::Constant(1.0),
             (None, NetworkKind::Async) => Delay::Pareto(1.0, 1.5),
         };
-        options.network.fifo = self.order.map_or(about.assumes.fifo, |order| order == LinkOrder::Fifo);
+        options.network.fifo = self.order.map_or(options.network.fifo, |order| order == LinkOrder::Fifo);
         options.network.loss = self.loss;
         options.network.duplicate = self.duplicate;
         options.params.delay_max = self.delay_max.map_or_else(|| options.network.delay.guess(), ticks).max(1);
@@ -106,6 +108,7 @@ impl Spec {
         let think = if workload.load == Load::Random { 10.0 * n as f64 } else { 0.0 };
         workload.think = self.think.unwrap_or(think);
         workload.app_messages = self.app_messages;
+        workload.store = self.store;
         let faults = self.faults.iter().map(|fault| fault.parse()).collect::<Result<_, _>>();
         options.faults = faults.map_err(RunError::Spec)?;
         options.seed = self.seed.unwrap_or(options.seed);

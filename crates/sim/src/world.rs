@@ -49,8 +49,6 @@ pub struct Wire<P: Protocol, X> {
     links: Links,
     rng: fastrand::Rng,
     status: Vec<Status>,
-    /// How often each process has crashed.
-    lives: Vec<u32>,
     /// The current setting of each timer that runs; an earlier setting does nothing when its time comes.
     timers: FxHashMap<(ProcessId, P::Timer), u64>,
     settings: u64,
@@ -78,7 +76,8 @@ enum Happening<P: Protocol, X> {
     AppDeliver(Envelope<Option<u64>>),
     Timer { process: ProcessId, timer: P::Timer, setting: u64 },
     Plan { process: ProcessId, plan: X },
-    News { process: ProcessId, peer: ProcessId, suspect: bool, number: Option<u64> },
+    Suspect { process: ProcessId, peer: ProcessId },
+    Trust { process: ProcessId, peer: ProcessId },
     Fault(FaultKind),
     Resume(ProcessId),
     Heal(Cut),
@@ -88,8 +87,6 @@ struct Envelope<M> {
     id: u64,
     from: u32,
     to: u32,
-    /// Which life of the receiver it is meant for: whoever crashes loses what is on its way.
-    life: u32,
     past: Option<Past>,
     content: M,
 }
@@ -123,7 +120,6 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
             links: Links::new(setup.network, seeds.u64(..)),
             rng: seeds.fork(),
             status: vec![Status::Up; processes.len()],
-            lives: vec![0; processes.len()],
             timers: FxHashMap::default(),
             settings: 0,
             cut: Vec::new(),
@@ -168,9 +164,9 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
         Ended::Limit
     }
 
-    /// The users and the wire, after the run.
-    pub fn into_parts(self) -> (A, Wire<P, A::Plan>) {
-        (self.app, self.wire)
+    /// The users, the wire and the processes, after the run.
+    pub fn into_parts(self) -> (A, Wire<P, A::Plan>, Vec<P>) {
+        (self.app, self.wire, self.processes)
     }
 
     fn happen(&mut self, happening: Happening<P, A::Plan>) {
@@ -214,11 +210,13 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
                 }
             }
             Happening::Plan { plan, .. } => self.app.carry_out(process, plan, &mut self.wire),
-            Happening::News { peer, suspect, number, .. } => {
-                if self.wire.detector.tell(process, peer, suspect, number) {
-                    self.wire.trace(process, || if suspect { Event::Suspect { peer } } else { Event::Trust { peer } });
-                    self.step(process, if suspect { Input::Suspect(peer) } else { Input::Trust(peer) });
-                }
+            Happening::Suspect { peer, .. } => {
+                self.wire.trace(process, || Event::Suspect { peer });
+                self.step(process, Input::Suspect(peer));
+            }
+            Happening::Trust { peer, .. } => {
+                self.wire.trace(process, || Event::Trust { peer });
+                self.step(process, Input::Trust(peer));
             }
             Happening::Fault(_) | Happening::Resume(_) | Happening::Heal(_) => {}
         }
@@ -249,7 +247,6 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
             return;
         }
         self.wire.status[process] = Status::Down;
-        self.wire.lives[process] += 1;
         self.wire.timers.retain(|(owner, _), _| *owner != process);
         self.wire.trace(process, || Event::Crash);
         for (_, happening) in self.held_back.extract_if(.., |(paused, _)| *paused == process) {
@@ -301,7 +298,7 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
                     }
                     Demand::AppSend { from, to } => self.app_send(from, to),
                     Demand::Suspect { process, peer } => {
-                        self.happen(Happening::News { process, peer, suspect: true, number: None });
+                        self.happen(Happening::Suspect { process, peer });
                     }
                 }
             }
@@ -417,6 +414,12 @@ impl<P: Protocol, X> Wire<P, X> {
         self.queue.insert(self.now + after, Class::Fault, Happening::Fault(FaultKind::Crash(process)));
     }
 
+    /// Lets `process` recover after some time, without memory.
+    pub fn plan_recovery(&mut self, after: Ticks, process: ProcessId) {
+        let recovery = FaultKind::Recover { process, memory: false };
+        self.queue.insert(self.now + after, Class::Fault, Happening::Fault(recovery));
+    }
+
     /// Writes an event of `process` to the trace, if there is one.
     pub fn trace(&mut self, process: ProcessId, event: impl FnOnce() -> Event) {
         if let Some(tracer) = &mut self.tracer {
@@ -436,7 +439,7 @@ impl<P: Protocol, X> Wire<P, X> {
         let bytes = postcard::experimental::serialized_size(&message).unwrap_or_default() as u64;
         self.messages.count(message.kind(), bytes);
         let id = self.next_message();
-        self.trace(from, || Event::Send { msg: id, to, kind: message.kind().into(), bytes, body: body(&message) });
+        self.trace(from, || Event::send(id, to, &message, bytes));
         self.dispatch(id, from, to, message, Happening::Deliver);
     }
 
@@ -462,23 +465,19 @@ impl<P: Protocol, X> Wire<P, X> {
         if self.is_cut(from, to) {
             return self.trace(to, || Event::Drop { msg: id, reason: DropReason::Partition });
         }
-        if !self.is_up(to) {
-            return self.trace(to, || Event::Drop { msg: id, reason: DropReason::Crashed });
-        }
         let arrivals = self.links.arrivals(self.now, from, to);
         let Some(first) = arrivals.first else {
             return self.trace(to, || Event::Drop { msg: id, reason: DropReason::Loss });
         };
         let past = self.causality.as_ref().map(|causality| causality.of(from));
-        let life = self.lives[to];
         self.in_flight += 1;
         if let Some(second) = arrivals.second {
             self.in_flight += 1;
             let (past, content) = (past.clone(), content.clone());
-            let envelope = Envelope { id, from: from as u32, to: to as u32, life, past, content };
+            let envelope = Envelope { id, from: from as u32, to: to as u32, past, content };
             self.queue.insert(second, Class::Delivery, happening(envelope));
         }
-        let envelope = Envelope { id, from: from as u32, to: to as u32, life, past, content };
+        let envelope = Envelope { id, from: from as u32, to: to as u32, past, content };
         self.queue.insert(first, Class::Delivery, happening(envelope));
     }
 
@@ -486,10 +485,6 @@ impl<P: Protocol, X> Wire<P, X> {
     fn arrive<M>(&mut self, envelope: &Envelope<M>, event: impl Fn(&Envelope<M>) -> Event) -> bool {
         let (from, to) = (envelope.from as ProcessId, envelope.to as ProcessId);
         self.in_flight -= 1;
-        if envelope.life != self.lives[to] {
-            self.trace(to, || Event::Drop { msg: envelope.id, reason: DropReason::Crashed });
-            return false;
-        }
         if self.is_cut(from, to) {
             self.trace(to, || Event::Drop { msg: envelope.id, reason: DropReason::Partition });
             return false;
@@ -556,13 +551,11 @@ impl<P: Protocol, X> Wire<P, X> {
             for peer in peers.clone().filter(|&peer| peer != process) {
                 let heard = self.is_up(peer) && !self.is_cut(peer, process);
                 if self.is_up(process)
-                    && let Some(news) = self.detector.see(process, peer, heard)
+                    && let Some(after) = self.detector.see(process, peer, heard)
                 {
-                    if news.overtaken {
-                        self.suspect(process, peer);
-                    }
-                    let happening = Happening::News { process, peer, suspect: !heard, number: Some(news.number) };
-                    self.queue.insert(self.now + news.after, Class::Timer, happening);
+                    let suspect = Happening::Suspect { process, peer };
+                    let news = if heard { Happening::Trust { process, peer } } else { suspect };
+                    self.queue.insert(self.now + after, Class::Timer, news);
                 }
             }
         }
@@ -575,15 +568,11 @@ impl<P: Protocol, X> Happening<P, X> {
         match self {
             Happening::Deliver(envelope) => Some(envelope.to as ProcessId),
             Happening::AppDeliver(envelope) => Some(envelope.to as ProcessId),
-            Happening::Timer { process, .. } | Happening::Plan { process, .. } | Happening::News { process, .. } => {
-                Some(*process)
-            }
+            Happening::Timer { process, .. }
+            | Happening::Plan { process, .. }
+            | Happening::Suspect { process, .. }
+            | Happening::Trust { process, .. } => Some(*process),
             Happening::Fault(_) | Happening::Resume(_) | Happening::Heal(_) => None,
         }
     }
-}
-
-/// A message as people read it.
-fn body(message: &impl Message) -> Option<serde_json::Value> {
-    serde_json::to_value(message).ok()
 }

@@ -3,6 +3,8 @@
 
 use std::io::{self, BufRead, Write};
 
+use baton_protocol::Message;
+use baton_protocol::registry::{self, About, Topology};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -42,6 +44,37 @@ pub struct Header {
     pub params: Params,
     /// Of the times below.
     pub unit: Unit,
+}
+
+impl Header {
+    /// The header of a run of this group; seed, network and workload are for whoever runs it to say.
+    pub fn new(about: &About, params: &registry::Params, processes: usize, topology: &Topology, unit: Unit) -> Self {
+        Header {
+            baton_trace: VERSION,
+            algorithm: about.name.into(),
+            variant: params.variant.clone(),
+            processes,
+            clients: params.n,
+            quorums: topology.quorums.clone(),
+            tree: topology.tree.clone(),
+            seed: 0,
+            network: Value::Object(serde_json::Map::new()),
+            workload: Value::Object(serde_json::Map::new()),
+            params: Params { coordinators: params.coordinators, votes: params.votes, delay_max: params.delay_max },
+            unit,
+        }
+    }
+
+    /// What the group was made with.
+    pub fn group_params(&self) -> registry::Params {
+        registry::Params {
+            n: self.clients,
+            variant: self.variant.clone(),
+            coordinators: self.params.coordinators,
+            votes: self.params.votes,
+            delay_max: self.params.delay_max.max(1),
+        }
+    }
 }
 
 /// What a group was made with, beyond its size and variant.
@@ -173,6 +206,18 @@ pub enum Event {
         entries: u64,
         messages: u64,
     },
+}
+
+impl Event {
+    /// A message leaves, with a body for people to read.
+    pub fn send<M: Message>(msg: u64, to: usize, message: &M, bytes: u64) -> Self {
+        // An enum is an object with its variant as the only key; what people want to see is inside.
+        let body = serde_json::to_value(message).ok().and_then(|value| match value {
+            Value::Object(variant) => variant.into_iter().next().map(|(_, body)| body),
+            _ => None,
+        });
+        Event::Send { msg, to, kind: message.kind().into(), bytes, body: body.filter(Value::is_object) }
+    }
 }
 
 fn with_memory() -> bool {

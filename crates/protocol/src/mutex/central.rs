@@ -3,8 +3,10 @@
 //! Assumes: nothing of the order of messages. None may be lost, and neither the coordinator nor a holder may crash.
 //!
 //! A client sends REQUEST, waits for GRANT, and sends RELEASE when it leaves. The coordinator keeps a FIFO queue.
+//! With a lease a GRANT ends after L D, released or not, so that a holder that is dead or asleep stops nobody. Nothing
+//! tells the sleeper: it still believes that it holds when the next one does, and only its fence gives it away.
 //!
-//! Invariants: at most one GRANT is unreleased; the queue holds nobody twice, and not the holder.
+//! Invariants: at most one GRANT is neither released nor over; the queue holds nobody twice, and not the holder.
 //! Costs: 3 messages an entry; 2T from request to grant; 2T from exit to the next entry.
 //! Fences: the coordinator counts its grants.
 //!
@@ -12,12 +14,13 @@
 //! lock from a dead coordinator: both are silence.
 
 use alloc::collections::VecDeque;
+use alloc::string::ToString;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
-use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError};
-use crate::{Input, Outbox, ProcessId, Protocol};
+use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError, Variant};
+use crate::{Input, Outbox, ProcessId, Protocol, Ticks};
 
 /// One of the two roles.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -26,6 +29,8 @@ pub enum Central {
     Client {
         /// Whom to ask.
         coordinator: ProcessId,
+        /// Of the latest grant that it has not released.
+        fence: Option<u64>,
     },
     /// Hands it out.
     Coordinator(Coordinator),
@@ -37,6 +42,8 @@ pub struct Coordinator {
     holder: Option<ProcessId>,
     queue: VecDeque<ProcessId>,
     grants: u64,
+    /// How long a grant lasts; until its release if none.
+    lease: Option<Ticks>,
 }
 
 /// What clients and coordinator tell each other.
@@ -50,7 +57,17 @@ pub enum Message {
         fence: u64,
     },
     /// Client to coordinator: I have left.
-    Release,
+    Release {
+        /// The number of the grant: a late release must not end a later one.
+        fence: u64,
+    },
+}
+
+/// What the coordinator waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Timer {
+    /// The end of the latest grant.
+    Lease,
 }
 
 impl crate::Message for Message {
@@ -58,34 +75,38 @@ impl crate::Message for Message {
         match self {
             Message::Request => "REQUEST",
             Message::Grant { .. } => "GRANT",
-            Message::Release => "RELEASE",
+            Message::Release { .. } => "RELEASE",
         }
     }
 }
 
 impl Protocol for Central {
     type Message = Message;
-    type Timer = core::convert::Infallible;
+    type Timer = Timer;
     type Command = Command;
     type Event = Event;
 
     fn step(&mut self, input: Input<Self>, out: &mut Outbox<Self>) {
         match (self, input) {
-            (Central::Client { coordinator }, Input::Command(Command::Acquire)) => {
+            (Central::Client { coordinator, .. }, Input::Command(Command::Acquire)) => {
                 out.send(*coordinator, Message::Request);
             }
-            (Central::Client { .. }, Input::Message { message: Message::Grant { fence }, .. }) => {
+            (Central::Client { fence: held, .. }, Input::Message { message: Message::Grant { fence }, .. }) => {
+                *held = Some(fence);
                 out.emit(Event::Granted { fence });
             }
-            (Central::Client { coordinator }, Input::Command(Command::Release)) => {
-                out.send(*coordinator, Message::Release);
+            (Central::Client { coordinator, fence }, Input::Command(Command::Release)) => {
+                if let Some(fence) = fence.take() {
+                    out.send(*coordinator, Message::Release { fence });
+                }
             }
             (Central::Coordinator(server), Input::Message { from, message: Message::Request }) => {
                 server.on_request(from, out);
             }
-            (Central::Coordinator(server), Input::Message { from, message: Message::Release }) => {
-                server.on_release(from, out);
+            (Central::Coordinator(server), Input::Message { from, message: Message::Release { fence } }) => {
+                server.on_release(from, fence, out);
             }
+            (Central::Coordinator(server), Input::Timer(Timer::Lease)) => server.end_grant(out),
             _ => {}
         }
     }
@@ -97,11 +118,18 @@ impl Coordinator {
         self.grant_next(out);
     }
 
-    fn on_release(&mut self, from: ProcessId, out: &mut Outbox<Central>) {
-        if self.holder == Some(from) {
-            self.holder = None;
-            self.grant_next(out);
+    fn on_release(&mut self, from: ProcessId, fence: u64, out: &mut Outbox<Central>) {
+        if self.holder == Some(from) && self.grants == fence {
+            if self.lease.is_some() {
+                out.cancel_timer(Timer::Lease);
+            }
+            self.end_grant(out);
         }
+    }
+
+    fn end_grant(&mut self, out: &mut Outbox<Central>) {
+        self.holder = None;
+        self.grant_next(out);
     }
 
     fn grant_next(&mut self, out: &mut Outbox<Central>) {
@@ -110,6 +138,9 @@ impl Coordinator {
             if let Some(next) = self.holder {
                 self.grants += 1;
                 out.send(next, Message::Grant { fence: self.grants });
+                if let Some(lease) = self.lease {
+                    out.set_timer(Timer::Lease, lease);
+                }
             }
         }
     }
@@ -122,14 +153,32 @@ pub const ABOUT: About = About {
     summary: "one coordinator outside the group grants in order of arrival",
     assumes: Assumes::LOSSLESS,
     promises: Promises { order: false, ..Promises::ALL },
-    variants: &[],
+    variants: &[Variant { name: "lease:L", summary: "a grant ends after L times the bound D on delays" }],
     broken: None,
 };
 
 /// n clients and one coordinator.
 pub fn group(params: &Params) -> Result<Group<Central>, SetupError> {
-    let coordinator = params.n;
-    Ok(Group::new(params.n, params.n + 1, move |id| {
-        if id == coordinator { Central::Coordinator(Coordinator::default()) } else { Central::Client { coordinator } }
-    }))
+    let (coordinator, lease) = (params.n, lease(params)?);
+    let mut group = Group::new(params.n, params.n + 1, move |id| {
+        if id == coordinator {
+            Central::Coordinator(Coordinator { lease, ..Coordinator::default() })
+        } else {
+            Central::Client { coordinator, fence: None }
+        }
+    });
+    group.lease = lease;
+    Ok(group)
+}
+
+fn lease(params: &Params) -> Result<Option<Ticks>, SetupError> {
+    let Some(value) = params.value("lease") else { return Ok(None) };
+    match value.parse().ok().and_then(|lease: Ticks| lease.checked_mul(params.delay_max)) {
+        Some(lease) if lease > 0 => Ok(Some(lease)),
+        _ => Err(SetupError::Value {
+            what: "a lease",
+            value: value.to_string(),
+            reason: "it counts delays; write a whole number from 1 on".to_string(),
+        }),
+    }
 }

@@ -335,6 +335,10 @@ pub const ABOUT: About = About {
     variants: &[
         Variant { name: "ask-m", summary: "asks m coordinators at random (the default)" },
         Variant { name: "ask-all", summary: "asks all coordinators and enters with the first m votes" },
+        Variant {
+            name: "back-off:B",
+            summary: "waits for 1 to B message delays after a failed attempt, however many compete (default: 2n)",
+        },
     ],
     broken: None,
 };
@@ -349,13 +353,14 @@ pub fn group(params: &Params) -> Result<Group<Voting>, SetupError> {
         return Err(SetupError::Votes { votes: votes_needed, coordinators });
     }
     let delay = params.delay_max;
+    let back_off = back_off_max(params)?;
     let rules = Rules {
         first: clients,
         coordinators,
         votes_needed,
         ask_all: params.one_of(&["ask-m", "ask-all"])? == Some("ask-all"),
         patience: 2 * delay,
-        back_off: delay..=2 * delay * clients as Ticks,
+        back_off: delay..=delay.saturating_mul(back_off),
         // Long enough for the votes to be back and for somebody else to ask, short enough not to delay a lone client.
         rest: delay..=3 * delay,
     };
@@ -373,4 +378,17 @@ pub fn group(params: &Params) -> Result<Group<Voting>, SetupError> {
             fence: 0,
         })
     }))
+}
+
+/// In message delays. Unless told otherwise it grows with those who may compete, or they would never cease to collide.
+fn back_off_max(params: &Params) -> Result<Ticks, SetupError> {
+    let Some(value) = params.value("back-off") else { return Ok(2 * params.n as Ticks) };
+    match value.parse() {
+        Ok(delays @ 1..=1_000_000) => Ok(delays),
+        _ => Err(SetupError::Value {
+            what: "the longest back-off",
+            value: value.into(),
+            reason: "it is a number of message delays from 1 to 1,000,000".into(),
+        }),
+    }
 }

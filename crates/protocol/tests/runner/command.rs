@@ -6,7 +6,7 @@ use baton_protocol::registry::Params;
 /// What a transcript can ask for, one a line. `group` is not among them: it begins a new transcript.
 #[derive(Debug)]
 pub enum Command {
-    /// `request 1`, `release 1`, `elect 1`: the user of P1 asks for something.
+    /// `request 1`, `release 1`, `elect 1`, `append 1 65`: the user of P1 asks for something.
     User { process: ProcessId, wish: Wish },
     /// `deliver 1->2`, `drop 1->2 REPLY`, `duplicate app 1->2`: something happens to a message in flight.
     Network { fate: Fate, which: Which },
@@ -44,6 +44,8 @@ pub enum Wish {
     Request,
     Release,
     Elect,
+    /// Of a record of one byte.
+    Append(u8),
 }
 
 /// What the network does with a message.
@@ -81,6 +83,9 @@ pub fn parse(text: &str) -> Option<Command> {
         ["request", process] => Command::User { process: number(process)?, wish: Wish::Request },
         ["release", process] => Command::User { process: number(process)?, wish: Wish::Release },
         ["elect", process] => Command::User { process: number(process)?, wish: Wish::Elect },
+        ["append", process, data] => {
+            Command::User { process: number(process)?, wish: Wish::Append(data.parse().ok()?) }
+        }
         ["deliver", ref which @ ..] => Command::Network { fate: Fate::Deliver, which: parse_which(which)? },
         ["drop", ref which @ ..] => Command::Network { fate: Fate::Drop, which: parse_which(which)? },
         ["duplicate", ref which @ ..] => Command::Network { fate: Fate::Duplicate, which: parse_which(which)? },

@@ -2,16 +2,19 @@
 //!
 //! A line that begins with `> ` is a command, and the indented lines below it are its output. Lines that begin with
 //! `#` are comments. `> group <algorithm> <n> [variant=..] [coordinators=..] [votes=..] [delay_max=..]` makes a new
-//! group of processes; the other commands are those of [`Command`](command::Command).
+//! group of processes; the other commands are those of [`Command`](command::Command), or of [`detector::run`].
 
 use std::fmt::Write;
 
+use baton_protocol::append::{self, Append};
+use baton_protocol::detector::Detector;
 use baton_protocol::election::{self, Election};
 use baton_protocol::mutex::{self, Mutex};
 use baton_protocol::registry::{self, About, Visitor};
 use baton_protocol::{Group, Protocol};
 
 mod command;
+mod detector;
 mod text;
 mod world;
 
@@ -84,11 +87,15 @@ struct Play<'a> {
 impl Visitor for Play<'_> {
     type Output = String;
 
+    fn unsupported(self, about: &'static About) -> Self::Output {
+        panic!("{} is of a family that this test does not know", about.name)
+    }
+
     fn mutex<P: Mutex>(self, _: &'static About, group: Group<P>) -> String {
         let command = |wish| match wish {
             Wish::Request => Some(mutex::Command::Acquire),
             Wish::Release => Some(mutex::Command::Release),
-            Wish::Elect => None,
+            Wish::Elect | Wish::Append(_) => None,
         };
         let news = |event| match event {
             mutex::Event::Granted { fence } => News::Granted { fence },
@@ -99,12 +106,36 @@ impl Visitor for Play<'_> {
     fn election<P: Election>(self, _: &'static About, group: Group<P>) -> String {
         let command = |wish| match wish {
             Wish::Elect => Some(election::Command::Elect),
-            Wish::Request | Wish::Release => None,
+            Wish::Request | Wish::Release | Wish::Append(_) => None,
         };
         let news = |event| match event {
             election::Event::Elected { leader, term } => News::Elected { leader, term },
         };
         self.play(World::new(group, Vocabulary { command, news }))
+    }
+
+    fn append<P: Append>(self, _: &'static About, group: Group<P>) -> String {
+        let command = |wish| match wish {
+            Wish::Append(byte) => Some(append::Command::Append { data: vec![byte] }),
+            Wish::Request | Wish::Release | Wish::Elect => None,
+        };
+        let news = |event| match event {
+            append::Event::Appended { offset } => News::Appended { offset },
+        };
+        self.play(World::new(group, Vocabulary { command, news }))
+    }
+
+    fn detector<D: Detector>(self, _: &'static About, group: Group<D>) -> String {
+        let mut detector = (group.make)(0);
+        let mut rendered = format!("  beats every {}\n", detector.period());
+        for line in self.scene {
+            writeln!(rendered, "{}", line.text).unwrap();
+            if let Some(text) = line.command() {
+                let told = detector::run(&mut detector, text).unwrap_or_else(|| line.misunderstood());
+                write_indented(&mut rendered, vec![told]);
+            }
+        }
+        rendered
     }
 }
 

@@ -43,6 +43,7 @@ pub struct Vocabulary<P: Protocol> {
 pub enum News {
     Granted { fence: u64 },
     Elected { leader: Option<ProcessId>, term: Option<u64> },
+    Appended { offset: u64 },
 }
 
 #[derive(Clone)]
@@ -149,7 +150,9 @@ impl<P: Protocol> World<P> {
         self.check_up(process)?;
         match wish {
             Wish::Request if self.inside.contains(&process) => return Err(format!("P{process} is inside")),
-            Wish::Request if !self.waiting.insert(process) => return Err(format!("P{process} has asked already")),
+            Wish::Request | Wish::Append(_) if !self.waiting.insert(process) => {
+                return Err(format!("P{process} has asked already"));
+            }
             Wish::Release if !self.inside.remove(&process) => return Err(format!("P{process} is not inside")),
             _ => self.step(process, Input::Command(command)),
         }
@@ -340,6 +343,10 @@ impl<P: Protocol> World<P> {
                 let leader = leader.map_or("none".to_string(), |leader| format!("P{leader}"));
                 let term = term.map_or(String::new(), |term| format!(", term {term}"));
                 format!("P{process} leader: {leader}{term}")
+            }
+            News::Appended { offset } => {
+                self.waiting.remove(&process);
+                format!("P{process} appended at {offset}")
             }
         });
     }

@@ -124,11 +124,7 @@ impl ElectionUsers {
     /// Those who have noticed ask for an election.
     fn elect<P: Election>(&mut self, wire: &mut Wire<P, Plan>) {
         for (req, &process) in self.noticed.iter().enumerate() {
-            let now = wire.now();
-            if let Some(tracer) = wire.tracer() {
-                tracer.request(now, process, req as u64);
-            }
-            wire.command(process, Command::Elect, Class::Request);
+            wire.plan(0, Class::Request, process, Plan::Elect(req as u64));
         }
     }
 
@@ -163,6 +159,8 @@ impl ElectionUsers {
 pub enum Plan {
     /// To see whether the group is quiet, and then to make it hold an election.
     Look,
+    /// To ask for one; the requests of a run are numbered.
+    Elect(u64),
     /// Nothing; only time passes.
     Wait,
 }
@@ -188,6 +186,13 @@ impl<P: Election> Application<P> for ElectionUsers {
         match (plan, self.occasion) {
             (Plan::Look, Occasion::NoLeader(noticed)) if wire.in_flight() == 0 => self.vacate(noticed, wire),
             (Plan::Look, _) => wire.plan(T, Class::Request, process, Plan::Look),
+            (Plan::Elect(req), _) => {
+                let now = wire.now();
+                if let Some(tracer) = wire.tracer() {
+                    tracer.request(now, process, req);
+                }
+                wire.command(process, Command::Elect, Class::Request);
+            }
             (Plan::Wait, _) => {}
         }
     }

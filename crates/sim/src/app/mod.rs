@@ -4,6 +4,8 @@ use baton_protocol::{ProcessId, Protocol};
 
 use crate::world::Wire;
 
+pub mod append;
+pub mod detector;
 pub mod election;
 pub mod mutex;
 

@@ -1,5 +1,7 @@
 //! Users of mutual exclusion: they ask, enter, leave, and ask again as the load says.
 
+use std::collections::BTreeMap;
+
 use baton_protocol::mutex::{Command, Event, Mutex};
 use baton_protocol::{ProcessId, Ticks};
 use baton_trace::Event as Traced;
@@ -8,9 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::app::Application;
 use crate::metrics::{Delays, Messages};
 use crate::network::exponential;
-use crate::oracle::fence::Fences;
-use crate::oracle::order::Order;
-use crate::oracle::safety::Safety;
+use crate::oracle::mutex::{MutexJudge, Violation};
+use crate::oracle::store::{Read, Store};
 use crate::queue::Class;
 use crate::time::{in_t, ticks};
 use crate::world::Wire;
@@ -42,6 +43,18 @@ pub struct Workload {
     pub think: f64,
     /// Whether whoever asks tells somebody else to ask too.
     pub app_messages: bool,
+    /// A store that every holder reads on entering and writes halfway through its stay.
+    pub store: Option<StoreKind>,
+}
+
+/// What the store does with fences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StoreKind {
+    /// It refuses whoever shows a lower fence than it has seen.
+    Fenced,
+    /// It takes what comes.
+    Unfenced,
 }
 
 /// What a client plans.
@@ -49,6 +62,8 @@ pub struct Workload {
 pub enum Plan {
     /// To ask.
     Request,
+    /// To write to the store what follows from what it read.
+    Write(Read),
     /// To leave, if it is still inside for this request.
     Exit(u64),
 }
@@ -65,7 +80,6 @@ pub struct MutexUsers {
     workload: Workload,
     rng: fastrand::Rng,
     clients: Vec<Client>,
-    waiting: usize,
     /// How many requests were made, entered, and came to an end (by exit or crash).
     issued: u64,
     entered: u64,
@@ -74,22 +88,11 @@ pub struct MutexUsers {
     handover_since: Option<Ticks>,
     /// What is measured, from entry to entry.
     pub measured: Measured,
-    safety: Safety,
-    fences: Fences,
-    order: Option<Order>,
+    judge: MutexJudge,
+    /// What the holders write to, if anything.
+    pub store: Option<Store>,
     /// The first violation of each property.
-    pub violations: Violations,
-}
-
-/// The first violation of each property, if there is one.
-#[derive(Clone, Debug, Default)]
-pub struct Violations {
-    /// Two inside at once.
-    pub safety: Option<String>,
-    /// Granted against happened-before.
-    pub order: Option<String>,
-    /// A fence that did not grow.
-    pub fence: Option<String>,
+    pub violations: BTreeMap<&'static str, String>,
 }
 
 /// What is measured between two entries: after a warm-up, over whole rounds, while the load is as it should be.
@@ -103,21 +106,24 @@ pub struct Measured {
     pub client_delay: Delays,
     /// From exit to the next entry, while somebody waits.
     pub sync_delay: Delays,
+    /// How many times each client entered.
+    pub entries_by_client: Vec<u64>,
 }
 
 impl Measured {
     /// Warm up for 3n entries; stop before the last requests are in, when the load begins to fall. A run too short for
     /// that is measured whole.
-    fn new(clients: u64, entries: u64) -> Self {
+    pub(super) fn new(clients: u64, entries: u64) -> Self {
         let warm_up = 3 * clients;
         let rounds = entries.saturating_sub(warm_up + clients) / clients;
         let (first, last) = if rounds > 0 { (warm_up, warm_up + rounds * clients) } else { (0, entries) };
         let (client_delay, sync_delay) = (Delays::default(), Delays::default());
         let at_first = (first == 0).then(Messages::default);
-        Measured { first, last, at_first, at_last: None, client_delay, sync_delay }
+        let entries_by_client = vec![0; clients as usize];
+        Measured { first, last, at_first, at_last: None, client_delay, sync_delay, entries_by_client }
     }
 
-    fn entry(&mut self, number: u64, messages: &Messages) {
+    pub(super) fn entry(&mut self, number: u64, messages: &Messages) {
         if number == self.first {
             self.at_first = Some(messages.clone());
         } else if number == self.last && self.first > 0 {
@@ -125,7 +131,7 @@ impl Measured {
         }
     }
 
-    fn includes(&self, number: u64) -> bool {
+    pub(super) fn includes(&self, number: u64) -> bool {
         number > self.first && number <= self.last
     }
 
@@ -144,18 +150,16 @@ impl MutexUsers {
     pub fn new(clients: usize, workload: Workload, watch_order: bool, seed: u64) -> Self {
         MutexUsers {
             measured: Measured::new(clients as u64, workload.entries),
+            store: workload.store.map(|kind| Store::new(kind == StoreKind::Fenced)),
             workload,
             rng: fastrand::Rng::with_seed(seed),
             clients: vec![Client::Idle; clients],
-            waiting: 0,
             issued: 0,
             entered: 0,
             ended: 0,
             handover_since: None,
-            safety: Safety::default(),
-            fences: Fences::default(),
-            order: watch_order.then(|| Order::new(clients)),
-            violations: Violations::default(),
+            judge: MutexJudge::new(clients, watch_order),
+            violations: BTreeMap::new(),
         }
     }
 
@@ -178,11 +182,9 @@ impl MutexUsers {
         }
         let (req, now) = (self.issued, wire.now());
         self.issued += 1;
-        self.waiting += 1;
         self.clients[process] = Client::Waiting { req, since: now };
-        if let (Some(order), Some(causality)) = (&mut self.order, wire.causality()) {
-            order.request(process, causality.request(process));
-        }
+        let past = wire.causality().map(|causality| causality.request(process));
+        self.judge.request(process, past);
         if let Some(tracer) = wire.tracer() {
             tracer.request(now, process, req);
         }
@@ -195,47 +197,49 @@ impl MutexUsers {
 
     fn enter<P: Mutex>(&mut self, process: ProcessId, fence: u64, wire: &mut Wire<P, Plan>) {
         let now = wire.now();
+        let found = self.judge.grant(process, fence);
         let Client::Waiting { req, since } = self.clients[process] else {
-            let detail = format!("P{process} was granted what it had not asked for");
-            return self.violated(process, "safety", Some(detail), wire);
+            return self.violated(process, found, wire);
         };
         self.clients[process] = Client::Inside { req };
-        self.waiting -= 1;
         self.entered += 1;
         self.measured.entry(self.entered, wire.messages());
         if self.measured.includes(self.entered) {
             self.measured.client_delay.add(now - since);
+            self.measured.entries_by_client[process] += 1;
             if let Some(exit) = self.handover_since {
                 self.measured.sync_delay.add(now - exit);
             }
         }
         self.handover_since = None;
         wire.trace(process, || Traced::Enter { req, fence });
-        let unsafe_entry = self.safety.enter(process);
-        self.violated(process, "safety", unsafe_entry, wire);
-        let low_fence = self.fences.enter(process, fence);
-        self.violated(process, "fence", low_fence, wire);
-        let out_of_order = self.order.as_mut().and_then(|order| order.enter(process));
-        self.violated(process, "order", out_of_order, wire);
+        self.violated(process, found, wire);
+        if let Some(store) = &mut self.store {
+            let read = store.read(fence);
+            wire.plan(ticks(self.workload.hold / 2.0), Class::Exit, process, Plan::Write(read));
+        }
         wire.plan(ticks(self.workload.hold), Class::Exit, process, Plan::Exit(req));
     }
 
     fn violated<P: Mutex>(
         &mut self,
         process: ProcessId,
-        property: &'static str,
-        detail: Option<String>,
+        found: impl IntoIterator<Item = Violation>,
         wire: &mut Wire<P, Plan>,
     ) {
-        let Some(detail) = detail else { return };
-        let detail = format!("{detail}, at {} T", in_t(wire.now()));
-        wire.trace(process, || Traced::Violation { property: property.into(), detail: detail.clone() });
-        let first = match property {
-            "safety" => &mut self.violations.safety,
-            "fence" => &mut self.violations.fence,
-            _ => &mut self.violations.order,
-        };
-        first.get_or_insert(detail);
+        for (property, detail) in found {
+            let detail = format!("{detail}, at {} T", in_t(wire.now()));
+            wire.trace(process, || Traced::Violation { property: property.into(), detail: detail.clone() });
+            self.violations.entry(property).or_insert(detail);
+        }
+    }
+
+    fn write<P: Mutex>(&mut self, process: ProcessId, read: Read, wire: &mut Wire<P, Plan>) {
+        let Some(store) = &mut self.store else { return };
+        let written = store.write(process, read);
+        let (fence, accepted) = (read.fence, written.accepted);
+        wire.trace(process, || Traced::StoreWrite { fence, accepted, value: written.value.into() });
+        self.violated(process, written.damage.map(|damage| ("store", damage)), wire);
     }
 
     fn exit<P: Mutex>(&mut self, process: ProcessId, req: u64, wire: &mut Wire<P, Plan>) {
@@ -252,8 +256,8 @@ impl MutexUsers {
     fn leave<P: Mutex>(&mut self, process: ProcessId, wire: &mut Wire<P, Plan>) {
         self.clients[process] = Client::Idle;
         self.ended += 1;
-        self.safety.leave(process);
-        self.handover_since = (self.waiting > 0).then(|| wire.now());
+        self.judge.leave(process);
+        self.handover_since = (self.judge.waiting() > 0).then(|| wire.now());
     }
 
     fn plan_next<P: Mutex>(&mut self, last: ProcessId, wire: &mut Wire<P, Plan>) {
@@ -299,6 +303,7 @@ impl<P: Mutex> Application<P> for MutexUsers {
     fn carry_out(&mut self, process: ProcessId, plan: Plan, wire: &mut Wire<P, Plan>) {
         match plan {
             Plan::Request => self.request(process, wire),
+            Plan::Write(read) => self.write(process, read, wire),
             Plan::Exit(req) => self.exit(process, req, wire),
         }
     }
@@ -315,13 +320,9 @@ impl<P: Mutex> Application<P> for MutexUsers {
 
     fn crashed(&mut self, process: ProcessId, wire: &mut Wire<P, Plan>) {
         let Some(client) = self.clients.get(process).copied() else { return };
-        if let Some(order) = &mut self.order {
-            order.forget(process);
-        }
-        match client {
-            Client::Idle => return,
-            Client::Waiting { .. } => self.waiting -= 1,
-            Client::Inside { .. } => {}
+        self.judge.crash(process);
+        if client == Client::Idle {
+            return;
         }
         self.leave(process, wire);
         if matches!(self.workload.load, Load::Solo | Load::SoloRandom) {

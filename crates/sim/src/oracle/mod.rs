@@ -4,9 +4,12 @@ use serde::{Deserialize, Serialize};
 
 pub mod causality;
 pub mod fence;
+pub mod file;
 pub mod leaders;
+pub mod mutex;
 pub mod order;
 pub mod safety;
+pub mod store;
 
 /// What is known of a property after a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -47,7 +50,7 @@ impl Finding {
     }
 
     /// Violated with the first violation's detail, if there is one.
-    pub fn from_violation(first: &Option<String>) -> Self {
-        first.clone().map_or_else(Finding::held, Finding::violated)
+    pub fn from_violation(first: Option<&String>) -> Self {
+        first.cloned().map_or_else(Finding::held, Finding::violated)
     }
 }

@@ -1,0 +1,337 @@
+//! `baton compare`: every algorithm, measured against theory.
+
+mod chart;
+mod extra;
+mod html;
+mod parallel;
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use baton_protocol::registry::{ALGORITHMS, About, Family};
+use baton_sim::app::mutex::Load;
+use baton_sim::report::{MutexReport, Properties, Report};
+use baton_sim::run::{Options, run as simulate};
+use baton_theory::mutex::{Costs, closed_loop_client_delay};
+use baton_theory::{Expectation, Kind};
+use serde::Serialize;
+
+use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table};
+use crate::theory::{in_words, number, of_mutex};
+
+/// Compare all algorithms for mutual exclusion, measured against theory
+///
+/// Exit status 0: nothing differs from theory and every promise held; 1: something does, or one was broken; 2: bad
+/// input.
+#[derive(clap::Args)]
+pub struct Args {
+    /// How many processes may ask
+    #[arg(short, value_name = "N,...", default_value = "4,9,25,49,100")]
+    n: String,
+    /// Who asks when: solo, solo-random, all or random
+    #[arg(long, value_name = "LOAD,...", default_value = "solo,all")]
+    loads: String,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Write one page with plots, to show to people
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// The largest group that is compared: those that ask everybody take n messages for each of n clients, round after
+/// round.
+const SIZE_MAX: usize = 1_000;
+
+fn size(text: &str) -> Result<usize, Failure> {
+    let wrong = match text.trim().parse() {
+        Ok(n @ 0..=1) => format!("a group of {n} is too small; it takes at least 2 processes"),
+        Ok(n) if n > SIZE_MAX => format!("{n} processes take too long to compare; at most {SIZE_MAX}"),
+        Ok(n) => return Ok(n),
+        Err(_) => format!("`{text}` is no number of processes; give some from 2 to {SIZE_MAX}, such as 4,9,25"),
+    };
+    Err(Failure::bad_input(wrong))
+}
+
+fn load(text: &str) -> Result<Load, Failure> {
+    let known = [Load::Solo, Load::SoloRandom, Load::All, Load::Random];
+    known.into_iter().find(|&load| load_name(load) == text.trim()).ok_or_else(|| {
+        let names = known.map(load_name).join(", ");
+        Failure::bad_input(format!("there is no load `{text}`; there are {names}"))
+    })
+}
+
+/// What a list names, each once.
+fn list<T: PartialEq>(text: &str, one: fn(&str) -> Result<T, Failure>) -> Result<Vec<T>, Failure> {
+    let mut all = Vec::new();
+    for part in text.split(',') {
+        let part = one(part)?;
+        if !all.contains(&part) {
+            all.push(part);
+        }
+    }
+    Ok(all)
+}
+
+/// Variants that are algorithms in their own right.
+const VARIANTS: [(&str, &str); 5] = [
+    ("maekawa", "yield-at-once"),
+    ("token-ring", "parked"),
+    ("raymond", "chain"),
+    ("raymond", "star"),
+    ("voting", "ask-all"),
+];
+
+/// Warm-up, then so many rounds in which everybody enters; and at least so many entries, that means settle.
+const ROUNDS: u64 = 8;
+const ENTRIES: u64 = 2_000;
+
+/// How long everybody stays inside, in T.
+const HOLD: f64 = 1.0;
+
+/// One line of the comparison.
+#[derive(Serialize)]
+struct Row {
+    algorithm: &'static str,
+    variant: Option<&'static str>,
+    n: usize,
+    load: Load,
+    messages_per_entry: Option<f64>,
+    expected: Option<f64>,
+    expected_kind: Option<Kind>,
+    formula: Option<String>,
+    client_delay_mean: Option<f64>,
+    sync_delay_mean: Option<f64>,
+    bytes_per_entry: Option<f64>,
+    properties: Option<Properties>,
+    broken_promises: Vec<&'static str>,
+    /// Nothing was found to differ from theory.
+    agrees: bool,
+    /// What was.
+    differences: Vec<String>,
+    /// Why the algorithm cannot serve so many.
+    refused: Option<String>,
+    #[serde(skip)]
+    costs: Costs,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Outcome {
+    let (mut sizes, loads) = (list(&args.n, size)?, list(&args.loads, load)?);
+    sizes.sort_unstable();
+    // Find out now, not after all the work.
+    let page = args
+        .html
+        .as_ref()
+        .map(|path| File::create(path).map(|file| (file, path)).map_err(|error| unwritable(path, error)));
+    let page = page.transpose()?;
+    let tasks = tasks(&sizes, &loads);
+    let rows = parallel::map(&tasks, "comparing", measure);
+    if let Some((mut file, path)) = page {
+        let text = html::page(&rows, &extra::fairness(&contestants()), &extra::utilization());
+        file.write_all(text.as_bytes()).map_err(|error| unwritable(path, error))?;
+    }
+    if args.json {
+        print_json(&serde_json::json!({ "rows": rows }))?;
+    } else {
+        print(&to_text(&rows))?;
+    }
+    let fine = |row: &Row| row.agrees && row.broken_promises.is_empty();
+    Ok(ExitCode::from(if rows.iter().all(fine) { HELD } else { VIOLATED }))
+}
+
+fn unwritable(path: &std::path::Path, error: std::io::Error) -> Failure {
+    Failure::bad_input(format!("cannot write {}: {error}", path.display()))
+}
+
+/// An algorithm, run in one way.
+#[derive(Clone, Copy)]
+struct Contestant {
+    about: &'static About,
+    variant: Option<&'static str>,
+}
+
+impl Contestant {
+    fn name(&self) -> String {
+        full_name(self.about.name, self.variant)
+    }
+
+    /// On a synchronous network that keeps the order of messages if it must.
+    fn options(&self, n: usize, load: Load) -> Options {
+        let mut options = Options::new(self.about.name, n);
+        options.params.variant = self.variant.map(Into::into);
+        options.network.fifo = self.about.assumes.fifo;
+        options.workload.load = load;
+        options.workload.hold = HOLD;
+        options.workload.think = if load == Load::Random { 10.0 * n as f64 } else { 0.0 };
+        options
+    }
+}
+
+fn full_name(algorithm: &str, variant: Option<&str>) -> String {
+    variant.map_or(algorithm.into(), |variant| format!("{algorithm} ({variant})"))
+}
+
+/// All that is not broken on purpose.
+fn contestants() -> Vec<Contestant> {
+    let healthy = ALGORITHMS.iter().filter(|about| about.family == Family::Mutex && about.broken.is_none());
+    let with_variants = healthy.flat_map(|about| {
+        let has = |name: &str| about.variants.iter().any(|variant| variant.name == name);
+        let variants = VARIANTS.iter().filter(move |(algorithm, name)| *algorithm == about.name && has(name));
+        let variants = variants.map(|&(_, name)| Contestant { about, variant: Some(name) });
+        [Contestant { about, variant: None }].into_iter().chain(variants.collect::<Vec<_>>())
+    });
+    with_variants.collect()
+}
+
+type Task = (Contestant, usize, Load);
+
+fn tasks(sizes: &[usize], loads: &[Load]) -> Vec<Task> {
+    let contestants = contestants();
+    let each = contestants.iter().flat_map(|&contestant| loads.iter().map(move |&load| (contestant, load)));
+    each.flat_map(|(contestant, load)| sizes.iter().map(move |&n| (contestant, n, load))).collect()
+}
+
+fn measure(&(contestant, n, load): &Task) -> Row {
+    let mut options = contestant.options(n, load);
+    let rounds = ROUNDS.max(ENTRIES.div_ceil(n as u64));
+    // Three rounds of warm-up before, and one after, in which requests run out.
+    options.workload.entries = (3 + rounds + 1) * n as u64;
+    let row = Row {
+        algorithm: contestant.about.name,
+        variant: contestant.variant,
+        n,
+        load,
+        messages_per_entry: None,
+        expected: None,
+        expected_kind: None,
+        formula: None,
+        client_delay_mean: None,
+        sync_delay_mean: None,
+        bytes_per_entry: None,
+        properties: None,
+        broken_promises: Vec::new(),
+        agrees: true,
+        differences: Vec::new(),
+        refused: None,
+        costs: Costs::default(),
+    };
+    match simulate(&options, None) {
+        Ok(Report::Mutex(report)) => row.with(of_mutex(&options, &report), *report),
+        Ok(_) => row,
+        Err(reason) => Row { refused: Some(reason.to_string()), ..row },
+    }
+}
+
+impl Row {
+    fn with(self, costs: Costs, report: MutexReport) -> Row {
+        let differences = differences(&costs, &report);
+        let messages = costs.messages_per_entry.as_ref();
+        Row {
+            messages_per_entry: report.messages_per_entry,
+            expected: messages.map(|messages| messages.value),
+            expected_kind: messages.map(|messages| messages.kind),
+            formula: messages.map(|messages| messages.formula.clone()),
+            client_delay_mean: report.client_delay.map(|delay| delay.mean),
+            sync_delay_mean: report.sync_delay.map(|delay| delay.mean),
+            bytes_per_entry: report.bytes_per_entry,
+            properties: Some(report.properties),
+            broken_promises: report.broken_promises,
+            agrees: differences.is_empty(),
+            differences,
+            costs,
+            ..self
+        }
+    }
+
+    fn name(&self) -> String {
+        full_name(self.algorithm, self.variant)
+    }
+
+    /// In a few words.
+    fn verdict(&self) -> String {
+        if let Some(reason) = &self.refused {
+            return format!("cannot: {reason}");
+        }
+        if !self.broken_promises.is_empty() {
+            return format!("BROKEN: {}", self.broken_promises.join(", "));
+        }
+        if !self.agrees {
+            return format!("DIFFERS: {}", self.differences.join("; "));
+        }
+        match self.expected_kind {
+            Some(Kind::Exact) => "exact".into(),
+            Some(Kind::Bound) => "within bounds".into(),
+            Some(Kind::Mean) => "mean".into(),
+            None => "no theory".into(),
+        }
+    }
+}
+
+/// In what a run differs from theory.
+fn differences(costs: &Costs, report: &MutexReport) -> Vec<String> {
+    let (client_delay, sync_delay) = (report.client_delay, report.sync_delay);
+    let mut checks = vec![
+        ("messages", costs.messages_per_entry.clone(), report.messages_per_entry),
+        ("client delay", costs.client_delay.clone(), client_delay.map(|delay| delay.mean)),
+        ("sync delay", costs.sync_delay.clone(), sync_delay.map(|delay| delay.mean)),
+        ("longest sync delay", costs.sync_delay_max.clone(), sync_delay.map(|delay| delay.max)),
+    ];
+    if let (Load::All, Some(sync_delay)) = (report.load, sync_delay) {
+        // Whatever S comes out, it must explain how long clients wait.
+        let value = closed_loop_client_delay(report.n, HOLD, sync_delay.mean);
+        let expected = Expectation::mean(format!("n(E+S)-E, S = {}", number(sync_delay.mean)), value);
+        checks.push(("client delay", Some(expected), client_delay.map(|delay| delay.mean)));
+    }
+    let differs = |(what, expected, measured): (&str, Option<Expectation>, Option<f64>)| {
+        let (expected, measured) = (expected?, measured?);
+        (!expected.agrees(measured)).then(|| format!("{what} {}, not {}", number(measured), in_words(&expected)))
+    };
+    checks.into_iter().filter_map(differs).collect()
+}
+
+fn to_text(rows: &[Row]) -> String {
+    let head = ["ALGORITHM", "LOAD", "N", "MESSAGES", "IN THEORY", "CLIENT DELAY", "SYNC DELAY", "BYTES", ""];
+    let mut cells = vec![head.map(String::from).to_vec()];
+    let or_dash = |value: Option<f64>| value.map_or("-".into(), number);
+    for row in rows {
+        cells.push(vec![
+            row.name(),
+            load_name(row.load).into(),
+            row.n.to_string(),
+            or_dash(row.messages_per_entry),
+            row.costs.messages_per_entry.as_ref().map_or("-".into(), in_words),
+            or_dash(row.client_delay_mean),
+            or_dash(row.sync_delay_mean),
+            or_dash(row.bytes_per_entry),
+            row.verdict(),
+        ]);
+    }
+    format!("{}\n{}\n", table(&cells), summary(rows))
+}
+
+fn summary(rows: &[Row]) -> String {
+    let count = |of: fn(&Row) -> bool| rows.iter().filter(|row| of(row)).count();
+    let (differ, broken) = (count(|row| !row.agrees), count(|row| !row.broken_promises.is_empty()));
+    let verdict = match (differ, broken) {
+        (0, 0) => "none differs from theory, and every promise held".into(),
+        _ => format!("{differ} differ from theory, and in {broken} a promise was broken"),
+    };
+    let refused = count(|row| row.refused.is_some());
+    let refused = if refused > 0 { format!(" {refused} could not be run.") } else { String::new() };
+    format!(
+        "Messages and bytes are per entry, delays in T, everybody stays inside for {HOLD} T. {} runs: {verdict}.{refused}",
+        rows.len()
+    )
+}
+
+fn load_name(load: Load) -> &'static str {
+    match load {
+        Load::Solo => "solo",
+        Load::SoloRandom => "solo-random",
+        Load::All => "all",
+        Load::Random => "random",
+    }
+}

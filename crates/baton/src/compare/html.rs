@@ -1,0 +1,317 @@
+//! The comparison as one page that needs nothing but itself.
+
+use std::fmt::Write;
+
+use baton_sim::app::mutex::Load;
+use baton_theory::mutex::Costs;
+use baton_theory::voting;
+use baton_theory::{Expectation, Kind};
+
+use super::chart::{Axis, Colour, Dot, Range, Series, escape, lines, ranges};
+use super::extra::{COORDINATORS, FAIRNESS_CLIENTS, Fairness, Utilization};
+use super::{HOLD, Row, load_name, summary};
+use crate::theory::{in_words, number};
+
+/// The page.
+pub fn page(rows: &[Row], fairness: &[Fairness], utilization: &[Utilization]) -> String {
+    let fine = rows.iter().all(|row| row.agrees && row.broken_promises.is_empty());
+    let (class, badge) = if fine {
+        ("good", "\u{2713} all measurements agree with theory, all promises held")
+    } else {
+        ("bad", "\u{2260} something differs, or a promise was broken: see the table")
+    };
+    let mut figures = String::new();
+    for plot in PLOTS {
+        figures += &plot.draw(rows).unwrap_or_default();
+    }
+    figures += &fairness_figure(fairness);
+    figures += &utilization_figure(utilization);
+    let style = include_str!("page.css");
+    let (table, summary) = (table(rows), escape(&summary(rows)));
+    format!(
+        r#"<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Mutual exclusion, measured against theory</title>
+<style>
+{style}</style>
+</head>
+<body>
+<h1>Mutual exclusion, measured against theory</h1>
+<p class="lead">Processes that share nothing but messages, of which only one may be inside at a time: what each way to arrange that
+costs. Every dot is a simulated run; every line is a formula from paper. They should meet.</p>
+<p class="badge {class}">{badge}</p>
+{figures}
+<figure>
+<h2>All runs</h2>
+<p class="key">{summary}</p>
+<div class="scroll">{table}</div>
+</figure>
+<footer>Made by <code>baton compare --html</code>. T is the time that a message takes. <b>Solo</b>: one request at a time, the clients take turns.
+<b>All</b>: everybody always wants to enter. <b>Client delay</b>: from a request to its entry. <b>Sync delay</b>: from one's exit to the
+next one's entry while somebody waits. Point at a dot or a name to single it out.</footer>
+</body>
+</html>
+"#
+    )
+}
+
+/// A plot of something by n.
+struct Plot {
+    title: &'static str,
+    axis: &'static str,
+    load: Load,
+    measured: fn(&Row) -> Option<f64>,
+    expected: fn(&Costs) -> &Option<Expectation>,
+    explanation: &'static str,
+}
+
+const PLOTS: [Plot; 4] = [
+    Plot {
+        title: "Messages, while nobody competes",
+        axis: "messages per entry",
+        load: Load::Solo,
+        measured: |row| row.messages_per_entry,
+        expected: |costs| &costs.messages_per_entry,
+        explanation: "One request at a time. Whoever asks a coordinator pays the same in a crowd of four and of a hundred. Whoever asks everybody pays \
+                      for everybody, two or three times. Between them: quorums, which grow with the square root of n, and trees, which grow with \
+                      their depth. Both axes are logarithmic, so a straight line is a power of n.",
+    },
+    Plot {
+        title: "Messages, while everybody competes",
+        axis: "messages per entry",
+        load: Load::All,
+        measured: |row| row.messages_per_entry,
+        expected: |costs| &costs.messages_per_entry,
+        explanation: "Everybody always wants to enter. A busy token is cheap: on its way it serves all whom it meets, so rings and trees need hardly \
+                      more than one to four messages, however large the group. Voting pays for every attempt that fails, \
+                      and more fail the more compete.",
+    },
+    Plot {
+        title: "Waiting, while nobody competes",
+        axis: "client delay, in T",
+        load: Load::Solo,
+        measured: |row| row.client_delay_mean,
+        expected: |costs| &costs.client_delay,
+        explanation: "From request to entry with nobody in the way. Asking and being answered takes 2 T, however many are asked, since messages \
+                      travel side by side. On a ring or in a tree they travel one after the other, and few messages are bought with a long wait.",
+    },
+    Plot {
+        title: "Handing over, while everybody competes",
+        axis: "sync delay, in T",
+        load: Load::All,
+        measured: |row| row.sync_delay_mean,
+        expected: |costs| &costs.sync_delay,
+        explanation: "From one's exit to the next one's entry: the time in which nobody is inside although somebody waits. One message is the \
+                      least there can be, and a detour by a coordinator takes two. It decides how many can enter in an hour.",
+    },
+];
+
+const KEY: &str =
+    "Dots are measured, lines are theory; thin broken lines only join dots, where theory gives no more than a bound.";
+
+impl Plot {
+    fn draw(&self, rows: &[Row]) -> Option<String> {
+        let mut series: Vec<Series> = Vec::new();
+        let (names, algorithms) =
+            (distinct(rows.iter().map(Row::name)), distinct(rows.iter().map(|row| row.algorithm)));
+        for name in &names {
+            let own: Vec<&Row> = rows.iter().filter(|row| row.load == self.load && row.name() == *name).collect();
+            let Some(first) = own.first() else { continue };
+            let colour = algorithms.iter().position(|algorithm| *algorithm == first.algorithm).unwrap_or_default();
+            let one = self.series(name, Colour { index: colour, dashed: first.variant.is_some() }, &own);
+            if one.dots.is_empty() {
+                continue;
+            }
+            // Lines that lie on each other are one line with several names.
+            match series.iter_mut().find(|other| coincide(other, &one)) {
+                Some(other) => other.names.push(name.clone()),
+                None => series.push(one),
+            }
+        }
+        let dots = || series.iter().flat_map(|series| series.dots.iter().map(|dot| dot.at));
+        dots().next()?;
+        let mut sizes: Vec<f64> = dots().map(|at| at.0).collect();
+        sizes.sort_by(f64::total_cmp);
+        sizes.dedup();
+        let in_theory = series.iter().flat_map(|series| series.line.iter().copied());
+        let y = Axis::log(self.axis, dots().chain(in_theory).map(|at| at.1));
+        let svg = lines(self.title, &Axis::log_at("n, the number of processes", &sizes), &y, &series);
+        Some(figure(self.title, KEY, &svg, self.explanation))
+    }
+
+    fn series(&self, name: &str, colour: Colour, rows: &[&Row]) -> Series {
+        let (mut dots, mut line, mut formula) = (Vec::new(), Vec::new(), String::new());
+        let mut joins = false;
+        for row in rows {
+            let (Some(value), n) = ((self.measured)(row), row.n as f64) else { continue };
+            let expected = (self.expected)(&row.costs).as_ref();
+            let theory = expected.map_or("no theory".into(), |expected| format!("in theory {}", in_words(expected)));
+            let note = format!("{name}, n = {}: {}, {theory}", row.n, number(value));
+            dots.push(Dot { at: (n, value), note, differs: !row.agrees });
+            // A bound says little of where the dots should be.
+            let exact = expected.filter(|expected| expected.kind != Kind::Bound);
+            line.push((n, exact.map_or(value, |expected| expected.value)));
+            joins |= exact.is_none();
+            formula = expected.map_or(String::new(), |expected| short(&expected.formula));
+        }
+        Series { formula, names: vec![name.into()], colour, dots, line, joins }
+    }
+}
+
+/// A formula without its explanation.
+fn short(formula: &str) -> String {
+    formula.split([',', ':']).next().unwrap_or(formula).to_owned()
+}
+
+fn coincide(one: &Series, other: &Series) -> bool {
+    let same = |a: (f64, f64), b: (f64, f64)| a.0 == b.0 && (a.1 - b.1).abs() < 1e-6;
+    one.formula == other.formula
+        && one.dots.len() == other.dots.len()
+        && one.dots.iter().zip(&other.dots).all(|(a, b)| same(a.at, b.at) && a.differs == b.differs)
+}
+
+fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
+    let mut seen = Vec::new();
+    for one in all {
+        if !seen.contains(&one) {
+            seen.push(one);
+        }
+    }
+    seen
+}
+
+fn fairness_figure(all: &[Fairness]) -> String {
+    let mut all: Vec<&Fairness> = all.iter().collect();
+    let spread = |fairness: &Fairness| fairness.client_delay.p99 / fairness.client_delay.mean;
+    all.sort_by(|a, b| spread(a).total_cmp(&spread(b)));
+    let rows: Vec<Range> = all
+        .iter()
+        .map(|fairness| {
+            let delay = fairness.client_delay;
+            let relative = |value: f64| value / delay.mean;
+            Range {
+                name: fairness.name.clone(),
+                from: relative(delay.p50.min(delay.mean)),
+                to: relative(delay.max),
+                marks: [
+                    (relative(delay.p50), "median"),
+                    (relative(delay.p99), "one in a hundred waits longer than"),
+                    (relative(delay.max), "longest"),
+                ],
+                note: format!("{:.0} % and {:.0} %", 100.0 * fairness.least, 100.0 * fairness.most),
+            }
+        })
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let title = "Fairness";
+    let axis =
+        Axis::log("client delay, as a multiple of its mean", rows.iter().flat_map(|row| [row.from, row.to, 1.0]));
+    let svg = ranges(title, &axis, &rows, "least and most served, of a fair share");
+    let key = "Hollow: the median. Full: one in a hundred waits longer. Small: the longest wait of all.";
+    let explanation = format!(
+        "{FAIRNESS_CLIENTS} clients always want to enter, on a network where some messages take very long. Short lines are fair: whoever \
+         asks knows how long it will take. Queues and tokens do best. Whoever must hear from many waits for the slowest of their \
+         messages, and now and then that is very slow. On a tree those in the middle are nearer to the token and enter more often \
+         than those at its ends. Where votes are drawn by lot, the lucky overtake the unlucky."
+    );
+    figure(title, key, &svg, &explanation)
+}
+
+fn utilization_figure(all: &[Utilization]) -> String {
+    let competitors: Vec<f64> =
+        all.first().map_or(Vec::new(), |first| first.points.iter().map(|point| point.0).collect());
+    let (Some(&first), Some(&last)) = (competitors.first(), competitors.last()) else { return String::new() };
+    let mut series: Vec<Series> = Vec::new();
+    for (index, one) in all.iter().enumerate() {
+        let colour = Colour { index: index % 2, dashed: index >= 2 };
+        let percent = one.points.iter().map(|&(n, share)| (n, 100.0 * share));
+        let dot = |at: (f64, f64)| Dot {
+            at,
+            note: format!("{}, {} competitors: {:.1} %", one.name, at.0, at.1),
+            differs: false,
+        };
+        let dots = percent.clone().map(dot).collect();
+        series.push(Series {
+            formula: String::new(),
+            names: vec![one.name.clone()],
+            colour,
+            dots,
+            line: percent.collect(),
+            joins: true,
+        });
+    }
+    let others = [(5, 2.0, vec!["central"]), (7, 1.0, vec!["ricart-agrawala", "suzuki-kasami"])];
+    for (index, sync_delay, names) in others {
+        let share = 100.0 * voting::utilization(HOLD, sync_delay);
+        series.push(Series {
+            formula: format!("E/(E+{sync_delay})"),
+            names: names.into_iter().map(String::from).collect(),
+            colour: Colour { index, dashed: false },
+            dots: Vec::new(),
+            line: vec![(first, share), (last, share)],
+            joins: false,
+        });
+    }
+    let values = series.iter().flat_map(|series| series.line.iter().map(|point| point.1));
+    let y = Axis::linear("time that somebody is inside, in %", values);
+    let x = Axis::log_at("clients that compete", &competitors);
+    let title = "Voting under contention";
+    let explanation = format!(
+        "{COORDINATORS} coordinators, a majority of their votes wins, everybody always wants to enter and stays inside for {HOLD} T; \
+         messages take 0.5 to 1.5 T. The more compete, the more often votes are split and nobody wins: all give their votes back, \
+         wait for a random time and try again. If that time does not grow with the number of competitors (back-off:8), they \
+         hardly ever succeed. A queue or a token loses nothing, however many wait."
+    );
+    figure(
+        title,
+        "Dots are measured; the lines without dots are theory, for comparison.",
+        &lines(title, &x, &y, &series),
+        &explanation,
+    )
+}
+
+fn figure(title: &str, key: &str, svg: &str, explanation: &str) -> String {
+    let (title, explanation) = (escape(title), escape(explanation));
+    format!(
+        "<figure>\n<h2>{title}</h2>\n<p class=\"key\">{key}</p>\n{svg}<figcaption>{explanation}</figcaption>\n</figure>\n"
+    )
+}
+
+fn table(rows: &[Row]) -> String {
+    let head = ["algorithm", "load", "n", "messages", "in theory", "client delay", "sync delay", "bytes", ""];
+    let mut html = String::from("<table>\n<thead><tr>");
+    for name in head {
+        _ = write!(html, "<th>{name}</th>");
+    }
+    html += "</tr></thead>\n<tbody>\n";
+    let or_dash = |value: Option<f64>| value.map_or("\u{2013}".into(), number);
+    let mut last = String::new();
+    for row in rows {
+        let fine = row.agrees && row.broken_promises.is_empty();
+        let name = row.name();
+        let class = if last == name { "" } else { r#" class="first""# };
+        let shown = if last == name { "" } else { name.as_str() };
+        let theory = row.costs.messages_per_entry.as_ref().map_or("\u{2013}".into(), in_words);
+        _ = writeln!(
+            html,
+            r#"<tr{class}><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class="{}">{}</td></tr>"#,
+            escape(shown),
+            load_name(row.load),
+            row.n,
+            or_dash(row.messages_per_entry),
+            escape(&theory),
+            or_dash(row.client_delay_mean),
+            or_dash(row.sync_delay_mean),
+            or_dash(row.bytes_per_entry),
+            if fine { "" } else { "bad" },
+            escape(&row.verdict()),
+        );
+        last = name;
+    }
+    html + "</tbody>\n</table>"
+}

@@ -1,0 +1,114 @@
+//! What theory says of a run: the bridge between the simulator, which knows no theory, and the closed forms, which know
+//! no simulator.
+
+use baton_sim::app::mutex::Load;
+use baton_sim::network::Delay;
+use baton_sim::report::{MutexReport, Report};
+use baton_sim::run::Options;
+use baton_theory::election::{self, ElectionCosts, Notice};
+use baton_theory::mutex::{self, Costs, Setting};
+use baton_theory::{Expectation, Kind};
+use serde::Serialize;
+
+/// A report, and what should have come out.
+#[derive(Serialize)]
+pub struct WithTheory<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    theory: Option<Theory>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Theory {
+    Mutex(Costs),
+    Election(ElectionCosts),
+}
+
+impl<'a> WithTheory<'a> {
+    /// Looks it up.
+    pub fn new(options: &Options, report: &'a Report) -> Self {
+        let theory = match report {
+            Report::Mutex(report) => Some(Theory::Mutex(of_mutex(options, report))),
+            Report::Election(_) => Some(Theory::Election(of_election(options))),
+            _ => None,
+        };
+        WithTheory { report, theory }
+    }
+}
+
+/// What a run of mutual exclusion should cost.
+pub fn of_mutex(options: &Options, report: &MutexReport) -> Costs {
+    if has_faults(options) {
+        return Costs::default();
+    }
+    let workload = &options.workload;
+    let load = match workload.load {
+        _ if workload.app_messages => mutex::Load::Random,
+        Load::Solo => mutex::Load::Solo,
+        Load::SoloRandom => mutex::Load::SoloRandom,
+        Load::All => mutex::Load::All,
+        Load::Random => mutex::Load::Random,
+    };
+    let setting = Setting {
+        algorithm: &options.algorithm,
+        variant: options.params.variant.as_deref(),
+        n: options.params.n,
+        load,
+        hold: workload.hold,
+        think: workload.think,
+        constant_delay: has_constant_delay(options),
+        coordinators: options.params.coordinators,
+        votes: options.params.votes,
+        quorums: report.topology.quorums.as_deref(),
+        tree: report.topology.tree.as_deref(),
+    };
+    mutex::costs(&setting).unwrap_or_default()
+}
+
+/// What an election should cost.
+pub fn of_election(options: &Options) -> ElectionCosts {
+    if has_faults(options) || !has_constant_delay(options) {
+        return ElectionCosts::default();
+    }
+    // Who notices, as the simulator has it.
+    let notice = match options.workload.load {
+        Load::Solo => Notice::Lowest,
+        // It depends on who that is.
+        Load::SoloRandom => return ElectionCosts::default(),
+        Load::All | Load::Random => Notice::All,
+    };
+    let variant = options.params.variant.as_deref();
+    election::costs(&options.algorithm, variant, options.params.n, notice).unwrap_or_default()
+}
+
+fn has_faults(options: &Options) -> bool {
+    !options.faults.is_empty() || options.network.loss > 0.0 || options.network.duplicate > 0.0
+}
+
+fn has_constant_delay(options: &Options) -> bool {
+    options.network.delay == Delay::Constant(1.0)
+}
+
+/// What to print beside a measured value.
+pub fn beside(expectation: &Option<Expectation>) -> String {
+    expectation.as_ref().map(|expectation| format!(" (in theory {})", in_words(expectation))).unwrap_or_default()
+}
+
+/// An expectation as people write it.
+pub fn in_words(expectation: &Expectation) -> String {
+    let value = number(expectation.value);
+    match expectation.kind {
+        Kind::Bound | Kind::Exact if expectation.formula == value => value,
+        Kind::Exact => format!("{value} = {}", expectation.formula),
+        Kind::Mean => format!("about {value} = {}", expectation.formula),
+        Kind::Bound => expectation.formula.clone(),
+    }
+}
+
+/// A number without superfluous digits.
+pub fn number(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}

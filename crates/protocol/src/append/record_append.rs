@@ -1,0 +1,464 @@
+//! Record append: Ghemawat, Gobioff and Leung, "The Google file system" (2003), as an algorithm of its own.
+//!
+//! Assumes: a reliable failure detector. Messages may be lost, repeated and out of order. Who crashes stays out.
+//!
+//! A client names no offset: it sends APPEND(number, data) to the primary, which is the lowest replica alive. The primary
+//! puts appends into one order, buffers them, writes the buffer as one batch and sends it on, REPLICATE(offset, batch).
+//! Secondaries apply in order of offset and send ACK. When all who live have a record, its client is told its offset. A
+//! client that hears nothing asks again with the same number. The primary remembers the last number of each client and
+//! answers a repeat with the old offset. A new primary does not know: it appends again, and readers skip what they have
+//! seen. Between replicas the primary sends again what is not acknowledged.
+//!
+//! A new primary asks the others what they have (COLLECT, STATE). Up to where all agree nothing changes, and everything
+//! that any client was told is there. What lies beyond, in some logs and not in others, are writes that failed: it becomes
+//! padding. At each offset the last write wins, by the order of primaries: who has answered COLLECT takes nothing from
+//! an earlier primary any more, and drops what it has beyond the new one's base.
+//!
+//! Invariants: of two slots with the same offset and written by the same primary, the content is the same; so is all before.
+//! Costs: 2 + 2(r-1) messages an append with r replicas, 4T; with batches of b, 2 + 2(r-1)/b.
+
+use alloc::collections::BTreeMap;
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use super::log::{Log, Run, agreement};
+use super::{Append, Command, Event, Record, Slot};
+use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
+use crate::{Input, Outbox, ProcessId, ProcessSet, Protocol, Start, Ticks};
+
+/// One of the two kinds of processes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum RecordAppend {
+    /// Appends.
+    Client(Client),
+    /// Keeps the file.
+    Replica(Replica),
+}
+
+/// Who appends.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Client {
+    /// The replicas that live.
+    live: ProcessSet,
+    delay_max: Ticks,
+    number: u64,
+    /// The latest record, until its offset is known.
+    pending: Option<Vec<u8>>,
+}
+
+/// Who keeps the file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Replica {
+    me: ProcessId,
+    live: ProcessSet,
+    delay_max: Ticks,
+    batch: usize,
+    log: Log,
+    /// The latest primary that this one has heard of.
+    primary: ProcessId,
+    role: Role,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Role {
+    Secondary {
+        /// Whether the log is the primary's from its base on.
+        joined: bool,
+        /// Batches that came before their turn, by offset.
+        early: BTreeMap<u64, Vec<Slot>>,
+    },
+    /// A primary that asks what the others have.
+    Collecting {
+        states: BTreeMap<ProcessId, Vec<Run>>,
+    },
+    Primary(Lead),
+    /// Was dead; the others go on without it.
+    Retired,
+}
+
+/// What a primary keeps in mind, and a new one does not know.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Lead {
+    /// From where on it writes.
+    base: u64,
+    buffer: Vec<Record>,
+    /// The last number of each client, and the offset if it is written.
+    last: BTreeMap<ProcessId, (u64, Option<u64>)>,
+    /// How much of the log each secondary has.
+    acked: BTreeMap<ProcessId, u64>,
+    /// How much of it all have.
+    stable: u64,
+}
+
+/// What processes tell each other.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Message {
+    /// Client to primary: add this record.
+    Append {
+        /// The client's number for it.
+        number: u64,
+        /// The record.
+        data: Vec<u8>,
+    },
+    /// Primary to client: it is there.
+    Appended {
+        /// Which one.
+        number: u64,
+        /// Where.
+        offset: u64,
+    },
+    /// Primary to secondary: write this.
+    Replicate {
+        /// From where on this primary writes; what a secondary has beyond it from before is void.
+        base: u64,
+        /// Where.
+        offset: u64,
+        /// What.
+        slots: Vec<Slot>,
+    },
+    /// Secondary to primary: I have everything before this.
+    Ack {
+        /// The length of the log.
+        length: u64,
+    },
+    /// New primary to the others: what do you have?
+    Collect,
+    /// To the new primary: this.
+    State {
+        /// Who wrote what, in order.
+        runs: Vec<Run>,
+    },
+}
+
+/// What a process waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Timer {
+    /// A client: it should have heard by now.
+    Retry,
+    /// The primary: the buffer has waited for long enough.
+    Write,
+    /// The primary: the others should have answered by now.
+    Resend,
+}
+
+/// A client, and a primary, ask again after so many D; twice what an append takes.
+const RETRY_AFTER_D: Ticks = 10;
+
+impl crate::Message for Message {
+    fn kind(&self) -> &'static str {
+        match self {
+            Message::Append { .. } => "APPEND",
+            Message::Appended { .. } => "APPENDED",
+            Message::Replicate { .. } => "REPLICATE",
+            Message::Ack { .. } => "ACK",
+            Message::Collect => "COLLECT",
+            Message::State { .. } => "STATE",
+        }
+    }
+}
+
+impl Protocol for RecordAppend {
+    type Message = Message;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+
+    fn step(&mut self, input: Input<Self>, out: &mut Outbox<Self>) {
+        match self {
+            RecordAppend::Client(client) => client.step(input, out),
+            RecordAppend::Replica(replica) => replica.step(input, out),
+        }
+    }
+}
+
+impl Append for RecordAppend {
+    fn file(&self) -> Option<&[Slot]> {
+        match self {
+            RecordAppend::Replica(replica) if replica.role != Role::Retired => Some(replica.log.slots()),
+            RecordAppend::Replica(_) | RecordAppend::Client(_) => None,
+        }
+    }
+}
+
+impl Client {
+    fn step(&mut self, input: Input<RecordAppend>, out: &mut Outbox<RecordAppend>) {
+        match input {
+            Input::Command(Command::Append { data }) => {
+                self.number += 1;
+                self.pending = Some(data);
+                self.ask(out);
+            }
+            Input::Timer(Timer::Retry) | Input::Start(Start::Recovered) => self.ask(out),
+            Input::Message { message: Message::Appended { number, offset }, .. } if number == self.number => {
+                self.on_appended(offset, out);
+            }
+            Input::Suspect(process) => {
+                self.live.remove(process);
+            }
+            _ => {}
+        }
+    }
+
+    fn ask(&self, out: &mut Outbox<RecordAppend>) {
+        let (Some(data), Some(primary)) = (&self.pending, self.live.iter().next()) else { return };
+        out.send(primary, Message::Append { number: self.number, data: data.clone() });
+        out.set_timer(Timer::Retry, RETRY_AFTER_D * self.delay_max);
+    }
+
+    fn on_appended(&mut self, offset: u64, out: &mut Outbox<RecordAppend>) {
+        if self.pending.take().is_some() {
+            out.cancel_timer(Timer::Retry);
+            out.emit(Event::Appended { offset });
+        }
+    }
+}
+
+impl Replica {
+    fn step(&mut self, input: Input<RecordAppend>, out: &mut Outbox<RecordAppend>) {
+        match input {
+            Input::Start(Start::Fresh) if self.me == self.primary => self.lead(0),
+            Input::Start(Start::Recovered) => self.role = Role::Retired,
+            Input::Suspect(process) => self.on_suspect(process, out),
+            Input::Timer(Timer::Write) => self.write(out),
+            Input::Timer(Timer::Resend) => {
+                self.collect(out);
+                self.replicate(out);
+            }
+            Input::Message { from, message } => match message {
+                Message::Append { number, data } => self.on_append(Record { client: from, number, data }, out),
+                Message::Replicate { base, offset, slots } => self.on_replicate(from, base, offset, slots, out),
+                Message::Ack { length } => self.on_ack(from, length, out),
+                Message::Collect => self.on_collect(from, out),
+                Message::State { runs } => self.on_state(from, runs, out),
+                Message::Appended { .. } => {}
+            },
+            _ => {}
+        }
+    }
+
+    fn others(&self) -> impl Iterator<Item = ProcessId> {
+        self.live.iter().filter(|&other| other != self.me)
+    }
+
+    fn on_append(&mut self, record: Record, out: &mut Outbox<RecordAppend>) {
+        let Role::Primary(lead) = &mut self.role else { return };
+        match lead.last.get(&record.client) {
+            Some(&(last, Some(offset))) if record.number == last && offset < lead.stable => {
+                out.send(record.client, Message::Appended { number: last, offset });
+            }
+            Some(&(last, _)) if record.number <= last => {}
+            _ => self.buffer(record, out),
+        }
+    }
+
+    fn buffer(&mut self, record: Record, out: &mut Outbox<RecordAppend>) {
+        let Role::Primary(lead) = &mut self.role else { return };
+        lead.last.insert(record.client, (record.number, None));
+        lead.buffer.push(record);
+        if lead.buffer.len() >= self.batch {
+            if self.batch > 1 {
+                out.cancel_timer(Timer::Write);
+            }
+            self.write(out);
+        } else if lead.buffer.len() == 1 {
+            out.set_timer(Timer::Write, self.delay_max);
+        }
+    }
+
+    fn write(&mut self, out: &mut Outbox<RecordAppend>) {
+        let Role::Primary(lead) = &mut self.role else { return };
+        if lead.buffer.is_empty() {
+            return;
+        }
+        let offset = self.log.len();
+        if lead.stable == offset {
+            out.set_timer(Timer::Resend, RETRY_AFTER_D * self.delay_max);
+        }
+        for (at, record) in (offset..).zip(&lead.buffer) {
+            lead.last.insert(record.client, (record.number, Some(at)));
+        }
+        self.log.extend(self.me, lead.buffer.drain(..).map(Slot::Record));
+        let (base, slots) = (lead.base, self.log.from(offset).to_vec());
+        out.multicast(self.others(), Message::Replicate { base, offset, slots });
+        self.answer(out);
+    }
+
+    /// Sends on whatever is not acknowledged.
+    fn replicate(&self, out: &mut Outbox<RecordAppend>) {
+        let Role::Primary(lead) = &self.role else { return };
+        out.set_timer(Timer::Resend, RETRY_AFTER_D * self.delay_max);
+        for other in self.others() {
+            let offset = lead.acked.get(&other).copied().unwrap_or(lead.base);
+            let slots = self.log.from(offset).to_vec();
+            if !slots.is_empty() {
+                out.send(other, Message::Replicate { base: lead.base, offset, slots });
+            }
+        }
+    }
+
+    fn on_replicate(
+        &mut self,
+        from: ProcessId,
+        base: u64,
+        offset: u64,
+        slots: Vec<Slot>,
+        out: &mut Outbox<RecordAppend>,
+    ) {
+        let Role::Secondary { joined, early } = &mut self.role else { return };
+        if from != self.primary || base > offset {
+            return;
+        }
+        if !core::mem::replace(joined, true) {
+            self.log.truncate(base);
+        }
+        let waiting = early.entry(offset).or_default();
+        if waiting.len() < slots.len() {
+            *waiting = slots;
+        }
+        while let Some(first) = early.first_entry().filter(|first| *first.key() <= self.log.len()) {
+            let known = self.log.len() - first.key();
+            self.log.extend(from, first.remove().into_iter().skip(known as usize));
+        }
+        out.send(from, Message::Ack { length: self.log.len() });
+    }
+
+    fn on_ack(&mut self, from: ProcessId, length: u64, out: &mut Outbox<RecordAppend>) {
+        let Role::Primary(lead) = &mut self.role else { return };
+        if let Some(acked) = lead.acked.get_mut(&from) {
+            *acked = length.clamp(*acked, self.log.len());
+            self.answer(out);
+        }
+    }
+
+    /// Tells the clients of all records that have become stable.
+    fn answer(&mut self, out: &mut Outbox<RecordAppend>) {
+        let Role::Primary(lead) = &mut self.role else { return };
+        let stable = lead.acked.values().copied().fold(self.log.len(), u64::min);
+        for (offset, slot) in (lead.stable..stable).zip(self.log.from(lead.stable)) {
+            if let Slot::Record(Record { client, number, .. }) = slot {
+                out.send(*client, Message::Appended { number: *number, offset });
+            }
+        }
+        if stable == self.log.len() {
+            out.cancel_timer(Timer::Resend);
+        }
+        lead.stable = lead.stable.max(stable);
+    }
+
+    fn on_suspect(&mut self, process: ProcessId, out: &mut Outbox<RecordAppend>) {
+        self.live.remove(process);
+        match &mut self.role {
+            Role::Primary(lead) => {
+                lead.acked.remove(&process);
+                self.answer(out);
+            }
+            Role::Collecting { .. } => self.reconcile(out),
+            Role::Secondary { .. } if self.live.iter().next() == Some(self.me) => {
+                self.primary = self.me;
+                self.role = Role::Collecting { states: BTreeMap::new() };
+                self.collect(out);
+                self.reconcile(out);
+            }
+            Role::Secondary { .. } | Role::Retired => {}
+        }
+    }
+
+    fn collect(&self, out: &mut Outbox<RecordAppend>) {
+        let Role::Collecting { states } = &self.role else { return };
+        out.set_timer(Timer::Resend, RETRY_AFTER_D * self.delay_max);
+        out.multicast(self.others().filter(|other| !states.contains_key(other)), Message::Collect);
+    }
+
+    fn on_collect(&mut self, from: ProcessId, out: &mut Outbox<RecordAppend>) {
+        if self.role == Role::Retired || from < self.primary || from == self.me {
+            return;
+        }
+        if from > self.primary {
+            self.primary = from;
+            self.role = Role::Secondary { joined: false, early: BTreeMap::new() };
+        }
+        out.send(from, Message::State { runs: self.log.runs().to_vec() });
+    }
+
+    fn on_state(&mut self, from: ProcessId, runs: Vec<Run>, out: &mut Outbox<RecordAppend>) {
+        if let Role::Collecting { states } = &mut self.role {
+            states.insert(from, runs);
+            self.reconcile(out);
+        }
+    }
+
+    /// Once all who live have answered: pads what not all have alike, and leads.
+    fn reconcile(&mut self, out: &mut Outbox<RecordAppend>) {
+        let Role::Collecting { states } = &self.role else { return };
+        if !self.others().all(|other| states.contains_key(&other)) {
+            return;
+        }
+        let (mut common, mut longest) = (self.log.len(), self.log.len());
+        for runs in self.others().filter_map(|other| states.get(&other)) {
+            common = common.min(agreement(self.log.runs(), runs));
+            longest = longest.max(runs.last().map_or(0, |last| last.end));
+        }
+        let padding = (longest - common).min(PADDING_MAX) as usize;
+        self.log.truncate(common);
+        self.log.extend(self.me, vec![Slot::Padding; padding]);
+        self.lead(common);
+        self.replicate(out);
+        self.answer(out);
+    }
+
+    fn lead(&mut self, base: u64) {
+        let acked = self.others().map(|other| (other, base)).collect();
+        self.role = Role::Primary(Lead { base, acked, stable: base, ..Lead::default() });
+    }
+}
+
+/// More than any log holds: a length that no replica can have must not take the memory away.
+const PADDING_MAX: u64 = 1 << 20;
+
+/// What the registry knows of it.
+pub const ABOUT: About = About {
+    name: "record-append",
+    family: Family::Append,
+    summary: "a primary gives each record its place at the end of a replicated file; no lock",
+    assumes: Assumes { lossless: false, no_duplicates: false, crashes: Crashes::Detected, ..Assumes::LOSSLESS },
+    promises: Promises { order: false, fence: false, ..Promises::ALL },
+    variants: &[
+        Variant { name: "replicas:R", summary: "keep R copies, 3 unless told" },
+        Variant {
+            name: "batch:B",
+            summary: "write once B records are there, or the first has waited for D; 1 unless told",
+        },
+    ],
+    broken: None,
+};
+
+/// n clients and r replicas, of which the first is the primary.
+pub fn group(params: &Params) -> Result<Group<RecordAppend>, SetupError> {
+    let (n, delay_max) = (params.n, params.delay_max);
+    let (replicas, batch) = (count(params, "replicas", 3, 1_000)?, count(params, "batch", 1, 1_000_000)?);
+    let processes = n + replicas;
+    let mut live = ProcessSet::none(processes);
+    for replica in n..processes {
+        live.insert(replica);
+    }
+    Ok(Group::new(n, processes, move |me| {
+        let live = live.clone();
+        if me < n {
+            return RecordAppend::Client(Client { live, delay_max, number: 0, pending: None });
+        }
+        let role = Role::Secondary { joined: true, early: BTreeMap::new() };
+        RecordAppend::Replica(Replica { me, live, delay_max, batch, log: Log::default(), primary: n, role })
+    }))
+}
+
+fn count(params: &Params, what: &'static str, default: usize, max: usize) -> Result<usize, SetupError> {
+    let Some(text) = params.value(what) else { return Ok(default) };
+    text.parse().ok().filter(|count| (1..=max).contains(count)).ok_or_else(|| SetupError::Value {
+        what,
+        value: text.to_string(),
+        reason: alloc::format!("write a whole number from 1 to {max}"),
+    })
+}

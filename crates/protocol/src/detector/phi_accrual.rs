@@ -1,0 +1,170 @@
+//! Hayashibara, Défago, Yared and Katayama, "The phi accrual failure detector" (2004).
+//!
+//! Assumes: nothing. Processes may crash at any time.
+//!
+//! A process beats every P. Who watches it keeps the latest times between arrivals and takes the next one to be normally
+//! distributed with their mean and deviation. phi = -log10 of the probability that a beat comes later still than now: at
+//! phi = 1 a suspicion is wrong once in 10 times, at 8 once in 100 million, if the distribution is what it is taken for.
+//! Who has phi above the threshold is suspected.
+//!
+//! Promises: who has crashed is suspected in the end. Not that those suspected have crashed.
+//! Costs: one message per P for every pair.
+//!
+//! It adapts: jitter and losses that it has seen widen the deviation, a quiet network narrows it. It begins with two times,
+//! P - D and P + D, that nobody measured, and the deviation is never taken to be below D/4, since a network that was
+//! perfectly regular until now has proved nothing. The normal distribution function is the usual logistic approximation,
+//! which can be inverted, so that the deadline follows from the threshold. Far out it is rough: it puts phi = 8 at 5.2
+//! deviations, where the normal distribution has 5.6.
+
+use alloc::collections::VecDeque;
+
+use super::{Detector, in_ticks, number, period};
+use crate::Ticks;
+use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
+
+/// Watches one process.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PhiAccrual {
+    period: Ticks,
+    /// The bound D on delays, as far as anybody knows.
+    delay: Ticks,
+    /// How many deviations after the mean the threshold is reached.
+    deviations: f64,
+    window: usize,
+    /// The latest times between arrivals, their sum and the sum of their squares.
+    times: VecDeque<Ticks>,
+    sum: u128,
+    squares: u128,
+    /// When it beat last, or when watching began.
+    last: Ticks,
+    /// Whether it has beaten since watching began: how long that took says nothing about its rhythm.
+    beaten: bool,
+    deadline: Ticks,
+}
+
+/// So that the squares of a whole window can be added up.
+const TIME_MAX: Ticks = 1 << 48;
+
+impl Detector for PhiAccrual {
+    fn period(&self) -> Ticks {
+        self.period
+    }
+
+    fn watch(&mut self, now: Ticks) {
+        self.times.clear();
+        (self.sum, self.squares) = (0, 0);
+        self.add(self.period.saturating_sub(self.delay));
+        self.add(self.period.saturating_add(self.delay));
+        self.beaten = false;
+        self.wait_from(now);
+    }
+
+    fn beat(&mut self, now: Ticks) {
+        if self.beaten {
+            self.add(now.saturating_sub(self.last));
+        }
+        self.beaten = true;
+        self.wait_from(now);
+    }
+
+    fn deadline(&self) -> Ticks {
+        self.deadline
+    }
+}
+
+impl PhiAccrual {
+    /// The suspicion: how improbable it is, in orders of magnitude, that a beat comes later still than now.
+    pub fn phi(&self, now: Ticks) -> f64 {
+        let (mean, deviation) = self.normal();
+        let x = logit((now.saturating_sub(self.last) as f64 - mean) / deviation);
+        // log10(1 + e^x), which is x in other units long before e^x overflows.
+        (if x < 700.0 { libm::log1p(libm::exp(x)) } else { x }) / core::f64::consts::LN_10
+    }
+
+    fn add(&mut self, time: Ticks) {
+        let time = time.min(TIME_MAX);
+        if self.times.len() >= self.window
+            && let Some(oldest) = self.times.pop_front()
+        {
+            self.sum -= u128::from(oldest);
+            self.squares -= square(oldest);
+        }
+        self.times.push_back(time);
+        self.sum += u128::from(time);
+        self.squares += square(time);
+    }
+
+    fn wait_from(&mut self, now: Ticks) {
+        let (mean, deviation) = self.normal();
+        self.last = now;
+        self.deadline = now.saturating_add(in_ticks(mean + self.deviations * deviation));
+    }
+
+    /// Mean and deviation of the times between arrivals.
+    fn normal(&self) -> (f64, f64) {
+        let count = self.times.len().max(1) as f64;
+        let mean = self.sum as f64 / count;
+        let variance = (self.squares as f64 / count - mean * mean).max(0.0);
+        (mean, libm::sqrt(variance).max(self.delay as f64 / 4.0).max(1.0))
+    }
+}
+
+fn square(time: Ticks) -> u128 {
+    u128::from(time) * u128::from(time)
+}
+
+/// ln(F/(1 - F)) for the normal distribution function F at y.
+fn logit(y: f64) -> f64 {
+    y * (1.5976 + 0.070566 * y * y)
+}
+
+/// The y at which phi reaches the threshold: logit(y) = ln(10^threshold - 1). The left side is convex and the right side
+/// positive for every threshold from 1 on, so that Newton's steps from above close in on it.
+fn deviations(threshold: f64) -> f64 {
+    let x = threshold * core::f64::consts::LN_10 + libm::log1p(-libm::pow(10.0, -threshold));
+    let mut y = x;
+    for _ in 0..64 {
+        y -= (logit(y) - x) / (1.5976 + 3.0 * 0.070566 * y * y);
+    }
+    y
+}
+
+/// What the registry knows of it.
+pub const ABOUT: About = About {
+    name: "phi-accrual",
+    family: Family::Detector,
+    summary: "suspect who is later than nearly all beats so far would make one expect",
+    assumes: Assumes { lossless: false, no_duplicates: false, crashes: Crashes::Any, ..Assumes::LOSSLESS },
+    promises: Promises { safety: false, order: false, fence: false, ..Promises::ALL },
+    variants: &[
+        Variant { name: "period:P", summary: "beat every P times the bound on delays, 10 unless told" },
+        Variant { name: "phi:THRESHOLD", summary: "suspect above this phi, from 1 on, 8 unless told" },
+        Variant { name: "window:W", summary: "judge by the latest W times between beats, 100 unless told" },
+    ],
+    broken: None,
+};
+
+/// n processes that watch each other.
+pub fn group(params: &Params) -> Result<Group<PhiAccrual>, SetupError> {
+    let (period, delay) = (period(params)?, params.delay_max);
+    let threshold = number(params, "phi", "a threshold", 8.0, 300.0)?;
+    let window = number(params, "window", "a window", 100.0, 1e6)?;
+    if threshold < 1.0 || window < 2.0 {
+        let (what, value) = if threshold < 1.0 { ("a threshold", threshold) } else { ("a window", window) };
+        let reason = "a threshold begins at 1, a window at 2".into();
+        return Err(SetupError::Value { what, value: alloc::format!("{value}"), reason });
+    }
+    let (deviations, window) = (deviations(threshold), window as usize);
+    Ok(Group::new(params.n, params.n, move |_| PhiAccrual {
+        period,
+        delay,
+        deviations,
+        window,
+        times: VecDeque::new(),
+        sum: 0,
+        squares: 0,
+        last: 0,
+        beaten: false,
+        deadline: 0,
+    }))
+}

@@ -1,0 +1,164 @@
+//! Users of record append: they append, wait until they are told where, and append again as the load says.
+
+use baton_protocol::append::{Append, Command, Event};
+use baton_protocol::{ProcessId, Ticks};
+
+use super::mutex::{Load, Measured, Workload};
+use crate::app::Application;
+use crate::network::exponential;
+use crate::oracle::file::Files;
+use crate::queue::Class;
+use crate::time::ticks;
+use crate::world::Wire;
+
+/// It is time to append.
+#[derive(Clone, Copy, Debug)]
+pub struct AppendNow;
+
+/// What a user waits for: its record, and since when.
+#[derive(Clone, Debug)]
+struct Pending {
+    data: Vec<u8>,
+    since: Ticks,
+}
+
+/// All users of a group.
+pub struct AppendUsers {
+    workload: Workload,
+    /// How long to wait for an answer, while anything is pending at all, before giving up.
+    patience: Ticks,
+    rng: fastrand::Rng,
+    pending: Vec<Option<Pending>>,
+    issued: u64,
+    answered: u64,
+    /// When somebody was last answered, or some process struck by a fault.
+    progress: Ticks,
+    /// What is measured, from answer to answer.
+    pub measured: Measured,
+    /// What the files are judged by.
+    pub files: Files,
+}
+
+impl AppendUsers {
+    /// So many clients, doing what the workload says.
+    pub fn new(clients: usize, workload: Workload, patience: Ticks, seed: u64) -> Self {
+        AppendUsers {
+            measured: Measured::new(clients as u64, workload.entries),
+            workload,
+            patience,
+            rng: fastrand::Rng::with_seed(seed),
+            pending: vec![None; clients],
+            issued: 0,
+            answered: 0,
+            progress: 0,
+            files: Files::default(),
+        }
+    }
+
+    /// How many appends were answered.
+    pub fn answered(&self) -> u64 {
+        self.answered
+    }
+
+    /// When the last answer came, or the last fault struck.
+    pub fn progress(&self) -> Ticks {
+        self.progress
+    }
+
+    /// Who waits for an answer at the end, and since when.
+    pub fn waiting(&self) -> Option<(ProcessId, Ticks)> {
+        let mut waiting = self.pending.iter().enumerate();
+        waiting.find_map(|(process, pending)| pending.as_ref().map(|pending| (process, pending.since)))
+    }
+
+    fn append<P: Append>(&mut self, process: ProcessId, wire: &mut Wire<P, AppendNow>) {
+        if self.pending[process].is_some() || self.issued == self.workload.entries {
+            return;
+        }
+        // Unique, and of many lengths, so that half a record would show.
+        let mut data = format!("record {} of P{process}", self.issued).into_bytes();
+        data.resize(data.len() + (self.issued % 32) as usize, b'.');
+        self.issued += 1;
+        self.files.append(process, data.clone());
+        self.pending[process] = Some(Pending { data: data.clone(), since: wire.now() });
+        wire.command(process, Command::Append { data }, Class::Request);
+    }
+
+    fn plan_next<P: Append>(&mut self, last: ProcessId, wire: &mut Wire<P, AppendNow>) {
+        let n = self.pending.len();
+        let think = self.workload.think;
+        let (next, after) = match self.workload.load {
+            Load::Solo => ((1..=n).map(|step| (last + step) % n).find(|&next| wire.is_up(next)), think),
+            Load::SoloRandom => {
+                let others: Vec<_> = (0..n).filter(|&other| other != last && wire.is_up(other)).collect();
+                (self.rng.choice(others), think)
+            }
+            Load::All => (Some(last), think),
+            Load::Random => (Some(last), exponential(think, &mut self.rng)),
+        };
+        if let Some(next) = next {
+            wire.plan(ticks(after), Class::Request, next, AppendNow);
+        }
+    }
+}
+
+impl<P: Append> Application<P> for AppendUsers {
+    type Plan = AppendNow;
+
+    fn start(&mut self, wire: &mut Wire<P, AppendNow>) {
+        let first = match self.workload.load {
+            Load::Solo | Load::SoloRandom => 0..1,
+            Load::All | Load::Random => 0..self.pending.len(),
+        };
+        for process in first {
+            let after = match self.workload.load {
+                Load::Random => exponential(self.workload.think, &mut self.rng),
+                _ => 0.0,
+            };
+            wire.plan(ticks(after), Class::Request, process, AppendNow);
+        }
+    }
+
+    fn carry_out(&mut self, process: ProcessId, AppendNow: AppendNow, wire: &mut Wire<P, AppendNow>) {
+        self.append(process, wire);
+    }
+
+    fn event(&mut self, process: ProcessId, event: Event, wire: &mut Wire<P, AppendNow>) {
+        let Event::Appended { offset } = event;
+        // What was asked for before a crash is nobody's wish any more.
+        let Some(pending) = self.pending[process].take() else { return };
+        self.answered += 1;
+        self.progress = wire.now();
+        self.measured.entry(self.answered, wire.messages());
+        if self.measured.includes(self.answered) {
+            self.measured.client_delay.add(wire.now() - pending.since);
+        }
+        self.files.told(pending.data, offset);
+        self.plan_next(process, wire);
+    }
+
+    fn app_message(&mut self, _: ProcessId, _: &mut Wire<P, AppendNow>) {}
+
+    fn crashed(&mut self, process: ProcessId, wire: &mut Wire<P, AppendNow>) {
+        self.progress = wire.now();
+        if let Some(pending) = self.pending.get_mut(process)
+            && pending.take().is_some()
+            && matches!(self.workload.load, Load::Solo | Load::SoloRandom)
+        {
+            self.plan_next(process, wire);
+        }
+    }
+
+    fn recovered(&mut self, process: ProcessId, wire: &mut Wire<P, AppendNow>) {
+        self.progress = wire.now();
+        if process < self.pending.len() && matches!(self.workload.load, Load::All | Load::Random) {
+            self.plan_next(process, wire);
+        }
+    }
+
+    /// Never as long as anything moves: files are judged when all is quiet.
+    fn finished(&self, wire: &Wire<P, Self::Plan>) -> bool {
+        let now = wire.now();
+        now > self.progress.saturating_add(self.patience) && self.waiting().is_some()
+    }
+}

@@ -1,0 +1,372 @@
+//! Processes that watch each other: they beat, crash, and are suspected, rightly or not.
+
+use std::convert::Infallible;
+
+use baton_protocol::detector::Detector;
+use baton_protocol::{Group, Input, Message, Outbox, ProcessId, Protocol, Start, Ticks};
+use baton_trace::Event as Traced;
+use serde::{Deserialize, Serialize};
+
+use crate::app::Application;
+use crate::metrics::Delays;
+use crate::queue::Class;
+use crate::time::in_t;
+use crate::world::Wire;
+
+/// Beats to all others every period. That is all a detector needs of a protocol; the rest needs a clock.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Beater {
+    me: ProcessId,
+    n: usize,
+    period: Ticks,
+}
+
+/// I am alive.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Beat;
+
+impl Message for Beat {
+    fn kind(&self) -> &'static str {
+        "BEAT"
+    }
+}
+
+/// A beat of this process has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heard(ProcessId);
+
+impl Protocol for Beater {
+    type Message = Beat;
+    type Timer = ();
+    type Command = Infallible;
+    type Event = Heard;
+
+    fn step(&mut self, input: Input<Self>, out: &mut Outbox<Self>) {
+        match input {
+            Input::Start(Start::Fresh | Start::Recovered) | Input::Timer(()) => {
+                out.multicast((0..self.n).filter(|&other| other != self.me), Beat);
+                out.set_timer((), self.period);
+            }
+            Input::Message { from, .. } => out.emit(Heard(from)),
+            _ => {}
+        }
+    }
+}
+
+/// What happens to those who are watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occasion {
+    /// Crashes of random processes at random times, one after the other, each followed by a recovery.
+    Crashes {
+        /// How many.
+        count: u64,
+        /// The least time for which all live in between.
+        peace: Ticks,
+    },
+    /// The faults that were asked for.
+    Faults {
+        /// When the last of them strikes or ends.
+        over: Ticks,
+    },
+}
+
+/// Something planned.
+#[derive(Clone, Copy, Debug)]
+pub enum Plan {
+    /// Look whether this process has been silent for too long.
+    Look(ProcessId),
+    /// Let somebody crash.
+    Crash,
+    /// Let this process recover, if everybody has noticed that it crashed.
+    Recover(ProcessId),
+}
+
+/// What one process thinks of another.
+#[derive(Clone, Debug)]
+struct Watch<D> {
+    detector: D,
+    suspected_since: Option<Ticks>,
+    /// Whether the suspicion was wrong when it began, and is still.
+    mistaken: bool,
+    /// The next beat is the first since the other process recovered.
+    anew: bool,
+}
+
+/// All processes of a group and what they think of each other.
+pub struct DetectorUsers<D> {
+    make: Box<dyn Fn(ProcessId) -> D + Send + Sync>,
+    occasion: Occasion,
+    rng: fastrand::Rng,
+    period: Ticks,
+    /// How fast each process' clock runs, in billionths.
+    rates: Vec<u64>,
+    /// By watcher, then by the watched.
+    watches: Vec<Vec<Watch<D>>>,
+    crashed_at: Vec<Option<Ticks>>,
+    /// How many have crashed, and how many of these crashes everybody has noticed.
+    crashes: u64,
+    noticed: u64,
+    /// All crashes that were to be have been, and were noticed.
+    done: bool,
+    /// When something last happened to a process.
+    struck: Ticks,
+    /// Everybody who lives suspects all who have crashed, and nobody else.
+    agreed: bool,
+    /// From a crash to the suspicion of each who lives.
+    pub detection_time: Delays,
+    /// How many times the living were suspected, and how long each time.
+    pub mistakes: u64,
+    /// How long each of them lasted.
+    pub mistake_time: Delays,
+    /// The first mistake.
+    pub violation: Option<String>,
+}
+
+/// Rates of clocks are counted in these.
+const BILLION: u64 = 1_000_000_000;
+
+/// After so many periods without agreement there will be none.
+const PATIENCE_PERIODS: Ticks = 1_000;
+
+impl<D: Detector> DetectorUsers<D> {
+    /// The users of a group, and its processes; clocks run fast or slow by up to `drift`.
+    pub fn new(group: Group<D>, occasion: Occasion, drift: f64, seed: u64) -> (Self, Group<Beater>) {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let n = group.processes;
+        let rate = |random: f64| ((1.0 + drift * (2.0 * random - 1.0)) * BILLION as f64).round() as u64;
+        let rates: Vec<u64> = (0..n).map(|_| if drift > 0.0 { rate(rng.f64()) } else { BILLION }).collect();
+        let period = (group.make)(0).period();
+        let periods: Vec<Ticks> = rates.iter().map(|&rate| real(period, rate)).collect();
+        let beaters = Group::new(n, n, move |me| Beater { me, n, period: periods[me] });
+        let users = DetectorUsers {
+            watches: (0..n).map(|_| (0..n).map(|peer| Watch::new((group.make)(peer))).collect()).collect(),
+            make: group.make,
+            occasion,
+            rng,
+            period,
+            rates,
+            crashed_at: vec![None; n],
+            crashes: 0,
+            noticed: 0,
+            done: false,
+            struck: 0,
+            agreed: false,
+            detection_time: Delays::default(),
+            mistakes: 0,
+            mistake_time: Delays::default(),
+            violation: None,
+        };
+        (users, beaters)
+    }
+
+    /// How many crashes there were.
+    pub fn crashes(&self) -> u64 {
+        self.crashes
+    }
+
+    /// Who lives and does not suspect one who has crashed.
+    pub fn incomplete(&self) -> Option<String> {
+        let live = |process: &ProcessId| self.crashed_at[*process].is_none();
+        let mut pairs = self.others().filter(|(watcher, peer)| live(watcher) && !live(peer));
+        let unnoticed = pairs.find(|&(watcher, peer)| self.watches[watcher][peer].suspected_since.is_none());
+        unnoticed.map(|(watcher, peer)| {
+            let at = in_t(self.crashed_at[peer].unwrap_or_default());
+            format!("P{watcher} does not suspect P{peer}, which crashed at {at} T")
+        })
+    }
+
+    /// Takes down how long the crashes that last until the end of the run have taken to be noticed.
+    pub fn close(&mut self) {
+        for process in 0..self.crashed_at.len() {
+            self.take_down(process);
+        }
+    }
+
+    fn others(&self) -> impl Iterator<Item = (ProcessId, ProcessId)> + use<D> {
+        let n = self.watches.len();
+        (0..n)
+            .flat_map(move |watcher| (0..n).map(move |peer| (watcher, peer)))
+            .filter(|(watcher, peer)| watcher != peer)
+    }
+
+    /// The time of `process`.
+    fn local(&self, process: ProcessId, now: Ticks) -> Ticks {
+        (u128::from(now) * u128::from(self.rates[process]) / u128::from(BILLION)) as Ticks
+    }
+
+    fn watch(&mut self, process: ProcessId, wire: &mut Wire<Beater, Plan>) {
+        let now = self.local(process, wire.now());
+        for peer in (0..self.watches.len()).filter(|&peer| peer != process) {
+            let mut watch = Watch::new((self.make)(peer));
+            watch.detector.watch(now);
+            self.watches[process][peer] = watch;
+            self.look_later(process, peer, wire);
+        }
+    }
+
+    /// Just after the deadline.
+    fn look_later(&self, process: ProcessId, peer: ProcessId, wire: &mut Wire<Beater, Plan>) {
+        let deadline = self.watches[process][peer].detector.deadline();
+        let after = real(deadline + 1, self.rates[process]).saturating_sub(wire.now());
+        wire.plan(after, Class::Timer, process, Plan::Look(peer));
+    }
+
+    fn look(&mut self, process: ProcessId, peer: ProcessId, wire: &mut Wire<Beater, Plan>) {
+        let now = wire.now();
+        let local = self.local(process, now);
+        let alive = self.crashed_at[peer].is_none();
+        let watch = &mut self.watches[process][peer];
+        if watch.suspected_since.is_some() || !watch.detector.suspects(local) {
+            return;
+        }
+        watch.suspected_since = Some(now);
+        watch.mistaken = alive && !watch.anew;
+        wire.trace(process, || Traced::Suspect { peer });
+        if watch.mistaken {
+            self.mistakes += 1;
+            let detail = format!("P{process} suspected P{peer}, which was alive, at {} T", in_t(now));
+            if self.violation.is_none() {
+                wire.trace(process, || Traced::Violation { property: "safety".into(), detail: detail.clone() });
+                self.violation = Some(detail);
+            }
+        }
+        self.judge(wire);
+    }
+
+    fn heard(&mut self, process: ProcessId, peer: ProcessId, wire: &mut Wire<Beater, Plan>) {
+        let now = wire.now();
+        let local = self.local(process, now);
+        let watch = &mut self.watches[process][peer];
+        if std::mem::take(&mut watch.anew) {
+            watch.detector.watch(local);
+        }
+        watch.detector.beat(local);
+        if let Some(since) = watch.suspected_since.take() {
+            wire.trace(process, || Traced::Trust { peer });
+            if std::mem::take(&mut watch.mistaken) {
+                self.mistake_time.add(now - since);
+            }
+            self.judge(wire);
+        }
+        self.look_later(process, peer, wire);
+    }
+
+    fn judge(&mut self, wire: &mut Wire<Beater, Plan>) {
+        let live = |process: ProcessId| self.crashed_at[process].is_none();
+        let right = |(watcher, peer): (ProcessId, ProcessId)| {
+            !live(watcher) || self.watches[watcher][peer].suspected_since.is_some() != live(peer)
+        };
+        self.agreed = self.others().all(right);
+        let Occasion::Crashes { .. } = self.occasion else { return };
+        let crashed = (0..self.watches.len()).find(|&process| !live(process));
+        match crashed {
+            // All have noticed: let it recover, unless this was the last.
+            Some(process) if self.incomplete().is_none() && self.noticed < self.crashes => {
+                self.noticed = self.crashes;
+                wire.plan(self.period, Class::Fault, self.somebody_but(process), Plan::Recover(process));
+            }
+            _ => {}
+        }
+    }
+
+    fn somebody_but(&self, process: ProcessId) -> ProcessId {
+        usize::from(process == 0)
+    }
+
+    /// At any moment of a period, so that all phases of the beats are equally likely; after two in which all settles.
+    fn plan_crash(&mut self, wire: &mut Wire<Beater, Plan>) {
+        if let Occasion::Crashes { peace, .. } = self.occasion {
+            let after = peace.max(2 * self.period) + self.rng.u64(0..self.period);
+            wire.plan(after, Class::Fault, 0, Plan::Crash);
+        }
+    }
+
+    fn recover(&mut self, process: ProcessId, wire: &mut Wire<Beater, Plan>) {
+        if self.incomplete().is_some() {
+            // A beat from before the crash has arrived meanwhile.
+            return wire.plan(self.period, Class::Fault, self.somebody_but(process), Plan::Recover(process));
+        }
+        self.done = matches!(self.occasion, Occasion::Crashes { count, .. } if count == self.crashes);
+        if !self.done {
+            wire.plan_recovery(self.period, process);
+        }
+    }
+
+    /// From the crash of `process` to the suspicion of each who lives; whoever had suspected it before took no time.
+    fn take_down(&mut self, process: ProcessId) {
+        let Some(crashed_at) = self.crashed_at[process] else { return };
+        for watcher in (0..self.watches.len()).filter(|&watcher| watcher != process) {
+            if let (None, Some(since)) = (self.crashed_at[watcher], self.watches[watcher][process].suspected_since) {
+                self.detection_time.add(since.saturating_sub(crashed_at));
+            }
+        }
+    }
+}
+
+impl<D> Watch<D> {
+    fn new(detector: D) -> Self {
+        Watch { detector, suspected_since: None, mistaken: false, anew: false }
+    }
+}
+
+/// When a clock of this rate shows `local`.
+fn real(local: Ticks, rate: u64) -> Ticks {
+    (u128::from(local) * u128::from(BILLION)).div_ceil(u128::from(rate)) as Ticks
+}
+
+impl<D: Detector> Application<Beater> for DetectorUsers<D> {
+    type Plan = Plan;
+
+    fn start(&mut self, wire: &mut Wire<Beater, Plan>) {
+        for process in 0..self.watches.len() {
+            self.watch(process, wire);
+        }
+        self.plan_crash(wire);
+        self.judge(wire);
+    }
+
+    fn carry_out(&mut self, process: ProcessId, plan: Plan, wire: &mut Wire<Beater, Plan>) {
+        match plan {
+            Plan::Look(peer) => self.look(process, peer, wire),
+            Plan::Crash => wire.plan_crash(0, self.rng.usize(..self.watches.len())),
+            Plan::Recover(peer) => self.recover(peer, wire),
+        }
+    }
+
+    fn event(&mut self, process: ProcessId, Heard(peer): Heard, wire: &mut Wire<Beater, Plan>) {
+        self.heard(process, peer, wire);
+    }
+
+    fn app_message(&mut self, _: ProcessId, _: &mut Wire<Beater, Plan>) {}
+
+    fn crashed(&mut self, process: ProcessId, wire: &mut Wire<Beater, Plan>) {
+        self.crashed_at[process] = Some(wire.now());
+        self.crashes += 1;
+        self.struck = wire.now();
+        for watches in &mut self.watches {
+            watches[process].mistaken = false;
+        }
+        self.judge(wire);
+    }
+
+    fn recovered(&mut self, process: ProcessId, wire: &mut Wire<Beater, Plan>) {
+        self.take_down(process);
+        self.crashed_at[process] = None;
+        self.struck = wire.now();
+        for watches in &mut self.watches {
+            watches[process].anew = true;
+        }
+        self.watch(process, wire);
+        self.plan_crash(wire);
+        self.judge(wire);
+    }
+
+    fn finished(&self, wire: &Wire<Beater, Plan>) -> bool {
+        let now = wire.now();
+        let patience = PATIENCE_PERIODS * self.period;
+        match self.occasion {
+            Occasion::Crashes { peace, .. } => self.done || now >= self.struck + peace + patience,
+            Occasion::Faults { over } => now > over && (self.agreed || now >= over + patience),
+        }
+    }
+}

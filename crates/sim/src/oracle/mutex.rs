@@ -1,0 +1,101 @@
+//! All oracles of mutual exclusion together: whoever watches requests, entries and exits asks here what is wrong.
+
+use std::collections::BTreeSet;
+
+use baton_protocol::ProcessId;
+
+use super::causality::Past;
+use super::fence::Fences;
+use super::order::Order;
+use super::safety::Safety;
+
+/// A property and how it is violated.
+pub type Violation = (&'static str, String);
+
+/// Watches a whole run.
+#[derive(Debug)]
+pub struct MutexJudge {
+    waiting: BTreeSet<ProcessId>,
+    safety: Safety,
+    fences: Fences,
+    order: Option<Order>,
+}
+
+impl MutexJudge {
+    /// For so many clients; ORDER is watched only if asked for, since it needs the past of every request.
+    pub fn new(clients: usize, watch_order: bool) -> Self {
+        MutexJudge {
+            waiting: BTreeSet::new(),
+            safety: Safety::default(),
+            fences: Fences::default(),
+            order: watch_order.then(|| Order::new(clients)),
+        }
+    }
+
+    /// `process` asks, with this past if that is known.
+    pub fn request(&mut self, process: ProcessId, past: Option<Past>) {
+        self.waiting.insert(process);
+        if let (Some(order), Some(past)) = (&mut self.order, past) {
+            order.request(process, past);
+        }
+    }
+
+    /// Whether `process` has asked and not been granted.
+    pub fn is_waiting(&self, process: ProcessId) -> bool {
+        self.waiting.contains(&process)
+    }
+
+    /// How many have asked and not been granted.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// `process` is granted; says what is wrong with that. Who has not asked does not enter.
+    pub fn grant(&mut self, process: ProcessId, fence: u64) -> Vec<Violation> {
+        if !self.waiting.remove(&process) {
+            return vec![("safety", format!("P{process} was granted what it had not asked for"))];
+        }
+        let found = [
+            ("safety", self.safety.enter(process)),
+            ("fence", self.fences.enter(process, fence)),
+            ("order", self.order.as_mut().and_then(|order| order.enter(process))),
+        ];
+        found.into_iter().filter_map(|(property, detail)| detail.map(|detail| (property, detail))).collect()
+    }
+
+    /// `process` has left.
+    pub fn leave(&mut self, process: ProcessId) {
+        self.safety.leave(process);
+    }
+
+    /// `process` has crashed: it is not inside any more, and its request is void.
+    pub fn crash(&mut self, process: ProcessId) {
+        self.waiting.remove(&process);
+        self.safety.leave(process);
+        if let Some(order) = &mut self.order {
+            order.forget(process);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_that_nobody_asked_for_is_a_violation_and_no_entry() {
+        let mut judge = MutexJudge::new(2, false);
+        let found = judge.grant(1, 1);
+        assert_eq!(found, [("safety", "P1 was granted what it had not asked for".to_owned())]);
+        judge.request(0, None);
+        assert!(judge.is_waiting(0) && judge.grant(0, 1).is_empty() && judge.waiting() == 0);
+        judge.request(1, None);
+        let properties: Vec<_> = judge.grant(1, 1).into_iter().map(|(property, _)| property).collect();
+        assert_eq!(properties, ["safety", "fence"]);
+        judge.request(0, None);
+        judge.crash(0);
+        judge.crash(1);
+        judge.request(0, None);
+        assert!(judge.grant(0, 2).is_empty(), "the dead are not inside");
+    }
+}

@@ -1,0 +1,124 @@
+//! A store that holders write to, and what becomes of its data.
+//!
+//! Every holder reads on entering, adds one, and writes the sum back before it leaves: the shared counter. A write is
+//! lost if another is accepted that was based on what had been read before it. The judgement is made by versions and
+//! knows nothing of fences; the store, if it is fenced, knows nothing of versions.
+
+use baton_protocol::ProcessId;
+
+/// The store and its judge.
+#[derive(Clone, Debug)]
+pub struct Store {
+    /// Whether it looks at fences at all.
+    fencing: bool,
+    /// The highest fence that it was shown, by a reader or a writer.
+    highest: u64,
+    value: u64,
+    /// Who wrote the value, and how many writes were accepted up to then.
+    writer: Option<ProcessId>,
+    version: u64,
+    /// How many writes it refused.
+    refused: u64,
+}
+
+/// What a holder remembers from its read to its write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// What it will show.
+    pub fence: u64,
+    value: u64,
+    version: u64,
+}
+
+/// What the store did with a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Or refused.
+    pub accepted: bool,
+    /// What was to be written.
+    pub value: u64,
+    /// What is wrong with it.
+    pub damage: Option<String>,
+}
+
+impl Store {
+    /// An empty one.
+    pub fn new(fencing: bool) -> Self {
+        Store { fencing, highest: 0, value: 0, writer: None, version: 0, refused: 0 }
+    }
+
+    /// A holder reads. It shows its fence already here: from now on no earlier holder can write what this one would
+    /// not see.
+    pub fn read(&mut self, fence: u64) -> Read {
+        self.highest = self.highest.max(fence);
+        Read { fence, value: self.value, version: self.version }
+    }
+
+    /// `process` writes one more than it read.
+    pub fn write(&mut self, process: ProcessId, read: Read) -> Written {
+        let value = read.value + 1;
+        if self.fencing && read.fence < self.highest {
+            self.refused += 1;
+            return Written { accepted: false, value, damage: None };
+        }
+        self.highest = self.highest.max(read.fence);
+        let lost = (read.version != self.version).then_some(self.writer).flatten();
+        let damage =
+            lost.map(|other| format!("P{process} overwrote {}, which P{other} wrote, with {value}", self.value));
+        (self.value, self.writer) = (value, Some(process));
+        self.version += 1;
+        Written { accepted: true, value, damage }
+    }
+
+    /// Whether it looks at fences.
+    pub fn fencing(&self) -> bool {
+        self.fencing
+    }
+
+    /// How many writes were accepted, refused, and accepted but overwritten unseen.
+    pub fn counts(&self) -> (u64, u64, u64) {
+        (self.version, self.refused, self.version - self.value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// P0 reads, P1 reads and writes, and P0 writes late.
+    fn late_write(fencing: bool) -> (Written, Store) {
+        let mut store = Store::new(fencing);
+        let early = store.read(1);
+        let next = store.read(2);
+        assert_eq!(store.write(1, next), Written { accepted: true, value: 1, damage: None });
+        (store.write(0, early), store)
+    }
+
+    #[test]
+    fn a_late_write_is_refused_or_does_damage() {
+        let (refused, store) = late_write(true);
+        assert_eq!(refused, Written { accepted: false, value: 1, damage: None });
+        assert_eq!(store.counts(), (1, 1, 0));
+        let (accepted, store) = late_write(false);
+        assert_eq!(accepted.damage.unwrap(), "P0 overwrote 1, which P1 wrote, with 1");
+        assert_eq!(store.counts(), (2, 0, 1));
+    }
+
+    #[test]
+    fn a_reader_shuts_out_earlier_writers_before_it_writes() {
+        let mut store = Store::new(true);
+        let (early, next) = (store.read(1), store.read(2));
+        assert!(!store.write(0, early).accepted);
+        assert_eq!(store.write(1, next), Written { accepted: true, value: 1, damage: None });
+    }
+
+    #[test]
+    fn one_holder_may_write_with_an_equal_fence() {
+        let mut store = Store::new(true);
+        for _ in 0..2 {
+            let read = store.read(7);
+            assert!(store.write(0, read).accepted);
+        }
+        assert_eq!(store.counts(), (2, 0, 0));
+    }
+}

@@ -1,0 +1,132 @@
+//! The pause scenario of the fact sheet: the holder freezes, its lease ends, the next one writes, the first wakes up
+//! and writes. "Must end with the late write refused, and with the data damaged when fencing is off."
+
+use baton_sim::app::mutex::{Load, StoreKind};
+use baton_sim::network::Delay;
+use baton_sim::oracle::Verdict;
+use baton_sim::report::{MutexReport, Report, StoreReport};
+use baton_sim::run::{Options, run};
+
+fn mutex(options: &Options) -> MutexReport {
+    match run(options, None) {
+        Ok(Report::Mutex(report)) => *report,
+        other => panic!("{options:?} gave {other:?}"),
+    }
+}
+
+fn leased(n: usize, lease: &str, store: StoreKind) -> Options {
+    let mut options = Options::new("central", n);
+    options.params.variant = Some(format!("lease:{lease}"));
+    options.workload.store = Some(store);
+    options
+}
+
+/// P0 enters at 2 T and would write at 2.5 T.
+fn pause_scenario(store: StoreKind) -> (MutexReport, StoreReport) {
+    let mut options = leased(2, "5", store);
+    options.workload.entries = 2;
+    options.faults = vec!["pause 0 @ 2.2 for 10".parse().unwrap()];
+    let report = mutex(&options);
+    let store = report.store.clone().unwrap();
+    (report, store)
+}
+
+#[test]
+fn a_fenced_store_refuses_the_late_write_and_keeps_the_data() {
+    let (report, store) = pause_scenario(StoreKind::Fenced);
+    assert_eq!((store.writes, store.refused, store.lost), (1, 1, 0));
+    assert_eq!(store.data.verdict, Verdict::Held);
+    assert_eq!(report.properties.safety.verdict, Verdict::Violated, "both believed that they were alone");
+    assert!(report.broken_promises.is_empty(), "being alone is promised for as long as the lease lasts");
+}
+
+#[test]
+fn without_fencing_the_late_write_damages_the_data() {
+    let (report, store) = pause_scenario(StoreKind::Unfenced);
+    assert_eq!((store.writes, store.refused, store.lost), (2, 0, 1));
+    assert_eq!(store.data.detail.unwrap(), "P0 overwrote 1, which P1 wrote, with 1, at 12.2 T");
+    assert_eq!(report.broken_promises, ["store"]);
+}
+
+/// How much the fenced and the unfenced store refused and lost, with pauses at random times on a heavy-tailed network
+/// on which leases end even without them.
+fn refused_and_lost(store: StoreKind) -> (u64, u64) {
+    let runs = (0..200).map(|seed| {
+        let mut options = leased(2 + seed as usize % 4, "2", store);
+        options.network.delay = Delay::Pareto(1.0, 1.5);
+        options.params.delay_max = options.network.delay.guess();
+        options.workload.load = if seed % 2 == 0 { Load::All } else { Load::Random };
+        options.workload.think = (seed % 2) as f64 * 5.0;
+        options.seed = seed;
+        let pause = |at: u64| format!("pause {} @ {} for {}", at % 2, at, 5 + seed % 20).parse().unwrap();
+        options.faults = (0..10).map(|number| pause(3 + 17 * number + seed % 11)).collect();
+        let report = mutex(&options);
+        let store = report.store.unwrap();
+        assert_eq!(report.broken_promises.contains(&"store"), store.lost > 0);
+        assert_eq!(report.properties.liveness.verdict, Verdict::Held);
+        (store.refused, store.lost)
+    });
+    runs.fold((0, 0), |(refused, lost), run| (refused + run.0, lost + run.1))
+}
+
+#[test]
+fn fences_protect_the_data_whatever_happens() {
+    let (refused, lost) = refused_and_lost(StoreKind::Fenced);
+    assert!(refused > 100, "{refused}");
+    assert_eq!(lost, 0);
+    let (refused, lost) = refused_and_lost(StoreKind::Unfenced);
+    assert_eq!(refused, 0);
+    assert!(lost > 100, "{lost}");
+}
+
+#[test]
+fn while_nobody_outstays_its_lease_all_is_as_without_one() {
+    for seed in 0..100 {
+        let n = 2 + seed as usize % 4;
+        let mut options = leased(n, "2", StoreKind::Unfenced);
+        options.network.delay = Delay::Uniform(0.0, 1.0);
+        options.seed = seed;
+        let report = mutex(&options);
+        assert!(report.broken_promises.is_empty(), "{seed}: {:?}", report.properties);
+        assert_eq!(report.properties.safety.verdict, Verdict::Held);
+        assert_eq!(report.messages_per_entry, Some(3.0));
+        assert_eq!(report.store.unwrap().writes, 20 * n as u64);
+    }
+    let mut tight = leased(2, "3", StoreKind::Unfenced);
+    tight.workload.hold = 8.0;
+    let report = mutex(&tight);
+    assert_eq!(report.properties.safety.verdict, Verdict::Violated);
+    assert_eq!(report.broken_promises, ["store"], "who stays for longer than the lease was not promised to be alone");
+}
+
+/// "What leases buy": with a lease the others go on when a holder dies, and without one they wait for ever.
+#[test]
+fn a_lease_outlives_a_dead_holder() {
+    for (lease, verdict) in [(Some("lease:5"), Verdict::Held), (None, Verdict::Violated)] {
+        let mut options = Options::new("central", 3);
+        options.params.variant = lease.map(str::to_string);
+        options.faults = vec!["crash 0 @ 2.5".parse().unwrap()];
+        options.ignore_assumptions = true;
+        assert_eq!(mutex(&options).properties.liveness.verdict, verdict, "{lease:?}");
+    }
+}
+
+/// Every algorithm's fences serve the store: with fencing nothing that is not broken is ever refused.
+#[test]
+fn no_rightful_write_is_refused() {
+    for about in baton_protocol::registry::ALGORITHMS {
+        if about.family != baton_protocol::registry::Family::Mutex || about.broken.is_some() {
+            continue;
+        }
+        for seed in 0..10 {
+            let mut options = Options::new(about.name, 4);
+            options.network.delay = Delay::Uniform(0.1, 3.0);
+            options.network.fifo = about.assumes.fifo;
+            options.params.delay_max = options.network.delay.guess();
+            options.workload.store = Some(StoreKind::Fenced);
+            options.seed = seed;
+            let store = mutex(&options).store.unwrap();
+            assert_eq!((store.writes, store.refused, store.lost), (80, 0, 0), "{}, seed {seed}", about.name);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Leader election: messages and time.
+
+use serde::Serialize;
+
+use crate::Expectation;
+
+/// Who notices that the leader, the highest of all, is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The lowest.
+    Lowest,
+    /// The highest that lives.
+    RunnerUp,
+    /// Everybody, at once.
+    All,
+}
+
+/// What an election should cost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ElectionCosts {
+    /// From the first notice on.
+    pub messages: Option<Expectation>,
+    /// Until all know the new leader, in T.
+    pub time: Option<Expectation>,
+}
+
+/// What an election costs on a network of constant delay; none if the algorithm is not known here. For bully the dead leader
+/// is one of the `n` processes; on a ring, in the order of ids, all `n` live.
+pub fn costs(algorithm: &str, variant: Option<&str>, n: usize, notice: Notice) -> Option<ElectionCosts> {
+    if n < 2 {
+        return None;
+    }
+    let plain = variant.is_none();
+    match algorithm {
+        "bully" if plain => Some(bully(n, notice)),
+        "chang-roberts" if plain => Some(chang_roberts_in_order(n, notice)),
+        "ring-list" if plain && notice != Notice::All => Some(ring_list(n)),
+        _ => None,
+    }
+}
+
+/// ELECTION from each to all above, OK from each but the dead one, and COORDINATOR to all below. Whoever hears of an
+/// election holds one, so that it does not matter whether the lowest notices or all do.
+fn bully(n: usize, notice: Notice) -> ElectionCosts {
+    let count = n as f64;
+    let messages = match notice {
+        Notice::RunnerUp => Expectation::exact("n-1", count - 1.0),
+        Notice::Lowest | Notice::All => Expectation::exact("n^2-n-1", count * count - count - 1.0),
+    };
+    // Silence for 2D, and the announcement; if the lowest notices, others hear of it one T later. With nobody to tell,
+    // there is only the silence.
+    let time = match notice {
+        _ if n == 2 => Expectation::exact("2", 2.0),
+        Notice::RunnerUp | Notice::All => Expectation::exact("3", 3.0),
+        Notice::Lowest => Expectation::exact("4", 4.0),
+    };
+    ElectionCosts { messages: Some(messages), time: Some(time) }
+}
+
+/// On a ring of n live processes in the order of their ids.
+fn chang_roberts_in_order(n: usize, notice: Notice) -> ElectionCosts {
+    let twice = Expectation::exact("2n", 2.0 * n as f64);
+    let almost_thrice = Expectation::exact("3n-1", 3.0 * n as f64 - 1.0);
+    let (messages, time) = match notice {
+        Notice::Lowest => (almost_thrice.clone(), almost_thrice),
+        Notice::RunnerUp => (twice.clone(), twice),
+        Notice::All => (almost_thrice, twice),
+    };
+    ElectionCosts { messages: Some(messages), time: Some(time) }
+}
+
+fn ring_list(n: usize) -> ElectionCosts {
+    let costs = Expectation::exact("2n", 2.0 * n as f64);
+    ElectionCosts { messages: Some(costs.clone()), time: Some(costs) }
+}
+
+/// Chang-Roberts with one starter that is `hops` away from the largest: its id travels there, that one's all the way
+/// round, and the announcement too.
+pub fn chang_roberts_one_starter(n: usize, hops: usize) -> Expectation {
+    Expectation::exact("2n + d", (2 * n + hops) as f64)
+}
+
+/// The same on average over all starters.
+pub fn chang_roberts_one_starter_mean(n: usize) -> Expectation {
+    Expectation::mean("(5n-1)/2", (5.0 * n as f64 - 1.0) / 2.0)
+}
+
+/// Chang-Roberts if all start: the ids may be in the best order, or in the worst.
+pub fn chang_roberts_all_start(n: usize) -> Expectation {
+    let n = n as f64;
+    Expectation::between("3n-1 .. n(n+1)/2 + n", 3.0 * n - 1.0, n * (n + 1.0) / 2.0 + n)
+}
+
+/// The same on average over all orders of ids: the k-th largest gets n/k far.
+pub fn chang_roberts_all_start_mean(n: usize) -> Expectation {
+    let harmonic: f64 = (1..=n).map(|k| 1.0 / k as f64).sum();
+    Expectation::mean("n H_n + n", n as f64 * harmonic + n as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn messages(algorithm: &str, n: usize, notice: Notice) -> f64 {
+        costs(algorithm, None, n, notice).unwrap().messages.unwrap().value
+    }
+
+    fn time(algorithm: &str, n: usize, notice: Notice) -> f64 {
+        costs(algorithm, None, n, notice).unwrap().time.unwrap().value
+    }
+
+    #[test]
+    fn bully_counts_the_dead_leader() {
+        assert_eq!(messages("bully", 5, Notice::RunnerUp), 4.0);
+        assert_eq!(messages("bully", 5, Notice::Lowest), 19.0);
+        assert_eq!(messages("bully", 5, Notice::All), 19.0);
+        assert_eq!(
+            [Notice::RunnerUp, Notice::All, Notice::Lowest].map(|notice| time("bully", 5, notice)),
+            [3.0, 3.0, 4.0]
+        );
+        // Not counting the ELECTION of each to the dead one gives the other figures, n-2 and n(n-2).
+        assert_eq!(messages("bully", 5, Notice::RunnerUp) - 1.0, 3.0);
+        assert_eq!(messages("bully", 5, Notice::All) - 4.0, 15.0);
+    }
+
+    #[test]
+    fn chang_roberts_lies_between_its_bounds() {
+        let n = 7;
+        let values: Vec<f64> = (0..n).map(|hops| chang_roberts_one_starter(n, hops).value).collect();
+        assert_eq!((values[0], values[n - 1]), (14.0, 20.0), "2n .. 3n-1");
+        assert_eq!(values.iter().sum::<f64>() / n as f64, chang_roberts_one_starter_mean(n).value);
+        assert!(chang_roberts_all_start(n).agrees(chang_roberts_all_start_mean(n).value));
+        assert_eq!(messages("chang-roberts", n, Notice::All), chang_roberts_all_start(n).least);
+    }
+
+    /// All orders of four ids on a ring, by hand.
+    #[test]
+    fn the_mean_of_chang_roberts_is_the_mean_over_all_orders() {
+        let n = 4;
+        let mut orders = vec![vec![]];
+        for id in 0..n {
+            let insert = |order: &Vec<usize>, at: usize| [&order[..at], &[id], &order[at..]].concat();
+            orders = orders.iter().flat_map(|order| (0..=order.len()).map(move |at| insert(order, at))).collect();
+        }
+        let hops = |order: &[usize], at: usize| {
+            let beaten = |step: &usize| order[(at + step) % n] > order[at];
+            (1..n).find(beaten).unwrap_or(n)
+        };
+        let total: usize = orders.iter().map(|order| n + (0..n).map(|at| hops(order, at)).sum::<usize>()).sum();
+        let mean = total as f64 / orders.len() as f64;
+        assert!((mean - chang_roberts_all_start_mean(n).value).abs() < 1e-9);
+    }
+
+    #[test]
+    fn unknown_ones_have_no_theory() {
+        assert!(costs("raft", None, 5, Notice::All).is_none());
+        assert!(costs("bully", Some("witness"), 5, Notice::All).is_none());
+        assert!(costs("bully", None, 1, Notice::All).is_none());
+        assert_eq!(messages("ring-list", 5, Notice::Lowest), 10.0);
+    }
+}

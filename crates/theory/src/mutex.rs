@@ -1,0 +1,520 @@
+//! Mutual exclusion: messages per entry, client delay and sync delay of every algorithm.
+//!
+//! T is one message delay, E the time inside, S the mean sync delay, and delays are counted in T. Everything holds for a
+//! network without faults on which every message takes T; what holds on any network without faults is marked so.
+
+use serde::Serialize;
+
+use crate::tree::Tree;
+use crate::{Expectation, quorum};
+
+/// Who asks when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// One request at a time; the clients take turns.
+    Solo,
+    /// One request at a time; the next is by somebody else, at random.
+    SoloRandom,
+    /// Everybody always wants to enter.
+    All,
+    /// Anything else.
+    Random,
+}
+
+/// What is run, and how.
+#[derive(Clone, Debug)]
+pub struct Setting<'a> {
+    /// By the name that everybody uses for it.
+    pub algorithm: &'a str,
+    /// How it is run: names joined by `+`, each `name` or `name:value`.
+    pub variant: Option<&'a str>,
+    /// How many processes may ask.
+    pub n: usize,
+    /// Who asks when.
+    pub load: Load,
+    /// E.
+    pub hold: f64,
+    /// Between leaving and asking again.
+    pub think: f64,
+    /// Whether every message takes exactly T.
+    pub constant_delay: bool,
+    /// Of majority voting; n by default.
+    pub coordinators: Option<usize>,
+    /// How many of their votes win; more than half by default.
+    pub votes: Option<usize>,
+    /// Whose votes each client needs, where that cannot be told from n.
+    pub quorums: Option<&'a [Vec<usize>]>,
+    /// The tree, where it cannot be told from n.
+    pub tree: Option<&'a [(usize, usize)]>,
+}
+
+impl<'a> Setting<'a> {
+    /// The default variant, everybody staying inside for one T, on a network of constant delay.
+    pub fn new(algorithm: &'a str, n: usize, load: Load) -> Self {
+        Setting {
+            algorithm,
+            variant: None,
+            n,
+            load,
+            hold: 1.0,
+            think: 0.0,
+            constant_delay: true,
+            coordinators: None,
+            votes: None,
+            quorums: None,
+            tree: None,
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.parts().any(|(part, _)| part == name)
+    }
+
+    fn value(&self, name: &str) -> Option<&str> {
+        self.parts().find(|(part, _)| *part == name).and_then(|(_, value)| value)
+    }
+
+    fn parts(&self) -> impl Iterator<Item = (&'a str, Option<&'a str>)> {
+        let parts = self.variant.into_iter().flat_map(|variant| variant.split('+'));
+        parts.map(|part| part.split_once(':').map_or((part, None), |(name, value)| (name, Some(value))))
+    }
+
+    /// Whether clients ask without a pause, so that somebody is always waiting.
+    fn is_closed_loop(&self) -> bool {
+        self.load == Load::All && self.think == 0.0 && self.hold > 0.0
+    }
+}
+
+/// What an algorithm should cost in a setting. None where theory has no say.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Costs {
+    /// Messages, by the number of entries.
+    pub messages_per_entry: Option<Expectation>,
+    /// The mean time from request to entry.
+    pub client_delay: Option<Expectation>,
+    /// The mean time from one's exit to the next one's entry, while somebody waits.
+    pub sync_delay: Option<Expectation>,
+    /// The longest such time.
+    pub sync_delay_max: Option<Expectation>,
+}
+
+/// What the algorithm should cost; none if it is not known here, or if the group is too small to need one.
+pub fn costs(setting: &Setting) -> Option<Costs> {
+    if setting.n < 2 {
+        return None;
+    }
+    let costs = match setting.algorithm {
+        "central" => central(setting),
+        "central-elected" => central_elected(setting),
+        "token-ring" if setting.has("parked") => token_ring_parked(setting),
+        "token-ring" => token_ring(setting),
+        "permission-ring" => permission_ring(setting),
+        "lamport" => lamport(setting),
+        "ricart-agrawala" | "ricart-agrawala-time-only" => ricart_agrawala(setting),
+        "carvalho-roucairol" => carvalho_roucairol(setting),
+        "maekawa" => maekawa(setting),
+        "generalized" => generalized(setting),
+        "suzuki-kasami" => suzuki_kasami(setting),
+        "singhal" => singhal(setting),
+        // One that goes before its neighbours makes the token cross edges less often, how often depends.
+        "raymond" if setting.has("greedy") => alone(setting, raymond(setting)),
+        "raymond" => raymond(setting),
+        "voting" => voting(setting),
+        // Those that break only when several ask at once.
+        "permission-ring-original" => alone(setting, permission_ring(setting)),
+        "maekawa-no-inquire" | "maekawa-1985" => alone(setting, maekawa(setting)),
+        "suzuki-kasami-no-outdated-check" => alone(setting, suzuki_kasami(setting)),
+        "singhal-1989" => alone(setting, singhal(setting)),
+        "raymond-greedy" => alone(setting, raymond(setting)),
+        _ => return None,
+    };
+    Some(costs)
+}
+
+/// The mean client delay while everybody always wants to enter: each of n waits for all the others and for every
+/// handover. By Little's law it does not matter whether they take turns.
+pub fn closed_loop_client_delay(n: usize, hold: f64, sync_delay: f64) -> f64 {
+    n as f64 * (hold + sync_delay) - hold
+}
+
+/// What an algorithm costs, load by load.
+#[derive(Clone, Default)]
+struct Table {
+    /// On any network and under any load, if it is that simple; on average only, where the load is not even.
+    messages_always: Option<Expectation>,
+    messages_solo: Option<Expectation>,
+    messages_solo_random: Option<Expectation>,
+    messages_all: Option<Expectation>,
+    client_delay_solo: Option<Expectation>,
+    client_delay_solo_random: Option<Expectation>,
+    sync_delay: Option<Expectation>,
+    sync_delay_max: Option<Expectation>,
+}
+
+impl Table {
+    fn look_up(self, setting: &Setting) -> Costs {
+        let always = self.messages_always;
+        // What is measured begins and ends in the middle of other requests, whose messages are not all counted.
+        let about = always.as_ref().map(|exact| Expectation::mean(&exact.formula, exact.value));
+        if !setting.constant_delay {
+            return Costs { messages_per_entry: about, ..Costs::default() };
+        }
+        match setting.load {
+            Load::Solo => Costs {
+                messages_per_entry: always.or(self.messages_solo),
+                client_delay: self.client_delay_solo,
+                ..Costs::default()
+            },
+            Load::SoloRandom => Costs {
+                messages_per_entry: always.or(self.messages_solo_random),
+                client_delay: self.client_delay_solo_random,
+                ..Costs::default()
+            },
+            Load::All if setting.is_closed_loop() => Costs {
+                messages_per_entry: always.or(self.messages_all),
+                client_delay: self.sync_delay.as_ref().map(|sync_delay| closed_loop(setting, sync_delay)),
+                sync_delay: self.sync_delay,
+                sync_delay_max: self.sync_delay_max,
+            },
+            Load::All | Load::Random => Costs { messages_per_entry: about, ..Costs::default() },
+        }
+    }
+}
+
+fn closed_loop(setting: &Setting, sync_delay: &Expectation) -> Expectation {
+    let with = |s: f64| closed_loop_client_delay(setting.n, setting.hold, s);
+    Expectation {
+        formula: format!("n(E+S)-E, S = {}", sync_delay.formula),
+        value: with(sync_delay.value),
+        kind: sync_delay.kind,
+        least: with(sync_delay.least),
+        most: with(sync_delay.most),
+    }
+}
+
+fn exact(formula: &str, value: f64) -> Option<Expectation> {
+    Some(Expectation::exact(formula, value))
+}
+
+fn mean(formula: &str, value: f64) -> Option<Expectation> {
+    Some(Expectation::mean(formula, value))
+}
+
+/// Only while there is one request at a time.
+fn alone(setting: &Setting, costs: Costs) -> Costs {
+    match setting.load {
+        Load::Solo | Load::SoloRandom => costs,
+        Load::All | Load::Random => Costs::default(),
+    }
+}
+
+/// REQUEST, GRANT, RELEASE.
+fn central(setting: &Setting) -> Costs {
+    Table {
+        messages_always: exact("3", 3.0),
+        client_delay_solo: exact("2", 2.0),
+        client_delay_solo_random: exact("2", 2.0),
+        sync_delay: exact("2", 2.0),
+        sync_delay_max: exact("2", 2.0),
+        ..Table::default()
+    }
+    .look_up(setting)
+}
+
+/// One of the clients is the coordinator, and needs no messages for itself. If it asks as soon as another has left, it waits
+/// for that one's RELEASE.
+fn central_elected(setting: &Setting) -> Costs {
+    let n = setting.n as f64;
+    let (formula, delay) =
+        if setting.think < 1.0 { ("(2n-1)/n", (2.0 * n - 1.0) / n) } else { ("2(n-1)/n", 2.0 * (n - 1.0) / n) };
+    Table {
+        messages_solo: exact("3(n-1)/n", 3.0 * (n - 1.0) / n),
+        messages_solo_random: mean("3(n-1)/n", 3.0 * (n - 1.0) / n),
+        messages_all: exact("3(n-1)/n", 3.0 * (n - 1.0) / n),
+        client_delay_solo: exact(formula, delay),
+        client_delay_solo_random: mean(formula, delay),
+        sync_delay: exact("2(n-1)/n", 2.0 * (n - 1.0) / n),
+        sync_delay_max: Some(Expectation::at_most("2", 2.0)),
+        ..Table::default()
+    }
+    .look_up(setting)
+}
+
+/// The token never rests, so that messages per entry have no bound. If the next one asks at once, as here, it is caught
+/// on its way: in turns the next is the neighbour.
+fn token_ring(setting: &Setting) -> Costs {
+    if setting.think > 0.0 {
+        return Costs::default();
+    }
+    let half = setting.n as f64 / 2.0;
+    Table {
+        messages_solo: exact("1 (unbounded if nobody asks)", 1.0),
+        messages_solo_random: mean("n/2 (unbounded if nobody asks)", half),
+        messages_all: exact("1", 1.0),
+        client_delay_solo: exact("1", 1.0),
+        client_delay_solo_random: mean("n/2", half),
+        sync_delay: exact("1", 1.0),
+        sync_delay_max: exact("1", 1.0),
+        ..Table::default()
+    }
+    .look_up(setting)
+}
+
+/// WAKE goes on to where the token is, and the token goes on to where WAKE came from: once round.
+fn token_ring_parked(setting: &Setting) -> Costs {
+    let n = setting.n as f64;
+    Table {
+        messages_solo: exact("n", n),
+        messages_solo_random: exact("n", n),
+        messages_all: exact("2", 2.0),
+        client_delay_solo: exact("n", n),
+        client_delay_solo_random: exact("n", n),
+        sync_delay: exact("1", 1.0),
+        sync_delay_max: exact("1", 1.0),
+        ..Table::default()
+    }
+    .look_up(setting)
+}
+
+/// Once round.
+fn permission_ring(setting: &Setting) -> Costs {
+    let n = setting.n as f64;
+    Table {
+        messages_always: exact("n", n),
+        client_delay_solo: exact("n", n),
+        client_delay_solo_random: exact("n", n),
+        sync_delay: Some(Expectation::between("1 .. n-1", 1.0, n - 1.0)),
+        sync_delay_max: Some(Expectation::at_most("n-1", n - 1.0)),
+        ..Table::default()
+    }
+    .look_up(setting)
+}
+
+/// REQUEST, ACK, RELEASE to and from all others. Anything later than the request is as good as an ACK: with two
+/// processes that take turns, the RELEASE of the last one may be on its way already.
+fn lamport(setting: &Setting) -> Costs {
+    let others = setting.n as f64 - 1.0;
+    let mut table = Table { messages_always: exact("3(n-1)", 3.0 * others), ..asking_all() };
+    if setting.n == 2 && setting.think < 1.0 {
+        table.client_delay_solo = Some(Expectation::between("1 .. 2", 1.0, 2.0));
+        table.client_delay_solo_random = table.client_delay_solo.clone();
+    }
+    table.look_up(setting)
+}
+
+/// REQUEST and REPLY to and from all others.
+fn ricart_agrawala(setting: &Setting) -> Costs {
+    let others = setting.n as f64 - 1.0;
+    Table { messages_always: exact("2(n-1)", 2.0 * others), ..asking_all() }.look_up(setting)
+}
+
+/// There and back again, and one message to hand over.
+fn asking_all() -> Table {
+    Table {
+        client_delay_solo: exact("2", 2.0),
+        client_delay_solo_random: exact("2", 2.0),
+        sync_delay: exact("1", 1.0),
+        sync_delay_max: exact("1", 1.0),
+        ..Table::default()
+    }
+}
+
+/// Asks only those who have entered since it did. Between two entries of one process, taken at random, a given other
+/// one enters with probability n/(2(n-1)).
+fn carvalho_roucairol(setting: &Setting) -> Costs {
+    let n = setting.n as f64;
+    Table {
+        messages_solo: exact("2(n-1)", 2.0 * (n - 1.0)),
+        messages_solo_random: mean("n", n),
+        messages_all: exact("2(n-1)", 2.0 * (n - 1.0)),
+        ..asking_all()
+    }
+    .look_up(setting)
+}
+
+/// REQUEST, GRANT, RELEASE to and from each voter but oneself; under contention POSTPONE too, unless it is left out.
+fn maekawa(setting: &Setting) -> Costs {
+    let Some(Voters { others, of_one_size, formula }) = voters(setting) else { return Costs::default() };
+    let per_voter = |messages: f64| (format!("{messages}(K-1), {formula}"), messages * others);
+    let (solo, solo_value) = per_voter(3.0);
+    let (all, all_value) = per_voter(if setting.has("yield-at-once") { 3.0 } else { 4.0 });
+    let solo_random = if of_one_size { Expectation::exact } else { Expectation::mean };
+    Table {
+        messages_solo: Some(Expectation::exact(&solo, solo_value)),
+        messages_solo_random: Some(solo_random(&solo, solo_value)),
+        messages_all: Some(Expectation::exact(&all, all_value)),
+        client_delay_solo: exact("2", 2.0),
+        client_delay_solo_random: exact("2", 2.0),
+        sync_delay: Some(Expectation::between("1 .. 2", 1.0, 2.0)),
+        sync_delay_max: Some(Expectation::at_most("2", 2.0)),
+        ..Table::default()
+    }
+    .look_up(setting)
+}
+
+/// REQUEST and GRANT to and from those asked, RELEASE to those told; under contention POSTPONE too, unless it is left
+/// out. Of sets that somebody thought up, only the costs of a lone request are known.
+fn generalized(setting: &Setting) -> Costs {
+    let others = setting.n as f64 - 1.0;
+    let (asked, told, sync_delay) = if setting.has("central") {
+        (1.0, 1.0, exact("2", 2.0))
+    } else if setting.has("ricart-agrawala") {
+        (others, 0.0, exact("1", 1.0))
+    } else if let Some(request) = setting.value("request") {
+        let inform = setting.value("inform").unwrap_or(request);
+        match (others_in(request, setting.n), others_in(inform, setting.n)) {
+            (Some(asked), Some(told)) => (asked, told, None),
+            _ => return Costs::default(),
+        }
+    } else {
+        return maekawa(setting);
+    };
+    let solo = Expectation::exact("2|R\\{i}| + |I\\{i}|", 2.0 * asked + told);
+    let postponed = Expectation::exact("3|R\\{i}| + |I\\{i}|", 3.0 * asked + told);
+    let all = if setting.has("yield-at-once") { solo.clone() } else { postponed };
+    Table {
+        messages_solo_random: Some(Expectation::mean(&solo.formula, solo.value)),
+        messages_solo: Some(solo),
+        messages_all: sync_delay.is_some().then_some(all),
+        client_delay_solo: exact("2", 2.0),
+        client_delay_solo_random: exact("2", 2.0),
+        sync_delay_max: sync_delay.clone(),
+        sync_delay,
+        ..Table::default()
+    }
+    .look_up(setting)
+}
+
+/// How many others there are in sets written as `0,1|1,2|2,0`, on average; none if they are not n sets.
+fn others_in(sets: &str, n: usize) -> Option<f64> {
+    let sets = sets.split('|').map(|set| set.split(',').map(|id| id.trim().parse().ok()).collect());
+    let sets: Vec<Vec<usize>> = sets.collect::<Option<_>>()?;
+    (sets.len() == n).then(|| mean_of_others(&others(&sets)))
+}
+
+/// How many others each set has.
+fn others(sets: &[Vec<usize>]) -> Vec<usize> {
+    sets.iter().enumerate().map(|(i, set)| set.iter().filter(|&&member| member != i).count()).collect()
+}
+
+fn mean_of_others(others: &[usize]) -> f64 {
+    others.iter().sum::<usize>() as f64 / others.len() as f64
+}
+
+/// Whom a client asks.
+struct Voters {
+    /// How many others, on average.
+    others: f64,
+    of_one_size: bool,
+    /// What K is.
+    formula: String,
+}
+
+fn voters(setting: &Setting) -> Option<Voters> {
+    let n = setting.n;
+    let named = ["grid", "plane", "padded-grid", "majority", "tree"].into_iter().find(|name| setting.has(name));
+    let known = match named {
+        Some("grid") => quorum::grid(n).map(|size| (size, "2 sqrt(n) - 1")),
+        Some("plane") => quorum::plane(n).map(|size| (size, "q + 1")),
+        Some("majority") => Some((quorum::majority(n), "n/2 + 1")),
+        Some(_) => None,
+        None => {
+            quorum::plane(n).map(|size| (size, "q + 1")).or_else(|| quorum::grid(n).map(|size| (size, "2 sqrt(n) - 1")))
+        }
+    };
+    if let Some((size, formula)) = known {
+        return Some(Voters {
+            others: size as f64 - 1.0,
+            of_one_size: true,
+            formula: format!("K = {formula} = {size}"),
+        });
+    }
+    // What is pieced together has no closed form; its sizes can only be counted.
+    let sets = setting.quorums.filter(|sets| sets.len() == n)?;
+    let others = others(sets);
+    let mean = mean_of_others(&others);
+    let of_one_size = others.windows(2).all(|pair| pair[0] == pair[1]);
+    Some(Voters { others: mean, of_one_size, formula: format!("K = {} on average", round(mean + 1.0)) })
+}
+
+/// For people.
+fn round(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}
+
+/// REQUEST to all others, and the token.
+fn suzuki_kasami(setting: &Setting) -> Costs {
+    let n = setting.n as f64;
+    Table {
+        messages_solo: exact("n", n),
+        messages_solo_random: exact("n", n),
+        messages_all: exact("n", n),
+        ..asking_all()
+    }
+    .look_up(setting)
+}
+
+/// As Suzuki-Kasami, but asks only those who may have the token.
+fn singhal(setting: &Setting) -> Costs {
+    let n = setting.n as f64;
+    Table {
+        messages_solo: exact("n", n),
+        messages_solo_random: mean("n/2 + 1", n / 2.0 + 1.0),
+        messages_all: exact("n", n),
+        ..asking_all()
+    }
+    .look_up(setting)
+}
+
+/// A request goes up the tree to the token, which comes down to it. If everybody wants to enter, the token crosses
+/// each edge twice a round, and is asked for once each time.
+fn raymond(setting: &Setting) -> Costs {
+    let n = setting.n;
+    let tree = match setting.tree {
+        Some(edges) => Tree::from_edges(n, edges),
+        None if setting.has("chain") => Tree::chain(n),
+        None if setting.has("star") => Tree::star(n),
+        None if setting.has("k-ary") => {
+            setting.value("k-ary").and_then(|k| k.parse().ok()).and_then(|k| Tree::k_ary(n, k))
+        }
+        None if setting.has("edges") => None,
+        None => Tree::k_ary(n, 2),
+    };
+    let Some(tree) = tree else { return Costs::default() };
+    let (in_turns, at_random) = (2.0 * tree.mean_distance_in_turns(), 2.0 * tree.mean_distance());
+    let (random, n) = (if setting.has("chain") { "2(n+1)/3" } else { "2 x mean distance" }, n as f64);
+    let random = if setting.has("star") { "4(n-1)/n" } else { random };
+    Table {
+        messages_solo: exact("2 x mean distance", in_turns),
+        messages_solo_random: mean(random, at_random),
+        messages_all: exact("4(n-1)/n", 4.0 * (n - 1.0) / n),
+        client_delay_solo: exact("2 x mean distance", in_turns),
+        client_delay_solo_random: mean(random, at_random),
+        sync_delay: exact("2(n-1)/n", 2.0 * (n - 1.0) / n),
+        sync_delay_max: Some(Expectation::at_most("diameter", tree.diameter() as f64)),
+        ..Table::default()
+    }
+    .look_up(setting)
+}
+
+/// REQUEST, an answer and RELEASE for each vote. Under contention 2mk + m and the votes given back in k attempts; what
+/// k is, depends on luck, but it is at least 1.
+fn voting(setting: &Setting) -> Costs {
+    let coordinators = setting.coordinators.unwrap_or(setting.n);
+    let votes = setting.votes.unwrap_or(coordinators / 2 + 1);
+    let (asked, letter) = if setting.has("ask-all") { (coordinators, "c") } else { (votes, "m") };
+    let alone = format!("3{letter}");
+    let contention = format!("3{letter} or more: 2{letter}k and every vote given back, k attempts");
+    // One that has left rests for a while; the others' turns must last at least as long, or it is delayed.
+    let rested = (setting.n as f64 - 1.0) * (2.0 + setting.hold) >= 3.0;
+    Table {
+        messages_solo: Some(Expectation::exact(&alone, 3.0 * asked as f64)),
+        messages_solo_random: Some(Expectation::exact(&alone, 3.0 * asked as f64)),
+        messages_all: Some(Expectation::at_least(contention, 3.0 * asked as f64)),
+        client_delay_solo: rested.then(|| Expectation::exact("2", 2.0)),
+        client_delay_solo_random: Some(Expectation::at_least("2 or more, if it still rests", 2.0)),
+        sync_delay: Some(Expectation::at_least("2 or more: 2 + back-off", 2.0)),
+        ..Table::default()
+    }
+    .look_up(setting)
+}
