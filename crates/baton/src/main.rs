@@ -15,7 +15,7 @@ use clap::{Parser, Subcommand};
 
 /// Distributed mutual exclusion and leader election.
 #[derive(Parser)]
-#[command(name = "baton", version, arg_required_else_help = true)]
+#[command(name = "baton", version, arg_required_else_help = true, allow_negative_numbers = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -173,6 +173,11 @@ impl Params {
         }
     }
 
+    /// Refuses so many processes that a number for each of them at each of them would not fit into memory.
+    pub fn at_most_quadratic(&self) -> Result<(), SetupError> {
+        self.at_most(1 << 13, "each of them keeps something for every other")
+    }
+
     fn variant_parts(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
         self.variant.iter().flat_map(|variant| variant.split('+')).map(|part| match part.split_once(':') {
             Some((name, value)) => (name, Some(value)),
@@ -322,6 +327,11 @@ pub enum SetupError {
         /// Of how many.
         coordinators: usize,
     },
+}
+
+/// Whether a group can be asked for at all; the algorithm itself may still refuse it.
+pub fn check(name: &str, params: &Params) -> Result<(), SetupError> {
+    validate(find(name)?, params)
 }
 
 /// The algorithm of this name.
