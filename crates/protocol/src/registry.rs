@@ -27,6 +27,7 @@ algorithms! {
     mutex mutex::voting;
     mutex broken::permission_ring_original;
     mutex broken::raymond_greedy;
+    mutex broken::no_lock;
     mutex broken::ricart_agrawala_time_only;
     mutex broken::suzuki_kasami_no_outdated_check;
     mutex broken::singhal_1989;

@@ -289,6 +289,7 @@ impl Visitor for Run<'_> {
         let store = store_report(&users);
         let entered = users.entered();
         finish_trace(&mut wire, ended, entered)?;
+        let time = in_t(wire.now());
         let messages = wire.messages();
         let per_entry = |of: fn(&crate::metrics::Messages) -> u64| users.measured.per_entry(messages, entered, of);
         Ok(Report::Mutex(Box::new(MutexReport {
@@ -308,6 +309,7 @@ impl Visitor for Run<'_> {
             exit_messages: per_entry(|messages| messages.on_exit),
             client_delay: users.measured.client_delay.summary(),
             sync_delay: users.measured.sync_delay.summary(),
+            time,
             broken_promises: broken_promises(&properties, &promises, store.as_ref()),
             store,
             entries_by_client: users.measured.entries_by_client.clone(),
