@@ -19,7 +19,6 @@ use baton_theory::{Expectation, Kind};
 use serde::Serialize;
 
 use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table};
-use crate::sim::LoadArg;
 use crate::theory::{in_words, number, of_mutex};
 
 /// Compare all algorithms for mutual exclusion, measured against theory
@@ -29,18 +28,11 @@ use crate::theory::{in_words, number, of_mutex};
 #[derive(clap::Args)]
 pub struct Args {
     /// How many processes may ask
-    #[arg(short, value_name = "N,N,...", value_delimiter = ',', default_value = "4,9,25,49,100", value_parser = size)]
-    n: Vec<usize>,
+    #[arg(short, value_name = "N,...", default_value = "4,9,25,49,100")]
+    n: String,
     /// Who asks when: solo, solo-random, all or random
-    #[arg(
-        long,
-        value_name = "LOAD,...",
-        value_delimiter = ',',
-        value_enum,
-        default_value = "solo,all",
-        hide_possible_values = true
-    )]
-    loads: Vec<LoadArg>,
+    #[arg(long, value_name = "LOAD,...", default_value = "solo,all")]
+    loads: String,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -53,13 +45,34 @@ pub struct Args {
 /// round.
 const SIZE_MAX: usize = 1_000;
 
-fn size(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(n @ 0..=1) => Err(format!("a group of {n} is too small; it takes at least 2 processes")),
-        Ok(n) if n > SIZE_MAX => Err(format!("{n} processes take too long to compare; at most {SIZE_MAX}")),
-        Ok(n) => Ok(n),
-        Err(_) => Err(format!("that is no number of processes; give some from 2 to {SIZE_MAX}, such as 4,9,25")),
+fn size(text: &str) -> Result<usize, Failure> {
+    let wrong = match text.trim().parse() {
+        Ok(n @ 0..=1) => format!("a group of {n} is too small; it takes at least 2 processes"),
+        Ok(n) if n > SIZE_MAX => format!("{n} processes take too long to compare; at most {SIZE_MAX}"),
+        Ok(n) => return Ok(n),
+        Err(_) => format!("`{text}` is no number of processes; give some from 2 to {SIZE_MAX}, such as 4,9,25"),
+    };
+    Err(Failure::bad_input(wrong))
+}
+
+fn load(text: &str) -> Result<Load, Failure> {
+    let known = [Load::Solo, Load::SoloRandom, Load::All, Load::Random];
+    known.into_iter().find(|&load| load_name(load) == text.trim()).ok_or_else(|| {
+        let names = known.map(load_name).join(", ");
+        Failure::bad_input(format!("there is no load `{text}`; there are {names}"))
+    })
+}
+
+/// What a list names, each once.
+fn list<T: PartialEq>(text: &str, one: fn(&str) -> Result<T, Failure>) -> Result<Vec<T>, Failure> {
+    let mut all = Vec::new();
+    for part in text.split(',') {
+        let part = one(part)?;
+        if !all.contains(&part) {
+            all.push(part);
+        }
     }
+    Ok(all)
 }
 
 /// Variants that are algorithms in their own right.
@@ -72,7 +85,7 @@ const VARIANTS: [(&str, &str); 5] = [
 ];
 
 /// Warm-up, then so many rounds in which everybody enters; and at least so many entries, that means settle.
-const ROUNDS: u64 = 16;
+const ROUNDS: u64 = 8;
 const ENTRIES: u64 = 2_000;
 
 /// How long everybody stays inside, in T.
@@ -106,13 +119,15 @@ struct Row {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
+    let (mut sizes, loads) = (list(&args.n, size)?, list(&args.loads, load)?);
+    sizes.sort_unstable();
     // Find out now, not after all the work.
     let page = args
         .html
         .as_ref()
         .map(|path| File::create(path).map(|file| (file, path)).map_err(|error| unwritable(path, error)));
     let page = page.transpose()?;
-    let tasks = tasks(&args.sizes(), &args.loads());
+    let tasks = tasks(&sizes, &loads);
     let rows = parallel::map(&tasks, "comparing", measure);
     if let Some((mut file, path)) = page {
         let text = html::page(&rows, &extra::fairness(&contestants()), &extra::utilization());
@@ -129,25 +144,6 @@ pub fn run(args: &Args) -> Outcome {
 
 fn unwritable(path: &std::path::Path, error: std::io::Error) -> Failure {
     Failure::bad_input(format!("cannot write {}: {error}", path.display()))
-}
-
-impl Args {
-    fn sizes(&self) -> Vec<usize> {
-        let mut sizes = self.n.clone();
-        sizes.sort_unstable();
-        sizes.dedup();
-        sizes
-    }
-
-    fn loads(&self) -> Vec<Load> {
-        let mut loads: Vec<Load> = Vec::new();
-        for load in self.loads.iter().map(|&load| load.into()) {
-            if !loads.contains(&load) {
-                loads.push(load);
-            }
-        }
-        loads
-    }
 }
 
 /// An algorithm, run in one way.

@@ -108,9 +108,8 @@ pub struct Args {
     json: bool,
 }
 
-/// Who asks when.
 #[derive(Clone, Copy, ValueEnum)]
-pub enum LoadArg {
+enum LoadArg {
     /// One request at a time, in turns
     Solo,
     /// One request at a time, the next by a random other

@@ -23,6 +23,15 @@ impl ProcessSet {
         set
     }
 
+    /// These out of `n` processes.
+    pub fn of(n: usize, members: impl IntoIterator<Item = ProcessId>) -> Self {
+        let mut set = Self::none(n);
+        members.into_iter().for_each(|member| {
+            set.insert(member);
+        });
+        set
+    }
+
     /// Adds every process of the group.
     pub fn fill(&mut self) {
         self.0.insert_range(..);
@@ -52,6 +61,21 @@ impl ProcessSet {
         self.0.contains(process)
     }
 
+    /// Whether somebody is in both sets.
+    pub fn meets(&self, other: &ProcessSet) -> bool {
+        !self.0.is_disjoint(&other.0)
+    }
+
+    /// The first who is in both sets.
+    pub fn first_common(&self, other: &ProcessSet) -> Option<ProcessId> {
+        self.0.intersection(&other.0).next()
+    }
+
+    /// Whether everybody here is there too.
+    pub fn within(&self, other: &ProcessSet) -> bool {
+        self.0.is_subset(&other.0)
+    }
+
     /// Whether nobody is there.
     pub fn is_empty(&self) -> bool {
         self.0.is_clear()
@@ -60,6 +84,11 @@ impl ProcessSet {
     /// How many are there.
     pub fn len(&self) -> usize {
         self.0.count_ones(..)
+    }
+
+    /// Of how many processes it is a set.
+    pub fn capacity(&self) -> usize {
+        self.0.len()
     }
 
     /// All that are there, in ascending order.
@@ -92,5 +121,13 @@ mod tests {
         set.fill();
         assert_eq!(set, ProcessSet::all(70));
         assert_eq!(set.len(), 70);
+    }
+
+    #[test]
+    fn sets_meet_in_a_member_and_lie_within_each_other() {
+        let [a, b, c] = [[1, 69].as_slice(), &[69], &[2]].map(|members| ProcessSet::of(70, members.iter().copied()));
+        assert!(a.meets(&b) && !a.meets(&c) && !c.meets(&ProcessSet::none(70)));
+        assert_eq!((a.first_common(&b), a.first_common(&c)), (Some(69), None));
+        assert!(b.within(&a) && !a.within(&b) && ProcessSet::none(70).within(&a));
     }
 }

@@ -14,15 +14,25 @@ use crate::{ProcessId, Ticks, append, broken, detector, election, mutex};
 
 algorithms! {
     mutex mutex::central;
+    mutex mutex::lamport;
     mutex mutex::permission_ring;
     mutex mutex::raymond;
     mutex mutex::ricart_agrawala;
+    mutex mutex::carvalho_roucairol;
+    mutex mutex::maekawa;
+    mutex mutex::generalized;
     mutex mutex::suzuki_kasami;
+    mutex mutex::singhal;
     mutex mutex::token_ring;
     mutex mutex::voting;
     mutex broken::permission_ring_original;
     mutex broken::raymond_greedy;
     mutex broken::ricart_agrawala_time_only;
+    mutex broken::suzuki_kasami_no_outdated_check;
+    mutex broken::singhal_1989;
+    mutex broken::maekawa_no_inquire;
+    mutex broken::maekawa_1985;
+    mutex broken::generalized_unchecked;
     election election::bully;
     detector detector::heartbeat;
     detector detector::phi_accrual;

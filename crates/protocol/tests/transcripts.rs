@@ -13,66 +13,36 @@ use expect_test::expect_file;
 
 mod runner;
 
-/// Makes one test of every folder, and a list of the folders so tested.
-macro_rules! transcripts_of {
-    ($($test:ident $folder:literal;)*) => {
-        const TESTED: &[&str] = &[$($folder),*];
-        $(
-            #[test]
-            fn $test() {
-                play_folder($folder);
-            }
-        )*
-    };
-}
-
-transcripts_of! {
-    bully "bully";
-    central "central";
-    heartbeat "heartbeat";
-    permission_ring "permission-ring";
-    permission_ring_original "permission-ring-original";
-    phi_accrual "phi-accrual";
-    raymond "raymond";
-    raymond_greedy "raymond-greedy";
-    record_append "record-append";
-    ricart_agrawala "ricart-agrawala";
-    ricart_agrawala_time_only "ricart-agrawala-time-only";
-    suzuki_kasami "suzuki-kasami";
-    token_ring "token-ring";
-    voting "voting";
-}
-
-fn play_folder(algorithm: &str) {
-    for file in files_in(&root().join(algorithm)) {
-        // Shown only if something fails below.
-        println!("in {}", file.display());
-        let text = fs::read_to_string(&file).unwrap();
-        expect_file![&file].assert_eq(&runner::render(&text, algorithm));
-    }
-}
-
 #[test]
-fn every_algorithm_has_transcripts_and_every_folder_is_tested() {
-    let registered: BTreeSet<String> = registry::ALGORITHMS.iter().map(|about| about.name.to_string()).collect();
-    let tested: BTreeSet<String> = TESTED.iter().map(|folder| folder.to_string()).collect();
-    let folders: BTreeSet<String> = files_in(&root()).iter().map(|path| name_of(path)).collect();
-    assert_eq!(registered, folders, "each algorithm in the registry, and nothing else, has a folder of transcripts");
-    assert_eq!(folders, tested, "each folder is listed in `transcripts_of!`");
-}
-
-#[test]
-fn every_transcript_is_a_text_file_that_says_what_it_shows_and_runs_a_group() {
+fn every_algorithm_does_what_its_transcripts_say() {
     for folder in files_in(&root()) {
-        let files = files_in(&folder);
-        assert!(!files.is_empty(), "{} holds no transcript", folder.display());
-        for file in files {
-            assert_eq!(file.extension().and_then(|e| e.to_str()), Some("txt"), "{} is not played", file.display());
+        for file in files_in(&folder) {
+            // Shown only if something fails below.
+            println!("in {}", file.display());
             let text = fs::read_to_string(&file).unwrap();
-            assert!(text.starts_with("# "), "{} does not say what it shows", file.display());
-            assert!(text.lines().any(|line| line.starts_with("> group ")), "{} runs no group", file.display());
+            well_formed(&file, &text);
+            expect_file![&file].assert_eq(&runner::render(&text, &name_of(&folder)));
         }
     }
+}
+
+fn well_formed(file: &Path, text: &str) {
+    assert_eq!(file.extension().and_then(|e| e.to_str()), Some("txt"), "{} is not played", file.display());
+    assert!(text.starts_with("# "), "{} does not say what it shows", file.display());
+    assert!(text.lines().any(|line| line.starts_with("> group ")), "{} runs no group", file.display());
+}
+
+#[test]
+fn every_algorithm_has_transcripts_and_a_page() {
+    let registered: BTreeSet<String> = registry::ALGORITHMS.iter().map(|about| about.name.to_string()).collect();
+    let folders: BTreeSet<String> = files_in(&root()).iter().map(|path| name_of(path)).collect();
+    assert_eq!(registered, folders, "each algorithm in the registry, and nothing else, has a folder of transcripts");
+    for folder in files_in(&root()) {
+        assert!(!files_in(&folder).is_empty(), "{} holds no transcript", folder.display());
+    }
+    let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/algorithms");
+    let pages: BTreeSet<String> = files_in(&pages).iter().map(|page| name_of(page).replace(".md", "")).collect();
+    assert_eq!(registered, pages, "each algorithm in the registry, and nothing else, has a page");
 }
 
 fn root() -> PathBuf {

@@ -49,9 +49,11 @@ pub struct Options {
 }
 
 impl Options {
-    /// Everybody wants to enter, on a synchronous network without faults; 20 entries each.
+    /// Everybody wants to enter, on a synchronous network without faults; 20 entries each. Messages keep their order only
+    /// if the algorithm needs that.
     pub fn new(algorithm: &str, n: usize) -> Self {
-        let network = Network::SYNCHRONOUS;
+        let fifo = registry::find(algorithm).is_ok_and(|about| about.assumes.fifo);
+        let network = Network { fifo, ..Network::SYNCHRONOUS };
         let entries = 20 * n as u64;
         Options {
             algorithm: algorithm.into(),

@@ -86,7 +86,7 @@ pub enum LinkOrder {
 impl Spec {
     /// The run, with all defaults filled in.
     pub fn options(&self) -> Result<Options, RunError> {
-        let about = registry::find(&self.algorithm)?;
+        registry::find(&self.algorithm)?;
         let n = self.n.unwrap_or(5);
         let mut options = Options::new(&self.algorithm, n);
         options.network.delay = match (&self.delay, self.network) {
@@ -94,7 +94,7 @@ impl Spec {
             (None, NetworkKind::Sync) => Delay::Constant(1.0),
             (None, NetworkKind::Async) => Delay::Pareto(1.0, 1.5),
         };
-        options.network.fifo = self.order.map_or(about.assumes.fifo, |order| order == LinkOrder::Fifo);
+        options.network.fifo = self.order.map_or(options.network.fifo, |order| order == LinkOrder::Fifo);
         options.network.loss = self.loss;
         options.network.duplicate = self.duplicate;
         options.params.delay_max = self.delay_max.map_or_else(|| options.network.delay.guess(), ticks).max(1);

@@ -283,6 +283,7 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
         }
         self.wire.trace(process, || Event::Recover { memory });
         self.wire.tell_others(process, |observer| Happening::Trust { process: observer, peer: process });
+        self.wire.tell_of_the_dead(process);
         self.step(process, Input::Start(Start::Recovered));
         self.app.recovered(process, &mut self.wire);
     }
@@ -548,6 +549,14 @@ impl<P: Protocol, X> Wire<P, X> {
         let Some(detection) = self.detection else { return };
         for process in (0..self.status.len()).filter(|&process| process != about) {
             self.queue.insert(self.now + detection, Class::Timer, news(process));
+        }
+    }
+
+    /// Whoever crashed while `process` was down itself is news to it.
+    fn tell_of_the_dead(&mut self, process: ProcessId) {
+        let Some(detection) = self.detection else { return };
+        for peer in (0..self.status.len()).filter(|&peer| self.status[peer] == Status::Down) {
+            self.queue.insert(self.now + detection, Class::Timer, Happening::Suspect { process, peer });
         }
     }
 }

@@ -113,8 +113,11 @@ pub fn costs(setting: &Setting) -> Option<Costs> {
         "ricart-agrawala" | "ricart-agrawala-time-only" => ricart_agrawala(setting),
         "carvalho-roucairol" => carvalho_roucairol(setting),
         "maekawa" => maekawa(setting),
+        "generalized" => generalized(setting),
         "suzuki-kasami" => suzuki_kasami(setting),
         "singhal" => singhal(setting),
+        // One that goes before its neighbours makes the token cross edges less often, how often depends.
+        "raymond" if setting.has("greedy") => alone(setting, raymond(setting)),
         "raymond" => raymond(setting),
         "voting" => voting(setting),
         // Those that break only when several ask at once.
@@ -284,10 +287,16 @@ fn permission_ring(setting: &Setting) -> Costs {
     .look_up(setting)
 }
 
-/// REQUEST, ACK, RELEASE to and from all others.
+/// REQUEST, ACK, RELEASE to and from all others. Anything later than the request is as good as an ACK: with two
+/// processes that take turns, the RELEASE of the last one may be on its way already.
 fn lamport(setting: &Setting) -> Costs {
     let others = setting.n as f64 - 1.0;
-    Table { messages_always: exact("3(n-1)", 3.0 * others), ..asking_all() }.look_up(setting)
+    let mut table = Table { messages_always: exact("3(n-1)", 3.0 * others), ..asking_all() };
+    if setting.n == 2 && setting.think < 1.0 {
+        table.client_delay_solo = Some(Expectation::between("1 .. 2", 1.0, 2.0));
+        table.client_delay_solo_random = table.client_delay_solo.clone();
+    }
+    table.look_up(setting)
 }
 
 /// REQUEST and REPLY to and from all others.
@@ -340,6 +349,55 @@ fn maekawa(setting: &Setting) -> Costs {
     .look_up(setting)
 }
 
+/// REQUEST and GRANT to and from those asked, RELEASE to those told; under contention POSTPONE too, unless it is left
+/// out. Of sets that somebody thought up, only the costs of a lone request are known.
+fn generalized(setting: &Setting) -> Costs {
+    let others = setting.n as f64 - 1.0;
+    let (asked, told, sync_delay) = if setting.has("central") {
+        (1.0, 1.0, exact("2", 2.0))
+    } else if setting.has("ricart-agrawala") {
+        (others, 0.0, exact("1", 1.0))
+    } else if let Some(request) = setting.value("request") {
+        let inform = setting.value("inform").unwrap_or(request);
+        match (others_in(request, setting.n), others_in(inform, setting.n)) {
+            (Some(asked), Some(told)) => (asked, told, None),
+            _ => return Costs::default(),
+        }
+    } else {
+        return maekawa(setting);
+    };
+    let solo = Expectation::exact("2|R\\{i}| + |I\\{i}|", 2.0 * asked + told);
+    let postponed = Expectation::exact("3|R\\{i}| + |I\\{i}|", 3.0 * asked + told);
+    let all = if setting.has("yield-at-once") { solo.clone() } else { postponed };
+    Table {
+        messages_solo_random: Some(Expectation::mean(&solo.formula, solo.value)),
+        messages_solo: Some(solo),
+        messages_all: sync_delay.is_some().then_some(all),
+        client_delay_solo: exact("2", 2.0),
+        client_delay_solo_random: exact("2", 2.0),
+        sync_delay_max: sync_delay.clone(),
+        sync_delay,
+        ..Table::default()
+    }
+    .look_up(setting)
+}
+
+/// How many others there are in sets written as `0,1|1,2|2,0`, on average; none if they are not n sets.
+fn others_in(sets: &str, n: usize) -> Option<f64> {
+    let sets = sets.split('|').map(|set| set.split(',').map(|id| id.trim().parse().ok()).collect());
+    let sets: Vec<Vec<usize>> = sets.collect::<Option<_>>()?;
+    (sets.len() == n).then(|| mean_of_others(&others(&sets)))
+}
+
+/// How many others each set has.
+fn others(sets: &[Vec<usize>]) -> Vec<usize> {
+    sets.iter().enumerate().map(|(i, set)| set.iter().filter(|&&member| member != i).count()).collect()
+}
+
+fn mean_of_others(others: &[usize]) -> f64 {
+    others.iter().sum::<usize>() as f64 / others.len() as f64
+}
+
 /// Whom a client asks.
 struct Voters {
     /// How many others, on average.
@@ -370,9 +428,8 @@ fn voters(setting: &Setting) -> Option<Voters> {
     }
     // What is pieced together has no closed form; its sizes can only be counted.
     let sets = setting.quorums.filter(|sets| sets.len() == n)?;
-    let others: Vec<usize> =
-        sets.iter().enumerate().map(|(i, set)| set.iter().filter(|&&voter| voter != i).count()).collect();
-    let mean = others.iter().sum::<usize>() as f64 / n as f64;
+    let others = others(sets);
+    let mean = mean_of_others(&others);
     let of_one_size = others.windows(2).all(|pair| pair[0] == pair[1]);
     Some(Voters { others: mean, of_one_size, formula: format!("K = {} on average", round(mean + 1.0)) })
 }

@@ -38,6 +38,11 @@ fn messages_per_entry() {
         ("maekawa", "yield-at-once", 36, [30.0, 30.0, 30.0]),
         ("maekawa", "", 7, [6.0, 6.0, 8.0]),
         ("maekawa", "yield-at-once+majority", 7, [9.0, 9.0, 9.0]),
+        ("generalized", "", 36, [30.0, 30.0, 40.0]),
+        ("generalized", "central", 10, [3.0, 3.0, 4.0]),
+        ("generalized", "central+yield-at-once", 10, [3.0, 3.0, 3.0]),
+        ("generalized", "ricart-agrawala", 10, [18.0, 18.0, 27.0]),
+        ("generalized", "ricart-agrawala+yield-at-once", 10, [18.0, 18.0, 18.0]),
         ("suzuki-kasami", "", 10, [10.0, 10.0, 10.0]),
         ("singhal", "", 10, [10.0, 6.0, 10.0]),
         ("raymond", "chain", 8, [3.5, 6.0, 3.5]),
@@ -94,6 +99,24 @@ fn sets_and_trees_may_be_given() {
         Setting { variant: Some("edges:0-1,0-2"), tree: Some(&edges), ..Setting::new("raymond", 3, Load::Solo) };
     assert_eq!(value(&costs(&setting).unwrap().messages_per_entry), Some(2.666_666_667));
     assert_eq!(costs(&Setting { tree: None, ..setting }), Some(Costs::default()), "an unknown tree has no distances");
+}
+
+#[test]
+fn sets_may_be_written_down() {
+    let alone = |variant| value(&at("generalized", variant, 3, Load::Solo).messages_per_entry);
+    assert_eq!(alone("request:0,1|1,2|2,0"), Some(3.0));
+    assert_eq!(alone("request:0,1,2|0,1,2|0,1,2+inform:0|1|2"), Some(4.0));
+    assert_eq!(alone("request:0,1|1,2"), None, "one is missing");
+    assert_eq!(alone("request:0,1|1,x|2,0"), None, "x is no process");
+    assert_eq!(at("generalized", "request:0,1|1,2|2,0", 3, Load::All), Costs::default());
+}
+
+/// A RELEASE that is later than the request answers it, and with two processes nobody else has to.
+#[test]
+fn lamport_with_two_may_be_faster() {
+    let alone = |n| at("lamport", "", n, Load::Solo).client_delay.unwrap();
+    assert!(alone(2).agrees(1.0) && alone(2).agrees(2.0));
+    assert!(!alone(3).agrees(1.0) && alone(3).agrees(2.0));
 }
 
 #[test]

@@ -13,7 +13,7 @@ const LINE: f64 = 18.0;
 /// How many characters of a label fit beside a plot.
 const LABEL_CHARS: usize = 36;
 /// As many as the style sheet has.
-const COLOURS: usize = 10;
+const COLOURS: usize = 12;
 
 /// One direction of a plot.
 pub struct Axis {
@@ -76,14 +76,23 @@ pub struct Dot {
     pub differs: bool,
 }
 
+/// How a series looks.
+#[derive(Clone, Copy)]
+pub struct Colour {
+    /// Which of the page's colours.
+    pub index: usize,
+    /// Whether its line is dashed.
+    pub dashed: bool,
+}
+
 /// Dots, a line and a label.
 pub struct Series {
     /// In bold: a formula.
     pub formula: String,
     /// Whose.
     pub names: Vec<String>,
-    /// Which of the page's colours.
-    pub colour: usize,
+    /// How it looks.
+    pub colour: Colour,
     /// Measured.
     pub dots: Vec<Dot>,
     /// In theory.
@@ -94,9 +103,9 @@ pub struct Series {
 
 impl Series {
     fn class(&self) -> String {
-        let dashed = if self.colour / COLOURS % 2 == 1 { " dashed" } else { "" };
+        let dashed = if self.colour.dashed { " dashed" } else { "" };
         let joins = if self.joins { " joins" } else { "" };
-        format!("series c{}{dashed}{joins}", self.colour % COLOURS)
+        format!("series c{}{dashed}{joins}", self.colour.index % COLOURS)
     }
 
     fn end(&self) -> Option<(f64, f64)> {

@@ -56,7 +56,8 @@ pub struct Utilization {
 /// How many coordinators they compete for.
 pub const COORDINATORS: usize = 5;
 
-const COMPETITORS: [usize; 12] = [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96];
+/// Beyond these, a fixed back-off takes next to for ever.
+const COMPETITORS: [usize; 9] = [2, 3, 4, 6, 8, 12, 16, 24, 32];
 
 /// Both ways of asking, each with a back-off that grows with the competitors, as by default, and with a fixed one.
 pub fn utilization() -> Vec<Utilization> {
@@ -71,7 +72,7 @@ pub fn utilization() -> Vec<Utilization> {
         // If all messages took equally long, the first to ask would be the first everywhere, and votes never split.
         options.network.delay = Delay::Uniform(0.5, 1.5);
         options.params.delay_max = options.network.delay.guess();
-        options.workload.entries = options.workload.entries.max(2_000);
+        options.workload.entries = 4 * *competitors as u64 + 400;
         let sync_delay = measure(&options)?.sync_delay?;
         Some((*competitors as f64, voting::utilization(HOLD, sync_delay.mean)))
     });

@@ -7,7 +7,7 @@ use baton_theory::mutex::Costs;
 use baton_theory::voting;
 use baton_theory::{Expectation, Kind};
 
-use super::chart::{Axis, Dot, Range, Series, escape, lines, ranges};
+use super::chart::{Axis, Colour, Dot, Range, Series, escape, lines, ranges};
 use super::extra::{COORDINATORS, FAIRNESS_CLIENTS, Fairness, Utilization};
 use super::{HOLD, Row, load_name, summary};
 use crate::theory::{in_words, number};
@@ -110,15 +110,18 @@ const PLOTS: [Plot; 4] = [
 ];
 
 const KEY: &str =
-    "Dots are measured, lines are theory; a dotted line only joins dots, where theory gives no more than a bound.";
+    "Dots are measured, lines are theory; thin broken lines only join dots, where theory gives no more than a bound.";
 
 impl Plot {
     fn draw(&self, rows: &[Row]) -> Option<String> {
         let mut series: Vec<Series> = Vec::new();
-        let names: Vec<String> = distinct(rows.iter().map(Row::name));
-        for (colour, name) in names.iter().enumerate() {
-            let own = rows.iter().filter(|row| row.load == self.load && row.name() == *name);
-            let one = self.series(name, colour, own);
+        let (names, algorithms) =
+            (distinct(rows.iter().map(Row::name)), distinct(rows.iter().map(|row| row.algorithm)));
+        for name in &names {
+            let own: Vec<&Row> = rows.iter().filter(|row| row.load == self.load && row.name() == *name).collect();
+            let Some(first) = own.first() else { continue };
+            let colour = algorithms.iter().position(|algorithm| *algorithm == first.algorithm).unwrap_or_default();
+            let one = self.series(name, Colour { index: colour, dashed: first.variant.is_some() }, &own);
             if one.dots.is_empty() {
                 continue;
             }
@@ -139,7 +142,7 @@ impl Plot {
         Some(figure(self.title, KEY, &svg, self.explanation))
     }
 
-    fn series<'a>(&self, name: &str, colour: usize, rows: impl Iterator<Item = &'a Row>) -> Series {
+    fn series(&self, name: &str, colour: Colour, rows: &[&Row]) -> Series {
         let (mut dots, mut line, mut formula) = (Vec::new(), Vec::new(), String::new());
         let mut joins = false;
         for row in rows {
@@ -170,11 +173,11 @@ fn coincide(one: &Series, other: &Series) -> bool {
         && one.dots.iter().zip(&other.dots).all(|(a, b)| same(a.at, b.at) && a.differs == b.differs)
 }
 
-fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
-    let mut seen: Vec<String> = Vec::new();
-    for name in names {
-        if !seen.contains(&name) {
-            seen.push(name);
+fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
+    let mut seen = Vec::new();
+    for one in all {
+        if !seen.contains(&one) {
+            seen.push(one);
         }
     }
     seen
@@ -211,9 +214,10 @@ fn fairness_figure(all: &[Fairness]) -> String {
     let svg = ranges(title, &axis, &rows, "least and most served, of a fair share");
     let key = "Hollow: the median. Full: one in a hundred waits longer. Small: the longest wait of all.";
     let explanation = format!(
-        "{FAIRNESS_CLIENTS} clients always want to enter, on a network where some messages take very long. Short lines are fair: whoever asks \
-         knows how long it will take. Queues and tokens take turns by themselves. Voting has no queue, so the unlucky try again and \
-         again while others overtake them."
+        "{FAIRNESS_CLIENTS} clients always want to enter, on a network where some messages take very long. Short lines are fair: whoever \
+         asks knows how long it will take. Queues and tokens do best. Whoever must hear from many waits for the slowest of their \
+         messages, and now and then that is very slow. On a tree those in the middle are nearer to the token and enter more often \
+         than those at its ends. Where votes are drawn by lot, the lucky overtake the unlucky."
     );
     figure(title, key, &svg, &explanation)
 }
@@ -223,7 +227,8 @@ fn utilization_figure(all: &[Utilization]) -> String {
         all.first().map_or(Vec::new(), |first| first.points.iter().map(|point| point.0).collect());
     let (Some(&first), Some(&last)) = (competitors.first(), competitors.last()) else { return String::new() };
     let mut series: Vec<Series> = Vec::new();
-    for (colour, one) in all.iter().enumerate() {
+    for (index, one) in all.iter().enumerate() {
+        let colour = Colour { index: index % 2, dashed: index >= 2 };
         let percent = one.points.iter().map(|&(n, share)| (n, 100.0 * share));
         let dot = |at: (f64, f64)| Dot {
             at,
@@ -241,12 +246,12 @@ fn utilization_figure(all: &[Utilization]) -> String {
         });
     }
     let others = [(5, 2.0, vec!["central"]), (7, 1.0, vec!["ricart-agrawala", "suzuki-kasami"])];
-    for (colour, sync_delay, names) in others {
+    for (index, sync_delay, names) in others {
         let share = 100.0 * voting::utilization(HOLD, sync_delay);
         series.push(Series {
             formula: format!("E/(E+{sync_delay})"),
             names: names.into_iter().map(String::from).collect(),
-            colour,
+            colour: Colour { index, dashed: false },
             dots: Vec::new(),
             line: vec![(first, share), (last, share)],
             joins: false,

@@ -130,7 +130,7 @@ async fn a_run_ends_for_all_when_all_are_done() {
 #[tokio::test]
 async fn a_member_that_leaves_too_early_ends_the_run_of_the_others() {
     within_a_minute(async {
-        let (file, mut listeners) = listeners("ricart-agrawala", 3).await;
+        let (file, mut listeners) = listeners("suzuki-kasami", 3).await;
         let group = PeerGroup::new(file).unwrap();
         let leaver = listening(listeners.pop().unwrap());
         let mut running = JoinSet::new();
@@ -142,7 +142,7 @@ async fn a_member_that_leaves_too_early_ends_the_run_of_the_others() {
         MutexPeer::join(&group, 2, leaver).await.unwrap().shutdown().await.unwrap();
         for outcome in running.join_all().await {
             // Whoever hears of it first leaves too, so the other may miss either of them.
-            assert!(matches!(outcome, Err(RunError::Lost { algorithm: "ricart-agrawala", .. })), "{outcome:?}");
+            assert!(matches!(outcome, Err(RunError::Lost { algorithm: "suzuki-kasami", .. })), "{outcome:?}");
         }
     })
     .await;

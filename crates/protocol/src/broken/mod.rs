@@ -1,5 +1,10 @@
 //! Algorithms that are wrong on purpose, each kept because it is instructive how it breaks.
 
+pub mod generalized_unchecked;
+pub mod maekawa_1985;
+pub mod maekawa_no_inquire;
 pub mod permission_ring_original;
 pub mod raymond_greedy;
 pub mod ricart_agrawala_time_only;
+pub mod singhal_1989;
+pub mod suzuki_kasami_no_outdated_check;

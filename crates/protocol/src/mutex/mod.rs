@@ -2,10 +2,15 @@
 
 use crate::Protocol;
 
+pub mod carvalho_roucairol;
 pub mod central;
+pub mod generalized;
+pub mod lamport;
+pub mod maekawa;
 pub mod permission_ring;
 pub mod raymond;
 pub mod ricart_agrawala;
+pub mod singhal;
 pub mod suzuki_kasami;
 pub mod token_ring;
 pub mod voting;

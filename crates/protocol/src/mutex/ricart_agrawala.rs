@@ -1,6 +1,6 @@
 //! Ricart and Agrawala, "An optimal algorithm for mutual exclusion in computer networks" (1981).
 //!
-//! Assumes: nothing of the order of messages. None may be lost, nobody may crash.
+//! Assumes: nothing of the order of messages. None may be lost. Crashes are reported to all who live, without mistakes.
 //!
 //! Who wants to enter sends REQUEST, stamped (time, id), to all others and enters when all have sent REPLY. A process
 //! that is in the critical section, or wants to enter with a smaller stamp, puts its REPLY off until it has left.
@@ -13,6 +13,13 @@
 //! Ids must break ties ([`Precedence::TimeThenId`]): by time alone two equal requests let each other in. A REPLY names
 //! the request that it answers and carries the clock as well, so that the next request of its receiver comes after
 //! everything its sender had seen.
+//!
+//! The dead need not answer, are not asked, and their requests are void. A crash ends a request and a stay inside even
+//! if memory survives, since the others go on. Who recovers must not use a stamp below earlier ones: it asks only
+//! when all who live have sent it WELCOME with their clock, which they do when told of the recovery; who waits by then
+//! asks it as well. What its user wants before that counts from then on, and so ORDER does not hold for it. Processes
+//! have to recover one at a time, each WELCOME arriving before the next recovery, and somebody who knows of the last
+//! entry has to be alive then, or fences begin anew.
 
 use alloc::vec::Vec;
 use core::convert::Infallible;
@@ -21,14 +28,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
 use crate::clock::{LamportClock, Stamp};
-use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError};
-use crate::{Input, Outbox, ProcessId, ProcessSet, Protocol};
+use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError};
+use crate::{Input, Outbox, ProcessId, ProcessSet, Protocol, Start};
 
 /// One process of the group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RicartAgrawala {
     me: ProcessId,
-    n: usize,
     precedence: Precedence,
     clock: LamportClock,
     state: State,
@@ -36,12 +42,18 @@ pub struct RicartAgrawala {
     awaiting: ProcessSet,
     /// Requests to be answered on leaving.
     deferred: Vec<Stamp>,
+    /// The others, without those that have crashed.
+    alive: ProcessSet,
+    /// Whose WELCOME is still missing; empty unless this process has recovered.
+    unwelcomed: ProcessSet,
 }
 
-/// The paper's three states.
+/// The paper's three states, and one for those who have recovered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum State {
     Released,
+    /// Wants to enter, but must not ask yet.
+    Unwelcome,
     Wanted(Stamp),
     Held,
 }
@@ -70,6 +82,11 @@ pub enum Message {
         /// The time of the request that this answers.
         request: u64,
     },
+    /// You have recovered, and I know.
+    Welcome {
+        /// The sender's clock.
+        time: u64,
+    },
 }
 
 impl crate::Message for Message {
@@ -77,6 +94,7 @@ impl crate::Message for Message {
         match self {
             Message::Request { .. } => "REQUEST",
             Message::Reply { .. } => "REPLY",
+            Message::Welcome { .. } => "WELCOME",
         }
     }
 }
@@ -91,14 +109,11 @@ impl Protocol for RicartAgrawala {
         match input {
             Input::Command(Command::Acquire) => self.acquire(out),
             Input::Command(Command::Release) => self.release(out),
-            Input::Message { from, message: Message::Request { time } } => {
-                self.clock.receive(time);
-                self.on_request(Stamp { time, process: from }, out);
-            }
-            Input::Message { from, message: Message::Reply { time, request } } => {
-                self.clock.receive(time);
-                self.on_reply(from, request, out);
-            }
+            // What comes from the dead was sent before they crashed.
+            Input::Message { from, message } if self.alive.contains(from) => self.on_message(from, message, out),
+            Input::Start(Start::Recovered) => self.recover(),
+            Input::Suspect(other) => self.on_suspect(other, out),
+            Input::Trust(other) if other != self.me => self.on_trust(other, out),
             Input::AppSend => out.stamp(self.clock.tick()),
             Input::AppReceive(time) => {
                 self.clock.receive(time);
@@ -110,17 +125,41 @@ impl Protocol for RicartAgrawala {
 
 impl RicartAgrawala {
     fn acquire(&mut self, out: &mut Outbox<Self>) {
-        let request = Stamp { time: self.clock.tick(), process: self.me };
-        self.state = State::Wanted(request);
-        self.awaiting.fill();
-        self.awaiting.remove(self.me);
-        let others = (0..self.n).filter(|&other| other != self.me);
-        out.multicast(others, Message::Request { time: request.time });
+        self.state = State::Unwelcome;
+        self.ask_if_welcome(out);
+    }
+
+    fn ask_if_welcome(&mut self, out: &mut Outbox<Self>) {
+        if self.state == State::Unwelcome && self.unwelcomed.is_empty() {
+            let request = Stamp { time: self.clock.tick(), process: self.me };
+            self.state = State::Wanted(request);
+            self.awaiting = self.alive.clone();
+            out.multicast(self.alive.iter(), Message::Request { time: request.time });
+            self.enter_if_allowed(out);
+        }
+    }
+
+    fn on_message(&mut self, from: ProcessId, message: Message, out: &mut Outbox<Self>) {
+        match message {
+            Message::Request { time } => {
+                self.clock.receive(time);
+                self.on_request(Stamp { time, process: from }, out);
+            }
+            Message::Reply { time, request } => {
+                self.clock.receive(time);
+                self.on_reply(from, request, out);
+            }
+            Message::Welcome { time } => {
+                self.clock.receive(time);
+                self.unwelcomed.remove(from);
+                self.ask_if_welcome(out);
+            }
+        }
     }
 
     fn on_request(&mut self, theirs: Stamp, out: &mut Outbox<Self>) {
         let defer = match self.state {
-            State::Released => false,
+            State::Released | State::Unwelcome => false,
             State::Wanted(ours) => self.precedence.precedes(ours, theirs),
             State::Held => true,
         };
@@ -132,13 +171,18 @@ impl RicartAgrawala {
     }
 
     fn on_reply(&mut self, from: ProcessId, request: u64, out: &mut Outbox<Self>) {
-        let State::Wanted(ours) = self.state else { return };
-        if request == ours.time {
+        if matches!(self.state, State::Wanted(ours) if ours.time == request) {
             self.awaiting.remove(from);
-            if self.awaiting.is_empty() {
-                self.state = State::Held;
-                out.emit(Event::Granted { fence: ours.fence() });
-            }
+            self.enter_if_allowed(out);
+        }
+    }
+
+    fn enter_if_allowed(&mut self, out: &mut Outbox<Self>) {
+        if let State::Wanted(request) = self.state
+            && self.awaiting.is_empty()
+        {
+            self.state = State::Held;
+            out.emit(Event::Granted { fence: request.fence() });
         }
     }
 
@@ -151,6 +195,33 @@ impl RicartAgrawala {
 
     fn reply(&mut self, to: Stamp, out: &mut Outbox<Self>) {
         out.send(to.process, Message::Reply { time: self.clock.tick(), request: to.time });
+    }
+
+    fn recover(&mut self) {
+        self.state = State::Released;
+        self.awaiting.clear();
+        self.deferred.clear();
+        self.alive.fill();
+        self.alive.remove(self.me);
+        self.unwelcomed = self.alive.clone();
+    }
+
+    fn on_suspect(&mut self, dead: ProcessId, out: &mut Outbox<Self>) {
+        self.alive.remove(dead);
+        self.deferred.retain(|request| request.process != dead);
+        self.awaiting.remove(dead);
+        self.enter_if_allowed(out);
+        self.unwelcomed.remove(dead);
+        self.ask_if_welcome(out);
+    }
+
+    fn on_trust(&mut self, other: ProcessId, out: &mut Outbox<Self>) {
+        self.alive.insert(other);
+        out.send(other, Message::Welcome { time: self.clock.tick() });
+        if let State::Wanted(request) = self.state {
+            self.awaiting.insert(other);
+            out.send(other, Message::Request { time: request.time });
+        }
     }
 }
 
@@ -168,7 +239,7 @@ pub const ABOUT: About = About {
     name: "ricart-agrawala",
     family: Family::Mutex,
     summary: "ask everybody; who comes later, by Lamport time and id, waits for the reply",
-    assumes: Assumes::LOSSLESS,
+    assumes: Assumes { crashes: Crashes::Detected, ..Assumes::LOSSLESS },
     promises: Promises::ALL,
     variants: &[],
     broken: None,
@@ -183,13 +254,18 @@ pub fn group(params: &Params) -> Result<Group<RicartAgrawala>, SetupError> {
 pub fn group_with(params: &Params, precedence: Precedence) -> Result<Group<RicartAgrawala>, SetupError> {
     let n = params.n;
     params.at_most(Stamp::PROCESSES_MAX, "its fences carry the id in 16 bits")?;
-    Ok(Group::new(n, n, move |me| RicartAgrawala {
-        me,
-        n,
-        precedence,
-        clock: LamportClock::default(),
-        state: State::Released,
-        awaiting: ProcessSet::none(n),
-        deferred: Vec::new(),
+    Ok(Group::new(n, n, move |me| {
+        let mut others = ProcessSet::all(n);
+        others.remove(me);
+        RicartAgrawala {
+            me,
+            precedence,
+            clock: LamportClock::default(),
+            state: State::Released,
+            awaiting: ProcessSet::none(n),
+            deferred: Vec::new(),
+            alive: others,
+            unwelcomed: ProcessSet::none(n),
+        }
     }))
 }

@@ -27,6 +27,7 @@ use crate::{Input, Outbox, ProcessId, Protocol};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SuzukiKasami {
     me: ProcessId,
+    outdated: Outdated,
     state: State,
     /// The highest request number heard of each process.
     requested: Vec<u64>,
@@ -38,6 +39,15 @@ enum State {
     Idle,
     Waiting,
     Inside,
+}
+
+/// What becomes of a request that reaches the idle holder of the token after it has been served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outdated {
+    /// Nothing.
+    Ignored,
+    /// It gets the token like any other, and so does somebody who does not want it.
+    Served,
 }
 
 /// The right to enter.
@@ -103,17 +113,20 @@ impl SuzukiKasami {
 
     fn on_request(&mut self, from: ProcessId, number: u64, out: &mut Outbox<Self>) {
         self.requested[from] = self.requested[from].max(number);
-        if self.state == State::Idle {
-            self.pass_token(out);
+        if self.state == State::Idle
+            && let Some(token) = self.token.take_if(|token| match self.outdated {
+                Outdated::Ignored => token.is_due(from, &self.requested),
+                Outdated::Served => true,
+            })
+        {
+            out.send(from, Message::Token(token));
         }
     }
 
     fn on_token(&mut self, token: Token, out: &mut Outbox<Self>) {
         self.token = Some(token);
-        match self.state {
-            State::Waiting => self.enter(out),
-            State::Idle => self.pass_token(out),
-            State::Inside => {}
+        if self.state == State::Waiting {
+            self.enter(out);
         }
     }
 
@@ -136,13 +149,20 @@ impl SuzukiKasami {
     /// Gives the token, if it is here, to the next process that waits for it, if one does.
     fn pass_token(&mut self, out: &mut Outbox<Self>) {
         let n = self.requested.len();
-        let round = (1..n).map(|distance| (self.me + distance) % n);
+        let mut round = (1..n).map(|distance| (self.me + distance) % n);
         if let Some(token) = self.token.take() {
-            match round.into_iter().find(|&next| self.requested[next].checked_sub(token.served[next]) == Some(1)) {
+            match round.find(|&next| token.is_due(next, &self.requested)) {
                 Some(next) => out.send(next, Message::Token(token)),
                 None => self.token = Some(token),
             }
         }
+    }
+}
+
+impl Token {
+    /// Whether a request of `process` is known that has not been served.
+    fn is_due(&self, process: ProcessId, requested: &[u64]) -> bool {
+        requested[process].checked_sub(self.served[process]) == Some(1)
     }
 }
 
@@ -159,9 +179,15 @@ pub const ABOUT: About = About {
 
 /// n processes, the token at P0.
 pub fn group(params: &Params) -> Result<Group<SuzukiKasami>, SetupError> {
+    group_with(params, Outdated::Ignored)
+}
+
+/// The same with or without the check for outdated requests.
+pub fn group_with(params: &Params, outdated: Outdated) -> Result<Group<SuzukiKasami>, SetupError> {
     let n = params.n;
     Ok(Group::new(n, n, move |me| SuzukiKasami {
         me,
+        outdated,
         state: State::Idle,
         requested: vec![0; n],
         token: (me == 0).then(|| Token { served: vec![0; n], entries: 0 }),

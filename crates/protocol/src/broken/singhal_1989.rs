@@ -1,0 +1,196 @@
+//! Singhal, "A heuristically-aided algorithm for mutual exclusion in distributed systems" (1989), as published.
+//!
+//! Everybody keeps a state of each process: Requesting, Executing, Holding the token idly or Other, and the number of
+//! its latest request that it knows of; the token carries the same. At first P0 holds the token, and P_i takes all with a
+//! smaller id for requesting and all others for O: the staircase. Who wants to enter asks only those it takes for
+//! requesting. Whoever knows the larger number of a process knows better, on equal numbers the token does.
+//!
+//! It is not live. When the token, through a third process, overtakes an older REQUEST, that REQUEST is dropped as known
+//! where it should have told its receiver that its sender is one to ask: its sender waits for ever, even if links keep
+//! the order of messages. Three processes and 15 steps are enough. [Repaired](crate::mutex::singhal).
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::convert::Infallible;
+
+use serde::{Deserialize, Serialize};
+
+use crate::mutex::{Command, Event, singhal};
+use crate::registry::{About, Group, Params, SetupError};
+use crate::{Input, Outbox, ProcessId, Protocol};
+
+/// One process of the group.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Singhal1989 {
+    me: ProcessId,
+    /// What it believes of each process, itself included.
+    beliefs: Vec<Belief>,
+    token: Option<Token>,
+}
+
+/// What is believed of a process: the larger number knows better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Belief {
+    state: State,
+    number: u64,
+}
+
+/// The paper's four states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+enum State {
+    /// Requesting.
+    R,
+    /// Executing.
+    E,
+    /// Holding the token idly.
+    H,
+    /// None of these.
+    O,
+}
+
+/// The right to enter.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Token {
+    beliefs: Vec<Belief>,
+    /// Entries so far.
+    entries: u64,
+}
+
+/// What processes tell each other.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Message {
+    /// I want the token.
+    Request {
+        /// Which of the sender's requests this is.
+        number: u64,
+    },
+    /// Here it is.
+    Token(Token),
+}
+
+impl crate::Message for Message {
+    fn kind(&self) -> &'static str {
+        match self {
+            Message::Request { .. } => "REQUEST",
+            Message::Token(_) => "TOKEN",
+        }
+    }
+}
+
+impl Protocol for Singhal1989 {
+    type Message = Message;
+    type Timer = Infallible;
+    type Command = Command;
+    type Event = Event;
+
+    fn step(&mut self, input: Input<Self>, out: &mut Outbox<Self>) {
+        match input {
+            Input::Command(Command::Acquire) => self.acquire(out),
+            Input::Command(Command::Release) => self.release(out),
+            Input::Message { from, message: Message::Request { number } } => self.on_request(from, number, out),
+            Input::Message { message: Message::Token(token), .. } if token.beliefs.len() == self.beliefs.len() => {
+                self.on_token(token, out);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Singhal1989 {
+    fn acquire(&mut self, out: &mut Outbox<Self>) {
+        if self.token.is_some() {
+            return self.enter(out);
+        }
+        let own = &mut self.beliefs[self.me];
+        own.state = State::R;
+        own.number += 1;
+        let number = own.number;
+        out.multicast(self.round().filter(|&other| self.beliefs[other].state == State::R), Message::Request { number });
+    }
+
+    fn on_request(&mut self, from: ProcessId, number: u64, out: &mut Outbox<Self>) {
+        if number <= self.beliefs[from].number {
+            return;
+        }
+        let known_to_request = self.beliefs[from].state == State::R;
+        self.beliefs[from] = Belief { state: State::R, number };
+        match self.beliefs[self.me].state {
+            State::O | State::E => {}
+            State::R if known_to_request => {}
+            State::R => out.send(from, Message::Request { number: self.beliefs[self.me].number }),
+            State::H => {
+                if let Some(mut token) = self.token.take() {
+                    self.beliefs[self.me].state = State::O;
+                    token.beliefs[from] = self.beliefs[from];
+                    out.send(from, Message::Token(token));
+                }
+            }
+        }
+    }
+
+    fn on_token(&mut self, token: Token, out: &mut Outbox<Self>) {
+        if self.beliefs[self.me].state == State::R {
+            self.token = Some(token);
+            self.enter(out);
+        }
+    }
+
+    fn enter(&mut self, out: &mut Outbox<Self>) {
+        if let Some(token) = &mut self.token {
+            self.beliefs[self.me].state = State::E;
+            token.entries += 1;
+            out.emit(Event::Granted { fence: token.entries });
+        }
+    }
+
+    fn release(&mut self, out: &mut Outbox<Self>) {
+        let Some(mut token) = self.token.take() else { return };
+        self.beliefs[self.me].state = State::O;
+        token.beliefs[self.me] = self.beliefs[self.me];
+        for (own, on_token) in self.beliefs.iter_mut().zip(&mut token.beliefs) {
+            if own.number > on_token.number {
+                *on_token = *own;
+            } else {
+                *own = *on_token;
+            }
+        }
+        match self.round().find(|&next| self.beliefs[next].state == State::R) {
+            Some(next) => out.send(next, Message::Token(token)),
+            None => {
+                self.beliefs[self.me].state = State::H;
+                self.token = Some(token);
+            }
+        }
+    }
+
+    /// The others, round from the own id.
+    fn round(&self) -> impl Iterator<Item = ProcessId> + use<> {
+        let (me, n) = (self.me, self.beliefs.len());
+        (1..n).map(move |distance| (me + distance) % n)
+    }
+}
+
+/// What the registry knows of it.
+pub const ABOUT: About = About {
+    name: "singhal-1989",
+    summary: "Singhal's algorithm as published",
+    broken: Some(
+        "an outdated request teaches its receiver nothing, and its sender waits for ever: LIVE fails at n = 3",
+    ),
+    ..singhal::ABOUT
+};
+
+/// n processes on the staircase, the token at P0.
+pub fn group(params: &Params) -> Result<Group<Singhal1989>, SetupError> {
+    let n = params.n;
+    let belief = |state| Belief { state, number: 0 };
+    Ok(Group::new(n, n, move |me| {
+        let mut beliefs = vec![belief(State::O); n];
+        beliefs[..me].fill(belief(State::R));
+        if me == 0 {
+            beliefs[me].state = State::H;
+        }
+        let token = (me == 0).then(|| Token { beliefs: vec![belief(State::O); n], entries: 0 });
+        Singhal1989 { me, beliefs, token }
+    }))
+}

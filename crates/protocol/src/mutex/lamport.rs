@@ -1,0 +1,256 @@
+//! Lamport, "Time, clocks, and the ordering of events in a distributed system" (1978).
+//!
+//! Assumes: links keep the order of messages and lose none. Crashes are reported to all who live, without mistakes.
+//!
+//! Everybody keeps a queue of all requests, by (time, id). Who wants to enter puts its own there and sends it as REQUEST
+//! to all others, who answer with ACK, and enters when its request heads the queue and something later has come from
+//! everyone. RELEASE to all takes it out. Any later message counts, a REQUEST as well as an ACK: on links that keep
+//! the order, nothing earlier can follow it. On others SAFE fails with two processes in 4 steps.
+//!
+//! Invariants: a request is in the queue of everyone from whom something later has come; entries are in queue order.
+//! Costs: 3(n-1) messages an entry; 2T from request to grant; T from exit to the next entry.
+//! Fences: the request's stamp, since entries happen in that order.
+//!
+//! The dead need not answer, and their requests leave the queues. A crash ends a request and a stay inside even if
+//! memory survives, since the others go on. Who is told of a recovery sends WELCOME with its clock and its request, and
+//! JOINED comes back: on both sides, what came on the link before that is of an earlier life. Who recovers asks only
+//! when all who live have sent it WELCOME: then it knows the queue, and uses no stamp below earlier ones. What its user
+//! wants before that counts from then on, and so ORDER does not hold for it. Processes have to recover one at a
+//! time, each WELCOME and JOINED arriving before the next recovery, and somebody who knows of the last entry has to
+//! be alive then, or fences begin anew.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::convert::Infallible;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Command, Event};
+use crate::clock::{LamportClock, Stamp};
+use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError};
+use crate::{Input, Outbox, ProcessId, Protocol, Start};
+
+/// One process of the group.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Lamport {
+    me: ProcessId,
+    clock: LamportClock,
+    state: State,
+    /// What is known of each process; the own place is not used.
+    peers: Vec<Peer>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum State {
+    Idle,
+    /// Wants to enter, but must not ask yet.
+    Unwelcome,
+    /// Has asked at this time.
+    Waiting(u64),
+    /// Is inside with the request of this time.
+    Inside(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Peer {
+    standing: Standing,
+    /// The time of the latest message from it.
+    latest: u64,
+    /// The time of its request: its place in the queue, if it has one.
+    request: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Standing {
+    Alive,
+    /// It has recovered: what comes from it before JOINED is of its earlier life.
+    Joining,
+    /// This process has recovered: what comes from the other before WELCOME was meant for its earlier life.
+    Unmet,
+    Dead,
+}
+
+/// What processes tell each other; each with the sender's clock.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Message {
+    /// I want to enter.
+    Request {
+        /// With the sender's id, the stamp of the request.
+        time: u64,
+    },
+    /// I know that you want to.
+    Ack {
+        /// The sender's clock.
+        time: u64,
+    },
+    /// I have left.
+    Release {
+        /// The sender's clock.
+        time: u64,
+    },
+    /// You have recovered, and I know.
+    Welcome {
+        /// The sender's clock.
+        time: u64,
+        /// The time of the sender's request, if it waits or is inside.
+        request: Option<u64>,
+    },
+    /// I have recovered, and know that you know.
+    Joined {
+        /// The sender's clock.
+        time: u64,
+    },
+}
+
+impl crate::Message for Message {
+    fn kind(&self) -> &'static str {
+        match self {
+            Message::Request { .. } => "REQUEST",
+            Message::Ack { .. } => "ACK",
+            Message::Release { .. } => "RELEASE",
+            Message::Welcome { .. } => "WELCOME",
+            Message::Joined { .. } => "JOINED",
+        }
+    }
+}
+
+impl Protocol for Lamport {
+    type Message = Message;
+    type Timer = Infallible;
+    type Command = Command;
+    type Event = Event;
+
+    fn step(&mut self, input: Input<Self>, out: &mut Outbox<Self>) {
+        match input {
+            Input::Command(Command::Acquire) => self.acquire(out),
+            Input::Command(Command::Release) => self.release(out),
+            Input::Message { from, message } => self.on_message(from, message, out),
+            Input::Start(Start::Recovered) => self.recover(),
+            Input::Suspect(other) => self.on_suspect(other, out),
+            Input::Trust(other) if other != self.me => self.on_trust(other, out),
+            Input::AppSend => out.stamp(self.clock.tick()),
+            Input::AppReceive(time) => {
+                self.clock.receive(time);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Lamport {
+    fn acquire(&mut self, out: &mut Outbox<Self>) {
+        self.state = State::Unwelcome;
+        self.ask_if_welcome(out);
+    }
+
+    fn ask_if_welcome(&mut self, out: &mut Outbox<Self>) {
+        if self.state == State::Unwelcome && self.others().all(|(_, peer)| peer.standing != Standing::Unmet) {
+            let time = self.clock.tick();
+            self.state = State::Waiting(time);
+            self.tell_others(Message::Request { time }, out);
+            self.enter_if_first(out);
+        }
+    }
+
+    fn on_message(&mut self, from: ProcessId, message: Message, out: &mut Outbox<Self>) {
+        match (self.peers[from].standing, message) {
+            (Standing::Alive, Message::Request { time }) => {
+                self.hear(from, time, Some(time));
+                out.send(from, Message::Ack { time: self.clock.tick() });
+            }
+            (Standing::Alive, Message::Ack { time }) => self.hear(from, time, self.peers[from].request),
+            (Standing::Alive, Message::Release { time }) => self.hear(from, time, None),
+            (Standing::Alive | Standing::Joining | Standing::Unmet, Message::Welcome { time, request }) => {
+                self.hear(from, time, request);
+                out.send(from, Message::Joined { time: self.clock.tick() });
+            }
+            (Standing::Joining, Message::Joined { time }) => self.hear(from, time, None),
+            _ => return,
+        }
+        self.enter_if_first(out);
+        self.ask_if_welcome(out);
+    }
+
+    /// A message of this life says what the time is there, and what request there is in the queue.
+    fn hear(&mut self, from: ProcessId, time: u64, request: Option<u64>) {
+        self.clock.receive(time);
+        self.peers[from] = Peer { standing: Standing::Alive, latest: time, request };
+    }
+
+    fn enter_if_first(&mut self, out: &mut Outbox<Self>) {
+        let State::Waiting(time) = self.state else { return };
+        let ours = Stamp { time, process: self.me };
+        let after_ours = |process, time| ours < Stamp { time, process };
+        let first = self.others().all(|(other, peer)| match peer.standing {
+            Standing::Alive => {
+                after_ours(other, peer.latest) && peer.request.is_none_or(|theirs| after_ours(other, theirs))
+            }
+            Standing::Joining | Standing::Unmet => false,
+            Standing::Dead => true,
+        });
+        if first {
+            self.state = State::Inside(time);
+            out.emit(Event::Granted { fence: ours.fence() });
+        }
+    }
+
+    fn release(&mut self, out: &mut Outbox<Self>) {
+        if let State::Inside(_) = self.state {
+            self.state = State::Idle;
+            let time = self.clock.tick();
+            self.tell_others(Message::Release { time }, out);
+        }
+    }
+
+    fn recover(&mut self) {
+        self.state = State::Idle;
+        self.peers.fill(Peer { standing: Standing::Unmet, latest: 0, request: None });
+    }
+
+    fn on_suspect(&mut self, dead: ProcessId, out: &mut Outbox<Self>) {
+        self.peers[dead].standing = Standing::Dead;
+        self.enter_if_first(out);
+        self.ask_if_welcome(out);
+    }
+
+    fn on_trust(&mut self, other: ProcessId, out: &mut Outbox<Self>) {
+        self.peers[other].standing = Standing::Joining;
+        let request = match self.state {
+            State::Waiting(time) | State::Inside(time) => Some(time),
+            State::Idle | State::Unwelcome => None,
+        };
+        out.send(other, Message::Welcome { time: self.clock.tick(), request });
+    }
+
+    fn tell_others(&self, message: Message, out: &mut Outbox<Self>) {
+        let told = self.others().filter(|(_, peer)| peer.standing != Standing::Dead);
+        out.multicast(told.map(|(other, _)| other), message);
+    }
+
+    fn others(&self) -> impl Iterator<Item = (ProcessId, &Peer)> {
+        self.peers.iter().enumerate().filter(|(process, _)| *process != self.me)
+    }
+}
+
+/// What the registry knows of it.
+pub const ABOUT: About = About {
+    name: "lamport",
+    family: Family::Mutex,
+    summary: "everybody keeps the same queue of requests, by Lamport time and id",
+    assumes: Assumes { fifo: true, crashes: Crashes::Detected, ..Assumes::LOSSLESS },
+    promises: Promises::ALL,
+    variants: &[],
+    broken: None,
+};
+
+/// n equal processes.
+pub fn group(params: &Params) -> Result<Group<Lamport>, SetupError> {
+    let n = params.n;
+    params.at_most(Stamp::PROCESSES_MAX, "its fences carry the id in 16 bits")?;
+    Ok(Group::new(n, n, move |me| Lamport {
+        me,
+        clock: LamportClock::default(),
+        state: State::Idle,
+        peers: vec![Peer { standing: Standing::Alive, latest: 0, request: None }; n],
+    }))
+}

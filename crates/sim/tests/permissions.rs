@@ -1,0 +1,340 @@
+//! Algorithms that ask for permission or for a token: what they cost, what they keep, and how the broken ones break.
+//!
+//! Each test cites what it checks: a row of the table of costs, or a sentence about the algorithm.
+
+use baton_sim::app::mutex::Load;
+use baton_sim::faults::{Fault, FaultKind};
+use baton_sim::network::Delay;
+use baton_sim::oracle::Verdict;
+use baton_sim::report::{MutexReport, Report};
+use baton_sim::run::{Options, RunError, run};
+use baton_sim::time::T;
+
+const HEAVY_TAILED: Delay = Delay::Pareto(1.0, 1.5);
+
+fn mutex(options: &Options) -> MutexReport {
+    match run(options, None).unwrap() {
+        Report::Mutex(report) => *report,
+        _ => panic!("{} elects", options.algorithm),
+    }
+}
+
+/// With constant delays, 40 entries each.
+fn measured(algorithm: &str, n: usize, load: Load) -> MutexReport {
+    let mut options = Options::new(algorithm, n);
+    options.network.fifo = algorithm == "lamport";
+    options.workload.load = load;
+    options.workload.entries = 40 * n as u64;
+    let report = mutex(&options);
+    assert_eq!(report.entries, options.workload.entries);
+    report
+}
+
+/// Heavy-tailed delays, in order where the algorithm needs it; ten entries each.
+fn asynchronous(algorithm: &str, n: usize, load: Load, seed: u64) -> Options {
+    let mut options = Options::new(algorithm, n);
+    options.network.delay = HEAVY_TAILED;
+    options.network.fifo = algorithm == "lamport";
+    options.params.delay_max = HEAVY_TAILED.guess();
+    options.workload.load = load;
+    options.workload.think = if load == Load::Random { 3.0 * n as f64 } else { 0.0 };
+    options.workload.app_messages = load == Load::Random;
+    options.workload.entries = 10 * n as u64;
+    options.seed = seed;
+    options
+}
+
+/// Every promise is kept, whatever the seed.
+fn keeps_its_promises(algorithm: &str) {
+    for n in [2, 3, 5, 8] {
+        for load in [Load::Random, Load::All] {
+            for seed in 0..200 {
+                let report = mutex(&asynchronous(algorithm, n, load, seed));
+                assert!(report.broken_promises.is_empty(), "n = {n}, {load:?}, seed {seed}: {:?}", report.properties);
+                assert_eq!(report.entries, 10 * n as u64);
+            }
+        }
+    }
+}
+
+/// The first seed, of so many, with which `wrong` holds.
+fn first_seed(seeds: u64, make: impl Fn(u64) -> Options, wrong: impl Fn(&MutexReport) -> bool) -> Option<u64> {
+    (0..seeds).find(|&seed| wrong(&mutex(&make(seed))))
+}
+
+#[test]
+fn lamport_takes_3_times_n_minus_1_messages() {
+    for n in [2, 3, 5, 10] {
+        for load in [Load::Solo, Load::SoloRandom, Load::All] {
+            let report = measured("lamport", n, load);
+            assert_eq!(report.messages_per_entry, Some(3.0 * (n as f64 - 1.0)), "n = {n}, {load:?}");
+        }
+    }
+}
+
+#[test]
+fn ricart_agrawala_takes_2_times_n_minus_1_messages() {
+    for n in [2, 3, 5, 10] {
+        for load in [Load::Solo, Load::SoloRandom, Load::All] {
+            let report = measured("ricart-agrawala", n, load);
+            assert_eq!(report.messages_per_entry, Some(2.0 * (n as f64 - 1.0)), "n = {n}, {load:?}");
+        }
+    }
+}
+
+/// A permission once given stays until asked back. Of those who entered since, a random other has to ask n/2.
+#[test]
+fn carvalho_roucairol_takes_2_times_n_minus_1_messages_or_n_on_average() {
+    for n in [2, 3, 5, 10] {
+        for load in [Load::Solo, Load::All] {
+            let report = measured("carvalho-roucairol", n, load);
+            assert_eq!(report.messages_per_entry, Some(2.0 * (n as f64 - 1.0)), "n = {n}, {load:?}");
+        }
+        assert_mean("carvalho-roucairol", n, n as f64);
+    }
+}
+
+#[test]
+fn singhal_takes_n_messages_or_half_of_n_and_1_on_average() {
+    for algorithm in ["singhal", "singhal-1989"] {
+        for n in [2, 3, 5, 10] {
+            for load in [Load::Solo, Load::All] {
+                let report = measured(algorithm, n, load);
+                assert_eq!(report.messages_per_entry, Some(n as f64), "{algorithm}, n = {n}, {load:?}");
+            }
+            assert_mean(algorithm, n, n as f64 / 2.0 + 1.0);
+        }
+    }
+}
+
+/// Within 2 percent, over 2,000 entries a process.
+fn assert_mean(algorithm: &str, n: usize, expected: f64) {
+    let mut options = Options::new(algorithm, n);
+    options.workload.load = Load::SoloRandom;
+    options.workload.entries = 2_000 * n as u64;
+    let mean = mutex(&options).messages_per_entry.unwrap();
+    assert!((mean - expected).abs() <= 0.02 * expected, "{algorithm}, n = {n}: {mean} instead of {expected}");
+}
+
+/// Client delay 2T when one asks at a time; T from exit to the next entry when all want to.
+#[test]
+fn asking_and_being_answered_takes_2_delays_and_a_handover_takes_1() {
+    for algorithm in ["lamport", "ricart-agrawala", "carvalho-roucairol", "singhal"] {
+        let solo = measured(algorithm, 5, Load::Solo).client_delay.unwrap();
+        let all = measured(algorithm, 5, Load::All).sync_delay.unwrap();
+        assert_eq!((solo.mean, solo.max), (2.0, 2.0), "{algorithm}");
+        assert_eq!((all.mean, all.max), (1.0, 1.0), "{algorithm}");
+    }
+}
+
+/// Who has all permissions, or the token, enters at once.
+#[test]
+fn entering_again_takes_no_time() {
+    for algorithm in ["carvalho-roucairol", "singhal", "suzuki-kasami"] {
+        let mut options = Options::new(algorithm, 2);
+        options.workload.load = Load::Random;
+        options.workload.think = 20.0;
+        options.workload.entries = 200;
+        let delay = mutex(&options).client_delay.unwrap();
+        assert_eq!((delay.p50, delay.max > 1.0), (0.0, true), "{algorithm}");
+    }
+}
+
+#[test]
+fn lamport_keeps_its_promises() {
+    keeps_its_promises("lamport");
+}
+
+#[test]
+fn ricart_agrawala_keeps_its_promises() {
+    keeps_its_promises("ricart-agrawala");
+}
+
+#[test]
+fn carvalho_roucairol_keeps_its_promises() {
+    keeps_its_promises("carvalho-roucairol");
+}
+
+#[test]
+fn singhal_keeps_its_promises() {
+    keeps_its_promises("singhal");
+}
+
+/// Unordered links break SAFE with two processes; and nobody runs Lamport on them by mistake.
+#[test]
+fn lamport_needs_links_that_keep_the_order() {
+    let unordered = |seed| {
+        let mut options = asynchronous("lamport", 2, Load::All, seed);
+        options.network.fifo = false;
+        options
+    };
+    assert!(matches!(run(&unordered(0), None), Err(RunError::Assumption { .. })));
+    let ignored = |seed| Options { ignore_assumptions: true, ..unordered(seed) };
+    let two_inside = |report: &MutexReport| report.broken_promises.contains(&"safety");
+    assert!(first_seed(20, ignored, two_inside).is_some());
+}
+
+/// It loses ORDER, and does not promise it.
+#[test]
+fn carvalho_roucairol_loses_order() {
+    let out_of_order = |report: &MutexReport| report.properties.order.verdict == Verdict::Violated;
+    for n in [2, 3, 5] {
+        let make = |seed| asynchronous("carvalho-roucairol", n, Load::Random, seed);
+        assert!(first_seed(20, make, out_of_order).is_some(), "n = {n}");
+    }
+}
+
+/// As published it is not live, even on links that keep the order. Two processes are too few for that.
+#[test]
+fn singhal_as_published_is_not_live() {
+    for fifo in [true, false] {
+        assert_eq!(first_stuck("singhal-1989", 2, fifo), None);
+        assert!(first_stuck("singhal-1989", 3, fifo).is_some(), "fifo: {fifo}");
+        assert_eq!(first_stuck("singhal", 3, fifo), None);
+    }
+}
+
+/// Without the test for stale requests the token gets stranded.
+#[test]
+fn suzuki_kasami_without_its_check_strands_the_token() {
+    for fifo in [true, false] {
+        assert!(first_stuck("suzuki-kasami-no-outdated-check", 4, fifo).is_some(), "fifo: {fifo}");
+        assert_eq!(first_stuck("suzuki-kasami", 4, fifo), None);
+    }
+}
+
+/// The first of 500 seeds with which somebody waits for ever and nothing else is wrong. Delays are long, and entries are
+/// few: later requests can set free what is stuck.
+fn first_stuck(algorithm: &str, n: usize, fifo: bool) -> Option<u64> {
+    let make = |seed| {
+        let mut options = Options::new(algorithm, n);
+        options.network.delay = Delay::Exponential(10.0);
+        options.network.fifo = fifo;
+        options.workload.load = Load::Random;
+        options.workload.think = 30.0;
+        options.workload.entries = 5 * n as u64;
+        options.seed = seed;
+        options
+    };
+    first_seed(500, make, |report| report.broken_promises == ["liveness"])
+}
+
+/// Four times one of the processes but P0 crashes, at times drawn from the seed.
+fn with_crashes(algorithm: &str, n: usize, load: Load, delay: Delay, seed: u64) -> Options {
+    let mut options = asynchronous(algorithm, n, load, seed);
+    options.network.delay = delay;
+    options.params.delay_max = delay.guess();
+    options.workload.entries = 30 * n as u64;
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut at = 0;
+    options.faults = (0..4)
+        .map(|_| {
+            at += random.u64(1..20 * delay.guess());
+            Fault { at, kind: FaultKind::Crash(random.usize(1..n)) }
+        })
+        .collect();
+    options
+}
+
+/// The same, and each recovers, with memory or without, sometimes before anybody has noticed. The next crash comes after
+/// the news and all that follows from it; where delays have no bound, there is only one.
+fn with_recoveries(algorithm: &str, n: usize, load: Load, delay: Delay, seed: u64) -> Options {
+    let mut options = with_crashes(algorithm, n, load, delay, seed);
+    let mut random = fastrand::Rng::with_seed(!seed);
+    let detection = 2 * delay.guess();
+    let mut earlier = 0;
+    let crashes = std::mem::take(&mut options.faults);
+    for Fault { at, kind } in crashes {
+        let FaultKind::Crash(process) = kind else { continue };
+        let recovered = earlier + at + random.u64(1..2 * detection);
+        options.faults.push(Fault { at: earlier + at, kind });
+        options.faults.push(Fault { at: recovered, kind: FaultKind::Recover { process, memory: random.bool() } });
+        earlier = recovered + 10 * detection - at;
+        if delay.bound().is_none() {
+            break;
+        }
+    }
+    options
+}
+
+const LOADS_AND_DELAYS: [(Load, Delay); 4] = [
+    (Load::All, Delay::Constant(1.0)),
+    (Load::All, HEAVY_TAILED),
+    (Load::Random, Delay::Uniform(0.1, 3.0)),
+    (Load::Random, HEAVY_TAILED),
+];
+
+/// Lamport and Ricart-Agrawala go on without the dead.
+#[test]
+fn the_living_go_on_without_the_dead() {
+    for algorithm in ["lamport", "ricart-agrawala"] {
+        for n in [2, 3, 5] {
+            for (load, delay) in LOADS_AND_DELAYS {
+                for seed in 0..60 {
+                    let report = mutex(&with_crashes(algorithm, n, load, delay, seed));
+                    let what = format!("{algorithm}, n = {n}, {load:?}, {delay}, seed {seed}");
+                    assert!(report.broken_promises.is_empty(), "{what}: {:?}", report.properties);
+                }
+            }
+        }
+    }
+}
+
+/// Who recovers is asked again, and its stamps are not below earlier ones. Only for what its user wants before it is
+/// welcome there is no ORDER, since that has no stamp yet.
+#[test]
+fn who_recovers_is_let_back_in() {
+    for algorithm in ["lamport", "ricart-agrawala"] {
+        let mut out_of_order = 0;
+        for n in [2, 3, 5] {
+            for (load, delay) in LOADS_AND_DELAYS {
+                for seed in 0..60 {
+                    let report = mutex(&with_recoveries(algorithm, n, load, delay, seed));
+                    let what = format!("{algorithm}, n = {n}, {load:?}, {delay}, seed {seed}");
+                    let mut broken = report.broken_promises.clone();
+                    broken.retain(|&promise| promise != "order");
+                    out_of_order += report.broken_promises.len() - broken.len();
+                    assert!(broken.is_empty(), "{what}: {:?}", report.properties);
+                }
+            }
+        }
+        assert!(out_of_order > 0, "{algorithm} keeps ORDER: say so");
+    }
+}
+
+/// A process that was down itself when another crashed is told so when it recovers, or it would wait for ever.
+#[test]
+fn who_recovers_is_told_of_the_dead() {
+    for algorithm in ["lamport", "ricart-agrawala"] {
+        for memory in [true, false] {
+            let mut options = Options::new(algorithm, 3);
+            options.network.fifo = true;
+            options.faults = vec![
+                Fault { at: 5 * T, kind: FaultKind::Crash(2) },
+                Fault { at: 10 * T, kind: FaultKind::Crash(1) },
+                Fault { at: 20 * T, kind: FaultKind::Recover { process: 2, memory } },
+            ];
+            let report = mutex(&options);
+            assert!(report.broken_promises.is_empty() && report.entries >= 58, "{algorithm}: {report:?}");
+        }
+    }
+}
+
+/// Whoever waits for the holder when it crashes enters as soon as the crash is known.
+#[test]
+fn a_crash_inside_delays_the_next_by_the_time_of_detection() {
+    for algorithm in ["lamport", "ricart-agrawala"] {
+        let mut options = Options::new(algorithm, 3);
+        options.network.fifo = true;
+        options.workload.entries = 3;
+        options.workload.hold = 10.0;
+        options.faults = vec![Fault { at: 5 * T, kind: FaultKind::Crash(0) }];
+        let report = mutex(&options);
+        assert!(report.broken_promises.is_empty() && report.entries == 3, "{algorithm}: {report:?}");
+        // All ask at 0: P0 enters at 2, or with Lamport at 1, since the requests of the others count as answers; P1 at
+        // 5 + 2, when the crash is detected; P2 at 17 + 1.
+        let first = if algorithm == "lamport" { 1.0 } else { 2.0 };
+        let delay = report.client_delay.unwrap();
+        assert_eq!((delay.mean, delay.p50, delay.max), ((first + 7.0 + 18.0) / 3.0, 7.0, 18.0), "{algorithm}");
+    }
+}
