@@ -58,6 +58,8 @@ pub struct MutexReport {
     pub client_delay: Option<DelaySummary>,
     /// From exit to the next entry, while somebody waits.
     pub sync_delay: Option<DelaySummary>,
+    /// How long the run took, in T.
+    pub time: f64,
     /// What became of the store, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store: Option<StoreReport>,

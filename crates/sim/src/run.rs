@@ -1,7 +1,6 @@
 //! One run: from options to a report.
 
 use std::io::{self, Write};
-use std::time::Instant;
 
 use baton_protocol::append::Append;
 use baton_protocol::detector::Detector;
@@ -10,6 +9,7 @@ use baton_protocol::mutex::Mutex;
 use baton_protocol::registry::{self, About, Crashes, Family, Params, Promises, SetupError, Visitor};
 use baton_protocol::{Group, Protocol, Ticks};
 use baton_trace::{Event, Header, Unit};
+use cpu_time::ThreadTime;
 
 use crate::app::Application;
 use crate::app::append::AppendUsers;
@@ -65,9 +65,14 @@ impl Options {
             seed: 1,
             drift: 0.0,
             ignore_assumptions: false,
-            events_max: 1_000_000_000,
+            events_max: events_max(entries, n),
         }
     }
+}
+
+/// A limit on events that no run of so many entries by so many processes comes near, unless it goes round in circles.
+pub fn events_max(entries: u64, n: usize) -> u64 {
+    entries.saturating_mul(n as u64).saturating_mul(200).max(5_000_000)
 }
 
 /// Why a run was refused or could not be told.
@@ -104,7 +109,7 @@ pub enum RunError {
         last: usize,
     },
     /// A number out of its range.
-    #[error("{what} cannot be {value}; {right}")]
+    #[error("{what} cannot be {value:?}; {right}")]
     OutOfRange {
         /// Of what.
         what: &'static str,
@@ -120,6 +125,7 @@ pub enum RunError {
 
 /// Runs it; writes what happens to `trace`, if given.
 pub fn run(options: &Options, trace: Option<Box<dyn Write>>) -> Result<Report, RunError> {
+    registry::check(&options.algorithm, &options.params)?;
     check_ranges(options)?;
     let about = registry::find(&options.algorithm)?;
     if !options.ignore_assumptions {
@@ -235,7 +241,8 @@ impl Run<'_> {
             causality,
         };
         let mut world = World::new(group, users, setup);
-        let start = Instant::now();
+        // The time of this thread, not that of the wall: other programs on the machine are not to blame the simulator for.
+        let start = ThreadTime::now();
         let ended = world.run(options.events_max);
         let seconds = start.elapsed().as_secs_f64();
         let (users, wire, processes) = world.into_parts();
@@ -270,6 +277,9 @@ impl Visitor for Run<'_> {
                     Ended::Quiet | Ended::Finished => "nothing can happen any more",
                 }
             )),
+            None if ended == Ended::Limit => {
+                Finding::violated("the limit of events is reached before all have asked".into())
+            }
             None => Finding::held(),
         };
         if let Some(detail) = liveness.detail.clone() {
@@ -289,6 +299,7 @@ impl Visitor for Run<'_> {
         let store = store_report(&users);
         let entered = users.entered();
         finish_trace(&mut wire, ended, entered)?;
+        let time = in_t(wire.now());
         let messages = wire.messages();
         let per_entry = |of: fn(&crate::metrics::Messages) -> u64| users.measured.per_entry(messages, entered, of);
         Ok(Report::Mutex(Box::new(MutexReport {
@@ -308,6 +319,7 @@ impl Visitor for Run<'_> {
             exit_messages: per_entry(|messages| messages.on_exit),
             client_delay: users.measured.client_delay.summary(),
             sync_delay: users.measured.sync_delay.summary(),
+            time,
             broken_promises: broken_promises(&properties, &promises, store.as_ref()),
             store,
             entries_by_client: users.measured.entries_by_client.clone(),

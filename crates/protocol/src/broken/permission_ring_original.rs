@@ -1,23 +1,26 @@
-//! The [permission ring](crate::mutex::permission_ring) as it was first described: rivals swallow each other's requests.
+//! The [permission ring](crate::mutex::permission_ring) as it was first described: rivals swallow each other's
+//! requests.
 //!
-//! Nobody tells the loser, so it tries again after the time that a request may take round the ring. It does not help:
-//! while two want to enter, each swallows whatever the other sends. Two processes are stuck after four steps, and
-//! go on trying for ever.
+//! The loser is said to try again, but nobody tells it that it has lost: two processes are stuck after four steps. In
+//! the variant `retry` it tries again by a timer, after the time that a request may take round the ring. It does not
+//! help: while two want to enter, each swallows whatever the other sends, for ever.
 
 use crate::Ticks;
 use crate::mutex::permission_ring::{self, PermissionRing, Rivalry};
-use crate::registry::{About, Group, Params, SetupError};
+use crate::registry::{About, Group, Params, SetupError, Variant};
 
 /// What the registry knows of it.
 pub const ABOUT: About = About {
     name: "permission-ring-original",
     summary: "the permission ring where whoever wants to enter swallows the requests of others",
+    variants: &[Variant { name: "retry", summary: "the losers try again, by a timer" }],
     broken: Some("two that want to enter swallow each other's requests, and every retry: LIVE fails at n = 2"),
     ..permission_ring::ABOUT
 };
 
 /// n equal processes.
 pub fn group(params: &Params) -> Result<Group<PermissionRing>, SetupError> {
-    let retry_after = params.delay_max.saturating_mul(params.n as Ticks).max(1);
+    let round = params.delay_max.saturating_mul(params.n as Ticks).max(1);
+    let retry_after = params.has("retry").then_some(round);
     permission_ring::group_with(params, Rivalry::Swallow { retry_after })
 }

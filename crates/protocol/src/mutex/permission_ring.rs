@@ -2,8 +2,8 @@
 //!
 //! Assumes: nothing of the order of messages. None may be lost, nobody may crash.
 //!
-//! Who wants to enter sends REQUEST, stamped (time, id), to the next process on the ring, i to i + 1 mod n. Whoever is in
-//! the critical section, or waits with a smaller stamp, parks a passing request and sends it on when it leaves; all
+//! Who wants to enter sends REQUEST, stamped (time, id), to the next process on the ring, i to i + 1 mod n. Whoever is
+//! in the critical section, or waits with a smaller stamp, parks a passing request and sends it on when it leaves; all
 //! others send it on at once. It is Ricart and Agrawala's rule, with one message that collects all permissions.
 //!
 //! Invariants: a request that has come back has been seen by everybody, so that every later one is stamped higher, and
@@ -12,10 +12,10 @@
 //! that was parked, T if everybody wants.
 //! Fences: the request's stamp, since entries happen in that order.
 //!
-//! The original rule ([`Rivalry::Swallow`]) is that whoever wants to enter swallows the requests of others, and that the
-//! loser will try again. But nobody tells the loser, and while two want to enter each swallows what the other sends.
-//! A REQUEST carries its last sender's clock too, so that what a process asks for after it has sent one on comes later
-//! for the receiver as well.
+//! The original rule ([`Rivalry::Swallow`]) is that whoever wants to enter swallows the requests of others, and that
+//! the loser will try again. But nobody tells the loser, and while two want to enter each swallows what the other
+//! sends. A REQUEST carries its last sender's clock too, so that what a process asks for after it has sent one on
+//! comes later for the receiver as well.
 
 use alloc::vec::Vec;
 
@@ -50,10 +50,10 @@ enum State {
 pub enum Rivalry {
     /// It waits for those that came before it.
     Park,
-    /// It is lost, whoever came first, and sent again if it has not come back after some time.
+    /// It is lost, whoever came first.
     Swallow {
-        /// How long.
-        retry_after: Ticks,
+        /// When it is sent again if it has not come back, if ever.
+        retry_after: Option<Ticks>,
     },
 }
 
@@ -115,7 +115,7 @@ impl PermissionRing {
     fn send_own(&mut self, out: &mut Outbox<Self>) {
         let State::Wanted(ours) = self.state else { return };
         self.send_on(ours, out);
-        if let Rivalry::Swallow { retry_after } = self.rivalry {
+        if let Some(retry_after) = self.rivalry.retry_after() {
             out.set_timer(Timer::Retry, retry_after);
         }
     }
@@ -136,7 +136,7 @@ impl PermissionRing {
     fn on_return(&mut self, stamp: Stamp, out: &mut Outbox<Self>) {
         if self.state == State::Wanted(stamp) {
             self.state = State::Held;
-            if matches!(self.rivalry, Rivalry::Swallow { .. }) {
+            if self.rivalry.retry_after().is_some() {
                 out.cancel_timer(Timer::Retry);
             }
             out.emit(Event::Granted { fence: stamp.fence() });
@@ -152,6 +152,15 @@ impl PermissionRing {
 
     fn send_on(&mut self, stamp: Stamp, out: &mut Outbox<Self>) {
         out.send((self.me + 1) % self.n, Message::Request { stamp, time: self.clock.tick() });
+    }
+}
+
+impl Rivalry {
+    fn retry_after(self) -> Option<Ticks> {
+        match self {
+            Rivalry::Park => None,
+            Rivalry::Swallow { retry_after } => retry_after,
+        }
     }
 }
 
