@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use baton_protocol::registry::Topology;
-use serde::Serialize;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 
 use crate::app::mutex::Load;
 use crate::metrics::DelaySummary;
@@ -205,8 +206,8 @@ pub struct AppendReport {
     pub events_per_s: f64,
 }
 
-/// What is known of each property after a run.
-#[derive(Clone, Debug, Serialize)]
+/// What is known of each property after a run. As JSON a verdict each, and in `detail` what there is to say of some.
+#[derive(Clone, Debug)]
 pub struct Properties {
     /// At most one inside; at most one leader; nobody suspected who lives.
     pub safety: Finding,
@@ -216,6 +217,19 @@ pub struct Properties {
     pub order: Finding,
     /// Fences grew.
     pub fence: Finding,
+}
+
+impl Serialize for Properties {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let detail = |(name, finding): (&'static str, &Finding)| Some((name, finding.detail.clone()?));
+        let details: BTreeMap<&str, String> = self.each().into_iter().filter_map(detail).collect();
+        let mut map = serializer.serialize_map(None)?;
+        for (name, finding) in self.each() {
+            map.serialize_entry(name, &finding.verdict)?;
+        }
+        map.serialize_entry("detail", &details)?;
+        map.end()
+    }
 }
 
 impl Properties {

@@ -297,5 +297,9 @@ fn reports_have_the_fields_that_tools_read() {
         for field in fields {
             assert!(report.get(field).is_some(), "{}: {field}", about.name);
         }
+        for property in ["safety", "liveness", "order", "fence"] {
+            let verdict = report["properties"][property].as_str().unwrap();
+            assert!(["held", "violated", "unchecked"].contains(&verdict), "{}: {property}", about.name);
+        }
     }
 }
