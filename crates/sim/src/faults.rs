@@ -52,6 +52,22 @@ pub enum FaultKind {
     },
 }
 
+impl Fault {
+    /// When it is over, if ever: the moment at which it strikes if it does not last.
+    pub fn over(&self) -> Ticks {
+        match self.kind {
+            FaultKind::Pause { lasts, .. } => self.at + lasts,
+            FaultKind::Partition { lasts, .. } | FaultKind::OneWay { lasts, .. } => self.at + lasts.unwrap_or(0),
+            FaultKind::Crash(_) | FaultKind::Recover { .. } => self.at,
+        }
+    }
+
+    /// Whether links stay cut for ever.
+    pub fn is_never_over(&self) -> bool {
+        matches!(self.kind, FaultKind::Partition { lasts: None, .. } | FaultKind::OneWay { lasts: None, .. })
+    }
+}
+
 impl FaultKind {
     /// Every process that it names.
     pub fn processes(&self) -> Vec<ProcessId> {

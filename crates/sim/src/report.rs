@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::app::mutex::Load;
 use crate::metrics::DelaySummary;
+use crate::oracle::bypass::BypassSummary;
 use crate::oracle::{Finding, Verdict};
 
 /// The outcome of one run.
@@ -58,6 +59,8 @@ pub struct MutexReport {
     pub client_delay: Option<DelaySummary>,
     /// From exit to the next entry, while somebody waits.
     pub sync_delay: Option<DelaySummary>,
+    /// How often later requests were granted first; not counted for many clients.
+    pub bypass: Option<BypassSummary>,
     /// What became of the store, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store: Option<StoreReport>,

@@ -14,13 +14,15 @@ use baton_trace::{Event, Header, Unit};
 use crate::app::append::AppendUsers;
 use crate::app::detector::{self, DetectorUsers};
 use crate::app::election::{ElectionUsers, Occasion};
-use crate::app::mutex::{Load, MutexUsers, Workload};
+use crate::app::mutex::{self, Load, MutexUsers, Patience, Workload};
 use crate::faults::{Fault, FaultKind};
 use crate::network::Network;
+use crate::oracle::bypass::Bypasses;
 use crate::oracle::causality::Causality;
 use crate::oracle::file::Files;
 use crate::oracle::{Finding, Verdict};
 use crate::report::{AppendReport, DetectorReport, ElectionReport, MutexReport, Properties, Report, StoreReport};
+use crate::swarm;
 use crate::time::{in_t, ticks};
 use crate::tracer::Tracer;
 use crate::world::{Application, Ended, Setup, Wire, World};
@@ -44,6 +46,10 @@ pub struct Options {
     pub drift: f64,
     /// Whether to run it on a network, or with faults, that it is not made for.
     pub ignore_assumptions: bool,
+    /// How long a request may wait, in T, after the last fault is over; generously if none.
+    pub patience: Option<f64>,
+    /// Whether further faults, and how many, are drawn from the seed.
+    pub swarm: bool,
     /// Stop after so many events, and call what has not happened by then a liveness violation.
     pub events_max: u64,
 }
@@ -64,8 +70,20 @@ impl Options {
             seed: 1,
             drift: 0.0,
             ignore_assumptions: false,
+            patience: None,
+            swarm: false,
             events_max: 1_000_000_000,
         }
+    }
+
+    /// If nobody says how long, it is so long that only who waits for ever is too late, or nearly: on a network without a
+    /// bound on delays one message can take very long.
+    fn patience(&self) -> Patience {
+        let round = in_t(self.params.delay_max) + self.workload.hold;
+        let bounded = 10_000.0 + 1_000.0 * self.params.n as f64 * round;
+        let generous = if self.network.delay.bound().is_some() { bounded } else { 100.0 * bounded };
+        let lasts = ticks(self.patience.unwrap_or(generous));
+        Patience { faults_over: self.faults.iter().map(Fault::over).max().unwrap_or(0), lasts }
     }
 }
 
@@ -119,6 +137,9 @@ pub enum RunError {
 
 /// Runs it; writes what happens to `trace`, if given.
 pub fn run(options: &Options, trace: Option<Box<dyn Write>>) -> Result<Report, RunError> {
+    if options.swarm {
+        return run(&swarm::draw(options)?, trace);
+    }
     check_ranges(options)?;
     let about = registry::find(&options.algorithm)?;
     if !options.ignore_assumptions {
@@ -142,6 +163,10 @@ fn check_ranges(options: &Options) -> Result<(), RunError> {
     if !(0.0..=0.5).contains(&options.drift) {
         let right = "a clock is off by at most one half";
         return Err(RunError::OutOfRange { what: "the drift of clocks", value: options.drift, right });
+    }
+    if let Some(patience) = options.patience.filter(|patience| !(0.0..=1e9).contains(patience)) {
+        let right = "a time is between 0 and 1,000,000,000 T";
+        return Err(RunError::OutOfRange { what: "patience", value: patience, right });
     }
     if options.workload.entries == 0 {
         return Err(RunError::OutOfRange { what: "the number of entries", value: 0.0, right: "ask for at least 1" });
@@ -245,26 +270,12 @@ impl Visitor for Run<'_> {
         let (options, clients) = (self.options, group.clients);
         let promises = promises(about, group.lease, options);
         let watch_order = clients <= Causality::CLIENTS_MAX;
-        let users = MutexUsers::new(clients, options.workload.clone(), watch_order, !options.seed);
+        let users = MutexUsers::new(clients, options.workload.clone(), options.patience(), watch_order, !options.seed);
         let detection = Some(2 * options.params.delay_max);
         let topology = group.topology.clone();
         let Outcome { users, mut wire, ended, events_per_s, .. } =
             self.go(about, group, users, detection, watch_order)?;
-        let waiting = users.waiting().next();
-        let liveness = match waiting {
-            Some((process, since)) => Finding::violated(format!(
-                "P{process} has waited since {} T, and {}",
-                in_t(since),
-                match ended {
-                    Ended::Limit => "the limit of events is reached",
-                    Ended::Quiet | Ended::Finished => "nothing can happen any more",
-                }
-            )),
-            None => Finding::held(),
-        };
-        if let Some(detail) = liveness.detail.clone() {
-            wire.trace_all(|| Event::Violation { property: "liveness".into(), detail });
-        }
+        let liveness = mutex_liveness(&users, &mut wire, ended);
         let order = if watch_order {
             Finding::from_violation(users.violations.get("order"))
         } else {
@@ -298,6 +309,7 @@ impl Visitor for Run<'_> {
             exit_messages: per_entry(|messages| messages.on_exit),
             client_delay: users.measured.client_delay.summary(),
             sync_delay: users.measured.sync_delay.summary(),
+            bypass: users.bypasses.as_ref().and_then(Bypasses::summary),
             broken_promises: broken_promises(&properties, &promises, store.as_ref()),
             store,
             entries_by_client: users.measured.entries_by_client.clone(),
@@ -472,6 +484,23 @@ fn broken_promises(properties: &Properties, promises: &Promises, store: Option<&
     let mut broken = properties.broken(promises);
     broken.extend(store.filter(|store| store.data.verdict == Verdict::Violated).map(|_| "store"));
     broken
+}
+
+/// Whether everybody was granted, and in time.
+fn mutex_liveness<P: Mutex>(users: &MutexUsers, wire: &mut Wire<P, mutex::Plan>, ended: Ended) -> Finding {
+    let Some((process, since)) = users.waiting().next() else {
+        return Finding::from_violation(users.violations.get("liveness"));
+    };
+    let reason = match ended {
+        Ended::Limit => "the limit of events is reached".into(),
+        Ended::Finished if users.is_stuck(wire.now()) => {
+            format!("nobody has entered since {} T", in_t(users.progress()))
+        }
+        Ended::Quiet | Ended::Finished => "nothing can happen any more".into(),
+    };
+    let detail = format!("P{process} has waited since {} T, and {reason}", in_t(since));
+    wire.trace_all(|| Event::Violation { property: "liveness".into(), detail: detail.clone() });
+    Finding::violated(detail)
 }
 
 fn store_report(users: &MutexUsers) -> Option<StoreReport> {

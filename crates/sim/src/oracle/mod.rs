@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+pub mod bypass;
 pub mod causality;
 pub mod fence;
 pub mod file;
