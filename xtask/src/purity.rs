@@ -2,7 +2,7 @@
 //!
 //! A crate that is `no_std` and never names `std` has none of these: the compiler gives it only `core` and `alloc`,
 //! which have no files, no sockets, no clocks, no threads and no hash maps. What remains is that its dependencies, as
-//! they are built for it, are of the same kind.
+//! they are built for it, are of the same kind, and that no file is brought in from where nobody looks (`path`, `include`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -55,9 +55,11 @@ fn impure_source(name: &str, text: &str) -> Vec<String> {
     }
     for (number, line) in text.lines().enumerate() {
         let code = line.split("//").next().unwrap_or_default();
-        let names_std = words(code).any(|word| word == "std");
-        if names_std {
+        if words(code).any(|word| word == "std") {
             wrong.push(format!("{name}:{}: names `std`", number + 1));
+        }
+        if ["#[path", "include!", "include_str!", "include_bytes!"].iter().any(|hidden| code.contains(hidden)) {
+            wrong.push(format!("{name}:{}: brings in a file that is not looked at", number + 1));
         }
     }
     wrong
@@ -96,6 +98,11 @@ mod tests {
         for line in ["use std::time::Instant;", "extern crate std;", "let map = std::collections::HashMap::new();"] {
             assert_eq!(impure_source("mutex/central.rs", line), ["mutex/central.rs:1: names `std`"], "{line}");
         }
+        let hidden = "#[path = \"../tests/hidden.rs\"] mod hidden;";
+        assert_eq!(
+            impure_source("lib.rs", &format!("#![no_std]\n{hidden}")),
+            ["lib.rs:2: brings in a file that is not looked at"]
+        );
         assert_eq!(impure_source("lib.rs", ""), ["lib.rs: `#![no_std]` is missing"]);
         assert!(impure_source("lib.rs", "#![no_std]\n// std is for others\nlet standard = no_std;").is_empty());
     }

@@ -3,6 +3,7 @@
 mod algorithms;
 mod check;
 mod compare;
+mod demo;
 mod output;
 mod peer;
 mod sim;
@@ -15,7 +16,7 @@ use clap::{Parser, Subcommand};
 
 /// Distributed mutual exclusion and leader election.
 #[derive(Parser)]
-#[command(name = "baton", version, arg_required_else_help = true)]
+#[command(name = "baton", version, arg_required_else_help = true, allow_negative_numbers = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -25,6 +26,7 @@ struct Cli {
 enum Command {
     Algorithms(algorithms::Args),
     Check(check::Args),
+    Demo(demo::Args),
     Peer(peer::Args),
     Sim(Box<sim::Args>),
     Compare(compare::Args),
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Algorithms(args) => algorithms::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Demo(args) => demo::run(&args),
         Command::Peer(args) => peer::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Compare(args) => compare::run(&args),

@@ -76,6 +76,38 @@ fn voting_is_safe_and_never_stuck_within_a_few_timers() {
 }
 
 #[test]
+fn rings_and_trees_are_safe_and_never_stuck() {
+    let varied = |algorithm, variant: &str, n, entries| {
+        let params = Params { variant: Some(variant.into()), ..Params::new(n, 1) };
+        check(algorithm, &params, &asking(entries, SAFE)).unwrap()
+    };
+    assert_holds(&run("token-ring", 3, asking(2, SAFE)), 553);
+    assert_holds(&varied("token-ring", "parked", 3, 2), 12_770);
+    assert_holds(&run("permission-ring", 2, asking(2, SAFE)), 525);
+    assert_holds(&run("permission-ring", 3, asking(1, SAFE)), 2_385);
+    assert_holds(&run("raymond", 3, asking(2, SAFE)), 2_366);
+    assert_holds(&varied("raymond", "chain", 4, 1), 1_316);
+    assert_holds(&varied("raymond", "edges:0-1,1-2,1-3", 4, 1), 1_280);
+    assert_holds(&varied("raymond", "greedy:2", 3, 2), 13_104);
+}
+
+#[test]
+fn two_of_the_original_permission_ring_swallow_each_others_requests() {
+    let report = run("permission-ring-original", 2, Options::default());
+    assert_violated(
+        &report,
+        Property::Deadlock,
+        expect![[r#"
+        1   P0 asks
+        2   P1 asks
+        3   P0 -> P1 REQUEST {stamp: Stamp {time: 1, process: 0}, time: 2}
+        4   P1 -> P0 REQUEST {stamp: Stamp {time: 1, process: 1}, time: 2}
+            deadlock: P0 and P1 wait, and nothing can happen
+    "#]],
+    );
+}
+
+#[test]
 fn a_network_that_keeps_the_order_allows_less() {
     let fifo = |options| Options { order: Some(Order::Fifo), ..options };
     assert_holds(&run("suzuki-kasami", 3, fifo(asking(2, SAFE))), 11_008);

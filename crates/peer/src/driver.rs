@@ -46,8 +46,8 @@ pub struct Stats {
 pub struct Status {
     /// Those whose users will ask for nothing any more.
     pub done: BTreeSet<ProcessId>,
-    /// Those that have left or crashed: the connection is gone, and will not come back.
-    pub lost: BTreeSet<ProcessId>,
+    /// Those that have left or crashed, the first one first: the connection is gone, and will not come back.
+    pub lost: Vec<ProcessId>,
 }
 
 /// Why a member had to stop.
@@ -302,9 +302,12 @@ impl<P: Protocol> Driver<P> {
     fn suspect_the_broken(&mut self) -> Result<(), PeerError> {
         while let Some((peer, error)) = self.broken.pop_front() {
             self.journal.write(|| Event::Suspect { peer });
-            self.notices.tell(Notice::Lost { peer, error });
+            // Whoever is done may leave; that is no news.
+            if !self.status.borrow().done.contains(&peer) {
+                self.notices.tell(Notice::Lost { peer, error });
+            }
             self.status.send_modify(|status| {
-                status.lost.insert(peer);
+                status.lost.push(peer);
             });
             self.step_once(Input::Suspect(peer))?;
         }

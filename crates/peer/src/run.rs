@@ -121,11 +121,15 @@ async fn take_turns(peer: &MutexPeer, group: &PeerGroup, id: ProcessId, turns: T
         peer.announce_done().await;
     }
     let over = |status: &Status| all_done(status, clients, id) || who_deserted(status, clients).is_some();
-    let status = status.wait_for(over).await.map_err(|_| AcquireError::Gone)?;
-    match who_deserted(&status, clients) {
-        Some(peer) => Err(lost(peer)),
-        None => Ok(fences),
+    let deserter = who_deserted(&*status.wait_for(over).await.map_err(|_| AcquireError::Gone)?, clients);
+    if let Some(peer) = deserter {
+        return Err(lost(peer));
     }
+    if id >= clients {
+        // A helper that leaves now is not missed.
+        peer.announce_done().await;
+    }
+    Ok(fences)
 }
 
 /// A lost member without which those who still want to enter may wait for ever.
@@ -163,7 +167,7 @@ mod tests {
     use super::*;
 
     fn status(done: &[ProcessId], lost: &[ProcessId]) -> Status {
-        Status { done: done.iter().copied().collect(), lost: lost.iter().copied().collect() }
+        Status { done: done.iter().copied().collect(), lost: lost.to_vec() }
     }
 
     #[test]

@@ -27,6 +27,7 @@ algorithms! {
     mutex mutex::voting;
     mutex broken::permission_ring_original;
     mutex broken::raymond_greedy;
+    mutex broken::no_lock;
     mutex broken::ricart_agrawala_time_only;
     mutex broken::suzuki_kasami_no_outdated_check;
     mutex broken::singhal_1989;
@@ -171,6 +172,11 @@ impl Params {
             (Some(one), Some(other)) => Err(SetupError::Exclusive { one, other }),
             (one, _) => Ok(one),
         }
+    }
+
+    /// Refuses so many processes that a number for each of them at each of them would not fit into memory.
+    pub fn at_most_quadratic(&self) -> Result<(), SetupError> {
+        self.at_most(1 << 13, "each of them keeps something for every other")
     }
 
     fn variant_parts(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
@@ -322,6 +328,11 @@ pub enum SetupError {
         /// Of how many.
         coordinators: usize,
     },
+}
+
+/// Whether a group can be asked for at all; the algorithm itself may still refuse it.
+pub fn check(name: &str, params: &Params) -> Result<(), SetupError> {
+    validate(find(name)?, params)
 }
 
 /// The algorithm of this name.

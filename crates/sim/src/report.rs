@@ -61,6 +61,8 @@ pub struct MutexReport {
     pub sync_delay: Option<DelaySummary>,
     /// How often later requests were granted first; not counted for many clients.
     pub bypass: Option<BypassSummary>,
+    /// How long the run took, in T.
+    pub time: f64,
     /// What became of the store, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store: Option<StoreReport>,

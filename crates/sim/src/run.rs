@@ -1,7 +1,6 @@
 //! One run: from options to a report.
 
 use std::io::{self, Write};
-use std::time::Instant;
 
 use baton_protocol::append::Append;
 use baton_protocol::detector::Detector;
@@ -10,6 +9,7 @@ use baton_protocol::mutex::Mutex;
 use baton_protocol::registry::{self, About, Crashes, Family, Params, Promises, SetupError, Visitor};
 use baton_protocol::{Group, Protocol, Ticks};
 use baton_trace::{Event, Header, Unit};
+use cpu_time::ThreadTime;
 
 use crate::app::append::AppendUsers;
 use crate::app::detector::{self, DetectorUsers};
@@ -72,7 +72,7 @@ impl Options {
             ignore_assumptions: false,
             patience: None,
             swarm: false,
-            events_max: 1_000_000_000,
+            events_max: events_max(entries, n),
         }
     }
 
@@ -85,6 +85,11 @@ impl Options {
         let lasts = ticks(self.patience.unwrap_or(generous));
         Patience { faults_over: self.faults.iter().map(Fault::over).max().unwrap_or(0), lasts }
     }
+}
+
+/// A limit on events that no run of so many entries by so many processes comes near, unless it goes round in circles.
+pub fn events_max(entries: u64, n: usize) -> u64 {
+    entries.saturating_mul(n as u64).saturating_mul(200).max(5_000_000)
 }
 
 /// Why a run was refused or could not be told.
@@ -121,7 +126,7 @@ pub enum RunError {
         last: usize,
     },
     /// A number out of its range.
-    #[error("{what} cannot be {value}; {right}")]
+    #[error("{what} cannot be {value:?}; {right}")]
     OutOfRange {
         /// Of what.
         what: &'static str,
@@ -137,6 +142,7 @@ pub enum RunError {
 
 /// Runs it; writes what happens to `trace`, if given.
 pub fn run(options: &Options, trace: Option<Box<dyn Write>>) -> Result<Report, RunError> {
+    registry::check(&options.algorithm, &options.params)?;
     if options.swarm {
         return run(&swarm::draw(options)?, trace);
     }
@@ -250,7 +256,8 @@ impl Run<'_> {
             causality,
         };
         let mut world = World::new(group, users, setup);
-        let start = Instant::now();
+        // The time of this thread, not that of the wall: other programs on the machine are not to blame the simulator for.
+        let start = ThreadTime::now();
         let ended = world.run(options.events_max);
         let seconds = start.elapsed().as_secs_f64();
         let (users, wire, processes) = world.into_parts();
@@ -290,6 +297,7 @@ impl Visitor for Run<'_> {
         let store = store_report(&users);
         let entered = users.entered();
         finish_trace(&mut wire, ended, entered)?;
+        let time = in_t(wire.now());
         let messages = wire.messages();
         let per_entry = |of: fn(&crate::metrics::Messages) -> u64| users.measured.per_entry(messages, entered, of);
         Ok(Report::Mutex(Box::new(MutexReport {
@@ -310,6 +318,7 @@ impl Visitor for Run<'_> {
             client_delay: users.measured.client_delay.summary(),
             sync_delay: users.measured.sync_delay.summary(),
             bypass: users.bypasses.as_ref().and_then(Bypasses::summary),
+            time,
             broken_promises: broken_promises(&properties, &promises, store.as_ref()),
             store,
             entries_by_client: users.measured.entries_by_client.clone(),
@@ -486,19 +495,24 @@ fn broken_promises(properties: &Properties, promises: &Promises, store: Option<&
     broken
 }
 
+fn why_in_vain(users: &MutexUsers, now: Ticks, ended: Ended) -> String {
+    match ended {
+        Ended::Limit => "the limit of events is reached".into(),
+        Ended::Finished if users.is_stuck(now) => format!("nobody has entered since {} T", in_t(users.progress())),
+        Ended::Quiet | Ended::Finished => "nothing can happen any more".into(),
+    }
+}
+
 /// Whether everybody was granted, and in time.
 fn mutex_liveness<P: Mutex>(users: &MutexUsers, wire: &mut Wire<P, mutex::Plan>, ended: Ended) -> Finding {
-    let Some((process, since)) = users.waiting().next() else {
-        return Finding::from_violation(users.violations.get("liveness"));
-    };
-    let reason = match ended {
-        Ended::Limit => "the limit of events is reached".into(),
-        Ended::Finished if users.is_stuck(wire.now()) => {
-            format!("nobody has entered since {} T", in_t(users.progress()))
+    let waiting = users.waiting().next();
+    let detail = match (waiting, ended) {
+        (None, Ended::Limit) => "the limit of events is reached before all have asked".into(),
+        (None, _) => return Finding::from_violation(users.violations.get("liveness")),
+        (Some((process, since)), _) => {
+            format!("P{process} has waited since {} T, and {}", in_t(since), why_in_vain(users, wire.now(), ended))
         }
-        Ended::Quiet | Ended::Finished => "nothing can happen any more".into(),
     };
-    let detail = format!("P{process} has waited since {} T, and {reason}", in_t(since));
     wire.trace_all(|| Event::Violation { property: "liveness".into(), detail: detail.clone() });
     Finding::violated(detail)
 }

@@ -134,7 +134,7 @@ impl Expect {
             if !came_out {
                 let other = found.iter().find(|(_, finding)| finding.verdict != expected);
                 let detail = other.and_then(|(_, finding)| finding.detail.clone()).unwrap_or_default();
-                differences.push(format!("{name} should come out {expected:?} and does not. {detail}"));
+                differences.push(format!("{name} should come out {expected} and does not: {detail}"));
             }
         }
         if let Some(expected) = self.leader {

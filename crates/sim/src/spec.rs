@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use crate::app::mutex::{Load, StoreKind};
 use crate::network::Delay;
-use crate::run::{Options, RunError};
+use crate::run::{Options, RunError, events_max};
 use crate::time::ticks;
 
 /// What to run.
@@ -99,6 +99,10 @@ impl Spec {
         options.network.fifo = self.order.map_or(options.network.fifo, |order| order == LinkOrder::Fifo);
         options.network.loss = self.loss;
         options.network.duplicate = self.duplicate;
+        if let Some(value) = self.delay_max.filter(|delay| !(1e-6..=1e6).contains(delay)) {
+            let right = "it is between 0.000001 and 1,000,000 T";
+            return Err(RunError::OutOfRange { what: "the longest delay", value, right });
+        }
         options.params.delay_max = self.delay_max.map_or_else(|| options.network.delay.guess(), ticks).max(1);
         options.params.variant = self.variant.clone();
         options.params.coordinators = self.coordinators;
@@ -118,7 +122,7 @@ impl Spec {
         options.seed = self.seed.unwrap_or(options.seed);
         options.ignore_assumptions = self.ignore_assumptions;
         options.patience = self.patience;
-        options.events_max = self.events_max.unwrap_or(options.events_max);
+        options.events_max = self.events_max.unwrap_or_else(|| events_max(options.workload.entries, n));
         Ok(options)
     }
 }

@@ -133,8 +133,8 @@ mod token_ring {
     }
 
     /// Crashes and recoveries at random times, with and without memory. Some process that has a roster lives at any
-    /// time: one stays to the end or, where delays are bounded, until those that have recovered must have joined. Nobody
-    /// is back before its crash is known. The detectors need some time too, often less than a message does.
+    /// time: one stays to the end or, where delays are bounded, until those that have recovered must have joined.
+    /// Nobody is back before its crash is known. The detectors need some time too, often less than a message does.
     fn with_faults(variant: Option<&str>, seed: u64) -> Options {
         let mut rng = fastrand::Rng::with_seed(seed);
         let n = rng.usize(2..7);
@@ -184,8 +184,8 @@ mod token_ring {
         text.parse().unwrap()
     }
 
-    /// P1 crashes twice. Of the first recovery everybody is told so late that it is the third life of P1 that is admitted;
-    /// then comes the word of the second crash, and while P1 is inside the others replace its token.
+    /// P1 crashes twice. Of the first recovery everybody is told so late that it is the third life of P1 that is
+    /// admitted; then comes the word of the second crash, and while P1 is inside the others replace its token.
     #[test]
     fn who_is_back_before_its_crash_is_known_is_taken_for_its_earlier_life() {
         let mut options = options("token-ring", None, 3, Load::All);

@@ -25,7 +25,8 @@ pub struct Header {
     pub variant: Option<String>,
     /// All processes.
     pub processes: usize,
-    /// How many of them may ask.
+    /// How many of them may ask; all if 0 or not said.
+    #[serde(default)]
     pub clients: usize,
     /// Whose votes each client needs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,7 +69,7 @@ impl Header {
     /// What the group was made with.
     pub fn group_params(&self) -> registry::Params {
         registry::Params {
-            n: self.clients,
+            n: if self.clients == 0 { self.processes } else { self.clients },
             variant: self.variant.clone(),
             coordinators: self.params.coordinators,
             votes: self.params.votes,

@@ -1,7 +1,8 @@
-//! The [permission ring](crate::mutex::permission_ring) as it was first described: rivals swallow each other's requests.
+//! The [permission ring](crate::mutex::permission_ring) as it was first described: rivals swallow each other's
+//! requests.
 //!
-//! The loser is said to try again, but nobody tells it that it has lost: two processes are stuck after four steps. In the
-//! variant `retry` it tries again by a timer, after the time that a request may take round the ring. It does not
+//! The loser is said to try again, but nobody tells it that it has lost: two processes are stuck after four steps. In
+//! the variant `retry` it tries again by a timer, after the time that a request may take round the ring. It does not
 //! help: while two want to enter, each swallows whatever the other sends, for ever.
 
 use crate::Ticks;

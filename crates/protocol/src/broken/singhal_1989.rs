@@ -183,6 +183,7 @@ pub const ABOUT: About = About {
 /// n processes on the staircase, the token at P0.
 pub fn group(params: &Params) -> Result<Group<Singhal1989>, SetupError> {
     let n = params.n;
+    params.at_most_quadratic()?;
     let belief = |state| Belief { state, number: 0 };
     Ok(Group::new(n, n, move |me| {
         let mut beliefs = vec![belief(State::O); n];

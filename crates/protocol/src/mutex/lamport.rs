@@ -246,7 +246,7 @@ pub const ABOUT: About = About {
 /// n equal processes.
 pub fn group(params: &Params) -> Result<Group<Lamport>, SetupError> {
     let n = params.n;
-    params.at_most(Stamp::PROCESSES_MAX, "its fences carry the id in 16 bits")?;
+    params.at_most_quadratic()?;
     Ok(Group::new(n, n, move |me| Lamport {
         me,
         clock: LamportClock::default(),

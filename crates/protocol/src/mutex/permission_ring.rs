@@ -2,8 +2,8 @@
 //!
 //! Assumes: nothing of the order of messages. None may be lost, nobody may crash.
 //!
-//! Who wants to enter sends REQUEST, stamped (time, id), to the next process on the ring, i to i + 1 mod n. Whoever is in
-//! the critical section, or waits with a smaller stamp, parks a passing request and sends it on when it leaves; all
+//! Who wants to enter sends REQUEST, stamped (time, id), to the next process on the ring, i to i + 1 mod n. Whoever is
+//! in the critical section, or waits with a smaller stamp, parks a passing request and sends it on when it leaves; all
 //! others send it on at once. It is Ricart and Agrawala's rule, with one message that collects all permissions.
 //!
 //! Invariants: a request that has come back has been seen by everybody, so that every later one is stamped higher, and
@@ -12,10 +12,10 @@
 //! that was parked, T if everybody wants.
 //! Fences: the request's stamp, since entries happen in that order.
 //!
-//! The original rule ([`Rivalry::Swallow`]) is that whoever wants to enter swallows the requests of others, and that the
-//! loser will try again. But nobody tells the loser, and while two want to enter each swallows what the other sends.
-//! A REQUEST carries its last sender's clock too, so that what a process asks for after it has sent one on comes later
-//! for the receiver as well.
+//! The original rule ([`Rivalry::Swallow`]) is that whoever wants to enter swallows the requests of others, and that
+//! the loser will try again. But nobody tells the loser, and while two want to enter each swallows what the other
+//! sends. A REQUEST carries its last sender's clock too, so that what a process asks for after it has sent one on
+//! comes later for the receiver as well.
 
 use alloc::vec::Vec;
 

@@ -208,6 +208,7 @@ pub const ABOUT: About = About {
 /// n processes on the staircase, the token at P0.
 pub fn group(params: &Params) -> Result<Group<Singhal>, SetupError> {
     let n = params.n;
+    params.at_most_quadratic()?;
     Ok(Group::new(n, n, move |me| {
         let mut ask = ProcessSet::none(n);
         (0..me).for_each(|lower| {

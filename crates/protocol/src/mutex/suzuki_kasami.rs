@@ -185,6 +185,7 @@ pub fn group(params: &Params) -> Result<Group<SuzukiKasami>, SetupError> {
 /// The same with or without the check for outdated requests.
 pub fn group_with(params: &Params, outdated: Outdated) -> Result<Group<SuzukiKasami>, SetupError> {
     let n = params.n;
+    params.at_most_quadratic()?;
     Ok(Group::new(n, n, move |me| SuzukiKasami {
         me,
         outdated,

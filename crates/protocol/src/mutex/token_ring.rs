@@ -10,9 +10,10 @@
 //!
 //! A crash takes a member off the ring and a recovery brings it back; either makes a new roster. The token bears the
 //! number of a roster: its holder brings it into the next one, but if it is on its way it has missed that, and whoever
-//! gets it destroys it. The member of longest standing sends INQUIRE with the roster to all; they REPORT whether a token
-//! of that number has ever been with them, and if with none, it makes a new one: nobody else ever will. A newcomer takes
-//! part from ADMIT on, which answers its REPORT: an INQUIRE may have been sent to it in an earlier life.
+//! gets it destroys it. The member of longest standing sends INQUIRE with the roster to all; they REPORT whether a
+//! token of that number has ever been with them, and if with none, it makes a new one: nobody else ever will. A
+//! newcomer takes part from ADMIT on, which answers its REPORT: an INQUIRE may have been sent to it in an earlier
+//! life.
 //!
 //! Invariants: of each number there is at most one token; who has one has the number of its roster.
 //! Costs: plain, 1 message an entry if everybody wants, unbounded if nobody; request to grant 0 to nT, n/2 on average.
@@ -250,8 +251,8 @@ impl TokenRing {
     }
 
     fn on_wake(&mut self, process: ProcessId, number: u64, out: &mut Outbox<Self>) {
-        // A token that moves is after somebody who waits and keeps this: one that comes back after having met neither has
-        // been granted meanwhile, or the token is lost, and the next roster will bring a new wish.
+        // A token that moves is after somebody who waits and keeps this: one that comes back after having met neither
+        // has been granted meanwhile, or the token is lost, and the next roster will bring a new wish.
         if process != self.me {
             let kept = self.kept.entry(process).or_default();
             *kept = number.max(*kept);

@@ -321,10 +321,7 @@ impl MutexUsers {
         let think = self.workload.think;
         let (next, after) = match self.workload.load {
             Load::Solo => ((1..=n).map(|step| (last + step) % n).find(|&next| wire.is_up(next)), think),
-            Load::SoloRandom => {
-                let others: Vec<_> = (0..n).filter(|&other| other != last && wire.is_up(other)).collect();
-                (self.rng.choice(others), think)
-            }
+            Load::SoloRandom => (self.somebody_else_alive(last, wire), think),
             Load::All => (Some(last), think),
             Load::Random => (Some(last), exponential(think, &mut self.rng)),
         };
@@ -336,6 +333,16 @@ impl MutexUsers {
 
     fn take_turns(&self) -> bool {
         matches!(self.workload.load, Load::Solo | Load::SoloRandom)
+    }
+
+    /// Any of the others that are up, all equally likely. There may be a million of them: they are listed only if hardly
+    /// anybody is up.
+    fn somebody_else_alive<P: Mutex>(&mut self, process: ProcessId, wire: &Wire<P, Plan>) -> Option<ProcessId> {
+        let drawn = (0..64).map(|_| self.somebody_else(process)).find(|&other| wire.is_up(other));
+        drawn.or_else(|| {
+            let others = (0..self.clients.len()).filter(|&other| other != process && wire.is_up(other));
+            self.rng.choice(others.collect::<Vec<_>>())
+        })
     }
 
     fn somebody_else(&mut self, process: ProcessId) -> ProcessId {

@@ -1,5 +1,7 @@
 //! The oracles: each judges one property from outside, by what it sees happen, and shares no state with the protocol.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 pub mod bypass;
@@ -31,6 +33,16 @@ pub enum Verdict {
     Violated,
     /// It was not watched.
     Unchecked,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Verdict::Held => "held",
+            Verdict::Violated => "violated",
+            Verdict::Unchecked => "unchecked",
+        })
+    }
 }
 
 impl Finding {

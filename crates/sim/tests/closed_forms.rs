@@ -1,4 +1,4 @@
-//! The first five protocols, measured against the closed forms of the fact sheet and judged over many seeds.
+//! The first protocols, measured against closed forms and judged over many seeds.
 
 use baton_protocol::ProcessId;
 use baton_sim::app::mutex::Load;
@@ -219,4 +219,14 @@ fn bully_follows_whoever_is_highest_through_crashes_and_recoveries() {
         options.faults.push("recover 4 @ 40 without-memory".parse().unwrap());
         assert_eq!(election(&options).leader, Some(4), "{seed}");
     }
+}
+
+#[test]
+fn forgetful_coordinators_give_out_a_fence_twice() {
+    let mut options = Options::new("voting", 4);
+    options.params.coordinators = Some(3);
+    options.workload.hold = 8.0;
+    options.ignore_assumptions = true;
+    options.faults = ["crash 4 @ 20", "recover 4 @ 20.5 without-memory"].map(|fault| fault.parse().unwrap()).into();
+    assert!(seeds_that_violate(&options, 20, |report| report.properties.fence.verdict) > 0);
 }

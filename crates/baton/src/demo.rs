@@ -1,0 +1,136 @@
+//! `baton demo`: small stories that can be told in a lecture.
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use baton_protocol::registry::{self, Family};
+use baton_sim::app::mutex::{Load, StoreKind};
+use baton_sim::report::Report;
+use baton_sim::run::run as simulate;
+use baton_sim::spec::Spec;
+use clap::Subcommand;
+use indicatif::ProgressBar;
+use serde_json::json;
+
+use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table};
+
+/// Small stories that can be told in a lecture
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    story: Story,
+}
+
+#[derive(Subcommand)]
+enum Story {
+    Counter(Counter),
+}
+
+/// Processes that count together: first without a lock, then with one
+///
+/// Every process reads a shared counter, adds one and writes the sum, again and again. Exit status 0: with the lock no
+/// increment is lost; 1: one is; 2: bad input.
+#[derive(clap::Args)]
+struct Counter {
+    /// The lock to use; `baton algorithms` lists them
+    #[arg(long, default_value = "suzuki-kasami")]
+    algorithm: String,
+    /// How many processes count
+    #[arg(long, default_value_t = 10)]
+    processes: usize,
+    /// How often each of them counts
+    #[arg(long, default_value_t = 1_000_000)]
+    increments: u64,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What became of the counter.
+struct Counted {
+    total: u64,
+    messages: u64,
+    time: f64,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Outcome {
+    let Story::Counter(counter) = &args.story;
+    counter.tell()
+}
+
+impl Counter {
+    fn tell(&self) -> Outcome {
+        let about = registry::find(&self.algorithm).map_err(Failure::bad_input)?;
+        if about.family != Family::Mutex {
+            return Err(Failure::bad_input(format!("`{}` is no lock; name one for mutual exclusion", about.name)));
+        }
+        let expected = self.increments.checked_mul(self.processes as u64).filter(|&entries| entries <= 1_000_000_000);
+        let expected =
+            expected.ok_or_else(|| Failure::bad_input("that is too much to count; at most 1,000,000,000 in all"))?;
+        let without = self.count("no-lock", expected)?;
+        let with = self.count(about.name, expected)?;
+        if self.json {
+            print_json(&json!({
+                "algorithm": about.name,
+                "processes": self.processes,
+                "increments": self.increments,
+                "expected": expected,
+                "without_lock": without.total,
+                "with_lock": with.total,
+                "messages": with.messages,
+            }))?;
+        } else {
+            print(&self.to_text(expected, &without, &with))?;
+        }
+        Ok(ExitCode::from(if with.total == expected { HELD } else { VIOLATED }))
+    }
+
+    fn count(&self, algorithm: &str, entries: u64) -> Result<Counted, Failure> {
+        let spec = Spec {
+            algorithm: algorithm.into(),
+            n: Some(self.processes),
+            load: Some(Load::All),
+            entries: Some(entries),
+            store: Some(StoreKind::Unfenced),
+            ..Spec::default()
+        };
+        let spinner = spinner(algorithm);
+        let report = simulate(&spec.options().map_err(Failure::bad_input)?, None).map_err(Failure::bad_input)?;
+        spinner.finish_and_clear();
+        let Report::Mutex(report) = report else { return Err(Failure::bad_input("this is no lock")) };
+        let store = report.store.as_ref().ok_or_else(|| Failure::bad_input("nothing was counted"))?;
+        Ok(Counted { total: store.writes - store.lost, messages: report.messages, time: report.time })
+    }
+
+    fn to_text(&self, expected: u64, without: &Counted, with: &Counted) -> String {
+        let row = |name: &str, counted: &Counted| {
+            let lost = expected - counted.total.min(expected);
+            vec![
+                name.into(),
+                counted.total.to_string(),
+                lost.to_string(),
+                counted.messages.to_string(),
+                format!("{:.0} T", counted.time),
+            ]
+        };
+        let rows = vec![
+            ["", "total", "lost", "messages", "virtual time"].map(String::from).to_vec(),
+            row("without a lock", without),
+            row(&format!("with {}", self.algorithm), with),
+        ];
+        let (processes, increments) = (self.processes, self.increments);
+        format!("{processes} processes, {increments} increments each: {expected} in all\n\n{}", table(&rows))
+    }
+}
+
+/// Something to look at while it takes its time; only on a terminal.
+fn spinner(algorithm: &str) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let spinner = ProgressBar::new_spinner().with_message(format!("counting with {algorithm}"));
+    spinner.enable_steady_tick(Duration::from_millis(200));
+    spinner
+}
