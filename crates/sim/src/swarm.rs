@@ -2,14 +2,14 @@
 //! how often they strike and how long they last.
 //!
 //! Unless assumptions are ignored, nothing strikes that the algorithm is not made for, one fault is over before the
-//! next one strikes, and all of them end: whoever waits then must be served.
+//! next one strikes, somebody never crashes, and all faults end: whoever waits then must be served.
 
 use baton_protocol::append::Append;
 use baton_protocol::detector::Detector;
 use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
 use baton_protocol::registry::{self, About, Crashes, Family, SetupError, Visitor};
-use baton_protocol::{Group, Ticks};
+use baton_protocol::{Group, ProcessId, Ticks};
 
 use crate::faults::{Fault, FaultKind};
 use crate::run::Options;
@@ -31,7 +31,9 @@ pub fn draw(options: &Options) -> Result<Options, SetupError> {
             *probability = 0.2 * rng.f64();
         }
     }
-    let mut swarm = Swarm { about, size, options, rng, recoveries: 0 };
+    let helpers = if size.processes > size.clients { size.clients } else { 0 };
+    let spared = (!free).then(|| rng.usize(helpers..size.processes));
+    let mut swarm = Swarm { about, size, options, rng, spared, recoveries: 0 };
     drawn.faults.extend(swarm.faults());
     Ok(drawn)
 }
@@ -88,6 +90,8 @@ struct Swarm<'o> {
     size: Sizes,
     options: &'o Options,
     rng: fastrand::Rng,
+    /// Who never crashes: somebody must remember. A helper, where there are any.
+    spared: Option<ProcessId>,
     recoveries: u32,
 }
 
@@ -181,7 +185,8 @@ impl Swarm<'_> {
         if !self.free() && !bounded && self.recoveries > 0 {
             return 0;
         }
-        let process = self.rng.usize(first..processes);
+        let candidates = (first..processes).filter(|&process| Some(process) != self.spared);
+        let Some(process) = self.rng.choice(candidates.collect::<Vec<_>>()) else { return 0 };
         let known = if self.free() { 0 } else { 2 * self.options.params.delay_max + 1 };
         let keeps = crashes == Crashes::Coordinators || (self.about.family == Family::Append && process < clients);
         let memory = self.rng.bool() || (keeps && !self.free());
