@@ -1,7 +1,10 @@
 //! `cargo xtask bench`: how fast things are, next to what is asked of them. All of it in one run, since machines are
 //! noisy and only what was measured together can be compared.
 
-use std::process::Command;
+use std::fs;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -10,16 +13,24 @@ use crate::{cargo, output, succeed};
 /// How often each measurement is repeated; the best counts, since noise only ever slows down.
 const REPETITIONS: usize = 3;
 
+/// What is asked for: at least or at most so much.
+enum Asked {
+    AtLeast(f64),
+    AtMost(f64),
+    Nothing,
+}
+
 /// Measures everything and prints the table.
 pub fn run() -> Result<(), String> {
     succeed(&mut cargo(&["build", "--release", "--package=baton", "--quiet"]))?;
-    println!("{:58} {:>12} {:>12} {:>8}", "", "measured", "asked for", "ratio");
-    deliveries("Ricart-Agrawala, n = 64, everybody wants, deliveries/s", &[], 5_000_000.0)?;
-    deliveries("the same with heavy-tailed delays", &["--network=async"], 0.0)?;
-    Ok(())
+    println!("{:62} {:>12} {:>12} {:>8}", "", "measured", "asked for", "ratio");
+    deliveries("Ricart-Agrawala, n = 64, all want: deliveries/s", &[], Asked::AtLeast(5e6))?;
+    deliveries("the same with heavy-tailed delays: deliveries/s", &["--network=async"], Asked::Nothing)?;
+    raymond()?;
+    counter()
 }
 
-fn deliveries(name: &str, extra: &[&str], asked: f64) -> Result<(), String> {
+fn deliveries(name: &str, extra: &[&str], asked: Asked) -> Result<(), String> {
     let args = ["sim", "ricart-agrawala", "-n", "64", "--load=all", "--entries=40000", "--json"];
     let mut best = 0.0_f64;
     for _ in 0..REPETITIONS {
@@ -27,15 +38,56 @@ fn deliveries(name: &str, extra: &[&str], asked: f64) -> Result<(), String> {
         let measured = report["events_per_s"].as_f64().ok_or("the report has no events_per_s")?;
         best = best.max(measured);
     }
-    row(name, best, asked);
+    row(name, best, &asked);
     Ok(())
 }
 
-fn row(name: &str, measured: f64, asked: f64) {
-    if asked > 0.0 {
-        println!("{name:58} {measured:>12.0} {asked:>12.0} {:>8.2}", measured / asked);
-    } else {
-        println!("{name:58} {measured:>12.0}");
+fn raymond() -> Result<(), String> {
+    let args = ["sim", "raymond", "-n", "1000000", "--entries=10000", "--load=solo-random", "--json"];
+    let start = Instant::now();
+    let peak_mib = peak_memory_mib(baton().args(args))?;
+    row("Raymond, 1,000,000 processes, 10,000 entries: s", start.elapsed().as_secs_f64(), &Asked::AtMost(30.0));
+    row("the same: MiB of resident memory at the peak", peak_mib, &Asked::AtMost(1024.0));
+    Ok(())
+}
+
+/// Runs a command to its end and looks, every few milliseconds, at how much memory the kernel says it has used at most.
+fn peak_memory_mib(command: &mut Command) -> Result<f64, String> {
+    let started = command.stdout(Stdio::null()).spawn();
+    let mut child = started.map_err(|error| format!("{command:?} could not be started: {error}"))?;
+    let mut peak_kib = 0.0_f64;
+    loop {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
+        peak_kib = peak_kib.max(kib.unwrap_or_default());
+        match child.try_wait() {
+            Ok(Some(status)) if status.success() => return Ok(peak_kib / 1024.0),
+            Ok(Some(status)) => return Err(format!("{command:?} failed: {status}")),
+            Ok(None) => thread::sleep(Duration::from_millis(5)),
+            Err(error) => return Err(format!("{command:?} cannot be waited for: {error}")),
+        }
+    }
+}
+
+fn counter() -> Result<(), String> {
+    let start = Instant::now();
+    let report = json(baton().args(["demo", "counter", "--json"]))?;
+    if report["with_lock"] != report["expected"] {
+        return Err(format!("increments were lost: {report}"));
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    row("10,000,000 increments with Suzuki-Kasami, and without a lock: s", seconds, &Asked::AtMost(60.0));
+    Ok(())
+}
+
+/// A ratio of 1 or more is good, whichever way round.
+fn row(name: &str, measured: f64, asked: &Asked) {
+    let measured_text = if measured >= 1000.0 { format!("{measured:.0}") } else { format!("{measured:.2}") };
+    match asked {
+        Asked::AtLeast(least) => println!("{name:62} {measured_text:>12} {least:>12.0} {:>8.2}", measured / least),
+        Asked::AtMost(most) => println!("{name:62} {measured_text:>12} {most:>12.0} {:>8.2}", most / measured),
+        Asked::Nothing => println!("{name:62} {measured_text:>12}"),
     }
 }
 
