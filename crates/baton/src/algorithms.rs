@@ -78,6 +78,7 @@ fn assumes(about: &About) -> Vec<&'static str> {
     let crashes = match assumes.crashes {
         Crashes::Never => "no crashes",
         Crashes::Detected => "crashes detected",
+        Crashes::Final => "crashes detected, for good",
         Crashes::Coordinators => "only coordinators crash",
         Crashes::Any => "any crash",
     };

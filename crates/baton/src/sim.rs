@@ -351,13 +351,16 @@ fn mutex_to_text(report: &MutexReport, theory: &Costs) -> String {
 
 fn election_to_text(report: &ElectionReport, theory: &ElectionCosts) -> String {
     let by_kind: Vec<String> = report.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+    let term = report.term.map(|term| format!(", term {term}")).unwrap_or_default();
+    let leader = report.leader.map_or("none".into(), |leader| format!("P{leader}{term}"));
     let rows = vec![
-        vec!["leader".into(), report.leader.map_or("none".into(), |leader| format!("P{leader}"))],
+        vec!["leader".into(), leader],
         vec![
             "messages".into(),
             format!("{}{}  ({} in all)", report.messages, beside(&theory.messages), by_kind.join(", ")),
         ],
         vec!["time".into(), report.time.map_or("-".into(), |time| format!("{time:.3} T{}", beside(&theory.time)))],
+        vec!["rivals".into(), format!("more than one led for {:.3} T", report.rivals)],
     ];
     let title = title(report.algorithm, &report.variant, report.n);
     format!(

@@ -74,7 +74,9 @@ pub fn of_election(options: &Options) -> ElectionCosts {
     }
     // Who notices, as the simulator has it.
     let notice = match options.workload.load {
-        Load::Solo | Load::SoloRandom => Notice::Lowest,
+        Load::Solo => Notice::Lowest,
+        // It depends on who that is.
+        Load::SoloRandom => return ElectionCosts::default(),
         Load::All | Load::Random => Notice::All,
     };
     let variant = options.params.variant.as_deref();

@@ -84,7 +84,8 @@ pub enum Start {
     /// For the first time, together with the group.
     Fresh,
     /// Again after a crash: with the state it had, or newly made if its memory is gone.
-    /// Either way its timers, and all messages that arrived meanwhile, are lost.
+    /// Either way its timers, and all messages that arrived meanwhile, are lost, and its failure detector begins anew:
+    /// it suspects nobody until it says so.
     Recovered,
 }
 
@@ -174,6 +175,16 @@ impl<P: Protocol> Outbox<P> {
     /// One of `0..of`, as the driver decides: by the seed, by every branch in turn, or by the system's randomness.
     pub fn choose(&mut self, of: usize) -> usize {
         self.choices.choose(of)
+    }
+
+    /// Steps a protocol that runs inside this one. Its choices are made as this one's are; its outputs are returned, to
+    /// be carried out in this one's terms.
+    pub fn step_inside<Q: Protocol>(&mut self, inside: &mut Q, input: Input<Q>) -> Vec<Output<Q>> {
+        let choices = core::mem::replace(&mut self.choices, Choices::scripted(Vec::new()));
+        let mut out = Outbox { outputs: Vec::new(), choices };
+        inside.step(input, &mut out);
+        self.choices = out.choices;
+        out.outputs
     }
 
     /// Takes out all outputs, in the order in which the steps put them in.

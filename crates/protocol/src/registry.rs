@@ -8,12 +8,13 @@ use alloc::vec::Vec;
 
 use crate::append::Append;
 use crate::detector::Detector;
-use crate::election::Election;
+use crate::election::{Election, Rule};
 use crate::mutex::Mutex;
 use crate::{ProcessId, Ticks, append, broken, detector, election, mutex};
 
 algorithms! {
     mutex mutex::central;
+    mutex mutex::central_elected;
     mutex mutex::lamport;
     mutex mutex::permission_ring;
     mutex mutex::raymond;
@@ -35,6 +36,8 @@ algorithms! {
     mutex broken::maekawa_1985;
     mutex broken::generalized_unchecked;
     election election::bully;
+    election election::chang_roberts;
+    election election::ring_list;
     detector detector::heartbeat;
     detector detector::phi_accrual;
     append append::record_append;
@@ -103,6 +106,8 @@ pub enum Crashes {
     Never,
     /// Those that a failure detector reports, without mistakes.
     Detected,
+    /// The same, of processes that stay dead: no id is used again.
+    Final,
     /// Those of coordinators, reported or not, that recover with memory if at all.
     Coordinators,
     /// Any, reported or not.
@@ -202,6 +207,10 @@ pub struct Group<P> {
     pub make: Box<dyn Fn(ProcessId) -> P + Send + Sync>,
     /// How the processes are arranged, for those who draw, count or check it.
     pub topology: Topology,
+    /// Of elections: which of the living is to lead.
+    pub elects: Rule,
+    /// Whether its promises outlive a partition, although messages are lost in one.
+    pub partitions: bool,
     /// After how long a grant ends by itself, if it does. Who stays inside for longer may have company.
     pub lease: Option<Ticks>,
 }
@@ -218,7 +227,15 @@ pub struct Topology {
 impl<P> Group<P> {
     /// A group with no particular arrangement.
     pub fn new(clients: usize, processes: usize, make: impl Fn(ProcessId) -> P + Send + Sync + 'static) -> Self {
-        Group { clients, processes, make: Box::new(make), topology: Topology::default(), lease: None }
+        Group {
+            clients,
+            processes,
+            make: Box::new(make),
+            topology: Topology::default(),
+            lease: None,
+            elects: Rule::default(),
+            partitions: false,
+        }
     }
 }
 

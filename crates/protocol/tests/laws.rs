@@ -158,6 +158,10 @@ fn with_value(variant: &str, n: usize) -> String {
         }
         Some(("request", _)) => "request:0,1,3|1,2,3|2,0,3".to_string(),
         Some(("inform", _)) => "request:0,1,2|0,1,2|0,1,2+inform:0,1|1,2|2,0".to_string(),
+        Some(("ring", _)) => {
+            let ids: Vec<String> = (0..n).map(|process| process.to_string()).collect();
+            format!("ring:{}", ids.join(","))
+        }
         // 2 is a value that all others understand.
         Some((name, _)) => format!("{name}:2"),
         None => variant.to_string(),

@@ -81,6 +81,28 @@ impl FaultKind {
     }
 }
 
+/// A link that is cut, both ways or one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// Between the groups of a partition.
+    Groups(Vec<Vec<ProcessId>>),
+    /// From the first to the second.
+    OneWay(ProcessId, ProcessId),
+}
+
+impl Cut {
+    /// Whether a message on this way is lost.
+    pub fn separates(&self, from: ProcessId, to: ProcessId) -> bool {
+        match self {
+            Cut::OneWay(a, b) => (*a, *b) == (from, to),
+            Cut::Groups(groups) => {
+                let group = |process| groups.iter().position(|group| group.contains(&process));
+                matches!((group(from), group(to)), (Some(a), Some(b)) if a != b)
+            }
+        }
+    }
+}
+
 const FORMS: &str = "write `crash P @ T`, `recover P @ T [without-memory]`, `pause P @ T for D`, \
                      `partition A,B|C,D @ T [for D]` or `oneway A->B @ T [for D]`";
 

@@ -7,6 +7,7 @@
 
 pub mod app;
 pub mod append_or_lock;
+pub mod detector;
 pub mod faults;
 pub mod metrics;
 pub mod network;

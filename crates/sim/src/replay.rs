@@ -10,6 +10,7 @@ use baton_protocol::{Choices, Group, Input, Message, Outbox, Output, ProcessId, 
 use baton_trace::{Event, Header, Record};
 
 use crate::oracle::causality::{Causality, Past};
+use crate::oracle::leaders::Leaders;
 use crate::oracle::mutex::{MutexJudge, Violation};
 
 /// What a replay has shown.
@@ -110,7 +111,11 @@ impl Visitor for Replay<'_> {
             let election::Event::Elected { leader, term } = event;
             matches!(record, Event::Elected { leader: l, term: t } if (l, t) == (leader, term))
         };
-        self.go(about, group, Words { command: |_| None, told, fence: |_| None })
+        let command = |event: &Event| match event {
+            Event::Request { .. } => Some(election::Command::Elect),
+            _ => None,
+        };
+        self.go(about, group, Words { command, told, fence: |_| None })
     }
 }
 
@@ -313,7 +318,7 @@ struct Judge {
     mutex: MutexJudge,
     causality: Option<Causality>,
     pasts: BTreeMap<u64, Past>,
-    leaders: BTreeSet<ProcessId>,
+    leaders: Leaders,
     entries: u64,
     violations: Vec<Violation>,
 }
@@ -325,7 +330,7 @@ impl Judge {
             mutex: MutexJudge::new(clients, watch_order),
             causality: watch_order.then(|| Causality::new(processes, clients)),
             pasts: BTreeMap::new(),
-            leaders: BTreeSet::new(),
+            leaders: Leaders::default(),
             entries: 0,
             violations: Vec::new(),
         }
@@ -368,14 +373,9 @@ impl Judge {
                 self.entries += 1;
                 self.violations.extend(self.mutex.grant(process, *fence));
             }
-            Event::Elected { leader, .. } => {
-                self.leaders.remove(&process);
-                if *leader == Some(process) {
-                    if let Some(other) = self.leaders.first() {
-                        self.violations.push(("safety", format!("P{other} and P{process} both lead")));
-                    }
-                    self.leaders.insert(process);
-                }
+            Event::Elected { leader, term } => {
+                let found = self.leaders.believes(process, *leader, *term);
+                self.violations.extend(found.map(|detail| ("safety", detail)));
             }
             _ => {}
         }
@@ -383,7 +383,7 @@ impl Judge {
 
     fn crash(&mut self, process: ProcessId) {
         self.mutex.crash(process);
-        self.leaders.remove(&process);
+        self.leaders.gone(process);
     }
 
     fn verdict(self, steps: usize) -> Replayed {

@@ -108,12 +108,18 @@ pub struct ElectionReport {
     pub seed: u64,
     /// Whom all who live agree on.
     pub leader: Option<usize>,
+    /// In which term, where the algorithm counts terms.
+    pub term: Option<u64>,
+    /// Who noticed that there was no leader.
+    pub noticed: Vec<usize>,
     /// From the first notice on.
     pub messages: u64,
     /// All messages of the run.
     pub messages_by_kind: BTreeMap<&'static str, u64>,
-    /// From the first notice to the last change of a belief, in T.
+    /// From the first notice to the last change of a belief, or the arrival of the last message, in T.
     pub time: Option<f64>,
+    /// For how long more than one led, in whatever terms, in T.
+    pub rivals: f64,
     /// What held.
     pub properties: Properties,
     /// Those that the algorithm promises and that did not hold.

@@ -6,14 +6,15 @@ use baton_protocol::append::Append;
 use baton_protocol::detector::Detector;
 use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
-use baton_protocol::registry::{self, About, Crashes, Family, Params, Promises, SetupError, Visitor};
+use baton_protocol::registry::{self, About, Assumes, Crashes, Family, Params, Promises, SetupError, Visitor};
 use baton_protocol::{Group, Protocol, Ticks};
 use baton_trace::{Event, Header, Unit};
 use cpu_time::ThreadTime;
 
+use crate::app::Application;
 use crate::app::append::AppendUsers;
 use crate::app::detector::{self, DetectorUsers};
-use crate::app::election::{ElectionUsers, Occasion};
+use crate::app::election::{ElectionUsers, Noticed, Occasion};
 use crate::app::mutex::{self, Load, MutexUsers, Patience, Workload};
 use crate::faults::{Fault, FaultKind};
 use crate::network::Network;
@@ -25,7 +26,7 @@ use crate::report::{AppendReport, DetectorReport, ElectionReport, MutexReport, P
 use crate::swarm;
 use crate::time::{in_t, ticks};
 use crate::tracer::Tracer;
-use crate::world::{Application, Ended, Setup, Wire, World};
+use crate::world::{Ended, Setup, Wire, World};
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -195,10 +196,6 @@ fn check_assumptions(about: &'static About, options: &Options) -> Result<(), Run
     if assumes.synchronous && network.delay.bound().is_none() {
         return refuse("a bound on delays", format!("{} has none", network.delay));
     }
-    let cut = |fault: &Fault| matches!(fault.kind, FaultKind::Partition { .. } | FaultKind::OneWay { .. });
-    if assumes.lossless && options.faults.iter().any(cut) {
-        return refuse("that no message is lost", "a partition would lose some".into());
-    }
     options.faults.iter().try_for_each(|fault| match (&fault.kind, assumes.crashes) {
         (FaultKind::Crash(process), Crashes::Never) => refuse("that nobody crashes", format!("P{process} would")),
         (FaultKind::Crash(process), Crashes::Coordinators) if *process < options.params.n => {
@@ -212,8 +209,31 @@ fn check_assumptions(about: &'static About, options: &Options) -> Result<(), Run
         (FaultKind::Recover { process, memory: false }, Crashes::Coordinators) => {
             refuse("that no coordinator forgets", format!("P{process} would"))
         }
+        (FaultKind::Recover { process, .. }, Crashes::Final) => {
+            refuse("that no id is used again after a crash", format!("P{process} would come back under its own"))
+        }
         _ => Ok(()),
     })
+}
+
+fn check_partitions(about: &'static About, options: &Options, allowed: bool) -> Result<(), RunError> {
+    let partition = |fault: &Fault| matches!(fault.kind, FaultKind::Partition { .. });
+    let one_way = options.faults.iter().any(|fault| matches!(fault.kind, FaultKind::OneWay { .. }));
+    if options.ignore_assumptions || !(one_way || options.faults.iter().any(partition)) {
+        return Ok(());
+    }
+    let refuse =
+        |assumes, instead: &str| Err(RunError::Assumption { algorithm: about.name, assumes, instead: instead.into() });
+    match about.assumes {
+        // A lost message is news to its sender only if that suspects the receiver.
+        _ if allowed && one_way => refuse("that links are cut both ways or not at all", "one would be cut one way"),
+        _ if allowed => Ok(()),
+        Assumes { lossless: true, .. } => refuse("that no message is lost", "a partition would lose some"),
+        Assumes { crashes: Crashes::Detected | Crashes::Final, .. } => {
+            refuse("that only the dead are suspected", "who is cut off by a partition would be")
+        }
+        _ => Ok(()),
+    }
 }
 
 struct Run<'o> {
@@ -245,6 +265,7 @@ impl Run<'_> {
         if let Some(process) = named.into_iter().find(|&process| process > last) {
             return Err(RunError::NoSuchProcess { process, last });
         }
+        check_partitions(about, options, group.partitions)?;
         let header = header(about, options, &group);
         let tracer = self.trace.map(|sink| Tracer::new(sink, &header)).transpose().map_err(RunError::Trace)?;
         let setup = Setup {
@@ -330,19 +351,26 @@ impl Visitor for Run<'_> {
 
     fn election<P: Election>(self, about: &'static About, group: Group<P>) -> Self::Output {
         let (options, n) = (self.options, group.clients);
-        let detection = 2 * options.params.delay_max;
-        let occasion = match (options.faults.iter().map(|fault| fault.at).max(), options.workload.load) {
-            (Some(last), _) => Occasion::Faults { over: last + detection },
-            (None, Load::All | Load::Random) => Occasion::AllNotice,
-            (None, Load::Solo | Load::SoloRandom) => Occasion::OneNotices,
+        let delay_max = options.params.delay_max;
+        let detection = 2 * delay_max;
+        let occasion = match (options.faults.iter().map(Fault::over).max(), options.workload.load) {
+            (Some(over), _) => Occasion::Faults { over: over + detection },
+            (None, Load::All | Load::Random) => Occasion::NoLeader(Noticed::ByAll),
+            (None, Load::Solo) => Occasion::NoLeader(Noticed::ByTheLowest),
+            (None, Load::SoloRandom) => Occasion::NoLeader(Noticed::ByOne),
         };
         let told = matches!(occasion, Occasion::Faults { .. }).then_some(detection);
-        let users = ElectionUsers::new(group.processes, occasion);
+        // Bully may take until the next announcement; whoever has no timers ends by being quiet.
+        let patience = (100 + 10 * n as Ticks) * delay_max;
+        let users = ElectionUsers::new(n, group.elects, occasion, patience, !options.seed);
         let Outcome { users, mut wire, ended, events_per_s, .. } = self.go(about, group, users, told, false)?;
-        let leader = users.leader();
+        let (leader, term) = users.leader();
         let liveness = match leader {
             Some(_) => Finding::held(),
-            None => Finding::violated("those who live do not all agree on the highest of them".into()),
+            None if options.faults.iter().any(Fault::is_never_over) => {
+                Finding::unchecked("a partition never heals, and those who live cannot all agree")
+            }
+            None => Finding::violated("those who live do not all agree on the one who should lead".into()),
         };
         let none = || Finding::unchecked("elections have none");
         let properties = Properties {
@@ -352,6 +380,7 @@ impl Visitor for Run<'_> {
             fence: none(),
         };
         finish_trace(&mut wire, ended, 0)?;
+        let last_arrival = wire.last_arrival();
         let messages = wire.messages();
         Ok(Report::Election(Box::new(ElectionReport {
             algorithm: about.name,
@@ -359,9 +388,12 @@ impl Visitor for Run<'_> {
             n,
             seed: options.seed,
             leader,
+            term,
+            noticed: users.noticed.clone(),
             messages: messages.sent - users.messages_before(),
             messages_by_kind: messages.by_kind(),
-            time: users.time().map(in_t),
+            time: users.time(last_arrival).map(in_t),
+            rivals: in_t(users.rivals(wire.now())),
             broken_promises: properties.broken(&about.promises),
             properties,
             events_per_s,

@@ -29,7 +29,7 @@ fn once() -> u64 {
 }
 
 /// What must come out: a property is violated if it is so in at least one run, and held if in all.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Expect {
     /// At most one inside; at most one leader.
@@ -50,6 +50,8 @@ pub struct Expect {
     pub bypass: Option<u64>,
     /// Whom all agree on in the end.
     pub leader: Option<usize>,
+    /// For how long, at most, more than one leads, in T and in whatever terms.
+    pub rivals: Option<f64>,
 }
 
 /// What came out.
@@ -143,6 +145,14 @@ impl Expect {
                 let leader = leader.map_or("nobody".to_owned(), |leader| format!("P{leader}"));
                 format!("P{expected} should lead in the end, and {leader} does")
             }));
+        }
+        if let Some(most) = self.rivals {
+            let found = reports.iter().map(|report| match report {
+                Report::Election(report) => report.rivals,
+                _ => 0.0,
+            });
+            let found = found.filter(|&rivals| rivals > most);
+            differences.extend(found.map(|found| format!("more than one leads for {found} T; {most} T are allowed")));
         }
         differences.extend(self.counts(reports));
         differences

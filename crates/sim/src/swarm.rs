@@ -33,23 +33,24 @@ pub fn draw(options: &Options) -> Result<Options, SetupError> {
     }
     let helpers = if size.processes > size.clients { size.clients } else { 0 };
     let spared = (!free).then(|| rng.usize(helpers..size.processes));
-    let mut swarm = Swarm { about, size, options, rng, spared, recoveries: 0 };
+    let mut swarm = Swarm { about, size, options, rng, spared, recoveries: 0, dead: Vec::new() };
     drawn.faults.extend(swarm.faults());
     Ok(drawn)
 }
 
-/// How many may ask, how many there are in all.
+/// How many may ask, how many there are in all, and whether links may be cut though no message may be lost.
 #[derive(Clone, Copy)]
 struct Sizes {
     clients: usize,
     processes: usize,
+    partitions: bool,
 }
 
 struct Size;
 
 impl Size {
     fn of<P>(group: &Group<P>) -> Sizes {
-        Sizes { clients: group.clients, processes: group.processes }
+        Sizes { clients: group.clients, processes: group.processes, partitions: group.partitions }
     }
 }
 
@@ -57,7 +58,7 @@ impl Visitor for Size {
     type Output = Sizes;
 
     fn unsupported(self, _: &'static About) -> Sizes {
-        Sizes { clients: 0, processes: 0 }
+        Sizes { clients: 0, processes: 0, partitions: false }
     }
 
     fn mutex<P: Mutex>(self, _: &'static About, group: Group<P>) -> Sizes {
@@ -93,6 +94,8 @@ struct Swarm<'o> {
     /// Who never crashes: somebody must remember. A helper, where there are any.
     spared: Option<ProcessId>,
     recoveries: u32,
+    /// Who will not recover: fewer than half, so that the others are a majority.
+    dead: Vec<ProcessId>,
 }
 
 impl Swarm<'_> {
@@ -121,11 +124,14 @@ impl Swarm<'_> {
 
     fn kinds(&self) -> Vec<Kind> {
         let assumes = self.about.assumes;
+        // A detector takes whoever is cut off for dead.
+        let mistaken = matches!(assumes.crashes, Crashes::Detected | Crashes::Final);
+        let cut = !(assumes.lossless || mistaken);
         let kinds = [
             (Kind::Crash, assumes.crashes != Crashes::Never),
             (Kind::Pause, !assumes.synchronous),
-            (Kind::Partition, !assumes.lossless),
-            (Kind::OneWay, !assumes.lossless),
+            (Kind::Partition, cut || self.size.partitions),
+            (Kind::OneWay, cut),
         ];
         kinds.into_iter().filter(|&(_, allowed)| allowed || self.free()).map(|(kind, _)| kind).collect()
     }
@@ -178,15 +184,23 @@ impl Swarm<'_> {
     /// Crashes somebody, who recovers: not before its crash is known, and with memory where that is assumed. Without a
     /// bound on delays nobody can say when a recovery is over, so that there is one at most.
     fn crash(&mut self, at: Ticks, lasts: Ticks, faults: &mut Vec<Fault>) -> Ticks {
-        let Sizes { clients, processes } = self.size;
+        let Sizes { clients, processes, .. } = self.size;
         let crashes = self.about.assumes.crashes;
         let first = if crashes == Crashes::Coordinators && !self.free() { clients } else { 0 };
         let bounded = self.options.network.delay.bound().is_some();
         if !self.free() && !bounded && self.recoveries > 0 {
             return 0;
         }
-        let candidates = (first..processes).filter(|&process| Some(process) != self.spared);
+        let alive = |process: &ProcessId| Some(*process) != self.spared && !self.dead.contains(process);
+        let candidates = (first..processes).filter(alive);
         let Some(process) = self.rng.choice(candidates.collect::<Vec<_>>()) else { return 0 };
+        if crashes == Crashes::Final && !self.free() {
+            if 2 * (self.dead.len() + 1) < clients {
+                self.dead.push(process);
+                faults.push(Fault { at, kind: FaultKind::Crash(process) });
+            }
+            return 0;
+        }
         let known = if self.free() { 0 } else { 2 * self.options.params.delay_max + 1 };
         let keeps = crashes == Crashes::Coordinators || (self.about.family == Family::Append && process < clients);
         let memory = self.rng.bool() || (keeps && !self.free());

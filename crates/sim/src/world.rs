@@ -1,36 +1,19 @@
 //! The world: processes, a network and virtual time, whatever the protocol and whatever its users do.
 
+use std::ops::Range;
+
 use baton_protocol::{Choices, Group, Input, Message, Outbox, Output, ProcessId, Protocol, Start, Ticks};
 use baton_trace::{DropReason, Event};
 use rustc_hash::FxHashMap;
 
-use crate::faults::{Fault, FaultKind};
+use crate::app::Application;
+use crate::detector::Detector;
+use crate::faults::{Cut, Fault, FaultKind};
 use crate::metrics::Messages;
 use crate::network::{Links, Network};
 use crate::oracle::causality::{Causality, Past};
 use crate::queue::{Class, Queue};
 use crate::tracer::Tracer;
-
-/// The users of a protocol: they give commands, hear events, and judge what they see.
-pub trait Application<P: Protocol> {
-    /// Something that a user plans to do at some later time.
-    type Plan;
-
-    /// The world begins.
-    fn start(&mut self, wire: &mut Wire<P, Self::Plan>);
-    /// The time for a plan of `process` has come; it is alive.
-    fn carry_out(&mut self, process: ProcessId, plan: Self::Plan, wire: &mut Wire<P, Self::Plan>);
-    /// The protocol tells the user of `process` something.
-    fn event(&mut self, process: ProcessId, event: P::Event, wire: &mut Wire<P, Self::Plan>);
-    /// An application message has arrived at `process`.
-    fn app_message(&mut self, process: ProcessId, wire: &mut Wire<P, Self::Plan>);
-    /// `process` has crashed. Its plans are void.
-    fn crashed(&mut self, process: ProcessId, wire: &mut Wire<P, Self::Plan>);
-    /// `process` runs again.
-    fn recovered(&mut self, process: ProcessId, wire: &mut Wire<P, Self::Plan>);
-    /// Nothing that can still happen matters.
-    fn finished(&self, now: Ticks) -> bool;
-}
 
 /// A group of processes, their users, and everything between them.
 pub struct World<P: Protocol, A: Application<P>> {
@@ -49,7 +32,7 @@ pub struct Setup {
     pub network: Network,
     /// What goes wrong.
     pub faults: Vec<Fault>,
-    /// How long after a crash or a recovery everybody is told of it; never if none.
+    /// How long after a crash, a recovery, a partition or its healing everybody is told of it; never if none.
     pub detection: Option<Ticks>,
     /// Of all randomness.
     pub seed: u64,
@@ -70,9 +53,11 @@ pub struct Wire<P: Protocol, X> {
     timers: FxHashMap<(ProcessId, P::Timer), u64>,
     settings: u64,
     cut: Vec<Cut>,
-    detection: Option<Ticks>,
+    detector: Detector,
     sent: u64,
     deliveries: u64,
+    in_flight: u64,
+    last_arrival: Ticks,
     messages: Messages,
     causality: Option<Causality>,
     tracer: Option<Tracer>,
@@ -84,13 +69,6 @@ enum Status {
     Up,
     Paused,
     Down,
-}
-
-/// A link that is cut, both ways or one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Cut {
-    Groups(Vec<Vec<ProcessId>>),
-    OneWay(ProcessId, ProcessId),
 }
 
 enum Happening<P: Protocol, X> {
@@ -145,9 +123,11 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
             timers: FxHashMap::default(),
             settings: 0,
             cut: Vec::new(),
-            detection: setup.detection,
+            detector: Detector::new(setup.detection),
             sent: 0,
             deliveries: 0,
+            in_flight: 0,
+            last_arrival: 0,
             messages: Messages::default(),
             causality: setup.causality.then(|| Causality::new(group.processes, group.clients)),
             tracer: setup.tracer,
@@ -174,7 +154,7 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
         self.app.start(&mut self.wire);
         for _ in 0..events_max {
             self.meet_demands();
-            if self.app.finished(self.wire.now) {
+            if self.app.finished(&self.wire) {
                 return Ended::Finished;
             }
             let Some((now, happening)) = self.wire.queue.pop() else { return Ended::Quiet };
@@ -244,6 +224,9 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
 
     /// A fault begins or ends.
     fn strike(&mut self, happening: Happening<P, A::Plan>) {
+        if let Happening::Fault(_) = happening {
+            self.app.struck(&mut self.wire);
+        }
         match happening {
             Happening::Fault(FaultKind::Crash(process)) => self.crash(process),
             Happening::Fault(FaultKind::Recover { process, memory }) => self.recover(process, memory),
@@ -269,7 +252,7 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
         for (_, happening) in self.held_back.extract_if(.., |(paused, _)| *paused == process) {
             self.wire.miss(process, &happening);
         }
-        self.wire.tell_others(process, |observer| Happening::Suspect { process: observer, peer: process });
+        self.wire.look(0..self.processes.len(), process..process + 1);
         self.app.crashed(process, &mut self.wire);
     }
 
@@ -277,13 +260,14 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
         if self.wire.status[process] != Status::Down {
             return;
         }
-        self.wire.status[process] = Status::Up;
         if !memory {
             self.processes[process] = (self.make)(process);
         }
+        self.wire.status[process] = Status::Up;
         self.wire.trace(process, || Event::Recover { memory });
-        self.wire.tell_others(process, |observer| Happening::Trust { process: observer, peer: process });
-        self.wire.tell_of_the_dead(process);
+        self.wire.detector.forget(process);
+        self.wire.look(0..self.processes.len(), process..process + 1);
+        self.wire.look(process..process + 1, 0..self.processes.len());
         self.step(process, Input::Start(Start::Recovered));
         self.app.recovered(process, &mut self.wire);
     }
@@ -373,6 +357,16 @@ impl<P: Protocol, X> Wire<P, X> {
     /// How many messages have arrived.
     pub fn deliveries(&self) -> u64 {
         self.deliveries
+    }
+
+    /// How many messages are on their way.
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// When a message last arrived.
+    pub fn last_arrival(&self) -> Ticks {
+        self.last_arrival
     }
 
     /// Happened-before, if it is kept.
@@ -476,7 +470,9 @@ impl<P: Protocol, X> Wire<P, X> {
             return self.trace(to, || Event::Drop { msg: id, reason: DropReason::Loss });
         };
         let past = self.causality.as_ref().map(|causality| causality.of(from));
+        self.in_flight += 1;
         if let Some(second) = arrivals.second {
+            self.in_flight += 1;
             let (past, content) = (past.clone(), content.clone());
             let envelope = Envelope { id, from: from as u32, to: to as u32, past, content };
             self.queue.insert(second, Class::Delivery, happening(envelope));
@@ -488,10 +484,12 @@ impl<P: Protocol, X> Wire<P, X> {
     /// Whether a message that is due really arrives.
     fn arrive<M>(&mut self, envelope: &Envelope<M>, event: impl Fn(&Envelope<M>) -> Event) -> bool {
         let (from, to) = (envelope.from as ProcessId, envelope.to as ProcessId);
+        self.in_flight -= 1;
         if self.is_cut(from, to) {
             self.trace(to, || Event::Drop { msg: envelope.id, reason: DropReason::Partition });
             return false;
         }
+        self.last_arrival = self.now;
         self.trace(to, || event(envelope));
         if let (Some(causality), Some(past)) = (&mut self.causality, &envelope.past) {
             causality.receive(to, past);
@@ -506,6 +504,7 @@ impl<P: Protocol, X> Wire<P, X> {
             Happening::AppDeliver(envelope) => envelope.id,
             _ => return,
         };
+        self.in_flight -= 1;
         self.trace(process, || Event::Drop { msg: id, reason: DropReason::Crashed });
     }
 
@@ -526,6 +525,7 @@ impl<P: Protocol, X> Wire<P, X> {
 
     fn cut(&mut self, cut: Cut, lasts: Option<Ticks>) {
         self.cut.push(cut.clone());
+        self.look(0..self.status.len(), 0..self.status.len());
         if let Some(lasts) = lasts {
             self.queue.insert(self.now + lasts, Class::Fault, Happening::Heal(cut));
         }
@@ -534,6 +534,7 @@ impl<P: Protocol, X> Wire<P, X> {
     fn heal(&mut self, cut: &Cut) {
         if let Some(index) = self.cut.iter().position(|other| other == cut) {
             self.cut.remove(index);
+            self.look(0..self.status.len(), 0..self.status.len());
             if matches!(cut, Cut::Groups(_)) {
                 self.trace_all(|| Event::Heal);
             }
@@ -544,19 +545,19 @@ impl<P: Protocol, X> Wire<P, X> {
         !self.cut.is_empty() && self.cut.iter().any(|cut| cut.separates(from, to))
     }
 
-    /// The failure detector is reliable: it tells everybody alike, some time after the fact.
-    fn tell_others(&mut self, about: ProcessId, news: impl Fn(ProcessId) -> Happening<P, X>) {
-        let Some(detection) = self.detection else { return };
-        for process in (0..self.status.len()).filter(|&process| process != about) {
-            self.queue.insert(self.now + detection, Class::Timer, news(process));
-        }
-    }
-
-    /// Whoever crashed while `process` was down itself is news to it.
-    fn tell_of_the_dead(&mut self, process: ProcessId) {
-        let Some(detection) = self.detection else { return };
-        for peer in (0..self.status.len()).filter(|&peer| self.status[peer] == Status::Down) {
-            self.queue.insert(self.now + detection, Class::Timer, Happening::Suspect { process, peer });
+    /// The failure detectors of `observers` that run look at `peers`; who is up and can be heard is trusted.
+    fn look(&mut self, observers: Range<ProcessId>, peers: Range<ProcessId>) {
+        for process in observers {
+            for peer in peers.clone().filter(|&peer| peer != process) {
+                let heard = self.is_up(peer) && !self.is_cut(peer, process);
+                if self.is_up(process)
+                    && let Some(after) = self.detector.see(process, peer, heard)
+                {
+                    let suspect = Happening::Suspect { process, peer };
+                    let news = if heard { Happening::Trust { process, peer } } else { suspect };
+                    self.queue.insert(self.now + after, Class::Timer, news);
+                }
+            }
         }
     }
 }
@@ -572,18 +573,6 @@ impl<P: Protocol, X> Happening<P, X> {
             | Happening::Suspect { process, .. }
             | Happening::Trust { process, .. } => Some(*process),
             Happening::Fault(_) | Happening::Resume(_) | Happening::Heal(_) => None,
-        }
-    }
-}
-
-impl Cut {
-    fn separates(&self, from: ProcessId, to: ProcessId) -> bool {
-        match self {
-            Cut::OneWay(a, b) => (*a, *b) == (from, to),
-            Cut::Groups(groups) => {
-                let group = |process| groups.iter().position(|group| group.contains(&process));
-                matches!((group(from), group(to)), (Some(a), Some(b)) if a != b)
-            }
         }
     }
 }

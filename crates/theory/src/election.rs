@@ -24,8 +24,8 @@ pub struct ElectionCosts {
     pub time: Option<Expectation>,
 }
 
-/// What it costs to replace the dead leader of `n` processes (it included) on a network of constant delay, on a ring in
-/// the order of ids where there is one; none if the algorithm is not known here.
+/// What an election costs on a network of constant delay; none if the algorithm is not known here. For bully the dead leader
+/// is one of the `n` processes; on a ring, in the order of ids, all `n` live.
 pub fn costs(algorithm: &str, variant: Option<&str>, n: usize, notice: Notice) -> Option<ElectionCosts> {
     if n < 2 {
         return None;
@@ -33,8 +33,8 @@ pub fn costs(algorithm: &str, variant: Option<&str>, n: usize, notice: Notice) -
     let plain = variant.is_none();
     match algorithm {
         "bully" if plain => Some(bully(n, notice)),
-        "chang-roberts" if plain => Some(chang_roberts_in_order(n - 1, notice)),
-        "ring-list" if plain && notice != Notice::All => Some(ring_list(n - 1)),
+        "chang-roberts" if plain => Some(chang_roberts_in_order(n, notice)),
+        "ring-list" if plain && notice != Notice::All => Some(ring_list(n)),
         _ => None,
     }
 }
@@ -57,10 +57,10 @@ fn bully(n: usize, notice: Notice) -> ElectionCosts {
     ElectionCosts { messages: Some(messages), time: Some(time) }
 }
 
-/// On a ring of `live` processes in the order of their ids.
-fn chang_roberts_in_order(live: usize, notice: Notice) -> ElectionCosts {
-    let twice = Expectation::exact("2l, l = n-1", 2.0 * live as f64);
-    let almost_thrice = Expectation::exact("3l-1, l = n-1", 3.0 * live as f64 - 1.0);
+/// On a ring of n live processes in the order of their ids.
+fn chang_roberts_in_order(n: usize, notice: Notice) -> ElectionCosts {
+    let twice = Expectation::exact("2n", 2.0 * n as f64);
+    let almost_thrice = Expectation::exact("3n-1", 3.0 * n as f64 - 1.0);
     let (messages, time) = match notice {
         Notice::Lowest => (almost_thrice.clone(), almost_thrice),
         Notice::RunnerUp => (twice.clone(), twice),
@@ -69,8 +69,8 @@ fn chang_roberts_in_order(live: usize, notice: Notice) -> ElectionCosts {
     ElectionCosts { messages: Some(messages), time: Some(time) }
 }
 
-fn ring_list(live: usize) -> ElectionCosts {
-    let costs = Expectation::exact("2l, l = n-1", 2.0 * live as f64);
+fn ring_list(n: usize) -> ElectionCosts {
+    let costs = Expectation::exact("2n", 2.0 * n as f64);
     ElectionCosts { messages: Some(costs.clone()), time: Some(costs) }
 }
 
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!((values[0], values[n - 1]), (14.0, 20.0), "2n .. 3n-1");
         assert_eq!(values.iter().sum::<f64>() / n as f64, chang_roberts_one_starter_mean(n).value);
         assert!(chang_roberts_all_start(n).agrees(chang_roberts_all_start_mean(n).value));
-        assert_eq!(messages("chang-roberts", n + 1, Notice::All), chang_roberts_all_start(n).least);
+        assert_eq!(messages("chang-roberts", n, Notice::All), chang_roberts_all_start(n).least);
     }
 
     /// All orders of four ids on a ring, by hand.
@@ -156,6 +156,6 @@ mod tests {
         assert!(costs("raft", None, 5, Notice::All).is_none());
         assert!(costs("bully", Some("witness"), 5, Notice::All).is_none());
         assert!(costs("bully", None, 1, Notice::All).is_none());
-        assert_eq!(messages("ring-list", 6, Notice::Lowest), 10.0);
+        assert_eq!(messages("ring-list", 5, Notice::Lowest), 10.0);
     }
 }

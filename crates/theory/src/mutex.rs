@@ -221,15 +221,18 @@ fn central(setting: &Setting) -> Costs {
     .look_up(setting)
 }
 
-/// One of the clients is the coordinator, and needs no messages for itself.
+/// One of the clients is the coordinator, and needs no messages for itself. If it asks as soon as another has left, it waits
+/// for that one's RELEASE.
 fn central_elected(setting: &Setting) -> Costs {
     let n = setting.n as f64;
+    let (formula, delay) =
+        if setting.think < 1.0 { ("(2n-1)/n", (2.0 * n - 1.0) / n) } else { ("2(n-1)/n", 2.0 * (n - 1.0) / n) };
     Table {
         messages_solo: exact("3(n-1)/n", 3.0 * (n - 1.0) / n),
         messages_solo_random: mean("3(n-1)/n", 3.0 * (n - 1.0) / n),
         messages_all: exact("3(n-1)/n", 3.0 * (n - 1.0) / n),
-        client_delay_solo: exact("2(n-1)/n", 2.0 * (n - 1.0) / n),
-        client_delay_solo_random: mean("2(n-1)/n", 2.0 * (n - 1.0) / n),
+        client_delay_solo: exact(formula, delay),
+        client_delay_solo_random: mean(formula, delay),
         sync_delay: exact("2(n-1)/n", 2.0 * (n - 1.0) / n),
         sync_delay_max: Some(Expectation::at_most("2", 2.0)),
         ..Table::default()

@@ -16,7 +16,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Command, Event};
+use super::guarded::{self, Guarded};
+use super::{Command, Event, Rule};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError};
 use crate::{Input, Outbox, ProcessId, Protocol, Start, Ticks};
 
@@ -198,14 +199,14 @@ pub const ABOUT: About = About {
     name: "bully",
     family: Family::Election,
     summary: "the highest id that answers leads",
-    assumes: Assumes { synchronous: true, crashes: Crashes::Detected, ..Assumes::LOSSLESS },
+    assumes: Assumes { synchronous: true, crashes: Crashes::Final, ..Assumes::LOSSLESS },
     promises: Promises { order: false, fence: false, ..Promises::ALL },
-    variants: &[],
+    variants: &[guarded::QUORUM, guarded::WITNESS],
     broken: None,
 };
 
 /// n processes, of which the highest leads at the start, as after an election.
-pub fn group(params: &Params) -> Result<Group<Bully>, SetupError> {
+pub fn group(params: &Params) -> Result<Group<Guarded<Bully>>, SetupError> {
     let (n, delay_max) = (params.n, params.delay_max);
-    Ok(Group::new(n, n, move |me| Bully { me, n, delay_max, leader: None, state: State::Following }))
+    guarded::group(params, Rule::Highest, move |me| Bully { me, n, delay_max, leader: None, state: State::Following })
 }

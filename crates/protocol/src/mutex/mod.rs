@@ -4,6 +4,7 @@ use crate::Protocol;
 
 pub mod carvalho_roucairol;
 pub mod central;
+pub mod central_elected;
 pub mod generalized;
 pub mod lamport;
 pub mod maekawa;

@@ -4,11 +4,12 @@ use baton_protocol::append::{Append, Command, Event};
 use baton_protocol::{ProcessId, Ticks};
 
 use super::mutex::{Load, Measured, Workload};
+use crate::app::Application;
 use crate::network::exponential;
 use crate::oracle::file::Files;
 use crate::queue::Class;
 use crate::time::ticks;
-use crate::world::{Application, Wire};
+use crate::world::Wire;
 
 /// It is time to append.
 #[derive(Clone, Copy, Debug)]
@@ -156,7 +157,8 @@ impl<P: Append> Application<P> for AppendUsers {
     }
 
     /// Never as long as anything moves: files are judged when all is quiet.
-    fn finished(&self, now: Ticks) -> bool {
+    fn finished(&self, wire: &Wire<P, Self::Plan>) -> bool {
+        let now = wire.now();
         now > self.progress.saturating_add(self.patience) && self.waiting().is_some()
     }
 }

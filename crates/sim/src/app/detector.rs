@@ -7,10 +7,11 @@ use baton_protocol::{Group, Input, Message, Outbox, ProcessId, Protocol, Start, 
 use baton_trace::Event as Traced;
 use serde::{Deserialize, Serialize};
 
+use crate::app::Application;
 use crate::metrics::Delays;
 use crate::queue::Class;
 use crate::time::in_t;
-use crate::world::{Application, Wire};
+use crate::world::Wire;
 
 /// Beats to all others every period. That is all a detector needs of a protocol; the rest needs a clock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -360,7 +361,8 @@ impl<D: Detector> Application<Beater> for DetectorUsers<D> {
         self.judge(wire);
     }
 
-    fn finished(&self, now: Ticks) -> bool {
+    fn finished(&self, wire: &Wire<Beater, Plan>) -> bool {
+        let now = wire.now();
         let patience = PATIENCE_PERIODS * self.period;
         match self.occasion {
             Occasion::Crashes { peace, .. } => self.done || now >= self.struck + peace + patience,

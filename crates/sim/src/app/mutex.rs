@@ -7,6 +7,7 @@ use baton_protocol::{ProcessId, Ticks};
 use baton_trace::Event as Traced;
 use serde::{Deserialize, Serialize};
 
+use crate::app::Application;
 use crate::metrics::{Delays, Messages};
 use crate::network::exponential;
 use crate::oracle::bypass::Bypasses;
@@ -14,7 +15,7 @@ use crate::oracle::mutex::{MutexJudge, Violation};
 use crate::oracle::store::{Read, Store};
 use crate::queue::Class;
 use crate::time::{in_t, ticks};
-use crate::world::{Application, Wire};
+use crate::world::Wire;
 
 /// Who asks when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -413,7 +414,7 @@ impl<P: Mutex> Application<P> for MutexUsers {
         }
     }
 
-    fn finished(&self, now: Ticks) -> bool {
-        self.ended == self.workload.entries || self.is_stuck(now)
+    fn finished(&self, wire: &Wire<P, Plan>) -> bool {
+        self.ended == self.workload.entries || self.is_stuck(wire.now())
     }
 }

@@ -8,6 +8,7 @@ pub mod bypass;
 pub mod causality;
 pub mod fence;
 pub mod file;
+pub mod leaders;
 pub mod mutex;
 pub mod order;
 pub mod safety;

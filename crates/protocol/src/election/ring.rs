@@ -1,0 +1,113 @@
+//! The ring on which elections travel: an order of all ids, in which each process skips those that it suspects.
+
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::registry::{Params, SetupError};
+use crate::{ProcessId, ProcessSet};
+
+/// The ring as one process sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Ring {
+    /// All others, beginning with the successor.
+    others: Vec<ProcessId>,
+    suspected: ProcessSet,
+    /// The number of the latest election of each process that has passed here.
+    latest: Vec<u64>,
+}
+
+impl Ring {
+    /// The ring of all ids in this order, as `me` sees it.
+    pub fn new(order: &[ProcessId], me: ProcessId) -> Self {
+        let place = order.iter().position(|&id| id == me).unwrap_or(0);
+        let others = order.iter().cycle().skip(place + 1).take(order.len() - 1).copied().collect();
+        Ring { others, suspected: ProcessSet::none(order.len()), latest: vec![0; order.len()] }
+    }
+
+    /// Leaves a process out from now on.
+    pub fn suspect(&mut self, process: ProcessId) {
+        if self.suspected.insert(process) {
+            self.latest[process] = 0;
+        }
+    }
+
+    /// Takes a process in again.
+    pub fn trust(&mut self, process: ProcessId) {
+        self.suspected.remove(process);
+    }
+
+    /// Suspects nobody, as at the start.
+    pub fn forget(&mut self) {
+        self.suspected.clear();
+        self.latest.fill(0);
+    }
+
+    /// Whether a process is of the ring and not suspected.
+    pub fn trusts(&self, process: ProcessId) -> bool {
+        process <= self.others.len() && !self.suspected.contains(process)
+    }
+
+    /// Whether an election that passes is begun by a process that lives, and is not older than another one of it that
+    /// has passed.
+    pub fn admits(&mut self, starter: ProcessId, number: u64) -> bool {
+        let admitted = self.trusts(starter) && number >= self.latest[starter];
+        if admitted {
+            self.latest[starter] = number;
+        }
+        admitted
+    }
+
+    /// The next process that is not suspected; none if there is nobody else.
+    pub fn successor(&self) -> Option<ProcessId> {
+        self.others.iter().copied().find(|&other| self.trusts(other))
+    }
+}
+
+/// The order of the ring that the variant asks for: ascending, `descending` or `ring:ID,ID,...`.
+pub fn order(params: &Params) -> Result<Vec<ProcessId>, SetupError> {
+    let n = params.n;
+    match params.one_of(&["descending", "ring"])? {
+        Some("ring") => {
+            let text = params.value("ring").unwrap_or_default();
+            let order: Option<Vec<ProcessId>> = text.split(',').map(|id| id.trim().parse().ok()).collect();
+            order.filter(|order| is_permutation(order, n)).ok_or_else(|| SetupError::Value {
+                what: "the order of a ring",
+                value: text.to_string(),
+                reason: alloc::format!("write every id from 0 to {} once, with commas between", n - 1),
+            })
+        }
+        Some(_) => Ok((0..n).rev().collect()),
+        None => Ok((0..n).collect()),
+    }
+}
+
+fn is_permutation(order: &[ProcessId], n: usize) -> bool {
+    let mut seen = ProcessSet::none(n);
+    order.len() == n && order.iter().all(|&id| seen.insert(id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_dead_are_skipped() {
+        let mut ring = Ring::new(&[0, 3, 1, 2], 3);
+        assert_eq!(ring.successor(), Some(1));
+        ring.suspect(1);
+        assert_eq!(ring.successor(), Some(2));
+        assert!(!ring.trusts(1) && ring.trusts(2) && ring.trusts(3));
+        assert!(!ring.trusts(4), "there is no P4");
+        assert!(ring.admits(0, 2) && ring.admits(0, 2) && !ring.admits(0, 1));
+        ring.suspect(0);
+        assert!(!ring.admits(0, 3));
+        ring.suspect(2);
+        assert_eq!(ring.successor(), None);
+        ring.trust(0);
+        assert!(ring.admits(0, 1), "it may have begun to count anew");
+        ring.suspect(0);
+        ring.trust(2);
+        assert_eq!(ring.successor(), Some(2));
+    }
+}

@@ -1,0 +1,67 @@
+//! At most one leader: in each term, where an algorithm counts terms, and otherwise at a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use baton_protocol::ProcessId;
+
+/// Watches who leads.
+#[derive(Clone, Debug, Default)]
+pub struct Leaders {
+    leading: BTreeSet<ProcessId>,
+    terms: BTreeMap<u64, ProcessId>,
+}
+
+impl Leaders {
+    /// `process` believes in this leader from here on; returns what is wrong with it, if anything.
+    pub fn believes(&mut self, process: ProcessId, leader: Option<ProcessId>, term: Option<u64>) -> Option<String> {
+        self.gone(process);
+        let other = match (leader, term) {
+            (Some(leader), Some(term)) => {
+                let first = *self.terms.entry(term).or_insert(leader);
+                (first != leader).then(|| format!("P{first} and P{leader} both lead in term {term}"))
+            }
+            (Some(leader), None) if leader == process => {
+                self.leading.first().map(|other| format!("P{other} and P{process} both lead"))
+            }
+            _ => None,
+        };
+        if leader == Some(process) {
+            self.leading.insert(process);
+        }
+        other
+    }
+
+    /// `process` has crashed, and leads no more.
+    pub fn gone(&mut self, process: ProcessId) {
+        self.leading.remove(&process);
+    }
+
+    /// How many lead, in whatever term.
+    pub fn count(&self) -> usize {
+        self.leading.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_terms_one_at_a_time_may_lead() {
+        let mut leaders = Leaders::default();
+        assert_eq!(leaders.believes(1, Some(1), None), None);
+        assert_eq!(leaders.believes(0, Some(1), None), None);
+        assert_eq!(leaders.believes(2, Some(2), None), Some("P1 and P2 both lead".into()));
+        leaders.gone(1);
+        assert_eq!(leaders.believes(2, Some(2), None), None);
+    }
+
+    #[test]
+    fn with_terms_one_in_each_may() {
+        let mut leaders = Leaders::default();
+        assert_eq!(leaders.believes(1, Some(1), Some(1)), None);
+        assert_eq!(leaders.believes(2, Some(2), Some(2)), None);
+        assert_eq!(leaders.count(), 2);
+        assert_eq!(leaders.believes(0, Some(0), Some(2)), Some("P2 and P0 both lead in term 2".into()));
+    }
+}
