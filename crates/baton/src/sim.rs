@@ -80,7 +80,8 @@ pub struct Args {
     #[arg(long, value_name = "P", default_value_t = 0.0)]
     duplicate: f64,
     /// `crash P @ T`, `recover P @ T [without-memory]`, `pause P @ T for D`, `partition A,B|C,D @ T [for D]` or
-    /// `oneway A->B @ T [for D]`; may be given several times
+    /// `oneway A->B @ T [for D]`; may be given several times. `random` draws faults from the seed, of the kinds that the
+    /// algorithm is made for
     #[arg(long, value_name = "SPEC")]
     fault: Vec<String>,
     /// Whoever asks tells somebody else to ask too, by a message of the application
@@ -98,6 +99,9 @@ pub struct Args {
     /// Run it on a network, or with faults, that it is not made for
     #[arg(long)]
     ignore_assumptions: bool,
+    /// How long a request may wait, in T, after the last fault is over [default: very long]
+    #[arg(long, value_name = "T")]
+    patience: Option<f64>,
     /// Write what happens to a file
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -219,7 +223,7 @@ fn play(path: &Path) -> Outcome {
     let scenario = Scenario::parse(&text).map_err(wrong)?;
     let played = scenario.play().map_err(wrong)?;
     print(&format!("{}\n\n{}\n\n", scenario.title, scenario.story.trim()))?;
-    if let Some(report) = played.reports.first() {
+    if let Some(report) = played.telling() {
         print(&to_text(report, None))?;
     }
     if played.differences.is_empty() {
@@ -284,6 +288,7 @@ impl Args {
             }),
             seed: Some(self.seed),
             ignore_assumptions: self.ignore_assumptions,
+            patience: self.patience,
             events_max: None,
         }
     }
@@ -325,6 +330,10 @@ fn mutex_to_text(report: &MutexReport, theory: &Costs) -> String {
     ];
     for (name, delay, theory) in delays {
         rows.push(vec![name.into(), delay_to_text(delay, &beside(theory))]);
+    }
+    if let Some(bypass) = report.bypass {
+        let text = format!("mean {:.3}, max {} later requests granted first", bypass.mean, bypass.max);
+        rows.push(vec!["bypass".into(), text]);
     }
     if let Some(store) = &report.store {
         let damage = store.data.detail.as_ref().map(|detail| format!("; {detail}")).unwrap_or_default();

@@ -18,6 +18,7 @@ pub mod report;
 pub mod run;
 pub mod scenario;
 pub mod spec;
+pub mod swarm;
 pub mod time;
 pub mod tracer;
 pub mod world;

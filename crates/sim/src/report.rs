@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer};
 
 use crate::app::mutex::Load;
 use crate::metrics::DelaySummary;
+use crate::oracle::bypass::BypassSummary;
 use crate::oracle::{Finding, Verdict};
 
 /// The outcome of one run.
@@ -59,6 +60,8 @@ pub struct MutexReport {
     pub client_delay: Option<DelaySummary>,
     /// From exit to the next entry, while somebody waits.
     pub sync_delay: Option<DelaySummary>,
+    /// How often later requests were granted first; not counted for many clients.
+    pub bypass: Option<BypassSummary>,
     /// How long the run took, in T.
     pub time: f64,
     /// What became of the store, if there was one.

@@ -6,7 +6,7 @@ use baton_protocol::append::Append;
 use baton_protocol::detector::Detector;
 use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
-use baton_protocol::registry::{self, About, Crashes, Family, Params, Promises, SetupError, Visitor};
+use baton_protocol::registry::{self, About, Assumes, Crashes, Family, Params, Promises, SetupError, Visitor};
 use baton_protocol::{Group, Protocol, Ticks};
 use baton_trace::{Event, Header, Unit};
 use cpu_time::ThreadTime;
@@ -15,13 +15,15 @@ use crate::app::Application;
 use crate::app::append::AppendUsers;
 use crate::app::detector::{self, DetectorUsers};
 use crate::app::election::{ElectionUsers, Noticed, Occasion};
-use crate::app::mutex::{Load, MutexUsers, Workload};
+use crate::app::mutex::{self, Load, MutexUsers, Patience, Workload};
 use crate::faults::{Fault, FaultKind};
 use crate::network::Network;
+use crate::oracle::bypass::Bypasses;
 use crate::oracle::causality::Causality;
 use crate::oracle::file::Files;
 use crate::oracle::{Finding, Verdict};
 use crate::report::{AppendReport, DetectorReport, ElectionReport, MutexReport, Properties, Report, StoreReport};
+use crate::swarm;
 use crate::time::{in_t, ticks};
 use crate::tracer::Tracer;
 use crate::world::{Ended, Setup, Wire, World};
@@ -45,6 +47,10 @@ pub struct Options {
     pub drift: f64,
     /// Whether to run it on a network, or with faults, that it is not made for.
     pub ignore_assumptions: bool,
+    /// How long a request may wait, in T, after the last fault is over; generously if none.
+    pub patience: Option<f64>,
+    /// Whether further faults, and how many, are drawn from the seed.
+    pub swarm: bool,
     /// Stop after so many events, and call what has not happened by then a liveness violation.
     pub events_max: u64,
 }
@@ -65,8 +71,20 @@ impl Options {
             seed: 1,
             drift: 0.0,
             ignore_assumptions: false,
+            patience: None,
+            swarm: false,
             events_max: events_max(entries, n),
         }
+    }
+
+    /// If nobody says how long, it is so long that only who waits for ever is too late, or nearly: on a network without a
+    /// bound on delays one message can take very long.
+    fn patience(&self) -> Patience {
+        let round = in_t(self.params.delay_max) + self.workload.hold;
+        let bounded = 10_000.0 + 1_000.0 * self.params.n as f64 * round;
+        let generous = if self.network.delay.bound().is_some() { bounded } else { 100.0 * bounded };
+        let lasts = ticks(self.patience.unwrap_or(generous));
+        Patience { faults_over: self.faults.iter().map(Fault::over).max().unwrap_or(0), lasts }
     }
 }
 
@@ -126,6 +144,9 @@ pub enum RunError {
 /// Runs it; writes what happens to `trace`, if given.
 pub fn run(options: &Options, trace: Option<Box<dyn Write>>) -> Result<Report, RunError> {
     registry::check(&options.algorithm, &options.params)?;
+    if options.swarm {
+        return run(&swarm::draw(options)?, trace);
+    }
     check_ranges(options)?;
     let about = registry::find(&options.algorithm)?;
     if !options.ignore_assumptions {
@@ -149,6 +170,10 @@ fn check_ranges(options: &Options) -> Result<(), RunError> {
     if !(0.0..=0.5).contains(&options.drift) {
         let right = "a clock is off by at most one half";
         return Err(RunError::OutOfRange { what: "the drift of clocks", value: options.drift, right });
+    }
+    if let Some(patience) = options.patience.filter(|patience| !(0.0..=1e9).contains(patience)) {
+        let right = "a time is between 0 and 1,000,000,000 T";
+        return Err(RunError::OutOfRange { what: "patience", value: patience, right });
     }
     if options.workload.entries == 0 {
         return Err(RunError::OutOfRange { what: "the number of entries", value: 0.0, right: "ask for at least 1" });
@@ -192,12 +217,23 @@ fn check_assumptions(about: &'static About, options: &Options) -> Result<(), Run
 }
 
 fn check_partitions(about: &'static About, options: &Options, allowed: bool) -> Result<(), RunError> {
-    let cut = |fault: &Fault| matches!(fault.kind, FaultKind::Partition { .. } | FaultKind::OneWay { .. });
-    if about.assumes.lossless && !allowed && !options.ignore_assumptions && options.faults.iter().any(cut) {
-        let (assumes, instead) = ("that no message is lost", "a partition would lose some".into());
-        return Err(RunError::Assumption { algorithm: about.name, assumes, instead });
+    let partition = |fault: &Fault| matches!(fault.kind, FaultKind::Partition { .. });
+    let one_way = options.faults.iter().any(|fault| matches!(fault.kind, FaultKind::OneWay { .. }));
+    if options.ignore_assumptions || !(one_way || options.faults.iter().any(partition)) {
+        return Ok(());
     }
-    Ok(())
+    let refuse =
+        |assumes, instead: &str| Err(RunError::Assumption { algorithm: about.name, assumes, instead: instead.into() });
+    match about.assumes {
+        // A lost message is news to its sender only if that suspects the receiver.
+        _ if allowed && one_way => refuse("that links are cut both ways or not at all", "one would be cut one way"),
+        _ if allowed => Ok(()),
+        Assumes { lossless: true, .. } => refuse("that no message is lost", "a partition would lose some"),
+        Assumes { crashes: Crashes::Detected | Crashes::Final, .. } => {
+            refuse("that only the dead are suspected", "who is cut off by a partition would be")
+        }
+        _ => Ok(()),
+    }
 }
 
 struct Run<'o> {
@@ -262,29 +298,12 @@ impl Visitor for Run<'_> {
         let (options, clients) = (self.options, group.clients);
         let promises = promises(about, group.lease, options);
         let watch_order = clients <= Causality::CLIENTS_MAX;
-        let users = MutexUsers::new(clients, options.workload.clone(), watch_order, !options.seed);
+        let users = MutexUsers::new(clients, options.workload.clone(), options.patience(), watch_order, !options.seed);
         let detection = Some(2 * options.params.delay_max);
         let topology = group.topology.clone();
         let Outcome { users, mut wire, ended, events_per_s, .. } =
             self.go(about, group, users, detection, watch_order)?;
-        let waiting = users.waiting().next();
-        let liveness = match waiting {
-            Some((process, since)) => Finding::violated(format!(
-                "P{process} has waited since {} T, and {}",
-                in_t(since),
-                match ended {
-                    Ended::Limit => "the limit of events is reached",
-                    Ended::Quiet | Ended::Finished => "nothing can happen any more",
-                }
-            )),
-            None if ended == Ended::Limit => {
-                Finding::violated("the limit of events is reached before all have asked".into())
-            }
-            None => Finding::held(),
-        };
-        if let Some(detail) = liveness.detail.clone() {
-            wire.trace_all(|| Event::Violation { property: "liveness".into(), detail });
-        }
+        let liveness = mutex_liveness(&users, &mut wire, ended);
         let order = if watch_order {
             Finding::from_violation(users.violations.get("order"))
         } else {
@@ -319,6 +338,7 @@ impl Visitor for Run<'_> {
             exit_messages: per_entry(|messages| messages.on_exit),
             client_delay: users.measured.client_delay.summary(),
             sync_delay: users.measured.sync_delay.summary(),
+            bypass: users.bypasses.as_ref().and_then(Bypasses::summary),
             time,
             broken_promises: broken_promises(&properties, &promises, store.as_ref()),
             store,
@@ -373,7 +393,7 @@ impl Visitor for Run<'_> {
             messages: messages.sent - users.messages_before(),
             messages_by_kind: messages.by_kind(),
             time: users.time(last_arrival).map(in_t),
-            rivals: in_t(users.rivals),
+            rivals: in_t(users.rivals(wire.now())),
             broken_promises: properties.broken(&about.promises),
             properties,
             events_per_s,
@@ -505,6 +525,28 @@ fn broken_promises(properties: &Properties, promises: &Promises, store: Option<&
     let mut broken = properties.broken(promises);
     broken.extend(store.filter(|store| store.data.verdict == Verdict::Violated).map(|_| "store"));
     broken
+}
+
+fn why_in_vain(users: &MutexUsers, now: Ticks, ended: Ended) -> String {
+    match ended {
+        Ended::Limit => "the limit of events is reached".into(),
+        Ended::Finished if users.is_stuck(now) => format!("nobody has entered since {} T", in_t(users.progress())),
+        Ended::Quiet | Ended::Finished => "nothing can happen any more".into(),
+    }
+}
+
+/// Whether everybody was granted, and in time.
+fn mutex_liveness<P: Mutex>(users: &MutexUsers, wire: &mut Wire<P, mutex::Plan>, ended: Ended) -> Finding {
+    let waiting = users.waiting().next();
+    let detail = match (waiting, ended) {
+        (None, Ended::Limit) => "the limit of events is reached before all have asked".into(),
+        (None, _) => return Finding::from_violation(users.violations.get("liveness")),
+        (Some((process, since)), _) => {
+            format!("P{process} has waited since {} T, and {}", in_t(since), why_in_vain(users, wire.now(), ended))
+        }
+    };
+    wire.trace_all(|| Event::Violation { property: "liveness".into(), detail: detail.clone() });
+    Finding::violated(detail)
 }
 
 fn store_report(users: &MutexUsers) -> Option<StoreReport> {

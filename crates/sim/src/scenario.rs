@@ -29,7 +29,7 @@ fn once() -> u64 {
 }
 
 /// What must come out: a property is violated if it is so in at least one run, and held if in all.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Expect {
     /// At most one inside; at most one leader.
@@ -40,8 +40,18 @@ pub struct Expect {
     pub order: Option<Verdict>,
     /// Fences grow.
     pub fence: Option<Verdict>,
+    /// No update of the store is lost.
+    pub data: Option<Verdict>,
+    /// How many writes the store refuses.
+    pub refused: Option<u64>,
+    /// How many times somebody enters.
+    pub entries: Option<u64>,
+    /// How many later requests, at least, are granted before an earlier one.
+    pub bypass: Option<u64>,
     /// Whom all agree on in the end.
     pub leader: Option<usize>,
+    /// For how long, at most, more than one leads, in T and in whatever terms.
+    pub rivals: Option<f64>,
 }
 
 /// What came out.
@@ -51,6 +61,17 @@ pub struct Played {
     pub reports: Vec<Report>,
     /// What differs from what must come out, one sentence each.
     pub differences: Vec<String>,
+}
+
+impl Played {
+    /// A run that shows most of what went wrong, the first of these.
+    pub fn telling(&self) -> Option<&Report> {
+        let violated = |report: &Report| {
+            let each = report.properties().each();
+            each.iter().filter(|(_, finding)| finding.verdict == Verdict::Violated).count()
+        };
+        self.reports.iter().rev().max_by_key(|report| violated(report))
+    }
 }
 
 /// Why a scenario cannot be played.
@@ -63,7 +84,7 @@ pub enum ScenarioError {
         reason: toml::de::Error,
     },
     /// It expects nothing.
-    #[error("the scenario expects nothing; its [expect] must name a property or a leader")]
+    #[error("the scenario expects nothing; its [expect] must name a property, a count or a leader")]
     NothingExpected,
     /// It plays no run.
     #[error("the scenario plays no run; `runs` must be at least 1")]
@@ -125,6 +146,46 @@ impl Expect {
                 format!("P{expected} should lead in the end, and {leader} does")
             }));
         }
+        if let Some(most) = self.rivals {
+            let found = reports.iter().map(|report| match report {
+                Report::Election(report) => report.rivals,
+                _ => 0.0,
+            });
+            let found = found.filter(|&rivals| rivals > most);
+            differences.extend(found.map(|found| format!("more than one leads for {found} T; {most} T are allowed")));
+        }
+        differences.extend(self.counts(reports));
+        differences
+    }
+
+    /// What is counted in runs of mutual exclusion.
+    fn counts(&self, reports: &[Report]) -> Vec<String> {
+        let mut differences = Vec::new();
+        let mut differs = |what: &str, expected: Option<String>, found: Option<String>| {
+            if expected.is_some() && expected != found {
+                let text = |value: Option<String>| value.unwrap_or_else(|| "nothing".into());
+                differences.push(format!("{what} should be {}, not {}", text(expected), text(found)));
+            }
+        };
+        let said = |count: Option<u64>| count.map(|count| count.to_string());
+        for report in reports {
+            let mutex = match report {
+                Report::Mutex(report) => Some(report),
+                _ => None,
+            };
+            let store = mutex.and_then(|report| report.store.as_ref());
+            let data = |verdict: Verdict| format!("{verdict:?}");
+            differs("the data", self.data.map(data), store.map(|store| data(store.data.verdict)));
+            differs("the writes refused", said(self.refused), said(store.map(|store| store.refused)));
+            differs("the entries", said(self.entries), said(mutex.map(|report| report.entries)));
+            let most = mutex.and_then(|report| report.bypass).map_or(0, |bypass| bypass.max);
+            let enough = self.bypass.is_none_or(|least| most >= least);
+            differs(
+                "the bypasses",
+                self.bypass.filter(|_| !enough).map(|least| format!("at least {least}")),
+                said(Some(most)),
+            );
+        }
         differences
     }
 }
@@ -143,6 +204,14 @@ mod tests {
         assert!(differences("safety = \"held\"\nliveness = \"held\"").is_empty());
         assert_eq!(differences("fence = \"violated\"").len(), 1);
         assert_eq!(differences("leader = 1").len(), 3);
+        assert!(differences("entries = 40\nbypass = 0").is_empty());
+        let counts = differences("entries = 41\nbypass = 7\nrefused = 1\ndata = \"held\"");
+        assert_eq!(
+            counts[..2],
+            ["the data should be Held, not nothing", "the writes refused should be 1, not nothing"]
+        );
+        assert_eq!(counts[2..4], ["the entries should be 41, not 40", "the bypasses should be at least 7, not 0"]);
+        assert_eq!(counts.len(), 4 * 3);
     }
 
     #[test]
@@ -152,7 +221,7 @@ mod tests {
         assert!(refusal(&scenario("dance = \"held\"")).starts_with("this is no scenario: "));
         assert_eq!(
             refusal(&scenario("")),
-            "the scenario expects nothing; its [expect] must name a property or a leader"
+            "the scenario expects nothing; its [expect] must name a property, a count or a leader"
         );
         let unknown = scenario("safety = \"held\"").replace("central", "centrall");
         assert!(

@@ -45,7 +45,7 @@ pub struct Spec {
     /// The probability that it arrives twice.
     #[serde(default)]
     pub duplicate: f64,
-    /// What goes wrong, as in `crash 1 @ 5`.
+    /// What goes wrong, as in `crash 1 @ 5`; `random` draws it from the seed.
     #[serde(default)]
     pub faults: Vec<String>,
     /// Whether whoever asks tells somebody else to ask too.
@@ -58,6 +58,8 @@ pub struct Spec {
     /// Whether to run it on a network, or with faults, that it is not made for.
     #[serde(default)]
     pub ignore_assumptions: bool,
+    /// How long a request may wait after the last fault, in T; very long if not said.
+    pub patience: Option<f64>,
     /// Stop after so many events.
     pub events_max: Option<u64>,
 }
@@ -113,10 +115,13 @@ impl Spec {
         workload.think = self.think.unwrap_or(think);
         workload.app_messages = self.app_messages;
         workload.store = self.store;
-        let faults = self.faults.iter().map(|fault| fault.parse()).collect::<Result<_, _>>();
+        options.swarm = self.faults.iter().any(|fault| fault == "random");
+        let faults = self.faults.iter().filter(|fault| *fault != "random").map(|fault| fault.parse());
+        let faults = faults.collect::<Result<_, _>>();
         options.faults = faults.map_err(RunError::Spec)?;
         options.seed = self.seed.unwrap_or(options.seed);
         options.ignore_assumptions = self.ignore_assumptions;
+        options.patience = self.patience;
         options.events_max = self.events_max.unwrap_or_else(|| events_max(options.workload.entries, n));
         Ok(options)
     }

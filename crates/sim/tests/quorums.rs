@@ -1,11 +1,17 @@
 //! Quorum algorithms: what they cost, what they promise, and how their broken variants break.
 
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
 use baton_protocol::registry::SetupError;
-use baton_sim::app::mutex::Load;
+use baton_sim::app::mutex::{Load, Workload};
 use baton_sim::network::Delay;
 use baton_sim::oracle::Verdict;
 use baton_sim::report::{MutexReport, Report};
 use baton_sim::run::{Options, RunError, run};
+use baton_trace::Event;
 
 const REPAIRS: [&str; 2] = ["", "yield-at-once"];
 /// Heavy-tailed: messages overtake each other all the time.
@@ -155,6 +161,26 @@ fn the_mean_over_a_run_stays_below_5_k_minus_1() {
             assert!(mean < 5.0 * (k - 1) as f64, "{repair}, n = {n}, seed {seed}: {mean}");
         }
     }
+}
+
+/// "A single request can cost more than 5(K-1)": every message names the request that it is about.
+#[test]
+fn a_single_request_can_cost_more_than_5_k_minus_1() {
+    let mut options = rough("maekawa", "", 7, Load::Random, 38);
+    options.params.delay_max = options.network.delay.guess();
+    options.workload = Workload { think: 2.0, entries: 100, app_messages: false, ..options.workload };
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("a-single-request.jsonl");
+    run(&options, Some(Box::new(File::create(&path).unwrap()))).unwrap();
+    let (_, records) = baton_trace::read(BufReader::new(File::open(&path).unwrap())).unwrap();
+    let mut costs: BTreeMap<(usize, u64), u64> = BTreeMap::new();
+    for record in records {
+        let Event::Send { to, kind, body: Some(body), .. } = record.event else { continue };
+        let by_the_client = ["REQUEST", "RELINQUISH", "RELEASE"].contains(&&*kind);
+        let client = if by_the_client { record.p.unwrap() } else { to };
+        *costs.entry((client, body["request"].as_u64().unwrap())).or_default() += 1;
+    }
+    assert_eq!(costs.len(), 100);
+    assert_eq!(costs.values().max(), Some(&13), "K = 3: 6.5(K-1)");
 }
 
 #[test]

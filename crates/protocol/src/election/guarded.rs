@@ -33,8 +33,8 @@ pub enum Guarded<E> {
     Free(E),
     /// Its election needs consent.
     Member(Member<E>),
-    /// Only consents.
-    Witness(Judge),
+    /// Only consents, to one of so many members.
+    Witness(Judge, usize),
 }
 
 /// Who must consent.
@@ -106,6 +106,8 @@ pub enum Message<M> {
     Refuse(u64),
     /// To all members: I lead in this term.
     Leads(u64),
+    /// To a member that can be heard again: do you lead, or want to?
+    Who,
 }
 
 /// The derived one would show that there is something inside something, which nobody wants to know.
@@ -117,6 +119,7 @@ impl<M: fmt::Debug> fmt::Debug for Message<M> {
             Message::Consent(term) => f.debug_struct("Consent").field("term", term).finish(),
             Message::Refuse(term) => f.debug_struct("Refuse").field("term", term).finish(),
             Message::Leads(term) => f.debug_struct("Leads").field("term", term).finish(),
+            Message::Who => f.write_str("Who"),
         }
     }
 }
@@ -129,6 +132,7 @@ impl<M: crate::Message> crate::Message for Message<M> {
             Message::Consent(_) => "CONSENT",
             Message::Refuse(_) => "REFUSE",
             Message::Leads(_) => "LEADS",
+            Message::Who => "WHO",
         }
     }
 }
@@ -149,9 +153,10 @@ impl<E: Election> Protocol for Guarded<E> {
                 }
             }
             Guarded::Member(member) => member.step(input, out),
-            Guarded::Witness(judge) => match input {
+            Guarded::Witness(judge, n) => match input {
                 Input::Start(start) => judge.start(start),
                 Input::Message { from, message: Message::Ask(term) } => judge.on_ask(from, term, out),
+                Input::Trust(process) if process < *n => out.send(process, Message::Who),
                 _ => {}
             },
         }
@@ -198,6 +203,7 @@ impl<E: Election> Member<E> {
             Input::Message { from, message: Message::Consent(term) } => return self.on_consent(from, term, out),
             Input::Message { message: Message::Refuse(term), .. } => return self.on_refuse(term, out),
             Input::Message { from, message: Message::Leads(term) } => return self.on_leads(from, term, out),
+            Input::Message { from, message: Message::Who } => return self.on_who(from, out),
             Input::Start(start) => self.start(start, out),
             Input::Suspect(process) if process != self.me => self.on_suspect(process, out),
             Input::Trust(process) if process != self.me => self.on_trust(process, out),
@@ -310,11 +316,22 @@ impl<E: Election> Member<E> {
             Office::Leads(own) => term <= own,
         };
         self.term = self.term.max(term);
-        if !outdated {
+        if outdated && matches!(self.office, Office::Leads(_)) {
+            self.on_who(from, out);
+        } else if !outdated {
             self.follow(Some((from, term)), out);
             if self.rule.prefers(self.me, from) {
                 self.ask_unless_leading(out);
             }
+        }
+    }
+
+    /// Whoever has heard nothing of this process for a while, or nothing new, is told.
+    fn on_who(&self, from: ProcessId, out: &mut Outbox<Guarded<E>>) {
+        match self.office {
+            Office::Leads(term) if from < self.n => out.send(from, Message::Leads(term)),
+            Office::Asks(_) if self.judges().any(|judge| judge == from) => out.send(from, Message::Ask(self.term)),
+            _ => {}
         }
     }
 
@@ -339,6 +356,10 @@ impl<E: Election> Member<E> {
             }
             Office::Leads(term) if process < self.n => out.send(process, Message::Leads(term)),
             _ => self.ask_unless_leading(out),
+        }
+        // A link that was cut one way only is no news to the other end, which may lead, or ask in vain.
+        if process < self.n {
+            out.send(process, Message::Who);
         }
     }
 
@@ -406,7 +427,7 @@ pub fn group<E: Election>(
     let processes = if guard == Guard::Witness { n + 1 } else { n };
     let mut group = Group::new(n, processes, move |me| {
         if me == n {
-            return Guarded::Witness(Judge::default());
+            return Guarded::Witness(Judge::default(), n);
         }
         Guarded::Member(Member {
             me,

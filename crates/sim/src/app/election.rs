@@ -54,8 +54,8 @@ pub struct ElectionUsers {
     agreed: bool,
     /// Since when more than one leads.
     rivals_since: Option<Ticks>,
-    /// For how long more than one led, in whatever terms.
-    pub rivals: Ticks,
+    /// For how long more than one led, in whatever terms, until they were rivals no more.
+    rivals: Ticks,
     /// The first violation.
     pub violation: Option<String>,
 }
@@ -95,6 +95,11 @@ impl ElectionUsers {
     pub fn time(&self, last_arrival: Ticks) -> Option<Ticks> {
         let (began, _) = self.began?;
         self.agreed.then(|| self.settled.max(last_arrival).saturating_sub(began))
+    }
+
+    /// For how long more than one has led, in whatever terms.
+    pub fn rivals(&self, now: Ticks) -> Ticks {
+        self.rivals + self.rivals_since.map_or(0, |since| now - since)
     }
 
     fn begin<P: Election>(&mut self, wire: &mut Wire<P, Plan>) {
@@ -214,6 +219,8 @@ impl<P: Election> Application<P> for ElectionUsers {
 
     fn struck(&mut self, wire: &mut Wire<P, Plan>) {
         self.begin(wire);
+        // What strikes may change nothing: who agreed before agrees now.
+        self.judge(wire);
     }
 
     fn crashed(&mut self, process: ProcessId, wire: &mut Wire<P, Plan>) {

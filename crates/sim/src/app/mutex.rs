@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::app::Application;
 use crate::metrics::{Delays, Messages};
 use crate::network::exponential;
+use crate::oracle::bypass::Bypasses;
 use crate::oracle::mutex::{MutexJudge, Violation};
 use crate::oracle::store::{Read, Store};
 use crate::queue::Class;
@@ -86,13 +87,36 @@ pub struct MutexUsers {
     ended: u64,
     /// When the last one left, if somebody was waiting then.
     handover_since: Option<Ticks>,
+    /// Whose turn it is to ask, where they take turns and none has asked yet.
+    turn: Option<ProcessId>,
+    /// When somebody last asked while nobody waited, or entered.
+    progress: Ticks,
     /// What is measured, from entry to entry.
     pub measured: Measured,
     judge: MutexJudge,
+    /// Who was overtaken by later requests, if there are not too many clients to watch that.
+    pub bypasses: Option<Bypasses>,
+    patience: Patience,
     /// What the holders write to, if anything.
     pub store: Option<Store>,
     /// The first violation of each property.
     pub violations: BTreeMap<&'static str, String>,
+}
+
+/// How long a request may wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// Until when faults excuse everything.
+    pub faults_over: Ticks,
+    /// How long after that, or after the request if that was later.
+    pub lasts: Ticks,
+}
+
+impl Patience {
+    /// Until when to bear with what waits, or has not moved, since `since`.
+    fn ends(self, since: Ticks) -> Ticks {
+        since.max(self.faults_over).saturating_add(self.lasts)
+    }
 }
 
 /// What is measured between two entries: after a warm-up, over whole rounds, while the load is as it should be.
@@ -147,7 +171,7 @@ impl Measured {
 
 impl MutexUsers {
     /// So many clients, doing what the workload says.
-    pub fn new(clients: usize, workload: Workload, watch_order: bool, seed: u64) -> Self {
+    pub fn new(clients: usize, workload: Workload, patience: Patience, watch_order: bool, seed: u64) -> Self {
         MutexUsers {
             measured: Measured::new(clients as u64, workload.entries),
             store: workload.store.map(|kind| Store::new(kind == StoreKind::Fenced)),
@@ -158,6 +182,10 @@ impl MutexUsers {
             entered: 0,
             ended: 0,
             handover_since: None,
+            turn: None,
+            progress: 0,
+            bypasses: (clients <= Bypasses::CLIENTS_MAX).then(|| Bypasses::new(clients)),
+            patience,
             judge: MutexJudge::new(clients, watch_order),
             violations: BTreeMap::new(),
         }
@@ -181,10 +209,17 @@ impl MutexUsers {
             return;
         }
         let (req, now) = (self.issued, wire.now());
+        self.turn = None;
         self.issued += 1;
         self.clients[process] = Client::Waiting { req, since: now };
         let past = wire.causality().map(|causality| causality.request(process));
+        if self.judge.waiting() == 0 {
+            self.progress = now;
+        }
         self.judge.request(process, past);
+        if let Some(bypasses) = &mut self.bypasses {
+            bypasses.request(process, now);
+        }
         if let Some(tracer) = wire.tracer() {
             tracer.request(now, process, req);
         }
@@ -197,11 +232,16 @@ impl MutexUsers {
 
     fn enter<P: Mutex>(&mut self, process: ProcessId, fence: u64, wire: &mut Wire<P, Plan>) {
         let now = wire.now();
-        let found = self.judge.grant(process, fence);
+        let mut found = self.judge.grant(process, fence);
         let Client::Waiting { req, since } = self.clients[process] else {
             return self.violated(process, found, wire);
         };
+        found.extend(self.too_late(process, since, now));
         self.clients[process] = Client::Inside { req };
+        self.progress = now;
+        if let Some(bypasses) = &mut self.bypasses {
+            bypasses.grant(process);
+        }
         self.entered += 1;
         self.measured.entry(self.entered, wire.messages());
         if self.measured.includes(self.entered) {
@@ -219,6 +259,23 @@ impl MutexUsers {
             wire.plan(ticks(self.workload.hold / 2.0), Class::Exit, process, Plan::Write(read));
         }
         wire.plan(ticks(self.workload.hold), Class::Exit, process, Plan::Exit(req));
+    }
+
+    /// LIVE asks for a grant within a bound.
+    fn too_late(&self, process: ProcessId, since: Ticks, now: Ticks) -> Option<Violation> {
+        let (since_t, lasts) = (in_t(since), in_t(self.patience.lasts));
+        let detail = || format!("P{process} was granted after more than {lasts} T; it had waited since {since_t} T");
+        (now > self.patience.ends(since)).then(|| ("liveness", detail()))
+    }
+
+    /// When somebody last entered, or asked while nobody waited.
+    pub fn progress(&self) -> Ticks {
+        self.progress
+    }
+
+    /// Whether somebody waits though nobody has entered for too long.
+    pub fn is_stuck(&self, now: Ticks) -> bool {
+        self.judge.waiting() > 0 && now > self.patience.ends(self.progress)
     }
 
     fn violated<P: Mutex>(
@@ -270,8 +327,13 @@ impl MutexUsers {
             Load::Random => (Some(last), exponential(think, &mut self.rng)),
         };
         if let Some(next) = next {
+            self.turn = Some(next);
             wire.plan(ticks(after), Class::Request, next, Plan::Request);
         }
+    }
+
+    fn take_turns(&self) -> bool {
+        matches!(self.workload.load, Load::Solo | Load::SoloRandom)
     }
 
     /// Any of the others that are up, all equally likely. There may be a million of them: they are listed only if hardly
@@ -328,22 +390,31 @@ impl<P: Mutex> Application<P> for MutexUsers {
     fn crashed(&mut self, process: ProcessId, wire: &mut Wire<P, Plan>) {
         let Some(client) = self.clients.get(process).copied() else { return };
         self.judge.crash(process);
-        if client == Client::Idle {
-            return;
+        if let Some(bypasses) = &mut self.bypasses {
+            bypasses.forget(process);
         }
-        self.leave(process, wire);
-        if matches!(self.workload.load, Load::Solo | Load::SoloRandom) {
+        let acts = client != Client::Idle || self.turn == Some(process);
+        if client != Client::Idle {
+            self.leave(process, wire);
+        }
+        if acts && self.take_turns() {
+            self.turn = None;
             self.plan_next(process, wire);
         }
     }
 
     fn recovered(&mut self, process: ProcessId, wire: &mut Wire<P, Plan>) {
-        if process < self.clients.len() && matches!(self.workload.load, Load::All | Load::Random) {
+        if process >= self.clients.len() {
+            return;
+        }
+        // Where they take turns, the chain has ended if nobody was left to go on with it.
+        let idle = self.turn.is_none() && self.clients.iter().all(|client| *client == Client::Idle);
+        if !self.take_turns() || idle {
             self.plan_next(process, wire);
         }
     }
 
-    fn finished(&self, _: &Wire<P, Plan>) -> bool {
-        self.ended == self.workload.entries
+    fn finished(&self, wire: &Wire<P, Plan>) -> bool {
+        self.ended == self.workload.entries || self.is_stuck(wire.now())
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub mod bypass;
 pub mod causality;
 pub mod fence;
 pub mod file;

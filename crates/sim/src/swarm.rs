@@ -1,0 +1,212 @@
+//! Faults drawn from the seed, so that many seeds make a swarm: each run has its own kinds of faults, and its own idea of
+//! how often they strike and how long they last.
+//!
+//! Unless assumptions are ignored, nothing strikes that the algorithm is not made for, one fault is over before the
+//! next one strikes, somebody never crashes, and all faults end: whoever waits then must be served.
+
+use baton_protocol::append::Append;
+use baton_protocol::detector::Detector;
+use baton_protocol::election::Election;
+use baton_protocol::mutex::Mutex;
+use baton_protocol::registry::{self, About, Crashes, Family, SetupError, Visitor};
+use baton_protocol::{Group, ProcessId, Ticks};
+
+use crate::faults::{Fault, FaultKind};
+use crate::run::Options;
+use crate::time::{in_t, ticks};
+
+/// The same run, with the faults that its seed draws.
+pub fn draw(options: &Options) -> Result<Options, SetupError> {
+    let about = registry::find(&options.algorithm)?;
+    let size = registry::visit(&options.algorithm, &options.params, Size)?;
+    let mut drawn = Options { swarm: false, ..options.clone() };
+    // Of its own, so that the run is the same as if the faults had been written down.
+    let mut rng = fastrand::Rng::with_seed(options.seed.rotate_left(32));
+    let network = &mut drawn.network;
+    let free = options.ignore_assumptions;
+    for (probability, never) in
+        [(&mut network.loss, about.assumes.lossless), (&mut network.duplicate, about.assumes.no_duplicates)]
+    {
+        if *probability == 0.0 && (free || !never) && rng.bool() {
+            *probability = 0.2 * rng.f64();
+        }
+    }
+    let helpers = if size.processes > size.clients { size.clients } else { 0 };
+    let spared = (!free).then(|| rng.usize(helpers..size.processes));
+    let mut swarm = Swarm { about, size, options, rng, spared, recoveries: 0, dead: Vec::new() };
+    drawn.faults.extend(swarm.faults());
+    Ok(drawn)
+}
+
+/// How many may ask, how many there are in all, and whether links may be cut though no message may be lost.
+#[derive(Clone, Copy)]
+struct Sizes {
+    clients: usize,
+    processes: usize,
+    partitions: bool,
+}
+
+struct Size;
+
+impl Size {
+    fn of<P>(group: &Group<P>) -> Sizes {
+        Sizes { clients: group.clients, processes: group.processes, partitions: group.partitions }
+    }
+}
+
+impl Visitor for Size {
+    type Output = Sizes;
+
+    fn unsupported(self, _: &'static About) -> Sizes {
+        Sizes { clients: 0, processes: 0, partitions: false }
+    }
+
+    fn mutex<P: Mutex>(self, _: &'static About, group: Group<P>) -> Sizes {
+        Size::of(&group)
+    }
+
+    fn election<P: Election>(self, _: &'static About, group: Group<P>) -> Sizes {
+        Size::of(&group)
+    }
+
+    fn detector<D: Detector>(self, _: &'static About, group: Group<D>) -> Sizes {
+        Size::of(&group)
+    }
+
+    fn append<P: Append>(self, _: &'static About, group: Group<P>) -> Sizes {
+        Size::of(&group)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Crash,
+    Pause,
+    Partition,
+    OneWay,
+}
+
+struct Swarm<'o> {
+    about: &'static About,
+    size: Sizes,
+    options: &'o Options,
+    rng: fastrand::Rng,
+    /// Who never crashes: somebody must remember. A helper, where there are any.
+    spared: Option<ProcessId>,
+    recoveries: u32,
+    /// Who will not recover: fewer than half, so that the others are a majority.
+    dead: Vec<ProcessId>,
+}
+
+impl Swarm<'_> {
+    fn faults(&mut self) -> Vec<Fault> {
+        let mut kinds = self.kinds();
+        // Seeds differ in what they know of: a fault that is rare where all kinds strike is frequent somewhere.
+        kinds.retain(|_| self.rng.bool());
+        let mut faults = Vec::new();
+        if kinds.is_empty() {
+            return faults;
+        }
+        let horizon = self.horizon();
+        let between = horizon / self.rng.u64(1..=16);
+        let mut at = self.rng.u64(0..=between);
+        while at < horizon {
+            let kind = kinds[self.rng.usize(..kinds.len())];
+            let lasts = self.strike(kind, at, &mut faults);
+            at += lasts + self.peace() + self.rng.u64(0..=between);
+        }
+        faults
+    }
+
+    fn free(&self) -> bool {
+        self.options.ignore_assumptions
+    }
+
+    fn kinds(&self) -> Vec<Kind> {
+        let assumes = self.about.assumes;
+        // A detector takes whoever is cut off for dead.
+        let mistaken = matches!(assumes.crashes, Crashes::Detected | Crashes::Final);
+        let cut = !(assumes.lossless || mistaken);
+        let kinds = [
+            (Kind::Crash, assumes.crashes != Crashes::Never),
+            (Kind::Pause, !assumes.synchronous),
+            (Kind::Partition, cut || self.size.partitions),
+            (Kind::OneWay, cut),
+        ];
+        kinds.into_iter().filter(|&(_, allowed)| allowed || self.free()).map(|(kind, _)| kind).collect()
+    }
+
+    /// About as long as the run, or a good deal less.
+    fn horizon(&mut self) -> Ticks {
+        let round = self.options.workload.hold + 2.0 * in_t(self.options.params.delay_max);
+        ticks(self.options.workload.entries as f64 * round).max(1) / self.rng.u64(1..=4)
+    }
+
+    /// Until who has recovered is a member again, and all have heard of it.
+    fn peace(&self) -> Ticks {
+        if self.free() { 0 } else { 20 * self.options.params.delay_max }
+    }
+
+    /// From less than a message takes to much more.
+    fn while_it_lasts(&mut self) -> Ticks {
+        let delay = self.options.params.delay_max;
+        let scale = [1, 10, 100][self.rng.usize(..3)];
+        self.rng.u64(1..=delay * scale)
+    }
+
+    /// Lets it strike, and says how long it lasts.
+    fn strike(&mut self, kind: Kind, at: Ticks, faults: &mut Vec<Fault>) -> Ticks {
+        let lasts = self.while_it_lasts();
+        let all = self.size.processes;
+        match kind {
+            Kind::Crash => return self.crash(at, lasts, faults),
+            Kind::Pause => {
+                for process in (0..all).filter(|_| self.rng.u8(..3) == 0) {
+                    faults.push(Fault { at, kind: FaultKind::Pause { process, lasts } });
+                }
+            }
+            Kind::Partition => {
+                let (left, right): (Vec<_>, Vec<_>) = (0..all).partition(|_| self.rng.bool());
+                if !left.is_empty() && !right.is_empty() {
+                    let groups = vec![left, right];
+                    faults.push(Fault { at, kind: FaultKind::Partition { groups, lasts: Some(lasts) } });
+                }
+            }
+            Kind::OneWay => {
+                let (from, step) = (self.rng.usize(..all), self.rng.usize(1..all));
+                let to = (from + step) % all;
+                faults.push(Fault { at, kind: FaultKind::OneWay { from, to, lasts: Some(lasts) } });
+            }
+        }
+        lasts
+    }
+
+    /// Crashes somebody, who recovers: not before its crash is known, and with memory where that is assumed. Without a
+    /// bound on delays nobody can say when a recovery is over, so that there is one at most.
+    fn crash(&mut self, at: Ticks, lasts: Ticks, faults: &mut Vec<Fault>) -> Ticks {
+        let Sizes { clients, processes, .. } = self.size;
+        let crashes = self.about.assumes.crashes;
+        let first = if crashes == Crashes::Coordinators && !self.free() { clients } else { 0 };
+        let bounded = self.options.network.delay.bound().is_some();
+        if !self.free() && !bounded && self.recoveries > 0 {
+            return 0;
+        }
+        let alive = |process: &ProcessId| Some(*process) != self.spared && !self.dead.contains(process);
+        let candidates = (first..processes).filter(alive);
+        let Some(process) = self.rng.choice(candidates.collect::<Vec<_>>()) else { return 0 };
+        if crashes == Crashes::Final && !self.free() {
+            if 2 * (self.dead.len() + 1) < clients {
+                self.dead.push(process);
+                faults.push(Fault { at, kind: FaultKind::Crash(process) });
+            }
+            return 0;
+        }
+        let known = if self.free() { 0 } else { 2 * self.options.params.delay_max + 1 };
+        let keeps = crashes == Crashes::Coordinators || (self.about.family == Family::Append && process < clients);
+        let memory = self.rng.bool() || (keeps && !self.free());
+        self.recoveries += 1;
+        faults.push(Fault { at, kind: FaultKind::Crash(process) });
+        faults.push(Fault { at: at + known + lasts, kind: FaultKind::Recover { process, memory } });
+        known + lasts
+    }
+}

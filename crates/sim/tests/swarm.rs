@@ -1,0 +1,106 @@
+//! Faults drawn from the seed: within what an algorithm assumes, every seed must keep what it promises.
+
+use baton_protocol::registry::{ALGORITHMS, About, Family};
+use baton_sim::app::mutex::Load;
+use baton_sim::faults::{Fault, FaultKind};
+use baton_sim::network::Delay;
+use baton_sim::oracle::Verdict;
+use baton_sim::report::Report;
+use baton_sim::run::{Options, run};
+use baton_sim::swarm;
+
+/// Some that differ in what they can live with, or in how they do it.
+fn variant(about: &About, rng: &mut fastrand::Rng) -> Option<String> {
+    let variants: &[&str] = match (about.name, about.family) {
+        (_, Family::Election) => &["", "quorum", "witness"],
+        ("token-ring", _) => &["", "parked"],
+        ("maekawa", _) => &["", "yield-at-once", "majority"],
+        ("voting", _) => &["", "ask-all"],
+        ("raymond", _) => &["", "greedy:3", "chain"],
+        ("central", _) => &["", "lease:20"],
+        ("record-append", _) => &["", "batch:3"],
+        _ => &[""],
+    };
+    let variant = variants[rng.usize(..variants.len())];
+    (!variant.is_empty()).then(|| variant.to_owned())
+}
+
+/// Everything else that a seed decides.
+fn swarm_of(about: &'static About, seed: u64) -> Options {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    // A majority of two is both.
+    let least = if about.family == Family::Election { 3 } else { 2 };
+    let mut options = Options::new(about.name, rng.usize(least..7));
+    options.swarm = true;
+    options.seed = seed;
+    options.params.variant = variant(about, &mut rng);
+    let unbounded = if about.assumes.synchronous { 0 } else { 1 };
+    let delays = [Delay::Constant(1.0), Delay::Uniform(0.1, 2.0), Delay::Pareto(1.0, 1.5)];
+    options.network.delay = delays[rng.usize(..2 + unbounded)];
+    options.network.fifo = about.assumes.fifo || rng.bool();
+    options.params.delay_max = options.network.delay.guess();
+    let loads = [Load::All, Load::Random, Load::Solo, Load::SoloRandom];
+    options.workload.load = loads[rng.usize(..4)];
+    options.workload.think = 5.0 * rng.f64();
+    options.workload.hold = 3.0 * rng.f64();
+    options
+}
+
+/// ORDER does not hold for what the user of a recovered process wants before that one is welcome (docs/verdicts.md).
+fn is_known(options: &Options, report: &Report) -> bool {
+    let detail = report.properties().order.detail.clone().unwrap_or_default();
+    let overtaken = |fault: &Fault| match fault.kind {
+        FaultKind::Recover { process, .. } => detail.contains(&format!(" of P{process}, which happened before")),
+        _ => false,
+    };
+    report.broken_promises() == ["order"] && options.faults.iter().any(overtaken)
+}
+
+#[test]
+fn every_algorithm_keeps_its_promises_whatever_the_seed_lets_happen() {
+    let (mut struck, mut wrong) = (0, String::new());
+    for about in ALGORITHMS.iter().filter(|about| about.broken.is_none()) {
+        for seed in 0..150 {
+            let options = swarm::draw(&swarm_of(about, seed)).unwrap();
+            struck += usize::from(!options.faults.is_empty());
+            let report = run(&options, None).unwrap_or_else(|refusal| panic!("{refusal}: {options:?}"));
+            let fine = report.broken_promises().is_empty() || is_known(&options, &report);
+            if !fine {
+                let told = options.faults.iter().map(|fault| format!("{fault:?}")).collect::<Vec<_>>().join("\n  ");
+                wrong.push_str(&format!(
+                    "{}, seed {seed}: {:?}\n{options:?}\n  {told}\n",
+                    about.name,
+                    report.properties()
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+    assert!(struck > 500, "only {struck} runs had faults");
+}
+
+#[test]
+fn the_same_seed_draws_the_same_faults_and_others_draw_others() {
+    let of = |name: &str, seed| {
+        let about = ALGORITHMS.iter().find(|about| about.name == name).unwrap();
+        swarm::draw(&swarm_of(about, seed)).unwrap().faults
+    };
+    let faults = |seed| of("phi-accrual", seed);
+    assert_eq!(faults(1), faults(1));
+    let kinds: Vec<_> = (0..100).flat_map(faults).map(|fault| fault.kind).collect();
+    assert!(kinds.iter().any(|kind| matches!(kind, FaultKind::Recover { memory: false, .. })));
+    assert!(kinds.iter().any(|kind| matches!(kind, FaultKind::Pause { .. })));
+    assert!(kinds.iter().any(|kind| matches!(kind, FaultKind::Partition { .. })));
+    assert!(kinds.iter().any(|kind| matches!(kind, FaultKind::OneWay { .. })));
+}
+
+/// Where assumptions are ignored it strikes at what they protect.
+#[test]
+fn beyond_the_assumptions_promises_break() {
+    let central = ALGORITHMS.iter().find(|about| about.name == "central").unwrap();
+    let stalls = |seed: &u64| {
+        let options = Options { ignore_assumptions: true, ..swarm_of(central, *seed) };
+        matches!(run(&options, None), Ok(Report::Mutex(report)) if report.properties.liveness.verdict == Verdict::Violated)
+    };
+    assert!((0..50).filter(stalls).count() > 10);
+}
