@@ -189,7 +189,7 @@ impl<P: Mutex> MutexModel<P> {
 
     /// Whether the step at `at` that led to `next` was in order. Only a grant can break anything but liveness.
     fn judge(&mut self, mut next: State<Global>, at: ProcessId, outcome: u32) -> Result<State<Global>, Violation> {
-        for &Event::Granted { fence } in &self.system.outcome(outcome).events {
+        for &(_, Event::Granted { fence }) in &self.system.outcome(outcome).events {
             self.reached.entries += 1;
             if self.phase(&next, at) == Phase::Uninvited {
                 return Err(uninvited_guest(at));

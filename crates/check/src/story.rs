@@ -148,11 +148,14 @@ impl Story {
             self.also(&format!("chooses {} of {}", choice.chosen, choice.of));
             self.record(Some(at), Event::Choice { of: choice.of, chosen: choice.chosen });
         }
-        for &(to, channel, payload) in &outcome.sends {
-            self.send(system, Route { channel, from: at, to: to.into(), payload });
-        }
-        for event in &outcome.events {
-            U::tell_event(self, at, event);
+        let mut events = outcome.events.iter().peekable();
+        for sent in 0..=outcome.sends.len() {
+            while let Some((_, event)) = events.next_if(|(after, _)| *after == sent) {
+                U::tell_event(self, at, event);
+            }
+            if let Some(&(to, channel, payload)) = outcome.sends.get(sent) {
+                self.send(system, Route { channel, from: at, to: to.into(), payload });
+            }
         }
     }
 

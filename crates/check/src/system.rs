@@ -101,8 +101,8 @@ pub struct Outcome<P: Protocol> {
     pub local: u32,
     /// What it sent: to whom, on which channel, which payload.
     pub sends: Box<[(u8, Channel, u32)]>,
-    /// What it told its user.
-    pub events: Box<[P::Event]>,
+    /// What it told its user, each time after so many sends.
+    pub events: Box<[(usize, P::Event)]>,
     /// How its choices were resolved.
     pub choices: Box<[Choice]>,
 }
@@ -269,7 +269,7 @@ impl<P: Protocol, U: User<P>> System<P, U> {
                 Output::CancelTimer(timer) => local.timers.retain(|(running, _)| *running != timer),
                 Output::Event(event) => {
                     local.user.hear(&event);
-                    events.push(event);
+                    events.push((sends.len(), event));
                 }
                 Output::Stamp(clock) => stamp = Some(clock),
             }
