@@ -5,7 +5,7 @@ use baton_protocol::{Message, ProcessId, Protocol};
 use baton_trace::{DropReason, Event, Record};
 
 use crate::explore::Violation;
-use crate::network::Channel;
+use crate::network::{Channel, Flight};
 use crate::system::{Action, Content, Stimulus, System, User};
 
 /// A run as far as it has been told. Begins with the start of the group, which is no step.
@@ -26,6 +26,7 @@ pub struct Story {
 }
 
 /// A message on its way.
+#[derive(Clone, Copy)]
 struct Letter {
     route: Route,
     msg: u64,
@@ -79,6 +80,11 @@ impl Story {
         self.record(Some(p), Event::Suspect { peer });
     }
 
+    /// What follows happens again and again.
+    pub fn cycle_begins(&mut self) {
+        self.lines.push("    and from here on, again and again:".into());
+    }
+
     /// As part of a step: the user is in the critical section.
     pub fn enter(&mut self, p: ProcessId, fence: u64) {
         self.also(&format!("P{p} enters (fence {fence})"));
@@ -116,6 +122,7 @@ impl Story {
     pub fn tell<P: Protocol, U: User<P>>(&mut self, system: &System<P, U>, locals: &[u32], action: &Action<U::Act>) {
         match *action {
             Action::Tick => self.step("a tick passes".into()),
+            Action::Lost { flight, reason } => self.lose(system, flight, reason),
             Action::Start(ref outcomes) => {
                 for (at, &outcome) in outcomes.iter().enumerate() {
                     self.consequences(system, at, outcome);
@@ -124,22 +131,61 @@ impl Story {
                     self.crash(crashed);
                 }
             }
-            Action::Step { at, stimulus, outcome } => {
+            Action::Step { at, stimulus, outcome, copied } => {
                 let at = usize::from(at);
                 match stimulus {
                     Stimulus::Act(act) => U::tell_act(self, at, act),
                     Stimulus::AppSend { to } => self.step(format!("P{at} tells P{to} of it")),
-                    Stimulus::Deliver { from, payload } => self.deliver(system, from.into(), at, payload),
+                    Stimulus::Deliver { from, payload } => self.deliver(system, from.into(), at, payload, copied),
                     Stimulus::Timer(place) => {
                         let name = format!("{:?}", system.local(locals[at]).timers[usize::from(place)].0);
                         self.step(format!("P{at} timer {name}"));
                         self.record(Some(at), Event::Timer { name });
+                    }
+                    Stimulus::Suspect { peer, wrongly } => {
+                        self.suspect(at, peer.into());
+                        if wrongly {
+                            self.also("wrongly");
+                        }
+                    }
+                    Stimulus::Trust { peer, .. } => {
+                        self.step(format!("P{at} trusts P{peer} again"));
+                        self.record(Some(at), Event::Trust { peer: peer.into() });
+                    }
+                    Stimulus::Crash => {
+                        self.step(format!("P{at} crashes"));
+                        self.record(Some(at), Event::Crash);
+                    }
+                    Stimulus::Recover { .. } => {
+                        self.step(format!("P{at} recovers"));
+                        self.record(Some(at), Event::Recover { memory: true });
                     }
                     Stimulus::Start | Stimulus::Tick => {}
                 }
                 self.consequences(system, at, outcome);
             }
         }
+    }
+
+    fn lose<P: Protocol, U: User<P>>(&mut self, system: &System<P, U>, flight: Flight, reason: DropReason) {
+        let (from, to) = (flight.from, flight.to);
+        let what = match &system.payload(flight.payload).content {
+            Content::Protocol(message) => describe(message),
+            Content::App(_) => "application message".into(),
+        };
+        let route = Route { channel: flight.channel, from: from.into(), to: to.into(), payload: flight.payload };
+        let Letter { msg, .. } = self.take(route, false);
+        self.step(match reason {
+            DropReason::Crashed => format!("P{from} -> P{to} {what}, which is down"),
+            DropReason::Loss | DropReason::Partition => format!("P{from} -> P{to} {what} is lost"),
+        });
+        self.record(Some(to.into()), Event::Drop { msg, reason });
+    }
+
+    /// The letter that arrives; if `copied`, it arrives once more later.
+    fn take(&mut self, route: Route, copied: bool) -> Letter {
+        let place = self.letters.iter().position(|letter| letter.route == route).expect("what arrives has been sent");
+        if copied { self.letters[place] } else { self.letters.remove(place) }
     }
 
     fn consequences<P: Protocol, U: User<P>>(&mut self, system: &System<P, U>, at: ProcessId, outcome: u32) {
@@ -184,16 +230,16 @@ impl Story {
         from: ProcessId,
         to: ProcessId,
         payload: u32,
+        copied: bool,
     ) {
         let content = &system.payload(payload).content;
         let channel = if matches!(content, Content::App(_)) { Channel::App } else { Channel::Protocol };
-        let route = Route { channel, from, to, payload };
-        let place = self.letters.iter().position(|letter| letter.route == route);
-        let Letter { msg, time, .. } = self.letters.remove(place.expect("what arrives has been sent"));
+        let Letter { msg, time, .. } = self.take(Route { channel, from, to, payload }, copied);
         self.clocks[to].receive(time);
         match content {
             Content::Protocol(message) => {
-                self.step(format!("P{from} -> P{to} {}", describe(message)));
+                let again = if copied { ", and will arrive again" } else { "" };
+                self.step(format!("P{from} -> P{to} {}{again}", describe(message)));
                 self.record(Some(to), Event::Deliver { msg, from, kind: message.kind().into() });
             }
             Content::App(_) => {

@@ -36,7 +36,7 @@ use crate::clock::{LamportClock, Stamp};
 use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError, Topology, Variant};
 use crate::topology::information_structure::InformationStructure;
 use crate::topology::quorum::Construction;
-use crate::{Input, Outbox, ProcessId, ProcessSet, Protocol};
+use crate::{Counter, Input, Outbox, ProcessId, ProcessSet, Protocol};
 
 /// One process of the group: it may ask, and it votes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -130,6 +130,16 @@ impl Message {
         | Message::Release(body)) = self;
         *body
     }
+
+    fn body_mut(&mut self) -> &mut Body {
+        let (Message::Request(body)
+        | Message::Grant(body)
+        | Message::Postpone(body)
+        | Message::Inquire(body)
+        | Message::Relinquish(body)
+        | Message::Release(body)) = self;
+        body
+    }
 }
 
 impl crate::Message for Message {
@@ -142,6 +152,13 @@ impl crate::Message for Message {
             Message::Relinquish(_) => "RELINQUISH",
             Message::Release(_) => "RELEASE",
         }
+    }
+
+    fn counters(&mut self, _: ProcessId, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        let body = self.body_mut();
+        visit(Counter::Clock, &mut body.time);
+        visit(Counter::Clock, &mut body.request);
+        visit(Counter::Fence, &mut body.fence);
     }
 }
 
@@ -156,16 +173,28 @@ impl Protocol for Maekawa {
             Input::Command(Command::Acquire) => self.acquire(out),
             Input::Command(Command::Release) => self.release(out),
             Input::Message { from, message } => {
-                self.clock.receive(message.body().time);
+                self.clock.observe(message.body().time);
                 self.fence = self.fence.max(message.body().fence);
                 self.on_message(from, message, out);
             }
-            Input::AppSend => out.stamp(self.clock.tick()),
-            Input::AppReceive(time) => {
-                self.clock.receive(time);
-            }
+            Input::AppSend => out.stamp(self.clock.now()),
+            Input::AppReceive(time) => self.clock.observe(time),
             _ => {}
         }
+    }
+
+    fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        visit(Counter::Clock, self.clock.time_mut());
+        if let State::Waiting(request) | State::Inside(request) = &mut self.state {
+            visit(Counter::Clock, request);
+        }
+        if let Some(vote) = &mut self.vote {
+            visit(Counter::Clock, &mut vote.grantee.time);
+        }
+        let mut queue: Vec<Stamp> = core::mem::take(&mut self.queue).into_iter().collect();
+        queue.iter_mut().for_each(|request| visit(Counter::Clock, &mut request.time));
+        self.queue = queue.into_iter().collect();
+        visit(Counter::Fence, &mut self.fence);
     }
 }
 
@@ -188,7 +217,7 @@ impl Maekawa {
 
     /// What a process has to tell itself it handles at once.
     fn send(&mut self, to: ProcessId, message: fn(Body) -> Message, request: u64, out: &mut Outbox<Self>) {
-        let message = message(Body { time: self.clock.tick(), request, fence: self.fence });
+        let message = message(Body { time: self.clock.now(), request, fence: self.fence });
         if to == self.me { self.on_message(to, message, out) } else { out.send(to, message) }
     }
 
@@ -254,7 +283,7 @@ impl Maekawa {
         if let State::Inside(request) = self.state {
             self.state = State::Idle;
             self.granted.clear();
-            let message = Message::Release(Body { time: self.clock.tick(), request, fence: self.fence });
+            let message = Message::Release(Body { time: self.clock.now(), request, fence: self.fence });
             self.multicast(self.inform_set.clone(), message, out);
         }
     }
