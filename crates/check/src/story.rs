@@ -18,6 +18,8 @@ pub struct Story {
     /// The latest request of each process.
     requests: Vec<u64>,
     requests_made: u64,
+    /// Who has asked and not been granted.
+    waiting: Vec<bool>,
     entries: u64,
     messages: u64,
     letters_sent: u64,
@@ -52,6 +54,7 @@ impl Story {
             clocks: vec![LamportClock::default(); processes],
             requests: vec![0; processes],
             requests_made: 0,
+            waiting: vec![false; processes],
             entries: 0,
             messages: 0,
             letters_sent: 0,
@@ -63,6 +66,7 @@ impl Story {
     pub fn request(&mut self, p: ProcessId) {
         self.step(format!("P{p} asks"));
         self.requests[p] = self.requests_made;
+        self.waiting[p] = true;
         self.requests_made += 1;
         let lamport = self.clocks[p].tick();
         self.record(Some(p), Event::Request { req: self.requests[p], lamport });
@@ -88,6 +92,10 @@ impl Story {
     /// As part of a step: the user is in the critical section.
     pub fn enter(&mut self, p: ProcessId, fence: u64) {
         self.also(&format!("P{p} enters (fence {fence})"));
+        if !std::mem::take(&mut self.waiting[p]) {
+            // Nobody has asked, so nobody enters; a trace tells of it as a violation.
+            return;
+        }
         self.entries += 1;
         self.record(Some(p), Event::Enter { req: self.requests[p], fence });
     }
@@ -154,6 +162,7 @@ impl Story {
                     }
                     Stimulus::Crash => {
                         self.step(format!("P{at} crashes"));
+                        self.waiting[at] = false;
                         self.record(Some(at), Event::Crash);
                     }
                     Stimulus::Recover { .. } => {

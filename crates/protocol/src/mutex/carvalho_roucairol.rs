@@ -98,7 +98,7 @@ impl Protocol for CarvalhoRoucairol {
             Input::Message { from, message: Message::Reply { request, fence } } => {
                 self.on_reply(from, request, fence, out);
             }
-            Input::AppSend => out.stamp(self.clock.now()),
+            Input::AppSend => out.stamp(self.clock.tick()),
             Input::AppReceive(time) => self.clock.observe(time),
             _ => {}
         }

@@ -143,7 +143,7 @@ impl Protocol for Lamport {
             Input::Start(Start::Recovered) => self.recover(),
             Input::Suspect(other) => self.on_suspect(other, out),
             Input::Trust(other) if other != self.me => self.on_trust(other, out),
-            Input::AppSend => out.stamp(self.clock.now()),
+            Input::AppSend => out.stamp(self.clock.tick()),
             Input::AppReceive(time) => self.clock.observe(time),
             _ => {}
         }

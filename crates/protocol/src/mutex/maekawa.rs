@@ -177,7 +177,7 @@ impl Protocol for Maekawa {
                 self.fence = self.fence.max(message.body().fence);
                 self.on_message(from, message, out);
             }
-            Input::AppSend => out.stamp(self.clock.now()),
+            Input::AppSend => out.stamp(self.clock.tick()),
             Input::AppReceive(time) => self.clock.observe(time),
             _ => {}
         }

@@ -103,7 +103,7 @@ impl Protocol for PermissionRing {
                 self.on_request(stamp, out);
             }
             Input::Timer(Timer::Retry) => self.send_own(out),
-            Input::AppSend => out.stamp(self.clock.now()),
+            Input::AppSend => out.stamp(self.clock.tick()),
             Input::AppReceive(time) => self.clock.observe(time),
             _ => {}
         }

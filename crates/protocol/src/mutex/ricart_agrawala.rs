@@ -124,7 +124,7 @@ impl Protocol for RicartAgrawala {
             Input::Start(Start::Recovered) => self.recover(),
             Input::Suspect(other) => self.on_suspect(other, out),
             Input::Trust(other) if other != self.me => self.on_trust(other, out),
-            Input::AppSend => out.stamp(self.clock.now()),
+            Input::AppSend => out.stamp(self.clock.tick()),
             Input::AppReceive(time) => self.clock.observe(time),
             _ => {}
         }
