@@ -136,11 +136,11 @@ fn neither_a_token_nor_votes_keep_the_order_of_requests() {
 
 #[test]
 fn ricart_agrawala_keeps_the_order_of_requests() {
-    assert_holds(&run("ricart-agrawala", 2, Options::default()), 170);
-    assert_holds(&run("ricart-agrawala", 2, Options { entries: 2, ..Options::default() }), 1_493);
+    assert_holds(&run("ricart-agrawala", 2, Options::default()), 212);
+    assert_holds(&run("ricart-agrawala", 2, Options { entries: 2, ..Options::default() }), 2048);
     let two_messages = Options { app_messages: Some(2), ..Options::default() };
-    assert_holds(&run("ricart-agrawala", 2, two_messages), 525);
-    assert_holds(&run("ricart-agrawala", 3, asking(1, &[Property::Order])), 102_296);
+    assert_holds(&run("ricart-agrawala", 2, two_messages), 995);
+    assert_holds(&run("ricart-agrawala", 3, asking(1, &[Property::Order])), 156244);
 }
 
 #[test]
