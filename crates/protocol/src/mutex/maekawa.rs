@@ -173,12 +173,14 @@ impl Protocol for Maekawa {
             Input::Command(Command::Acquire) => self.acquire(out),
             Input::Command(Command::Release) => self.release(out),
             Input::Message { from, message } => {
-                self.clock.observe(message.body().time);
+                self.clock.receive(message.body().time);
                 self.fence = self.fence.max(message.body().fence);
                 self.on_message(from, message, out);
             }
             Input::AppSend => out.stamp(self.clock.tick()),
-            Input::AppReceive(time) => self.clock.observe(time),
+            Input::AppReceive(time) => {
+                self.clock.receive(time);
+            }
             _ => {}
         }
     }
@@ -217,7 +219,7 @@ impl Maekawa {
 
     /// What a process has to tell itself it handles at once.
     fn send(&mut self, to: ProcessId, message: fn(Body) -> Message, request: u64, out: &mut Outbox<Self>) {
-        let message = message(Body { time: self.clock.now(), request, fence: self.fence });
+        let message = message(Body { time: self.clock.tick(), request, fence: self.fence });
         if to == self.me { self.on_message(to, message, out) } else { out.send(to, message) }
     }
 
@@ -283,7 +285,7 @@ impl Maekawa {
         if let State::Inside(request) = self.state {
             self.state = State::Idle;
             self.granted.clear();
-            let message = Message::Release(Body { time: self.clock.now(), request, fence: self.fence });
+            let message = Message::Release(Body { time: self.clock.tick(), request, fence: self.fence });
             self.multicast(self.inform_set.clone(), message, out);
         }
     }
