@@ -27,7 +27,36 @@ pub fn run() -> Result<(), String> {
     deliveries("Ricart-Agrawala, n = 64, all want: deliveries/s", &[], Asked::AtLeast(5e6))?;
     deliveries("the same with heavy-tailed delays: deliveries/s", &["--network=async"], Asked::Nothing)?;
     raymond()?;
-    counter()
+    counter()?;
+    succeed(&mut cargo(&["build", "--release", "--package=baton-check", "--example=against_stateright", "--quiet"]))?;
+    for threads in ["1", "2"] {
+        against_stateright("n = 3, three entries", ["3", "3"], threads)?;
+        against_stateright("n = 4, one entry", ["4", "1"], threads)?;
+    }
+    Ok(())
+}
+
+/// The same model, Ricart-Agrawala, through our checker and through stateright's BFS, each in a process of its own: distinct
+/// states a second, and memory. Both stop at so many states if there are more.
+fn against_stateright(name: &str, [n, entries]: [&str; 2], threads: &str) -> Result<(), String> {
+    const STATES_MAX: &str = "3000000";
+    let example = ["run", "--release", "--package=baton-check", "--example=against_stateright", "--quiet", "--"];
+    let measure = |checker: &str| -> Result<(f64, f64), String> {
+        let (mut rate, mut memory) = (0.0_f64, f64::MAX);
+        for _ in 0..REPETITIONS {
+            let args = [checker, "ricart-agrawala", n, entries, threads, STATES_MAX];
+            let report = json(cargo(&example).args(args))?;
+            let number = |key: &str| report[key].as_f64().ok_or(format!("the report has no {key}"));
+            rate = rate.max(number("states")? / number("seconds")?);
+            memory = memory.min(number("memory_kib")?);
+        }
+        Ok((rate, memory))
+    };
+    let (ours, theirs) = (measure("baton")?, measure("stateright")?);
+    let name = |what| format!("check, {name}, {threads} threads: {what}");
+    row(&name("states/s, 1.5 x stateright"), ours.0, &Asked::AtLeast(1.5 * theirs.0));
+    row(&name("KiB, half of stateright"), ours.1, &Asked::AtMost(0.5 * theirs.1));
+    Ok(())
 }
 
 fn deliveries(name: &str, extra: &[&str], asked: Asked) -> Result<(), String> {

@@ -1,26 +1,36 @@
 //! `baton check`: try every interleaving of a small group.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::BufWriter;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use baton_check::{Options, Order, Property, Report, Verdict, check};
-use baton_protocol::registry::Params;
+use baton_check::{Faults, Options, Order, Property, Report, Verdict, check};
+use baton_protocol::registry::{self, Family, Params};
 use baton_trace::diagram;
 
 use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, unwritable};
 
-/// No verdict: the limit was reached first.
+mod gallery;
+mod progress;
+
+/// No verdict: a limit was reached first.
 const LIMIT: u8 = 3;
 
 /// Try every interleaving of a small group, and show the shortest way to break what breaks
 ///
-/// Exit status 0: everything holds; 1: a property is violated; 2: bad input; 3: no verdict within the limit.
+/// Exit status 0: everything holds; 1: a property is violated; 2: bad input; 3: no verdict within the limits.
 #[derive(clap::Args)]
 pub struct Args {
     /// Which algorithm; `baton algorithms` lists them
-    algorithm: String,
+    #[arg(required_unless_present = "all")]
+    algorithm: Option<String>,
+    /// Check every algorithm there is, and print a table of verdicts
+    #[arg(long, conflicts_with_all = ["algorithm", "trace", "svg", "entries", "order", "property"])]
+    all: bool,
+    /// With --all: write the table to a file, too
+    #[arg(long, value_name = "FILE", requires = "all")]
+    markdown: Option<PathBuf>,
     /// How many processes may ask
     #[arg(short, default_value_t = 3)]
     n: usize,
@@ -33,21 +43,33 @@ pub struct Args {
     /// How many of their votes win
     #[arg(long, value_name = "M")]
     votes: Option<usize>,
-    /// How often each process asks
-    #[arg(long, value_name = "K", default_value_t = 1)]
-    entries: u32,
+    /// How often each process asks [default: 1]
+    #[arg(long, value_name = "K")]
+    entries: Option<u32>,
     /// Whether messages keep their order: fifo or unordered [default: the weakest that the algorithm can bear]
     #[arg(long)]
     order: Option<Order>,
     /// What to check: safety, deadlock, liveness, order, fence [default: all that the algorithm promises]
     #[arg(long, value_delimiter = ',', value_name = "PROPERTY")]
     property: Vec<Property>,
+    /// How many messages may get lost
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    loss: u8,
+    /// How many messages may arrive twice
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    duplicate: u8,
+    /// How many crashes there may be; who has crashed may come back, with its memory
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    crash: u8,
+    /// How many times somebody who lives may be reported as crashed
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    suspect: u8,
     /// How many application messages there may be [default: 1 where order is checked, else none]
     #[arg(long, value_name = "K")]
-    app_messages: Option<u32>,
-    /// How many timers may fire at each process, where an algorithm retries for ever
-    #[arg(long, value_name = "K", default_value_t = 2)]
-    timers: u32,
+    app_messages: Option<u8>,
+    /// How many timers may fire at each process, where an algorithm retries for ever [default: 2]
+    #[arg(long, value_name = "K")]
+    timers: Option<u32>,
     /// Elections: the bound on delays that the processes believe in, in ticks
     #[arg(long, value_name = "D", default_value_t = 1)]
     delay_max: u64,
@@ -60,6 +82,12 @@ pub struct Args {
     /// How many states to see before giving up
     #[arg(long, value_name = "STATES", default_value_t = 20_000_000)]
     limit: usize,
+    /// How many MiB to use before giving up [default: most of what is free]
+    #[arg(long, value_name = "MIB")]
+    memory: Option<usize>,
+    /// How many threads to use [default: one for each core]
+    #[arg(long, value_name = "THREADS")]
+    threads: Option<usize>,
     /// Write the counterexample to a file, as a trace
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -73,27 +101,54 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
-    let report = check(&args.algorithm, &args.params(), &args.options()).map_err(Failure::bad_input)?;
-    if let Some(trace) = &report.trace {
-        if let Some(path) = &args.trace {
-            let file = File::create(path).map_err(|error| unwritable(path, &error))?;
-            trace.write(BufWriter::new(file)).map_err(|error| unwritable(path, &error))?;
-        }
-        if let Some(path) = &args.svg {
-            let picture = diagram::draw(&trace.header, &trace.records);
-            fs::write(path, picture).map_err(|error| unwritable(path, &error))?;
-        }
-    }
+    let Some(algorithm) = &args.algorithm else { return gallery::run(args) };
+    args.refuse_what_means_nothing(algorithm)?;
+    let new_files = [&args.trace, &args.svg].into_iter().flatten().map(|path| Target::open(path));
+    let new_files: Vec<Target> = new_files.collect::<Result<_, _>>()?;
+    let bar = progress::Bar::new(algorithm.clone());
+    let options = Options { watch: Some(bar.watch()), ..args.options() };
+    let report = check(algorithm, &args.params(), &options).map_err(Failure::bad_input);
+    bar.finish();
+    let written = report.as_ref().is_ok_and(|report| report.trace.is_some());
+    new_files.into_iter().filter(|_| !written).for_each(Target::leave_as_it_was);
+    let report = report?;
+    args.write_counterexample(&report)?;
     if args.json {
         print_json(&report)?
     } else {
         print(&to_text(&report))?
     }
-    Ok(ExitCode::from(match report.result {
+    Ok(ExitCode::from(status(report.result)))
+}
+
+fn status(result: Verdict) -> u8 {
+    match result {
         Verdict::Holds => HELD,
         Verdict::Violated => VIOLATED,
         Verdict::Limit => LIMIT,
-    }))
+    }
+}
+
+/// A file that will be written if there is something to write.
+struct Target<'a> {
+    path: &'a Path,
+    is_new: bool,
+}
+
+impl<'a> Target<'a> {
+    /// Refuses it now if it cannot be written.
+    fn open(path: &'a Path) -> Result<Self, Failure> {
+        let is_new = !path.exists();
+        let opened = OpenOptions::new().append(true).create(true).open(path);
+        opened.map(|_| Target { path, is_new }).map_err(|error| unwritable(path, &error))
+    }
+
+    fn leave_as_it_was(self) {
+        if self.is_new {
+            // It is empty; if it cannot be removed it does no harm.
+            _ = fs::remove_file(self.path);
+        }
+    }
 }
 
 impl Args {
@@ -108,17 +163,57 @@ impl Args {
     }
 
     fn options(&self) -> Options {
+        let defaults = Options::default();
         Options {
-            entries: self.entries,
+            entries: self.entries.unwrap_or(defaults.entries),
             order: self.order,
             properties: (!self.property.is_empty()).then(|| self.property.clone()),
             app_messages: self.app_messages,
-            timers: self.timers,
+            timers: self.timers.unwrap_or(defaults.timers),
             delay: self.delay,
+            faults: Faults { loss: self.loss, duplicate: self.duplicate, crash: self.crash, suspect: self.suspect },
             limit: self.limit,
+            memory: self.memory.map(|mib| mib.saturating_mul(1 << 20)),
+            threads: self.threads,
             ignore_assumptions: self.ignore_assumptions,
-            ..Options::default()
+            ..defaults
         }
+    }
+
+    /// Options that mean nothing for the algorithm are mistakes, not decoration.
+    fn refuse_what_means_nothing(&self, algorithm: &str) -> Result<(), Failure> {
+        let about = registry::find(algorithm).map_err(Failure::bad_input)?;
+        let (given, what): (&[(bool, &str)], _) = match about.family {
+            Family::Mutex => (&[(self.delay.is_some(), "--delay")], "is for mutual exclusion, which has no time here"),
+            Family::Election => (
+                &[
+                    (self.entries.is_some(), "--entries"),
+                    (self.app_messages.is_some(), "--app-messages"),
+                    (self.timers.is_some(), "--timers"),
+                ],
+                "elects a leader, and nobody enters",
+            ),
+            Family::Detector | Family::Append => (&[], ""),
+        };
+        match given.iter().find(|(given, _)| *given) {
+            Some((_, option)) => {
+                Err(Failure::bad_input(format!("{option} means nothing for `{algorithm}`: it {what}; leave it out")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn write_counterexample(&self, report: &Report) -> Result<(), Failure> {
+        let Some(trace) = &report.trace else { return Ok(()) };
+        if let Some(path) = &self.trace {
+            let file = File::create(path).map_err(|error| unwritable(path, &error))?;
+            trace.write(BufWriter::new(file)).map_err(|error| unwritable(path, &error))?;
+        }
+        if let Some(path) = &self.svg {
+            let picture = diagram::draw(&trace.header, &trace.records);
+            fs::write(path, picture).map_err(|error| unwritable(path, &error))?;
+        }
+        Ok(())
     }
 }
 
@@ -127,13 +222,15 @@ fn to_text(report: &Report) -> String {
     let budget = report.timers.map(|timers| format!(", at most {timers} timers each")).unwrap_or_default();
     let entries = match report.entries {
         0 => String::new(),
+        _ if report.properties == [Property::Liveness] => ", asking for ever".to_owned(),
+        1 => ", asking once each".to_owned(),
         entries => format!(", asking {entries} times each"),
     };
     let (algorithm, n, order) = (report.algorithm, report.n, report.order);
     let mut text = format!("{algorithm}, n = {n}{entries}, {order} links{budget}: {}\n", names.join(", "));
     text.push_str(&match report.result {
         Verdict::Holds => "holds in every state\n".to_owned(),
-        Verdict::Limit => "no verdict: the limit of states is reached\n".to_owned(),
+        Verdict::Limit => format!("no verdict: {}\n", report.detail.as_deref().unwrap_or("a limit is reached")),
         Verdict::Violated => {
             let property = report.property.map(|property| property.to_string()).unwrap_or_default();
             let (steps, detail) = (report.steps.unwrap_or_default(), report.detail.clone().unwrap_or_default());
@@ -143,10 +240,29 @@ fn to_text(report: &Report) -> String {
     for line in report.counterexample.iter().flatten() {
         text.push_str(&format!("  {line}\n"));
     }
+    if let Some(cyclic) = &report.cyclic {
+        let states = cyclic.states;
+        text.push_str(&match cyclic.result {
+            Verdict::Holds => format!(
+                "asking for ever: {states} states, {} with cycles, nobody starves\n",
+                components(cyclic.components)
+            ),
+            Verdict::Violated => {
+                format!("asking for ever: {states} states, {} with cycles\n", components(cyclic.components))
+            }
+            Verdict::Limit => {
+                format!("asking for ever: more than {states} states, so whether anybody starves is not known\n")
+            }
+        });
+    }
     let rate = report.states as f64 / report.seconds.max(1e-9);
     text.push_str(&format!(
         "{} states, {} steps between them, {} deep, {:.2} s ({rate:.0} states/s)\n",
         report.states, report.transitions, report.depth, report.seconds
     ));
     text
+}
+
+fn components(number: usize) -> String {
+    if number == 1 { "1 component".to_owned() } else { format!("{number} components") }
 }

@@ -1,22 +1,25 @@
 //! From a name and options to a report.
 
+use std::thread;
 use std::time::Instant;
 
 use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
-use baton_protocol::registry::{self, About, Params, SetupError, Visitor};
+use baton_protocol::registry::{self, About, Params, Promises, SetupError, Visitor};
 use baton_protocol::{Group, Protocol, Ticks};
 use baton_trace::{Header, Record, Unit};
 use serde_json::json;
 
 use crate::election::{ElectionModel, Times};
-use crate::explore::{End, Model, Violation, explore};
+use crate::explore::{Bounds, End, Model, Progress, Violation, expand, explore};
+use crate::liveness::starve;
+use crate::memory::Memory;
 use crate::mutex::{Budget, MutexModel};
 use crate::network::PROCESSES_MAX;
 use crate::options::{self, DELAY_MAX};
-use crate::report::{Reached, Report, Trace, Verdict};
+use crate::report::{Cyclic, Reached, Report, Trace, Verdict};
 use crate::story::Story;
-use crate::{CheckError, Options, Property};
+use crate::{CheckError, Faults, Options, Property};
 
 /// Elections: failure detectors tell of the crash within so many D, which is longer than an election takes, so that
 /// notices meet elections at every stage.
@@ -25,6 +28,9 @@ const NOTICE_MAX_D: Ticks = 10;
 /// Elections: all agree after so many D, unless told otherwise. The slowest way to notice a crash is the silence of the
 /// leader, some 22 D, and an election takes a few D more.
 const SETTLED_AFTER_D: Ticks = 40;
+
+/// How many states to look for starvation in if nobody has asked for it: often there are infinitely many.
+const CYCLIC_STATES_UNASKED: usize = 300_000;
 
 /// Checks the algorithm of this name.
 pub fn check(algorithm: &str, params: &Params, options: &Options) -> Result<Report, CheckError> {
@@ -52,19 +58,45 @@ impl Visitor for Checker<'_> {
         if self.options.entries == 0 {
             return Err(CheckError::NoEntries);
         }
+        let header = Header::new(about, self.params, group.processes, &group.topology, Unit::T);
         let ordered = report.properties.contains(&Property::Order);
-        let app_messages = self.options.app_messages.unwrap_or(u32::from(ordered));
-        let budget = Budget { entries: self.options.entries, app_messages, timers: self.options.timers };
-        (report.entries, report.app_messages, report.timers) = (budget.entries, app_messages, Some(budget.timers));
+        let app_messages = self.options.app_messages.unwrap_or(u8::from(ordered));
+        let budget = Budget {
+            entries: Some(self.options.entries),
+            app_messages,
+            timers: Some(self.options.timers),
+            faults: report.faults,
+            crashes: about.assumes.crashes,
+        };
+        (report.entries, report.app_messages) = (self.options.entries, app_messages);
+        let liveness = report.properties.contains(&Property::Liveness);
+        report.properties.retain(|property| *property != Property::Liveness);
 
-        let model = MutexModel::new(&group, report.order, budget, &report.properties);
-        Ok(self.run(Header::new(about, self.params, group.processes, &group.topology, Unit::T), report, model))
+        let mut random = false;
+        if !report.properties.is_empty() {
+            let mut model = MutexModel::new(&group, report.order, budget, &report.properties);
+            self.run(&header, &mut report, &mut model);
+            (report.timers, random) = (model.system.timers.then_some(self.options.timers), model.system.random);
+        }
+        let asked = self.options.properties.is_some();
+        let undecided = report.properties.is_empty() || report.result == Verdict::Holds;
+        // Who leaves its fate to chance starves with bad luck; and among the dead nobody can be told from the slow.
+        let sensible = !random && report.faults == Faults::NONE;
+        if liveness && undecided && (asked || sensible) {
+            let budget = Budget { entries: None, app_messages: 0, timers: None, faults: Faults::NONE, ..budget };
+            let model = MutexModel::new(&group, report.order, budget, &[Property::Liveness, Property::Deadlock]);
+            self.run_for_ever(&header, &mut report, model, asked);
+        }
+        Ok(report)
     }
 
     fn election<P: Election>(self, about: &'static About, group: Group<P>) -> Self::Output {
-        let report = self.prepare(about, &group)?;
-        let model = ElectionModel::new(&group, report.order, self.times(about)?, &report.properties);
-        Ok(self.run(Header::new(about, self.params, group.processes, &group.topology, Unit::T), report, model))
+        let mut report = self.prepare(about, &group)?;
+        let header = Header::new(about, self.params, group.processes, &group.topology, Unit::T);
+        let (times, lowest) = (self.times(about)?, self.params.has("lowest"));
+        let mut model = ElectionModel::new(&group, report.order, times, &report.properties, report.faults, lowest);
+        self.run(&header, &mut report, &mut model);
+        Ok(report)
     }
 }
 
@@ -80,6 +112,17 @@ impl Checker<'_> {
         if self.options.limit == 0 {
             return Err(CheckError::NoStates);
         }
+        let faults = options::faults(about, self.options, group.processes)?;
+        // Where grants are leases being alone ends with the lease, and here nothing says how long anything takes. The
+        // order of requests does not hold for one that has crashed.
+        let Promises { safety, fence, order, .. } = about.promises;
+        let endless = group.lease.is_none();
+        let promises = Promises {
+            safety: safety && endless,
+            fence: fence && endless,
+            order: order && faults.crash == 0,
+            ..about.promises
+        };
         Ok(Report {
             algorithm: about.name,
             n: group.clients,
@@ -87,14 +130,17 @@ impl Checker<'_> {
             entries: 0,
             order: options::order(about, self.options)?,
             timers: None,
+            faults,
+            ignored_assumptions: self.options.ignore_assumptions,
             app_messages: 0,
-            properties: options::properties(about, self.options.properties.as_deref())?,
+            properties: options::properties(about, promises, self.options.properties.as_deref())?,
             states: 0,
             transitions: 0,
             depth: 0,
             seconds: 0.0,
             complete: false,
             reached: Reached::default(),
+            cyclic: None,
             result: Verdict::Limit,
             property: None,
             detail: None,
@@ -121,56 +167,99 @@ impl Checker<'_> {
         Ok(Times { delay_max, notice_max: NOTICE_MAX_D * assumed, settled_after })
     }
 
-    /// Explores a model, and says what came of it.
-    fn run(&self, header: Header, mut report: Report, mut model: impl GroupModel) -> Report {
-        let started = Instant::now();
-        let explored = explore(&mut model, self.options.limit);
-        report.seconds = started.elapsed().as_secs_f64();
-        report.reached = model.reached();
-        (report.states, report.transitions, report.depth) = (explored.states, explored.transitions, explored.depth);
-        match explored.end {
-            End::Limit => report.result = Verdict::Limit,
-            End::Complete if report.reached.entries == 0 => {
-                report.complete = true;
-                report.result = Verdict::Violated;
-                report.property = Some(Property::Reachability);
-                report.detail = Some("nobody ever gets what the algorithm is for, so nothing has been shown".into());
-            }
-            End::Complete => {
-                report.complete = true;
-                report.result = Verdict::Holds;
-            }
-            End::Violated { violation, path } => Self::convict(header, &mut report, &mut model, &violation, &path),
+    fn bounds(&self) -> Bounds {
+        let cores = || thread::available_parallelism().map_or(1, usize::from);
+        Bounds {
+            limit: self.options.limit,
+            memory: self.options.memory.map_or_else(Memory::most_of_what_is_free, Memory::at_most),
+            threads: self.options.threads.unwrap_or_else(cores),
         }
-        report
     }
 
-    /// Puts the counterexample into the report.
-    fn convict(
-        mut header: Header,
-        report: &mut Report,
-        model: &mut impl GroupModel,
-        violation: &Violation,
-        path: &[usize],
-    ) {
-        let (lines, records) = recount(model, report.processes, violation, path);
-        header.network = json!({"order": report.order});
-        header.workload = json!({"entries": report.entries, "app_messages": report.app_messages});
-        report.result = Verdict::Violated;
-        report.property = Some(violation.property);
-        report.detail = Some(violation.detail.clone());
+    fn watch(&self, progress: &Progress) {
+        if let Some(watch) = &self.options.watch {
+            (watch.0)(progress);
+        }
+    }
+
+    /// Explores a model, and says what came of it.
+    fn run<M: GroupModel>(&self, header: &Header, report: &mut Report, model: &mut M) {
+        let started = Instant::now();
+        let explored = explore(model, &self.bounds(), &|progress| self.watch(progress));
+        report.seconds = started.elapsed().as_secs_f64();
+        report.reached = explored.reached;
+        (report.states, report.transitions, report.depth) = (explored.states, explored.transitions, explored.depth);
+        let nobody = matches!(explored.end, End::Complete) && report.reached.entries == 0;
+        report.conclude(&explored.end);
+        if nobody {
+            report.result = Verdict::Violated;
+            report.property = Some(Property::Reachability);
+            report.detail = Some("nobody ever gets what the algorithm is for, so nothing has been shown".into());
+        }
+        if let End::Violated { violation, path } = &explored.end {
+            let (lines, records) = recount(model, report.processes, violation, path);
+            report.show(header.clone(), path.len(), lines, records);
+        }
+    }
+
+    /// Looks for somebody who starves in a model in which everybody asks for ever.
+    fn run_for_ever<P: Mutex>(&self, header: &Header, report: &mut Report, mut model: MutexModel<P>, asked: bool) {
+        let started = Instant::now();
+        let mut bounds = self.bounds();
+        if !asked {
+            bounds.limit = bounds.limit.min(CYCLIC_STATES_UNASKED);
+        }
+        let found = starve(&mut model, &bounds, &|progress| self.watch(progress));
+        report.seconds += started.elapsed().as_secs_f64();
+        let (states, transitions, components) = (found.states, found.transitions, found.components);
+        let alone = report.properties.is_empty();
+        if alone {
+            (report.states, report.transitions, report.depth) = (states, transitions, found.depth);
+        }
+        let result = match &found.end {
+            End::Complete => Verdict::Holds,
+            End::Limit | End::Memory => Verdict::Limit,
+            End::Violated { .. } => Verdict::Violated,
+        };
+        report.cyclic = Some(Cyclic { states, transitions, components, result });
+        if result != Verdict::Limit || asked {
+            report.properties.push(Property::Liveness);
+            report.conclude(&found.end);
+        }
+        if let End::Violated { violation, path } = &found.end {
+            let (lines, records) = recount_raw(&mut model, report.processes, violation, path, found.prefix);
+            report.show(header.clone(), path.len(), lines, records);
+        }
+    }
+}
+
+impl Report {
+    /// What the end of an exploration means.
+    fn conclude(&mut self, end: &End) {
+        self.complete = matches!(end, End::Complete);
+        (self.result, self.property, self.detail) = match end {
+            End::Complete => (Verdict::Holds, None, None),
+            End::Limit => (Verdict::Limit, None, Some("the limit of states is reached".into())),
+            End::Memory => (Verdict::Limit, None, Some("there is no more memory".into())),
+            End::Violated { violation, .. } => {
+                (Verdict::Violated, Some(violation.property), Some(violation.detail.clone()))
+            }
+        };
+    }
+
+    /// Puts a counterexample into it.
+    fn show(&mut self, mut header: Header, path: usize, lines: Vec<String>, records: Vec<Record>) {
+        header.network = json!({"order": self.order});
+        header.workload = json!({"entries": self.entries, "app_messages": self.app_messages});
         // The first successor on the path is the start, which is no step.
-        report.steps = Some(path.len() - 1);
-        report.counterexample = Some(lines);
-        report.trace = Some(Trace { header, records });
+        self.steps = Some(path - 1);
+        self.counterexample = Some(lines);
+        self.trace = Some(Trace { header, records });
     }
 }
 
 /// A model of a group.
 pub trait GroupModel: Model {
-    /// What has come about so far.
-    fn reached(&self) -> Reached;
-
     /// Tells what `action` does in `state`.
     fn tell(&self, story: &mut Story, state: Option<&Self::State>, action: &Self::Action);
 }
@@ -185,11 +274,42 @@ fn recount<M: GroupModel>(
     let mut story = Story::new(processes);
     let mut state = None;
     for &nth in path {
-        let mut found = Vec::new();
-        model.expand(state.as_ref(), &mut found);
-        let successor = found.swap_remove(nth);
+        let successor = expand(model, state.as_ref()).successors.swap_remove(nth);
         model.tell(&mut story, state.as_ref(), &successor.action);
         state = successor.next.ok();
+    }
+    story.end(violation)
+}
+
+/// The same for a path among normal forms: goes along with states as they really are, so that counters and fences are
+/// those of a real run.
+fn recount_raw<P: Mutex>(
+    model: &mut MutexModel<P>,
+    processes: usize,
+    violation: &Violation,
+    path: &[usize],
+    prefix: Option<usize>,
+) -> (Vec<String>, Vec<Record>) {
+    let mut story = Story::new(processes);
+    let (mut state, mut real) = (None, None);
+    for (step, &nth) in path.iter().enumerate() {
+        if prefix == Some(step) {
+            story.cycle_begins();
+        }
+        model.normal = true;
+        let normal = expand(model, state.as_ref()).successors.swap_remove(nth);
+        model.normal = false;
+        let mut successors = expand(model, real.as_ref()).successors;
+        let place = successors.iter().position(|successor| match (&successor.next, &normal.next) {
+            (Ok(next), Ok(wanted)) => {
+                model.normal_form(next.clone()) == *wanted && successor.action.is_like(&normal.action)
+            }
+            (Err(_), Err(_)) => true,
+            _ => false,
+        });
+        let successor = successors.swap_remove(place.expect("what can happen to a normal form can really happen"));
+        model.tell(&mut story, real.as_ref(), &successor.action);
+        (state, real) = (normal.next.ok(), successor.next.ok());
     }
     story.end(violation)
 }

@@ -1,50 +1,65 @@
 //! The model of leader election, in discrete time: the leader has crashed, and the others notice, one by one or not.
+//! Where nobody leads at the start nobody crashes, and any process may ask for an election.
 //!
 //! A message takes 1 to D ticks. At each instant deliveries come first and timers second, and time goes on only
 //! when no message is overdue and no timer is due. What remains of a timer and the age of a message are relative, so that
 //! a leader may repeat its announcement for ever and the states are finite all the same.
 
 use baton_protocol::clock::VectorClock;
-use baton_protocol::election::{Election, Event};
-use baton_protocol::{Group, Input, ProcessId, Ticks};
+use baton_protocol::election::{Command, Election, Event};
+use baton_protocol::{Choices, Group, Input, Outbox, Output, ProcessId, Start, Ticks};
+use baton_trace::DropReason;
 
 use crate::Property;
 use crate::check::GroupModel;
-use crate::explore::{Model, Successor, Violation};
-use crate::network::{self, Order};
-use crate::report::Reached;
+use crate::explore::{Found, Model, Successor, Violation};
+use crate::faults::{self, Faults, FaultsLeft, Faulty, Occurrence};
+use crate::network::{self, Flight, Order};
 use crate::story::Story;
-use crate::system::{Action, Local, Rules, State, Stimulus, System, User};
+use crate::system::{Action, Gap, Local, News, Rules, State, Stimulus, System, User};
 
 /// The user of a process: whom it believes to lead.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Believer {
     leader: Option<ProcessId>,
-    /// Whether its failure detector has already told it of the crash.
-    told: bool,
+    term: Option<u64>,
+    /// Whether it has already noticed that there is no leader.
+    noticed: bool,
 }
 
 /// What happens to it from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Notice {
-    /// It is told that a process has crashed.
+    /// It is told that the leader has crashed.
     Suspect(ProcessId),
+    /// Nobody leads, and it wants somebody to.
+    Elect,
 }
 
 impl<P: Election> User<P> for Believer {
     type Act = Notice;
 
-    fn act(&mut self, _: ProcessId, Notice::Suspect(peer): Notice, _: Option<&mut VectorClock>) -> Input<P> {
-        self.told = true;
-        Input::Suspect(peer)
+    fn act(&mut self, _: ProcessId, notice: Notice, _: Option<&mut VectorClock>) -> Input<P> {
+        self.noticed = true;
+        match notice {
+            Notice::Suspect(peer) => Input::Suspect(peer),
+            Notice::Elect => Input::Command(Command::Elect),
+        }
     }
 
-    fn hear(&mut self, Event::Elected { leader, .. }: &Event) {
-        self.leader = *leader;
+    fn hear(&mut self, Event::Elected { leader, term }: &Event) {
+        (self.leader, self.term) = (*leader, *term);
     }
 
-    fn tell_act(story: &mut Story, at: ProcessId, Notice::Suspect(peer): Notice) {
-        story.suspect(at, peer);
+    fn crash(&mut self) {
+        (self.leader, self.term) = (None, None);
+    }
+
+    fn tell_act(story: &mut Story, at: ProcessId, notice: Notice) {
+        match notice {
+            Notice::Suspect(peer) => story.suspect(at, peer),
+            Notice::Elect => story.request(at),
+        }
     }
 
     fn tell_event(story: &mut Story, at: ProcessId, Event::Elected { leader, term }: &Event) {
@@ -55,10 +70,13 @@ impl<P: Election> User<P> for Believer {
 /// What the properties need beyond the processes and the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Global {
-    /// Ticks since the crash; stands still once all should be settled.
+    /// Ticks since the latest crash, recovery, mistake or loss; stands still once all should be settled.
     elapsed: Ticks,
     /// A timer has fired at this instant, so what has not arrived by now arrives later.
     timers_turn: bool,
+    /// Somebody has had a reason to hold an election.
+    begun: bool,
+    faults: FaultsLeft,
 }
 
 /// How long things may take, in ticks.
@@ -75,119 +93,130 @@ pub struct Times {
 /// A group whose leader has crashed, with what is asked of it.
 pub struct ElectionModel<P: Election> {
     system: System<P, Believer>,
-    reached: Reached,
     properties: Vec<Property>,
     times: Times,
-    /// The highest process that lives.
-    heir: ProcessId,
+    budget: Faults,
+    /// Whether the lowest that lives is to lead, not the highest.
+    lowest: bool,
 }
 
-type Successors<P> = Vec<Successor<ElectionModel<P>>>;
+type FoundHere<P> = Found<ElectionModel<P>>;
 
 impl<P: Election> ElectionModel<P> {
-    /// `group` with its highest process, the leader, crashed.
-    pub fn new(group: &Group<P>, order: Order, times: Times, properties: &[Property]) -> Self {
-        let crashed = group.processes - 1;
-        let rules = Rules { order, timed: true, crashed: Some(crashed) };
+    /// `group` with its leader crashed, if it has one.
+    pub fn new(
+        group: &Group<P>,
+        order: Order,
+        times: Times,
+        properties: &[Property],
+        budget: Faults,
+        lowest: bool,
+    ) -> Self {
+        let rules = Rules { order, timed: true, crashed: leader_at_start(group) };
         let system = System::new(group, rules, |_, process| {
-            Local::new(process, None, None, Believer { leader: None, told: false })
+            Local::new(process, None, None, Believer { leader: None, term: None, noticed: false })
         });
-        let (reached, properties) = (Reached::default(), properties.to_vec());
-        ElectionModel { system, reached, properties, times, heir: crashed - 1 }
+        ElectionModel { system, properties: properties.to_vec(), times, budget, lowest }
     }
 
-    fn start(&mut self, found: &mut Successors<P>) {
-        for begun in self.system.starts() {
-            let global = Global { elapsed: 0, timers_turn: false };
+    fn start(&self, found: &mut FoundHere<P>) {
+        for begun in self.system.starts(&mut found.gaps) {
+            let global = Global {
+                elapsed: 0,
+                timers_turn: false,
+                begun: self.system.rules.crashed.is_some(),
+                faults: self.budget.into(),
+            };
             let locals = begun.outcomes.iter().map(|&outcome| self.system.outcome(outcome).local).collect();
-            let next = Ok(State { locals, network: begun.network, global });
-            found.push(Successor { action: Action::Start(begun.outcomes.into()), next });
+            let next = Ok(State { locals, network: begun.network.into(), global });
+            found.successors.push(Successor { action: Action::Start(begun.outcomes.into()), next });
         }
     }
 
-    fn notices(&mut self, state: &State<Global>, found: &mut Successors<P>) {
-        for at in 0..=self.heir {
-            if state.global.elapsed <= self.times.notice_max && !self.believer(state, at).told {
-                let stimulus = Stimulus::Act(Notice::Suspect(self.heir + 1));
-                self.step(state, at, stimulus, None, state.global, found);
+    /// Whoever lives, helpers included.
+    fn live(&self, global: Global) -> impl Iterator<Item = ProcessId> {
+        let crashed = self.system.rules.crashed;
+        (0..self.system.processes()).filter(move |&at| Some(at) != crashed && global.faults.is_up(at))
+    }
+
+    /// Those of them that may lead.
+    fn candidates(&self, global: Global) -> impl Iterator<Item = ProcessId> {
+        self.live(global).filter(|&at| at < self.system.clients)
+    }
+
+    fn notices(&self, state: &State<Global>, found: &mut FoundHere<P>) {
+        if state.global.begun && state.global.elapsed > self.times.notice_max {
+            return;
+        }
+        for at in self.candidates(state.global).filter(|&at| !self.believer(state, at).noticed) {
+            let notice = self.system.rules.crashed.map_or(Notice::Elect, Notice::Suspect);
+            let global = Global { begun: true, ..state.global };
+            self.step(state, Occurrence::new(at, Stimulus::Act(notice)), global, found);
+        }
+    }
+
+    fn deliveries(&self, state: &State<Global>, found: &mut FoundHere<P>) {
+        for (place, flight) in self.arrivals(state) {
+            if state.global.faults.is_up(flight.receiver()) {
+                self.step(state, Occurrence::arrival(place, flight, false), state.global, found);
             }
         }
     }
 
-    fn deliveries(&mut self, state: &State<Global>, found: &mut Successors<P>) {
-        for (index, flight) in network::deliverable(&state.network, self.system.rules.order) {
-            if flight.age > 0 && !state.global.timers_turn {
-                let stimulus = Stimulus::Deliver { from: flight.from, payload: flight.payload };
-                self.step(state, flight.receiver(), stimulus, Some(index), state.global, found);
-            }
-        }
-    }
-
-    fn timers(&mut self, state: &State<Global>, found: &mut Successors<P>) {
-        for at in 0..=self.heir {
+    fn timers(&self, state: &State<Global>, found: &mut FoundHere<P>) {
+        for at in self.live(state.global) {
             let global = Global { timers_turn: true, ..state.global };
-            for place in 0..self.system.local(state.locals[at]).timers.len() {
-                if self.system.local(state.locals[at]).timers[place].1 == 0 {
-                    self.step(state, at, Stimulus::Timer(place as u8), None, global, found);
+            for (place, (_, left)) in self.system.local(state.locals[at]).timers.iter().enumerate() {
+                if *left == 0 {
+                    self.step(state, Occurrence::new(at, Stimulus::Timer(place as u8)), global, found);
                 }
             }
         }
     }
 
-    fn tick(&mut self, state: &State<Global>, found: &mut Successors<P>) {
-        if (0..=self.heir).any(|at| self.system.local(state.locals[at]).timers.iter().any(|(_, left)| *left == 0)) {
+    fn tick(&self, state: &State<Global>, found: &mut FoundHere<P>) {
+        let due = |at: ProcessId| self.system.local(state.locals[at]).timers.iter().any(|(_, left)| *left == 0);
+        if self.live(state.global).any(due) {
             return;
         }
         let mut next = state.clone();
         network::age(&mut next.network);
-        for at in 0..=self.heir {
-            let outcome = self.system.react(at as u8, state.locals[at], Stimulus::Tick).start;
-            next.locals[at] = self.system.outcome(outcome).local;
+        for at in self.live(state.global) {
+            let outcomes = self.system.react(at as u8, state.locals[at], Stimulus::Tick, &mut found.gaps);
+            outcomes.into_iter().for_each(|outcome| next.locals[at] = self.system.outcome(outcome).local);
         }
-        let elapsed = (state.global.elapsed + 1).min(self.times.settled_after);
-        next.global = Global { elapsed, timers_turn: false };
-        found.push(Successor { action: Action::Tick, next: self.settled(next) });
+        let passed = Ticks::from(state.global.begun);
+        let elapsed = (state.global.elapsed + passed).min(self.times.settled_after);
+        next.global = Global { elapsed, timers_turn: false, ..state.global };
+        found.successors.push(Successor { action: Action::Tick, next: self.settled(next) });
     }
 
-    /// Everything that can come of one stimulus.
-    fn step(
-        &mut self,
-        state: &State<Global>,
-        at: ProcessId,
-        stimulus: Stimulus<Notice>,
-        arrived: Option<usize>,
-        global: Global,
-        found: &mut Successors<P>,
-    ) {
-        for outcome in self.system.react(at as u8, state.locals[at], stimulus) {
-            let next = state.after(&self.system, at as u8, outcome, arrived, global);
-            let leads = |at: ProcessId| self.believer(&next, at).leader == Some(at);
-            let rival = (0..=self.heir).find(|&other| other != at && leads(at) && leads(other));
-            self.reached.entries += u64::from(leads(at) && !self.system.outcome(outcome).events.is_empty());
-            let next = match rival {
-                Some(rival) if self.properties.contains(&Property::Safety) => {
-                    let detail = format!("P{at} and P{rival} both lead");
-                    Err(Violation { property: Property::Safety, detail })
-                }
-                _ => self.settled(next),
-            };
-            found.push(Successor { action: Action::Step { at: at as u8, stimulus, outcome }, next });
-        }
+    /// At most one leads in each term, or at all where there are no terms.
+    fn rivals(&self, next: &State<Global>, at: ProcessId) -> Option<Violation> {
+        let leads = |at: ProcessId| Some(self.believer(next, at)).filter(|believer| believer.leader == Some(at));
+        let term = leads(at)?.term;
+        let same_term = |&other: &ProcessId| other != at && leads(other).is_some_and(|rival| rival.term == term);
+        let rival = self.candidates(next.global).find(same_term)?;
+        let when = term.map(|term| format!(" in term {term}")).unwrap_or_default();
+        Some(Violation { property: Property::Safety, detail: format!("P{at} and P{rival} both lead{when}") })
     }
 
-    /// After a given time all that live agree, for ever.
+    /// After a given time all that live agree on the best of them, for ever.
     fn settled(&self, next: State<Global>) -> Result<State<Global>, Violation> {
         if next.global.elapsed < self.times.settled_after || !self.properties.contains(&Property::Liveness) {
             return Ok(next);
         }
-        let Some(at) = (0..=self.heir).find(|&at| self.believer(&next, at).leader != Some(self.heir)) else {
+        let mut live = self.candidates(next.global);
+        let best = if self.lowest { live.next() } else { live.last() };
+        let Some(at) = self.candidates(next.global).find(|&at| self.believer(&next, at).leader != best) else {
             return Ok(next);
         };
         let believes = match self.believer(&next, at).leader {
             Some(leader) => format!("believes that P{leader} leads"),
             None => "knows of no leader".into(),
         };
-        let detail = format!("{} ticks after the crash P{at} {believes}, not P{}", next.global.elapsed, self.heir);
+        let best = best.map(|best| format!(", not P{best}")).unwrap_or_default();
+        let detail = format!("{} ticks after the last change P{at} {believes}{best}", next.global.elapsed);
         Err(Violation { property: Property::Liveness, detail })
     }
 
@@ -196,11 +225,21 @@ impl<P: Election> ElectionModel<P> {
     }
 }
 
+/// Who takes itself for the leader as soon as it starts.
+fn leader_at_start<P: Election>(group: &Group<P>) -> Option<ProcessId> {
+    (0..group.clients).find(|&id| {
+        let mut out = Outbox::new(Choices::scripted(Vec::new()));
+        (group.make)(id).step(Input::Start(Start::Fresh), &mut out);
+        out.drain().any(|output| matches!(output, Output::Event(Event::Elected { leader, .. }) if leader == Some(id)))
+    })
+}
+
 impl<P: Election> Model for ElectionModel<P> {
     type State = State<Global>;
     type Action = Action<Notice>;
+    type Gap = Gap<Notice>;
 
-    fn expand(&mut self, state: Option<&State<Global>>, found: &mut Successors<P>) {
+    fn expand(&self, state: Option<&State<Global>>, found: &mut FoundHere<P>) {
         let Some(state) = state else { return self.start(found) };
         self.notices(state, found);
         self.deliveries(state, found);
@@ -208,14 +247,68 @@ impl<P: Election> Model for ElectionModel<P> {
             self.timers(state, found);
             self.tick(state, found);
         }
+        faults::faults(self, state, found);
+    }
+
+    fn learn(&mut self, gap: Gap<Notice>) {
+        self.system.learn(gap);
+    }
+}
+
+impl<P: Election> Faulty for ElectionModel<P> {
+    type Global = Global;
+    type Act = Notice;
+
+    fn budget(&self) -> Faults {
+        self.budget
+    }
+
+    fn left(global: &Global) -> FaultsLeft {
+        global.faults
+    }
+
+    fn after(global: &Global, faults: FaultsLeft) -> Global {
+        Global { faults, elapsed: 0, begun: true, ..*global }
+    }
+
+    fn may_crash(&self, process: ProcessId) -> bool {
+        self.may_err(process)
+    }
+
+    fn may_err(&self, about: ProcessId) -> bool {
+        Some(about) != self.system.rules.crashed && about < self.system.clients
+    }
+
+    fn news(&self, state: &State<Global>, at: ProcessId) -> News {
+        self.system.local(state.locals[at]).news
+    }
+
+    /// What has been on its way for a tick, unless timers have had their turn at this instant.
+    fn arrivals(&self, state: &State<Global>) -> Vec<(usize, Flight)> {
+        let arrives = |(_, flight): &(usize, Flight)| flight.age > 0 && !state.global.timers_turn;
+        network::deliverable(&state.network, self.system.rules.order).filter(arrives).collect()
+    }
+
+    fn step(&self, state: &State<Global>, event: Occurrence<Notice>, global: Global, found: &mut FoundHere<P>) {
+        let (at, copied) = (event.at, event.copied());
+        for outcome in self.system.react(at as u8, state.locals[at], event.stimulus, &mut found.gaps) {
+            let next = state.after(&self.system, at as u8, outcome, event.arrived, global);
+            let leads = self.believer(&next, at).leader == Some(at);
+            found.reached.entries += u64::from(leads && !self.system.outcome(outcome).events.is_empty());
+            let rivals = self.rivals(&next, at).filter(|_| self.properties.contains(&Property::Safety));
+            let next = rivals.map_or_else(|| self.settled(next), Err);
+            let action = Action::Step { at: at as u8, stimulus: event.stimulus, outcome, copied };
+            found.successors.push(Successor { action, next });
+        }
+    }
+
+    fn lose(&self, state: &State<Global>, place: usize, reason: DropReason, global: Global, found: &mut FoundHere<P>) {
+        let action = Action::Lost { flight: state.network[place], reason };
+        found.successors.push(Successor { action, next: self.settled(state.without(place, global)) });
     }
 }
 
 impl<P: Election> GroupModel for ElectionModel<P> {
-    fn reached(&self) -> Reached {
-        self.reached
-    }
-
     fn tell(&self, story: &mut Story, state: Option<&State<Global>>, action: &Action<Notice>) {
         story.tell(&self.system, state.map_or(&[], |state| &state.locals), action);
     }

@@ -3,23 +3,51 @@
 //! What is remembered of a state that has been seen is 64 bits of fingerprint and a link to where it came from; whole
 //! states live only in the queue. The way to a state is found by going the links backwards and then repeating the
 //! steps, so expanding a state twice must give the same successors in the same order.
+//!
+//! The queue is worked off in blocks. The states of a block are expanded by all threads, the fingerprints of what comes
+//! of them are looked up by all threads, each in its own part of the set, and what is new is queued in order of
+//! discovery: whatever the number of threads, the states, their order and the counterexample are the same.
 
-use std::collections::{HashSet, VecDeque};
-use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
-
-use foldhash::quality::FixedState;
+use std::hash::Hash;
+use std::thread;
+use std::time::Instant;
 
 use crate::Property;
+use crate::memory::Memory;
+use crate::report::Reached;
+use crate::seen::{Seen, fingerprint};
 
 /// Something that can be explored.
-pub trait Model {
+pub trait Model: Sync {
     /// A state. Equal states must hash alike, and different ones differently.
-    type State: Hash;
+    type State: Hash + Send + Sync;
     /// What leads from a state to the next.
-    type Action;
+    type Action: Send;
+    /// Something that must be computed before a state can be expanded.
+    type Gap: Send;
 
-    /// Puts all that can happen next into `found`: in `state`, or, if there is none yet, at the start.
-    fn expand(&mut self, state: Option<&Self::State>, found: &mut Vec<Successor<Self>>);
+    /// Puts all that can happen next into `found`: in `state`, or, if there is none yet, at the start. If anything is
+    /// missing for that, the gaps count and the rest does not.
+    fn expand(&self, state: Option<&Self::State>, found: &mut Found<Self>);
+
+    /// Closes a gap.
+    fn learn(&mut self, gap: Self::Gap);
+}
+
+/// What can happen in a state.
+pub struct Found<M: Model + ?Sized> {
+    /// In a fixed order.
+    pub successors: Vec<Successor<M>>,
+    /// What has to be learnt first.
+    pub gaps: Vec<M::Gap>,
+    /// What has come about.
+    pub reached: Reached,
+}
+
+impl<M: Model + ?Sized> Default for Found<M> {
+    fn default() -> Self {
+        Found { successors: Vec::new(), gaps: Vec::new(), reached: Reached::default() }
+    }
 }
 
 /// One thing that can happen, and what comes of it.
@@ -39,6 +67,30 @@ pub struct Violation {
     pub detail: String,
 }
 
+/// How far to go, and with what.
+#[derive(Clone, Debug)]
+pub struct Bounds {
+    /// How many states may be seen.
+    pub limit: usize,
+    /// How many bytes may be used.
+    pub memory: Memory,
+    /// How many threads work on it.
+    pub threads: usize,
+}
+
+/// How far an exploration has come.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Distinct states.
+    pub states: usize,
+    /// Steps from the start.
+    pub depth: usize,
+    /// States that have been seen and not been expanded.
+    pub queue: usize,
+    /// Since the beginning.
+    pub seconds: f64,
+}
+
 /// What an exploration has found.
 #[derive(Debug)]
 pub struct Explored {
@@ -48,6 +100,8 @@ pub struct Explored {
     pub transitions: u64,
     /// The number of steps from the start to the furthest state.
     pub depth: usize,
+    /// What has come about.
+    pub reached: Reached,
     /// How it ended.
     pub end: End,
 }
@@ -59,6 +113,8 @@ pub enum End {
     Complete,
     /// There were more states than allowed.
     Limit,
+    /// There was no more memory.
+    Memory,
     /// Something is wrong.
     Violated {
         /// What.
@@ -79,51 +135,249 @@ struct Link {
 /// The parent of the states at the start.
 const NONE: u32 = u32::MAX;
 
-/// Explores `model` until everything is seen, something is wrong or there are more than `limit` states.
+/// How many states are expanded before what comes of them is looked up.
+const BLOCK: usize = 1 << 14;
+
+/// Fewer states than this are not worth a second thread.
+const BLOCK_TO_SHARE: usize = 1 << 9;
+
+/// Expands `state`, and learns whatever is missing for that.
+pub fn expand<M: Model>(model: &mut M, state: Option<&M::State>) -> Found<M> {
+    loop {
+        let mut found = Found::default();
+        model.expand(state, &mut found);
+        if found.gaps.is_empty() {
+            return found;
+        }
+        found.gaps.into_iter().for_each(|gap| model.learn(gap));
+    }
+}
+
+/// Explores `model` until everything is seen, something is wrong or a bound is reached.
 ///
 /// Violations are noticed on the step that leads to them, and states are expanded in order of their distance from the
 /// start: the first violation found is one of the nearest.
-pub fn explore<M: Model>(model: &mut M, limit: usize) -> Explored {
-    let limit = limit.min(NONE as usize);
-    let mut seen = Seen::default();
-    let mut links: Vec<Link> = Vec::new();
-    let mut queue = VecDeque::new();
-    let mut found = Vec::new();
-    let (mut expanded, mut depth, mut level_end, mut transitions) = (0, 0, 0, 0);
-
-    let mut parent = NONE;
-    let mut state = None;
-    let end = loop {
-        model.expand(state.as_ref(), &mut found);
-        if parent != NONE {
-            transitions += found.len() as u64;
-        }
-        let step = found.drain(..).enumerate().find_map(|(nth, successor)| match successor.next {
-            Err(violation) => Some(End::Violated { violation, path: path_to(&links, parent, nth) }),
-            Ok(next) if !seen.insert(&next) => None,
-            Ok(_) if links.len() == limit => Some(End::Limit),
-            Ok(next) => {
-                links.push(Link { parent, nth: nth as u32 });
-                queue.push_back(next);
-                None
-            }
-        });
-        if let Some(end) = step {
-            break end;
-        }
-        if expanded == level_end && links.len() > level_end {
-            // Everything up to here has been expanded, and something new has come of it.
-            depth += usize::from(parent != NONE);
-            level_end = links.len();
-        }
-        state = queue.pop_front();
-        if state.is_none() {
-            break End::Complete;
-        }
-        parent = expanded as u32;
-        expanded += 1;
+pub fn explore<M: Model>(model: &mut M, bounds: &Bounds, watch: &dyn Fn(&Progress)) -> Explored {
+    let started = Instant::now();
+    let threads = bounds.threads.max(1);
+    let mut search = Search {
+        limit: bounds.limit.min(NONE as usize),
+        seen: Seen::new(threads),
+        links: Vec::new(),
+        next: Vec::new(),
+        transitions: 0,
+        reached: Reached::default(),
     };
-    Explored { states: links.len(), transitions, depth, end }
+    let start = Expansion::of(expand(model, None));
+    let mut end = search.take_in(start, NONE, 1);
+    search.transitions = 0;
+
+    let (mut depth, mut first) = (0, 0);
+    while end.is_none() && !search.next.is_empty() {
+        let level = std::mem::take(&mut search.next);
+        let mut level = level.into_iter();
+        while end.is_none() && level.len() > 0 {
+            let block: Vec<M::State> = level.by_ref().take(BLOCK).collect();
+            let threads = if block.len() < BLOCK_TO_SHARE { 1 } else { threads };
+            let found = expand_all(model, &block, threads);
+            end = search.take_in(found, first, threads);
+            first += block.len() as u32;
+            let queue = level.len() + search.next.len();
+            watch(&Progress { states: search.links.len(), depth, queue, seconds: started.elapsed().as_secs_f64() });
+            if end.is_none() && bounds.memory.is_short(search.seen.growth(BLOCK)) {
+                end = Some(End::Memory);
+            }
+        }
+        depth += usize::from(!search.next.is_empty());
+    }
+    Explored {
+        states: search.links.len(),
+        transitions: search.transitions,
+        depth,
+        reached: search.reached,
+        end: end.unwrap_or(End::Complete),
+    }
+}
+
+/// What comes of some states, one after the other.
+struct Expansion<M: Model> {
+    /// Successors of all of them, with their fingerprints beside them.
+    states: Vec<Option<M::State>>,
+    fingerprints: Vec<u64>,
+    /// Per expanded state, where its successors end.
+    ends: Vec<u32>,
+    /// The first that must not be, after so many states and successors.
+    violation: Option<(usize, Violation)>,
+    reached: Reached,
+}
+
+impl<M: Model> Expansion<M> {
+    fn new() -> Self {
+        let (states, fingerprints, ends) = (Vec::new(), Vec::new(), Vec::new());
+        Expansion { states, fingerprints, ends, violation: None, reached: Reached::default() }
+    }
+
+    fn of(mut found: Found<M>) -> Self {
+        let mut expansion = Self::new();
+        expansion.add(&mut found);
+        expansion
+    }
+
+    /// One more state has been expanded.
+    fn add(&mut self, found: &mut Found<M>) {
+        self.reached.add(found.reached);
+        for successor in found.successors.drain(..) {
+            match successor.next {
+                Ok(next) => {
+                    self.fingerprints.push(fingerprint(&next));
+                    self.states.push(Some(next));
+                }
+                Err(violation) => {
+                    self.violation.get_or_insert((self.states.len(), violation));
+                    self.fingerprints.push(0);
+                    self.states.push(None);
+                }
+            }
+        }
+        self.ends.push(self.states.len() as u32);
+    }
+
+    /// More states have been expanded.
+    fn append(&mut self, mut more: Expansion<M>) {
+        let before = self.states.len();
+        if self.violation.is_none() {
+            self.violation = more.violation.map(|(place, violation)| (before + place, violation));
+        }
+        self.ends.extend(more.ends.iter().map(|end| before as u32 + end));
+        self.states.append(&mut more.states);
+        self.fingerprints.append(&mut more.fingerprints);
+        self.reached.add(more.reached);
+    }
+}
+
+/// Expands all states of a block; each thread has a part of it.
+fn expand_all<M: Model>(model: &mut M, block: &[M::State], threads: usize) -> Expansion<M> {
+    let part = block.len().div_ceil(threads);
+    let mut parts: Vec<Partial<M>> = block.chunks(part).map(Partial::new).collect();
+    loop {
+        let shared: &M = model;
+        in_parallel(parts.iter_mut(), |partial| partial.go_on(shared));
+        let mut gaps = parts.iter_mut().flat_map(|partial| partial.gaps.drain(..)).peekable();
+        if gaps.peek().is_none() {
+            break;
+        }
+        gaps.for_each(|gap| model.learn(gap));
+    }
+    let mut whole = Expansion::new();
+    parts.into_iter().flat_map(|partial| partial.runs).for_each(|run| whole.append(run));
+    whole
+}
+
+/// One thread's part of a block.
+struct Partial<'b, M: Model> {
+    block: &'b [M::State],
+    /// What came of its states, in order.
+    runs: Vec<Expansion<M>>,
+    /// Runs that are still empty, each for one state that could not be expanded.
+    postponed: Vec<(usize, &'b M::State)>,
+    gaps: Vec<M::Gap>,
+}
+
+impl<'b, M: Model> Partial<'b, M> {
+    fn new(block: &'b [M::State]) -> Self {
+        Partial { block, runs: Vec::new(), postponed: Vec::new(), gaps: Vec::new() }
+    }
+
+    /// Expands all states that it can; those that it cannot are left for the next time.
+    fn go_on(&mut self, model: &M) {
+        let mut found = Found::default();
+        for (run, state) in std::mem::take(&mut self.postponed) {
+            self.try_expand(model, state, run, &mut found);
+        }
+        let mut run = None;
+        for state in std::mem::take(&mut self.block) {
+            let current = run.unwrap_or_else(|| self.begin_run());
+            let expanded = self.try_expand(model, state, current, &mut found);
+            // A run that is left to be filled in later holds nothing else.
+            run = expanded.then_some(current);
+        }
+    }
+
+    fn begin_run(&mut self) -> usize {
+        self.runs.push(Expansion::new());
+        self.runs.len() - 1
+    }
+
+    fn try_expand(&mut self, model: &M, state: &'b M::State, run: usize, found: &mut Found<M>) -> bool {
+        model.expand(Some(state), found);
+        let expanded = found.gaps.is_empty();
+        if expanded {
+            self.runs[run].add(found);
+        } else {
+            let run = if self.runs[run].ends.is_empty() { run } else { self.begin_run() };
+            self.postponed.push((run, state));
+            self.gaps.append(&mut found.gaps);
+        }
+        found.successors.clear();
+        found.reached = Reached::default();
+        expanded
+    }
+}
+
+/// Does something with each of several, each on a thread of its own; on this one if it is only one.
+fn in_parallel<T: Send>(mut items: impl ExactSizeIterator<Item = T>, work: impl Fn(T) + Sync) {
+    if items.len() == 1 {
+        return items.by_ref().for_each(work);
+    }
+    let work = &work;
+    thread::scope(|scope| {
+        for item in items {
+            scope.spawn(move || work(item));
+        }
+    });
+}
+
+/// What has been seen so far.
+struct Search<S> {
+    limit: usize,
+    seen: Seen,
+    links: Vec<Link>,
+    /// The states of the next level.
+    next: Vec<S>,
+    transitions: u64,
+    reached: Reached,
+}
+
+impl<S> Search<S> {
+    /// Takes in what came of some states, numbered from `parent` on.
+    fn take_in<M: Model<State = S>>(
+        &mut self,
+        mut found: Expansion<M>,
+        mut parent: u32,
+        threads: usize,
+    ) -> Option<End> {
+        self.reached.add(found.reached);
+        let valid = found.violation.as_ref().map_or(found.states.len(), |(place, _)| *place);
+        let mut fresh = self.seen.insert_all(&found.fingerprints[..valid], threads).into_iter().peekable();
+        let mut begin = 0;
+        for &end in &found.ends {
+            while let Some(place) = fresh.next_if(|&place| place < end) {
+                if self.links.len() == self.limit {
+                    return Some(End::Limit);
+                }
+                self.links.push(Link { parent, nth: place - begin });
+                self.next.extend(found.states[place as usize].take());
+            }
+            self.transitions += u64::from(end - begin);
+            if let Some((_, violation)) = found.violation.take_if(|(place, _)| *place < end as usize) {
+                let path = path_to(&self.links, parent, valid - begin as usize);
+                return Some(End::Violated { violation, path });
+            }
+            begin = end;
+            parent = parent.wrapping_add(1);
+        }
+        None
+    }
 }
 
 /// The successors to take from the start in order to come to successor `nth` of state `parent`.
@@ -137,41 +391,6 @@ fn path_to(links: &[Link], mut parent: u32, nth: usize) -> Vec<usize> {
     path
 }
 
-/// The fingerprints of all states seen.
-///
-/// 64 bits of a hash that mixes all of its input well (rustc-hash, which is linear, does not): among s states the chance
-/// that any two share a fingerprint, so that one is missed, is below s^2 / 2^65, which is 1 in 30,000 for 33 million.
-/// The keys are fixed, so that a run can be repeated.
-#[derive(Default)]
-struct Seen {
-    fingerprints: HashSet<u64, BuildHasherDefault<AsIs>>,
-}
-
-impl Seen {
-    /// Returns whether `state` is new.
-    fn insert(&mut self, state: &impl Hash) -> bool {
-        self.fingerprints.insert(FixedState::default().hash_one(state))
-    }
-}
-
-/// A fingerprint is a hash already.
-#[derive(Default)]
-struct AsIs(u64);
-
-impl Hasher for AsIs {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write_u64(&mut self, fingerprint: u64) {
-        self.0 = fingerprint;
-    }
-
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("only fingerprints are kept here");
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,43 +399,71 @@ mod tests {
     struct Counters {
         bound: u32,
         forbidden: u32,
+        /// It has to be told of every value before it knows the next.
+        known: u32,
+    }
+
+    impl Counters {
+        fn new(bound: u32, forbidden: u32) -> Self {
+            Counters { bound, forbidden, known: 0 }
+        }
+
+        fn explore(&mut self, limit: usize, threads: usize) -> Explored {
+            explore(self, &Bounds { limit, memory: Memory::UNBOUNDED, threads }, &|_| {})
+        }
     }
 
     impl Model for Counters {
         type State = (u32, u32);
         type Action = ();
+        type Gap = u32;
 
-        fn expand(&mut self, state: Option<&(u32, u32)>, found: &mut Vec<Successor<Self>>) {
+        fn expand(&self, state: Option<&(u32, u32)>, found: &mut Found<Self>) {
             let nexts = match state {
                 None => vec![(0, 0)],
                 Some(&(a, b)) => vec![(a + 1, b), (a, b + 1), (0, 0)],
             };
             for next in nexts.into_iter().filter(|next| next.0 <= self.bound && next.1 <= self.bound) {
+                if next.0.max(next.1) > self.known {
+                    found.gaps.push(next.0.max(next.1));
+                }
                 let violation = Violation { property: Property::Safety, detail: String::new() };
                 let next = if next.0 + next.1 == self.forbidden { Err(violation) } else { Ok(next) };
-                found.push(Successor { action: (), next });
+                found.successors.push(Successor { action: (), next });
             }
+        }
+
+        fn learn(&mut self, gap: u32) {
+            self.known = self.known.max(gap);
         }
     }
 
     #[test]
     fn every_state_is_seen_once() {
-        let explored = explore(&mut Counters { bound: 9, forbidden: 99 }, usize::MAX);
+        let explored = Counters::new(9, 99).explore(usize::MAX, 1);
         assert!(matches!(explored.end, End::Complete));
         // 90 steps to the right, 90 up, 100 back to the start; the far corner is 18 steps away.
         assert_eq!((explored.states, explored.transitions, explored.depth), (100, 280, 18));
     }
 
     #[test]
+    fn threads_change_nothing() {
+        // Up to 700 states a level, more than it takes to share the work.
+        for (forbidden, limit) in [(9_999, usize::MAX), (1_000, usize::MAX), (9_999, 300_000)] {
+            let [one, three] = [1, 3].map(|threads| Counters::new(700, forbidden).explore(limit, threads));
+            assert_eq!(format!("{one:?}"), format!("{three:?}"));
+            assert!(one.states > 299_999);
+        }
+    }
+
+    #[test]
     fn the_path_is_a_shortest_one_and_can_be_repeated() {
-        let mut model = Counters { bound: 9, forbidden: 7 };
-        let End::Violated { path, .. } = explore(&mut model, usize::MAX).end else { panic!("not found") };
+        let mut model = Counters::new(9, 7);
+        let End::Violated { path, .. } = model.explore(usize::MAX, 1).end else { panic!("not found") };
         assert_eq!(path.len(), 1 + 7);
         let mut state = None;
         for (step, &nth) in path.iter().enumerate() {
-            let mut found = Vec::new();
-            model.expand(state.as_ref(), &mut found);
-            let next = found.swap_remove(nth).next;
+            let next = expand(&mut model, state.as_ref()).successors.swap_remove(nth).next;
             assert_eq!(next.is_err(), step == 7);
             state = next.ok();
         }
@@ -224,9 +471,15 @@ mod tests {
 
     #[test]
     fn a_limit_is_no_verdict() {
-        let explored = explore(&mut Counters { bound: 9, forbidden: 99 }, 50);
+        let explored = Counters::new(9, 99).explore(50, 1);
         assert!(matches!(explored.end, End::Limit));
         assert_eq!(explored.states, 50);
-        assert!(matches!(explore(&mut Counters { bound: 9, forbidden: 99 }, 100).end, End::Complete));
+        assert!(matches!(Counters::new(9, 99).explore(100, 1).end, End::Complete));
+    }
+
+    #[test]
+    fn no_memory_is_no_verdict() {
+        let bounds = Bounds { limit: usize::MAX, memory: Memory::at_most(1), threads: 1 };
+        assert!(matches!(explore(&mut Counters::new(9, 99), &bounds, &|_| {}).end, End::Memory));
     }
 }

@@ -14,19 +14,29 @@
 //! ```
 //!
 //! Inside, [`explore`](explore::explore) knows nothing of protocols; `system` is a group and its network as a value;
-//! `mutex` and `election` say what can happen to it and what must not; `story` tells a counterexample.
+//! `mutex` and `election` say what can happen to it and what must not, `faults` what can go wrong; `liveness` looks for
+//! somebody who waits for ever in a group that never stops, which `normal` forms make finite; `story` tells a
+//! counterexample.
 
 mod check;
 mod election;
 pub mod explore;
+mod faults;
+pub mod gallery;
+mod liveness;
+mod memory;
 mod mutex;
 mod network;
+mod normal;
 mod options;
 mod report;
+mod seen;
 mod story;
 mod system;
 
 pub use check::{Checker, check};
+pub use faults::Faults;
+pub use memory::Memory;
 pub use network::Order;
-pub use options::{CheckError, Options, Property};
-pub use report::{Reached, Report, Trace, Verdict};
+pub use options::{CheckError, Options, Property, Watch};
+pub use report::{Cyclic, Reached, Report, Trace, Verdict};

@@ -2,15 +2,17 @@
 
 use baton_protocol::clock::VectorClock;
 use baton_protocol::mutex::{Command, Event, Mutex};
+use baton_protocol::registry::Crashes;
 use baton_protocol::{Group, Input, ProcessId};
+use baton_trace::DropReason;
 
 use crate::Property;
 use crate::check::GroupModel;
-use crate::explore::{Model, Successor, Violation};
-use crate::network::{self, Order};
-use crate::report::Reached;
+use crate::explore::{Found, Model, Successor, Violation};
+use crate::faults::{self, Faults, FaultsLeft, Faulty, Occurrence};
+use crate::network::{self, Flight, Order};
 use crate::story::Story;
-use crate::system::{Action, Local, Rules, State, Stimulus, System, User};
+use crate::system::{Action, Gap, Local, News, Rules, State, Stimulus, System, User};
 
 /// The user of a process that may ask.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -21,6 +23,9 @@ pub struct Client {
     /// What had happened before its request, itself included, until it has left; where ORDER is asked for.
     asked: Option<VectorClock>,
 }
+
+/// It asks again and again.
+const FOR_EVER: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
@@ -38,7 +43,7 @@ impl<P: Mutex> User<P> for Client {
         match act {
             Command::Acquire => {
                 self.phase = Phase::Waiting;
-                self.left -= 1;
+                self.left -= u32::from(self.left != FOR_EVER);
                 self.asked = known.map(|known| {
                     known.tick(me);
                     known.clone()
@@ -54,6 +59,10 @@ impl<P: Mutex> User<P> for Client {
 
     fn hear(&mut self, Event::Granted { .. }: &Event) {
         self.phase = if self.phase == Phase::Waiting { Phase::Inside } else { Phase::Uninvited };
+    }
+
+    fn crash(&mut self) {
+        (self.phase, self.asked) = (Phase::Idle, None);
     }
 
     fn tell_act(story: &mut Story, at: ProcessId, act: Command) {
@@ -73,29 +82,38 @@ impl<P: Mutex> User<P> for Client {
 pub struct Global {
     /// Of the latest grant, where growing fences are asked for.
     fence: Option<u64>,
-    app_messages_left: u32,
+    app_messages_left: u8,
+    /// Which faults there have been, and which may still be.
+    pub faults: FaultsLeft,
 }
 
 /// How much of everything there is.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    /// How often each client asks.
-    pub entries: u32,
+    /// How often each client asks; none: for ever.
+    pub entries: Option<u32>,
     /// How many application messages there may be in all.
-    pub app_messages: u32,
-    /// How many timers may fire at each process.
-    pub timers: u32,
+    pub app_messages: u8,
+    /// How many timers may fire at each process; none: no limit.
+    pub timers: Option<u32>,
+    /// How many faults there may be.
+    pub faults: Faults,
+    /// Who may crash.
+    pub crashes: Crashes,
 }
 
 /// A group, with what is asked of it.
 pub struct MutexModel<P: Mutex> {
-    system: System<P, Client>,
-    reached: Reached,
+    /// The group.
+    pub system: System<P, Client>,
     properties: Vec<Property>,
-    app_messages: u32,
+    /// How much of everything there is.
+    pub budget: Budget,
+    /// Whether states are replaced by their normal forms.
+    pub normal: bool,
 }
 
-type Successors<P> = Vec<Successor<MutexModel<P>>>;
+type FoundHere<P> = Found<MutexModel<P>>;
 
 impl<P: Mutex> MutexModel<P> {
     /// `group` on a network with this order.
@@ -104,33 +122,33 @@ impl<P: Mutex> MutexModel<P> {
         let known = properties.contains(&Property::Order).then(|| VectorClock::new(clients));
         let rules = Rules { order, timed: false, crashed: None };
         let system = System::new(group, rules, |id, process| {
-            let left = if id < clients { budget.entries } else { 0 };
+            let left = if id < clients { budget.entries.unwrap_or(FOR_EVER) } else { 0 };
             let user = Client { phase: Phase::Idle, left, asked: None };
-            Local::new(process, Some(budget.timers), known.clone(), user)
+            Local::new(process, budget.timers, known.clone(), user)
         });
-        let (reached, properties) = (Reached::default(), properties.to_vec());
-        MutexModel { system, reached, properties, app_messages: budget.app_messages }
+        MutexModel { system, properties: properties.to_vec(), budget, normal: budget.entries.is_none() }
     }
 
-    fn start(&mut self, found: &mut Successors<P>) {
-        for begun in self.system.starts() {
-            let global = Global { fence: None, app_messages_left: self.app_messages };
+    fn start(&self, found: &mut FoundHere<P>) {
+        for begun in self.system.starts(&mut found.gaps) {
+            let (app_messages_left, faults) = (self.budget.app_messages, self.budget.faults.into());
+            let global = Global { fence: None, app_messages_left, faults };
             let locals = begun.outcomes.iter().map(|&outcome| self.system.outcome(outcome).local).collect();
-            let state = State { locals, network: begun.network, global };
+            let state = State { locals, network: begun.network.into(), global };
             let uninvited = (0..state.locals.len()).find(|&at| self.phase(&state, at) == Phase::Uninvited);
             let next = uninvited.map_or(Ok(state), |at| Err(uninvited_guest(at)));
-            found.push(Successor { action: Action::Start(begun.outcomes.into()), next });
+            self.push(Action::Start(begun.outcomes.into()), next, found);
         }
     }
 
     /// What clients can do by themselves.
-    fn acts(&mut self, state: &State<Global>, found: &mut Successors<P>) {
+    fn acts(&self, state: &State<Global>, found: &mut FoundHere<P>) {
         let mut waiting = 0;
-        for at in 0..self.system.clients {
+        for at in (0..self.system.clients).filter(|&at| state.global.faults.is_up(at)) {
             let user = &self.system.local(state.locals[at]).user;
             match user.phase {
-                Phase::Idle if user.left > 0 => self.step(state, at, Stimulus::Act(Command::Acquire), None, found),
-                Phase::Inside => self.step(state, at, Stimulus::Act(Command::Release), None, found),
+                Phase::Idle if user.left > 0 => self.act(state, at, Stimulus::Act(Command::Acquire), found),
+                Phase::Inside => self.act(state, at, Stimulus::Act(Command::Release), found),
                 Phase::Waiting => {
                     waiting += 1;
                     self.app_sends(state, at, found);
@@ -138,59 +156,56 @@ impl<P: Mutex> MutexModel<P> {
                 _ => {}
             }
         }
-        self.reached.waiting_together += u64::from(waiting >= 2);
+        found.reached.waiting_together += u64::from(waiting >= 2);
     }
 
     /// One that waits may tell any other client that it has asked.
-    fn app_sends(&mut self, state: &State<Global>, at: usize, found: &mut Successors<P>) {
+    fn app_sends(&self, state: &State<Global>, at: usize, found: &mut FoundHere<P>) {
         if state.global.app_messages_left > 0 {
             for to in (0..self.system.clients).filter(|&to| to != at) {
-                self.step(state, at, Stimulus::AppSend { to: to as u8 }, None, found);
+                self.act(state, at, Stimulus::AppSend { to: to as u8 }, found);
             }
         }
     }
 
-    /// Without time, any timer that runs may fire.
-    fn timers(&mut self, state: &State<Global>, found: &mut Successors<P>) {
+    /// Timers have no length here: any that runs may fire.
+    fn timers(&self, state: &State<Global>, found: &mut FoundHere<P>) {
         for at in 0..state.locals.len() {
             let local = self.system.local(state.locals[at]);
             if local.timers_left != Some(0) {
                 for place in 0..local.timers.len() {
-                    self.step(state, at, Stimulus::Timer(place as u8), None, found);
+                    self.act(state, at, Stimulus::Timer(place as u8), found);
                 }
             }
         }
     }
 
-    fn deliveries(&mut self, state: &State<Global>, found: &mut Successors<P>) {
-        for (index, flight) in network::deliverable(&state.network, self.system.rules.order) {
-            let stimulus = Stimulus::Deliver { from: flight.from, payload: flight.payload };
-            self.step(state, flight.receiver(), stimulus, Some(index), found);
+    fn deliveries(&self, state: &State<Global>, found: &mut FoundHere<P>) {
+        for (place, flight) in network::deliverable(&state.network, self.system.rules.order) {
+            if state.global.faults.is_up(flight.receiver()) {
+                self.step(state, Occurrence::arrival(place, flight, false), state.global, found);
+            }
         }
     }
 
-    /// Everything that can come of one stimulus.
-    fn step(
-        &mut self,
-        state: &State<Global>,
-        at: ProcessId,
-        stimulus: Stimulus<Command>,
-        arrived: Option<usize>,
-        found: &mut Successors<P>,
-    ) {
-        for outcome in self.system.react(at as u8, state.locals[at], stimulus) {
-            let mut global = state.global;
-            global.app_messages_left -= u32::from(matches!(stimulus, Stimulus::AppSend { .. }));
-            let next = state.after(&self.system, at as u8, outcome, arrived, global);
-            let next = self.judge(next, at, outcome);
-            found.push(Successor { action: Action::Step { at: at as u8, stimulus, outcome }, next });
+    fn act(&self, state: &State<Global>, at: ProcessId, stimulus: Stimulus<Command>, found: &mut FoundHere<P>) {
+        let mut global = state.global;
+        global.app_messages_left -= u8::from(matches!(stimulus, Stimulus::AppSend { .. }));
+        self.step(state, Occurrence::new(at, stimulus), global, found);
+    }
+
+    /// One more thing that can happen.
+    fn push(&self, action: Action<Command>, mut next: Result<State<Global>, Violation>, found: &mut FoundHere<P>) {
+        if let (true, Ok(state)) = (self.normal, &mut next) {
+            let missing = self.system.normalize(state);
+            found.gaps.extend(missing.into_iter().map(Gap::Normal));
         }
+        found.successors.push(Successor { action, next });
     }
 
     /// Whether the step at `at` that led to `next` was in order. Only a grant can break anything but liveness.
-    fn judge(&mut self, mut next: State<Global>, at: ProcessId, outcome: u32) -> Result<State<Global>, Violation> {
-        for &Event::Granted { fence } in &self.system.outcome(outcome).events {
-            self.reached.entries += 1;
+    fn judge(&self, mut next: State<Global>, at: ProcessId, outcome: u32) -> Result<State<Global>, Violation> {
+        for &(_, Event::Granted { fence }) in &self.system.outcome(outcome).events {
             if self.phase(&next, at) == Phase::Uninvited {
                 return Err(uninvited_guest(at));
             }
@@ -207,7 +222,12 @@ impl<P: Mutex> MutexModel<P> {
                 next.global.fence = Some(fence);
             }
         }
-        if next.network.is_empty() && self.properties.contains(&Property::Deadlock) {
+        self.unless_dead(next)
+    }
+
+    /// The state, unless it must not be because nothing can happen in it.
+    fn unless_dead(&self, next: State<Global>) -> Result<State<Global>, Violation> {
+        if self.properties.contains(&Property::Deadlock) && next.global.faults.nothing_arrives(&next.network) {
             return self.dead(&next).map_or(Ok(next), Err);
         }
         Ok(next)
@@ -231,13 +251,15 @@ impl<P: Mutex> MutexModel<P> {
         Some(Violation { property: Property::Order, detail })
     }
 
-    /// Nothing is on its way, no timer runs, nobody is inside, and yet somebody waits. That others could still ask
-    /// does not help: they need not.
+    /// Nothing is on its way, no timer will fire, no detector has news, nobody is inside, and yet somebody waits. That
+    /// others could still ask or come back does not help: they need not.
     fn dead(&self, next: &State<Global>) -> Option<Violation> {
         let mut waiting = Vec::new();
         for at in 0..next.locals.len() {
             let local = self.system.local(next.locals[at]);
-            if !local.timers.is_empty() || local.user.phase == Phase::Inside {
+            let timer = !local.timers.is_empty() && self.budget.timers != Some(0);
+            let news = next.global.faults.is_up(at) && next.global.faults.has_news_for(at, local.news);
+            if timer || news || local.user.phase == Phase::Inside {
                 return None;
             }
             if local.user.phase == Phase::Waiting {
@@ -251,6 +273,25 @@ impl<P: Mutex> MutexModel<P> {
 
     fn phase(&self, state: &State<Global>, at: ProcessId) -> Phase {
         self.system.local(state.locals[at]).user.phase
+    }
+
+    /// The normal form of a state.
+    pub fn normal_form(&mut self, mut state: State<Global>) -> State<Global> {
+        loop {
+            let mut attempt = state.clone();
+            let missing = self.system.normalize(&mut attempt);
+            if missing.is_empty() {
+                state.clone_from(&attempt);
+                return state;
+            }
+            missing.into_iter().for_each(|missing| self.system.learn_normal(missing));
+        }
+    }
+
+    /// Who waits, a bit each.
+    pub fn waiting(&self, state: &State<Global>) -> u64 {
+        let waits = |&at: &usize| self.phase(state, at) == Phase::Waiting;
+        (0..self.system.clients).filter(waits).fold(0, |set, at| set | 1 << at)
     }
 }
 
@@ -268,20 +309,70 @@ fn uninvited_guest(at: ProcessId) -> Violation {
 impl<P: Mutex> Model for MutexModel<P> {
     type State = State<Global>;
     type Action = Action<Command>;
+    type Gap = Gap<Command>;
 
-    fn expand(&mut self, state: Option<&State<Global>>, found: &mut Successors<P>) {
+    fn expand(&self, state: Option<&State<Global>>, found: &mut FoundHere<P>) {
         let Some(state) = state else { return self.start(found) };
         self.acts(state, found);
         self.timers(state, found);
         self.deliveries(state, found);
+        faults::faults(self, state, found);
+    }
+
+    fn learn(&mut self, gap: Gap<Command>) {
+        self.system.learn(gap);
+    }
+}
+
+impl<P: Mutex> Faulty for MutexModel<P> {
+    type Global = Global;
+    type Act = Command;
+
+    fn budget(&self) -> Faults {
+        self.budget.faults
+    }
+
+    fn left(global: &Global) -> FaultsLeft {
+        global.faults
+    }
+
+    fn after(global: &Global, faults: FaultsLeft) -> Global {
+        Global { faults, ..*global }
+    }
+
+    fn may_crash(&self, process: ProcessId) -> bool {
+        process >= self.system.clients || self.budget.crashes != Crashes::Coordinators
+    }
+
+    fn may_err(&self, _: ProcessId) -> bool {
+        true
+    }
+
+    fn news(&self, state: &State<Global>, at: ProcessId) -> News {
+        self.system.local(state.locals[at]).news
+    }
+
+    fn arrivals(&self, state: &State<Global>) -> Vec<(usize, Flight)> {
+        network::deliverable(&state.network, self.system.rules.order).collect()
+    }
+
+    fn step(&self, state: &State<Global>, event: Occurrence<Command>, global: Global, found: &mut FoundHere<P>) {
+        let (at, copied) = (event.at, event.copied());
+        for outcome in self.system.react(at as u8, state.locals[at], event.stimulus, &mut found.gaps) {
+            let next = state.after(&self.system, at as u8, outcome, event.arrived, global);
+            found.reached.entries += self.system.outcome(outcome).events.len() as u64;
+            let next = self.judge(next, at, outcome);
+            self.push(Action::Step { at: at as u8, stimulus: event.stimulus, outcome, copied }, next, found);
+        }
+    }
+
+    fn lose(&self, state: &State<Global>, place: usize, reason: DropReason, global: Global, found: &mut FoundHere<P>) {
+        let next = self.unless_dead(state.without(place, global));
+        self.push(Action::Lost { flight: state.network[place], reason }, next, found);
     }
 }
 
 impl<P: Mutex> GroupModel for MutexModel<P> {
-    fn reached(&self) -> Reached {
-        self.reached
-    }
-
     fn tell(&self, story: &mut Story, state: Option<&State<Global>>, action: &Action<Command>) {
         story.tell(&self.system, state.map_or(&[], |state| &state.locals), action);
     }

@@ -2,12 +2,16 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use baton_protocol::Ticks;
-use baton_protocol::registry::{About, Family, SetupError};
+use baton_protocol::registry::{About, Crashes, Family, Promises, SetupError};
 use serde::Serialize;
 
+use crate::explore::Progress;
+use crate::faults::Faults;
 use crate::network::{Order, PROCESSES_MAX};
+use crate::system::Tally;
 
 /// What to check, and within which bounds.
 #[derive(Clone, Debug)]
@@ -19,17 +23,35 @@ pub struct Options {
     /// What to check; if none, all that the algorithm promises.
     pub properties: Option<Vec<Property>>,
     /// How many application messages there may be in all; if none, one where ORDER is checked and otherwise none.
-    pub app_messages: Option<u32>,
+    pub app_messages: Option<u8>,
     /// How many timers may fire at each process, for algorithms that retry for ever. Elections have no such limit.
     pub timers: u32,
     /// Elections: how many ticks a message may really take; if none, the bound D that the algorithm is given.
     pub delay: Option<Ticks>,
     /// Elections: how many ticks after the crash all must agree; if none, 40 D.
     pub settled_after: Option<Ticks>,
+    /// How many faults there may be.
+    pub faults: Faults,
     /// How many states to see before giving up.
     pub limit: usize,
+    /// How many bytes to use before giving up; if none, most of what is free.
+    pub memory: Option<usize>,
+    /// How many threads to use; if none, as many as there are cores.
+    pub threads: Option<usize>,
     /// Check on a network that is weaker than the algorithm assumes.
     pub ignore_assumptions: bool,
+    /// Who is told of progress.
+    pub watch: Option<Watch>,
+}
+
+/// Somebody who is told of progress.
+#[derive(Clone)]
+pub struct Watch(pub Arc<dyn Fn(&Progress) + Send + Sync>);
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Watch")
+    }
 }
 
 impl Default for Options {
@@ -42,8 +64,12 @@ impl Default for Options {
             timers: 2,
             delay: None,
             settled_after: None,
+            faults: Faults::NONE,
             limit: 20_000_000,
+            memory: None,
+            threads: None,
             ignore_assumptions: false,
+            watch: None,
         }
     }
 }
@@ -56,7 +82,7 @@ pub enum Property {
     Safety,
     /// It never happens that somebody waits and nothing can happen.
     Deadlock,
-    /// Everybody agrees on the leader after a given time.
+    /// Nobody waits for ever if everybody asks again and again; everybody agrees on the leader after a given time.
     Liveness,
     /// If request A happened before request B, A is granted first.
     Order,
@@ -160,6 +186,21 @@ pub enum CheckError {
         /// How many there would be.
         processes: usize,
     },
+    /// Too many processes for crashes.
+    #[error(
+        "{processes} processes, helpers included, are too many with crashes; the checker takes at most {}",
+        Tally::PROCESSES_MAX
+    )]
+    TooManyToCrash {
+        /// How many there would be.
+        processes: usize,
+    },
+    /// Too many crashes.
+    #[error("{crashes} crashes are too many; the checker takes at most {}", Faults::CRASHES_MAX)]
+    TooManyCrashes {
+        /// How many there would be.
+        crashes: u8,
+    },
     /// Out of the range of discrete time.
     #[error("a message delay of {delay} ticks cannot be checked; it must be 1 to {DELAY_MAX}")]
     Delay {
@@ -167,7 +208,7 @@ pub enum CheckError {
         delay: Ticks,
     },
     /// The algorithm cannot be expected to work there.
-    #[error("`{algorithm}` assumes {assumed}, and {given}; ignore its assumptions in order to check it all the same")]
+    #[error("`{algorithm}` assumes {assumed}, and {given}; --ignore-assumptions checks it all the same")]
     WeakerNetwork {
         /// Which algorithm.
         algorithm: &'static str,
@@ -183,24 +224,28 @@ pub const DELAY_MAX: Ticks = 100;
 
 fn family_has(family: Family) -> &'static str {
     match family {
-        Family::Mutex => "which is for mutual exclusion; ask for safety, deadlock, order or fence",
+        Family::Mutex => "which is for mutual exclusion; ask for safety, deadlock, liveness, order or fence",
         Family::Election => "which elects a leader; ask for safety or liveness",
         Family::Detector => "which is a failure detector; the simulator measures those",
         Family::Append => "which appends records; the simulator judges those",
     }
 }
 
-/// What is to be checked of an algorithm: what was asked, or all it promises.
-pub fn properties(about: &'static About, asked: Option<&[Property]>) -> Result<Vec<Property>, CheckError> {
+/// What is to be checked: what was asked, or all that is promised.
+pub fn properties(
+    about: &'static About,
+    promises: Promises,
+    asked: Option<&[Property]>,
+) -> Result<Vec<Property>, CheckError> {
     let promised = |property: &Property| match property {
-        Property::Safety => about.promises.safety,
-        Property::Deadlock | Property::Liveness => about.promises.liveness,
-        Property::Order => about.promises.order,
-        Property::Fence => about.promises.fence,
+        Property::Safety => promises.safety,
+        Property::Deadlock | Property::Liveness => promises.liveness,
+        Property::Order => promises.order,
+        Property::Fence => promises.fence,
         Property::Reachability => true,
     };
     let known: &[Property] = match about.family {
-        Family::Mutex => &[Property::Safety, Property::Deadlock, Property::Order, Property::Fence],
+        Family::Mutex => &[Property::Safety, Property::Deadlock, Property::Liveness, Property::Order, Property::Fence],
         Family::Election => &[Property::Safety, Property::Liveness],
         Family::Detector | Family::Append => &[],
     };
@@ -218,13 +263,40 @@ pub fn properties(about: &'static About, asked: Option<&[Property]>) -> Result<V
 /// The order of the network: what was asked, if the algorithm can bear it, or the weakest that it can.
 pub fn order(about: &'static About, options: &Options) -> Result<Order, CheckError> {
     match options.order {
-        Some(Order::Unordered) if about.assumes.fifo && !options.ignore_assumptions => Err(CheckError::WeakerNetwork {
-            algorithm: about.name,
-            assumed: "links that keep the order of messages",
-            given: "these do not".into(),
-        }),
+        Some(Order::Unordered) if about.assumes.fifo && !options.ignore_assumptions => {
+            Err(weaker(about, "links that keep the order of messages", "these do not"))
+        }
         Some(order) => Ok(order),
         None if about.assumes.fifo => Ok(Order::Fifo),
         None => Ok(Order::Unordered),
     }
+}
+
+/// The faults that were asked for, if the algorithm can bear them and the checker can keep account of them.
+pub fn faults(about: &'static About, options: &Options, processes: usize) -> Result<Faults, CheckError> {
+    let (faults, assumes) = (options.faults, about.assumes);
+    if faults.crash > Faults::CRASHES_MAX {
+        return Err(CheckError::TooManyCrashes { crashes: faults.crash });
+    }
+    if faults.crash + faults.suspect.min(1) > 0 && processes > Tally::PROCESSES_MAX {
+        return Err(CheckError::TooManyToCrash { processes });
+    }
+    let too_much = [
+        (faults.loss > 0 && assumes.lossless, "that no message is lost", "here one may be"),
+        (faults.duplicate > 0 && assumes.no_duplicates, "that no message arrives twice", "here one may"),
+        (faults.crash > 0 && assumes.crashes == Crashes::Never, "that nobody crashes", "here somebody may"),
+        (
+            faults.suspect > 0 && assumes.crashes != Crashes::Any,
+            "that nobody is wrongly suspected",
+            "here somebody may be",
+        ),
+    ];
+    match too_much.into_iter().find(|(beyond, ..)| *beyond && !options.ignore_assumptions) {
+        Some((_, assumed, given)) => Err(weaker(about, assumed, given)),
+        None => Ok(faults),
+    }
+}
+
+fn weaker(about: &'static About, assumed: &'static str, given: &str) -> CheckError {
+    CheckError::WeakerNetwork { algorithm: about.name, assumed, given: given.into() }
 }

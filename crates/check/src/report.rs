@@ -3,7 +3,7 @@
 use baton_trace::{Header, Record, Writer};
 use serde::Serialize;
 
-use crate::{Order, Property};
+use crate::{Faults, Order, Property};
 
 /// The result of a check. As JSON it has these names; a tool may rely on them.
 #[derive(Clone, Debug, Serialize)]
@@ -18,10 +18,14 @@ pub struct Report {
     pub entries: u32,
     /// Of the network.
     pub order: Order,
-    /// How many timers may fire at each process; none if there is no such limit.
+    /// How many timers may fire at each process; none if there is no such limit, or no timer.
     pub timers: Option<u32>,
+    /// How many faults there may be.
+    pub faults: Faults,
+    /// Whether what the algorithm assumes was ignored.
+    pub ignored_assumptions: bool,
     /// How many application messages there may be.
-    pub app_messages: u32,
+    pub app_messages: u8,
     /// What was asked.
     pub properties: Vec<Property>,
     /// Distinct states seen.
@@ -36,11 +40,13 @@ pub struct Report {
     pub complete: bool,
     /// What came about, so that nobody takes an empty model for a proof.
     pub reached: Reached,
+    /// What came of the model in which everybody asks for ever, if it was explored.
+    pub cyclic: Option<Cyclic>,
     /// The verdict.
     pub result: Verdict,
     /// Which property is violated, if one is.
     pub property: Option<Property>,
-    /// How.
+    /// How; or why there is no verdict.
     pub detail: Option<String>,
     /// How many steps it takes: acquire, release, deliver, timer, application messages, suspicions and ticks.
     pub steps: Option<usize>,
@@ -63,6 +69,19 @@ pub enum Verdict {
     Limit,
 }
 
+/// What came of the model in which everybody asks for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Cyclic {
+    /// Distinct states, in normal form.
+    pub states: usize,
+    /// Steps between them.
+    pub transitions: u64,
+    /// Components of states that can all be reached from each other, by at least one step: runs that never end.
+    pub components: usize,
+    /// Whether anybody can starve.
+    pub result: Verdict,
+}
+
 /// What came about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Reached {
@@ -70,6 +89,14 @@ pub struct Reached {
     pub entries: u64,
     /// States in which two or more wait at once.
     pub waiting_together: u64,
+}
+
+impl Reached {
+    /// Adds what else has come about.
+    pub fn add(&mut self, more: Reached) {
+        self.entries += more.entries;
+        self.waiting_together += more.waiting_together;
+    }
 }
 
 /// A counterexample as a trace.

@@ -5,7 +5,7 @@ use baton_protocol::{Message, ProcessId, Protocol};
 use baton_trace::{DropReason, Event, Record};
 
 use crate::explore::Violation;
-use crate::network::Channel;
+use crate::network::{Channel, Flight};
 use crate::system::{Action, Content, Stimulus, System, User};
 
 /// A run as far as it has been told. Begins with the start of the group, which is no step.
@@ -18,6 +18,8 @@ pub struct Story {
     /// The latest request of each process.
     requests: Vec<u64>,
     requests_made: u64,
+    /// Who has asked and not been granted.
+    waiting: Vec<bool>,
     entries: u64,
     messages: u64,
     letters_sent: u64,
@@ -26,6 +28,7 @@ pub struct Story {
 }
 
 /// A message on its way.
+#[derive(Clone, Copy)]
 struct Letter {
     route: Route,
     msg: u64,
@@ -51,6 +54,7 @@ impl Story {
             clocks: vec![LamportClock::default(); processes],
             requests: vec![0; processes],
             requests_made: 0,
+            waiting: vec![false; processes],
             entries: 0,
             messages: 0,
             letters_sent: 0,
@@ -62,6 +66,7 @@ impl Story {
     pub fn request(&mut self, p: ProcessId) {
         self.step(format!("P{p} asks"));
         self.requests[p] = self.requests_made;
+        self.waiting[p] = true;
         self.requests_made += 1;
         let lamport = self.clocks[p].tick();
         self.record(Some(p), Event::Request { req: self.requests[p], lamport });
@@ -79,9 +84,18 @@ impl Story {
         self.record(Some(p), Event::Suspect { peer });
     }
 
+    /// What follows happens again and again.
+    pub fn cycle_begins(&mut self) {
+        self.lines.push("    and from here on, again and again:".into());
+    }
+
     /// As part of a step: the user is in the critical section.
     pub fn enter(&mut self, p: ProcessId, fence: u64) {
         self.also(&format!("P{p} enters (fence {fence})"));
+        if !std::mem::take(&mut self.waiting[p]) {
+            // Nobody has asked, so nobody enters; a trace tells of it as a violation.
+            return;
+        }
         self.entries += 1;
         self.record(Some(p), Event::Enter { req: self.requests[p], fence });
     }
@@ -116,6 +130,7 @@ impl Story {
     pub fn tell<P: Protocol, U: User<P>>(&mut self, system: &System<P, U>, locals: &[u32], action: &Action<U::Act>) {
         match *action {
             Action::Tick => self.step("a tick passes".into()),
+            Action::Lost { flight, reason } => self.lose(system, flight, reason),
             Action::Start(ref outcomes) => {
                 for (at, &outcome) in outcomes.iter().enumerate() {
                     self.consequences(system, at, outcome);
@@ -124,16 +139,35 @@ impl Story {
                     self.crash(crashed);
                 }
             }
-            Action::Step { at, stimulus, outcome } => {
+            Action::Step { at, stimulus, outcome, copied } => {
                 let at = usize::from(at);
                 match stimulus {
                     Stimulus::Act(act) => U::tell_act(self, at, act),
                     Stimulus::AppSend { to } => self.step(format!("P{at} tells P{to} of it")),
-                    Stimulus::Deliver { from, payload } => self.deliver(system, from.into(), at, payload),
+                    Stimulus::Deliver { from, payload } => self.deliver(system, from.into(), at, payload, copied),
                     Stimulus::Timer(place) => {
                         let name = format!("{:?}", system.local(locals[at]).timers[usize::from(place)].0);
                         self.step(format!("P{at} timer {name}"));
                         self.record(Some(at), Event::Timer { name });
+                    }
+                    Stimulus::Suspect { peer, wrongly } => {
+                        self.suspect(at, peer.into());
+                        if wrongly {
+                            self.also("wrongly");
+                        }
+                    }
+                    Stimulus::Trust { peer, .. } => {
+                        self.step(format!("P{at} trusts P{peer} again"));
+                        self.record(Some(at), Event::Trust { peer: peer.into() });
+                    }
+                    Stimulus::Crash => {
+                        self.step(format!("P{at} crashes"));
+                        self.waiting[at] = false;
+                        self.record(Some(at), Event::Crash);
+                    }
+                    Stimulus::Recover { .. } => {
+                        self.step(format!("P{at} recovers"));
+                        self.record(Some(at), Event::Recover { memory: true });
                     }
                     Stimulus::Start | Stimulus::Tick => {}
                 }
@@ -142,17 +176,41 @@ impl Story {
         }
     }
 
+    fn lose<P: Protocol, U: User<P>>(&mut self, system: &System<P, U>, flight: Flight, reason: DropReason) {
+        let (from, to) = (flight.from, flight.to);
+        let what = match &system.payload(flight.payload).content {
+            Content::Protocol(message) => describe(message),
+            Content::App(_) => "application message".into(),
+        };
+        let route = Route { channel: flight.channel, from: from.into(), to: to.into(), payload: flight.payload };
+        let Letter { msg, .. } = self.take(route, false);
+        self.step(match reason {
+            DropReason::Crashed => format!("P{from} -> P{to} {what}, which is down"),
+            DropReason::Loss | DropReason::Partition => format!("P{from} -> P{to} {what} is lost"),
+        });
+        self.record(Some(to.into()), Event::Drop { msg, reason });
+    }
+
+    /// The letter that arrives; if `copied`, it arrives once more later.
+    fn take(&mut self, route: Route, copied: bool) -> Letter {
+        let place = self.letters.iter().position(|letter| letter.route == route).expect("what arrives has been sent");
+        if copied { self.letters[place] } else { self.letters.remove(place) }
+    }
+
     fn consequences<P: Protocol, U: User<P>>(&mut self, system: &System<P, U>, at: ProcessId, outcome: u32) {
         let outcome = system.outcome(outcome);
         for choice in &outcome.choices {
             self.also(&format!("chooses {} of {}", choice.chosen, choice.of));
             self.record(Some(at), Event::Choice { of: choice.of, chosen: choice.chosen });
         }
-        for &(to, channel, payload) in &outcome.sends {
-            self.send(system, Route { channel, from: at, to: to.into(), payload });
-        }
-        for event in &outcome.events {
-            U::tell_event(self, at, event);
+        let mut events = outcome.events.iter().peekable();
+        for sent in 0..=outcome.sends.len() {
+            while let Some((_, event)) = events.next_if(|(after, _)| *after == sent) {
+                U::tell_event(self, at, event);
+            }
+            if let Some(&(to, channel, payload)) = outcome.sends.get(sent) {
+                self.send(system, Route { channel, from: at, to: to.into(), payload });
+            }
         }
     }
 
@@ -181,16 +239,16 @@ impl Story {
         from: ProcessId,
         to: ProcessId,
         payload: u32,
+        copied: bool,
     ) {
         let content = &system.payload(payload).content;
         let channel = if matches!(content, Content::App(_)) { Channel::App } else { Channel::Protocol };
-        let route = Route { channel, from, to, payload };
-        let place = self.letters.iter().position(|letter| letter.route == route);
-        let Letter { msg, time, .. } = self.letters.remove(place.expect("what arrives has been sent"));
+        let Letter { msg, time, .. } = self.take(Route { channel, from, to, payload }, copied);
         self.clocks[to].receive(time);
         match content {
             Content::Protocol(message) => {
-                self.step(format!("P{from} -> P{to} {}", describe(message)));
+                let again = if copied { ", and will arrive again" } else { "" };
+                self.step(format!("P{from} -> P{to} {}{again}", describe(message)));
                 self.record(Some(to), Event::Deliver { msg, from, kind: message.kind().into() });
             }
             Content::App(_) => {

@@ -5,26 +5,32 @@
 //! to hash, and above all means that a step is computed once per local state and stimulus, not once per global state.
 
 use std::hash::Hash;
+use std::mem::discriminant;
 use std::ops::Range;
 
 use baton_protocol::clock::VectorClock;
 use baton_protocol::{Choice, Choices, Group, Input, Outbox, Output, ProcessId, Protocol, Start, Ticks};
+use baton_trace::DropReason;
 use indexmap::IndexSet;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::network::{self, Channel, Flight, Order};
+use crate::normal::{Missing, Normal};
 use crate::story::Story;
 
 /// The user of a process: what it does by itself, and what it makes of the protocol's events.
-pub trait User<P: Protocol>: Clone + Eq + Hash {
+pub trait User<P: Protocol>: Clone + Eq + Hash + Send + Sync {
     /// What it may do.
-    type Act: Copy + Eq + Hash;
+    type Act: Copy + Eq + Hash + Send + Sync;
 
     /// Does it; returns what that is to the protocol. `known` counts the requests that have happened before.
     fn act(&mut self, me: ProcessId, act: Self::Act, known: Option<&mut VectorClock>) -> Input<P>;
 
     /// Takes note of an event.
     fn hear(&mut self, event: &P::Event);
+
+    /// Goes down with its process.
+    fn crash(&mut self);
 
     /// Tells of an act.
     fn tell_act(story: &mut Story, at: ProcessId, act: Self::Act);
@@ -44,8 +50,48 @@ pub struct Local<P: Protocol, U> {
     pub timers_left: Option<u32>,
     /// Requests that have happened before, where ORDER is asked for.
     pub known: Option<VectorClock>,
+    /// What its failure detector has told it.
+    pub news: News,
     /// The user.
     pub user: U,
+}
+
+/// What a failure detector has told of crashes and recoveries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct News {
+    /// Of how many, per process.
+    pub told: Tally,
+    /// Whom it has wrongly reported as crashed, a bit each.
+    pub mistaken: u16,
+}
+
+/// A small number per process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Tally(u64);
+
+impl Tally {
+    const BITS: usize = 4;
+
+    /// For how many processes there is room.
+    pub const PROCESSES_MAX: usize = 64 / Self::BITS;
+
+    /// The largest number that there is room for.
+    pub const MAX: u8 = (1 << Self::BITS) - 1;
+
+    /// The number of `process`.
+    pub fn of(self, process: ProcessId) -> u8 {
+        (self.0 >> (process * Self::BITS)) as u8 & Self::MAX
+    }
+
+    /// One more for `process`.
+    pub fn add(&mut self, process: ProcessId) {
+        self.0 += 1 << (process * Self::BITS);
+    }
+
+    /// One less for `process`.
+    pub fn remove(&mut self, process: ProcessId) {
+        self.0 -= 1 << (process * Self::BITS);
+    }
 }
 
 /// What a message carries.
@@ -89,10 +135,40 @@ pub enum Stimulus<A> {
     Timer(u8),
     /// Time passes.
     Tick,
+    /// It crashes.
+    Crash,
+    /// It comes back, with its memory, and knows nothing of later crashes than these.
+    Recover {
+        /// Of how many changes, per process.
+        told: Tally,
+    },
+    /// Its failure detector says that a process has crashed.
+    Suspect {
+        /// Which one.
+        peer: u8,
+        /// That process has not.
+        wrongly: bool,
+    },
+    /// Its failure detector says that a process is alive again.
+    Trust {
+        /// Which one.
+        peer: u8,
+        /// It was so all the time.
+        wrongly: bool,
+    },
 }
 
 /// What happens where: the process, its local state, the stimulus.
-type Occasion<A> = (u8, u32, Stimulus<A>);
+pub type Occasion<A> = (u8, u32, Stimulus<A>);
+
+/// What must be computed before a state can be expanded.
+#[derive(Clone, Copy, Debug)]
+pub enum Gap<A> {
+    /// A step.
+    Step(Occasion<A>),
+    /// A part of a normal form.
+    Normal(Missing),
+}
 
 /// What a step of a process comes to.
 #[derive(Debug)]
@@ -101,8 +177,8 @@ pub struct Outcome<P: Protocol> {
     pub local: u32,
     /// What it sent: to whom, on which channel, which payload.
     pub sends: Box<[(u8, Channel, u32)]>,
-    /// What it told its user.
-    pub events: Box<[P::Event]>,
+    /// What it told its user, each time after so many sends.
+    pub events: Box<[(usize, P::Event)]>,
     /// How its choices were resolved.
     pub choices: Box<[Choice]>,
 }
@@ -113,7 +189,7 @@ pub struct State<G> {
     /// The number of each process's local state.
     pub locals: Box<[u32]>,
     /// What is on its way.
-    pub network: Vec<Flight>,
+    pub network: Box<[Flight]>,
     /// The rest.
     pub global: G,
 }
@@ -131,9 +207,30 @@ pub enum Action<A> {
         stimulus: Stimulus<A>,
         /// What comes of it.
         outcome: u32,
+        /// A message that arrives stays on its way, and will arrive again.
+        copied: bool,
     },
     /// Time passes for all.
     Tick,
+    /// A message does not arrive.
+    Lost {
+        /// Which one.
+        flight: Flight,
+        /// Why not.
+        reason: DropReason,
+    },
+}
+
+impl<A> Action<A> {
+    /// Whether the same kind of thing happens at the same process.
+    pub fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Action::Step { at, stimulus, .. }, Action::Step { at: a, stimulus: s, .. }) => {
+                at == a && discriminant(stimulus) == discriminant(s)
+            }
+            _ => discriminant(self) == discriminant(other),
+        }
+    }
 }
 
 /// What the network and the timers are like.
@@ -143,7 +240,7 @@ pub struct Rules {
     pub order: Order,
     /// Whether there is time; if not, any timer may fire at any moment.
     pub timed: bool,
-    /// To whom nothing is delivered.
+    /// Who has crashed before the start: nothing is delivered to it.
     pub crashed: Option<ProcessId>,
 }
 
@@ -166,6 +263,12 @@ pub struct System<P: Protocol, U: User<P>> {
     payloads: IndexSet<Payload<P::Message>, FxBuildHasher>,
     outcomes: Vec<Outcome<P>>,
     known_steps: FxHashMap<Occasion<U::Act>, Range<u32>>,
+    /// Normal forms, as far as they are known.
+    pub normal: Normal,
+    /// Whether a process has ever had a choice or a timer of random length.
+    pub random: bool,
+    /// Whether a process has ever set a timer.
+    pub timers: bool,
 }
 
 impl<P: Protocol, U: User<P>> System<P, U> {
@@ -179,12 +282,20 @@ impl<P: Protocol, U: User<P>> System<P, U> {
             payloads: IndexSet::default(),
             outcomes: Vec::new(),
             known_steps: FxHashMap::default(),
+            normal: Normal::default(),
+            random: false,
+            timers: false,
         };
         for id in 0..group.processes {
             let number = system.locals.insert_full(local(id, (group.make)(id))).0;
             system.before_start.push(number as u32);
         }
         system
+    }
+
+    /// How many processes there are.
+    pub fn processes(&self) -> usize {
+        self.before_start.len()
     }
 
     /// The local state with this number.
@@ -203,10 +314,10 @@ impl<P: Protocol, U: User<P>> System<P, U> {
     }
 
     /// Every way in which the group can start: one, unless a process has a choice at its start.
-    pub fn starts(&mut self) -> Vec<Begun> {
+    pub fn starts(&self, gaps: &mut Vec<Gap<U::Act>>) -> Vec<Begun> {
         let mut starts = vec![Begun { network: Vec::new(), outcomes: Vec::new() }];
         for at in 0..self.before_start.len() {
-            let outcomes = self.react(at as u8, self.before_start[at], Stimulus::Start);
+            let outcomes = self.react(at as u8, self.before_start[at], Stimulus::Start, gaps);
             let mut continued = Vec::new();
             for (start, outcome) in
                 starts.iter().flat_map(|start| outcomes.clone().map(move |outcome| (start, outcome)))
@@ -220,11 +331,26 @@ impl<P: Protocol, U: User<P>> System<P, U> {
         starts
     }
 
-    /// The numbers of all outcomes, one per branch, of what happens `at` a process with this local state.
-    pub fn react(&mut self, at: u8, local: u32, stimulus: Stimulus<U::Act>) -> Range<u32> {
-        if let Some(known) = self.known_steps.get(&(at, local, stimulus)) {
-            return known.clone();
+    /// The numbers of all outcomes, one per branch, of what happens `at` a process with this local state. If they are
+    /// not known yet, there are none, and one more gap.
+    pub fn react(&self, at: u8, local: u32, stimulus: Stimulus<U::Act>, gaps: &mut Vec<Gap<U::Act>>) -> Range<u32> {
+        let known = self.known_steps.get(&(at, local, stimulus)).cloned();
+        known.unwrap_or_else(|| {
+            gaps.push(Gap::Step((at, local, stimulus)));
+            0..0
+        })
+    }
+
+    /// Closes a gap.
+    pub fn learn(&mut self, gap: Gap<U::Act>) {
+        match gap {
+            Gap::Step(occasion) if !self.known_steps.contains_key(&occasion) => self.learn_step(occasion),
+            Gap::Step(_) => {}
+            Gap::Normal(missing) => self.learn_normal(missing),
         }
+    }
+
+    fn learn_step(&mut self, (at, local, stimulus): Occasion<U::Act>) {
         let first = self.outcomes.len() as u32;
         let mut script = Some(Vec::new());
         while let Some(branch) = script {
@@ -232,9 +358,7 @@ impl<P: Protocol, U: User<P>> System<P, U> {
             script = Choices::next_branch(&outcome.choices);
             self.outcomes.push(outcome);
         }
-        let outcomes = first..self.outcomes.len() as u32;
-        self.known_steps.insert((at, local, stimulus), outcomes.clone());
-        outcomes
+        self.known_steps.insert((at, local, stimulus), first..self.outcomes.len() as u32);
     }
 
     /// Puts what a process has sent on its way.
@@ -260,30 +384,29 @@ impl<P: Protocol, U: User<P>> System<P, U> {
                 Output::Send { to, message } => {
                     assert!(to != usize::from(at) && to < self.before_start.len(), "P{at} sends {message:?} to P{to}");
                     let payload = Payload { content: Content::Protocol(message), known: local.known.clone() };
-                    sends.push((to as u8, Channel::Protocol, self.number(payload)));
+                    sends.push((to as u8, Channel::Protocol, self.number_payload(payload)));
                 }
                 Output::SetTimer { timer, after } => {
+                    self.random |= after.start() != after.end();
+                    self.timers = true;
                     let after = if self.rules.timed { pick(after, &mut out) } else { 0 };
                     local.set_timer(timer, after);
                 }
                 Output::CancelTimer(timer) => local.timers.retain(|(running, _)| *running != timer),
                 Output::Event(event) => {
                     local.user.hear(&event);
-                    events.push(event);
+                    events.push((sends.len(), event));
                 }
                 Output::Stamp(clock) => stamp = Some(clock),
             }
         }
         if let Stimulus::AppSend { to } = stimulus {
             let payload = Payload { content: Content::App(stamp), known: local.known.clone() };
-            sends.push((to, Channel::App, self.number(payload)));
+            sends.push((to, Channel::App, self.number_payload(payload)));
         }
-        Outcome {
-            local: self.locals.insert_full(local).0 as u32,
-            sends: sends.into(),
-            events: events.into(),
-            choices: out.choices().take_made().into(),
-        }
+        let choices: Box<[Choice]> = out.choices().take_made().into();
+        self.random |= !choices.is_empty();
+        Outcome { local: self.number_local(local), sends: sends.into(), events: events.into(), choices }
     }
 
     /// What `stimulus` does outside the protocol, and what it is to the protocol.
@@ -310,11 +433,43 @@ impl<P: Protocol, U: User<P>> System<P, U> {
                 local.timers.iter_mut().for_each(|(_, left)| *left -= 1);
                 None
             }
+            Stimulus::Crash => {
+                local.timers.clear();
+                local.user.crash();
+                None
+            }
+            Stimulus::Recover { told } => {
+                local.news = News { told, mistaken: 0 };
+                Some(Input::Start(Start::Recovered))
+            }
+            Stimulus::Suspect { peer, wrongly: false } => {
+                local.news.told.add(peer.into());
+                local.news.mistaken &= !(1 << peer);
+                Some(Input::Suspect(peer.into()))
+            }
+            Stimulus::Trust { peer, wrongly: false } => {
+                local.news.told.add(peer.into());
+                Some(Input::Trust(peer.into()))
+            }
+            Stimulus::Suspect { peer, wrongly: true } => {
+                local.news.mistaken |= 1 << peer;
+                Some(Input::Suspect(peer.into()))
+            }
+            Stimulus::Trust { peer, wrongly: true } => {
+                local.news.mistaken &= !(1 << peer);
+                Some(Input::Trust(peer.into()))
+            }
         }
     }
 
-    fn number(&mut self, payload: Payload<P::Message>) -> u32 {
+    /// The number of a message.
+    pub fn number_payload(&mut self, payload: Payload<P::Message>) -> u32 {
         self.payloads.insert_full(payload).0 as u32
+    }
+
+    /// The number of a local state.
+    pub fn number_local(&mut self, local: Local<P, U>) -> u32 {
+        self.locals.insert_full(local).0 as u32
     }
 }
 
@@ -330,7 +485,7 @@ fn pick<P: Protocol>(range: std::ops::RangeInclusive<Ticks>, out: &mut Outbox<P>
 impl<P: Protocol, U> Local<P, U> {
     /// A process before its start.
     pub fn new(process: P, timers_left: Option<u32>, known: Option<VectorClock>, user: U) -> Self {
-        Local { process, timers: Vec::new(), timers_left, known, user }
+        Local { process, timers: Vec::new(), timers_left, known, news: News::default(), user }
     }
 
     fn set_timer(&mut self, timer: P::Timer, after: Ticks) {
@@ -358,6 +513,24 @@ impl<G> State<G> {
             network.remove(index);
         }
         system.send_all(&mut network, at, outcome);
-        State { locals, network, global }
+        State { locals, network: network.into(), global }
+    }
+
+    /// What becomes of this state when a message is lost.
+    pub fn without(&self, lost: usize, global: G) -> Self {
+        let mut network = self.network.to_vec();
+        network.remove(lost);
+        State { locals: self.locals.clone(), network: network.into(), global }
+    }
+
+    /// Puts messages back in order after their numbers have changed. On a link that keeps their order they are.
+    pub fn sort_messages(&mut self, order: Order) {
+        match order {
+            Order::Fifo => {
+                let app = self.network.partition_point(|flight| flight.channel == Channel::Protocol);
+                self.network[app..].sort_unstable();
+            }
+            Order::Unordered => self.network.sort_unstable(),
+        }
     }
 }

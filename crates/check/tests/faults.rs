@@ -3,7 +3,7 @@
 use baton_check::{CheckError, Checker, Options, Order, Property, Report, Verdict};
 use baton_protocol::mutex::{Command, Event};
 use baton_protocol::registry::{About, Assumes, Family, Params, Promises, Visitor};
-use baton_protocol::{Group, Input, Outbox, ProcessId, Protocol};
+use baton_protocol::{Counter, Group, Input, Outbox, ProcessId, Protocol};
 use expect_test::{Expect, expect};
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +49,12 @@ impl baton_protocol::Message for Message {
             Message::Release => "RELEASE",
         }
     }
+
+    fn counters(&mut self, _: ProcessId, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        if let Message::Grant(fence) = self {
+            visit(Counter::Fence, fence);
+        }
+    }
 }
 
 const CLERK: ProcessId = 2;
@@ -75,6 +81,10 @@ impl Protocol for Clerk {
             }
             _ => {}
         }
+    }
+
+    fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        visit(Counter::Fence, &mut self.grants);
     }
 }
 
@@ -215,8 +225,8 @@ fn a_weaker_network_than_assumed_is_refused_unless_asked_for_twice() {
     let unordered = Options { order: Some(Order::Unordered), ..Options::default() };
     assert_eq!(
         run(Fault::None, &unordered).unwrap_err().to_string(),
-        "`clerk` assumes links that keep the order of messages, and these do not; ignore its assumptions in order to \
-         check it all the same"
+        "`clerk` assumes links that keep the order of messages, and these do not; --ignore-assumptions checks it \
+         all the same"
     );
     let report = run(Fault::None, &Options { ignore_assumptions: true, entries: 2, ..unordered }).unwrap();
     assert_eq!(report.order, Order::Unordered);

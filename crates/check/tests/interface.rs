@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use baton_check::{Options, Order, Property, check};
+use baton_check::{Faults, Options, Order, Property, check};
 use baton_protocol::registry::Params;
 use baton_trace::Event;
 use expect_test::expect;
@@ -22,7 +22,11 @@ fn what_cannot_be_checked_is_refused_in_one_sentence() {
         refusal("central", n(2), Options { entries: 0, ..Options::default() }),
         refusal("central", n(2), Options { limit: 0, ..Options::default() }),
         refusal("central", n(2), of(&[])),
-        refusal("central", n(2), of(&[Property::Safety, Property::Liveness])),
+        refusal("central", n(2), Options { faults: Faults { loss: 1, ..Faults::NONE }, ..Options::default() }),
+        refusal("central", n(2), Options { faults: Faults { crash: 1, ..Faults::NONE }, ..Options::default() }),
+        refusal("lamport", n(2), Options { faults: Faults { suspect: 1, ..Faults::NONE }, ..Options::default() }),
+        refusal("lamport", n(2), Options { faults: Faults { crash: 8, ..Faults::NONE }, ..Options::default() }),
+        refusal("lamport", n(17), Options { faults: Faults { crash: 1, ..Faults::NONE }, ..Options::default() }),
         refusal("bully", n(3), of(&[Property::Fence])),
         refusal("bully", Params::new(3, 0), Options::default()),
         refusal("bully", n(3), Options { delay: Some(2), ..Options::default() }),
@@ -36,10 +40,14 @@ fn what_cannot_be_checked_is_refused_in_one_sentence() {
         0 entries prove nothing; each process must ask at least once
         a limit of 0 states proves nothing; allow at least 1
         there is nothing to check; ask for at least one property
-        `liveness` cannot be asked of `central`, which is for mutual exclusion; ask for safety, deadlock, order or fence
+        `central` assumes that no message is lost, and here one may be; --ignore-assumptions checks it all the same
+        `central` assumes that nobody crashes, and here somebody may; --ignore-assumptions checks it all the same
+        `lamport` assumes that nobody is wrongly suspected, and here somebody may be; --ignore-assumptions checks it all the same
+        8 crashes are too many; the checker takes at most 7
+        17 processes, helpers included, are too many with crashes; the checker takes at most 16
         `fence` cannot be asked of `bully`, which elects a leader; ask for safety or liveness
         a message delay of 0 ticks cannot be checked; it must be 1 to 100
-        `bully` assumes that no message takes longer than it is told, and here one may take 2 ticks in place of 1; ignore its assumptions in order to check it all the same
+        `bully` assumes that no message takes longer than it is told, and here one may take 2 ticks in place of 1; --ignore-assumptions checks it all the same
         there is no property `speed`; there are safety, deadlock, liveness, order, fence
         there is no order `random`; there are fifo and unordered
     "#]].assert_eq(&format!("{}\n", refusals.join("\n")));
@@ -66,7 +74,14 @@ fn the_report_as_json_has_the_names_that_tools_rely_on() {
           "processes": 2,
           "entries": 1,
           "order": "unordered",
-          "timers": 2,
+          "timers": null,
+          "faults": {
+            "loss": 0,
+            "duplicate": 0,
+            "crash": 0,
+            "suspect": 0
+          },
+          "ignored_assumptions": false,
           "app_messages": 1,
           "properties": [
             "safety",
@@ -74,15 +89,16 @@ fn the_report_as_json_has_the_names_that_tools_rely_on() {
             "order",
             "fence"
           ],
-          "states": 154,
-          "transitions": 200,
-          "depth": 5,
+          "states": 138,
+          "transitions": 198,
+          "depth": 6,
           "seconds": 0.5,
           "complete": false,
           "reached": {
-            "entries": 47,
-            "waiting_together": 41
+            "entries": 60,
+            "waiting_together": 54
           },
+          "cyclic": null,
           "result": "violated",
           "property": "safety",
           "detail": "P0 and P1 are in the critical section at once",
@@ -92,8 +108,8 @@ fn the_report_as_json_has_the_names_that_tools_rely_on() {
             "2   P1 asks",
             "3   P0 -> P1 REQUEST {time: 1}",
             "4   P1 -> P0 REQUEST {time: 1}",
-            "5   P0 -> P1 REPLY {time: 3, request: 1}; P1 enters (fence 65537)",
-            "6   P1 -> P0 REPLY {time: 3, request: 1}; P0 enters (fence 65536)",
+            "5   P0 -> P1 REPLY {time: 1, request: 1}; P1 enters (fence 65537)",
+            "6   P1 -> P0 REPLY {time: 1, request: 1}; P0 enters (fence 65536)",
             "    safety: P0 and P1 are in the critical section at once"
           ]
         }

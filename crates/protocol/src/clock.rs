@@ -23,6 +23,17 @@ impl LamportClock {
         self.0
     }
 
+    /// A message with this time has arrived: the clock is at least as far. Enough where only the times of sends are
+    /// used, since the next of them is later.
+    pub fn observe(&mut self, time: u64) {
+        self.0 = self.0.max(time);
+    }
+
+    /// For [`Protocol::counters`](crate::Protocol::counters).
+    pub fn time_mut(&mut self) -> &mut u64 {
+        &mut self.0
+    }
+
     /// A message with this time has arrived: the clock moves beyond both.
     pub fn receive(&mut self, time: u64) -> u64 {
         self.0 = self.0.max(time);

@@ -30,24 +30,50 @@ pub type Ticks = u64;
 /// Equal states that get equal inputs (and equal [choices](Outbox::choose)) give equal states and equal outputs:
 /// that is why a simulator, an exhaustive checker and real sockets can all drive it, and it never knows which does.
 /// It must also survive any message from a member of the group, late, repeated or out of place, without a panic.
-pub trait Protocol: Clone + Eq + Hash + Debug + Send + 'static {
+pub trait Protocol: Clone + Eq + Hash + Debug + Send + Sync + 'static {
     /// What processes send each other.
     type Message: Message;
     /// The names of its timers; [`Infallible`](core::convert::Infallible) if it has none.
     type Timer: Copy + Eq + Ord + Hash + Debug + Send + Sync;
     /// What its user may ask for.
-    type Command: Clone + Eq + Debug + Send;
+    type Command: Clone + Eq + Debug + Send + Sync;
     /// What it tells its user.
-    type Event: Clone + Eq + Debug + Send;
+    type Event: Clone + Eq + Debug + Send + Sync;
 
     /// Handles one input. Everything that follows from it goes into `out`.
     fn step(&mut self, input: Input<Self>, out: &mut Outbox<Self>);
+
+    /// Shows every counter in this state that grows without bound; see [`Counter`]. Steps never call it.
+    fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        let _ = visit;
+    }
+}
+
+/// A family of counters, so that a checker can tell states apart by how its members differ, not by how far they have
+/// come: then a group that goes on for ever has finitely many states.
+///
+/// Of [`Clock`](Counter::Clock) and [`Number`](Counter::Number) only comparisons and "one more" may be used: subtracting
+/// the same from every member in the group and its network must change nothing else. A counter that is shown in one state
+/// must be shown in all, unless it is not there at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Counter {
+    /// Lamport times.
+    Clock,
+    /// The numbers of the requests of one process, or, if it serves others, of its grants.
+    Number(ProcessId),
+    /// Carried along for the user: no step does anything else because of its value.
+    Fence,
 }
 
 /// A message of a protocol. Ordered so that a checker can keep messages in flight in one canonical order.
-pub trait Message: Clone + Eq + Ord + Hash + Debug + Serialize + DeserializeOwned + Send {
+pub trait Message: Clone + Eq + Ord + Hash + Debug + Serialize + DeserializeOwned + Send + Sync {
     /// Its kind in the words of the paper, e.g. `"REQUEST"`; messages are counted by it.
     fn kind(&self) -> &'static str;
+
+    /// Shows every counter in this message of `from` that grows without bound; see [`Counter`].
+    fn counters(&mut self, from: ProcessId, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        let _ = (from, visit);
+    }
 }
 
 /// Everything that can happen to a process.

@@ -281,6 +281,9 @@ impl<'t, P: Protocol> Stage<'t, P> {
 
     fn heard(&mut self, process: ProcessId, event: &P::Event) -> Result<(), ReplayError> {
         if (self.words.fence)(event).is_some_and(|fence| self.judge.unasked(process, fence)) {
+            // Some tell of such a grant as an entry, some only of the violation.
+            let told = |record: &&Record| record.p == Some(process) && (self.words.told)(event, &record.event);
+            self.next += usize::from(self.records.get(self.next).filter(told).is_some());
             return Ok(());
         }
         let record = self.next_output(|| format!("P{process}: {event:?}"))?;

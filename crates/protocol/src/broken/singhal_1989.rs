@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::mutex::{Command, Event, singhal};
 use crate::registry::{About, Group, Params, SetupError};
-use crate::{Input, Outbox, ProcessId, Protocol};
+use crate::{Counter, Input, Outbox, ProcessId, Protocol};
 
 /// One process of the group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -75,6 +75,16 @@ impl crate::Message for Message {
             Message::Token(_) => "TOKEN",
         }
     }
+
+    fn counters(&mut self, from: ProcessId, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        match self {
+            Message::Request { number } => visit(Counter::Number(from), number),
+            Message::Token(token) => {
+                show_numbers(&mut token.beliefs, visit);
+                visit(Counter::Fence, &mut token.entries);
+            }
+        }
+    }
 }
 
 impl Protocol for Singhal1989 {
@@ -92,6 +102,14 @@ impl Protocol for Singhal1989 {
                 self.on_token(token, out);
             }
             _ => {}
+        }
+    }
+
+    fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        show_numbers(&mut self.beliefs, visit);
+        if let Some(token) = &mut self.token {
+            show_numbers(&mut token.beliefs, visit);
+            visit(Counter::Fence, &mut token.entries);
         }
     }
 }
@@ -168,6 +186,10 @@ impl Singhal1989 {
         let (me, n) = (self.me, self.beliefs.len());
         (1..n).map(move |distance| (me + distance) % n)
     }
+}
+
+fn show_numbers(beliefs: &mut [Belief], visit: &mut dyn FnMut(Counter, &mut u64)) {
+    beliefs.iter_mut().enumerate().for_each(|(process, belief)| visit(Counter::Number(process), &mut belief.number));
 }
 
 /// What the registry knows of it.

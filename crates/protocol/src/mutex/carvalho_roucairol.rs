@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::{Command, Event};
 use crate::clock::{LamportClock, Stamp};
 use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError};
-use crate::{Input, Outbox, ProcessId, ProcessSet, Protocol};
+use crate::{Counter, Input, Outbox, ProcessId, ProcessSet, Protocol};
 
 /// One process of the group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -69,6 +69,16 @@ impl crate::Message for Message {
             Message::Reply { .. } => "REPLY",
         }
     }
+
+    fn counters(&mut self, _: ProcessId, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        match self {
+            Message::Request { time } => visit(Counter::Clock, time),
+            Message::Reply { request, fence } => {
+                visit(Counter::Clock, request);
+                visit(Counter::Fence, fence);
+            }
+        }
+    }
 }
 
 impl Protocol for CarvalhoRoucairol {
@@ -82,18 +92,25 @@ impl Protocol for CarvalhoRoucairol {
             Input::Command(Command::Acquire) => self.acquire(out),
             Input::Command(Command::Release) => self.release(out),
             Input::Message { from, message: Message::Request { time } } => {
-                self.clock.receive(time);
+                self.clock.observe(time);
                 self.on_request(Stamp { time, process: from }, out);
             }
             Input::Message { from, message: Message::Reply { request, fence } } => {
                 self.on_reply(from, request, fence, out);
             }
             Input::AppSend => out.stamp(self.clock.tick()),
-            Input::AppReceive(time) => {
-                self.clock.receive(time);
-            }
+            Input::AppReceive(time) => self.clock.observe(time),
             _ => {}
         }
+    }
+
+    fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        visit(Counter::Clock, self.clock.time_mut());
+        self.deferred.iter_mut().for_each(|request| visit(Counter::Clock, &mut request.time));
+        if let State::Wanted(request) = &mut self.state {
+            visit(Counter::Clock, &mut request.time);
+        }
+        visit(Counter::Fence, &mut self.fence);
     }
 }
 

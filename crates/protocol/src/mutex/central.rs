@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
 use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError, Variant};
-use crate::{Input, Outbox, ProcessId, Protocol, Ticks};
+use crate::{Counter, Input, Outbox, ProcessId, Protocol, Ticks};
 
 /// One of the two roles.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -63,6 +63,9 @@ pub enum Message {
     },
 }
 
+/// The only numbers there are. They are fences too, but a RELEASE counts only if its number is the latest.
+const GRANTS: Counter = Counter::Number(0);
+
 /// What the coordinator waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
@@ -76,6 +79,13 @@ impl crate::Message for Message {
             Message::Request => "REQUEST",
             Message::Grant { .. } => "GRANT",
             Message::Release { .. } => "RELEASE",
+        }
+    }
+
+    fn counters(&mut self, _: ProcessId, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        match self {
+            Message::Request => {}
+            Message::Grant { fence } | Message::Release { fence } => visit(GRANTS, fence),
         }
     }
 }
@@ -108,6 +118,13 @@ impl Protocol for Central {
             }
             (Central::Coordinator(server), Input::Timer(Timer::Lease)) => server.end_grant(out),
             _ => {}
+        }
+    }
+
+    fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        match self {
+            Central::Client { fence, .. } => fence.iter_mut().for_each(|fence| visit(GRANTS, fence)),
+            Central::Coordinator(server) => visit(GRANTS, &mut server.grants),
         }
     }
 }

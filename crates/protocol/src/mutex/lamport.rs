@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use super::{Command, Event};
 use crate::clock::{LamportClock, Stamp};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError};
-use crate::{Input, Outbox, ProcessId, Protocol, Start};
+use crate::{Counter, Input, Outbox, ProcessId, Protocol, Start};
 
 /// One process of the group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -112,6 +112,21 @@ impl crate::Message for Message {
             Message::Joined { .. } => "JOINED",
         }
     }
+
+    fn counters(&mut self, _: ProcessId, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        match self {
+            Message::Request { time }
+            | Message::Ack { time }
+            | Message::Release { time }
+            | Message::Joined { time } => {
+                visit(Counter::Clock, time);
+            }
+            Message::Welcome { time, request } => {
+                visit(Counter::Clock, time);
+                request.iter_mut().for_each(|time| visit(Counter::Clock, time));
+            }
+        }
+    }
 }
 
 impl Protocol for Lamport {
@@ -129,10 +144,19 @@ impl Protocol for Lamport {
             Input::Suspect(other) => self.on_suspect(other, out),
             Input::Trust(other) if other != self.me => self.on_trust(other, out),
             Input::AppSend => out.stamp(self.clock.tick()),
-            Input::AppReceive(time) => {
-                self.clock.receive(time);
-            }
+            Input::AppReceive(time) => self.clock.observe(time),
             _ => {}
+        }
+    }
+
+    fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        visit(Counter::Clock, self.clock.time_mut());
+        if let State::Waiting(time) | State::Inside(time) = &mut self.state {
+            visit(Counter::Clock, time);
+        }
+        for (_, peer) in self.peers.iter_mut().enumerate().filter(|(process, _)| *process != self.me) {
+            visit(Counter::Clock, &mut peer.latest);
+            peer.request.iter_mut().for_each(|time| visit(Counter::Clock, time));
         }
     }
 }
@@ -173,7 +197,7 @@ impl Lamport {
 
     /// A message of this life says what the time is there, and what request there is in the queue.
     fn hear(&mut self, from: ProcessId, time: u64, request: Option<u64>) {
-        self.clock.receive(time);
+        self.clock.observe(time);
         self.peers[from] = Peer { standing: Standing::Alive, latest: time, request };
     }
 

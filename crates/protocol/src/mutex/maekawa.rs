@@ -36,7 +36,7 @@ use crate::clock::{LamportClock, Stamp};
 use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError, Topology, Variant};
 use crate::topology::information_structure::InformationStructure;
 use crate::topology::quorum::Construction;
-use crate::{Input, Outbox, ProcessId, ProcessSet, Protocol};
+use crate::{Counter, Input, Outbox, ProcessId, ProcessSet, Protocol};
 
 /// One process of the group: it may ask, and it votes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -130,6 +130,16 @@ impl Message {
         | Message::Release(body)) = self;
         *body
     }
+
+    fn body_mut(&mut self) -> &mut Body {
+        let (Message::Request(body)
+        | Message::Grant(body)
+        | Message::Postpone(body)
+        | Message::Inquire(body)
+        | Message::Relinquish(body)
+        | Message::Release(body)) = self;
+        body
+    }
 }
 
 impl crate::Message for Message {
@@ -142,6 +152,13 @@ impl crate::Message for Message {
             Message::Relinquish(_) => "RELINQUISH",
             Message::Release(_) => "RELEASE",
         }
+    }
+
+    fn counters(&mut self, _: ProcessId, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        let body = self.body_mut();
+        visit(Counter::Clock, &mut body.time);
+        visit(Counter::Clock, &mut body.request);
+        visit(Counter::Fence, &mut body.fence);
     }
 }
 
@@ -166,6 +183,20 @@ impl Protocol for Maekawa {
             }
             _ => {}
         }
+    }
+
+    fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        visit(Counter::Clock, self.clock.time_mut());
+        if let State::Waiting(request) | State::Inside(request) = &mut self.state {
+            visit(Counter::Clock, request);
+        }
+        if let Some(vote) = &mut self.vote {
+            visit(Counter::Clock, &mut vote.grantee.time);
+        }
+        let mut queue: Vec<Stamp> = core::mem::take(&mut self.queue).into_iter().collect();
+        queue.iter_mut().for_each(|request| visit(Counter::Clock, &mut request.time));
+        self.queue = queue.into_iter().collect();
+        visit(Counter::Fence, &mut self.fence);
     }
 }
 

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::{Command, Event};
 use crate::clock::{LamportClock, Stamp};
 use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError};
-use crate::{Input, Outbox, ProcessId, Protocol, Ticks};
+use crate::{Counter, Input, Outbox, ProcessId, Protocol, Ticks};
 
 /// One process of the ring.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -80,6 +80,12 @@ impl crate::Message for Message {
     fn kind(&self) -> &'static str {
         "REQUEST"
     }
+
+    fn counters(&mut self, _: ProcessId, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        let Message::Request { stamp, time } = self;
+        visit(Counter::Clock, &mut stamp.time);
+        visit(Counter::Clock, time);
+    }
 }
 
 impl Protocol for PermissionRing {
@@ -93,15 +99,21 @@ impl Protocol for PermissionRing {
             Input::Command(Command::Acquire) => self.acquire(out),
             Input::Command(Command::Release) => self.release(out),
             Input::Message { message: Message::Request { stamp, time }, .. } => {
-                self.clock.receive(time.max(stamp.time));
+                self.clock.observe(time.max(stamp.time));
                 self.on_request(stamp, out);
             }
             Input::Timer(Timer::Retry) => self.send_own(out),
             Input::AppSend => out.stamp(self.clock.tick()),
-            Input::AppReceive(time) => {
-                self.clock.receive(time);
-            }
+            Input::AppReceive(time) => self.clock.observe(time),
             _ => {}
+        }
+    }
+
+    fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        visit(Counter::Clock, self.clock.time_mut());
+        self.parked.iter_mut().for_each(|request| visit(Counter::Clock, &mut request.time));
+        if let State::Wanted(request) = &mut self.state {
+            visit(Counter::Clock, &mut request.time);
         }
     }
 }
@@ -151,7 +163,7 @@ impl PermissionRing {
     }
 
     fn send_on(&mut self, stamp: Stamp, out: &mut Outbox<Self>) {
-        out.send((self.me + 1) % self.n, Message::Request { stamp, time: self.clock.tick() });
+        out.send((self.me + 1) % self.n, Message::Request { stamp, time: self.clock.now() });
     }
 }
 

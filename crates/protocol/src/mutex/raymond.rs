@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::{Command, Event};
 use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError, Variant};
 use crate::topology::tree::Tree;
-use crate::{Input, Outbox, ProcessId, Protocol, Ticks};
+use crate::{Counter, Input, Outbox, ProcessId, Protocol, Ticks};
 
 /// One process of the group. There may be a million of them: it must stay small.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -40,7 +40,7 @@ pub struct Raymond {
     /// Entries so far, as the token said when it was here.
     entries: u64,
     greed: Greed,
-    /// How often this process has entered since the token came.
+    /// How often this process has entered since the token came, as far as its greed has a bound.
     in_a_row: u32,
 }
 
@@ -93,6 +93,12 @@ impl crate::Message for Message {
             Message::Token { .. } => "TOKEN",
         }
     }
+
+    fn counters(&mut self, _: ProcessId, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        if let Message::Token { entries } = self {
+            visit(Counter::Fence, entries);
+        }
+    }
 }
 
 impl Protocol for Raymond {
@@ -110,6 +116,10 @@ impl Protocol for Raymond {
             Input::Timer(Timer::Linger) => self.stop_lingering(out),
             _ => {}
         }
+    }
+
+    fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        visit(Counter::Fence, &mut self.entries);
     }
 }
 
@@ -170,7 +180,9 @@ impl Raymond {
         if next == self.me {
             self.state = State::Inside;
             self.entries += 1;
-            self.in_a_row = self.in_a_row.saturating_add(1);
+            if let Greed::SelfFirst { bound: Some(bound), .. } = self.greed {
+                self.in_a_row = bound.min(self.in_a_row + 1);
+            }
             out.emit(Event::Granted { fence: self.entries });
         } else {
             out.send(next, Message::Token { entries: self.entries });

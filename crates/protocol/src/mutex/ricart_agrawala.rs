@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use super::{Command, Event};
 use crate::clock::{LamportClock, Stamp};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError};
-use crate::{Input, Outbox, ProcessId, ProcessSet, Protocol, Start};
+use crate::{Counter, Input, Outbox, ProcessId, ProcessSet, Protocol, Start};
 
 /// One process of the group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -97,6 +97,16 @@ impl crate::Message for Message {
             Message::Welcome { .. } => "WELCOME",
         }
     }
+
+    fn counters(&mut self, _: ProcessId, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        match self {
+            Message::Request { time } | Message::Welcome { time } => visit(Counter::Clock, time),
+            Message::Reply { time, request } => {
+                visit(Counter::Clock, time);
+                visit(Counter::Clock, request);
+            }
+        }
+    }
 }
 
 impl Protocol for RicartAgrawala {
@@ -115,10 +125,16 @@ impl Protocol for RicartAgrawala {
             Input::Suspect(other) => self.on_suspect(other, out),
             Input::Trust(other) if other != self.me => self.on_trust(other, out),
             Input::AppSend => out.stamp(self.clock.tick()),
-            Input::AppReceive(time) => {
-                self.clock.receive(time);
-            }
+            Input::AppReceive(time) => self.clock.observe(time),
             _ => {}
+        }
+    }
+
+    fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        visit(Counter::Clock, self.clock.time_mut());
+        self.deferred.iter_mut().for_each(|request| visit(Counter::Clock, &mut request.time));
+        if let State::Wanted(request) = &mut self.state {
+            visit(Counter::Clock, &mut request.time);
         }
     }
 }
@@ -142,15 +158,15 @@ impl RicartAgrawala {
     fn on_message(&mut self, from: ProcessId, message: Message, out: &mut Outbox<Self>) {
         match message {
             Message::Request { time } => {
-                self.clock.receive(time);
+                self.clock.observe(time);
                 self.on_request(Stamp { time, process: from }, out);
             }
             Message::Reply { time, request } => {
-                self.clock.receive(time);
+                self.clock.observe(time);
                 self.on_reply(from, request, out);
             }
             Message::Welcome { time } => {
-                self.clock.receive(time);
+                self.clock.observe(time);
                 self.unwelcomed.remove(from);
                 self.ask_if_welcome(out);
             }
@@ -194,7 +210,7 @@ impl RicartAgrawala {
     }
 
     fn reply(&mut self, to: Stamp, out: &mut Outbox<Self>) {
-        out.send(to.process, Message::Reply { time: self.clock.tick(), request: to.time });
+        out.send(to.process, Message::Reply { time: self.clock.now(), request: to.time });
     }
 
     fn recover(&mut self) {
@@ -217,7 +233,7 @@ impl RicartAgrawala {
 
     fn on_trust(&mut self, other: ProcessId, out: &mut Outbox<Self>) {
         self.alive.insert(other);
-        out.send(other, Message::Welcome { time: self.clock.tick() });
+        out.send(other, Message::Welcome { time: self.clock.now() });
         if let State::Wanted(request) = self.state {
             self.awaiting.insert(other);
             out.send(other, Message::Request { time: request.time });

@@ -25,9 +25,10 @@ use core::convert::Infallible;
 
 use serde::{Deserialize, Serialize};
 
+use super::suzuki_kasami::show_numbers;
 use super::{Command, Event};
 use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError};
-use crate::{Input, Outbox, ProcessId, ProcessSet, Protocol};
+use crate::{Counter, Input, Outbox, ProcessId, ProcessSet, Protocol};
 
 /// One process of the group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -84,6 +85,16 @@ impl crate::Message for Message {
             Message::Token(_) => "TOKEN",
         }
     }
+
+    fn counters(&mut self, from: ProcessId, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        match self {
+            Message::Request { number } | Message::Note { number } => visit(Counter::Number(from), number),
+            Message::Token(token) => {
+                show_numbers(&mut token.served, visit);
+                visit(Counter::Fence, &mut token.entries);
+            }
+        }
+    }
 }
 
 impl Protocol for Singhal {
@@ -105,6 +116,14 @@ impl Protocol for Singhal {
                 self.on_token(token, out);
             }
             _ => {}
+        }
+    }
+
+    fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        show_numbers(&mut self.requested, visit);
+        if let Some(token) = &mut self.token {
+            show_numbers(&mut token.served, visit);
+            visit(Counter::Fence, &mut token.entries);
         }
     }
 }

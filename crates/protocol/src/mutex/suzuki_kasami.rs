@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
 use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError};
-use crate::{Input, Outbox, ProcessId, Protocol};
+use crate::{Counter, Input, Outbox, ProcessId, Protocol};
 
 /// One process of the group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -78,6 +78,16 @@ impl crate::Message for Message {
             Message::Token(_) => "TOKEN",
         }
     }
+
+    fn counters(&mut self, from: ProcessId, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        match self {
+            Message::Request { number } => visit(Counter::Number(from), number),
+            Message::Token(token) => {
+                show_numbers(&mut token.served, visit);
+                visit(Counter::Fence, &mut token.entries);
+            }
+        }
+    }
 }
 
 impl Protocol for SuzukiKasami {
@@ -95,6 +105,14 @@ impl Protocol for SuzukiKasami {
                 self.on_token(token, out);
             }
             _ => {}
+        }
+    }
+
+    fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        show_numbers(&mut self.requested, visit);
+        if let Some(token) = &mut self.token {
+            show_numbers(&mut token.served, visit);
+            visit(Counter::Fence, &mut token.entries);
         }
     }
 }
@@ -164,6 +182,11 @@ impl Token {
     fn is_due(&self, process: ProcessId, requested: &[u64]) -> bool {
         requested[process].checked_sub(self.served[process]) == Some(1)
     }
+}
+
+/// One number a process.
+pub(super) fn show_numbers(numbers: &mut [u64], visit: &mut dyn FnMut(Counter, &mut u64)) {
+    numbers.iter_mut().enumerate().for_each(|(process, number)| visit(Counter::Number(process), number));
 }
 
 /// What the registry knows of it.

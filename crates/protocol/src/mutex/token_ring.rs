@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 use super::{Command, Event};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
 use crate::roster::{Membership, Roster};
-use crate::{Input, Outbox, ProcessId, ProcessSet, Protocol, Start};
+use crate::{Counter, Input, Outbox, ProcessId, ProcessSet, Protocol, Start};
 
 /// One process of the ring.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -120,6 +120,14 @@ impl crate::Message for Message {
             Message::Admit(_) => "ADMIT",
         }
     }
+
+    fn counters(&mut self, _: ProcessId, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        match self {
+            Message::Token(token) => token.counters(visit),
+            Message::Wake { process, number } => visit(Counter::Number(*process), number),
+            Message::Inquire(_) | Message::Report { .. } | Message::Admit(_) => {}
+        }
+    }
 }
 
 impl Protocol for TokenRing {
@@ -145,6 +153,12 @@ impl Protocol for TokenRing {
             Input::Trust(process) if self.members.hear(process, true) => self.on_new_roster(out),
             _ => {}
         }
+    }
+
+    fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        self.token.iter_mut().chain(&mut self.early).for_each(|token| token.counters(visit));
+        visit(Counter::Number(self.me), &mut self.number);
+        self.kept.iter_mut().for_each(|(&process, number)| visit(Counter::Number(process), number));
     }
 }
 
@@ -364,6 +378,13 @@ fn first_fence(roster: u64) -> u64 {
 }
 
 impl Token {
+    fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        visit(Counter::Fence, &mut self.fence);
+        let served = self.served.iter_mut().enumerate();
+        served.for_each(|(process, number)| visit(Counter::Number(process), number));
+        self.wishes.iter_mut().for_each(|(&process, number)| visit(Counter::Number(process), number));
+    }
+
     fn bring_into(&mut self, roster: u64) {
         self.roster = roster;
         self.wishes.retain(|_, wish| *wish > first_number(roster));

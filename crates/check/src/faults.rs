@@ -1,0 +1,230 @@
+//! Faults within a budget: messages get lost or arrive twice, processes crash and come back, detectors err.
+
+use baton_protocol::ProcessId;
+use baton_trace::DropReason;
+use serde::Serialize;
+
+use crate::explore::{Found, Model};
+use crate::network::Flight;
+use crate::system::{Action, News, State, Stimulus, Tally};
+
+/// How many faults there may be, of each kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Faults {
+    /// Messages that get lost.
+    pub loss: u8,
+    /// Messages that arrive once more.
+    pub duplicate: u8,
+    /// Crashes. Each may be followed by one recovery, with memory.
+    pub crash: u8,
+    /// Processes that are wrongly reported as crashed.
+    pub suspect: u8,
+}
+
+impl Faults {
+    /// None at all.
+    pub const NONE: Faults = Faults { loss: 0, duplicate: 0, crash: 0, suspect: 0 };
+
+    /// How many crashes can be told of.
+    pub const CRASHES_MAX: u8 = Tally::MAX / 2;
+}
+
+/// How many faults there may still be, and who is down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FaultsLeft {
+    loss: u8,
+    duplicate: u8,
+    crash: u8,
+    suspect: u8,
+    /// Crashes and recoveries so far, per process: who has an odd number is down.
+    changes: Tally,
+}
+
+impl From<Faults> for FaultsLeft {
+    fn from(Faults { loss, duplicate, crash, suspect }: Faults) -> Self {
+        FaultsLeft { loss, duplicate, crash, suspect, changes: Tally::default() }
+    }
+}
+
+impl FaultsLeft {
+    /// Whether a process runs.
+    pub fn is_up(self, process: ProcessId) -> bool {
+        // Most models have no crashes, and may have more processes than there is room for.
+        self.changes == Tally::default() || self.changes.of(process).is_multiple_of(2)
+    }
+
+    /// Whether nothing that is on its way will arrive.
+    pub fn nothing_arrives(self, network: &[Flight]) -> bool {
+        network.iter().all(|flight| !self.is_up(flight.receiver()))
+    }
+
+    /// Whether the failure detector of a process has something to tell.
+    pub fn has_news_for(self, observer: ProcessId, news: News) -> bool {
+        self.changes != Tally::default() && self.news_for(observer, news).next().is_some()
+    }
+
+    /// Of whom the failure detector of a process has something to tell.
+    fn news_for(self, observer: ProcessId, news: News) -> impl Iterator<Item = ProcessId> {
+        let untold = move |peer: &ProcessId| *peer != observer && news.told.of(*peer) < self.changes.of(*peer);
+        (0..Tally::PROCESSES_MAX).filter(untold)
+    }
+
+    /// What a process that comes back has been told: nothing of those who are down.
+    fn told_anew(self, processes: usize) -> Tally {
+        let mut told = self.changes;
+        (0..processes).filter(|&peer| !self.is_up(peer)).for_each(|peer| told.remove(peer));
+        told
+    }
+}
+
+/// A model in which there may be faults.
+pub trait Faulty: Model<State = State<Self::Global>, Action = Action<Self::Act>> {
+    /// What it keeps beyond the processes and the network.
+    type Global: Copy;
+    /// What users may do.
+    type Act;
+
+    /// How many faults there may be in all.
+    fn budget(&self) -> Faults;
+
+    /// What there may still be.
+    fn left(global: &Self::Global) -> FaultsLeft;
+
+    /// The rest of the state after a fault.
+    fn after(global: &Self::Global, left: FaultsLeft) -> Self::Global;
+
+    /// Whether a process may crash.
+    fn may_crash(&self, process: ProcessId) -> bool;
+
+    /// Whether a detector may err about a process.
+    fn may_err(&self, about: ProcessId) -> bool;
+
+    /// What a detector has told a process.
+    fn news(&self, state: &Self::State, at: ProcessId) -> News;
+
+    /// Which messages can arrive now, and where they are.
+    fn arrivals(&self, state: &Self::State) -> Vec<(usize, Flight)>;
+
+    /// Something happens to a process.
+    fn step(&self, state: &Self::State, event: Occurrence<Self::Act>, global: Self::Global, found: &mut Found<Self>);
+
+    /// A message at this place gets lost.
+    fn lose(
+        &self,
+        state: &Self::State,
+        place: usize,
+        reason: DropReason,
+        global: Self::Global,
+        found: &mut Found<Self>,
+    );
+}
+
+/// Something that happens to a process.
+pub struct Occurrence<A> {
+    /// To which one.
+    pub at: ProcessId,
+    /// What.
+    pub stimulus: Stimulus<A>,
+    /// The place of the message that arrives by it, if one does and is no copy.
+    pub arrived: Option<usize>,
+}
+
+impl<A> Occurrence<A> {
+    /// Something other than a message.
+    pub fn new(at: ProcessId, stimulus: Stimulus<A>) -> Self {
+        Occurrence { at, stimulus, arrived: None }
+    }
+
+    /// A message, of which a copy may stay behind.
+    pub fn arrival(place: usize, flight: Flight, copied: bool) -> Self {
+        let stimulus = Stimulus::Deliver { from: flight.from, payload: flight.payload };
+        Occurrence { at: flight.receiver(), stimulus, arrived: (!copied).then_some(place) }
+    }
+
+    /// Whether a message arrives, and a copy of it stays behind.
+    pub fn copied(&self) -> bool {
+        matches!(self.stimulus, Stimulus::Deliver { .. }) && self.arrived.is_none()
+    }
+}
+
+/// Whatever can go wrong, and what failure detectors make of it.
+pub fn faults<M: Faulty>(model: &M, state: &M::State, found: &mut Found<M>) {
+    if model.budget() != Faults::NONE {
+        losses(model, state, found);
+        crashes(model, state, found);
+        reports(model, state, found);
+        mistakes(model, state, found);
+    }
+}
+
+fn losses<M: Faulty>(model: &M, state: &M::State, found: &mut Found<M>) {
+    let left = M::left(&state.global);
+    for (place, flight) in model.arrivals(state) {
+        if !left.is_up(flight.receiver()) {
+            model.lose(state, place, DropReason::Crashed, state.global, found);
+            continue;
+        }
+        if left.loss > 0 {
+            let global = M::after(&state.global, FaultsLeft { loss: left.loss - 1, ..left });
+            model.lose(state, place, DropReason::Loss, global, found);
+        }
+        if left.duplicate > 0 {
+            let global = M::after(&state.global, FaultsLeft { duplicate: left.duplicate - 1, ..left });
+            model.step(state, Occurrence::arrival(place, flight, true), global, found);
+        }
+    }
+}
+
+fn crashes<M: Faulty>(model: &M, state: &M::State, found: &mut Found<M>) {
+    let left = M::left(&state.global);
+    for at in 0..state.locals.len() {
+        let mut changed = left;
+        if !left.is_up(at) {
+            changed.changes.add(at);
+            let told = changed.told_anew(state.locals.len());
+            let global = M::after(&state.global, changed);
+            model.step(state, Occurrence::new(at, Stimulus::Recover { told }), global, found);
+        } else if left.crash > 0 && model.may_crash(at) {
+            changed.changes.add(at);
+            changed.crash -= 1;
+            let global = M::after(&state.global, changed);
+            model.step(state, Occurrence::new(at, Stimulus::Crash), global, found);
+        }
+    }
+}
+
+/// Whoever lives is told of every crash and every recovery, sooner or later.
+fn reports<M: Faulty>(model: &M, state: &M::State, found: &mut Found<M>) {
+    let left = M::left(&state.global);
+    for at in (0..state.locals.len()).filter(|&at| left.is_up(at)) {
+        let news = model.news(state, at);
+        for peer in left.news_for(at, news) {
+            let stimulus = match news.told.of(peer).is_multiple_of(2) {
+                true => Stimulus::Suspect { peer: peer as u8, wrongly: false },
+                false => Stimulus::Trust { peer: peer as u8, wrongly: false },
+            };
+            model.step(state, Occurrence::new(at, stimulus), state.global, found);
+        }
+    }
+}
+
+/// Whoever lives may be told that another has crashed who has not, and later that it lives after all.
+fn mistakes<M: Faulty>(model: &M, state: &M::State, found: &mut Found<M>) {
+    let left = M::left(&state.global);
+    if model.budget().suspect == 0 {
+        return;
+    }
+    for at in (0..state.locals.len()).filter(|&at| left.is_up(at) && model.may_err(at)) {
+        let mistaken = model.news(state, at).mistaken;
+        for peer in (0..state.locals.len()).filter(|&peer| peer != at && left.is_up(peer) && model.may_err(peer)) {
+            if mistaken >> peer & 1 == 1 {
+                let stimulus = Stimulus::Trust { peer: peer as u8, wrongly: true };
+                model.step(state, Occurrence::new(at, stimulus), state.global, found);
+            } else if left.suspect > 0 {
+                let global = M::after(&state.global, FaultsLeft { suspect: left.suspect - 1, ..left });
+                let stimulus = Stimulus::Suspect { peer: peer as u8, wrongly: true };
+                model.step(state, Occurrence::new(at, stimulus), global, found);
+            }
+        }
+    }
+}

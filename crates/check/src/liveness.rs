@@ -1,0 +1,283 @@
+//! Starvation: is there a run, in a group that never stops asking, in which somebody waits for ever though the run is
+//! fair?
+//!
+//! Fair means weakly fair: a message that is on its way arrives, who is inside leaves, a timer that goes on running
+//! fires. Nobody has to ask again. The states are explored in normal form, all steps between them are kept, and for
+//! each client the strongly connected components of those states in which it waits are looked at: a component is a way
+//! to wait for ever if whatever is possible in all of its states also happens within it.
+//!
+//! On links that keep the order this is exact. On others a message is told from one of the same kind on the same link
+//! only by what is no counter: "one of them keeps arriving" is then taken for fair to all. So nothing is missed.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Instant;
+
+use baton_protocol::mutex::{Command, Mutex};
+use baton_protocol::{ProcessId, Protocol};
+use indexmap::IndexSet;
+use petgraph::Graph;
+use petgraph::algo::kosaraju_scc;
+use petgraph::graph::NodeIndex;
+use petgraph::visit::{EdgeRef, NodeFiltered};
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
+use crate::Property;
+use crate::explore::{Bounds, End, Progress, Violation, expand};
+use crate::mutex::{Global, MutexModel};
+use crate::network::{Channel, Order};
+use crate::seen::fingerprint;
+use crate::system::{Action, Payload, State, Stimulus};
+
+/// What has come of it.
+pub struct Starvation {
+    /// Distinct states, in normal form.
+    pub states: usize,
+    /// Steps between them.
+    pub transitions: u64,
+    /// Steps from the start to the furthest state.
+    pub depth: usize,
+    /// Components in which a run can stay for ever.
+    pub components: usize,
+    /// How it ended.
+    pub end: End,
+    /// If somebody starves: how many steps of the path lead to what then happens again and again.
+    pub prefix: Option<usize>,
+}
+
+/// What must happen if it goes on being possible.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Duty<P: Protocol> {
+    Leave(u8),
+    Fire(u8, P::Timer),
+    /// The first message of a link.
+    Link(u8, u8),
+    /// A message of this content.
+    Message(Channel, u8, u8, Payload<P::Message>),
+}
+
+/// The number of a duty, or none for what nobody has to do.
+type Label = Option<u32>;
+
+struct Cycles<P: Mutex> {
+    graph: Graph<u64, Label>,
+    /// Where each state came from: which state, which of its successors.
+    links: Vec<(u32, u32)>,
+    duties: IndexSet<Duty<P>, FxBuildHasher>,
+    /// Of messages, whose duty takes time to find out.
+    messages: FxHashMap<(Channel, u8, u8, u32), u32>,
+    /// States before this one have been expanded.
+    expanded: usize,
+}
+
+/// Explores the model, in which everybody asks for ever, and looks for somebody who waits for ever.
+pub fn starve<P: Mutex>(model: &mut MutexModel<P>, bounds: &Bounds, watch: &dyn Fn(&Progress)) -> Starvation {
+    let mut cycles = Cycles {
+        graph: Graph::new(),
+        links: Vec::new(),
+        duties: IndexSet::default(),
+        messages: FxHashMap::default(),
+        expanded: 0,
+    };
+    let (mut end, depth) = cycles.explore(model, bounds, watch);
+    let all = kosaraju_scc(&cycles.graph);
+    let components = all.iter().filter(|component| cycles.is_cycle(component)).count();
+    let mut prefix = None;
+    if !matches!(end, End::Violated { .. })
+        && let Some((victim, component)) = cycles.find_victim(model.system.clients)
+    {
+        let (path, before) = cycles.lasso(&component);
+        let detail = format!("P{victim} waits for ever, while others enter again and again or messages go round");
+        end = End::Violated { violation: Violation { property: Property::Liveness, detail }, path };
+        prefix = Some(before);
+    }
+    let (states, transitions) = (cycles.graph.node_count(), cycles.graph.edge_count() as u64);
+    Starvation { states, transitions, depth, components, end, prefix }
+}
+
+impl<P: Mutex> Cycles<P> {
+    fn explore(&mut self, model: &mut MutexModel<P>, bounds: &Bounds, watch: &dyn Fn(&Progress)) -> (End, usize) {
+        let started = Instant::now();
+        let mut numbers: FxHashMap<u64, u32> = FxHashMap::default();
+        let mut queue: VecDeque<(State<Global>, usize)> = VecDeque::new();
+        let mut current: Option<(State<Global>, usize)> = None;
+        let mut parent = u32::MAX;
+        loop {
+            let (state, depth) = current.as_ref().map_or((None, 0), |(state, depth)| (Some(state), *depth));
+            for (nth, successor) in expand(model, state).successors.into_iter().enumerate() {
+                let next = match successor.next {
+                    Ok(next) => next,
+                    // Whoever waits where nothing can happen waits for ever too.
+                    Err(violation) => {
+                        let violation = Violation { property: Property::Liveness, ..violation };
+                        return (End::Violated { violation, path: self.path_to(parent, nth) }, depth);
+                    }
+                };
+                let fresh = self.links.len() as u32;
+                let number = *numbers.entry(fingerprint(&next)).or_insert(fresh);
+                if number == fresh {
+                    if self.links.len() == bounds.limit.min(u32::MAX as usize - 1) {
+                        return (End::Limit, depth);
+                    }
+                    self.links.push((parent, nth as u32));
+                    self.graph.add_node(model.waiting(&next));
+                    queue.push_back((next, depth + usize::from(parent != u32::MAX)));
+                }
+                if parent != u32::MAX {
+                    let label = self.label(model, state, &successor.action);
+                    self.graph.add_edge(NodeIndex::new(parent as usize), NodeIndex::new(number as usize), label);
+                }
+            }
+            if parent != u32::MAX {
+                self.expanded += 1;
+            }
+            if self.expanded.is_multiple_of(1 << 14) {
+                let (states, queue) = (self.links.len(), queue.len());
+                watch(&Progress { states, depth, queue, seconds: started.elapsed().as_secs_f64() });
+                if bounds.memory.is_short(2 * self.graph.capacity().1 * size_of::<(Label, [u32; 4])>()) {
+                    return (End::Memory, depth);
+                }
+            }
+            current = queue.pop_front();
+            if current.is_none() {
+                return (End::Complete, depth);
+            }
+            parent = self.expanded as u32;
+        }
+    }
+
+    fn label(&mut self, model: &MutexModel<P>, state: Option<&State<Global>>, action: &Action<Command>) -> Label {
+        let Action::Step { at, stimulus, .. } = *action else { return None };
+        let duty = match stimulus {
+            Stimulus::Act(Command::Release) => Duty::Leave(at),
+            Stimulus::Timer(place) => {
+                let local = model.system.local(state?.locals[usize::from(at)]);
+                Duty::Fire(at, local.timers[usize::from(place)].0)
+            }
+            Stimulus::Deliver { from, .. } if model.system.rules.order == Order::Fifo => Duty::Link(from, at),
+            Stimulus::Deliver { from, payload } => {
+                let key = (Channel::Protocol, from, at, payload);
+                if let Some(&known) = self.messages.get(&key) {
+                    return Some(known);
+                }
+                let duty = Duty::Message(Channel::Protocol, from, at, model.system.gist(payload, from));
+                let number = self.duties.insert_full(duty).0 as u32;
+                self.messages.insert(key, number);
+                return Some(number);
+            }
+            _ => return None,
+        };
+        Some(self.duties.insert_full(duty).0 as u32)
+    }
+
+    fn is_cycle(&self, component: &[NodeIndex]) -> bool {
+        component.len() > 1 || self.graph.contains_edge(component[0], component[0])
+    }
+
+    /// Somebody who can wait for ever, and the states in which that happens.
+    fn find_victim(&self, clients: usize) -> Option<(ProcessId, Vec<NodeIndex>)> {
+        (0..clients).find_map(|client| {
+            // What can happen in a state is known only if it has been expanded.
+            let waits = |node: NodeIndex| self.graph[node] >> client & 1 == 1 && node.index() < self.expanded;
+            let components = kosaraju_scc(&NodeFiltered::from_fn(&self.graph, waits));
+            let nearest = |component: &Vec<NodeIndex>| component.iter().map(|node| node.index()).min();
+            let fair = components.into_iter().filter(|component| self.is_cycle(component) && self.is_fair(component));
+            fair.min_by_key(nearest).map(|component| (client, component))
+        })
+    }
+
+    /// Whether everything that is possible in all of these states also happens among them.
+    fn is_fair(&self, component: &[NodeIndex]) -> bool {
+        self.neglected(component).is_empty()
+    }
+
+    fn neglected(&self, component: &[NodeIndex]) -> BTreeSet<u32> {
+        let inside: BTreeSet<NodeIndex> = component.iter().copied().collect();
+        let mut always = self.possible(component[0]);
+        let mut happens = BTreeSet::new();
+        for &node in component {
+            let possible = self.possible(node);
+            always.retain(|duty| possible.contains(duty));
+            let within = self.graph.edges(node).filter(|edge| inside.contains(&edge.target()));
+            happens.extend(within.filter_map(|edge| *edge.weight()));
+        }
+        &always - &happens
+    }
+
+    fn possible(&self, node: NodeIndex) -> BTreeSet<u32> {
+        self.graph.edges(node).filter_map(|edge| *edge.weight()).collect()
+    }
+
+    /// The way into a component and once round in it, fairly; and how long the way in is.
+    fn lasso(&self, component: &[NodeIndex]) -> (Vec<usize>, usize) {
+        let inside: BTreeSet<NodeIndex> = component.iter().copied().collect();
+        let entry = *inside.first().expect("a component is not empty");
+        let (mut at, mut cycle) = (entry, Vec::new());
+        let mut pending = self.possible(entry);
+        // Round by round to the nearest step that does, or state that lacks, one of the duties that are still pending.
+        while !pending.is_empty() {
+            let way = self.way(&inside, at, |from, label, to| {
+                let _ = from;
+                label.is_some_and(|duty| pending.contains(&duty)) || !pending.is_subset(&self.possible(to))
+            });
+            for (nth, label, to) in way {
+                cycle.push(nth);
+                label.iter().for_each(|duty| _ = pending.remove(duty));
+                let possible = self.possible(to);
+                pending.retain(|duty| possible.contains(duty));
+                at = to;
+            }
+        }
+        if at != entry || cycle.is_empty() {
+            cycle.extend(self.way(&inside, at, |_, _, to| to == entry).into_iter().map(|(nth, ..)| nth));
+        }
+        let (parent, nth) = self.links[entry.index()];
+        let mut path = self.path_to(parent, nth as usize);
+        let prefix = path.len();
+        path.extend(cycle);
+        (path, prefix)
+    }
+
+    /// The shortest way inside, from a state, whose last step is as wanted.
+    fn way(
+        &self,
+        inside: &BTreeSet<NodeIndex>,
+        from: NodeIndex,
+        wanted: impl Fn(NodeIndex, Label, NodeIndex) -> bool,
+    ) -> Vec<(usize, Label, NodeIndex)> {
+        let mut before: FxHashMap<NodeIndex, (NodeIndex, usize, Label)> = FxHashMap::default();
+        let mut queue = VecDeque::from([from]);
+        while let Some(node) = queue.pop_front() {
+            // Edges come out latest first, and the latest was the last of the successors.
+            let edges: Vec<_> = self.graph.edges(node).collect();
+            for (nth, edge) in edges.into_iter().rev().enumerate().filter(|(_, edge)| inside.contains(&edge.target())) {
+                let (label, to) = (*edge.weight(), edge.target());
+                if wanted(node, label, to) {
+                    let mut way = vec![(nth, label, to)];
+                    let mut at = node;
+                    while at != from {
+                        let (earlier, nth, label) = before[&at];
+                        way.push((nth, label, at));
+                        at = earlier;
+                    }
+                    way.reverse();
+                    return way;
+                }
+                if to != from && !before.contains_key(&to) {
+                    before.insert(to, (node, nth, label));
+                    queue.push_back(to);
+                }
+            }
+        }
+        Vec::new()
+    }
+
+    fn path_to(&self, mut parent: u32, nth: usize) -> Vec<usize> {
+        let mut path = vec![nth];
+        while let Some(&(earlier, nth)) = self.links.get(parent as usize) {
+            path.push(nth as usize);
+            parent = earlier;
+        }
+        path.reverse();
+        path
+    }
+}
