@@ -89,14 +89,14 @@ fn the_report_as_json_has_the_names_that_tools_rely_on() {
             "order",
             "fence"
           ],
-          "states": 122,
-          "transitions": 184,
+          "states": 138,
+          "transitions": 198,
           "depth": 6,
           "seconds": 0.5,
           "complete": false,
           "reached": {
-            "entries": 50,
-            "waiting_together": 46
+            "entries": 60,
+            "waiting_together": 54
           },
           "cyclic": null,
           "result": "violated",
