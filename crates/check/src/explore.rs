@@ -136,7 +136,7 @@ struct Link {
 const NONE: u32 = u32::MAX;
 
 /// How many states are expanded before what comes of them is looked up.
-const BLOCK: usize = 1 << 14;
+const BLOCK: usize = 1 << 12;
 
 /// Fewer states than this are not worth a second thread.
 const BLOCK_TO_SHARE: usize = 1 << 9;
