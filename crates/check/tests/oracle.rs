@@ -151,6 +151,9 @@ fn both_ways_of_counting_come_to_the_same() {
             ("ricart-agrawala", 3, 1),
             ("suzuki-kasami", 2, 2),
             ("suzuki-kasami", 3, 1),
+            ("permission-ring", 2, 2),
+            ("permission-ring", 3, 1),
+            ("raymond", 3, 2),
         ] {
             assert_same_count(algorithm, &Params::new(n, 1), order, entries, 0);
         }
