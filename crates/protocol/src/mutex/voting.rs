@@ -359,7 +359,8 @@ pub fn group(params: &Params) -> Result<Group<Voting>, SetupError> {
         coordinators,
         votes_needed,
         ask_all: params.one_of(&["ask-m", "ask-all"])? == Some("ask-all"),
-        patience: 2 * delay,
+        // A question and its answer take 2D. Not a moment longer, and who has a fast clock would never hear an answer.
+        patience: 3 * delay,
         back_off: delay..=delay.saturating_mul(back_off),
         // Long enough for the votes to be back and for somebody else to ask, short enough not to delay a lone client.
         rest: delay..=3 * delay,
