@@ -213,6 +213,8 @@ pub struct Group<P> {
     pub partitions: bool,
     /// After how long a grant ends by itself, if it does. Who stays inside for longer may have company.
     pub lease: Option<Ticks>,
+    /// By which part clocks may run fast or slow, if its timing is to be right; most have no need of right timing.
+    pub drift: f64,
 }
 
 /// An arrangement of processes.
@@ -233,6 +235,7 @@ impl<P> Group<P> {
             make: Box::new(make),
             topology: Topology::default(),
             lease: None,
+            drift: 0.0,
             elects: Rule::default(),
             partitions: false,
         }
@@ -325,6 +328,16 @@ pub enum SetupError {
         /// How many were asked for.
         n: usize,
     },
+    /// Only some algorithms let one say this.
+    #[error("`{algorithm}` does not let one choose its {what}; only {} does", users.join(", "))]
+    Unused {
+        /// Which algorithm.
+        algorithm: &'static str,
+        /// What was said.
+        what: &'static str,
+        /// Who would use it.
+        users: &'static [&'static str],
+    },
     /// The algorithm cannot serve so many.
     #[error("{n} processes are too many; at most {max}, since {reason}")]
     TooMany {
@@ -360,6 +373,9 @@ pub fn find(name: &str) -> Result<&'static About, SetupError> {
     })
 }
 
+/// Those that let one say how many coordinators there are, and how many of their votes win.
+const COORDINATED: &[&str] = &[mutex::voting::ABOUT.name];
+
 /// The most processes of a kind in a group.
 pub const PROCESSES_MAX: usize = 1 << 20;
 
@@ -373,6 +389,11 @@ fn validate(about: &'static About, params: &Params) -> Result<(), SetupError> {
     }
     if let Some(n) = [Some(params.n), params.coordinators].into_iter().flatten().find(|&n| n > PROCESSES_MAX) {
         return Err(SetupError::TooMany { n, max: PROCESSES_MAX, reason: "memory is not endless" });
+    }
+    for (what, said) in [("coordinators", params.coordinators), ("votes", params.votes)] {
+        if said.is_some() && !COORDINATED.contains(&about.name) {
+            return Err(SetupError::Unused { algorithm: about.name, what, users: COORDINATED });
+        }
     }
     if params.delay_max > DELAY_MAX {
         return Err(SetupError::Value {
@@ -448,6 +469,12 @@ mod tests {
             refusal("centrall", &Params::new(3, 1)).starts_with("there is no algorithm `centrall`; there are central,")
         );
         assert_eq!(refusal("central", &Params::new(1, 1)), "a group of 1 is too small; it takes at least 2 processes");
+        let coordinated = Params { coordinators: Some(3), ..Params::new(3, 1) };
+        assert_eq!(
+            refusal("central", &coordinated),
+            "`central` does not let one choose its coordinators; only voting does"
+        );
+        assert!(find("voting").and_then(|about| validate(about, &coordinated)).is_ok());
         assert_eq!(refusal("suzuki-kasami", &params("x")), "`suzuki-kasami` has no variant `x`; it has none");
         assert_eq!(
             refusal("voting", &params("ask-all+x")),

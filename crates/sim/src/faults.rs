@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use baton_protocol::{ProcessId, Ticks};
+use baton_trace::Event;
 
 use crate::time::ticks;
 
@@ -91,6 +92,14 @@ pub enum Cut {
 }
 
 impl Cut {
+    /// As a trace tells of it. A cut one way parts no groups: who is cut off can still be heard.
+    pub fn event(&self) -> Event {
+        match self {
+            Cut::Groups(groups) => Event::Partition { groups: groups.clone(), oneway: None },
+            Cut::OneWay(from, to) => Event::Partition { groups: Vec::new(), oneway: Some((*from, *to)) },
+        }
+    }
+
     /// Whether a message on this way is lost.
     pub fn separates(&self, from: ProcessId, to: ProcessId) -> bool {
         match self {
@@ -126,13 +135,19 @@ impl FromStr for Fault {
             ("pause", ["for", lasts]) => {
                 FaultKind::Pause { process: process(whom).ok_or_else(wrong)?, lasts: time(lasts).ok_or_else(wrong)? }
             }
-            ("partition", rest) => FaultKind::Partition {
-                groups: groups(whom).ok_or_else(wrong)?,
-                lasts: duration(rest).ok_or_else(wrong)?,
-            },
+            ("partition", rest) => {
+                let groups = groups(whom).ok_or_else(wrong)?;
+                if let Some(process) = twice(&groups) {
+                    return Err(format!("`{text}` names P{process} twice; every process is on one side at most"));
+                }
+                FaultKind::Partition { groups, lasts: duration(rest).ok_or_else(wrong)? }
+            }
             ("oneway", rest) => {
                 let (from, to) = whom.split_once("->").ok_or_else(wrong)?;
                 let (from, to) = (process(from).ok_or_else(wrong)?, process(to).ok_or_else(wrong)?);
+                if from == to {
+                    return Err(format!("`{text}` cuts P{from} off from itself; name two processes"));
+                }
                 FaultKind::OneWay { from, to, lasts: duration(rest).ok_or_else(wrong)? }
             }
             _ => return Err(wrong()),
@@ -159,14 +174,18 @@ fn duration(rest: &[&str]) -> Option<Option<Ticks>> {
     }
 }
 
-/// At least two groups, nobody in two of them.
+/// At least two groups.
 fn groups(text: &str) -> Option<Vec<Vec<ProcessId>>> {
     let groups: Vec<Vec<ProcessId>> =
         text.split('|').map(|group| group.split(',').map(process).collect()).collect::<Option<_>>()?;
+    (groups.len() > 1).then_some(groups)
+}
+
+/// Somebody who is named more than once.
+fn twice(groups: &[Vec<ProcessId>]) -> Option<ProcessId> {
     let mut members = groups.concat();
     members.sort_unstable();
-    let distinct = members.windows(2).all(|pair| pair[0] != pair[1]);
-    (groups.len() > 1 && distinct).then_some(groups)
+    members.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }
 
 #[cfg(test)]
@@ -192,16 +211,16 @@ mod tests {
         for text in
             ["", "crash", "crash 3", "crash x @ 1", "crash 1 @ -1", "crash 1 @ nan", "crash 1 @ 1 for 2", "pause 1 @ 1"]
                 .into_iter()
-                .chain([
-                    "partition 0,1 @ 1",
-                    "partition 0|0 @ 1",
-                    "oneway 0,1 @ 1",
-                    "dance 1 @ 1",
-                    "recover 1 @ 1 with-memory",
-                ])
+                .chain(["partition 0,1 @ 1", "oneway 0,1 @ 1", "dance 1 @ 1", "recover 1 @ 1 with-memory"])
         {
             let refusal = text.parse::<Fault>().unwrap_err();
             assert!(refusal.starts_with(&format!("`{text}` is no fault; write `crash P @ T`")), "{refusal}");
         }
+        let refusal = |text: &str| text.parse::<Fault>().unwrap_err();
+        assert_eq!(
+            refusal("partition 0,1|2,1 @ 1"),
+            "`partition 0,1|2,1 @ 1` names P1 twice; every process is on one side at most"
+        );
+        assert_eq!(refusal("oneway 0->0 @ 1"), "`oneway 0->0 @ 1` cuts P0 off from itself; name two processes");
     }
 }

@@ -7,11 +7,14 @@
 
 pub mod app;
 pub mod append_or_lock;
+pub mod assumptions;
+pub mod clocks;
 pub mod detector;
 pub mod faults;
 pub mod metrics;
 pub mod network;
 pub mod oracle;
+pub mod progress;
 pub mod queue;
 pub mod replay;
 pub mod report;

@@ -6,7 +6,7 @@ use baton_protocol::append::Append;
 use baton_protocol::detector::Detector;
 use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
-use baton_protocol::registry::{self, About, Assumes, Crashes, Family, Params, Promises, SetupError, Visitor};
+use baton_protocol::registry::{self, About, Params, Promises, SetupError, Visitor};
 use baton_protocol::{Group, Protocol, Ticks};
 use baton_trace::{Event, Header, Unit};
 use cpu_time::ThreadTime;
@@ -16,12 +16,15 @@ use crate::app::append::AppendUsers;
 use crate::app::detector::{self, DetectorUsers};
 use crate::app::election::{ElectionUsers, Noticed, Occasion};
 use crate::app::mutex::{self, Load, MutexUsers, Patience, Workload};
+use crate::assumptions;
+use crate::clocks::Clocks;
 use crate::faults::{Fault, FaultKind};
 use crate::network::Network;
 use crate::oracle::bypass::Bypasses;
 use crate::oracle::causality::Causality;
 use crate::oracle::file::Files;
 use crate::oracle::{Finding, Verdict};
+use crate::progress::Watch;
 use crate::report::{AppendReport, DetectorReport, ElectionReport, MutexReport, Properties, Report, StoreReport};
 use crate::swarm;
 use crate::time::{in_t, ticks};
@@ -43,7 +46,7 @@ pub struct Options {
     pub workload: Workload,
     /// Of all randomness.
     pub seed: u64,
-    /// By which part clocks may run fast or slow; only failure detectors have clocks.
+    /// By which part clocks may run fast or slow, and with them timers and failure detectors.
     pub drift: f64,
     /// Whether to run it on a network, or with faults, that it is not made for.
     pub ignore_assumptions: bool,
@@ -53,6 +56,8 @@ pub struct Options {
     pub swarm: bool,
     /// Stop after so many events, and call what has not happened by then a liveness violation.
     pub events_max: u64,
+    /// Who is told how far it is.
+    pub watch: Option<Watch>,
 }
 
 impl Options {
@@ -74,6 +79,7 @@ impl Options {
             patience: None,
             swarm: false,
             events_max: events_max(entries, n),
+            watch: None,
         }
     }
 
@@ -118,6 +124,28 @@ pub enum RunError {
         /// Which algorithm.
         algorithm: &'static str,
     },
+    /// A fault that cannot strike.
+    #[error("P{process} cannot {what} at {at} T, since {reason}")]
+    ImpossibleFault {
+        /// The process.
+        process: usize,
+        /// What would happen to it.
+        what: &'static str,
+        /// When, in T.
+        at: f64,
+        /// Why not, and what would be right.
+        reason: String,
+    },
+    /// An option that the algorithm has no use for.
+    #[error("`{option}` means nothing for `{algorithm}`: {reason}")]
+    Meaningless {
+        /// The option.
+        option: &'static str,
+        /// Which algorithm.
+        algorithm: &'static str,
+        /// Who has a use for it, or when.
+        reason: String,
+    },
     /// A fault at a process that does not exist.
     #[error("there is no P{process} for a fault to strike; the processes are P0 to P{last}")]
     NoSuchProcess {
@@ -127,7 +155,7 @@ pub enum RunError {
         last: usize,
     },
     /// A number out of its range.
-    #[error("{what} cannot be {value:?}; {right}")]
+    #[error("{what} cannot be {value}; {right}")]
     OutOfRange {
         /// Of what.
         what: &'static str,
@@ -147,93 +175,18 @@ pub fn run(options: &Options, trace: Option<Box<dyn Write>>) -> Result<Report, R
     if options.swarm {
         return run(&swarm::draw(options)?, trace);
     }
-    check_ranges(options)?;
-    let about = registry::find(&options.algorithm)?;
-    if !options.ignore_assumptions {
-        check_assumptions(about, options)?;
-    }
+    assumptions::check_ranges(options)?;
+    assumptions::check(registry::find(&options.algorithm)?, options)?;
     registry::visit(&options.algorithm, &options.params, Run { options, trace })?
 }
 
-fn check_ranges(options: &Options) -> Result<(), RunError> {
-    let network = &options.network;
-    for (what, value) in [("the probability of loss", network.loss), ("that of duplication", network.duplicate)] {
-        if !(0.0..=1.0).contains(&value) {
-            return Err(RunError::OutOfRange { what, value, right: "a probability is between 0 and 1" });
-        }
-    }
-    for (what, value) in [("the time inside", options.workload.hold), ("the time to think", options.workload.think)] {
-        if !(0.0..=1e9).contains(&value) {
-            return Err(RunError::OutOfRange { what, value, right: "a time is between 0 and 1,000,000,000 T" });
-        }
-    }
-    if !(0.0..=0.5).contains(&options.drift) {
-        let right = "a clock is off by at most one half";
-        return Err(RunError::OutOfRange { what: "the drift of clocks", value: options.drift, right });
-    }
-    if let Some(patience) = options.patience.filter(|patience| !(0.0..=1e9).contains(patience)) {
-        let right = "a time is between 0 and 1,000,000,000 T";
-        return Err(RunError::OutOfRange { what: "patience", value: patience, right });
-    }
-    if options.workload.entries == 0 {
-        return Err(RunError::OutOfRange { what: "the number of entries", value: 0.0, right: "ask for at least 1" });
-    }
-    Ok(())
-}
-
-fn check_assumptions(about: &'static About, options: &Options) -> Result<(), RunError> {
-    let (network, assumes) = (&options.network, about.assumes);
-    let refuse = |assumes, instead: String| Err(RunError::Assumption { algorithm: about.name, assumes, instead });
-    if assumes.fifo && !network.fifo {
-        return refuse("links that keep the order of messages", "these do not".into());
-    }
-    if assumes.lossless && network.loss > 0.0 {
-        return refuse("that no message is lost", format!("{} of them would be", network.loss));
-    }
-    if assumes.no_duplicates && network.duplicate > 0.0 {
-        return refuse("that no message arrives twice", format!("{} of them would", network.duplicate));
-    }
-    if assumes.synchronous && network.delay.bound().is_none() {
-        return refuse("a bound on delays", format!("{} has none", network.delay));
-    }
-    options.faults.iter().try_for_each(|fault| match (&fault.kind, assumes.crashes) {
-        (FaultKind::Crash(process), Crashes::Never) => refuse("that nobody crashes", format!("P{process} would")),
-        (FaultKind::Crash(process), Crashes::Coordinators) if *process < options.params.n => {
-            refuse("that no client crashes", format!("P{process} is one and would"))
-        }
-        (FaultKind::Recover { process, memory: false }, _)
-            if about.family == Family::Append && *process < options.params.n =>
-        {
-            refuse("that no client forgets its numbers", format!("P{process} would"))
-        }
-        (FaultKind::Recover { process, memory: false }, Crashes::Coordinators) => {
-            refuse("that no coordinator forgets", format!("P{process} would"))
-        }
-        (FaultKind::Recover { process, .. }, Crashes::Final) => {
-            refuse("that no id is used again after a crash", format!("P{process} would come back under its own"))
-        }
-        _ => Ok(()),
+/// The same run with so many seeds, from its own on; who watches it watches all of them.
+pub fn seeds(options: &Options, runs: u64) -> impl Iterator<Item = Options> {
+    (0..runs).map(move |index| Options {
+        seed: options.seed.wrapping_add(index),
+        watch: options.watch.as_ref().map(|watch| watch.of_piece(index, runs)),
+        ..options.clone()
     })
-}
-
-fn check_partitions(about: &'static About, options: &Options, allowed: bool) -> Result<(), RunError> {
-    let partition = |fault: &Fault| matches!(fault.kind, FaultKind::Partition { .. });
-    let one_way = options.faults.iter().any(|fault| matches!(fault.kind, FaultKind::OneWay { .. }));
-    if options.ignore_assumptions || !(one_way || options.faults.iter().any(partition)) {
-        return Ok(());
-    }
-    let refuse =
-        |assumes, instead: &str| Err(RunError::Assumption { algorithm: about.name, assumes, instead: instead.into() });
-    match about.assumes {
-        // A lost message is news to its sender only if that suspects the receiver.
-        _ if allowed && one_way => refuse("that links are cut both ways or not at all", "one would be cut one way"),
-        _ if allowed => Ok(()),
-        Assumes { lossless: true, .. } => refuse("that no message is lost", "a partition would lose some"),
-        Assumes { crashes: Crashes::Detected | Crashes::Final, .. } => {
-            refuse("that only the dead are suspected", "who is cut off by a partition would be")
-        }
-        _ => Ok(()),
-    }
 }
 
 struct Run<'o> {
@@ -260,18 +213,15 @@ impl Run<'_> {
         causality: bool,
     ) -> Result<Outcome<P, A>, RunError> {
         let options = self.options;
-        let last = group.processes - 1;
-        let named = options.faults.iter().flat_map(|fault| fault.kind.processes());
-        if let Some(process) = named.into_iter().find(|&process| process > last) {
-            return Err(RunError::NoSuchProcess { process, last });
-        }
-        check_partitions(about, options, group.partitions)?;
-        let header = header(about, options, &group);
+        assumptions::check_group(about, options, &group)?;
+        let clocks = Clocks::drawn(group.processes, options.drift, options.seed);
+        let header = header(about, options, &group, &clocks);
         let tracer = self.trace.map(|sink| Tracer::new(sink, &header)).transpose().map_err(RunError::Trace)?;
         let setup = Setup {
             network: options.network.clone(),
             faults: options.faults.clone(),
             detection,
+            clocks,
             seed: options.seed,
             tracer,
             causality,
@@ -279,7 +229,7 @@ impl Run<'_> {
         let mut world = World::new(group, users, setup);
         // The time of this thread, not that of the wall: other programs on the machine are not to blame the simulator for.
         let start = ThreadTime::now();
-        let ended = world.run(options.events_max);
+        let ended = world.run(options.events_max, options.watch.as_ref());
         let seconds = start.elapsed().as_secs_f64();
         let (users, wire, processes) = world.into_parts();
         let events_per_s = wire.deliveries() as f64 / seconds.max(1e-9);
@@ -425,7 +375,7 @@ impl Run<'_> {
             }
         };
         let period = (group.make)(0).period();
-        let (users, beaters) = DetectorUsers::new(group, occasion, options.drift, !options.seed);
+        let (users, beaters) = DetectorUsers::new(group, occasion, !options.seed);
         let Outcome { mut users, mut wire, ended, events_per_s, .. } = self.go(about, beaters, users, None, false)?;
         users.close();
         let liveness = users.incomplete().map_or_else(Finding::held, Finding::violated);
@@ -510,12 +460,14 @@ impl Run<'_> {
     }
 }
 
-/// What is promised in this run. Where grants are leases, being alone ends with the lease: who sleeps through its end, or
-/// stays inside for longer, may have company, and may even enter after those who were granted later.
+/// What is promised in this run. Where grants are leases, being alone ends with the lease, by the clock of who gave it:
+/// who sleeps through its end, or stays inside for longer, may have company, and may even enter after those who were
+/// granted later.
 fn promises(about: &About, lease: Option<Ticks>, options: &Options) -> Promises {
     let pauses = options.faults.iter().any(|fault| matches!(fault.kind, FaultKind::Pause { .. }));
-    let stay = options.network.delay.bound().map(|bound| bound + ticks(options.workload.hold));
-    let kept = lease.is_none_or(|lease| !pauses && stay.is_some_and(|stay| stay <= lease));
+    let stay = options.network.delay.bound().map(|bound| in_t(bound) + options.workload.hold);
+    let fastest = 1.0 + options.drift;
+    let kept = lease.is_none_or(|lease| !pauses && stay.is_some_and(|stay| stay * fastest <= in_t(lease)));
     let Promises { safety, fence, .. } = about.promises;
     Promises { safety: safety && kept, fence: fence && kept, ..about.promises }
 }
@@ -556,11 +508,16 @@ fn store_report(users: &MutexUsers) -> Option<StoreReport> {
     Some(StoreReport { fencing: store.fencing(), writes, refused, lost, data })
 }
 
-fn header<P>(about: &'static About, options: &Options, group: &Group<P>) -> Header {
+fn header<P>(about: &'static About, options: &Options, group: &Group<P>, clocks: &Clocks) -> Header {
     let workload = &options.workload;
+    let mut network = options.network.to_json();
+    if let Some(rates) = clocks.rates() {
+        network["drift"] = options.drift.into();
+        network["clock_rates"] = rates.into();
+    }
     Header {
         seed: options.seed,
-        network: options.network.to_json(),
+        network,
         workload: serde_json::json!({
             "load": workload.load,
             "entries": workload.entries,

@@ -3,8 +3,9 @@
 use serde::Deserialize;
 
 use crate::oracle::Verdict;
+use crate::progress::Watch;
 use crate::report::Report;
-use crate::run::{RunError, run};
+use crate::run::{RunError, run, seeds};
 use crate::spec::Spec;
 
 /// A situation as its file describes it.
@@ -107,14 +108,14 @@ impl Scenario {
 
     /// Plays it to the end.
     pub fn play(&self) -> Result<Played, ScenarioError> {
-        let first = self.run.options()?;
-        let reports = (0..self.runs)
-            .map(|index| {
-                let mut options = first.clone();
-                options.seed = first.seed.wrapping_add(index);
-                run(&options, None)
-            })
-            .collect::<Result<Vec<_>, _>>()?;
+        self.play_watched(None)
+    }
+
+    /// The same; `watch` is told how far it is.
+    pub fn play_watched(&self, watch: Option<Watch>) -> Result<Played, ScenarioError> {
+        let mut options = self.run.options()?;
+        options.watch = watch;
+        let reports = seeds(&options, self.runs).map(|options| run(&options, None)).collect::<Result<Vec<_>, _>>()?;
         let differences = self.expect.differences(&reports);
         Ok(Played { reports, differences })
     }

@@ -1,9 +1,10 @@
 //! A run as people write it down, on the command line or in a scenario; everything but the algorithm has a default.
 
-use baton_protocol::registry;
+use baton_protocol::registry::{self, About, Family};
 use serde::Deserialize;
 
 use crate::app::mutex::{Load, StoreKind};
+use crate::assumptions;
 use crate::network::Delay;
 use crate::run::{Options, RunError, events_max};
 use crate::time::ticks;
@@ -45,6 +46,9 @@ pub struct Spec {
     /// The probability that it arrives twice.
     #[serde(default)]
     pub duplicate: f64,
+    /// By which part each process's clock may run fast or slow; the seed draws by how much it does.
+    #[serde(default)]
+    pub drift: f64,
     /// What goes wrong, as in `crash 1 @ 5`; `random` draws it from the seed.
     #[serde(default)]
     pub faults: Vec<String>,
@@ -88,7 +92,7 @@ pub enum LinkOrder {
 impl Spec {
     /// The run, with all defaults filled in.
     pub fn options(&self) -> Result<Options, RunError> {
-        registry::find(&self.algorithm)?;
+        self.refuse_what_means_nothing(registry::find(&self.algorithm)?)?;
         let n = self.n.unwrap_or(5);
         let mut options = Options::new(&self.algorithm, n);
         options.network.delay = match (&self.delay, self.network) {
@@ -99,6 +103,7 @@ impl Spec {
         options.network.fifo = self.order.map_or(options.network.fifo, |order| order == LinkOrder::Fifo);
         options.network.loss = self.loss;
         options.network.duplicate = self.duplicate;
+        options.drift = self.drift;
         if let Some(value) = self.delay_max.filter(|delay| !(1e-6..=1e6).contains(delay)) {
             let right = "it is between 0.000001 and 1,000,000 T";
             return Err(RunError::OutOfRange { what: "the longest delay", value, right });
@@ -119,10 +124,51 @@ impl Spec {
         let faults = self.faults.iter().filter(|fault| *fault != "random").map(|fault| fault.parse());
         let faults = faults.collect::<Result<_, _>>();
         options.faults = faults.map_err(RunError::Spec)?;
+        assumptions::check_faults(&options.faults)?;
         options.seed = self.seed.unwrap_or(options.seed);
         options.ignore_assumptions = self.ignore_assumptions;
         options.patience = self.patience;
         options.events_max = self.events_max.unwrap_or_else(|| events_max(options.workload.entries, n));
         Ok(options)
     }
+
+    /// Options that mean nothing for the algorithm are mistakes, not decoration.
+    fn refuse_what_means_nothing(&self, about: &'static About) -> Result<(), RunError> {
+        use Family::{Append, Detector, Election, Mutex};
+        let said: [(_, _, &[Family]); 7] = [
+            ("load", self.load.is_some(), &[Mutex, Election, Append]),
+            ("entries", self.entries.is_some(), &[Mutex, Detector, Append]),
+            ("think", self.think.is_some(), &[Mutex, Detector, Append]),
+            ("hold", self.hold.is_some(), &[Mutex]),
+            ("app-messages", self.app_messages, &[Mutex]),
+            ("store", self.store.is_some(), &[Mutex]),
+            ("patience", self.patience.is_some(), &[Mutex]),
+        ];
+        // Who notices that there is no leader, and who crashes when, is up to the faults, if any are written down.
+        let up_to_faults = self.faults.iter().any(|fault| fault != "random");
+        let struck: &[&str] = match about.family {
+            Election if up_to_faults => &["load"],
+            Detector if up_to_faults => &["entries", "think"],
+            _ => &[],
+        };
+        for (option, _, users) in said.into_iter().filter(|&(_, said, _)| said) {
+            let reason = match users.contains(&about.family) {
+                true if struck.contains(&option) => "the faults say what happens; leave out one of them".into(),
+                true => continue,
+                false => format!("only algorithms for {} use it; `baton algorithms` lists them", in_words(users)),
+            };
+            return Err(RunError::Meaningless { option, algorithm: about.name, reason });
+        }
+        Ok(())
+    }
+}
+
+fn in_words(families: &[Family]) -> String {
+    let names = families.iter().map(|family| match family {
+        Family::Mutex => "mutual exclusion",
+        Family::Election => "elections",
+        Family::Detector => "failure detection",
+        Family::Append => "record append",
+    });
+    names.collect::<Vec<_>>().join(", ")
 }

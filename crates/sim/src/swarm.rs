@@ -35,6 +35,10 @@ pub fn draw(options: &Options) -> Result<Options, SetupError> {
     let spared = (!free).then(|| rng.usize(helpers..size.processes));
     let mut swarm = Swarm { about, size, options, rng, spared, recoveries: 0, dead: Vec::new() };
     drawn.faults.extend(swarm.faults());
+    // Last, so that all else is as if clocks were right.
+    if drawn.drift == 0.0 && (free || !about.assumes.synchronous) && swarm.rng.bool() {
+        drawn.drift = 0.1 * swarm.rng.f64();
+    }
     Ok(drawn)
 }
 

@@ -7,11 +7,13 @@ use baton_trace::{DropReason, Event};
 use rustc_hash::FxHashMap;
 
 use crate::app::Application;
+use crate::clocks::Clocks;
 use crate::detector::Detector;
 use crate::faults::{Cut, Fault, FaultKind};
 use crate::metrics::Messages;
 use crate::network::{Links, Network};
 use crate::oracle::causality::{Causality, Past};
+use crate::progress::Watch;
 use crate::queue::{Class, Queue};
 use crate::tracer::Tracer;
 
@@ -34,6 +36,8 @@ pub struct Setup {
     pub faults: Vec<Fault>,
     /// How long after a crash, a recovery, a partition or its healing everybody is told of it; never if none.
     pub detection: Option<Ticks>,
+    /// What time it is, by everybody's own clock.
+    pub clocks: Clocks,
     /// Of all randomness.
     pub seed: u64,
     /// Where to write what happens.
@@ -54,6 +58,7 @@ pub struct Wire<P: Protocol, X> {
     settings: u64,
     cut: Vec<Cut>,
     detector: Detector,
+    clocks: Clocks,
     sent: u64,
     deliveries: u64,
     in_flight: u64,
@@ -98,6 +103,9 @@ enum Demand<P: Protocol> {
     Suspect { process: ProcessId, peer: ProcessId },
 }
 
+/// How many events there are from one report to who watches to the next: a fraction of a second, in a long run.
+const WATCH_EVERY: u64 = 1 << 16;
+
 /// Why a run has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -124,6 +132,7 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
             settings: 0,
             cut: Vec::new(),
             detector: Detector::new(setup.detection),
+            clocks: setup.clocks,
             sent: 0,
             deliveries: 0,
             in_flight: 0,
@@ -146,13 +155,19 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
         }
     }
 
-    /// Lets things happen, at most `events_max` of them, until the users are content or nothing is left to happen.
-    pub fn run(&mut self, events_max: u64) -> Ended {
+    /// Lets things happen, at most `events_max` of them, until the users are content or nothing is left to happen. Now
+    /// and then tells `watch` how far it is.
+    pub fn run(&mut self, events_max: u64, watch: Option<&Watch>) -> Ended {
         for process in 0..self.processes.len() {
             self.step(process, Input::Start(Start::Fresh));
         }
         self.app.start(&mut self.wire);
-        for _ in 0..events_max {
+        for events in 0..events_max {
+            if events % WATCH_EVERY == 0
+                && let Some(Watch(watch)) = watch
+            {
+                watch(self.app.progress().unwrap_or_default().max(events as f64 / events_max as f64));
+            }
             self.meet_demands();
             if self.app.finished(&self.wire) {
                 return Ended::Finished;
@@ -231,10 +246,7 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
             Happening::Fault(FaultKind::Crash(process)) => self.crash(process),
             Happening::Fault(FaultKind::Recover { process, memory }) => self.recover(process, memory),
             Happening::Fault(FaultKind::Pause { process, lasts }) => self.wire.pause(process, lasts),
-            Happening::Fault(FaultKind::Partition { groups, lasts }) => {
-                self.wire.trace_all(|| Event::Partition { groups: groups.clone() });
-                self.wire.cut(Cut::Groups(groups), lasts);
-            }
+            Happening::Fault(FaultKind::Partition { groups, lasts }) => self.wire.cut(Cut::Groups(groups), lasts),
             Happening::Fault(FaultKind::OneWay { from, to, lasts }) => self.wire.cut(Cut::OneWay(from, to), lasts),
             Happening::Resume(process) => self.resume(process),
             Happening::Heal(cut) => self.wire.heal(&cut),
@@ -372,6 +384,11 @@ impl<P: Protocol, X> Wire<P, X> {
     /// Happened-before, if it is kept.
     pub fn causality(&mut self) -> Option<&mut Causality> {
         self.causality.as_mut()
+    }
+
+    /// What time it is, by everybody's own clock.
+    pub fn clocks(&self) -> &Clocks {
+        &self.clocks
     }
 
     /// The trace, if one is written.
@@ -512,6 +529,7 @@ impl<P: Protocol, X> Wire<P, X> {
         self.settings += 1;
         let setting = self.settings;
         self.timers.insert((process, timer), setting);
+        let after = self.clocks.takes(process, after);
         self.queue.insert(self.now + after, Class::Timer, Happening::Timer { process, timer, setting });
     }
 
@@ -524,6 +542,7 @@ impl<P: Protocol, X> Wire<P, X> {
     }
 
     fn cut(&mut self, cut: Cut, lasts: Option<Ticks>) {
+        self.trace_all(|| cut.event());
         self.cut.push(cut.clone());
         self.look(0..self.status.len(), 0..self.status.len());
         if let Some(lasts) = lasts {
@@ -535,9 +554,10 @@ impl<P: Protocol, X> Wire<P, X> {
         if let Some(index) = self.cut.iter().position(|other| other == cut) {
             self.cut.remove(index);
             self.look(0..self.status.len(), 0..self.status.len());
-            if matches!(cut, Cut::Groups(_)) {
-                self.trace_all(|| Event::Heal);
-            }
+            // In a trace a healing ends all cuts, so that what stays cut is told again.
+            self.trace_all(|| Event::Heal);
+            let events: Vec<Event> = self.cut.iter().map(Cut::event).collect();
+            events.into_iter().for_each(|event| self.trace_all(|| event));
         }
     }
 

@@ -130,6 +130,10 @@ fn drifting_clocks_need_the_longer_wait() {
         for seed in 0..20 {
             let mut options = options("heartbeat", 4, variant, Delay::Uniform(0.0, 1.0));
             options.drift = 0.1;
+            let refused =
+                matches!(run(&options, None), Err(RunError::Assumption { assumes: "clocks that keep time", .. }));
+            assert_eq!(refused, variant.is_empty(), "it allows for as much as it says");
+            options.ignore_assumptions = true;
             options.seed = seed;
             options.workload.entries = 50;
             total += detector(&options).mistakes;
@@ -175,6 +179,10 @@ fn a_pause_is_a_mistake_that_ends_with_the_next_beat() {
     for algorithm in ["heartbeat", "phi-accrual"] {
         let mut options = options(algorithm, 3, "", Delay::Constant(1.0));
         options.faults = vec!["pause 1 @ 95 for 30".parse().unwrap(), "crash 2 @ 300".parse().unwrap()];
+        // Who sleeps keeps its messages waiting, beyond every bound.
+        let refused = matches!(run(&options, None), Err(RunError::Assumption { assumes: "a bound on delays", .. }));
+        assert_eq!(refused, algorithm == "heartbeat");
+        options.ignore_assumptions = true;
         let report = detector(&options);
         assert!(report.mistakes >= 2, "both others suspect P1");
         assert_eq!(report.crashes, 1);

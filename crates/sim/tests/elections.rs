@@ -265,10 +265,14 @@ fn bully_elects_the_highest_through_crashes_on_a_synchronous_network() {
 fn bully_breaks_in_the_three_ways_that_are_known() {
     let mut tight = with_load(options("bully", "", 5), Load::Solo);
     tight.params.delay_max = ticks(0.4);
+    let refusal = run(&tight, None).unwrap_err().to_string();
+    assert!(refusal.starts_with("`bully` assumes a known bound on delays, and a message may take 1 T"), "{refusal}");
+    tight.ignore_assumptions = true;
     let reused = with_faults(options("bully", "", 5), &["crash 4 @ 1", "recover 4 @ 20 without-memory"]);
     let reused = Options { ignore_assumptions: true, ..reused };
     let mut asynchronous = with_delay(options("bully", "", 5), Delay::Pareto(1.0, 1.5));
     asynchronous.ignore_assumptions = true;
+    let drifting = Options { drift: 0.05, ignore_assumptions: true, ..options("bully", "", 5) };
     let breaks = |options: &Options| {
         (1..200).any(|seed| {
             let report = election(&Options { seed, ..options.clone() });
@@ -276,6 +280,18 @@ fn bully_breaks_in_the_three_ways_that_are_known() {
         })
     };
     assert!(breaks(&tight) && breaks(&reused) && breaks(&asynchronous));
+    assert!(breaks(&drifting), "and in a fourth one");
+}
+
+/// "Synchronous: delay bounded by a known D, drift bounded": bully's deadlines leave no room for drift, so that any is too much.
+#[test]
+fn clocks_that_drift_are_refused_where_timing_matters_and_only_there() {
+    let refusal = run(&Options { drift: 0.01, ..options("bully", "", 5) }, None).unwrap_err().to_string();
+    assert!(refusal.starts_with("`bully` assumes clocks that keep time, and these drift by up to 0.01"), "{refusal}");
+    for algorithm in ["chang-roberts", "ring-list"] {
+        let drifting = Options { drift: 0.5, ..options(algorithm, "", 5) };
+        assert!(election(&drifting).broken_promises.is_empty());
+    }
 }
 
 #[test]

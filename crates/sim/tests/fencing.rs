@@ -99,6 +99,22 @@ fn while_nobody_outstays_its_lease_all_is_as_without_one() {
     assert_eq!(report.broken_promises, ["store"], "who stays for longer than the lease was not promised to be alone");
 }
 
+/// A lease ends by the clock of who gave it: being alone is promised only if the fastest clock leaves enough of it.
+#[test]
+fn drift_eats_into_a_lease() {
+    // The grant takes up to 1 T to arrive, and its holder stays for 1.4 T: 2.4 T of 3.
+    let mut options = leased(3, "3", StoreKind::Unfenced);
+    options.workload.hold = 1.4;
+    options.network.delay = Delay::Uniform(0.0, 1.0);
+    let run = |drift, seed| mutex(&Options { drift, seed, ..options.clone() });
+    for seed in 0..50 {
+        assert_eq!(run(0.2, seed).properties.safety.verdict, Verdict::Held);
+    }
+    let outstayed: Vec<_> = (0..50).map(|seed| run(0.5, seed)).collect();
+    assert!(outstayed.iter().any(|report| report.properties.safety.verdict == Verdict::Violated));
+    assert!(outstayed.iter().all(|report| !report.broken_promises.contains(&"safety")), "it was not promised");
+}
+
 /// "What leases buy": with a lease the others go on when a holder dies, and without one they wait for ever.
 #[test]
 fn a_lease_outlives_a_dead_holder() {

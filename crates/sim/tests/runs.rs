@@ -6,10 +6,12 @@ use std::io::{self, Write};
 use std::rc::Rc;
 
 use baton_protocol::registry::{ALGORITHMS, Family};
-use baton_sim::app::mutex::Load;
+use baton_sim::app::mutex::{Load, StoreKind};
+use baton_sim::faults::Fault;
 use baton_sim::network::Delay;
 use baton_sim::replay::replay;
 use baton_sim::run::{Options, run};
+use baton_sim::spec::Spec;
 use baton_trace::{Event, Header, Record};
 
 #[derive(Clone, Default)]
@@ -32,6 +34,10 @@ fn trace(options: &Options) -> Vec<u8> {
     sink.0.take()
 }
 
+fn faults(texts: &[&str]) -> Vec<Fault> {
+    texts.iter().map(|text| text.parse().unwrap()).collect()
+}
+
 /// Every algorithm, on an asynchronous network, whether it is made for that or not.
 fn rough(algorithm: &str, seed: u64) -> Options {
     let mut options = Options::new(algorithm, 4);
@@ -43,9 +49,14 @@ fn rough(algorithm: &str, seed: u64) -> Options {
     options.workload.think = 10.0;
     options.workload.app_messages = true;
     options.ignore_assumptions = true;
-    options.faults = ["crash 2 @ 30", "recover 2 @ 60", "pause 1 @ 20 for 15", "partition 0,1|2,3 @ 80 for 10"]
-        .map(|fault| fault.parse().unwrap())
-        .into();
+    options.drift = 0.1;
+    options.faults = faults(&[
+        "crash 2 @ 30",
+        "recover 2 @ 60",
+        "pause 1 @ 20 for 15",
+        "partition 0,1|2,3 @ 80 for 10",
+        "oneway 0->1 @ 85 for 10",
+    ]);
     options.events_max = 20_000;
     options.seed = seed;
     options
@@ -196,13 +207,125 @@ fn what_an_algorithm_does_not_assume_is_refused_and_can_be_forced() {
         format!("`central` assumes that nobody crashes, and P0 would{forced}")
     );
     assert_eq!(
-        refusal(|options| options.faults = vec!["recover 3 @ 1 without-memory".parse().unwrap()], "voting"),
+        refusal(|options| options.faults = faults(&["crash 3 @ 1", "recover 3 @ 2 without-memory"]), "voting"),
         format!("`voting` assumes that no coordinator forgets, and P3 would{forced}")
     );
     assert_eq!(
         refusal(|options| options.faults = vec!["partition 0|1 @ 1".parse().unwrap()], "central"),
         format!("`central` assumes that no message is lost, and a partition would lose some{forced}")
     );
+}
+
+#[test]
+fn what_is_cut_and_for_how_long_is_in_the_trace() {
+    let mut options = Options::new("central", 3);
+    options.ignore_assumptions = true;
+    options.faults = faults(&["oneway 0->3 @ 2 for 4", "partition 0|1,2 @ 4 for 1", "partition 0|2 @ 5.5"]);
+    let (_, records) = baton_trace::read(trace(&options).as_slice()).unwrap();
+    let partition = |groups: &[&[usize]]| {
+        let groups = groups.iter().map(|group| group.to_vec()).collect();
+        Event::Partition { groups, oneway: None }
+    };
+    let oneway = Event::Partition { groups: Vec::new(), oneway: Some((0, 3)) };
+    let expected = [
+        (2.0, oneway.clone()),
+        (4.0, partition(&[&[0], &[1, 2]])),
+        (5.0, Event::Heal),
+        (5.0, oneway),
+        (5.5, partition(&[&[0], &[2]])),
+        (6.0, Event::Heal),
+        (6.0, partition(&[&[0], &[2]])),
+    ];
+    let cuts = records.iter().filter(|record| matches!(record.event, Event::Partition { .. } | Event::Heal));
+    assert_eq!(cuts.map(|record| (record.t, record.event.clone())).collect::<Vec<_>>(), expected);
+    let dropped = |record: &&Record| matches!(record.event, Event::Drop { .. }) && (2.0..6.0).contains(&record.t);
+    assert!(records.iter().any(|record| dropped(&record)), "and messages are lost by it");
+}
+
+#[test]
+fn clocks_that_drift_are_in_the_header_and_change_nothing_but_timers() {
+    let mut options = Options::new("ricart-agrawala", 3);
+    let right = baton_trace::read(trace(&options).as_slice()).unwrap();
+    options.drift = 0.25;
+    let (header, records) = baton_trace::read(trace(&options).as_slice()).unwrap();
+    assert_eq!(records, right.1, "it has no timers");
+    assert_eq!(header.network["drift"], 0.25);
+    let rates = header.network["clock_rates"].as_array().unwrap();
+    assert_eq!(rates.len(), 3);
+    assert!(rates.iter().all(|rate| (0.75..=1.25).contains(&rate.as_f64().unwrap())), "{rates:?}");
+    // Who has a lease ends it by its own clock: here it is P1, the coordinator of one client and another.
+    let mut leased = Options::new("central", 2);
+    leased.params.variant = Some("lease:5".into());
+    leased.workload.hold = 100.0;
+    leased.workload.entries = 2;
+    leased.drift = 0.25;
+    let (header, records) = baton_trace::read(trace(&leased).as_slice()).unwrap();
+    let rate = header.network["clock_rates"][2].as_f64().unwrap();
+    let fired = records.iter().find(|record| matches!(record.event, Event::Timer { .. })).unwrap();
+    assert!((fired.t - (1.0 + 5.0 / rate)).abs() < 1e-5, "the grant leaves at 1 T: {} {rate}", fired.t);
+}
+
+#[test]
+fn faults_that_cannot_strike_are_refused() {
+    let refusal = |texts: &[&str]| {
+        let faults = texts.iter().map(|text| text.to_string()).collect();
+        let spec = Spec { algorithm: "lamport".into(), faults, ignore_assumptions: true, ..Spec::default() };
+        spec.options().unwrap_err().to_string()
+    };
+    assert_eq!(
+        refusal(&["recover 1 @ 3", "crash 1 @ 4"]),
+        "P1 cannot recover at 3 T, since it is not dead then; let it crash before"
+    );
+    assert_eq!(
+        refusal(&["crash 1 @ 4", "crash 1 @ 3"]),
+        "P1 cannot crash at 4 T, since it is dead by then; let it recover in between"
+    );
+    assert_eq!(
+        refusal(&["crash 1 @ 3", "pause 1 @ 4 for 1"]),
+        "P1 cannot pause at 4 T, since it is dead then; let it recover before"
+    );
+    assert_eq!(
+        refusal(&["pause 1 @ 3 for 2", "pause 1 @ 5 for 1"]),
+        "P1 cannot pause at 5 T, since an earlier pause lasts until 5 T; let that end before"
+    );
+}
+
+#[test]
+fn options_that_mean_nothing_are_refused_with_those_who_use_them() {
+    let refusal = |spec: Spec| spec.options().unwrap_err().to_string();
+    let of = |algorithm: &str| Spec { algorithm: algorithm.into(), ..Spec::default() };
+    let only = |option: &str, algorithm: &str, users: &str| {
+        let users = format!("only algorithms for {users} use it; `baton algorithms` lists them");
+        format!("`{option}` means nothing for `{algorithm}`: {users}")
+    };
+    let three = "mutual exclusion, failure detection, record append";
+    assert_eq!(refusal(Spec { entries: Some(1), ..of("bully") }), only("entries", "bully", three));
+    assert_eq!(refusal(Spec { think: Some(1.0), ..of("bully") }), only("think", "bully", three));
+    for algorithm in ["ring-list", "heartbeat", "record-append"] {
+        for (option, spec) in [
+            ("hold", Spec { hold: Some(1.0), ..of(algorithm) }),
+            ("app-messages", Spec { app_messages: true, ..of(algorithm) }),
+            ("store", Spec { store: Some(StoreKind::Fenced), ..of(algorithm) }),
+            ("patience", Spec { patience: Some(1.0), ..of(algorithm) }),
+        ] {
+            assert_eq!(refusal(spec), only(option, algorithm, "mutual exclusion"));
+        }
+    }
+    let users = "mutual exclusion, elections, record append";
+    assert_eq!(refusal(Spec { load: Some(Load::All), ..of("phi-accrual") }), only("load", "phi-accrual", users));
+    let struck = |spec: Spec| Spec { faults: vec!["crash 2 @ 9".into()], ..spec };
+    for (option, spec) in [
+        ("load", Spec { load: Some(Load::Solo), ..of("bully") }),
+        ("entries", Spec { entries: Some(9), ..of("heartbeat") }),
+        ("think", Spec { think: Some(9.0), ..of("heartbeat") }),
+    ] {
+        assert!(spec.options().is_ok());
+        let algorithm = spec.algorithm.clone();
+        let reason = "the faults say what happens; leave out one of them";
+        assert_eq!(refusal(struck(spec)), format!("`{option}` means nothing for `{algorithm}`: {reason}"));
+    }
+    let meant = Spec { load: Some(Load::Solo), entries: Some(3), think: Some(1.0), ..of("record-append") };
+    assert!(meant.options().is_ok());
 }
 
 #[test]
@@ -222,7 +345,7 @@ fn nonsense_is_refused_in_one_sentence() {
     );
     assert_eq!(
         refusal(|options| options.workload.entries = 0),
-        "the number of entries cannot be 0.0; ask for at least 1"
+        "the number of entries cannot be 0; ask for at least 1"
     );
     assert_eq!(
         refusal(|options| options.faults = vec!["pause 9 @ 1 for 1".parse().unwrap()]),

@@ -270,9 +270,9 @@ impl Picture {
                     self.text("violation", 16.0, line, &format!("{property}: {detail}"));
                     None
                 }
-                Event::Partition { groups } => {
+                Event::Partition { groups, oneway } => {
                     self.text("mark", x, TOP - 58.0, "\u{26a1}");
-                    self.text("note", x, TOP - 70.0, &format!("partition {groups:?}"));
+                    self.text("note", x, TOP - 74.0, &cut_in_words(groups, *oneway));
                     None
                 }
                 Event::Heal => {
@@ -292,6 +292,15 @@ impl Picture {
                 self.text("note", x, y, &note);
             }
         }
+    }
+}
+
+/// As people write it: `partition 0,1|2` or `cut 0->1`.
+fn cut_in_words(groups: &[Vec<usize>], oneway: Option<(usize, usize)>) -> String {
+    let group = |group: &Vec<usize>| group.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+    match oneway {
+        Some((from, to)) => format!("cut {from}->{to}"),
+        None => format!("partition {}", groups.iter().map(group).collect::<Vec<_>>().join("|")),
     }
 }
 
@@ -326,6 +335,9 @@ mod tests {
             (2.0, Event::Enter { req: 0, fence: 7 }),
             (3.0, Event::Exit { req: 0 }),
             (4.0, Event::Crash),
+            (4.0, Event::Partition { groups: vec![vec![0], vec![1]], oneway: None }),
+            (4.5, Event::Heal),
+            (4.5, Event::Partition { groups: Vec::new(), oneway: Some((0, 1)) }),
             (5.0, Event::Violation { property: "safety".into(), detail: "wrong".into() }),
         ];
         let mut records: Vec<Record> =
@@ -333,8 +345,18 @@ mod tests {
         let deliver = Event::Deliver { msg: 0, from: 0, kind: "REQUEST".into() };
         records.insert(2, Record { seq: 2, t: 1.0, p: Some(1), event: deliver });
         let svg = draw(&header, &records);
-        for part in ["a&lt;b (v), 2 processes", ">REQUEST<", "fence 7", "class=\"inside\"", ">crash<", "safety: wrong"]
-        {
+        let drawn = [
+            "a&lt;b (v), 2 processes",
+            ">REQUEST<",
+            "fence 7",
+            "class=\"inside\"",
+            ">crash<",
+            "safety: wrong",
+            ">partition 0|1<",
+            ">heal<",
+            ">cut 0-&gt;1<",
+        ];
+        for part in drawn {
             assert!(svg.contains(part), "{part} is missing in {svg}");
         }
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));

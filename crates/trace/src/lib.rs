@@ -183,6 +183,8 @@ pub enum Event {
     Resume,
     Partition {
         groups: Vec<Vec<usize>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        oneway: Option<(usize, usize)>,
     },
     Heal,
     Elected {

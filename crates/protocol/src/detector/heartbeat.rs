@@ -65,5 +65,5 @@ pub fn group(params: &Params) -> Result<Group<Heartbeat>, SetupError> {
     let delay = number(params, "timeout", "a timeout", 1.0, 1e6)? * params.delay_max as f64;
     let drift = number(params, "drift", "a drift in percent", 0.0, 50.0)? / 100.0;
     let wait = in_ticks((period as f64 / (1.0 - drift) + delay) * (1.0 + drift));
-    Ok(Group::new(params.n, params.n, move |_| Heartbeat { period, wait, last: 0 }))
+    Ok(Group { drift, ..Group::new(params.n, params.n, move |_| Heartbeat { period, wait, last: 0 }) })
 }

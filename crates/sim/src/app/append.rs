@@ -156,6 +156,10 @@ impl<P: Append> Application<P> for AppendUsers {
         }
     }
 
+    fn progress(&self) -> Option<f64> {
+        Some(self.answered as f64 / self.workload.entries as f64)
+    }
+
     /// Never as long as anything moves: files are judged when all is quiet.
     fn finished(&self, wire: &Wire<P, Self::Plan>) -> bool {
         let now = wire.now();

@@ -98,8 +98,6 @@ pub struct DetectorUsers<D> {
     occasion: Occasion,
     rng: fastrand::Rng,
     period: Ticks,
-    /// How fast each process' clock runs, in billionths.
-    rates: Vec<u64>,
     /// By watcher, then by the watched.
     watches: Vec<Vec<Watch<D>>>,
     crashed_at: Vec<Option<Ticks>>,
@@ -122,29 +120,21 @@ pub struct DetectorUsers<D> {
     pub violation: Option<String>,
 }
 
-/// Rates of clocks are counted in these.
-const BILLION: u64 = 1_000_000_000;
-
 /// After so many periods without agreement there will be none.
 const PATIENCE_PERIODS: Ticks = 1_000;
 
 impl<D: Detector> DetectorUsers<D> {
-    /// The users of a group, and its processes; clocks run fast or slow by up to `drift`.
-    pub fn new(group: Group<D>, occasion: Occasion, drift: f64, seed: u64) -> (Self, Group<Beater>) {
-        let mut rng = fastrand::Rng::with_seed(seed);
+    /// The users of a group, and its processes.
+    pub fn new(group: Group<D>, occasion: Occasion, seed: u64) -> (Self, Group<Beater>) {
         let n = group.processes;
-        let rate = |random: f64| ((1.0 + drift * (2.0 * random - 1.0)) * BILLION as f64).round() as u64;
-        let rates: Vec<u64> = (0..n).map(|_| if drift > 0.0 { rate(rng.f64()) } else { BILLION }).collect();
         let period = (group.make)(0).period();
-        let periods: Vec<Ticks> = rates.iter().map(|&rate| real(period, rate)).collect();
-        let beaters = Group::new(n, n, move |me| Beater { me, n, period: periods[me] });
+        let beaters = Group { drift: group.drift, ..Group::new(n, n, move |me| Beater { me, n, period }) };
         let users = DetectorUsers {
             watches: (0..n).map(|_| (0..n).map(|peer| Watch::new((group.make)(peer))).collect()).collect(),
             make: group.make,
             occasion,
-            rng,
+            rng: fastrand::Rng::with_seed(seed),
             period,
-            rates,
             crashed_at: vec![None; n],
             crashes: 0,
             noticed: 0,
@@ -189,13 +179,8 @@ impl<D: Detector> DetectorUsers<D> {
             .filter(|(watcher, peer)| watcher != peer)
     }
 
-    /// The time of `process`.
-    fn local(&self, process: ProcessId, now: Ticks) -> Ticks {
-        (u128::from(now) * u128::from(self.rates[process]) / u128::from(BILLION)) as Ticks
-    }
-
     fn watch(&mut self, process: ProcessId, wire: &mut Wire<Beater, Plan>) {
-        let now = self.local(process, wire.now());
+        let now = wire.clocks().shows(process, wire.now());
         for peer in (0..self.watches.len()).filter(|&peer| peer != process) {
             let mut watch = Watch::new((self.make)(peer));
             watch.detector.watch(now);
@@ -207,13 +192,13 @@ impl<D: Detector> DetectorUsers<D> {
     /// Just after the deadline.
     fn look_later(&self, process: ProcessId, peer: ProcessId, wire: &mut Wire<Beater, Plan>) {
         let deadline = self.watches[process][peer].detector.deadline();
-        let after = real(deadline + 1, self.rates[process]).saturating_sub(wire.now());
+        let after = wire.clocks().takes(process, deadline + 1).saturating_sub(wire.now());
         wire.plan(after, Class::Timer, process, Plan::Look(peer));
     }
 
     fn look(&mut self, process: ProcessId, peer: ProcessId, wire: &mut Wire<Beater, Plan>) {
         let now = wire.now();
-        let local = self.local(process, now);
+        let local = wire.clocks().shows(process, now);
         let alive = self.crashed_at[peer].is_none();
         let watch = &mut self.watches[process][peer];
         if watch.suspected_since.is_some() || !watch.detector.suspects(local) {
@@ -235,7 +220,7 @@ impl<D: Detector> DetectorUsers<D> {
 
     fn heard(&mut self, process: ProcessId, peer: ProcessId, wire: &mut Wire<Beater, Plan>) {
         let now = wire.now();
-        let local = self.local(process, now);
+        let local = wire.clocks().shows(process, now);
         let watch = &mut self.watches[process][peer];
         if std::mem::take(&mut watch.anew) {
             watch.detector.watch(local);
@@ -309,11 +294,6 @@ impl<D> Watch<D> {
     }
 }
 
-/// When a clock of this rate shows `local`.
-fn real(local: Ticks, rate: u64) -> Ticks {
-    (u128::from(local) * u128::from(BILLION)).div_ceil(u128::from(rate)) as Ticks
-}
-
 impl<D: Detector> Application<Beater> for DetectorUsers<D> {
     type Plan = Plan;
 
@@ -359,6 +339,13 @@ impl<D: Detector> Application<Beater> for DetectorUsers<D> {
         self.watch(process, wire);
         self.plan_crash(wire);
         self.judge(wire);
+    }
+
+    fn progress(&self) -> Option<f64> {
+        match self.occasion {
+            Occasion::Crashes { count, .. } => Some(self.noticed as f64 / count as f64),
+            Occasion::Faults { .. } => None,
+        }
     }
 
     fn finished(&self, wire: &Wire<Beater, Plan>) -> bool {

@@ -28,6 +28,10 @@ pub trait Application<P: Protocol> {
     fn recovered(&mut self, process: ProcessId, wire: &mut Wire<P, Self::Plan>);
     /// Nothing that can still happen matters.
     fn finished(&self, wire: &Wire<P, Self::Plan>) -> bool;
+    /// Which part of what the users want is done, from 0 to 1, if anybody can say.
+    fn progress(&self) -> Option<f64> {
+        None
+    }
     /// A fault is about to strike.
     fn struck(&mut self, _: &mut Wire<P, Self::Plan>) {}
 }

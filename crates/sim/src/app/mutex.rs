@@ -414,6 +414,10 @@ impl<P: Mutex> Application<P> for MutexUsers {
         }
     }
 
+    fn progress(&self) -> Option<f64> {
+        Some(self.ended as f64 / self.workload.entries as f64)
+    }
+
     fn finished(&self, wire: &Wire<P, Plan>) -> bool {
         self.ended == self.workload.entries || self.is_stuck(wire.now())
     }

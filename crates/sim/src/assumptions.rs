@@ -1,0 +1,167 @@
+//! What is refused before anything runs: numbers out of their range, faults that cannot be, and networks that the
+//! algorithm is not made for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use baton_protocol::Group;
+use baton_protocol::registry::{About, Assumes, Crashes, Family};
+
+use crate::faults::{Fault, FaultKind};
+use crate::run::{Options, RunError};
+use crate::time::in_t;
+
+/// Whether every number makes sense.
+pub fn check_ranges(options: &Options) -> Result<(), RunError> {
+    let network = &options.network;
+    for (what, value) in [("the probability of loss", network.loss), ("that of duplication", network.duplicate)] {
+        if !(0.0..=1.0).contains(&value) {
+            return Err(RunError::OutOfRange { what, value, right: "a probability is between 0 and 1" });
+        }
+    }
+    let right = "a time is between 0 and 1,000,000,000 T";
+    let times = [
+        ("the time inside", options.workload.hold),
+        ("the time to think", options.workload.think),
+        ("patience", options.patience.unwrap_or_default()),
+    ];
+    for (what, value) in times {
+        if !(0.0..=1e9).contains(&value) {
+            return Err(RunError::OutOfRange { what, value, right });
+        }
+    }
+    if !(0.0..=0.5).contains(&options.drift) {
+        let right = "a clock is off by at most one half, which is 0.5";
+        return Err(RunError::OutOfRange { what: "the drift of clocks", value: options.drift, right });
+    }
+    if options.workload.entries == 0 {
+        return Err(RunError::OutOfRange { what: "the number of entries", value: 0.0, right: "ask for at least 1" });
+    }
+    Ok(())
+}
+
+/// Whether each fault that somebody wrote down can strike: only the living can crash, only the dead recover, only the waking
+/// fall asleep. (Those that a seed draws may find nothing left to strike.)
+pub fn check_faults(faults: &[Fault]) -> Result<(), RunError> {
+    let mut in_time: Vec<&Fault> = faults.iter().collect();
+    in_time.sort_by_key(|fault| fault.at);
+    let (mut dead, mut asleep) = (BTreeSet::new(), BTreeMap::new());
+    for fault in in_time {
+        let refuse = |process, what, reason: String| {
+            Err(RunError::ImpossibleFault { process, what, at: in_t(fault.at), reason })
+        };
+        match fault.kind {
+            FaultKind::Crash(process) if !dead.insert(process) => {
+                return refuse(process, "crash", "it is dead by then; let it recover in between".into());
+            }
+            FaultKind::Recover { process, .. } if !dead.remove(&process) => {
+                return refuse(process, "recover", "it is not dead then; let it crash before".into());
+            }
+            FaultKind::Pause { process, .. } if dead.contains(&process) => {
+                return refuse(process, "pause", "it is dead then; let it recover before".into());
+            }
+            FaultKind::Pause { process, .. } => {
+                if let Some(until) = asleep.insert(process, fault.over()).filter(|&until| until >= fault.at) {
+                    let reason = format!("an earlier pause lasts until {} T; let that end before", in_t(until));
+                    return refuse(process, "pause", reason);
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// What the options alone tell of the algorithm's assumptions.
+pub fn check(about: &'static About, options: &Options) -> Result<(), RunError> {
+    if options.ignore_assumptions {
+        return Ok(());
+    }
+    let (network, assumes) = (&options.network, about.assumes);
+    let refuse = |assumes, instead: String| Err(refusal(about, assumes, instead));
+    if assumes.fifo && !network.fifo {
+        return refuse("links that keep the order of messages", "these do not".into());
+    }
+    if assumes.lossless && network.loss > 0.0 {
+        return refuse("that no message is lost", format!("{} of them would be", network.loss));
+    }
+    if assumes.no_duplicates && network.duplicate > 0.0 {
+        return refuse("that no message arrives twice", format!("{} of them would", network.duplicate));
+    }
+    if assumes.synchronous {
+        check_synchrony(about, options)?;
+    }
+    options.faults.iter().try_for_each(|fault| match (&fault.kind, assumes.crashes) {
+        (FaultKind::Pause { process, .. }, _) if assumes.synchronous => {
+            refuse("a bound on delays", format!("P{process} would keep its messages waiting"))
+        }
+        (FaultKind::Crash(process), Crashes::Never) => refuse("that nobody crashes", format!("P{process} would")),
+        (FaultKind::Crash(process), Crashes::Coordinators) if *process < options.params.n => {
+            refuse("that no client crashes", format!("P{process} is one and would"))
+        }
+        (FaultKind::Recover { process, memory: false }, _)
+            if about.family == Family::Append && *process < options.params.n =>
+        {
+            refuse("that no client forgets its numbers", format!("P{process} would"))
+        }
+        (FaultKind::Recover { process, memory: false }, Crashes::Coordinators) => {
+            refuse("that no coordinator forgets", format!("P{process} would"))
+        }
+        (FaultKind::Recover { process, .. }, Crashes::Final) => {
+            refuse("that no id is used again after a crash", format!("P{process} would come back under its own"))
+        }
+        _ => Ok(()),
+    })
+}
+
+/// Delays have a bound, and the processes know it.
+fn check_synchrony(about: &'static About, options: &Options) -> Result<(), RunError> {
+    let (delay, believed) = (options.network.delay, options.params.delay_max);
+    match delay.bound() {
+        None => Err(refusal(about, "a bound on delays", format!("{delay} has none"))),
+        Some(bound) if bound > believed => {
+            let instead = format!("a message may take {} T where it expects {} T at most", in_t(bound), in_t(believed));
+            Err(refusal(about, "a known bound on delays", instead))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// What only the group can tell: whether everybody whom a fault strikes exists, and what else it can bear.
+pub fn check_group<P>(about: &'static About, options: &Options, group: &Group<P>) -> Result<(), RunError> {
+    let last = group.processes - 1;
+    let mut named = options.faults.iter().flat_map(|fault| fault.kind.processes());
+    if let Some(process) = named.find(|&process| process > last) {
+        return Err(RunError::NoSuchProcess { process, last });
+    }
+    if options.ignore_assumptions {
+        return Ok(());
+    }
+    if about.assumes.synchronous && options.drift > group.drift {
+        let instead = format!("these drift by up to {} where it allows for {}", options.drift, group.drift);
+        return Err(refusal(about, "clocks that keep time", instead));
+    }
+    check_partitions(about, &options.faults, group.partitions)
+}
+
+fn check_partitions(about: &'static About, faults: &[Fault], allowed: bool) -> Result<(), RunError> {
+    let one_way = faults.iter().any(|fault| matches!(fault.kind, FaultKind::OneWay { .. }));
+    let partition = faults.iter().any(|fault| matches!(fault.kind, FaultKind::Partition { .. }));
+    if !(one_way || partition) {
+        return Ok(());
+    }
+    let refuse = |assumes, instead: &str| Err(refusal(about, assumes, instead.into()));
+    match about.assumes {
+        // A lost message is news to its sender only if that suspects the receiver.
+        _ if allowed && one_way => refuse("that links are cut both ways or not at all", "one would be cut one way"),
+        _ if allowed => Ok(()),
+        Assumes { lossless: true, .. } => refuse("that no message is lost", "a partition would lose some"),
+        Assumes { crashes: Crashes::Detected | Crashes::Final, .. } => {
+            refuse("that only the dead are suspected", "who is cut off by a partition would be")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn refusal(about: &'static About, assumes: &'static str, instead: String) -> RunError {
+    RunError::Assumption { algorithm: about.name, assumes, instead }
+}
