@@ -4,15 +4,17 @@ use std::fs::{self, File, OpenOptions};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use baton_check::{Faults, Options, Order, Property, Report, Verdict, check};
+use baton_check::explore::Progress as Explored;
+use baton_check::{Faults, Options, Order, Property, Report, Verdict, Watch, check};
 use baton_protocol::registry::{self, Family, Params};
 use baton_trace::diagram;
 
 use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, unwritable};
+use crate::progress::Progress;
 
 mod gallery;
-mod progress;
 
 /// No verdict: a limit was reached first.
 const LIMIT: u8 = 3;
@@ -21,6 +23,7 @@ const LIMIT: u8 = 3;
 ///
 /// Exit status 0: everything holds; 1: a property is violated; 2: bad input; 3: no verdict within the limits.
 #[derive(clap::Args)]
+#[command(allow_negative_numbers = true)]
 pub struct Args {
     /// Which algorithm; `baton algorithms` lists them
     #[arg(required_unless_present = "all")]
@@ -105,10 +108,10 @@ pub fn run(args: &Args) -> Outcome {
     args.refuse_what_means_nothing(algorithm)?;
     let new_files = [&args.trace, &args.svg].into_iter().flatten().map(|path| Target::open(path));
     let new_files: Vec<Target> = new_files.collect::<Result<_, _>>()?;
-    let bar = progress::Bar::new(algorithm.clone());
-    let options = Options { watch: Some(bar.watch()), ..args.options() };
+    let progress = Progress::news(algorithm.clone());
+    let options = Options { watch: Some(watch(&progress)), ..args.options() };
     let report = check(algorithm, &args.params(), &options).map_err(Failure::bad_input);
-    bar.finish();
+    progress.finish();
     let written = report.as_ref().is_ok_and(|report| report.trace.is_some());
     new_files.into_iter().filter(|_| !written).for_each(Target::leave_as_it_was);
     let report = report?;
@@ -119,6 +122,16 @@ pub fn run(args: &Args) -> Outcome {
         print(&to_text(&report))?
     }
     Ok(ExitCode::from(status(report.result)))
+}
+
+/// Has the checker tell how far it is.
+fn watch(progress: &Progress) -> Watch {
+    let progress = progress.clone();
+    Watch(Arc::new(move |explored: &Explored| {
+        let Explored { states, depth, queue, seconds } = *explored;
+        let rate = states as f64 / seconds.max(1e-9);
+        progress.tell(|| format!("{states} states, {rate:.0} states/s, {depth} deep, {queue} in the queue"));
+    }))
 }
 
 fn status(result: Verdict) -> u8 {

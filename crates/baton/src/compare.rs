@@ -26,6 +26,7 @@ use crate::theory::{in_words, number, of_mutex};
 /// Exit status 0: nothing differs from theory and every promise held; 1: something does, or one was broken; 2: bad
 /// input.
 #[derive(clap::Args)]
+#[command(allow_negative_numbers = true)]
 pub struct Args {
     /// How many processes may ask
     #[arg(short, value_name = "N,...", default_value = "4,9,25,49,100")]

@@ -1,19 +1,17 @@
 //! `baton demo`: small stories that can be told in a lecture.
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use baton_protocol::registry::{self, Family};
 use baton_sim::app::mutex::{Load, StoreKind};
 use baton_sim::report::Report;
-use baton_sim::run::run as simulate;
+use baton_sim::run::{Options, run as simulate};
 use baton_sim::spec::Spec;
 use clap::Subcommand;
-use indicatif::ProgressBar;
 use serde_json::json;
 
 use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table};
+use crate::progress::Progress;
 
 /// Small stories that can be told in a lecture
 #[derive(clap::Args)]
@@ -32,6 +30,7 @@ enum Story {
 /// Every process reads a shared counter, adds one and writes the sum, again and again. Exit status 0: with the lock no
 /// increment is lost; 1: one is; 2: bad input.
 #[derive(clap::Args)]
+#[command(allow_negative_numbers = true)]
 struct Counter {
     /// The lock to use; `baton algorithms` lists them
     #[arg(long, default_value = "suzuki-kasami")]
@@ -96,9 +95,12 @@ impl Counter {
             store: Some(StoreKind::Unfenced),
             ..Spec::default()
         };
-        let spinner = spinner(algorithm);
-        let report = simulate(&spec.options().map_err(Failure::bad_input)?, None).map_err(Failure::bad_input)?;
-        spinner.finish_and_clear();
+        let progress = Progress::bar(format!("counting with {algorithm}"));
+        let options = spec.options().map_err(Failure::bad_input)?;
+        let options = Options { watch: Some(progress.watch()), ..options };
+        let report = simulate(&options, None);
+        progress.finish();
+        let report = report.map_err(Failure::bad_input)?;
         let Report::Mutex(report) = report else { return Err(Failure::bad_input("this is no lock")) };
         let store = report.store.as_ref().ok_or_else(|| Failure::bad_input("nothing was counted"))?;
         Ok(Counted { total: store.writes - store.lost, messages: report.messages, time: report.time })
@@ -123,14 +125,4 @@ impl Counter {
         let (processes, increments) = (self.processes, self.increments);
         format!("{processes} processes, {increments} increments each: {expected} in all\n\n{}", table(&rows))
     }
-}
-
-/// Something to look at while it takes its time; only on a terminal.
-fn spinner(algorithm: &str) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let spinner = ProgressBar::new_spinner().with_message(format!("counting with {algorithm}"));
-    spinner.enable_steady_tick(Duration::from_millis(200));
-    spinner
 }

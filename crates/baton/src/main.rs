@@ -6,9 +6,11 @@ mod compare;
 mod demo;
 mod output;
 mod peer;
+mod progress;
 mod sim;
 mod sink;
 mod theory;
+mod usage;
 
 use std::process::ExitCode;
 
@@ -16,7 +18,7 @@ use clap::{Parser, Subcommand};
 
 /// Distributed mutual exclusion and leader election.
 #[derive(Parser)]
-#[command(name = "baton", version, arg_required_else_help = true, allow_negative_numbers = true)]
+#[command(name = "baton", version, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -33,15 +35,14 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // Clap itself answers bad usage with status 2, as we do.
-    let result = match Cli::parse().command {
+    let result = usage::parse::<Cli>().and_then(|cli| match cli.command {
         Command::Algorithms(args) => algorithms::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Peer(args) => peer::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Compare(args) => compare::run(&args),
-    };
+    });
     match result {
         Ok(status) => status,
         Err(failure) => {

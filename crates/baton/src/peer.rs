@@ -25,7 +25,7 @@ use crate::output::{Failure, Outcome, VIOLATED, print, print_json, table, unwrit
 ///
 /// Exit status 0: done; 1: a member was lost that the algorithm cannot do without; 2: bad input.
 #[derive(clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(verbatim_doc_comment, allow_negative_numbers = true)]
 pub struct Args {
     /// The file that all members share
     group: PathBuf,

@@ -11,7 +11,7 @@ use baton_sim::metrics::DelaySummary;
 use baton_sim::oracle::Verdict;
 use baton_sim::replay::replay;
 use baton_sim::report::{AppendReport, DetectorReport, ElectionReport, MutexReport, Properties, Report};
-use baton_sim::run::{Options, run as simulate};
+use baton_sim::run::{Options, run as simulate, seeds};
 use baton_sim::scenario::Scenario;
 use baton_sim::spec::{LinkOrder, NetworkKind, Spec};
 use baton_theory::election::ElectionCosts;
@@ -20,6 +20,7 @@ use clap::ValueEnum;
 use serde_json::json;
 
 use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table, unreadable};
+use crate::progress::Progress;
 use crate::sink::Sink;
 use crate::theory::{WithTheory, beside, of_election, of_mutex};
 
@@ -27,6 +28,7 @@ use crate::theory::{WithTheory, beside, of_election, of_mutex};
 ///
 /// Exit status 0: every property that the algorithm promises held; 1: one was violated; 2: bad input.
 #[derive(clap::Args)]
+#[command(allow_negative_numbers = true)]
 pub struct Args {
     /// Which algorithm; `baton algorithms` lists them
     #[arg(required_unless_present_any = ["scenario", "replay"])]
@@ -49,9 +51,9 @@ pub struct Args {
     /// How many of their votes win
     #[arg(long, value_name = "M")]
     votes: Option<usize>,
-    /// Who asks when
-    #[arg(long, value_enum, default_value = "all")]
-    load: LoadArg,
+    /// Who asks when; in elections, who notices that there is no leader [default: all]
+    #[arg(long, value_enum)]
+    load: Option<LoadArg>,
     /// How many requests in all [default: 20 for each process]
     #[arg(long, value_name = "K")]
     entries: Option<u64>,
@@ -76,6 +78,9 @@ pub struct Args {
     /// The probability that a message is lost
     #[arg(long, value_name = "P", default_value_t = 0.0)]
     loss: f64,
+    /// By which part each process's clock may run fast or slow, and its timers with it: 0.1 is one tenth
+    #[arg(long, value_name = "P", default_value_t = 0.0)]
+    drift: f64,
     /// The probability that a message arrives twice
     #[arg(long, value_name = "P", default_value_t = 0.0)]
     duplicate: f64,
@@ -164,20 +169,24 @@ pub fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.replay {
         return repeat(path);
     }
-    let options = args.spec().options().map_err(Failure::bad_input)?;
+    let mut options = args.spec().options().map_err(Failure::bad_input)?;
+    let progress = Progress::bar(&options.algorithm);
+    options.watch = Some(progress.watch());
     match args.runs {
         0 => Err(Failure::bad_input("--runs cannot be 0; ask for at least 1")),
-        1 => run_once(args, &options),
+        1 => run_once(args, &options, &progress),
         _ if args.trace.is_some() || args.svg.is_some() => {
             Err(Failure::bad_input("--trace and --svg show one run; leave out --runs, and give its --seed"))
         }
-        runs => run_many(args, &options, runs),
+        runs => run_many(args, &options, runs, &progress),
     }
 }
 
-fn run_once(args: &Args, options: &Options) -> Outcome {
+fn run_once(args: &Args, options: &Options, progress: &Progress) -> Outcome {
     let (sink, writer) = Sink::open(args.trace.as_ref(), args.svg.as_ref())?;
-    let report = simulate(options, writer).map_err(Failure::bad_input)?;
+    let report = simulate(options, writer);
+    progress.finish();
+    let report = report.map_err(Failure::bad_input)?;
     sink.draw()?;
     if args.json {
         print_json(&WithTheory::new(options, &report))?
@@ -188,16 +197,15 @@ fn run_once(args: &Args, options: &Options) -> Outcome {
 }
 
 /// Many seeds; the seed of every failure is reported.
-fn run_many(args: &Args, options: &Options, runs: u64) -> Outcome {
+fn run_many(args: &Args, options: &Options, runs: u64, progress: &Progress) -> Outcome {
     let mut failures = Vec::new();
-    for index in 0..runs {
-        let mut options = options.clone();
-        options.seed = options.seed.wrapping_add(index);
+    for options in seeds(options, runs) {
         let report = simulate(&options, None).map_err(Failure::bad_input)?;
         if !report.broken_promises().is_empty() {
             failures.push((options.seed, report));
         }
     }
+    progress.finish();
     if args.json {
         let failures: Vec<_> =
             failures.iter().map(|(seed, report)| json!({ "seed": seed, "report": report })).collect();
@@ -221,7 +229,10 @@ fn play(path: &Path) -> Outcome {
     let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
     let wrong = |error| Failure::bad_input(format!("{}: {error}", path.display()));
     let scenario = Scenario::parse(&text).map_err(wrong)?;
-    let played = scenario.play().map_err(wrong)?;
+    let progress = Progress::bar(&scenario.title);
+    let played = scenario.play_watched(Some(progress.watch()));
+    progress.finish();
+    let played = played.map_err(wrong)?;
     print(&format!("{}\n\n{}\n\n", scenario.title, scenario.story.trim()))?;
     if let Some(report) = played.telling() {
         print(&to_text(report, None))?;
@@ -264,7 +275,7 @@ impl Args {
             variant: self.variant.clone(),
             coordinators: self.coordinators,
             votes: self.votes,
-            load: Some(self.load.into()),
+            load: self.load.map(Load::from),
             entries: self.entries,
             hold: self.hold,
             think: self.think,
@@ -280,6 +291,7 @@ impl Args {
             }),
             loss: self.loss,
             duplicate: self.duplicate,
+            drift: self.drift,
             faults: self.fault.clone(),
             app_messages: self.app_messages,
             store: self.store.map(|kind| match kind {

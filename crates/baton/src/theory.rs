@@ -84,7 +84,8 @@ pub fn of_election(options: &Options) -> ElectionCosts {
 }
 
 fn has_faults(options: &Options) -> bool {
-    !options.faults.is_empty() || options.network.loss > 0.0 || options.network.duplicate > 0.0
+    let network = &options.network;
+    !options.faults.is_empty() || network.loss > 0.0 || network.duplicate > 0.0 || options.drift > 0.0
 }
 
 fn has_constant_delay(options: &Options) -> bool {

@@ -7,8 +7,9 @@ use baton_check::gallery::{COLUMNS, gallery, row};
 use baton_check::{Property, Report, Verdict};
 use baton_protocol::registry;
 
-use super::{Args, LIMIT, progress};
+use super::{Args, LIMIT, watch};
 use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table, unwritable};
+use crate::progress::Progress;
 
 /// Above the table.
 const PREFACE: &str = "# What has been checked
@@ -35,12 +36,12 @@ pub fn run(args: &Args) -> Outcome {
     for (number, exhibit) in exhibits.iter().enumerate() {
         let mut exhibit = exhibit.clone();
         let asked = args.options();
-        let bar = progress::Bar::new(format!("{}/{} {}", number + 1, exhibits.len(), exhibit.algorithm));
+        let progress = Progress::news(format!("{}/{} {}", number + 1, exhibits.len(), exhibit.algorithm));
         exhibit.options.limit = asked.limit;
         (exhibit.options.memory, exhibit.options.threads) = (asked.memory, asked.threads);
-        exhibit.options.watch = Some(bar.watch());
+        exhibit.options.watch = Some(watch(&progress));
         let report = exhibit.check().map_err(Failure::bad_input)?;
-        bar.finish();
+        progress.finish();
         if args.json {
             print_json(&report)?;
         }

@@ -4,16 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use crate::progress::Progress;
 
 /// `work` on each of `tasks`; the results are in the order of the tasks, whoever was first. On a terminal, a line shows
 /// the progress.
 pub fn map<T: Sync, R: Send>(tasks: &[T], what: &'static str, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    // Drawn on standard error, and only if that is a terminal.
-    let progress = ProgressBar::new(tasks.len() as u64).with_message(what);
-    if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:30}] {pos}/{len}, {elapsed}") {
-        progress.set_style(style);
-    }
+    let progress = Progress::bar(what);
     let next = AtomicUsize::new(0);
     let (sender, receiver) = mpsc::channel();
     let mut results: Vec<(usize, R)> = thread::scope(|scope| {
@@ -29,9 +25,15 @@ pub fn map<T: Sync, R: Send>(tasks: &[T], what: &'static str, work: impl Fn(&T) 
             });
         }
         drop(sender);
-        receiver.iter().inspect(|_| progress.inc(1)).collect()
+        let counted = receiver.iter().enumerate();
+        counted
+            .map(|(done, result)| {
+                progress.at((done + 1) as f64 / tasks.len() as f64);
+                result
+            })
+            .collect()
     });
-    progress.finish_and_clear();
+    progress.finish();
     results.sort_by_key(|(index, _)| *index);
     results.into_iter().map(|(_, result)| result).collect()
 }

@@ -1,0 +1,49 @@
+//! The command line as it was typed: what is wrong with it is told in one sentence, as everything else is.
+
+use std::error::Error as _;
+use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
+
+use clap::Parser;
+use clap::error::{ContextKind, ErrorKind};
+
+use crate::output::Failure;
+
+/// Reads it. Help and version are printed, and end the program.
+pub fn parse<P: Parser>() -> Result<P, Failure> {
+    P::try_parse().map_err(|error| {
+        let asked_for_nothing = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+        if asked_for_nothing || !error.use_stderr() {
+            error.exit();
+        }
+        Failure::bad_input(in_one_sentence(&error))
+    })
+}
+
+/// Clap tells what is wrong, what is like it, how the command is used and where there is more; all but the first two are
+/// in the help.
+fn in_one_sentence(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    // Where it does not tell how the command is used, it is a command that exists.
+    let used = || format!("baton {}", std::env::args().nth(1).unwrap_or_default());
+    let (wrong, usage) =
+        text.split_once("Usage: ").map_or((&*text, used()), |(wrong, usage)| (wrong, usage.to_owned()));
+    // How to write a value that looks like an option: hardly ever what was meant.
+    let (wrong, _) = wrong.split_once("  tip: to pass").unwrap_or((wrong, ""));
+    let wrong = wrong.trim().trim_start_matches("error: ").trim_end_matches("For more information, try '--help'.");
+    let words: Vec<&str> = wrong.split_whitespace().collect();
+    let wrong = words.join(" ").replace(" tip: ", "; ").replace(" [possible values: ", "; it can be ").replace(']', "");
+    let command: Vec<&str> = usage.split_whitespace().take_while(|word| !word.starts_with(['[', '<', '-'])).collect();
+    format!("{}; `{} --help` tells what there is", number(error).unwrap_or(wrong), command.join(" "))
+}
+
+/// What is wrong with a number.
+fn number(error: &clap::Error) -> Option<String> {
+    let source = error.source()?;
+    let wrong = match source.downcast_ref::<ParseIntError>().map(ParseIntError::kind) {
+        Some(IntErrorKind::PosOverflow) => "is too large",
+        Some(_) => "is no whole number from 0 on",
+        None => source.downcast_ref::<ParseFloatError>().map(|_| "is no number")?,
+    };
+    let (value, option) = (error.get(ContextKind::InvalidValue)?, error.get(ContextKind::InvalidArg)?);
+    Some(format!("'{value}' {wrong}, for '{option}'"))
+}
