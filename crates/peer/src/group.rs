@@ -356,6 +356,10 @@ mod tests {
         assert!(
             file("algorithm = \"bully\"\ndelay_max_ms = 0", "[]").starts_with("delay_max_ms is 0; it is at least 1")
         );
+        assert_eq!(
+            file("algorithm = \"bully\"\nvotes = 2", r#"["a:1", "b:1"]"#),
+            "`bully` does not let one choose its votes; only voting does"
+        );
         assert!(file("algorithm = \"bully\"\nvotess = 2", "[]").contains("unknown field `votess`"));
         let too_many = PeerGroup::new(GroupFile::new("bully", members(MEMBERS_MAX + 1))).unwrap_err().to_string();
         assert!(too_many.starts_with("257 members are too many; at most 256"));
@@ -364,7 +368,7 @@ mod tests {
     #[test]
     fn any_difference_changes_the_hash() {
         let hash = |change: fn(&mut GroupFile)| {
-            let mut file = GroupFile::new("bully", members(3));
+            let mut file = GroupFile::new("voting", members(4));
             change(&mut file);
             PeerGroup::new(file).unwrap().hash()
         };
