@@ -89,12 +89,5 @@ fn promises(about: &About) -> Vec<&'static str> {
     if about.broken.is_some() {
         return vec!["broken on purpose"];
     }
-    let promises = about.promises;
-    let names = [
-        (promises.safety, "safety"),
-        (promises.liveness, "liveness"),
-        (promises.order, "order"),
-        (promises.fence, "fence"),
-    ];
-    names.into_iter().filter_map(|(promised, name)| promised.then_some(name)).collect()
+    about.promises.each().into_iter().filter(|(_, promised)| *promised).map(|(name, _)| name).collect()
 }

@@ -1,8 +1,8 @@
 //! `baton check`: try every interleaving of a small group.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::BufWriter;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use baton_check::{Faults, Options, Order, Property, Report, Verdict, Watch, chec
 use baton_protocol::registry::{self, Family, Params};
 use baton_trace::diagram;
 
-use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, unwritable};
+use crate::output::{Failure, HELD, Outcome, Target, VIOLATED, print, print_json, unwritable};
 use crate::progress::Progress;
 
 mod gallery;
@@ -139,28 +139,6 @@ fn status(result: Verdict) -> u8 {
         Verdict::Holds => HELD,
         Verdict::Violated => VIOLATED,
         Verdict::Limit => LIMIT,
-    }
-}
-
-/// A file that will be written if there is something to write.
-struct Target<'a> {
-    path: &'a Path,
-    is_new: bool,
-}
-
-impl<'a> Target<'a> {
-    /// Refuses it now if it cannot be written.
-    fn open(path: &'a Path) -> Result<Self, Failure> {
-        let is_new = !path.exists();
-        let opened = OpenOptions::new().append(true).create(true).open(path);
-        opened.map(|_| Target { path, is_new }).map_err(|error| unwritable(path, &error))
-    }
-
-    fn leave_as_it_was(self) {
-        if self.is_new {
-            // It is empty; if it cannot be removed it does no harm.
-            _ = fs::remove_file(self.path);
-        }
     }
 }
 

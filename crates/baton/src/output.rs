@@ -1,6 +1,7 @@
 //! What the subcommands have in common: how they fail and how they print.
 
 use std::fmt::Display;
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -37,6 +38,29 @@ pub fn unreadable(path: &Path, error: &io::Error) -> Failure {
 /// A file that cannot be written.
 pub fn unwritable(path: &Path, error: &io::Error) -> Failure {
     Failure::bad_input(format!("cannot write {}: {error}", path.display()))
+}
+
+/// A file that will be written if there is something to write.
+pub struct Target<'a> {
+    path: &'a Path,
+    is_new: bool,
+}
+
+impl<'a> Target<'a> {
+    /// Refuses it now if it cannot be written.
+    pub fn open(path: &'a Path) -> Result<Self, Failure> {
+        let is_new = !path.exists();
+        let opened = OpenOptions::new().append(true).create(true).open(path);
+        opened.map(|_| Target { path, is_new }).map_err(|error| unwritable(path, &error))
+    }
+
+    /// There is nothing to write.
+    pub fn leave_as_it_was(self) {
+        if self.is_new {
+            // It is empty; if it cannot be removed it does no harm.
+            _ = fs::remove_file(self.path);
+        }
+    }
 }
 
 /// What a command gives back.

@@ -186,7 +186,13 @@ fn run_once(args: &Args, options: &Options, progress: &Progress) -> Outcome {
     let (sink, writer) = Sink::open(args.trace.as_ref(), args.svg.as_ref())?;
     let report = simulate(options, writer);
     progress.finish();
-    let report = report.map_err(Failure::bad_input)?;
+    let report = match report {
+        Ok(report) => report,
+        Err(reason) => {
+            sink.leave_all_as_it_was();
+            return Err(Failure::bad_input(reason));
+        }
+    };
     sink.draw()?;
     if args.json {
         print_json(&WithTheory::new(options, &report))?
@@ -253,12 +259,8 @@ fn repeat(path: &Path) -> Outcome {
     let replayed = replay(&header, &records).map_err(|error| wrong(&error))?;
     let (steps, entries) = (replayed.steps, replayed.entries);
     print(&format!("{}: {steps} records repeated step by step, {entries} entries\n", header.algorithm))?;
-    let promised = registry::find(&header.algorithm).map_err(Failure::bad_input)?.promises;
-    let promised = |property: &str| match property {
-        "order" => promised.order,
-        "fence" => promised.fence,
-        _ => promised.safety,
-    };
+    let promises = registry::find(&header.algorithm).map_err(Failure::bad_input)?.promises;
+    let promised = |property: &str| promises.each().contains(&(property, true));
     for (property, detail) in &replayed.violations {
         let verdict = if promised(property) { "VIOLATED" } else { "violated, not promised" };
         print(&format!("{property} {verdict}: {detail}\n"))?;
@@ -363,14 +365,12 @@ fn mutex_to_text(report: &MutexReport, theory: &Costs) -> String {
 
 fn election_to_text(report: &ElectionReport, theory: &ElectionCosts) -> String {
     let by_kind: Vec<String> = report.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+    let by_kind = if by_kind.is_empty() { "none".into() } else { by_kind.join(", ") };
     let term = report.term.map(|term| format!(", term {term}")).unwrap_or_default();
     let leader = report.leader.map_or("none".into(), |leader| format!("P{leader}{term}"));
     let rows = vec![
         vec!["leader".into(), leader],
-        vec![
-            "messages".into(),
-            format!("{}{}  ({} in all)", report.messages, beside(&theory.messages), by_kind.join(", ")),
-        ],
+        vec!["messages".into(), format!("{}{}  ({by_kind} in all)", report.messages, beside(&theory.messages))],
         vec!["time".into(), report.time.map_or("-".into(), |time| format!("{time:.3} T{}", beside(&theory.time)))],
         vec!["rivals".into(), format!("more than one led for {:.3} T", report.rivals)],
     ];

@@ -8,27 +8,35 @@ use std::rc::Rc;
 
 use baton_trace::diagram;
 
-use crate::output::{Failure, unwritable};
+use crate::output::{Failure, Target, unwritable};
 
 /// What `--trace` and `--svg` ask for.
 pub struct Sink<'a> {
     svg: Option<&'a Path>,
+    targets: Vec<Target<'a>>,
     memory: Rc<RefCell<Vec<u8>>>,
 }
 
 impl<'a> Sink<'a> {
     /// Files that cannot be written are refused here, before anything runs. Returns what to write the trace to, too.
-    pub fn open(trace: Option<&PathBuf>, svg: Option<&'a PathBuf>) -> Result<(Self, Option<Box<dyn Write>>), Failure> {
-        let create = |path: &PathBuf| File::create(path).map_err(|error| unwritable(path, &error));
-        svg.map(create).transpose()?;
-        let file = trace.map(create).transpose()?.map(BufWriter::new);
+    pub fn open(
+        trace: Option<&'a PathBuf>,
+        svg: Option<&'a PathBuf>,
+    ) -> Result<(Self, Option<Box<dyn Write>>), Failure> {
+        let targets = [trace, svg].into_iter().flatten().map(|path| Target::open(path)).collect::<Result<_, _>>()?;
+        let file = trace.map(|path| Late { path: path.clone(), file: None });
         let memory = Rc::default();
         let writer: Option<Box<dyn Write>> = match (file, svg) {
             (None, None) => None,
             (Some(file), None) => Some(Box::new(file)),
             (file, Some(_)) => Some(Box::new(Tee { file, memory: Rc::clone(&memory) })),
         };
-        Ok((Sink { svg: svg.map(PathBuf::as_path), memory }, writer))
+        Ok((Sink { svg: svg.map(PathBuf::as_path), targets, memory }, writer))
+    }
+
+    /// The run was refused.
+    pub fn leave_all_as_it_was(self) {
+        self.targets.into_iter().for_each(Target::leave_as_it_was);
     }
 
     /// After the run: draws it, if that was asked for.
@@ -39,8 +47,28 @@ impl<'a> Sink<'a> {
     }
 }
 
-struct Tee {
+/// A file that is emptied when something is written to it: what is refused leaves it as it was.
+struct Late {
+    path: PathBuf,
     file: Option<BufWriter<File>>,
+}
+
+impl Write for Late {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => self.file.insert(BufWriter::new(File::create(&self.path)?)),
+        };
+        file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.as_mut().map_or(Ok(()), BufWriter::flush)
+    }
+}
+
+struct Tee {
+    file: Option<Late>,
     memory: Rc<RefCell<Vec<u8>>>,
 }
 
@@ -54,6 +82,6 @@ impl Write for Tee {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.as_mut().map_or(Ok(()), BufWriter::flush)
+        self.file.as_mut().map_or(Ok(()), Late::flush)
     }
 }

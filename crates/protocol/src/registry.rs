@@ -136,6 +136,11 @@ pub struct Promises {
 impl Promises {
     /// All of them.
     pub const ALL: Promises = Promises { safety: true, liveness: true, order: true, fence: true };
+
+    /// Each by its name, and whether it is promised.
+    pub fn each(&self) -> [(&'static str, bool); 4] {
+        [("safety", self.safety), ("liveness", self.liveness), ("order", self.order), ("fence", self.fence)]
+    }
 }
 
 /// How large a group to make, and of what kind.

@@ -71,11 +71,26 @@ pub fn check_faults(faults: &[Fault]) -> Result<(), RunError> {
     Ok(())
 }
 
-/// What the options alone tell of the algorithm's assumptions.
-pub fn check(about: &'static About, options: &Options) -> Result<(), RunError> {
+/// Whether everybody whom a fault strikes exists, and, unless that is to be ignored, whether the algorithm is made for all of it.
+pub fn check<P>(about: &'static About, options: &Options, group: &Group<P>) -> Result<(), RunError> {
+    let last = group.processes - 1;
+    let mut named = options.faults.iter().flat_map(|fault| fault.kind.processes());
+    if let Some(process) = named.find(|&process| process > last) {
+        return Err(RunError::NoSuchProcess { process, last });
+    }
     if options.ignore_assumptions {
         return Ok(());
     }
+    check_options(about, options)?;
+    if about.assumes.synchronous && options.drift > group.drift {
+        let instead = format!("these drift by up to {} where it allows for {}", options.drift, group.drift);
+        return Err(refusal(about, "clocks that keep time", instead));
+    }
+    check_partitions(about, &options.faults, group.partitions)
+}
+
+/// What the options alone tell.
+fn check_options(about: &'static About, options: &Options) -> Result<(), RunError> {
     let (network, assumes) = (&options.network, about.assumes);
     let refuse = |assumes, instead: String| Err(refusal(about, assumes, instead));
     if assumes.fifo && !network.fifo {
@@ -124,23 +139,6 @@ fn check_synchrony(about: &'static About, options: &Options) -> Result<(), RunEr
         }
         Some(_) => Ok(()),
     }
-}
-
-/// What only the group can tell: whether everybody whom a fault strikes exists, and what else it can bear.
-pub fn check_group<P>(about: &'static About, options: &Options, group: &Group<P>) -> Result<(), RunError> {
-    let last = group.processes - 1;
-    let mut named = options.faults.iter().flat_map(|fault| fault.kind.processes());
-    if let Some(process) = named.find(|&process| process > last) {
-        return Err(RunError::NoSuchProcess { process, last });
-    }
-    if options.ignore_assumptions {
-        return Ok(());
-    }
-    if about.assumes.synchronous && options.drift > group.drift {
-        let instead = format!("these drift by up to {} where it allows for {}", options.drift, group.drift);
-        return Err(refusal(about, "clocks that keep time", instead));
-    }
-    check_partitions(about, &options.faults, group.partitions)
 }
 
 fn check_partitions(about: &'static About, faults: &[Fault], allowed: bool) -> Result<(), RunError> {

@@ -243,9 +243,8 @@ impl Properties {
 
     /// The names of those that are promised and violated.
     pub fn broken(&self, promises: &baton_protocol::registry::Promises) -> Vec<&'static str> {
-        let promised = [promises.safety, promises.liveness, promises.order, promises.fence];
-        let each = self.each().into_iter().zip(promised);
-        each.filter(|((_, finding), promised)| *promised && finding.verdict == Verdict::Violated)
+        let each = self.each().into_iter().zip(promises.each());
+        each.filter(|((_, finding), (_, promised))| *promised && finding.verdict == Verdict::Violated)
             .map(|((name, _), _)| name)
             .collect()
     }

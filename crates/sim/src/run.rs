@@ -176,7 +176,6 @@ pub fn run(options: &Options, trace: Option<Box<dyn Write>>) -> Result<Report, R
         return run(&swarm::draw(options)?, trace);
     }
     assumptions::check_ranges(options)?;
-    assumptions::check(registry::find(&options.algorithm)?, options)?;
     registry::visit(&options.algorithm, &options.params, Run { options, trace })?
 }
 
@@ -213,7 +212,7 @@ impl Run<'_> {
         causality: bool,
     ) -> Result<Outcome<P, A>, RunError> {
         let options = self.options;
-        assumptions::check_group(about, options, &group)?;
+        assumptions::check(about, options, &group)?;
         let clocks = Clocks::drawn(group.processes, options.drift, options.seed);
         let header = header(about, options, &group, &clocks);
         let tracer = self.trace.map(|sink| Tracer::new(sink, &header)).transpose().map_err(RunError::Trace)?;

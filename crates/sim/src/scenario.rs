@@ -79,8 +79,10 @@ impl Played {
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
     /// It is not written as it should be.
-    #[error("this is no scenario: {}", reason.message())]
+    #[error("this is no scenario: line {line}: {}", reason.message())]
     Malformed {
+        /// From 1; the last one if the parser does not tell.
+        line: usize,
         /// What the parser says.
         reason: toml::de::Error,
     },
@@ -98,7 +100,10 @@ pub enum ScenarioError {
 impl Scenario {
     /// Reads one.
     pub fn parse(text: &str) -> Result<Self, ScenarioError> {
-        let scenario: Scenario = toml::from_str(text).map_err(|reason| ScenarioError::Malformed { reason })?;
+        let scenario: Scenario = toml::from_str(text).map_err(|reason| {
+            let before = reason.span().and_then(|span| text.get(..span.start)).unwrap_or(text);
+            ScenarioError::Malformed { line: before.matches('\n').count() + 1, reason }
+        })?;
         match (scenario.expect == Expect::default(), scenario.runs) {
             (true, _) => Err(ScenarioError::NothingExpected),
             (_, 0) => Err(ScenarioError::NoRuns),
@@ -218,8 +223,9 @@ mod tests {
     #[test]
     fn what_is_no_scenario_is_refused() {
         let refusal = |text: &str| Scenario::parse(text).unwrap_err().to_string();
-        assert!(refusal("x = 1").starts_with("this is no scenario: "));
-        assert!(refusal(&scenario("dance = \"held\"")).starts_with("this is no scenario: "));
+        assert!(refusal("x = 1").starts_with("this is no scenario: line 1: unknown field `x`"));
+        let unknown = refusal(&scenario("dance = \"held\""));
+        assert!(unknown.starts_with("this is no scenario: line 8: unknown field `dance`"), "{unknown}");
         assert_eq!(
             refusal(&scenario("")),
             "the scenario expects nothing; its [expect] must name a property, a count or a leader"

@@ -351,6 +351,10 @@ fn nonsense_is_refused_in_one_sentence() {
         refusal(|options| options.faults = vec!["pause 9 @ 1 for 1".parse().unwrap()]),
         "there is no P9 for a fault to strike; the processes are P0 to P3"
     );
+    assert!(
+        refusal(|options| options.faults = faults(&["crash 9 @ 1"])).starts_with("there is no P9"),
+        "before all else"
+    );
 }
 
 #[test]

@@ -246,8 +246,8 @@ impl Picture {
 
     fn marks(&mut self, records: &[Record]) {
         let mut line = self.below();
-        // Notes of one process at one moment are stacked.
-        let mut stacked: BTreeMap<(usize, u64), f64> = BTreeMap::new();
+        // Notes at one place at one moment are stacked.
+        let mut stacked: BTreeMap<(Option<usize>, u64), f64> = BTreeMap::new();
         for record in records {
             let x = self.scale.x(record.t);
             let note = match &record.event {
@@ -270,28 +270,31 @@ impl Picture {
                     self.text("violation", 16.0, line, &format!("{property}: {detail}"));
                     None
                 }
-                Event::Partition { groups, oneway } => {
-                    self.text("mark", x, TOP - 58.0, "\u{26a1}");
-                    self.text("note", x, TOP - 74.0, &cut_in_words(groups, *oneway));
-                    None
-                }
-                Event::Heal => {
-                    self.text("note", x, TOP - 58.0, "heal");
-                    None
-                }
+                Event::Partition { groups, oneway } => Some(format!("\u{26a1} {}", cut_in_words(groups, *oneway))),
+                Event::Heal => Some("heal".to_owned()),
                 _ => None,
             };
-            if let (Some(note), Some(p)) = (note, record.p) {
-                let (y, mark) = (self.y(p), matches!(record.event, Event::Crash));
-                if mark {
-                    self.text("mark", x, y + 5.0, "\u{2716}");
-                }
-                let height = stacked.entry((p, record.t.to_bits())).or_insert(12.0);
-                let y = y - *height;
-                *height += 11.0;
-                self.text("note", x, y, &note);
+            let Some(note) = note else { continue };
+            // What concerns the whole network is above all lanes, and above the times.
+            let y = record.p.map_or(TOP - 46.0, |p| self.y(p));
+            if let Some(mark) = mark(&record.event) {
+                self.text("mark", x, y + 5.0, mark);
             }
+            let height = stacked.entry((record.p, record.t.to_bits())).or_insert(12.0);
+            let y = y - *height;
+            *height += 11.0;
+            self.text("note", x, y, &note);
         }
+    }
+}
+
+/// What is put on the line of a process when a fault strikes it, or ends.
+fn mark(event: &Event) -> Option<&'static str> {
+    match event {
+        Event::Crash => Some("\u{2716}"),
+        Event::Pause => Some("\u{2016}"),
+        Event::Recover { .. } | Event::Resume => Some("\u{25b8}"),
+        _ => None,
     }
 }
 
@@ -352,9 +355,9 @@ mod tests {
             "class=\"inside\"",
             ">crash<",
             "safety: wrong",
-            ">partition 0|1<",
+            "partition 0|1<",
             ">heal<",
-            ">cut 0-&gt;1<",
+            "cut 0-&gt;1<",
         ];
         for part in drawn {
             assert!(svg.contains(part), "{part} is missing in {svg}");

@@ -1,0 +1,136 @@
+//! Bad input: exit status 2, one clear sentence on standard error, nothing on standard output.
+
+use std::fs;
+use std::process::{Command, Output};
+
+fn baton(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_baton")).args(args).output().expect("the binary was built for this test")
+}
+
+/// The sentence.
+fn refusal(args: &[&str]) -> String {
+    let output = baton(args);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {told}");
+    assert!(output.stdout.is_empty(), "{args:?}");
+    assert_eq!(told.lines().count(), 1, "{args:?}: {told}");
+    told.strip_prefix("baton: ").unwrap_or_else(|| panic!("{args:?}: {told}")).trim_end().to_owned()
+}
+
+#[test]
+fn what_was_typed_wrong_is_told_in_one_sentence() {
+    let cases: [(&[&str], &str); 18] = [
+        (&["dance"], "unrecognized subcommand 'dance'; `baton --help` tells what there is"),
+        (&["demo", "dance"], "unrecognized subcommand 'dance'; `baton demo --help` tells what there is"),
+        (
+            &["sim"],
+            "the following required arguments were not provided: <ALGORITHM>; `baton sim --help` tells what there is",
+        ),
+        (
+            &["peer"],
+            "the following required arguments were not provided: --id <ID> <GROUP>; `baton peer --help` tells what there is",
+        ),
+        (&["sim", "central", "-n", "x"], "'x' is no whole number from 0 on, for '-n <N>'; `baton sim --help` tells"),
+        (&["sim", "central", "-n", "-1"], "'-1' is no whole number from 0 on, for '-n <N>'; `baton sim --help` tells"),
+        (&["check", "central", "--loss", "300"], "invalid value '300' for '--loss <K>': 300 is not in 0..=255; `baton"),
+        (
+            &["sim", "central", "--seed", "99999999999999999999"],
+            "'99999999999999999999' is too large, for '--seed <S>'",
+        ),
+        (&["sim", "central", "--loss", "x"], "'x' is no number, for '--loss <P>'; `baton sim --help` tells"),
+        (&["sim", "central", "--lod", "all"], "unexpected argument '--lod' found; a similar argument exists: '--load'"),
+        (&["sim", "central", "--xyzzy"], "unexpected argument '--xyzzy' found; `baton sim --help` tells what there is"),
+        (
+            &["sim", "central", "--load", "x"],
+            "invalid value 'x' for '--load <LOAD>'; it can be solo, solo-random, all, random; `baton sim --help` tells",
+        ),
+        (&["sim", "central", "--delay"], "a value is required for '--delay <DELAY>' but none was supplied; `baton sim"),
+        (&["sim", "central", "--scenario", "x"], "the argument '--scenario <FILE>' cannot be used with one or more of"),
+        (
+            &["check", "central", "--order", "x"],
+            "invalid value 'x' for '--order <ORDER>': there is no order `x`; there",
+        ),
+        (&["demo", "counter", "--processes", "-3"], "'-3' is no whole number from 0 on, for '--processes <PROCESSES>'"),
+        (&["compare", "-n", "-3"], "`-3` is no number of processes; give some from 2 to 1000, such as 4,9,25"),
+        (&["algorithms", "all"], "unexpected argument 'all' found; `baton algorithms --help` tells what there is"),
+    ];
+    for (args, expected) in cases {
+        let told = refusal(args);
+        assert!(told.starts_with(expected), "{args:?}: {told}");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_told_in_one_sentence() {
+    let cases: [(&[&str], &str); 16] = [
+        (&["-n", "1"], "a group of 1 is too small; it takes at least 2 processes"),
+        (&["--coordinators", "3"], "`central` does not let one choose its coordinators; only voting does"),
+        (&["--votes", "3"], "`central` does not let one choose its votes; only voting does"),
+        (&["--drift", "0.7"], "the drift of clocks cannot be 0.7; a clock is off by at most one half, which is 0.5"),
+        (&["--drift", "-0.1"], "the drift of clocks cannot be -0.1; a clock is off by at most one half, which is 0.5"),
+        (&["--loss", "-0.1"], "the probability of loss cannot be -0.1; a probability is between 0 and 1"),
+        (&["--hold", "nan"], "the time inside cannot be NaN; a time is between 0 and 1,000,000,000 T"),
+        (&["--runs", "0"], "--runs cannot be 0; ask for at least 1"),
+        (&["--entries", "0"], "the number of entries cannot be 0; ask for at least 1"),
+        (&["--fault", "crash 9 @ 1"], "there is no P9 for a fault to strike; the processes are P0 to P5"),
+        (&["--fault", "dance"], "`dance` is no fault; write `crash P @ T`, `recover P @ T [without-memory]`, `pause P"),
+        (&["--fault", "recover 1 @ 1"], "P1 cannot recover at 1 T, since it is not dead then; let it crash before"),
+        (&["--fault", "oneway 2->2 @ 1"], "`oneway 2->2 @ 1` cuts P2 off from itself; name two processes"),
+        (&["--fault", "partition 0,1|1 @ 1"], "`partition 0,1|1 @ 1` names P1 twice; every process is on one side at"),
+        (&["--trace", "/no/such/folder/trace"], "cannot write /no/such/folder/trace: No such file or directory"),
+        (&["--svg", "/no/such/folder/svg"], "cannot write /no/such/folder/svg: No such file or directory"),
+    ];
+    for (args, expected) in cases {
+        let told = refusal(&[&["sim", "central"], args].concat());
+        assert!(told.starts_with(expected), "{args:?}: {told}");
+    }
+    assert_eq!(
+        refusal(&["sim", "bully", "--hold", "1"]),
+        "`hold` means nothing for `bully`: only algorithms for mutual exclusion use it; `baton algorithms` lists them"
+    );
+    assert_eq!(
+        refusal(&["sim", "bully", "--drift", "0.1"]),
+        "`bully` assumes clocks that keep time, and these drift by up to 0.1 where it allows for 0; \
+         --ignore-assumptions runs it all the same"
+    );
+}
+
+#[test]
+fn a_scenario_is_refused_with_the_line_or_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("situation.toml");
+    let told = |run: &str| {
+        let text = format!("title = \"t\"\nstory = \"s\"\n[run]\n{run}\n[expect]\nsafety = \"held\"\n");
+        fs::write(&file, text).unwrap();
+        let told = refusal(&["sim", "--scenario", file.to_str().unwrap()]);
+        told.strip_prefix(&format!("{}: ", file.display())).unwrap().to_owned()
+    };
+    assert!(told("algorithm = \"central\"\nhodl = 3").starts_with("this is no scenario: line 5: unknown field `hodl`"));
+    assert!(told("algorithm = ").starts_with("this is no scenario: line 4: "));
+    assert!(told("algorithm = \"bully\"\nentries = 3").starts_with("`entries` means nothing for `bully`"));
+    assert!(told("algorithm = \"central\"\nvotes = 3").starts_with("`central` does not let one choose its votes"));
+    assert!(told("algorithm = \"bully\"\ndrift = 0.1").starts_with("`bully` assumes clocks that keep time"));
+    assert!(told("algorithm = \"bully\"\nfaults = [\"recover 1 @ 2\"]").starts_with("P1 cannot recover at 2 T"));
+}
+
+#[test]
+fn what_is_refused_leaves_files_as_they_were() {
+    let folder = tempfile::tempdir().unwrap();
+    let (old, new) = (folder.path().join("old"), folder.path().join("new"));
+    fs::write(&old, "precious").unwrap();
+    let files = ["--trace", old.to_str().unwrap(), "--svg", new.to_str().unwrap()];
+    refusal(&[&["sim", "bully", "--network", "async"], &files[..]].concat());
+    assert_eq!(fs::read_to_string(&old).unwrap(), "precious");
+    assert!(!new.exists());
+    assert!(baton(&[&["sim", "central"], &files[..]].concat()).status.success());
+    assert!(fs::read_to_string(&old).unwrap().starts_with("{\"baton_trace\":1"));
+    assert!(fs::read_to_string(&new).unwrap().starts_with("<svg"));
+}
+
+#[test]
+fn help_is_no_error() {
+    for args in [&["--help"][..], &["sim", "--help"], &["--version"]] {
+        let output = baton(args);
+        assert!(output.status.success() && output.stderr.is_empty() && !output.stdout.is_empty(), "{args:?}");
+    }
+}
