@@ -1,5 +1,6 @@
 //! How far a long command has come: one line on standard error, on a terminal only, once it has taken a second.
 
+use std::io::{self, Read};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -62,8 +63,29 @@ impl Progress {
         Watch(Arc::new(move |part| progress.at(part)))
     }
 
+    /// Tells how much of a source of so many bytes has been read.
+    pub fn reading<R: Read>(&self, source: R, bytes: u64) -> impl Read + use<R> {
+        Reading { progress: self.clone(), source, read: 0, bytes }
+    }
+
     /// Takes the line away.
     pub fn finish(&self) {
         self.line.finish_and_clear();
+    }
+}
+
+struct Reading<R> {
+    progress: Progress,
+    source: R,
+    read: u64,
+    bytes: u64,
+}
+
+impl<R: Read> Read for Reading<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.source.read(buffer)?;
+        self.read += read as u64;
+        self.progress.at(self.read as f64 / self.bytes.max(1) as f64);
+        Ok(read)
     }
 }

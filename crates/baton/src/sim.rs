@@ -255,8 +255,13 @@ fn play(path: &Path) -> Outcome {
 fn repeat(path: &Path) -> Outcome {
     let file = File::open(path).map_err(|error| unreadable(path, &error))?;
     let wrong = |error: &dyn std::fmt::Display| Failure::bad_input(format!("{}: {error}", path.display()));
-    let (header, records) = baton_trace::read(BufReader::new(file)).map_err(|error| wrong(&error))?;
-    let replayed = replay(&header, &records).map_err(|error| wrong(&error))?;
+    let progress = Progress::bar(path.display().to_string());
+    let bytes = file.metadata().map_or(0, |file| file.len());
+    let (header, records) =
+        baton_trace::read(BufReader::new(progress.reading(file, bytes))).map_err(|error| wrong(&error))?;
+    let replayed = replay(&header, &records);
+    progress.finish();
+    let replayed = replayed.map_err(|error| wrong(&error))?;
     let (steps, entries) = (replayed.steps, replayed.entries);
     print(&format!("{}: {steps} records repeated step by step, {entries} entries\n", header.algorithm))?;
     let promises = registry::find(&header.algorithm).map_err(Failure::bad_input)?.promises;
