@@ -106,7 +106,7 @@ pub enum Crashes {
     Never,
     /// Those that a failure detector reports, without mistakes.
     Detected,
-    /// The same, of processes that stay dead: no id is used again.
+    /// The same, of processes that stay dead.
     Final,
     /// Those of coordinators, reported or not, that recover with memory if at all.
     Coordinators,
@@ -211,6 +211,8 @@ pub struct Group<P> {
     pub elects: Rule,
     /// Whether its promises outlive a partition, although messages are lost in one.
     pub partitions: bool,
+    /// Whether who recovers must have kept its memory, although the algorithm lets it recover.
+    pub keeps_memory: bool,
     /// After how long a grant ends by itself, if it does. Who stays inside for longer may have company.
     pub lease: Option<Ticks>,
 }
@@ -235,6 +237,7 @@ impl<P> Group<P> {
             lease: None,
             elects: Rule::default(),
             partitions: false,
+            keeps_memory: false,
         }
     }
 }

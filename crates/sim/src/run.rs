@@ -236,6 +236,21 @@ fn check_partitions(about: &'static About, options: &Options, allowed: bool) -> 
     }
 }
 
+fn check_memory(about: &'static About, options: &Options, needed: bool) -> Result<(), RunError> {
+    let forgets = |fault: &Fault| match fault.kind {
+        FaultKind::Recover { process, memory: false } => Some(process),
+        _ => None,
+    };
+    match options.faults.iter().find_map(forgets) {
+        Some(process) if needed && !options.ignore_assumptions => Err(RunError::Assumption {
+            algorithm: about.name,
+            assumes: "behind a guard that no judge forgets which terms it gave",
+            instead: format!("P{process} would"),
+        }),
+        _ => Ok(()),
+    }
+}
+
 struct Run<'o> {
     options: &'o Options,
     trace: Option<Box<dyn Write>>,
@@ -266,6 +281,7 @@ impl Run<'_> {
             return Err(RunError::NoSuchProcess { process, last });
         }
         check_partitions(about, options, group.partitions)?;
+        check_memory(about, options, group.keeps_memory)?;
         let header = header(about, options, &group);
         let tracer = self.trace.map(|sink| Tracer::new(sink, &header)).transpose().map_err(RunError::Trace)?;
         let setup = Setup {

@@ -208,7 +208,7 @@ pub const ABOUT: About = About {
     name: "chang-roberts",
     family: Family::Election,
     summary: "ids go round a ring, and each is stopped by a higher one; whose id comes back leads",
-    assumes: Assumes { crashes: Crashes::Final, ..Assumes::LOSSLESS },
+    assumes: Assumes { crashes: Crashes::Detected, ..Assumes::LOSSLESS },
     promises: Promises { order: false, fence: false, ..Promises::ALL },
     variants: &[
         Variant { name: "descending", summary: "the ring goes from each id to the next lower one" },
