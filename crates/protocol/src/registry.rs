@@ -108,6 +108,8 @@ pub enum Crashes {
     Detected,
     /// The same, of processes that stay dead.
     Final,
+    /// Those that a failure detector reports, without mistakes, as long as one helper never crashes.
+    ButOne,
     /// Those of coordinators, reported or not, that recover with memory if at all.
     Coordinators,
     /// Any, reported or not.

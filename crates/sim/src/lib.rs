@@ -7,6 +7,7 @@
 
 pub mod app;
 pub mod append_or_lock;
+mod assumptions;
 pub mod detector;
 pub mod faults;
 pub mod metrics;

@@ -16,6 +16,7 @@ use crate::app::append::AppendUsers;
 use crate::app::detector::{self, DetectorUsers};
 use crate::app::election::{ElectionUsers, Noticed, Occasion};
 use crate::app::mutex::{self, Load, MutexUsers, Patience, Workload};
+use crate::assumptions;
 use crate::faults::{Fault, FaultKind};
 use crate::network::Network;
 use crate::oracle::bypass::Bypasses;
@@ -229,24 +230,9 @@ fn check_partitions(about: &'static About, options: &Options, allowed: bool) -> 
         _ if allowed && one_way => refuse("that links are cut both ways or not at all", "one would be cut one way"),
         _ if allowed => Ok(()),
         Assumes { lossless: true, .. } => refuse("that no message is lost", "a partition would lose some"),
-        Assumes { crashes: Crashes::Detected | Crashes::Final, .. } => {
+        Assumes { crashes: Crashes::Detected | Crashes::Final | Crashes::ButOne, .. } => {
             refuse("that only the dead are suspected", "who is cut off by a partition would be")
         }
-        _ => Ok(()),
-    }
-}
-
-fn check_memory(about: &'static About, options: &Options, needed: bool) -> Result<(), RunError> {
-    let forgets = |fault: &Fault| match fault.kind {
-        FaultKind::Recover { process, memory: false } => Some(process),
-        _ => None,
-    };
-    match options.faults.iter().find_map(forgets) {
-        Some(process) if needed && !options.ignore_assumptions => Err(RunError::Assumption {
-            algorithm: about.name,
-            assumes: "behind a guard that no judge forgets which terms it gave",
-            instead: format!("P{process} would"),
-        }),
         _ => Ok(()),
     }
 }
@@ -281,7 +267,8 @@ impl Run<'_> {
             return Err(RunError::NoSuchProcess { process, last });
         }
         check_partitions(about, options, group.partitions)?;
-        check_memory(about, options, group.keeps_memory)?;
+        assumptions::check_memory(about, options, group.keeps_memory)?;
+        assumptions::check_survivors(about, options, group.clients..group.processes)?;
         let header = header(about, options, &group);
         let tracer = self.trace.map(|sink| Tracer::new(sink, &header)).transpose().map_err(RunError::Trace)?;
         let setup = Setup {
@@ -512,6 +499,7 @@ impl Run<'_> {
             load: options.workload.load,
             seed: options.seed,
             appends: users.answered(),
+            copies: files.len(),
             records: contents.records,
             padding: contents.padding,
             repeats: contents.repeats,

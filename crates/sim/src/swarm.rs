@@ -128,7 +128,7 @@ impl Swarm<'_> {
     fn kinds(&self) -> Vec<Kind> {
         let assumes = self.about.assumes;
         // A detector takes whoever is cut off for dead.
-        let mistaken = matches!(assumes.crashes, Crashes::Detected | Crashes::Final);
+        let mistaken = matches!(assumes.crashes, Crashes::Detected | Crashes::Final | Crashes::ButOne);
         let cut = !(assumes.lossless || mistaken);
         let kinds = [
             (Kind::Crash, assumes.crashes != Crashes::Never),
