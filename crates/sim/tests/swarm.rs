@@ -2,7 +2,7 @@
 
 use baton_protocol::registry::{ALGORITHMS, About, Family};
 use baton_sim::app::mutex::Load;
-use baton_sim::faults::{Fault, FaultKind};
+use baton_sim::faults::FaultKind;
 use baton_sim::network::Delay;
 use baton_sim::oracle::Verdict;
 use baton_sim::report::Report;
