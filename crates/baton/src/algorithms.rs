@@ -79,6 +79,7 @@ fn assumes(about: &About) -> Vec<&'static str> {
         Crashes::Never => "no crashes",
         Crashes::Detected => "crashes detected",
         Crashes::Final => "crashes detected, for good",
+        Crashes::ButOne => "crashes detected, of all helpers but one",
         Crashes::Coordinators => "only coordinators crash",
         Crashes::Any => "any crash",
     };

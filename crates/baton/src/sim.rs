@@ -22,7 +22,7 @@ use serde_json::json;
 use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table, unreadable};
 use crate::progress::Progress;
 use crate::sink::Sink;
-use crate::theory::{WithTheory, beside, of_election, of_mutex};
+use crate::theory::{AppendTheory, DetectorTheory, WithTheory, beside, of_append, of_detector, of_election, of_mutex};
 
 /// Run an algorithm in virtual time, measure it and judge it
 ///
@@ -320,8 +320,12 @@ fn to_text(report: &Report, options: Option<&Options>) -> String {
             mutex_to_text(report, &options.map(|options| of_mutex(options, report)).unwrap_or_default())
         }
         Report::Election(report) => election_to_text(report, &options.map(of_election).unwrap_or_default()),
-        Report::Detector(report) => detector_to_text(report),
-        Report::Append(report) => append_to_text(report),
+        Report::Detector(report) => {
+            detector_to_text(report, &options.map(|options| of_detector(options, report)).unwrap_or_default())
+        }
+        Report::Append(report) => {
+            append_to_text(report, &options.map(|options| of_append(options, report)).unwrap_or_default())
+        }
     }
 }
 
@@ -388,13 +392,19 @@ fn election_to_text(report: &ElectionReport, theory: &ElectionCosts) -> String {
     )
 }
 
-fn detector_to_text(report: &DetectorReport) -> String {
+fn detector_to_text(report: &DetectorReport, theory: &DetectorTheory) -> String {
     let rows = vec![
         vec!["crashes".into(), report.crashes.to_string()],
-        vec!["detection time".into(), delay_to_text(report.detection_time, "")],
+        vec!["detection time".into(), delay_to_text(report.detection_time, &beside(&theory.detection_time))],
         vec![
             "mistakes".into(),
-            format!("{}, {:.6} per T and pair, in {:.0} T", report.mistakes, report.mistake_rate, report.time),
+            format!(
+                "{}{}, {:.6} per T and pair, in {:.0} T",
+                report.mistakes,
+                beside(&theory.mistakes),
+                report.mistake_rate,
+                report.time
+            ),
         ],
         vec!["mistake time".into(), delay_to_text(report.mistake_time, "")],
         vec!["messages".into(), format!("{}, a beat every {} T", report.messages, report.period)],
@@ -408,14 +418,19 @@ fn detector_to_text(report: &DetectorReport) -> String {
     )
 }
 
-fn append_to_text(report: &AppendReport) -> String {
+fn append_to_text(report: &AppendReport, theory: &AppendTheory) -> String {
     let by_kind: Vec<String> = report.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
-    let per_append = report.messages_per_append.map_or("-".into(), |messages| format!("{messages:.3} messages"));
+    let theory = beside(&theory.messages_per_append);
+    let per_append =
+        report.messages_per_append.map_or("-".into(), |messages| format!("{messages:.3} messages{theory}"));
     let rows = vec![
         vec!["appends".into(), format!("{}, {:.3} per T", report.appends, report.throughput)],
         vec![
             "file".into(),
-            format!("{} records, {} padding, {} repeats", report.records, report.padding, report.repeats),
+            format!(
+                "{} records, {} padding, {} repeats, in {} copies",
+                report.records, report.padding, report.repeats, report.copies
+            ),
         ],
         vec!["messages".into(), format!("{}  ({})", report.messages, by_kind.join(", "))],
         vec!["per append".into(), per_append],

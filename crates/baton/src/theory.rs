@@ -3,11 +3,12 @@
 
 use baton_sim::app::mutex::Load;
 use baton_sim::network::Delay;
-use baton_sim::report::{MutexReport, Report};
+use baton_sim::report::{AppendReport, DetectorReport, MutexReport, Report};
 use baton_sim::run::Options;
+use baton_sim::time::in_t;
 use baton_theory::election::{self, ElectionCosts, Notice};
 use baton_theory::mutex::{self, Costs, Setting};
-use baton_theory::{Expectation, Kind};
+use baton_theory::{Expectation, Kind, append, detector};
 use serde::Serialize;
 
 /// A report, and what should have come out.
@@ -24,6 +25,27 @@ pub struct WithTheory<'a> {
 enum Theory {
     Mutex(Costs),
     Election(ElectionCosts),
+    Detector(DetectorTheory),
+    Append(AppendTheory),
+}
+
+/// What theory says of a failure detector; nothing of one that has no bound on delays to go by.
+#[derive(Default, Serialize)]
+pub struct DetectorTheory {
+    /// From a crash to the suspicion, on average.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detection_time: Option<Expectation>,
+    /// How often the living are suspected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mistakes: Option<Expectation>,
+}
+
+/// What theory says of appends.
+#[derive(Default, Serialize)]
+pub struct AppendTheory {
+    /// Where batches do not save any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub messages_per_append: Option<Expectation>,
 }
 
 impl<'a> WithTheory<'a> {
@@ -32,7 +54,8 @@ impl<'a> WithTheory<'a> {
         let theory = match report {
             Report::Mutex(report) => Some(Theory::Mutex(of_mutex(options, report))),
             Report::Election(_) => Some(Theory::Election(of_election(options))),
-            _ => None,
+            Report::Detector(report) => Some(Theory::Detector(of_detector(options, report))),
+            Report::Append(report) => Some(Theory::Append(of_append(options, report))),
         };
         WithTheory { report, theory }
     }
@@ -81,6 +104,38 @@ pub fn of_election(options: &Options) -> ElectionCosts {
     };
     let variant = options.params.variant.as_deref();
     election::costs(&options.algorithm, variant, options.params.n, notice).unwrap_or_default()
+}
+
+/// What a heartbeat should achieve where delays have a bound, if every crash comes at a random moment.
+pub fn of_detector(options: &Options, report: &DetectorReport) -> DetectorTheory {
+    let delay = match options.network.delay {
+        Delay::Constant(delay) => Some(delay),
+        Delay::Uniform(min, max) => Some((min + max) / 2.0),
+        Delay::Exponential(_) | Delay::Pareto(..) => None,
+    };
+    match delay {
+        Some(mean) if options.algorithm == "heartbeat" && !has_faults(options) && options.drift == 0.0 => {
+            let delay_max = in_t(options.params.delay_max);
+            DetectorTheory {
+                detection_time: Some(detector::detection_time_mean(report.period, delay_max, mean)),
+                mistakes: options
+                    .network
+                    .delay
+                    .bound()
+                    .filter(|&bound| bound <= options.params.delay_max)
+                    .map(|_| detector::mistakes()),
+            }
+        }
+        _ => DetectorTheory::default(),
+    }
+}
+
+/// What an append should cost, one by one.
+pub fn of_append(options: &Options, report: &AppendReport) -> AppendTheory {
+    let batches = options.params.value("batch").is_some_and(|batch| batch != "1");
+    // Where delays have no bound somebody may lose patience, and ask again.
+    let exact = !has_faults(options) && options.network.delay.bound().is_some() && !batches;
+    AppendTheory { messages_per_append: exact.then(|| append::messages_per_append(report.replicas)) }
 }
 
 fn has_faults(options: &Options) -> bool {

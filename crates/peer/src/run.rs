@@ -137,7 +137,7 @@ fn who_stalls(status: &Status, clients: usize, crashes: Crashes) -> Option<Proce
     status.lost.iter().copied().find(|&lost| match crashes {
         Crashes::Never => true,
         Crashes::Coordinators => lost < clients,
-        Crashes::Detected | Crashes::Final | Crashes::Any => false,
+        Crashes::Detected | Crashes::Final | Crashes::ButOne | Crashes::Any => false,
     })
 }
 

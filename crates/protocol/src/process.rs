@@ -43,6 +43,12 @@ pub trait Protocol: Clone + Eq + Hash + Debug + Send + Sync + 'static {
     /// Handles one input. Everything that follows from it goes into `out`.
     fn step(&mut self, input: Input<Self>, out: &mut Outbox<Self>);
 
+    /// Whether it may be given commands. A process that has recovered may first have to hear from others where they are.
+    /// What is asked of it before counts from when it is ready, so drivers hold commands back until then.
+    fn is_ready(&self) -> bool {
+        true
+    }
+
     /// Shows every counter in this state that grows without bound; see [`Counter`]. Steps never call it.
     fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
         let _ = visit;
@@ -110,8 +116,8 @@ pub enum Start {
     /// For the first time, together with the group.
     Fresh,
     /// Again after a crash: with the state it had, or newly made if its memory is gone.
-    /// Either way its timers, and all messages that arrived meanwhile, are lost, and its failure detector begins anew:
-    /// it suspects nobody until it says so.
+    /// Either way its timers are lost, and all messages that were on their way to it or from it by then, and its failure
+    /// detector begins anew: it suspects nobody until it says so.
     Recovered,
 }
 

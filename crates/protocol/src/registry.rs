@@ -106,8 +106,10 @@ pub enum Crashes {
     Never,
     /// Those that a failure detector reports, without mistakes.
     Detected,
-    /// The same, of processes that stay dead: no id is used again.
+    /// The same, of processes that stay dead.
     Final,
+    /// Those that a failure detector reports, without mistakes, as long as one helper never crashes.
+    ButOne,
     /// Those of coordinators, reported or not, that recover with memory if at all.
     Coordinators,
     /// Any, reported or not.
@@ -216,6 +218,8 @@ pub struct Group<P> {
     pub elects: Rule,
     /// Whether its promises outlive a partition, although messages are lost in one.
     pub partitions: bool,
+    /// Whether who recovers must have kept its memory, although the algorithm lets it recover.
+    pub keeps_memory: bool,
     /// After how long a grant ends by itself, if it does. Who stays inside for longer may have company.
     pub lease: Option<Ticks>,
     /// By which part clocks may run fast or slow, if its timing is to be right; most have no need of right timing.
@@ -243,6 +247,7 @@ impl<P> Group<P> {
             drift: 0.0,
             elects: Rule::default(),
             partitions: false,
+            keeps_memory: false,
         }
     }
 }

@@ -2,6 +2,7 @@
 //! algorithm is not made for.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use baton_protocol::Group;
 use baton_protocol::registry::{About, Assumes, Crashes, Family};
@@ -86,7 +87,14 @@ pub fn check<P>(about: &'static About, options: &Options, group: &Group<P>) -> R
         let instead = format!("these drift by up to {} where it allows for {}", options.drift, group.drift);
         return Err(refusal(about, "clocks that keep time", instead));
     }
-    check_partitions(about, &options.faults, group.partitions)
+    check_partitions(about, &options.faults, group.partitions)?;
+    if group.keeps_memory {
+        check_memory(about, &options.faults)?;
+    }
+    if about.assumes.crashes == Crashes::ButOne {
+        check_survivors(about, &options.faults, group.clients..group.processes)?;
+    }
+    Ok(())
 }
 
 /// What the options alone tell.
@@ -153,11 +161,32 @@ fn check_partitions(about: &'static About, faults: &[Fault], allowed: bool) -> R
         _ if allowed && one_way => refuse("that links are cut both ways or not at all", "one would be cut one way"),
         _ if allowed => Ok(()),
         Assumes { lossless: true, .. } => refuse("that no message is lost", "a partition would lose some"),
-        Assumes { crashes: Crashes::Detected | Crashes::Final, .. } => {
+        Assumes { crashes: Crashes::Detected | Crashes::Final | Crashes::ButOne, .. } => {
             refuse("that only the dead are suspected", "who is cut off by a partition would be")
         }
         _ => Ok(()),
     }
+}
+
+/// Behind a guard everybody has to remember.
+fn check_memory(about: &'static About, faults: &[Fault]) -> Result<(), RunError> {
+    faults.iter().try_for_each(|fault| match fault.kind {
+        FaultKind::Recover { process, memory: false } => {
+            let assumes = "behind a guard that no judge forgets which terms it gave";
+            Err(refusal(about, assumes, format!("P{process} would")))
+        }
+        _ => Ok(()),
+    })
+}
+
+/// One of the helpers has to survive.
+fn check_survivors(about: &'static About, faults: &[Fault], helpers: Range<usize>) -> Result<(), RunError> {
+    let crashes = |helper| faults.iter().any(|fault| fault.kind == FaultKind::Crash(helper));
+    if !helpers.clone().all(crashes) {
+        return Ok(());
+    }
+    let instead = format!("all of them, P{} to P{}, would", helpers.start, helpers.end - 1);
+    Err(refusal(about, "that one replica never crashes", instead))
 }
 
 fn refusal(about: &'static About, assumes: &'static str, instead: String) -> RunError {

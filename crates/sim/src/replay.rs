@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use baton_protocol::election::{self, Election};
 use baton_protocol::mutex::{self, Mutex};
-use baton_protocol::registry::{self, About, SetupError, Visitor};
+use baton_protocol::registry::{self, About, Family, SetupError, Visitor};
 use baton_protocol::{Choices, Group, Input, Message, Outbox, Output, ProcessId, Protocol, Start};
 use baton_trace::{Event, Header, Record};
 
@@ -31,10 +31,12 @@ pub enum ReplayError {
     #[error(transparent)]
     Setup(#[from] SetupError),
     /// Not a protocol whose steps a trace tells.
-    #[error("a trace of `{algorithm}` cannot be repeated; only those of mutual exclusion and elections can")]
+    #[error("a trace of `{algorithm}` cannot be repeated: {reason}")]
     Unsupported {
         /// Which algorithm.
         algorithm: &'static str,
+        /// What is missing in the trace.
+        reason: &'static str,
     },
     /// The trace speaks of other processes than the group has.
     #[error("the trace has {found} processes, and `{algorithm}` with {clients} clients has {expected}")]
@@ -86,7 +88,14 @@ impl Visitor for Replay<'_> {
     type Output = Result<Replayed, ReplayError>;
 
     fn unsupported(self, about: &'static About) -> Self::Output {
-        Err(ReplayError::Unsupported { algorithm: about.name })
+        let reason = match about.family {
+            Family::Detector => "its processes go by clocks, and the trace format tells the time of the simulator only",
+            Family::Append => {
+                "the trace format has no event for what a client appends, or for the offset that it is told"
+            }
+            Family::Mutex | Family::Election => "this family of algorithms is not known to the replay",
+        };
+        Err(ReplayError::Unsupported { algorithm: about.name, reason })
     }
 
     fn mutex<P: Mutex>(self, about: &'static About, group: Group<P>) -> Self::Output {

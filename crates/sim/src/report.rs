@@ -183,6 +183,8 @@ pub struct AppendReport {
     pub seed: u64,
     /// How many appends were answered.
     pub appends: u64,
+    /// How many replicas have the file in the end.
+    pub copies: usize,
     /// What a reader finds in the file: each record once.
     pub records: u64,
     /// What it skips because a write failed there.

@@ -308,11 +308,13 @@ impl Visitor for Run<'_> {
             (None, Load::Solo) => Occasion::NoLeader(Noticed::ByTheLowest),
             (None, Load::SoloRandom) => Occasion::NoLeader(Noticed::ByOne),
         };
-        let told = matches!(occasion, Occasion::Faults { .. }).then_some(detection);
+        // Where one crash is the occasion the others are told once an election without a guard is over: it is to be
+        // held by those who notice, but a judge that is never told would never let anybody take the dead one's place.
+        let told = if matches!(occasion, Occasion::Faults { .. }) { detection } else { 2 * detection };
         // Bully may take until the next announcement; whoever has no timers ends by being quiet.
         let patience = (100 + 10 * n as Ticks) * delay_max;
         let users = ElectionUsers::new(n, group.elects, occasion, patience, !options.seed);
-        let Outcome { users, mut wire, ended, events_per_s, .. } = self.go(about, group, users, told, false)?;
+        let Outcome { users, mut wire, ended, events_per_s, .. } = self.go(about, group, users, Some(told), false)?;
         let (leader, term) = users.leader();
         let liveness = match leader {
             Some(_) => Finding::held(),
@@ -443,6 +445,7 @@ impl Run<'_> {
             load: options.workload.load,
             seed: options.seed,
             appends: users.answered(),
+            copies: files.len(),
             records: contents.records,
             padding: contents.padding,
             repeats: contents.repeats,

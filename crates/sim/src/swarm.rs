@@ -42,19 +42,22 @@ pub fn draw(options: &Options) -> Result<Options, SetupError> {
     Ok(drawn)
 }
 
-/// How many may ask, how many there are in all, and whether links may be cut though no message may be lost.
+/// How many may ask, how many there are in all, whether links may be cut though no message may be lost, and whether nobody
+/// may forget.
 #[derive(Clone, Copy)]
 struct Sizes {
     clients: usize,
     processes: usize,
     partitions: bool,
+    keeps_memory: bool,
 }
 
 struct Size;
 
 impl Size {
     fn of<P>(group: &Group<P>) -> Sizes {
-        Sizes { clients: group.clients, processes: group.processes, partitions: group.partitions }
+        let &Group { clients, processes, partitions, keeps_memory, .. } = group;
+        Sizes { clients, processes, partitions, keeps_memory }
     }
 }
 
@@ -62,7 +65,7 @@ impl Visitor for Size {
     type Output = Sizes;
 
     fn unsupported(self, _: &'static About) -> Sizes {
-        Sizes { clients: 0, processes: 0, partitions: false }
+        Sizes { clients: 0, processes: 0, partitions: false, keeps_memory: false }
     }
 
     fn mutex<P: Mutex>(self, _: &'static About, group: Group<P>) -> Sizes {
@@ -129,7 +132,7 @@ impl Swarm<'_> {
     fn kinds(&self) -> Vec<Kind> {
         let assumes = self.about.assumes;
         // A detector takes whoever is cut off for dead.
-        let mistaken = matches!(assumes.crashes, Crashes::Detected | Crashes::Final);
+        let mistaken = matches!(assumes.crashes, Crashes::Detected | Crashes::Final | Crashes::ButOne);
         let cut = !(assumes.lossless || mistaken);
         let kinds = [
             (Kind::Crash, assumes.crashes != Crashes::Never),
@@ -206,7 +209,9 @@ impl Swarm<'_> {
             return 0;
         }
         let known = if self.free() { 0 } else { 2 * self.options.params.delay_max + 1 };
-        let keeps = crashes == Crashes::Coordinators || (self.about.family == Family::Append && process < clients);
+        let keeps = self.size.keeps_memory
+            || crashes == Crashes::Coordinators
+            || (self.about.family == Family::Append && process < clients);
         let memory = self.rng.bool() || (keeps && !self.free());
         self.recoveries += 1;
         faults.push(Fault { at, kind: FaultKind::Crash(process) });

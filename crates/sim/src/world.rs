@@ -53,6 +53,11 @@ pub struct Wire<P: Protocol, X> {
     links: Links,
     rng: fastrand::Rng,
     status: Vec<Status>,
+    /// The driver's side of incarnations: the number of the first message since each process came back. What was on its
+    /// way then, to it or from it, is of an earlier life.
+    born: Vec<u64>,
+    /// Who has recovered and is not ready yet.
+    catching_up: Vec<ProcessId>,
     /// The current setting of each timer that runs; an earlier setting does nothing when its time comes.
     timers: FxHashMap<(ProcessId, P::Timer), u64>,
     settings: u64,
@@ -128,6 +133,8 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
             links: Links::new(setup.network, seeds.u64(..)),
             rng: seeds.fork(),
             status: vec![Status::Up; processes.len()],
+            born: vec![0; processes.len()],
+            catching_up: Vec::new(),
             timers: FxHashMap::default(),
             settings: 0,
             cut: Vec::new(),
@@ -260,6 +267,7 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
         }
         self.wire.status[process] = Status::Down;
         self.wire.timers.retain(|(owner, _), _| *owner != process);
+        self.wire.catching_up.retain(|other| *other != process);
         self.wire.trace(process, || Event::Crash);
         for (_, happening) in self.held_back.extract_if(.., |(paused, _)| *paused == process) {
             self.wire.miss(process, &happening);
@@ -275,12 +283,16 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
         if !memory {
             self.processes[process] = (self.make)(process);
         }
+        self.wire.born[process] = self.wire.sent;
         self.wire.status[process] = Status::Up;
         self.wire.trace(process, || Event::Recover { memory });
         self.wire.detector.forget(process);
         self.wire.look(0..self.processes.len(), process..process + 1);
         self.wire.look(process..process + 1, 0..self.processes.len());
         self.step(process, Input::Start(Start::Recovered));
+        if !self.processes[process].is_ready() {
+            self.wire.catching_up.push(process);
+        }
         self.app.recovered(process, &mut self.wire);
     }
 
@@ -352,6 +364,10 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
                 Output::Stamp(_) => {}
             }
         }
+        if !self.wire.is_ready(process) && self.processes[process].is_ready() {
+            self.wire.catching_up.retain(|other| *other != process);
+            self.app.ready(process, &mut self.wire);
+        }
     }
 }
 
@@ -404,6 +420,11 @@ impl<P: Protocol, X> Wire<P, X> {
     /// Whether `process` has not crashed.
     pub fn is_up(&self, process: ProcessId) -> bool {
         self.status[process] != Status::Down
+    }
+
+    /// Whether `process` may be given commands; see [`Protocol::is_ready`].
+    pub fn is_ready(&self, process: ProcessId) -> bool {
+        !self.catching_up.contains(&process)
     }
 
     /// Gives `process` a command, at once; `class` says what for.
@@ -504,6 +525,10 @@ impl<P: Protocol, X> Wire<P, X> {
         self.in_flight -= 1;
         if self.is_cut(from, to) {
             self.trace(to, || Event::Drop { msg: envelope.id, reason: DropReason::Partition });
+            return false;
+        }
+        if envelope.id < self.born[to].max(self.born[from]) {
+            self.trace(to, || Event::Drop { msg: envelope.id, reason: DropReason::Crashed });
             return false;
         }
         self.last_arrival = self.now;

@@ -430,3 +430,34 @@ fn reports_have_the_fields_that_tools_read() {
         }
     }
 }
+
+/// "Recovery with memory keeps the state and loses timers and messages in flight; without memory it starts anew with a new
+/// incarnation": nothing that was on its way, to the process or from it, arrives afterwards.
+#[test]
+fn nothing_of_an_earlier_life_arrives() {
+    for recovery in ["recover 1 @ 3", "recover 1 @ 3 without-memory"] {
+        let mut options = Options::new("ricart-agrawala", 3);
+        options.network.delay = Delay::Constant(5.0);
+        options.params.delay_max = options.network.delay.guess();
+        options.faults = vec!["crash 1 @ 2".parse().unwrap(), recovery.parse().unwrap()];
+        let bytes = trace(&options);
+        let (_, records) = baton_trace::read(bytes.as_slice()).unwrap();
+        // All three ask at 0, and what they send would arrive at 5.
+        let fate = |msg: u64| {
+            records.iter().find_map(|record| match &record.event {
+                Event::Deliver { msg: other, .. } if *other == msg => Some("arrives"),
+                Event::Drop { msg: other, .. } if *other == msg => Some("lost"),
+                _ => None,
+            })
+        };
+        let mut lost = 0;
+        for record in records.iter().take_while(|record| !matches!(record.event, Event::Crash)) {
+            if let Event::Send { msg, to, .. } = record.event {
+                let concerned = to == 1 || record.p == Some(1);
+                assert_eq!(fate(msg), Some(if concerned { "lost" } else { "arrives" }), "{recovery}, {record:?}");
+                lost += usize::from(concerned);
+            }
+        }
+        assert_eq!(lost, 4, "{recovery}");
+    }
+}

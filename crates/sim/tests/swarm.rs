@@ -2,7 +2,7 @@
 
 use baton_protocol::registry::{ALGORITHMS, About, Family};
 use baton_sim::app::mutex::Load;
-use baton_sim::faults::{Fault, FaultKind};
+use baton_sim::faults::FaultKind;
 use baton_sim::network::Delay;
 use baton_sim::oracle::Verdict;
 use baton_sim::report::Report;
@@ -46,16 +46,6 @@ fn swarm_of(about: &'static About, seed: u64) -> Options {
     options
 }
 
-/// ORDER does not hold for what the user of a recovered process wants before that one is welcome (docs/verdicts.md).
-fn is_known(options: &Options, report: &Report) -> bool {
-    let detail = report.properties().order.detail.clone().unwrap_or_default();
-    let overtaken = |fault: &Fault| match fault.kind {
-        FaultKind::Recover { process, .. } => detail.contains(&format!(" of P{process}, which happened before")),
-        _ => false,
-    };
-    report.broken_promises() == ["order"] && options.faults.iter().any(overtaken)
-}
-
 #[test]
 fn every_algorithm_keeps_its_promises_whatever_the_seed_lets_happen() {
     let (mut struck, mut wrong) = (0, String::new());
@@ -64,8 +54,7 @@ fn every_algorithm_keeps_its_promises_whatever_the_seed_lets_happen() {
             let options = swarm::draw(&swarm_of(about, seed)).unwrap();
             struck += usize::from(!options.faults.is_empty());
             let report = run(&options, None).unwrap_or_else(|refusal| panic!("{refusal}: {options:?}"));
-            let fine = report.broken_promises().is_empty() || is_known(&options, &report);
-            if !fine {
+            if !report.broken_promises().is_empty() {
                 let told = options.faults.iter().map(|fault| format!("{fault:?}")).collect::<Vec<_>>().join("\n  ");
                 wrong.push_str(&format!(
                     "{}, seed {seed}: {:?}\n{options:?}\n  {told}\n",

@@ -24,6 +24,11 @@ pub struct Run {
 }
 
 impl Log {
+    /// A file as another replica has it.
+    pub fn new(slots: Vec<Slot>, runs: Vec<Run>) -> Self {
+        Log { slots, runs }
+    }
+
     pub fn len(&self) -> u64 {
         self.slots.len() as u64
     }

@@ -1,8 +1,8 @@
 //! Record append: Ghemawat, Gobioff and Leung, "The Google file system" (2003), as an algorithm of its own.
 //!
-//! Assumes: a reliable failure detector. Messages may be lost, repeated and out of order. Who crashes stays out.
+//! Assumes: a reliable failure detector, and one replica that never crashes. Messages may be lost, repeated and out of order.
 //!
-//! A client names no offset: it sends APPEND(number, data) to the primary, which is the lowest replica alive. The primary
+//! A client names no offset: it sends APPEND(number, data) to the primary, the lowest replica that has not crashed. The primary
 //! puts appends into one order, buffers them, writes the buffer as one batch and sends it on, REPLICATE(offset, batch).
 //! Secondaries apply in order of offset and send ACK. When all who live have a record, its client is told its offset. A
 //! client that hears nothing asks again with the same number. The primary remembers the last number of each client and
@@ -14,10 +14,14 @@
 //! padding. At each offset the last write wins, by the order of primaries: who has answered COLLECT takes nothing from
 //! an earlier primary any more, and drops what it has beyond the new one's base.
 //!
+//! A replica that recovers is a newcomer: it drops what it had, and the primary, told by its detector, sends it all of the
+//! file at once (SNAPSHOT). From then on nothing is stable without it. It never becomes primary again, so that primaries
+//! are ordered by id.
+//!
 //! Invariants: of two slots with the same offset and written by the same primary, the content is the same; so is all before.
 //! Costs: 2 + 2(r-1) messages an append with r replicas, 4T; with batches of b, 2 + 2(r-1)/b.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -53,7 +57,12 @@ pub struct Client {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Replica {
     me: ProcessId,
+    /// The lowest replica.
+    first: ProcessId,
+    /// The replicas that have never crashed, as far as is known.
     live: ProcessSet,
+    /// Those that have, and are back.
+    back: ProcessSet,
     delay_max: Ticks,
     batch: usize,
     log: Log,
@@ -72,11 +81,11 @@ enum Role {
     },
     /// A primary that asks what the others have.
     Collecting {
-        states: BTreeMap<ProcessId, Vec<Run>>,
+        states: BTreeMap<ProcessId, Option<Vec<Run>>>,
     },
     Primary(Lead),
-    /// Was dead; the others go on without it.
-    Retired,
+    /// Was dead, and has not got the file yet.
+    Newcomer,
 }
 
 /// What a primary keeps in mind, and a new one does not know.
@@ -89,6 +98,8 @@ struct Lead {
     last: BTreeMap<ProcessId, (u64, Option<u64>)>,
     /// How much of the log each secondary has.
     acked: BTreeMap<ProcessId, u64>,
+    /// Who needs the whole file.
+    newcomers: BTreeSet<ProcessId>,
     /// How much of it all have.
     stable: u64,
 }
@@ -128,8 +139,15 @@ pub enum Message {
     Collect,
     /// To the new primary: this.
     State {
+        /// Who wrote what, in order; none if I am new, and what I have does not count.
+        runs: Option<Vec<Run>>,
+    },
+    /// Primary to a newcomer: all that there is.
+    Snapshot {
         /// Who wrote what, in order.
         runs: Vec<Run>,
+        /// What.
+        slots: Vec<Slot>,
     },
 }
 
@@ -156,6 +174,7 @@ impl crate::Message for Message {
             Message::Ack { .. } => "ACK",
             Message::Collect => "COLLECT",
             Message::State { .. } => "STATE",
+            Message::Snapshot { .. } => "SNAPSHOT",
         }
     }
 }
@@ -177,7 +196,7 @@ impl Protocol for RecordAppend {
 impl Append for RecordAppend {
     fn file(&self) -> Option<&[Slot]> {
         match self {
-            RecordAppend::Replica(replica) if replica.role != Role::Retired => Some(replica.log.slots()),
+            RecordAppend::Replica(replica) if replica.role != Role::Newcomer => Some(replica.log.slots()),
             RecordAppend::Replica(_) | RecordAppend::Client(_) => None,
         }
     }
@@ -191,7 +210,7 @@ impl Client {
                 self.pending = Some(data);
                 self.ask(out);
             }
-            Input::Timer(Timer::Retry) | Input::Start(Start::Recovered) => self.ask(out),
+            Input::Timer(Timer::Retry) | Input::Start(Start::Recovered) => self.ask_again(out),
             Input::Message { message: Message::Appended { number, offset }, .. } if number == self.number => {
                 self.on_appended(offset, out);
             }
@@ -208,6 +227,13 @@ impl Client {
         out.set_timer(Timer::Retry, RETRY_AFTER_D * self.delay_max);
     }
 
+    /// Asks all: a client that was down may take one for the primary that has crashed meanwhile, and is back.
+    fn ask_again(&self, out: &mut Outbox<RecordAppend>) {
+        let Some(data) = &self.pending else { return };
+        out.multicast(self.live.iter(), Message::Append { number: self.number, data: data.clone() });
+        out.set_timer(Timer::Retry, RETRY_AFTER_D * self.delay_max);
+    }
+
     fn on_appended(&mut self, offset: u64, out: &mut Outbox<RecordAppend>) {
         if self.pending.take().is_some() {
             out.cancel_timer(Timer::Retry);
@@ -219,9 +245,10 @@ impl Client {
 impl Replica {
     fn step(&mut self, input: Input<RecordAppend>, out: &mut Outbox<RecordAppend>) {
         match input {
-            Input::Start(Start::Fresh) if self.me == self.primary => self.lead(0),
-            Input::Start(Start::Recovered) => self.role = Role::Retired,
+            Input::Start(Start::Fresh) if self.me == self.primary => self.lead(0, BTreeSet::new()),
+            Input::Start(Start::Recovered) => self.recover(),
             Input::Suspect(process) => self.on_suspect(process, out),
+            Input::Trust(process) => self.on_trust(process, out),
             Input::Timer(Timer::Write) => self.write(out),
             Input::Timer(Timer::Resend) => {
                 self.collect(out);
@@ -233,6 +260,7 @@ impl Replica {
                 Message::Ack { length } => self.on_ack(from, length, out),
                 Message::Collect => self.on_collect(from, out),
                 Message::State { runs } => self.on_state(from, runs, out),
+                Message::Snapshot { runs, slots } => self.on_snapshot(from, runs, slots, out),
                 Message::Appended { .. } => {}
             },
             _ => {}
@@ -240,7 +268,44 @@ impl Replica {
     }
 
     fn others(&self) -> impl Iterator<Item = ProcessId> {
-        self.live.iter().filter(|&other| other != self.me)
+        self.live.iter().chain(self.back.iter()).filter(|&other| other != self.me)
+    }
+
+    /// What it had may be void by now; it gets everything anew, and leads no more.
+    fn recover(&mut self) {
+        self.live.remove(self.me);
+        self.role = Role::Newcomer;
+        self.log = Log::default();
+    }
+
+    fn on_trust(&mut self, process: ProcessId, out: &mut Outbox<RecordAppend>) {
+        // Clients come and go too.
+        if process < self.first || process == self.me || self.live.contains(process) {
+            return;
+        }
+        self.back.insert(process);
+        match &mut self.role {
+            Role::Primary(lead) => {
+                lead.acked.insert(process, 0);
+                lead.newcomers.insert(process);
+                self.replicate(out);
+            }
+            Role::Collecting { .. } => self.collect(out),
+            Role::Secondary { .. } | Role::Newcomer => {}
+        }
+    }
+
+    fn on_snapshot(&mut self, from: ProcessId, runs: Vec<Run>, slots: Vec<Slot>, out: &mut Outbox<RecordAppend>) {
+        if from < self.primary || from == self.me {
+            return;
+        }
+        // A copy that comes late must not take away what has come since.
+        if self.role == Role::Newcomer || from > self.primary {
+            self.primary = from;
+            self.role = Role::Secondary { joined: true, early: BTreeMap::new() };
+            self.log = Log::new(slots, runs);
+        }
+        out.send(from, Message::Ack { length: self.log.len() });
     }
 
     fn on_append(&mut self, record: Record, out: &mut Outbox<RecordAppend>) {
@@ -290,7 +355,11 @@ impl Replica {
     fn replicate(&self, out: &mut Outbox<RecordAppend>) {
         let Role::Primary(lead) = &self.role else { return };
         out.set_timer(Timer::Resend, RETRY_AFTER_D * self.delay_max);
-        for other in self.others() {
+        for &newcomer in &lead.newcomers {
+            let (runs, slots) = (self.log.runs().to_vec(), self.log.slots().to_vec());
+            out.send(newcomer, Message::Snapshot { runs, slots });
+        }
+        for other in self.others().filter(|other| !lead.newcomers.contains(other)) {
             let offset = lead.acked.get(&other).copied().unwrap_or(lead.base);
             let slots = self.log.from(offset).to_vec();
             if !slots.is_empty() {
@@ -328,6 +397,7 @@ impl Replica {
     fn on_ack(&mut self, from: ProcessId, length: u64, out: &mut Outbox<RecordAppend>) {
         let Role::Primary(lead) = &mut self.role else { return };
         if let Some(acked) = lead.acked.get_mut(&from) {
+            lead.newcomers.remove(&from);
             *acked = length.clamp(*acked, self.log.len());
             self.answer(out);
         }
@@ -342,7 +412,7 @@ impl Replica {
                 out.send(*client, Message::Appended { number: *number, offset });
             }
         }
-        if stable == self.log.len() {
+        if stable == self.log.len() && lead.newcomers.is_empty() {
             out.cancel_timer(Timer::Resend);
         }
         lead.stable = lead.stable.max(stable);
@@ -350,19 +420,24 @@ impl Replica {
 
     fn on_suspect(&mut self, process: ProcessId, out: &mut Outbox<RecordAppend>) {
         self.live.remove(process);
+        self.back.remove(process);
         match &mut self.role {
             Role::Primary(lead) => {
                 lead.acked.remove(&process);
+                lead.newcomers.remove(&process);
                 self.answer(out);
             }
-            Role::Collecting { .. } => self.reconcile(out),
+            Role::Collecting { states } => {
+                states.remove(&process);
+                self.reconcile(out);
+            }
             Role::Secondary { .. } if self.live.iter().next() == Some(self.me) => {
                 self.primary = self.me;
                 self.role = Role::Collecting { states: BTreeMap::new() };
                 self.collect(out);
                 self.reconcile(out);
             }
-            Role::Secondary { .. } | Role::Retired => {}
+            Role::Secondary { .. } | Role::Newcomer => {}
         }
     }
 
@@ -373,17 +448,20 @@ impl Replica {
     }
 
     fn on_collect(&mut self, from: ProcessId, out: &mut Outbox<RecordAppend>) {
-        if self.role == Role::Retired || from < self.primary || from == self.me {
+        if from < self.primary || from == self.me {
             return;
         }
+        let counts = self.role != Role::Newcomer;
         if from > self.primary {
             self.primary = from;
-            self.role = Role::Secondary { joined: false, early: BTreeMap::new() };
+            if counts {
+                self.role = Role::Secondary { joined: false, early: BTreeMap::new() };
+            }
         }
-        out.send(from, Message::State { runs: self.log.runs().to_vec() });
+        out.send(from, Message::State { runs: counts.then(|| self.log.runs().to_vec()) });
     }
 
-    fn on_state(&mut self, from: ProcessId, runs: Vec<Run>, out: &mut Outbox<RecordAppend>) {
+    fn on_state(&mut self, from: ProcessId, runs: Option<Vec<Run>>, out: &mut Outbox<RecordAppend>) {
         if let Role::Collecting { states } = &mut self.role {
             states.insert(from, runs);
             self.reconcile(out);
@@ -397,21 +475,23 @@ impl Replica {
             return;
         }
         let (mut common, mut longest) = (self.log.len(), self.log.len());
-        for runs in self.others().filter_map(|other| states.get(&other)) {
+        for runs in self.others().filter_map(|other| states.get(&other)?.as_ref()) {
             common = common.min(agreement(self.log.runs(), runs));
             longest = longest.max(runs.last().map_or(0, |last| last.end));
         }
+        let newcomers = self.others().filter(|other| states.get(other).is_some_and(Option::is_none)).collect();
         let padding = (longest - common).min(PADDING_MAX) as usize;
         self.log.truncate(common);
         self.log.extend(self.me, vec![Slot::Padding; padding]);
-        self.lead(common);
+        self.lead(common, newcomers);
         self.replicate(out);
         self.answer(out);
     }
 
-    fn lead(&mut self, base: u64) {
-        let acked = self.others().map(|other| (other, base)).collect();
-        self.role = Role::Primary(Lead { base, acked, stable: base, ..Lead::default() });
+    fn lead(&mut self, base: u64, newcomers: BTreeSet<ProcessId>) {
+        let has = |other| if newcomers.contains(&other) { 0 } else { base };
+        let acked = self.others().map(|other| (other, has(other))).collect();
+        self.role = Role::Primary(Lead { base, acked, newcomers, stable: base, ..Lead::default() });
     }
 }
 
@@ -423,7 +503,7 @@ pub const ABOUT: About = About {
     name: "record-append",
     family: Family::Append,
     summary: "a primary gives each record its place at the end of a replicated file; no lock",
-    assumes: Assumes { lossless: false, no_duplicates: false, crashes: Crashes::Detected, ..Assumes::LOSSLESS },
+    assumes: Assumes { lossless: false, no_duplicates: false, crashes: Crashes::ButOne, ..Assumes::LOSSLESS },
     promises: Promises { order: false, fence: false, ..Promises::ALL },
     variants: &[
         Variant { name: "replicas:R", summary: "keep R copies, 3 unless told" },
@@ -440,6 +520,7 @@ pub fn group(params: &Params) -> Result<Group<RecordAppend>, SetupError> {
     let (n, delay_max) = (params.n, params.delay_max);
     let (replicas, batch) = (count(params, "replicas", 3, 1_000)?, count(params, "batch", 1, 1_000_000)?);
     let processes = n + replicas;
+    let back = ProcessSet::none(processes);
     let mut live = ProcessSet::none(processes);
     for replica in n..processes {
         live.insert(replica);
@@ -450,7 +531,17 @@ pub fn group(params: &Params) -> Result<Group<RecordAppend>, SetupError> {
             return RecordAppend::Client(Client { live, delay_max, number: 0, pending: None });
         }
         let role = Role::Secondary { joined: true, early: BTreeMap::new() };
-        RecordAppend::Replica(Replica { me, live, delay_max, batch, log: Log::default(), primary: n, role })
+        RecordAppend::Replica(Replica {
+            me,
+            first: n,
+            live,
+            back: back.clone(),
+            delay_max,
+            batch,
+            log: Log::default(),
+            primary: n,
+            role,
+        })
     }))
 }
 

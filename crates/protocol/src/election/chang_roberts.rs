@@ -1,7 +1,7 @@
 //! Chang and Roberts, "An improved algorithm for decentralized extrema-finding" (1979), on a ring that skips the dead.
 //!
-//! Assumes: nothing of the order of messages, or of time. None may be lost; crashes are detected, and for good: who comes
-//! back is taken in, but a message of its earlier life that is still under way may do harm.
+//! Assumes: nothing of the order of messages, or of time. None may be lost between those who live; crashes are detected. Who
+//! comes back is taken in; what it sent, or was sent, in its earlier life does not arrive.
 //!
 //! A process without a leader sends ELECTION(its id) to its successor. A higher id is passed on; in place of a lower one a
 //! process sends its own, unless it has done so already. Whose id comes back is the highest: it leads, and ELECTED goes
@@ -208,7 +208,7 @@ pub const ABOUT: About = About {
     name: "chang-roberts",
     family: Family::Election,
     summary: "ids go round a ring, and each is stopped by a higher one; whose id comes back leads",
-    assumes: Assumes { crashes: Crashes::Final, ..Assumes::LOSSLESS },
+    assumes: Assumes { crashes: Crashes::Detected, ..Assumes::LOSSLESS },
     promises: Promises { order: false, fence: false, ..Promises::ALL },
     variants: &[
         Variant { name: "descending", summary: "the ring goes from each id to the next lower one" },

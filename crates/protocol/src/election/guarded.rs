@@ -3,15 +3,18 @@
 //! Assumes: what the election inside assumes, but partitions may lose messages. Judges keep their memory.
 //!
 //! Whoever wins the election inside only asks to lead: ASK(term), with a term above all that it knows, to its judges,
-//! which are all members, or one witness outside the group. A judge gives CONSENT to each term once, and never to a term
-//! below one that it gave; otherwise it says REFUSE with the term it stands at, and the winner asks for a later one. With the
-//! consent of a majority of ALL members, itself included, or of the witness, it leads, and tells all: LEADS(term).
-//! A leader steps down as soon as it consents to a later term, hears of one, or its failure detector leaves it without
-//! a majority, or without the witness.
+//! which are all members, or one witness outside the group. With the consent of a majority of ALL members, itself included,
+//! or of the witness, it leads, and tells all: LEADS(term).
+//! A judge gives CONSENT to each term once, and never to a term below one that it gave; otherwise it says REFUSE with the
+//! term it stands at, and the winner asks for a later one. While the one that it gave a term to has not said RESIGN, and
+//! is not suspected, all others wait; if a better one does, the judge tells the one in office to STEP-DOWN.
+//! A leader resigns when it is told to, when it hears of a later term, or when its failure detector leaves it without a
+//! majority, or without the witness.
 //!
-//! Invariant: at most one leads in each term, whatever the network and the detector do, since two majorities meet.
-//! There is a window: a leader that is cut off leads on, in its old term, until its detector tells it. So whoever
-//! serves a leader must refuse those of earlier terms, as with a fence.
+//! Invariants: at most one leads in each term, whatever the network and the detectors do, since two majorities meet. And
+//! at most one at a time, unless a judge suspects a leader that does not suspect the judge (yet): one that is cut off leads
+//! on, in its old term, until its detector tells it. So whoever serves a leader must refuse those of earlier terms, as
+//! with a fence.
 //! Costs, beyond the election inside, with n live processes: 3(n-1) messages (majority) or n+1 (witness); 3T from winning
 //! until all know, most of it while the election inside announces its own outcome.
 //!
@@ -22,6 +25,7 @@ use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::judge::{Judge, Ruling, Verdict};
 use super::{Command, Election, Event, Rule};
 use crate::registry::{Group, Params, SetupError, Variant};
 use crate::{Input, Outbox, Output, ProcessId, ProcessSet, Protocol, Start};
@@ -57,7 +61,6 @@ pub struct Member<E> {
     /// Whom the election inside has made leader.
     winner: Option<ProcessId>,
     judge: Judge,
-    suspected: ProcessSet,
     office: Office,
     /// The latest term that this process knows of.
     term: u64,
@@ -68,29 +71,20 @@ pub struct Member<E> {
 enum Office {
     /// It knows of this leader in this term, or of none.
     Follows(Option<(ProcessId, u64)>),
-    /// It has asked for the latest term, and has these consents; it follows nobody.
-    Asks(ProcessSet),
+    /// It has asked for this term, and has these consents; it follows nobody.
+    Asks { term: u64, consents: ProcessSet },
     /// It leads in this term.
     Leads(u64),
 }
 
-/// Gives each term to one process only.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Judge {
-    /// The latest term that it gave consent to.
-    given: u64,
-    /// To whom.
-    to: Option<ProcessId>,
-    memory: Memory,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-enum Memory {
-    /// As made, before any start.
-    #[default]
-    Blank,
-    Whole,
-    Lost,
+impl<M> From<Verdict> for Message<M> {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Consent(term) => Message::Consent(term),
+            Verdict::Refuse(term) => Message::Refuse(term),
+            Verdict::StepDown(term) => Message::StepDown(term),
+        }
+    }
 }
 
 /// What processes tell each other.
@@ -104,9 +98,13 @@ pub enum Message<M> {
     Consent(u64),
     /// To the one who asked: no, I have consented to this term already.
     Refuse(u64),
+    /// To the one that has this term: a better one asks.
+    StepDown(u64),
+    /// To all judges, and from a leader to all members: I do not lead in this term, and will not.
+    Resign(u64),
     /// To all members: I lead in this term.
     Leads(u64),
-    /// To a member that can be heard again: do you lead, or want to?
+    /// To one that can be heard again: do you lead, or want to?
     Who,
 }
 
@@ -118,6 +116,8 @@ impl<M: fmt::Debug> fmt::Debug for Message<M> {
             Message::Ask(term) => f.debug_struct("Ask").field("term", term).finish(),
             Message::Consent(term) => f.debug_struct("Consent").field("term", term).finish(),
             Message::Refuse(term) => f.debug_struct("Refuse").field("term", term).finish(),
+            Message::StepDown(term) => f.debug_struct("StepDown").field("term", term).finish(),
+            Message::Resign(term) => f.debug_struct("Resign").field("term", term).finish(),
             Message::Leads(term) => f.debug_struct("Leads").field("term", term).finish(),
             Message::Who => f.write_str("Who"),
         }
@@ -131,6 +131,8 @@ impl<M: crate::Message> crate::Message for Message<M> {
             Message::Ask(_) => "ASK",
             Message::Consent(_) => "CONSENT",
             Message::Refuse(_) => "REFUSE",
+            Message::StepDown(_) => "STEP-DOWN",
+            Message::Resign(_) => "RESIGN",
             Message::Leads(_) => "LEADS",
             Message::Who => "WHO",
         }
@@ -153,12 +155,22 @@ impl<E: Election> Protocol for Guarded<E> {
                 }
             }
             Guarded::Member(member) => member.step(input, out),
-            Guarded::Witness(judge, n) => match input {
-                Input::Start(start) => judge.start(start),
-                Input::Message { from, message: Message::Ask(term) } => judge.on_ask(from, term, out),
-                Input::Trust(process) if process < *n => out.send(process, Message::Who),
-                _ => {}
-            },
+            Guarded::Witness(judge, n) => {
+                let rulings = match input {
+                    Input::Start(start) => return judge.start(start),
+                    Input::Trust(process) if process < *n => {
+                        judge.on_trust(process);
+                        return out.send(process, Message::Who);
+                    }
+                    Input::Message { from, message: Message::Ask(term) } => judge.on_ask(from, term),
+                    Input::Message { from, message: Message::Resign(term) } => judge.on_resign(from, term),
+                    Input::Suspect(process) if process < *n => judge.on_suspect(process),
+                    _ => return,
+                };
+                for (to, verdict) in rulings {
+                    out.send(to, verdict.into());
+                }
+            }
         }
     }
 }
@@ -202,8 +214,10 @@ impl<E: Election> Member<E> {
             Input::Message { from, message: Message::Ask(term) } => return self.on_ask(from, term, out),
             Input::Message { from, message: Message::Consent(term) } => return self.on_consent(from, term, out),
             Input::Message { message: Message::Refuse(term), .. } => return self.on_refuse(term, out),
+            Input::Message { message: Message::StepDown(term), .. } => return self.on_step_down(term, out),
+            Input::Message { from, message: Message::Resign(term) } => return self.on_resign(from, term, out),
             Input::Message { from, message: Message::Leads(term) } => return self.on_leads(from, term, out),
-            Input::Message { from, message: Message::Who } => return self.on_who(from, out),
+            Input::Message { from, message: Message::Who } => return self.tell(from, out),
             Input::Start(start) => self.start(start, out),
             Input::Suspect(process) if process != self.me => self.on_suspect(process, out),
             Input::Trust(process) if process != self.me => self.on_trust(process, out),
@@ -222,7 +236,6 @@ impl<E: Election> Member<E> {
     fn start(&mut self, start: Start, out: &mut Outbox<Guarded<E>>) {
         self.judge.start(start);
         if start == Start::Recovered {
-            self.suspected.clear();
             self.winner = None;
             self.follow(None, out);
         }
@@ -230,29 +243,39 @@ impl<E: Election> Member<E> {
 
     fn on_won_inside(&mut self, winner: Option<ProcessId>, out: &mut Outbox<Guarded<E>>) {
         self.winner = winner;
-        self.ask_unless_leading(out);
+        if matches!(self.office, Office::Asks { .. }) && winner.is_some_and(|winner| winner != self.me) {
+            self.follow(None, out);
+        }
+        self.ask_unless_led(out);
     }
 
-    /// The winner asks to lead, if it is in touch with enough judges.
-    fn ask_unless_leading(&mut self, out: &mut Outbox<Guarded<E>>) {
-        if self.winner != Some(self.me) || !matches!(self.office, Office::Follows(_)) || !self.in_touch() {
-            return;
+    /// The winner asks to lead, if it is in touch with enough judges, and hears of no better leader.
+    fn ask_unless_led(&mut self, out: &mut Outbox<Guarded<E>>) {
+        let led = match self.office {
+            Office::Follows(leader) => leader.is_some_and(|(leader, _)| self.yields_to(leader)),
+            Office::Asks { .. } | Office::Leads(_) => true,
+        };
+        if self.winner == Some(self.me) && !led && self.in_touch() {
+            self.follow(None, out);
+            self.ask(out);
         }
-        self.follow(None, out);
-        self.ask(out);
+    }
+
+    fn yields_to(&self, other: ProcessId) -> bool {
+        self.rule.prefers(other, self.me) && !self.judge.suspected.contains(other)
     }
 
     fn ask(&mut self, out: &mut Outbox<Guarded<E>>) {
         self.term = self.term.max(self.judge.given).saturating_add(1);
-        let mut consents = ProcessSet::none(self.n + 1);
-        if self.judge.consents(self.me, self.term) {
-            consents.insert(self.me);
-        }
-        self.office = Office::Asks(consents);
+        self.office = Office::Asks { term: self.term, consents: ProcessSet::none(self.n + 1) };
         out.multicast(self.judges(), Message::Ask(self.term));
+        if self.guard == Guard::Quorum {
+            let rulings = self.judge.on_ask(self.me, self.term);
+            self.announce(rulings, out);
+        }
     }
 
-    /// Those to be asked.
+    /// Those to be asked, besides oneself.
     fn judges(&self) -> impl Iterator<Item = ProcessId> + use<E> {
         let judges = match self.guard {
             Guard::Quorum => 0..self.n,
@@ -262,141 +285,185 @@ impl<E: Election> Member<E> {
         judges.filter(move |&judge| judge != me)
     }
 
+    fn members(&self) -> impl Iterator<Item = ProcessId> + use<E> {
+        let me = self.me;
+        (0..self.n).filter(move |&member| member != me)
+    }
+
     /// Whether so many judges are not suspected that their consent is enough.
     fn in_touch(&self) -> bool {
         match self.guard {
-            Guard::Quorum => self.suspected.iter().filter(|&member| member < self.n).count() * 2 < self.n,
-            Guard::Witness => !self.suspected.contains(self.n),
+            Guard::Quorum => self.judge.suspected.iter().filter(|&member| member < self.n).count() * 2 < self.n,
+            Guard::Witness => !self.judge.suspected.contains(self.n),
         }
     }
 
     fn on_ask(&mut self, from: ProcessId, term: u64, out: &mut Outbox<Guarded<E>>) {
-        // Of two that ask, one must give up, or they go on for ever: the one with the lower term, or the worse one.
-        let yields = match self.office {
-            Office::Asks(_) => self.term < term || (self.term == term && self.rule.prefers(from, self.me)),
-            Office::Leads(own) => own < term,
-            Office::Follows(_) => false,
-        };
-        if yields {
-            self.follow(None, out);
-        }
         self.term = self.term.max(term);
-        self.judge.on_ask(from, term, out);
+        let rulings = self.judge.on_ask(from, term);
+        self.announce(rulings, out);
+        // Whoever asks does not know that somebody leads.
+        if let Office::Leads(term) = self.office {
+            out.send(from, Message::Leads(term));
+        }
+    }
+
+    /// Tells everybody what the judge in this process has ruled, itself included.
+    fn announce(&mut self, rulings: Vec<Ruling>, out: &mut Outbox<Guarded<E>>) {
+        for (to, ruling) in rulings {
+            match ruling {
+                _ if to != self.me => out.send(to, ruling.into()),
+                Verdict::Consent(term) => self.on_consent(to, term, out),
+                Verdict::Refuse(term) => self.on_refuse(term, out),
+                Verdict::StepDown(term) => self.on_step_down(term, out),
+            }
+        }
     }
 
     fn on_consent(&mut self, from: ProcessId, term: u64, out: &mut Outbox<Guarded<E>>) {
-        let Office::Asks(consents) = &mut self.office else { return };
-        if term != self.term {
-            return;
-        }
-        consents.insert(from);
-        let enough = match self.guard {
-            Guard::Quorum => consents.len() * 2 > self.n,
-            Guard::Witness => consents.contains(self.n),
-        };
-        if enough {
-            self.office = Office::Leads(term);
-            out.emit(Event::Elected { leader: Some(self.me), term: Some(term) });
-            let others = (0..self.n).filter(|&other| other != self.me);
-            out.multicast(others, Message::Leads(term));
+        match &mut self.office {
+            Office::Asks { term: asked, consents } if *asked == term => {
+                consents.insert(from);
+                let enough = match self.guard {
+                    Guard::Quorum => consents.len() * 2 > self.n,
+                    Guard::Witness => consents.contains(self.n),
+                };
+                if enough {
+                    self.office = Office::Leads(term);
+                    out.emit(Event::Elected { leader: Some(self.me), term: Some(term) });
+                    out.multicast(self.members(), Message::Leads(term));
+                }
+            }
+            Office::Leads(own) if *own == term => {}
+            // It asked, and thought better of it meanwhile.
+            _ => self.give_back(from, term, out),
         }
     }
 
+    fn give_back(&mut self, judge: ProcessId, term: u64, out: &mut Outbox<Guarded<E>>) {
+        if judge == self.me {
+            let rulings = self.judge.on_resign(self.me, term);
+            self.announce(rulings, out);
+        } else {
+            out.send(judge, Message::Resign(term));
+        }
+    }
+
+    /// A later term than its own is given: what it has, or asks for, will not do.
     fn on_refuse(&mut self, term: u64, out: &mut Outbox<Guarded<E>>) {
-        if matches!(self.office, Office::Asks(_)) && term >= self.term {
-            self.term = term;
-            self.ask(out);
+        let own = match self.office {
+            Office::Follows(_) => return,
+            Office::Asks { term, .. } | Office::Leads(term) => term,
+        };
+        self.term = self.term.max(term);
+        match self.office {
+            Office::Asks { .. } if term >= own => self.ask(out),
+            // Whatever the election inside is about by now, this one led.
+            Office::Leads(_) if term > own => {
+                self.follow(None, out);
+                self.ask(out);
+            }
+            _ => {}
+        }
+    }
+
+    /// A better one asks. This one waits until that has led.
+    fn on_step_down(&mut self, term: u64, out: &mut Outbox<Guarded<E>>) {
+        match self.office {
+            Office::Asks { term: own, .. } | Office::Leads(own) if own == term => {
+                self.follow(None, out);
+                self.ask_unless_led(out);
+            }
+            _ => {}
+        }
+    }
+
+    fn on_resign(&mut self, from: ProcessId, term: u64, out: &mut Outbox<Guarded<E>>) {
+        let rulings = self.judge.on_resign(from, term);
+        self.announce(rulings, out);
+        if self.office == Office::Follows(Some((from, term))) {
+            self.follow(None, out);
+            self.ask_unless_led(out);
         }
     }
 
     fn on_leads(&mut self, from: ProcessId, term: u64, out: &mut Outbox<Guarded<E>>) {
         let outdated = match self.office {
             Office::Follows(known) => known.is_some_and(|(_, known)| term <= known),
-            Office::Asks(_) => term < self.term,
+            Office::Asks { term: asked, .. } => term < asked && !self.yields_to(from),
             Office::Leads(own) => term <= own,
         };
         self.term = self.term.max(term);
         if outdated && matches!(self.office, Office::Leads(_)) {
-            self.on_who(from, out);
+            self.tell(from, out);
         } else if !outdated {
             self.follow(Some((from, term)), out);
-            if self.rule.prefers(self.me, from) {
-                self.ask_unless_leading(out);
-            }
+            self.ask_unless_led(out);
         }
     }
 
-    /// Whoever has heard nothing of this process for a while, or nothing new, is told.
-    fn on_who(&self, from: ProcessId, out: &mut Outbox<Guarded<E>>) {
+    /// Tells one that has heard nothing of this process for a while, or nothing new, whether it leads or wants to. A judge
+    /// is asked: it may have taken the leader for dead.
+    fn tell(&self, to: ProcessId, out: &mut Outbox<Guarded<E>>) {
+        let is_judge = self.judges().any(|judge| judge == to);
         match self.office {
-            Office::Leads(term) if from < self.n => out.send(from, Message::Leads(term)),
-            Office::Asks(_) if self.judges().any(|judge| judge == from) => out.send(from, Message::Ask(self.term)),
-            _ => {}
+            Office::Follows(_) => {}
+            Office::Asks { term, .. } if is_judge => out.send(to, Message::Ask(term)),
+            Office::Asks { .. } => {}
+            Office::Leads(term) => {
+                if to < self.n {
+                    out.send(to, Message::Leads(term));
+                }
+                if is_judge {
+                    out.send(to, Message::Ask(term));
+                }
+            }
         }
     }
 
     fn on_suspect(&mut self, process: ProcessId, out: &mut Outbox<Guarded<E>>) {
-        self.suspected.insert(process);
+        let rulings = self.judge.on_suspect(process);
+        self.announce(rulings, out);
         let lost = match self.office {
             Office::Follows(leader) => leader.is_some_and(|(leader, _)| leader == process),
-            Office::Asks(_) | Office::Leads(_) => !self.in_touch(),
+            Office::Asks { .. } | Office::Leads(_) => !self.in_touch(),
         };
         if lost {
             self.follow(None, out);
         }
-        self.ask_unless_leading(out);
+        self.ask_unless_led(out);
     }
 
     fn on_trust(&mut self, process: ProcessId, out: &mut Outbox<Guarded<E>>) {
-        self.suspected.remove(process);
+        self.judge.on_trust(process);
         // What was sent while it was out of reach is lost.
-        match self.office {
-            Office::Asks(_) if self.judges().any(|judge| judge == process) => {
-                out.send(process, Message::Ask(self.term));
-            }
-            Office::Leads(term) if process < self.n => out.send(process, Message::Leads(term)),
-            _ => self.ask_unless_leading(out),
-        }
+        self.tell(process, out);
+        self.ask_unless_led(out);
         // A link that was cut one way only is no news to the other end, which may lead, or ask in vain.
         if process < self.n {
             out.send(process, Message::Who);
         }
     }
 
+    /// Follows this leader, or nobody, and resigns from whatever it had, or asked for, itself.
     fn follow(&mut self, leader: Option<(ProcessId, u64)>, out: &mut Outbox<Guarded<E>>) {
-        let before = match self.office {
-            Office::Follows(known) => known,
-            Office::Asks(_) => None,
-            Office::Leads(term) => Some((self.me, term)),
+        let before = core::mem::replace(&mut self.office, Office::Follows(leader));
+        let (known, resigned) = match before {
+            Office::Follows(known) => (known, None),
+            Office::Asks { term, .. } => (None, Some(term)),
+            Office::Leads(term) => (Some((self.me, term)), Some(term)),
         };
-        self.office = Office::Follows(leader);
-        if before != leader {
+        if known != leader {
             let (leader, term) = leader.unzip();
             out.emit(Event::Elected { leader, term });
         }
-    }
-}
-
-impl Judge {
-    fn start(&mut self, start: Start) {
-        self.memory = match (start, self.memory) {
-            (Start::Fresh, _) | (Start::Recovered, Memory::Whole) => Memory::Whole,
-            (Start::Recovered, Memory::Blank | Memory::Lost) => Memory::Lost,
-        };
-    }
-
-    fn consents(&mut self, from: ProcessId, term: u64) -> bool {
-        if self.memory == Memory::Whole && term > self.given {
-            (self.given, self.to) = (term, Some(from));
+        let Some(term) = resigned else { return };
+        out.multicast(self.judges(), Message::Resign(term));
+        if self.guard == Guard::Witness && known.is_some() {
+            out.multicast(self.members(), Message::Resign(term));
         }
-        self.memory == Memory::Whole && (term, Some(from)) == (self.given, self.to)
-    }
-
-    fn on_ask<E: Election>(&mut self, from: ProcessId, term: u64, out: &mut Outbox<Guarded<E>>) {
-        if self.memory == Memory::Whole {
-            let consents = self.consents(from, term);
-            out.send(from, if consents { Message::Consent(term) } else { Message::Refuse(self.given) });
-        }
+        let rulings = self.judge.on_resign(self.me, term);
+        self.announce(rulings, out);
     }
 }
 
@@ -427,7 +494,7 @@ pub fn group<E: Election>(
     let processes = if guard == Guard::Witness { n + 1 } else { n };
     let mut group = Group::new(n, processes, move |me| {
         if me == n {
-            return Guarded::Witness(Judge::default(), n);
+            return Guarded::Witness(Judge::new(n, rule), n);
         }
         Guarded::Member(Member {
             me,
@@ -436,13 +503,13 @@ pub fn group<E: Election>(
             rule,
             election: make(me),
             winner: None,
-            judge: Judge::default(),
-            suspected: ProcessSet::none(n + 1),
+            judge: Judge::new(n, rule),
             office: Office::Follows(None),
             term: 0,
         })
     });
     group.elects = rule;
     group.partitions = true;
+    group.keeps_memory = true;
     Ok(group)
 }

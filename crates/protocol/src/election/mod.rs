@@ -5,6 +5,7 @@ use crate::{ProcessId, Protocol};
 pub mod bully;
 pub mod chang_roberts;
 pub mod guarded;
+mod judge;
 pub mod ring;
 pub mod ring_list;
 

@@ -15,8 +15,7 @@
 //! memory survives, since the others go on. Who is told of a recovery sends WELCOME with its clock and its request, and
 //! JOINED comes back: on both sides, what came on the link before that is of an earlier life. Who recovers asks only
 //! when all who live have sent it WELCOME: then it knows the queue, and uses no stamp below earlier ones. What its user
-//! wants before that counts from then on, and so ORDER does not hold for it. Processes have to recover one at a
-//! time, each WELCOME and JOINED arriving before the next recovery, and somebody who knows of the last entry has to
+//! asks before it is ready counts from then on. Processes have to recover one at a time, each WELCOME and JOINED arriving before the next recovery, and somebody who knows of the last entry has to
 //! be alive then, or fences begin anew.
 
 use alloc::vec;
@@ -149,6 +148,10 @@ impl Protocol for Lamport {
         }
     }
 
+    fn is_ready(&self) -> bool {
+        self.others().all(|(_, peer)| peer.standing != Standing::Unmet)
+    }
+
     fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
         visit(Counter::Clock, self.clock.time_mut());
         if let State::Waiting(time) | State::Inside(time) = &mut self.state {
@@ -168,7 +171,7 @@ impl Lamport {
     }
 
     fn ask_if_welcome(&mut self, out: &mut Outbox<Self>) {
-        if self.state == State::Unwelcome && self.others().all(|(_, peer)| peer.standing != Standing::Unmet) {
+        if self.state == State::Unwelcome && self.is_ready() {
             let time = self.clock.tick();
             self.state = State::Waiting(time);
             self.tell_others(Message::Request { time }, out);

@@ -17,8 +17,7 @@
 //! The dead need not answer, are not asked, and their requests are void. A crash ends a request and a stay inside even
 //! if memory survives, since the others go on. Who recovers must not use a stamp below earlier ones: it asks only
 //! when all who live have sent it WELCOME with their clock, which they do when told of the recovery; who waits by then
-//! asks it as well. What its user wants before that counts from then on, and so ORDER does not hold for it. Processes
-//! have to recover one at a time, each WELCOME arriving before the next recovery, and somebody who knows of the last
+//! asks it as well. What its user asks before it is ready counts from then on. Processes have to recover one at a time, each WELCOME arriving before the next recovery, and somebody who knows of the last
 //! entry has to be alive then, or fences begin anew.
 
 use alloc::vec::Vec;
@@ -130,6 +129,10 @@ impl Protocol for RicartAgrawala {
         }
     }
 
+    fn is_ready(&self) -> bool {
+        self.unwelcomed.is_empty()
+    }
+
     fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
         visit(Counter::Clock, self.clock.time_mut());
         self.deferred.iter_mut().for_each(|request| visit(Counter::Clock, &mut request.time));
@@ -146,7 +149,7 @@ impl RicartAgrawala {
     }
 
     fn ask_if_welcome(&mut self, out: &mut Outbox<Self>) {
-        if self.state == State::Unwelcome && self.unwelcomed.is_empty() {
+        if self.state == State::Unwelcome && self.is_ready() {
             let request = Stamp { time: self.clock.tick(), process: self.me };
             self.state = State::Wanted(request);
             self.awaiting = self.alive.clone();

@@ -24,8 +24,10 @@ pub trait Application<P: Protocol> {
     fn app_message(&mut self, process: ProcessId, wire: &mut Wire<P, Self::Plan>);
     /// `process` has crashed. Its plans are void.
     fn crashed(&mut self, process: ProcessId, wire: &mut Wire<P, Self::Plan>);
-    /// `process` runs again.
+    /// `process` runs again. It may not be [ready](Wire::is_ready) yet.
     fn recovered(&mut self, process: ProcessId, wire: &mut Wire<P, Self::Plan>);
+    /// `process`, which runs again, is ready for commands, and was not when it recovered.
+    fn ready(&mut self, _: ProcessId, _: &mut Wire<P, Self::Plan>) {}
     /// Nothing that can still happen matters.
     fn finished(&self, wire: &Wire<P, Self::Plan>) -> bool;
     /// Which part of what the users want is done, from 0 to 1, if anybody can say.

@@ -89,6 +89,8 @@ pub struct MutexUsers {
     handover_since: Option<Ticks>,
     /// Whose turn it is to ask, where they take turns and none has asked yet.
     turn: Option<ProcessId>,
+    /// Who has wanted to ask, and since when, and will as soon as its process is ready.
+    held_back: BTreeMap<ProcessId, Ticks>,
     /// When somebody last asked while nobody waited, or entered.
     progress: Ticks,
     /// What is measured, from entry to entry.
@@ -183,6 +185,7 @@ impl MutexUsers {
             ended: 0,
             handover_since: None,
             turn: None,
+            held_back: BTreeMap::new(),
             progress: 0,
             bypasses: (clients <= Bypasses::CLIENTS_MAX).then(|| Bypasses::new(clients)),
             patience,
@@ -198,14 +201,20 @@ impl MutexUsers {
 
     /// Who waits for a grant at the end, and since when.
     pub fn waiting(&self) -> impl Iterator<Item = (ProcessId, Ticks)> {
-        self.clients.iter().enumerate().filter_map(|(process, client)| match client {
+        let waiting = self.clients.iter().enumerate().filter_map(|(process, client)| match client {
             Client::Waiting { since, .. } => Some((process, *since)),
             _ => None,
-        })
+        });
+        let held_back = self.held_back.iter().filter(|_| self.issued < self.workload.entries);
+        waiting.chain(held_back.map(|(process, since)| (*process, *since)))
     }
 
     fn request<P: Mutex>(&mut self, process: ProcessId, wire: &mut Wire<P, Plan>) {
         if self.clients[process] != Client::Idle || self.issued == self.workload.entries {
+            return;
+        }
+        if !wire.is_ready(process) {
+            self.held_back.entry(process).or_insert(wire.now());
             return;
         }
         let (req, now) = (self.issued, wire.now());
@@ -390,6 +399,7 @@ impl<P: Mutex> Application<P> for MutexUsers {
     fn crashed(&mut self, process: ProcessId, wire: &mut Wire<P, Plan>) {
         let Some(client) = self.clients.get(process).copied() else { return };
         self.judge.crash(process);
+        self.held_back.remove(&process);
         if let Some(bypasses) = &mut self.bypasses {
             bypasses.forget(process);
         }
@@ -416,6 +426,12 @@ impl<P: Mutex> Application<P> for MutexUsers {
 
     fn progress(&self) -> Option<f64> {
         Some(self.ended as f64 / self.workload.entries as f64)
+    }
+
+    fn ready(&mut self, process: ProcessId, wire: &mut Wire<P, Plan>) {
+        if self.held_back.remove(&process).is_some() {
+            self.request(process, wire);
+        }
     }
 
     fn finished(&self, wire: &Wire<P, Plan>) -> bool {
