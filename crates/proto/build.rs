@@ -1,0 +1,12 @@
+//! Compiles `proto/` with protox, so that nobody needs protoc.
+
+use std::error::Error;
+use std::path::Path;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let root = Path::new(&std::env::var("CARGO_MANIFEST_DIR")?).join("../../proto");
+    println!("cargo:rerun-if-changed={}", root.display());
+    let files = protox::compile(["baton/v1/locks.proto"], [root])?;
+    tonic_prost_build::configure().compile_fds(files)?;
+    Ok(())
+}

@@ -1,0 +1,1 @@
+//! When the leader proposes what time brings about.

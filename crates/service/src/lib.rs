@@ -1,0 +1,5 @@
+//! The lock service. `table` and `leases` are pure and decide everything; `raft` replicates the table, `store` keeps it on
+//! disk, `api` serves it.
+
+pub mod leases;
+pub mod table;
