@@ -1,0 +1,192 @@
+//! The gRPC service: a stream a session, and calls to look and to force.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_proto::v1;
+use baton_proto::v1::client_frame::Frame;
+use baton_proto::v1::locks_server::Locks;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::desk::{Desk, FRAMES_WAITING_MAX, Outgoing};
+use super::{inspect, wire};
+use crate::raft::Unavailable;
+use crate::table::{Command, Effect, Operation, SessionId};
+
+/// How long a stream may take to say whose it is.
+const OPEN_MAX: Duration = Duration::from_secs(10);
+
+/// The service, in front of a desk.
+#[derive(Clone)]
+pub struct LocksService {
+    desk: Arc<Desk>,
+}
+
+impl LocksService {
+    /// Serves what this desk is in front of.
+    pub fn new(desk: Arc<Desk>) -> Self {
+        LocksService { desk }
+    }
+}
+
+#[tonic::async_trait]
+impl Locks for LocksService {
+    type SessionStream = ReceiverStream<Result<v1::ServerFrame, Status>>;
+
+    async fn session(
+        &self,
+        request: Request<Streaming<v1::ClientFrame>>,
+    ) -> Result<Response<Self::SessionStream>, Status> {
+        let (outgoing, frames) = mpsc::channel(FRAMES_WAITING_MAX);
+        let desk = Arc::clone(&self.desk);
+        tokio::spawn(async move {
+            if let Err(status) = carry(&desk, request.into_inner(), &outgoing).await {
+                // The client may be gone, and then nobody is left to tell.
+                drop(outgoing.send(Err(status)).await);
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(frames)))
+    }
+
+    async fn list_locks(
+        &self,
+        _: Request<v1::ListLocksRequest>,
+    ) -> Result<Response<v1::ListLocksResponse>, Status> {
+        self.current().await?;
+        let locks = inspect::locks(&self.desk);
+        Ok(Response::new(v1::ListLocksResponse { locks }))
+    }
+
+    async fn get_lock(
+        &self,
+        request: Request<v1::GetLockRequest>,
+    ) -> Result<Response<v1::GetLockResponse>, Status> {
+        let name = name(request.into_inner().name)?;
+        self.current().await?;
+        let lock = inspect::lock(&self.desk, &name);
+        Ok(Response::new(v1::GetLockResponse { lock }))
+    }
+
+    async fn list_sessions(
+        &self,
+        _: Request<v1::ListSessionsRequest>,
+    ) -> Result<Response<v1::ListSessionsResponse>, Status> {
+        self.current().await?;
+        let sessions = inspect::sessions(&self.desk);
+        Ok(Response::new(v1::ListSessionsResponse { sessions }))
+    }
+
+    async fn force_release(
+        &self,
+        request: Request<v1::ForceReleaseRequest>,
+    ) -> Result<Response<v1::ForceReleaseResponse>, Status> {
+        let v1::ForceReleaseRequest { name: lock, now } = request.into_inner();
+        let lock = name(lock)?;
+        self.current().await?;
+        let holders = inspect::lock(&self.desk, &lock).map(|lock| lock.holders).unwrap_or_default();
+        let applied = self.desk.node().propose_and_wait(vec![Command::Force { lock, now }]).await;
+        let effects = applied.map_err(unavailable)?;
+        let told = |session: u64| {
+            let tells = |effect: &Effect| matches!(effect, Effect::Revoked { session: told, .. } if told.0 == session);
+            effects.iter().any(tells)
+        };
+        let holders = holders.into_iter().filter(|holder| told(holder.session)).collect();
+        Ok(Response::new(v1::ForceReleaseResponse { holders }))
+    }
+
+    async fn get_status(
+        &self,
+        _: Request<v1::GetStatusRequest>,
+    ) -> Result<Response<v1::GetStatusResponse>, Status> {
+        Ok(Response::new(inspect::status(&self.desk)))
+    }
+}
+
+impl LocksService {
+    /// Waits until the table is at least as new as this call.
+    async fn current(&self) -> Result<(), Status> {
+        self.desk.node().read_index().await.map_err(unavailable)
+    }
+}
+
+fn unavailable(error: Unavailable) -> Status {
+    Status::unavailable(error.to_string())
+}
+
+fn name(bytes: Vec<u8>) -> Result<String, Status> {
+    wire::name(bytes).map_err(|invalid| Status::invalid_argument(invalid.to_string()))
+}
+
+/// Carries one stream, from its Open to its end.
+async fn carry(desk: &Desk, mut frames: Streaming<v1::ClientFrame>, outgoing: &Outgoing) -> Result<(), Status> {
+    let first = tokio::time::timeout(OPEN_MAX, frames.message()).await;
+    let first = first.map_err(|_| Status::deadline_exceeded("the stream did not say whose it is: send Open"))??;
+    let Some(Frame::Open(open)) = first.and_then(|frame| frame.frame) else {
+        return Err(Status::invalid_argument("the first frame of a stream must be Open"));
+    };
+    let command = match wire::open(open) {
+        Ok(command) => command,
+        Err(invalid) => return tell(outgoing, wire::invalid(&invalid)).await,
+    };
+    let Command::Open { session, resume, .. } = command else { unreachable!("wire::open makes nothing else") };
+    if !resume && desk.node().low_space() {
+        return tell(outgoing, wire::low_space()).await;
+    }
+    let stream = desk.attach(session, outgoing.clone());
+    let carried = match desk.node().propose(vec![command]).await {
+        Ok(()) => listen(desk, session, &mut frames, outgoing).await,
+        Err(error) => Err(unavailable(error)),
+    };
+    desk.detach(session, stream);
+    carried
+}
+
+async fn tell(outgoing: &Outgoing, frame: v1::ServerFrame) -> Result<(), Status> {
+    outgoing.send(Ok(frame)).await.map_err(|_| Status::cancelled("the client is gone"))
+}
+
+async fn listen(
+    desk: &Desk,
+    session: SessionId,
+    frames: &mut Streaming<v1::ClientFrame>,
+    outgoing: &Outgoing,
+) -> Result<(), Status> {
+    loop {
+        let frame = tokio::select! {
+            frame = frames.message() => frame?,
+            // Given up by the desk, or by the client: either way nobody reads the answers.
+            () = outgoing.closed() => return Ok(()),
+        };
+        let Some(frame) = frame else { return Ok(()) };
+        match frame.frame {
+            Some(Frame::KeepAlive(v1::KeepAlive { number })) => desk.keep_alive(session, number),
+            Some(Frame::Request(request)) => self::request(desk, session, request, outgoing).await?,
+            Some(Frame::Open(_)) => return Err(Status::invalid_argument("a stream carries one session: Open comes once")),
+            None => return Err(Status::invalid_argument("a frame that is neither Open, KeepAlive nor Request")),
+        }
+    }
+}
+
+async fn request(
+    desk: &Desk,
+    session: SessionId,
+    request: v1::Request,
+    outgoing: &Outgoing,
+) -> Result<(), Status> {
+    let v1::Request { number, seen, operation } = request;
+    let Some(operation) = operation else {
+        return Err(Status::invalid_argument("a request that is none of acquire, release, cancel, close"));
+    };
+    let operation = match wire::operation(operation) {
+        Ok(operation) => operation,
+        Err(invalid) => return tell(outgoing, wire::refuse(number, v1::Refusal::Invalid, invalid.to_string())).await,
+    };
+    if matches!(operation, Operation::Acquire { .. }) && desk.node().low_space() {
+        let message = "the server has too little free space to grant locks".to_owned();
+        return tell(outgoing, wire::refuse(number, v1::Refusal::LowSpace, message)).await;
+    }
+    let command = Command::Request { session, number, seen, operation };
+    desk.node().propose(vec![command]).await.map_err(unavailable)
+}
