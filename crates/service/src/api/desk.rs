@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use baton_proto::v1::ServerFrame;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tonic::Status;
 
 use super::wire;
@@ -42,6 +42,8 @@ struct State {
 struct Stream {
     id: u64,
     frames: Outgoing,
+    /// Dropped with it, which tells whoever listens to the client that nobody answers any more.
+    _attached: oneshot::Sender<()>,
 }
 
 impl State {
@@ -70,13 +72,15 @@ impl Desk {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// From now on, what is for this session goes to this stream; an older stream of it ends. Returns the stream's id.
-    pub fn attach(&self, session: SessionId, frames: Outgoing) -> u64 {
+    /// From now on, what is for this session goes to this stream; an older stream of it ends. Returns the stream's id,
+    /// and what resolves when the stream is given up.
+    pub fn attach(&self, session: SessionId, frames: Outgoing) -> (u64, oneshot::Receiver<()>) {
+        let (attached, given_up) = oneshot::channel();
         let mut state = self.state();
         state.streams_ever += 1;
         let id = state.streams_ever;
-        state.streams.insert(session, Stream { id, frames });
-        id
+        state.streams.insert(session, Stream { id, frames, _attached: attached });
+        (id, given_up)
     }
 
     /// The stream is gone.
@@ -143,17 +147,21 @@ impl Desk {
                     self.rearmed.notify_one();
                 }
                 None => {
-                    let mut state = self.state();
-                    state.leases.step_down();
-                    for (_, stream) in state.streams.drain() {
-                        // Whether it is heard or not, the stream ends.
-                        drop(stream.frames.try_send(Err(Status::unavailable("this node does not lead"))));
-                    }
+                    self.state().leases.step_down();
+                    self.end_streams("this node does not lead");
                 }
             }
             if leadership.changed().await.is_err() {
                 return;
             }
+        }
+    }
+
+    /// Ends every stream, and says why. The sessions live on.
+    pub fn end_streams(&self, why: &str) {
+        for (_, stream) in self.state().streams.drain() {
+            // Whether it is heard or not, the stream ends.
+            drop(stream.frames.try_send(Err(Status::unavailable(why))));
         }
     }
 

@@ -134,9 +134,12 @@ async fn carry(desk: &Desk, mut frames: Streaming<v1::ClientFrame>, outgoing: &O
     if !resume && desk.node().low_space() {
         return tell(outgoing, wire::low_space()).await;
     }
-    let stream = desk.attach(session, outgoing.clone());
+    let (stream, given_up) = desk.attach(session, outgoing.clone());
     let carried = match desk.node().propose(vec![command]).await {
-        Ok(()) => listen(desk, session, &mut frames, outgoing).await,
+        Ok(()) => tokio::select! {
+            carried = listen(desk, session, &mut frames, outgoing) => carried,
+            _ = given_up => Ok(()),
+        },
         Err(error) => Err(unavailable(error)),
     };
     desk.detach(session, stream);
@@ -154,12 +157,7 @@ async fn listen(
     outgoing: &Outgoing,
 ) -> Result<(), Status> {
     loop {
-        let frame = tokio::select! {
-            frame = frames.message() => frame?,
-            // Given up by the desk, or by the client: either way nobody reads the answers.
-            () = outgoing.closed() => return Ok(()),
-        };
-        let Some(frame) = frame else { return Ok(()) };
+        let Some(frame) = frames.message().await? else { return Ok(()) };
         match frame.frame {
             Some(Frame::KeepAlive(v1::KeepAlive { number })) => desk.keep_alive(session, number),
             Some(Frame::Request(request)) => self::request(desk, session, request, outgoing).await?,
