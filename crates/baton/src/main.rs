@@ -6,6 +6,7 @@ mod compare;
 mod demo;
 mod output;
 mod peer;
+mod serve;
 mod sim;
 mod sink;
 mod theory;
@@ -28,6 +29,7 @@ enum Command {
     Check(check::Args),
     Demo(demo::Args),
     Peer(peer::Args),
+    Serve(serve::Args),
     Sim(Box<sim::Args>),
     Compare(compare::Args),
 }
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Peer(args) => peer::run(&args),
+        Command::Serve(args) => serve::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Compare(args) => compare::run(&args),
     };
