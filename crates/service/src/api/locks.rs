@@ -128,7 +128,7 @@ async fn carry(desk: &Desk, mut frames: Streaming<v1::ClientFrame>, outgoing: &O
     };
     let command = match wire::open(open) {
         Ok(command) => command,
-        Err(invalid) => return tell(outgoing, wire::invalid(&invalid)).await,
+        Err(malformed) => return tell(outgoing, wire::malformed(&malformed)).await,
     };
     let Command::Open { session, resume, .. } = command else { unreachable!("wire::open makes nothing else") };
     if !resume && desk.node().low_space() {
@@ -173,18 +173,17 @@ async fn request(
     request: v1::Request,
     outgoing: &Outgoing,
 ) -> Result<(), Status> {
-    let v1::Request { number, seen, operation } = request;
-    let Some(operation) = operation else {
-        return Err(Status::invalid_argument("a request that is none of acquire, release, cancel, close"));
+    let number = request.number;
+    let command = match wire::request(session, request) {
+        Ok(command) => command,
+        Err(malformed) => {
+            return tell(outgoing, wire::refuse(number, v1::Refusal::Invalid, malformed.to_string())).await;
+        }
     };
-    let operation = match wire::operation(operation) {
-        Ok(operation) => operation,
-        Err(invalid) => return tell(outgoing, wire::refuse(number, v1::Refusal::Invalid, invalid.to_string())).await,
-    };
-    if matches!(operation, Operation::Acquire { .. }) && desk.node().low_space() {
+    let acquires = matches!(command, Command::Request { operation: Operation::Acquire { .. }, .. });
+    if acquires && desk.node().low_space() {
         let message = "the server has too little free space to grant locks".to_owned();
         return tell(outgoing, wire::refuse(number, v1::Refusal::LowSpace, message)).await;
     }
-    let command = Command::Request { session, number, seen, operation };
     desk.node().propose(vec![command]).await.map_err(unavailable)
 }

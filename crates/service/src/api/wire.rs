@@ -2,43 +2,62 @@
 
 use baton_proto::v1;
 
-use crate::table::{Answer, CancelOutcome, Command, EndReason, Mode, Operation, OwnerId, Refusal, SessionId, WaitFor};
-use crate::table::limits;
+use crate::table::{
+    Answer, CancelOutcome, Command, EndReason, Mode, Operation, OwnerId, Refusal, SessionId, WaitFor, limits,
+};
 
-/// What a frame that begins a session asks for.
-pub fn open(open: v1::Open) -> Result<Command, limits::Invalid> {
-    limits::check_ttl(open.ttl_ms)?;
-    limits::check_text("label", &open.label)?;
-    limits::check_text("host", &open.host)?;
+/// Why the words of a client cannot be words of the log.
+#[derive(Debug, thiserror::Error)]
+pub enum Malformed {
+    /// They say what the table does not take.
+    #[error(transparent)]
+    Invalid(#[from] limits::Invalid),
+    /// A name that is no text.
+    #[error("the name of a lock is not UTF-8")]
+    NameNotUtf8,
+    /// An acquire in no mode.
+    #[error("an acquire is exclusive, shared or for a permit; this one says none of them")]
+    NoMode,
+    /// A request for nothing.
+    #[error("a request is an acquire, a release, a cancel or a close; this one is none of them")]
+    NoOperation,
+}
+
+/// The command that begins a session, or takes it up again.
+pub fn open(open: v1::Open) -> Result<Command, Malformed> {
     let v1::Open { session, ttl_ms, label, host, pid, resume } = open;
+    limits::check_open(ttl_ms, &label, &host)?;
     Ok(Command::Open { session: SessionId(session), ttl_ms, label, host, pid, resume })
 }
 
-/// What a numbered request asks for.
-pub fn operation(operation: v1::request::Operation) -> Result<Operation, limits::Invalid> {
-    Ok(match operation {
+/// The command that a numbered request stands for.
+pub fn request(session: SessionId, request: v1::Request) -> Result<Command, Malformed> {
+    let v1::Request { number, seen, operation } = request;
+    let operation = match operation.ok_or(Malformed::NoOperation)? {
         v1::request::Operation::Acquire(acquire) => self::acquire(acquire)?,
         v1::request::Operation::Release(release) => Operation::Release { acquire: release.acquire },
         v1::request::Operation::Cancel(cancel) => Operation::Cancel { acquire: cancel.acquire },
         v1::request::Operation::Close(v1::Close {}) => Operation::Close,
-    })
+    };
+    limits::check_request(number, &operation)?;
+    Ok(Command::Request { session, number, seen, operation })
 }
 
-fn acquire(acquire: v1::Acquire) -> Result<Operation, limits::Invalid> {
+fn acquire(acquire: v1::Acquire) -> Result<Operation, Malformed> {
     let mode = match acquire.mode() {
         v1::Mode::Exclusive => Mode::Exclusive,
         v1::Mode::Shared => Mode::Shared,
-        v1::Mode::Permit => Mode::Permit { of: limits::check_permits(acquire.permits)? },
-        v1::Mode::Unspecified => return Err(limits::Invalid::NoMode),
+        v1::Mode::Permit => Mode::Permit { of: acquire.permits },
+        v1::Mode::Unspecified => return Err(Malformed::NoMode),
     };
-    limits::check_lock_delay(acquire.lock_delay_ms)?;
     let v1::Acquire { name, owner, timeout_ms, lock_delay_ms, .. } = acquire;
-    Ok(Operation::Acquire { lock: self::name(name)?, mode, owner: OwnerId(owner), timeout_ms, lock_delay_ms })
+    let lock = String::from_utf8(name).map_err(|_| Malformed::NameNotUtf8)?;
+    Ok(Operation::Acquire { lock, mode, owner: OwnerId(owner), timeout_ms, lock_delay_ms })
 }
 
 /// A lock's name, if it is one.
-pub fn name(bytes: Vec<u8>) -> Result<String, limits::Invalid> {
-    let name = String::from_utf8(bytes).map_err(|_| limits::Invalid::NameNotUtf8)?;
+pub fn name(bytes: Vec<u8>) -> Result<String, Malformed> {
+    let name = String::from_utf8(bytes).map_err(|_| Malformed::NameNotUtf8)?;
     limits::check_name(&name)?;
     Ok(name)
 }
@@ -117,8 +136,8 @@ pub fn ended(reason: EndReason) -> v1::ServerFrame {
 }
 
 /// The session cannot be.
-pub fn invalid(invalid: &limits::Invalid) -> v1::ServerFrame {
-    let (reason, message) = (v1::ended::Reason::Invalid.into(), invalid.to_string());
+pub fn malformed(malformed: &Malformed) -> v1::ServerFrame {
+    let (reason, message) = (v1::ended::Reason::Invalid.into(), malformed.to_string());
     frame(v1::server_frame::Frame::Ended(v1::Ended { reason, message }))
 }
 
