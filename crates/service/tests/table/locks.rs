@@ -33,7 +33,7 @@ fn locks_are_granted_in_log_order() {
     "#]]);
 }
 
-/// A shared request behind an exclusive one waits, although it could share with those who hold. No permit, either, goes past one who waits.
+/// A shared request behind an exclusive one waits, although it could share with those who hold.
 #[test]
 fn nobody_overtakes_a_waiter() {
     check(expect![[r#"
@@ -198,9 +198,9 @@ fn permits_must_agree_while_the_lock_is_in_use() {
     "#]]);
 }
 
-/// Nothing is left of a lock whose only request was refused, and one counter serves all.
+/// So that forgetting an idle lock cannot set its fences back.
 #[test]
-fn fences_grow_although_locks_are_forgotten() {
+fn one_counter_gives_the_fences_of_all_locks() {
     check(expect![[r#"
         open a
             a open, ttl 10000 ms
