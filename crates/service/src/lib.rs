@@ -3,3 +3,7 @@
 
 pub mod leases;
 pub mod table;
+#[cfg(feature = "server")]
+pub mod raft;
+#[cfg(feature = "server")]
+pub mod store;
