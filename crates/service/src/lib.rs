@@ -2,8 +2,8 @@
 //! disk, `api` serves it.
 
 pub mod leases;
-pub mod table;
 #[cfg(feature = "server")]
 pub mod raft;
 #[cfg(feature = "server")]
 pub mod store;
+pub mod table;

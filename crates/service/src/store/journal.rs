@@ -66,7 +66,9 @@ impl Journal {
         let found = Found::read(&*disk, &names, &mut visit)?;
         // FORMAT is written last, so a folder without it holds nothing but what the very first start wrote.
         if !formatted && (found.payloads > 1 || names.iter().any(|name| name.starts_with("snapshot-"))) {
-            return Err(OpenError::Missing { what: "the data folder holds data, but its file FORMAT is missing".into() });
+            return Err(OpenError::Missing {
+                what: "the data folder holds data, but its file FORMAT is missing".into(),
+            });
         }
         if formatted && found.current.is_none() {
             return Err(OpenError::Missing { what: "the data folder holds no log any more".into() });
@@ -146,8 +148,7 @@ impl Found {
         visit: &mut impl FnMut(&[u8]) -> Result<Option<u64>, String>,
     ) -> Result<Found, OpenError> {
         let first = |name: &str| name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.parse::<u64>().ok();
-        let mut segments: Vec<(u64, &String)> =
-            names.iter().filter_map(|name| Some((first(name)?, name))).collect();
+        let mut segments: Vec<(u64, &String)> = names.iter().filter_map(|name| Some((first(name)?, name))).collect();
         segments.sort_unstable();
 
         let mut found = Found::default();
@@ -171,7 +172,9 @@ impl Found {
                 return Err(OpenError::Missing { what: format!("frame {next} of the log is missing, before {name}") });
             }
             if let Some(expected) = expected.filter(|expected| expected != first) {
-                return Err(OpenError::Missing { what: format!("frame {expected} of the log is missing, before {name}") });
+                return Err(OpenError::Missing {
+                    what: format!("frame {expected} of the log is missing, before {name}"),
+                });
             }
             let mut mark = None;
             for payload in &segment.payloads {
@@ -191,9 +194,9 @@ impl Found {
             }
         }
         match expected {
-            Some(expected) if found.current.is_none() => {
-                Err(OpenError::Missing { what: format!("frame {expected} of the log is missing, with all that followed it") })
-            }
+            Some(expected) if found.current.is_none() => Err(OpenError::Missing {
+                what: format!("frame {expected} of the log is missing, with all that followed it"),
+            }),
             _ => Ok(found),
         }
     }
