@@ -2,4 +2,8 @@
 //! disk, `api` serves it.
 
 pub mod leases;
+#[cfg(feature = "server")]
+pub mod raft;
+#[cfg(feature = "server")]
+pub mod store;
 pub mod table;
