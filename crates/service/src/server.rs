@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use baton_proto::v1::locks_server::LocksServer;
 use tokio::net::TcpListener;
-use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::server::TcpIncoming;
 
-use crate::api::{Desk, LocksService};
-use crate::raft::{Node, OpenError};
+use crate::api::{LocksService, Service};
+use crate::store::OpenError;
 
 /// What a server needs to know.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ pub enum ServeError {
 
 /// A server that is ready to serve.
 pub struct Server {
-    desk: Arc<Desk>,
+    service: Arc<Service>,
     listener: TcpListener,
     address: SocketAddr,
 }
@@ -54,8 +54,8 @@ impl Server {
         // First the port: a second server on the same port should say that, whatever its data folder is.
         let listener = TcpListener::bind(options.listen).await.map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
-        let desk = Desk::open(&options.data).await?;
-        Ok(Server { desk, listener, address })
+        let service = Arc::new(Service::open(&options.data).await?);
+        Ok(Server { service, listener, address })
     }
 
     /// Where it listens: the port too, if the system was left to choose it.
@@ -63,31 +63,23 @@ impl Server {
         self.address
     }
 
-    /// The node behind it.
-    pub fn node(&self) -> &Node {
-        self.desk.node()
-    }
-
     /// Serves until `stop` resolves; then ends the streams, and closes the data.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
-        let desk = Arc::clone(&self.desk);
+        let Server { service, listener, .. } = self;
+        let streams = Arc::clone(&service.desk);
         let served = tonic::transport::Server::builder()
-            .tcp_nodelay(true)
             .http2_keepalive_interval(Some(Duration::from_secs(10)))
             .http2_keepalive_timeout(Some(Duration::from_secs(10)))
-            .add_service(LocksServer::new(LocksService::new(Arc::clone(&self.desk))))
-            .serve_with_incoming_shutdown(TcpListenerStream::new(self.listener), async {
+            .add_service(LocksServer::new(LocksService::new(Arc::clone(&service))))
+            .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), async {
                 stop.await;
-                desk.end_streams("the server stops");
+                streams.end_streams("the server stops");
             });
-        let driven = async {
-            tokio::join!(self.desk.follow_leadership(), self.desk.keep_time(), self.desk.acknowledge());
-        };
         tokio::select! {
             served = served => served?,
-            () = driven => {}
+            () = service.run() => {}
         }
-        self.desk.node().shutdown().await;
+        service.node.shutdown().await;
         Ok(())
     }
 }

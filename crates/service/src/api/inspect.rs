@@ -2,23 +2,24 @@
 
 use baton_proto::v1;
 
-use super::desk::Desk;
+use super::service::Service;
 use crate::clock;
+use crate::raft::Role;
 use crate::table::{DelayView, Ended, HolderView, LockView, Mode, Past, SessionView, WaiterView};
 
 /// All locks, by name.
-pub fn locks(desk: &Desk) -> Vec<v1::Lock> {
-    let table = desk.node().table();
-    table.locks().map(|view| self::view(desk, view)).collect()
+pub fn locks(service: &Service) -> Vec<v1::Lock> {
+    let table = service.node.table();
+    table.locks().map(|view| self::view(service, view)).collect()
 }
 
 /// One lock, if there is anything to say of it.
-pub fn lock(desk: &Desk, name: &str) -> Option<v1::Lock> {
-    let table = desk.node().table();
-    table.lock(name).map(|view| self::view(desk, view))
+pub fn lock(service: &Service, name: &str) -> Option<v1::Lock> {
+    let table = service.node.table();
+    table.lock(name).map(|view| self::view(service, view))
 }
 
-fn view(desk: &Desk, lock: LockView<'_>) -> v1::Lock {
+fn view(service: &Service, lock: LockView<'_>) -> v1::Lock {
     // Times of day were taken by whoever led, whose clock may be ahead of this one's.
     let since = |since_ms: u64| clock::wall_ms().saturating_sub(since_ms);
     let holder = |holder: HolderView<'_>| v1::Holder {
@@ -29,7 +30,7 @@ fn view(desk: &Desk, lock: LockView<'_>) -> v1::Lock {
         pid: holder.pid,
         fence: holder.fence,
         since_ms: holder.since_ms,
-        deadline_in_ms: desk.expires_in_ms(holder.session),
+        deadline_in_ms: service.desk.expires_in_ms(holder.session),
     };
     let waiter = |waiter: WaiterView<'_>| v1::Waiter {
         session: waiter.session.0,
@@ -76,34 +77,44 @@ fn mode(mode: Mode) -> v1::Mode {
 }
 
 /// All sessions, by id.
-pub fn sessions(desk: &Desk) -> Vec<v1::Session> {
+pub fn sessions(service: &Service) -> Vec<v1::Session> {
     let session = |session: SessionView<'_>| v1::Session {
         id: session.id.0,
         label: session.label.to_owned(),
         host: session.host.to_owned(),
         pid: session.pid,
         ttl_ms: session.ttl_ms,
-        expires_in_ms: desk.expires_in_ms(session.id),
+        expires_in_ms: service.desk.expires_in_ms(session.id),
         holds: session.holds().map(str::to_owned).collect(),
         waits: session.waits().map(str::to_owned).collect(),
     };
-    desk.node().table().sessions().map(session).collect()
+    service.node.table().sessions().map(session).collect()
 }
 
 /// How the node is.
-pub fn status(desk: &Desk) -> v1::GetStatusResponse {
-    let metrics = desk.node().metrics();
-    let counts = desk.node().table().counts();
+pub fn status(service: &Service) -> v1::GetStatusResponse {
+    let status = service.node.status();
+    let counts = service.node.table().counts();
     v1::GetStatusResponse {
-        node: metrics.node,
-        role: metrics.role.to_owned(),
-        term: metrics.term,
-        commit: metrics.commit,
-        applied: metrics.applied,
+        node: status.node,
+        role: role(status.role).to_owned(),
+        term: status.term,
+        commit: status.commit,
+        applied: status.applied,
         locks: counts.locks as u64,
         sessions: counts.sessions as u64,
         waiters: counts.waiters as u64,
-        uptime_ms: desk.uptime_ms(),
+        uptime_ms: service.uptime_ms(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
+fn role(role: Role) -> &'static str {
+    match role {
+        Role::Leader => "leader",
+        Role::Follower => "follower",
+        Role::Candidate => "candidate",
+        Role::Learner => "learner",
+        Role::Stopped => "stopped",
     }
 }

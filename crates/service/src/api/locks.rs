@@ -10,24 +10,27 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::desk::{Desk, FRAMES_WAITING_MAX, Outgoing};
+use super::desk::{FRAMES_WAITING_MAX, Outgoing};
+use super::service::Service;
 use super::{inspect, wire};
-use crate::raft::Unavailable;
 use crate::table::{Command, Effect, Operation, SessionId};
 
 /// How long a stream may take to say whose it is.
 const OPEN_MAX: Duration = Duration::from_secs(10);
 
-/// The service, in front of a desk.
+/// The service, as gRPC calls it.
 #[derive(Clone)]
-pub struct LocksService {
-    desk: Arc<Desk>,
-}
+pub struct LocksService(Arc<Service>);
 
 impl LocksService {
-    /// Serves what this desk is in front of.
-    pub fn new(desk: Arc<Desk>) -> Self {
-        LocksService { desk }
+    /// Serves this.
+    pub fn new(service: Arc<Service>) -> Self {
+        LocksService(service)
+    }
+
+    /// Waits until the table is at least as new as this call.
+    async fn current(&self) -> Result<(), Status> {
+        self.0.node.read_index().await.map_err(unavailable)
     }
 }
 
@@ -40,9 +43,9 @@ impl Locks for LocksService {
         request: Request<Streaming<v1::ClientFrame>>,
     ) -> Result<Response<Self::SessionStream>, Status> {
         let (outgoing, frames) = mpsc::channel(FRAMES_WAITING_MAX);
-        let desk = Arc::clone(&self.desk);
+        let service = Arc::clone(&self.0);
         tokio::spawn(async move {
-            if let Err(status) = carry(&desk, request.into_inner(), &outgoing).await {
+            if let Err(status) = carry(&service, request.into_inner(), &outgoing).await {
                 // The client may be gone, and then nobody is left to tell.
                 drop(outgoing.send(Err(status)).await);
             }
@@ -50,22 +53,16 @@ impl Locks for LocksService {
         Ok(Response::new(ReceiverStream::new(frames)))
     }
 
-    async fn list_locks(
-        &self,
-        _: Request<v1::ListLocksRequest>,
-    ) -> Result<Response<v1::ListLocksResponse>, Status> {
+    async fn list_locks(&self, _: Request<v1::ListLocksRequest>) -> Result<Response<v1::ListLocksResponse>, Status> {
         self.current().await?;
-        let locks = inspect::locks(&self.desk);
+        let locks = inspect::locks(&self.0);
         Ok(Response::new(v1::ListLocksResponse { locks }))
     }
 
-    async fn get_lock(
-        &self,
-        request: Request<v1::GetLockRequest>,
-    ) -> Result<Response<v1::GetLockResponse>, Status> {
+    async fn get_lock(&self, request: Request<v1::GetLockRequest>) -> Result<Response<v1::GetLockResponse>, Status> {
         let name = name(request.into_inner().name)?;
         self.current().await?;
-        let lock = inspect::lock(&self.desk, &name);
+        let lock = inspect::lock(&self.0, &name);
         Ok(Response::new(v1::GetLockResponse { lock }))
     }
 
@@ -74,7 +71,7 @@ impl Locks for LocksService {
         _: Request<v1::ListSessionsRequest>,
     ) -> Result<Response<v1::ListSessionsResponse>, Status> {
         self.current().await?;
-        let sessions = inspect::sessions(&self.desk);
+        let sessions = inspect::sessions(&self.0);
         Ok(Response::new(v1::ListSessionsResponse { sessions }))
     }
 
@@ -85,9 +82,9 @@ impl Locks for LocksService {
         let v1::ForceReleaseRequest { name: lock, now } = request.into_inner();
         let lock = name(lock)?;
         self.current().await?;
-        let holders = inspect::lock(&self.desk, &lock).map(|lock| lock.holders).unwrap_or_default();
-        let applied = self.desk.node().propose_and_wait(vec![Command::Force { lock, now }]).await;
-        let effects = applied.map_err(unavailable)?;
+        let holders = inspect::lock(&self.0, &lock).map(|lock| lock.holders).unwrap_or_default();
+        let proposed = self.0.propose(Command::Force { lock, now }).await.map_err(unavailable)?;
+        let effects = proposed.await.map_err(unavailable)?.effects;
         let told = |session: u64| {
             let tells = |effect: &Effect| matches!(effect, Effect::Revoked { session: told, .. } if told.0 == session);
             effects.iter().any(tells)
@@ -96,22 +93,12 @@ impl Locks for LocksService {
         Ok(Response::new(v1::ForceReleaseResponse { holders }))
     }
 
-    async fn get_status(
-        &self,
-        _: Request<v1::GetStatusRequest>,
-    ) -> Result<Response<v1::GetStatusResponse>, Status> {
-        Ok(Response::new(inspect::status(&self.desk)))
+    async fn get_status(&self, _: Request<v1::GetStatusRequest>) -> Result<Response<v1::GetStatusResponse>, Status> {
+        Ok(Response::new(inspect::status(&self.0)))
     }
 }
 
-impl LocksService {
-    /// Waits until the table is at least as new as this call.
-    async fn current(&self) -> Result<(), Status> {
-        self.desk.node().read_index().await.map_err(unavailable)
-    }
-}
-
-fn unavailable(error: Unavailable) -> Status {
+fn unavailable(error: impl std::fmt::Display) -> Status {
     Status::unavailable(error.to_string())
 }
 
@@ -120,7 +107,7 @@ fn name(bytes: Vec<u8>) -> Result<String, Status> {
 }
 
 /// Carries one stream, from its Open to its end.
-async fn carry(desk: &Desk, mut frames: Streaming<v1::ClientFrame>, outgoing: &Outgoing) -> Result<(), Status> {
+async fn carry(service: &Service, mut frames: Streaming<v1::ClientFrame>, outgoing: &Outgoing) -> Result<(), Status> {
     let first = tokio::time::timeout(OPEN_MAX, frames.message()).await;
     let first = first.map_err(|_| Status::deadline_exceeded("the stream did not say whose it is: send Open"))??;
     let Some(Frame::Open(open)) = first.and_then(|frame| frame.frame) else {
@@ -131,18 +118,18 @@ async fn carry(desk: &Desk, mut frames: Streaming<v1::ClientFrame>, outgoing: &O
         Err(malformed) => return tell(outgoing, wire::malformed(&malformed)).await,
     };
     let Command::Open { session, resume, .. } = command else { unreachable!("wire::open makes nothing else") };
-    if !resume && desk.node().low_space() {
+    if !resume && service.low_space() {
         return tell(outgoing, wire::low_space()).await;
     }
-    let (stream, given_up) = desk.attach(session, outgoing.clone());
-    let carried = match desk.node().propose(vec![command]).await {
-        Ok(()) => tokio::select! {
-            carried = listen(desk, session, &mut frames, outgoing) => carried,
+    let (stream, given_up) = service.desk.attach(session, outgoing.clone());
+    let carried = match service.propose(command).await {
+        Ok(_) => tokio::select! {
+            carried = listen(service, session, &mut frames, outgoing) => carried,
             _ = given_up => Ok(()),
         },
         Err(error) => Err(unavailable(error)),
     };
-    desk.detach(session, stream);
+    service.desk.detach(session, stream);
     carried
 }
 
@@ -151,7 +138,7 @@ async fn tell(outgoing: &Outgoing, frame: v1::ServerFrame) -> Result<(), Status>
 }
 
 async fn listen(
-    desk: &Desk,
+    service: &Service,
     session: SessionId,
     frames: &mut Streaming<v1::ClientFrame>,
     outgoing: &Outgoing,
@@ -159,16 +146,18 @@ async fn listen(
     loop {
         let Some(frame) = frames.message().await? else { return Ok(()) };
         match frame.frame {
-            Some(Frame::KeepAlive(v1::KeepAlive { number })) => desk.keep_alive(session, number),
-            Some(Frame::Request(request)) => self::request(desk, session, request, outgoing).await?,
-            Some(Frame::Open(_)) => return Err(Status::invalid_argument("a stream carries one session: Open comes once")),
+            Some(Frame::KeepAlive(v1::KeepAlive { number })) => service.desk.keep_alive(session, number)?,
+            Some(Frame::Request(request)) => self::request(service, session, request, outgoing).await?,
+            Some(Frame::Open(_)) => {
+                return Err(Status::invalid_argument("a stream carries one session: Open comes once"));
+            }
             None => return Err(Status::invalid_argument("a frame that is neither Open, KeepAlive nor Request")),
         }
     }
 }
 
 async fn request(
-    desk: &Desk,
+    service: &Service,
     session: SessionId,
     request: v1::Request,
     outgoing: &Outgoing,
@@ -181,9 +170,10 @@ async fn request(
         }
     };
     let acquires = matches!(command, Command::Request { operation: Operation::Acquire { .. }, .. });
-    if acquires && desk.node().low_space() {
+    if acquires && service.low_space() {
         let message = "the server has too little free space to grant locks".to_owned();
         return tell(outgoing, wire::refuse(number, v1::Refusal::LowSpace, message)).await;
     }
-    desk.node().propose(vec![command]).await.map_err(unavailable)
+    service.propose(command).await.map_err(unavailable)?;
+    Ok(())
 }

@@ -3,7 +3,8 @@
 mod desk;
 mod inspect;
 mod locks;
+mod service;
 mod wire;
 
-pub use desk::Desk;
 pub use locks::LocksService;
+pub use service::Service;

@@ -63,14 +63,14 @@ pub fn name(bytes: Vec<u8>) -> Result<String, Malformed> {
 }
 
 /// An answer, as a frame.
-pub fn answer(number: u64, answer: Answer) -> v1::ServerFrame {
+pub fn answer(number: u64, answer: &Answer) -> v1::ServerFrame {
     use v1::answer::Answer as Wire;
-    let answer = match answer {
+    let answer = match *answer {
         Answer::Granted { fence } => Wire::Granted(v1::Granted { fence }),
         Answer::Released => Wire::Released(v1::Released {}),
         Answer::Cancelled(outcome) => Wire::Cancelled(v1::Cancelled { outcome: cancel_outcome(outcome).into() }),
         Answer::Closed => Wire::Closed(v1::Closed {}),
-        Answer::Refused(refusal) => Wire::Refused(refused(refusal)),
+        Answer::Refused(ref refusal) => Wire::Refused(refused(refusal)),
     };
     frame(v1::server_frame::Frame::Answer(v1::Answer { number, answer: Some(answer) }))
 }
@@ -90,9 +90,9 @@ fn cancel_outcome(outcome: CancelOutcome) -> v1::cancelled::Outcome {
     }
 }
 
-fn refused(refusal: Refusal) -> v1::Refused {
+fn refused(refusal: &Refusal) -> v1::Refused {
     let message = refusal.to_string();
-    let wire = match refusal {
+    let wire = match *refusal {
         Refusal::NotAvailable => v1::Refusal::NotAvailable,
         Refusal::TimedOut => v1::Refusal::TimedOut,
         Refusal::Cancelled => v1::Refusal::Cancelled,
@@ -102,12 +102,12 @@ fn refused(refusal: Refusal) -> v1::Refused {
         Refusal::Invalid(_) => v1::Refusal::Invalid,
         Refusal::TooManyRequests { .. } => v1::Refusal::TooManyRequests,
     };
-    let cycle = if let Refusal::Deadlock(cycle) = refusal { cycle } else { Vec::new() };
-    v1::Refused { refusal: wire.into(), message, cycle: cycle.into_iter().map(wait).collect() }
+    let cycle = if let Refusal::Deadlock(cycle) = refusal { cycle.iter().map(wait).collect() } else { Vec::new() };
+    v1::Refused { refusal: wire.into(), message, cycle }
 }
 
-fn wait(WaitFor { owner, label, lock }: WaitFor) -> v1::Wait {
-    v1::Wait { owner: owner.0, label, lock }
+fn wait(WaitFor { owner, label, lock }: &WaitFor) -> v1::Wait {
+    v1::Wait { owner: owner.0, label: label.clone(), lock: lock.clone() }
 }
 
 /// The session is open.
@@ -128,7 +128,9 @@ pub fn revoked(acquire: u64) -> v1::ServerFrame {
 /// The session is no more.
 pub fn ended(reason: EndReason) -> v1::ServerFrame {
     let (reason, message) = match reason {
-        EndReason::Expired => (v1::ended::Reason::Expired, "nothing was heard of the session for longer than its lease"),
+        EndReason::Expired => {
+            (v1::ended::Reason::Expired, "nothing was heard of the session for longer than its lease")
+        }
         EndReason::Closed => (v1::ended::Reason::Closed, "the session was closed by its client"),
         EndReason::Unknown => (v1::ended::Reason::Unknown, "there is no such session any more"),
     };

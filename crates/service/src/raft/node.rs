@@ -175,6 +175,11 @@ pub struct Node {
     shared: Shared,
     disk: Arc<dyn Disk>,
     leadership: watch::Receiver<Leadership>,
+    running: tokio::sync::Mutex<Running>,
+}
+
+/// What a node waits for when it stops.
+struct Running {
     tasks: JoinSet<()>,
     gone: mpsc::Receiver<()>,
 }
@@ -225,7 +230,7 @@ impl Node {
         let (tell, leadership) = watch::channel(Leadership::DoesNotLead { leader: None });
         tasks.spawn(lead(raft.clone(), tell));
         tasks.spawn(compact(raft.clone(), compaction));
-        Ok(Node { raft, shared, disk, leadership, tasks, gone })
+        Ok(Node { raft, shared, disk, leadership, running: Running { tasks, gone }.into() })
     }
 
     /// Proposes an entry. Entries are in the log in the order in which these calls are made, and none has to wait for
@@ -288,14 +293,13 @@ impl Node {
     }
 
     /// Stops. When it returns, nothing of the node uses the data folder any more.
-    pub async fn shutdown(self) {
-        let Node { raft, mut tasks, mut gone, .. } = self;
+    pub async fn shutdown(&self) {
         // An error here says that it had stopped already.
-        let _ = raft.shutdown().await;
-        tasks.shutdown().await;
-        drop(raft);
+        let _ = self.raft.shutdown().await;
+        let mut running = self.running.lock().await;
+        running.tasks.shutdown().await;
         // openraft's worker and its readers end on their own, soon after.
-        let nothing = gone.recv().await;
+        let nothing = running.gone.recv().await;
         debug_assert!(nothing.is_none());
     }
 }
