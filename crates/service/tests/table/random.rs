@@ -40,7 +40,7 @@ fn mode() -> impl Strategy<Value = Mode> {
         4 => Just(Mode::Exclusive),
         4 => Just(Mode::Shared),
         3 => Just(Mode::Permit { of: 2 }),
-        1 => (0..4u32).prop_map(|of| Mode::Permit { of }),
+        1 => prop::sample::select(vec![0, 1, 3, u32::MAX]).prop_map(|of| Mode::Permit { of }),
     ]
 }
 
@@ -56,28 +56,42 @@ fn pick() -> impl Strategy<Value = Pick> {
     ]
 }
 
+/// Mostly small, now and then as great as can be.
+fn number(below: u64) -> impl Strategy<Value = u64> {
+    prop_oneof![30 => 0..below, 1 => Just(u64::MAX)]
+}
+
 fn command() -> impl Strategy<Value = Command> {
     let session = || (0..SESSIONS + 1).prop_map(SessionId);
-    let lock = || prop::sample::select(&LOCKS[..]).prop_map(String::from);
+    let lock = || {
+        let senseless = prop::sample::select(vec![String::new(), "x".repeat(513)]);
+        prop_oneof![9 => prop::sample::select(&LOCKS[..]).prop_map(String::from), 1 => senseless]
+    };
     let operation = prop_oneof![
-        (lock(), mode(), 0..SESSIONS, prop::option::of(0..3u64)).prop_map(|(lock, mode, owner, timeout_ms)| {
-            Operation::Acquire { lock, mode, owner: OwnerId(owner), timeout_ms, lock_delay_ms: 1 }
-        }),
-        (0..9u64).prop_map(|acquire| Operation::Release { acquire }),
-        (0..9u64).prop_map(|acquire| Operation::Cancel { acquire }),
+        (lock(), mode(), number(SESSIONS), prop::option::of(number(3)), number(3)).prop_map(
+            |(lock, mode, owner, timeout_ms, lock_delay_ms)| Operation::Acquire {
+                lock,
+                mode,
+                owner: OwnerId(owner),
+                timeout_ms,
+                lock_delay_ms
+            }
+        ),
+        number(9).prop_map(|acquire| Operation::Release { acquire }),
+        number(9).prop_map(|acquire| Operation::Cancel { acquire }),
     ];
     prop_oneof![
         1 => (0..3u64).prop_map(|term| Command::Lead { term }),
-        6 => (session(), 0..30_000u64, any::<bool>()).prop_map(|(session, ttl_ms, resume)| {
+        6 => (session(), number(30_000), any::<bool>()).prop_map(|(session, ttl_ms, resume)| {
             let (label, host) = (format!("session {session}"), String::new());
             Command::Open { session, ttl_ms, label, host, pid: 1, resume }
         }),
-        3 => (session(), 0..12u64, 0..3u64, operation).prop_map(|(session, number, seen, operation)| {
+        3 => (session(), number(12), number(3), operation).prop_map(|(session, number, seen, operation)| {
             Command::Request { session, number, seen, operation }
         }),
-        2 => (session(), 0..3u64).prop_map(|(session, term)| Command::Expire { session, term }),
-        1 => (lock(), 0..9u64).prop_map(|(lock, generation)| Command::EndLockDelay { lock, generation }),
-        1 => (session(), 0..12u64).prop_map(|(session, number)| Command::CancelWait { session, number }),
+        2 => (session(), number(3)).prop_map(|(session, term)| Command::Expire { session, term }),
+        1 => (lock(), number(9)).prop_map(|(lock, generation)| Command::EndLockDelay { lock, generation }),
+        1 => (session(), number(12)).prop_map(|(session, number)| Command::CancelWait { session, number }),
         3 => (lock(), any::<bool>()).prop_map(|(lock, now)| Command::Force { lock, now }),
     ]
 }
@@ -278,7 +292,7 @@ fn open(session: u64) -> Command {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     /// The same effects, the same answers to every question, the promises kept; a cycle that is shown is one.
     #[test]
