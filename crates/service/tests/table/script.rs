@@ -10,9 +10,16 @@
 
 use std::fmt::Write;
 
+use expect_test::Expect;
+
 use baton_service::table::{
     Answer, Command, Effect, Mode, Operation, OwnerId, Refusal, RequestNumber, SessionId, Table,
 };
+
+/// Plays a transcript and compares. `UPDATE_EXPECT=1` writes down what came out.
+pub fn check(transcript: Expect) {
+    transcript.assert_eq(&Script::play(transcript.data()));
+}
 
 /// A table and the time, which goes on by a millisecond a command.
 #[derive(Default)]
@@ -22,11 +29,14 @@ pub struct Script {
 }
 
 impl Script {
-    /// Plays the commands of a text; gives it back with what followed.
-    pub fn play(text: &str) -> String {
+    /// Plays the commands of a transcript; gives them back with what followed.
+    fn play(text: &str) -> String {
         let mut script = Script::default();
         let mut out = String::new();
-        for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let indent = |line: &str| line.len() - line.trim_start().len();
+        let lines = || text.lines().filter(|line| !line.trim().is_empty());
+        let outermost = lines().map(indent).min().unwrap_or(0);
+        for line in lines().filter(|line| indent(line) == outermost).map(str::trim) {
             writeln!(out, "{line}").unwrap();
             for said in script.line(line) {
                 writeln!(out, "    {said}").unwrap();
