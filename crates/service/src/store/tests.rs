@@ -58,7 +58,11 @@ fn open(disk: &FakeDisk) -> Result<(Journal, Numbers), OpenError> {
 }
 
 /// Appends `numbers` and releases all but the last few. Counts in `acknowledged` what is durable.
-fn work(journal: &mut Journal, numbers: std::ops::RangeInclusive<u64>, acknowledged: &AtomicUsize) -> std::io::Result<()> {
+fn work(
+    journal: &mut Journal,
+    numbers: std::ops::RangeInclusive<u64>,
+    acknowledged: &AtomicUsize,
+) -> std::io::Result<()> {
     for number in numbers {
         journal.append(&payload(number), Some(number), || head(number.saturating_sub(20)))?;
         acknowledged.store(number as usize, Ordering::SeqCst);
@@ -197,7 +201,10 @@ fn each_append_is_one_write_and_one_sync() {
     });
     journal.append(b"one", Some(1), Vec::new).unwrap();
     let name = disk.names()[1].clone();
-    assert_eq!(*operations.lock().unwrap(), [Operation::Write(format!("{name}.tmp")), Operation::Sync(format!("{name}.tmp"))]);
+    assert_eq!(
+        *operations.lock().unwrap(),
+        [Operation::Write(format!("{name}.tmp")), Operation::Sync(format!("{name}.tmp"))]
+    );
 }
 
 #[test]
