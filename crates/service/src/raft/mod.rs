@@ -15,6 +15,8 @@ mod log_store;
 mod machine;
 mod network;
 mod node;
+#[cfg(test)]
+mod tests;
 mod types;
 mod writer;
 

@@ -7,10 +7,14 @@
 
 mod disk;
 mod error;
+#[cfg(test)]
+pub(crate) mod fake;
 mod format;
 mod frame;
 mod journal;
 mod snapshots;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
