@@ -1,1 +1,2 @@
 //! The client.
+pub mod session;
