@@ -29,6 +29,8 @@ use claims::Claim;
 use lease::Lease;
 pub use lease::MARGIN_SHARE;
 use words::Timeout;
+#[cfg(feature = "net")]
+pub(crate) use words::in_words;
 pub use words::{
     AcquireNumber, Config, Event, LockState, Loss, Mode, Output, Refusal, ReleaseFailure, SessionState, Wait, Wish,
 };

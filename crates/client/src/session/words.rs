@@ -252,6 +252,6 @@ impl fmt::Display for Wait {
     }
 }
 
-fn in_words(cycle: &[Wait]) -> String {
+pub(crate) fn in_words(cycle: &[Wait]) -> String {
     cycle.iter().map(Wait::to_string).collect::<Vec<_>>().join(", ")
 }
