@@ -4,6 +4,7 @@ mod algorithms;
 mod check;
 mod compare;
 mod demo;
+mod lock;
 mod output;
 mod peer;
 mod sim;
@@ -30,6 +31,10 @@ enum Command {
     Peer(peer::Args),
     Sim(Box<sim::Args>),
     Compare(compare::Args),
+    #[command(hide = true)]
+    LockWatchdog(lock::watchdog::Args),
+    #[command(hide = true)]
+    LockExec(lock::exec::Args),
 }
 
 fn main() -> ExitCode {
@@ -41,6 +46,8 @@ fn main() -> ExitCode {
         Command::Peer(args) => peer::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::LockWatchdog(args) => lock::watchdog::run(&args),
+        Command::LockExec(args) => lock::exec::run(&args),
     };
     match result {
         Ok(status) => status,
