@@ -15,8 +15,8 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitCode};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitCode, ExitStatus};
 
 use super::channel::{End, Lines, Order, Report, inherit, line};
 use super::clock::{Alarm, now_ms};
@@ -58,14 +58,15 @@ fn watch(args: &Args) -> io::Result<()> {
     let reports = inherit(args.reports, End::Writer)?;
     prctl::set_name(c"baton-watchdog")?;
     prctl::set_child_subreaper(true)?;
-    // Whatever is meant for the command comes as an order. The command starts with no signal blocked: `Command` sees to it.
+    // The command inherits which signals are blocked, so it is started first.
+    let mut watchdog = Watchdog::start(args, reports)?;
+    // Whatever is meant for the command comes as an order.
     SigSet::all().thread_block()?;
     let mut child_signal = SigSet::empty();
     child_signal.add(Signal::SIGCHLD);
     let child_signals = SignalFd::with_flags(&child_signal, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
     let alarm = Alarm::new()?;
 
-    let mut watchdog = Watchdog::start(args, reports)?;
     let mut lines = Lines::default();
     let mut client_gone = false;
     while !watchdog.reap()? {
@@ -176,23 +177,26 @@ impl Watchdog {
 
     /// Takes note of what ended; tells whether nothing is left.
     fn reap(&mut self) -> io::Result<bool> {
+        if self.status.is_none() {
+            self.status = self.command.try_wait()?.map(shell_status);
+        }
         loop {
             match tree::reap()? {
                 tree::Child::Changed(WaitStatus::Stopped(pid, signal)) if Some(pid) == self.group() => {
                     self.report(&Report::Stopped { signal: signal as i32 });
                 }
+                // It ended a moment ago.
                 tree::Child::Changed(WaitStatus::Exited(pid, code)) if Some(pid) == self.group() => {
                     self.status = Some(code as u8);
                 }
                 tree::Child::Changed(WaitStatus::Signaled(pid, signal, _)) if Some(pid) == self.group() => {
                     self.status = Some(128 + signal as u8);
                 }
-                tree::Child::Changed(_) => {}
                 // If it was the command, nobody can say any more which signal it was.
                 tree::Child::Nameless if self.status.is_none() && self.command.try_wait().is_err() => {
                     self.status = Some(u8::MAX);
                 }
-                tree::Child::Nameless => {}
+                tree::Child::Changed(_) | tree::Child::Nameless => {}
                 tree::Child::Unchanged => break,
                 tree::Child::Gone => return Ok(true),
             }
@@ -216,4 +220,9 @@ impl Watchdog {
             let _ = self.reports.write_all(&line);
         }
     }
+}
+
+/// 128 + n for signal n.
+fn shell_status(status: ExitStatus) -> u8 {
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).map_or(u8::MAX, |code| code as u8)
 }
