@@ -5,11 +5,18 @@ mod check;
 mod compare;
 mod demo;
 mod lock;
+mod lock_info;
+mod locks;
 mod output;
 mod peer;
+mod release;
+mod server;
+mod sessions;
 mod sim;
 mod sink;
+mod status;
 mod theory;
+mod view;
 
 use std::process::ExitCode;
 
@@ -29,6 +36,12 @@ enum Command {
     Check(check::Args),
     Demo(demo::Args),
     Peer(peer::Args),
+    Lock(Box<lock::Args>),
+    Locks(locks::Args),
+    LockInfo(lock_info::Args),
+    Sessions(sessions::Args),
+    Release(release::Args),
+    Status(status::Args),
     Sim(Box<sim::Args>),
     Compare(compare::Args),
     #[command(hide = true)]
@@ -44,6 +57,12 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Peer(args) => peer::run(&args),
+        Command::Lock(args) => lock::run(&args),
+        Command::Locks(args) => locks::run(&args),
+        Command::LockInfo(args) => lock_info::run(&args),
+        Command::Sessions(args) => sessions::run(&args),
+        Command::Release(args) => release::run(&args),
+        Command::Status(args) => status::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::LockWatchdog(args) => lock::watchdog::run(&args),

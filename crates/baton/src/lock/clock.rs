@@ -1,16 +1,15 @@
 //! CLOCK_BOOTTIME: the clock of leases, which goes on while the machine is suspended.
 
+use baton_client::BootTime;
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
-use nix::time::clock_gettime;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
 /// Milliseconds since the machine was started.
-pub fn now_ms() -> io::Result<u64> {
-    let now = Duration::from(clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME)?);
-    Ok(now.as_millis() as u64)
+pub fn now_ms() -> u64 {
+    BootTime::now().as_millis()
 }
 
 /// Becomes readable at a time of this clock: at once if the machine slept through it.

@@ -181,7 +181,7 @@ impl Run {
     }
 
     fn step(&mut self, input: Input) -> io::Result<()> {
-        match self.supervisor.step(now_ms()?, input) {
+        match self.supervisor.step(now_ms(), input) {
             Some(Action::Terminate) => {
                 // If it is stopped, it cannot do what it is there for.
                 kill(Pid::from_raw(self.watchdog.id() as i32), Signal::SIGCONT)?;
@@ -250,12 +250,12 @@ impl Run {
 
     /// Kills all that is left, the watchdog too; until the lease is over if need be.
     async fn finish_off(&mut self, status: u8) -> io::Result<Ended> {
-        let until_ms = self.supervisor.deadline_ms().max(now_ms()? + LAST_TRY_MS);
+        let until_ms = self.supervisor.deadline_ms().max(now_ms() + LAST_TRY_MS);
         loop {
             tree::signal(getpid(), None, &self.strangers, Signal::SIGKILL)?;
             while let tree::Child::Changed(_) | tree::Child::Nameless = tree::reap()? {}
             let left = tree::descendants(getpid(), &self.strangers)?;
-            if left.is_empty() || now_ms()? >= until_ms {
+            if left.is_empty() || now_ms() >= until_ms {
                 return Ok(Ended { status, left });
             }
             tokio::time::sleep(KILL_AGAIN).await;

@@ -154,7 +154,7 @@ impl Watchdog {
     }
 
     fn step(&mut self, input: Input) -> io::Result<()> {
-        match self.supervisor.step(now_ms()?, input) {
+        match self.supervisor.step(now_ms(), input) {
             Some(Action::Terminate) => {
                 self.signal(Signal::SIGTERM)?;
                 // A process that is stopped could not hear it.
