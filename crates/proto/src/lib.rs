@@ -3,5 +3,5 @@
 /// Version 1 of the protocol.
 #[allow(missing_docs, clippy::all, reason = "made from the .proto file, which documents them")]
 pub mod v1 {
-    tonic::include_proto!("baton.v1");
+    include!(concat!(env!("OUT_DIR"), "/baton.v1.rs"));
 }

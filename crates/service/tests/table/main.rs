@@ -1,0 +1,5 @@
+//! The table of locks: what it does, sentence by sentence; what it does under random commands, beside a naive model of it.
+
+mod locks;
+mod requests;
+mod script;
