@@ -4,12 +4,20 @@ mod algorithms;
 mod check;
 mod compare;
 mod demo;
+mod lock;
+mod lock_info;
+mod locks;
 mod output;
 mod peer;
+mod release;
 mod serve;
+mod server;
+mod sessions;
 mod sim;
 mod sink;
+mod status;
 mod theory;
+mod view;
 
 use std::process::ExitCode;
 
@@ -30,8 +38,18 @@ enum Command {
     Demo(demo::Args),
     Peer(peer::Args),
     Serve(serve::Args),
+    Lock(Box<lock::Args>),
+    Locks(locks::Args),
+    LockInfo(lock_info::Args),
+    Sessions(sessions::Args),
+    Release(release::Args),
+    Status(status::Args),
     Sim(Box<sim::Args>),
     Compare(compare::Args),
+    #[command(hide = true)]
+    LockWatchdog(lock::watchdog::Args),
+    #[command(hide = true)]
+    LockExec(lock::exec::Args),
 }
 
 fn main() -> ExitCode {
@@ -42,8 +60,16 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Peer(args) => peer::run(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::Lock(args) => lock::run(&args),
+        Command::Locks(args) => locks::run(&args),
+        Command::LockInfo(args) => lock_info::run(&args),
+        Command::Sessions(args) => sessions::run(&args),
+        Command::Release(args) => release::run(&args),
+        Command::Status(args) => status::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::LockWatchdog(args) => lock::watchdog::run(&args),
+        Command::LockExec(args) => lock::exec::run(&args),
     };
     match result {
         Ok(status) => status,
