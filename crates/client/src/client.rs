@@ -15,6 +15,8 @@ use crate::servers::Servers;
 
 /// How long a call may take.
 const CALL_MAX: Duration = Duration::from_secs(10);
+/// How large an answer may be: a list of a million locks. (tonic's own limit is 4 MiB.)
+const ANSWER_BYTES_MAX: usize = 1 << 30;
 
 /// Somebody who knows the servers.
 #[derive(Clone, Debug)]
@@ -76,7 +78,7 @@ impl Client {
     pub async fn force_release(&self, name: &str, now: bool) -> Result<Vec<v1::Holder>, CallError> {
         check_name(name)?;
         let request = v1::ForceReleaseRequest { name: name.as_bytes().to_vec(), now };
-        let mut locks = LocksClient::new(self.channel().await?);
+        let mut locks = calls(self.channel().await?);
         match locks.force_release(timely(request)).await {
             Ok(response) => Ok(response.into_inner().holders),
             Err(status) => {
@@ -91,10 +93,10 @@ impl Client {
         &self,
         call: impl AsyncFn(LocksClient<Channel>) -> Result<Response<T>, Status>,
     ) -> Result<T, CallError> {
-        let first = match call(LocksClient::new(self.channel().await?)).await {
+        let first = match call(calls(self.channel().await?)).await {
             Err(status) if is_unavailable(&status) => {
                 self.forget_channel(&status).await;
-                call(LocksClient::new(self.channel().await?)).await
+                call(calls(self.channel().await?)).await
             }
             answered => answered,
         };
@@ -114,6 +116,10 @@ impl Client {
             *self.channel.lock().await = None;
         }
     }
+}
+
+fn calls(channel: Channel) -> LocksClient<Channel> {
+    LocksClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX)
 }
 
 fn is_unavailable(status: &Status) -> bool {

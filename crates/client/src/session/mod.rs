@@ -281,6 +281,7 @@ impl Session {
             v1::ended::Reason::Expired => "its lease ended",
             v1::ended::Reason::Closed => "it was closed",
             v1::ended::Reason::Unknown => "there is no such session",
+            v1::ended::Reason::LowSpace => "the server has too little free space",
             v1::ended::Reason::Invalid | v1::ended::Reason::Unspecified => "it was refused",
         };
         let because = if ended.message.is_empty() { because.to_owned() } else { ended.message };
