@@ -1,5 +1,5 @@
 //! How much memory and time the table takes: so many held locks with names of 20 bytes, held by one session and by a thousand;
-//! then acquire and release beside them, a snapshot, and many waiters for one lock.
+//! then acquire and release beside them, a snapshot, many waiters for one lock, many leases.
 //!
 //!     cargo run --release -p baton-service --no-default-features --example table_size -- 100000
 //!
@@ -8,7 +8,8 @@
 use std::fs;
 use std::time::Instant;
 
-use baton_service::table::{Command, Effect, Mode, Operation, OwnerId, SessionId, Table};
+use baton_service::leases::Leases;
+use baton_service::table::{Command, Effect, Mode, Operation, OwnerId, PendingTimers, SessionId, Table};
 
 /// What is resident now and what was at most, in KiB.
 fn memory_kib(field: &str) -> u64 {
@@ -115,12 +116,30 @@ fn waited_for(waiters: usize) {
     assert_eq!(load.table.counts().waiters, waiters + 2);
 }
 
+/// The leases of many sessions: a keep-alive of each, the round that serves them, and the end of them all.
+fn leased(sessions: u64) {
+    let mut leases = Leases::default();
+    let pending = (0..sessions).map(|session| (SessionId(session), 10_000)).collect();
+    leases.lead(0, 1, &PendingTimers { sessions: pending, ..PendingTimers::default() });
+    let began = Instant::now();
+    for session in 0..sessions {
+        leases.keep_alive(SessionId(session), 1, session / 100);
+    }
+    let each_us = began.elapsed().as_secs_f64() * 1e6 / sessions as f64;
+    let acknowledged = leases.begin_round().map_or(0, |round| leases.round_done(round, true).len());
+    let began = Instant::now();
+    let expired = leases.due(u64::MAX).len();
+    let took = began.elapsed();
+    println!("{acknowledged} leases: {each_us:.2} us a keep-alive; {expired} expire at once in {took:.0?}");
+}
+
 fn main() {
     let locks = std::env::args().nth(1).map_or(Ok(100_000), |text| text.parse());
     match (locks, std::env::args().nth(2).as_deref()) {
         (Ok(locks), None) => {
             held(1_000, locks);
             waited_for(10_000);
+            leased(100_000);
         }
         (Ok(locks), Some("one")) => held(1, locks),
         _ => {

@@ -175,13 +175,10 @@ impl Leases {
         while self.timers.first().is_some_and(|&(at_ms, _)| at_ms <= now_ms) {
             let Some((_, timer)) = self.timers.pop_first() else { break };
             commands.extend(match timer {
-                Timer::Lease(session) => {
-                    self.queue.remove(&session);
-                    self.sessions.get_mut(&session).map(|lease| {
-                        (lease.expire_ms, lease.condemned) = (None, true);
-                        Command::Expire { session, term }
-                    })
-                }
+                Timer::Lease(session) => self.sessions.get_mut(&session).map(|lease| {
+                    (lease.expire_ms, lease.condemned) = (None, true);
+                    Command::Expire { session, term }
+                }),
                 Timer::Wait(session, number) => self.waits.get_mut(&(session, number)).map(|deadline_ms| {
                     *deadline_ms = None;
                     Command::CancelWait { session, number }

@@ -185,3 +185,37 @@ fn a_session_may_have_several_owners() {
             a 2: granted, fence 3
     "#]]);
 }
+
+/// a gets the closed lock in the end and then frees a permit, although b waits for o.
+#[test]
+fn whoever_waits_for_a_closed_lock_can_finish() {
+    check(expect![[r#"
+        open a
+            a open, ttl 10000 ms
+        open b
+            b open, ttl 10000 ms
+        open o
+            o open, ttl 10000 ms
+        open z
+            z open, ttl 10000 ms
+        acquire a 1 pool p2
+            a 1: granted, fence 1
+        acquire b 1 pool p2
+            b 1: granted, fence 2
+        acquire o 1 own x
+            o 1: granted, fence 3
+        acquire z 1 gate x delay 300
+            z 1: granted, fence 4
+        expire z
+            z ended, Expired
+            gate closed, generation 1, 300 ms
+        acquire a 2 gate x
+        acquire b 2 own x
+        acquire o 2 pool p2
+        lock pool
+            permits 2
+            held by a 1, fence 1, since 5
+            held by b 1, fence 2, since 6
+            1. o 2 waits since 12
+    "#]]);
+}
