@@ -1,7 +1,7 @@
 //! openraft's state machine: the table, in memory; its snapshots are durable, and the log is what is between two of them.
 
 use std::io;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use futures::{Stream, StreamExt};
 use openraft::storage::{EntryResponder, RaftStateMachine};
@@ -40,10 +40,42 @@ impl Shared {
     }
 }
 
+/// What the newest durable snapshot holds, if there is one.
+type Newest = Arc<Mutex<Option<SnapshotMeta>>>;
+
+/// The table of a snapshot, encoded: where to find it.
+pub enum TableBytes {
+    /// In a snapshot that this node keeps.
+    Kept {
+        /// Where it keeps them.
+        snapshots: Snapshots,
+        /// Up to which index.
+        index: u64,
+    },
+    /// Here: another node has sent it.
+    Received(Vec<u8>),
+}
+
+impl TableBytes {
+    /// The bytes. One that is kept may be gone, if there is a newer one.
+    pub fn read(self) -> io::Result<Vec<u8>> {
+        match self {
+            TableBytes::Received(table) => Ok(table),
+            TableBytes::Kept { snapshots, index } => {
+                let mut bytes = snapshots.read(index).map_err(io::Error::other)?;
+                let table = split(&bytes).map_err(io::Error::other)?.1.len();
+                bytes.drain(..bytes.len() - table);
+                Ok(bytes)
+            }
+        }
+    }
+}
+
 /// The state machine.
 pub struct Machine {
     shared: Shared,
     snapshots: Snapshots,
+    newest: Newest,
     on_apply: OnApply,
     compaction: Arc<Compaction>,
     fatal: Fatal,
@@ -61,13 +93,15 @@ impl Machine {
         alive: mpsc::Sender<()>,
     ) -> Result<(Machine, Shared), OpenError> {
         let shared = Shared::default();
+        let newest = Newest::default();
         if let Some((index, bytes)) = snapshots.newest()? {
             let damaged = |what: String| OpenError::Damaged { file: format!("snapshot {index}"), offset: 0, what };
             let (meta, table) = split(&bytes).map_err(damaged)?;
             *shared.write() = state(&meta, table).map_err(damaged)?;
             compaction.saved(table.len() as u64);
+            *lock(&newest) = Some(meta);
         }
-        Ok((Machine { shared: shared.clone(), snapshots, on_apply, compaction, fatal, alive }, shared))
+        Ok((Machine { shared: shared.clone(), snapshots, newest, on_apply, compaction, fatal, alive }, shared))
     }
 
     fn builder(&self) -> Builder {
@@ -76,13 +110,24 @@ impl Machine {
         let table = postcard::to_stdvec(&state.table).expect("a table can be encoded");
         let meta = SnapshotMeta { last_log_id: state.applied, last_membership: state.membership.clone() };
         drop(state);
-        let (snapshots, compaction, fatal) = (self.snapshots.clone(), self.compaction.clone(), self.fatal.clone());
-        Builder { meta, table: Arc::new(table), snapshots, compaction, fatal, _alive: self.alive.clone() }
+        self.unsaved(meta, table)
+    }
+
+    fn unsaved(&self, meta: SnapshotMeta, table: Vec<u8>) -> Builder {
+        Builder {
+            meta,
+            table: Arc::new(table),
+            snapshots: self.snapshots.clone(),
+            newest: self.newest.clone(),
+            compaction: self.compaction.clone(),
+            fatal: self.fatal.clone(),
+            _alive: self.alive.clone(),
+        }
     }
 }
 
 impl RaftStateMachine<TypeConfig> for Machine {
-    type SnapshotData = Vec<u8>;
+    type SnapshotData = TableBytes;
     type SnapshotBuilder = Builder;
 
     async fn applied_state(&mut self) -> io::Result<(Option<LogId>, Membership)> {
@@ -127,19 +172,17 @@ impl RaftStateMachine<TypeConfig> for Machine {
         self.builder()
     }
 
-    async fn install_snapshot(&mut self, meta: &SnapshotMeta, table: Vec<u8>) -> io::Result<()> {
+    async fn install_snapshot(&mut self, meta: &SnapshotMeta, table: TableBytes) -> io::Result<()> {
+        let table = table.read()?;
         let state = state(meta, &table).map_err(io::Error::other)?;
-        let mut builder = self.builder();
-        (builder.meta, builder.table) = (meta.clone(), Arc::new(table));
-        builder.save().await?;
+        self.unsaved(meta.clone(), table).save().await?;
         *self.shared.write() = state;
         Ok(())
     }
 
     async fn get_current_snapshot(&mut self) -> io::Result<Option<Snapshot>> {
-        let Some((_, bytes)) = self.snapshots.newest().map_err(io::Error::other)? else { return Ok(None) };
-        let (meta, table) = split(&bytes).map_err(io::Error::other)?;
-        Ok(Some(Snapshot { meta, snapshot: table.to_vec() }))
+        let Some(meta) = lock(&self.newest).clone() else { return Ok(None) };
+        Ok(kept(meta, &self.snapshots))
     }
 }
 
@@ -148,6 +191,7 @@ pub struct Builder {
     meta: SnapshotMeta,
     table: Arc<Vec<u8>>,
     snapshots: Snapshots,
+    newest: Newest,
     compaction: Arc<Compaction>,
     fatal: Fatal,
     _alive: mpsc::Sender<()>,
@@ -165,20 +209,33 @@ impl Builder {
             (self.fatal)(&format!("a snapshot cannot be written ({error})"));
         }
         saved?;
+        *lock(&self.newest) = Some(self.meta.clone());
         self.compaction.saved(self.table.len() as u64);
         Ok(())
     }
 }
 
 impl RaftSnapshotBuilder<TypeConfig> for Builder {
-    type SnapshotData = Vec<u8>;
+    type SnapshotData = TableBytes;
 
     async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
         self.save().await?;
-        // openraft drops the bytes, and asks for the snapshot when it has to send it.
-        let table = std::mem::take(&mut self.table);
-        Ok(Snapshot { meta: self.meta.clone(), snapshot: Arc::unwrap_or_clone(table) })
+        let meta = self.meta.clone();
+        // A snapshot of nothing needs no file.
+        let nothing = || Snapshot { meta: meta.clone(), snapshot: TableBytes::Received((*self.table).clone()) };
+        Ok(kept(meta.clone(), &self.snapshots).unwrap_or_else(nothing))
     }
+}
+
+/// A snapshot that is on disk, as openraft knows it.
+fn kept(meta: SnapshotMeta, snapshots: &Snapshots) -> Option<Snapshot> {
+    let index = meta.last_log_id?.index;
+    Some(Snapshot { meta, snapshot: TableBytes::Kept { snapshots: snapshots.clone(), index } })
+}
+
+fn lock(newest: &Newest) -> MutexGuard<'_, Option<SnapshotMeta>> {
+    // Nothing panics while it is locked.
+    newest.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A snapshot's file holds what openraft wants to know of it, and the table.

@@ -21,7 +21,7 @@ mod types;
 mod writer;
 
 pub use log_store::LogStore;
-pub use machine::{Builder, Machine, OnApply};
+pub use machine::{Builder, Machine, OnApply, TableBytes};
 pub use network::{NoPeers, NoSuchPeer};
 pub use node::{Leadership, Node, Options, Pending, ProposeError, ReadError, Role, Status, TableGuard};
 pub use types::{Applied, LogId, TypeConfig};

@@ -6,6 +6,7 @@ use openraft::errors::{RPCError, ReplicationClosed, StreamingError, Unreachable}
 use openraft::network::{RPCOption, RaftNetworkFactory, RaftNetworkV2};
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, VoteRequest, VoteResponse};
 
+use super::machine::TableBytes;
 use super::types::{Snapshot, TypeConfig, Vote};
 
 /// There is no such peer.
@@ -35,7 +36,7 @@ impl NoSuchPeer {
 }
 
 impl RaftNetworkV2<TypeConfig> for NoSuchPeer {
-    type SnapshotData = Vec<u8>;
+    type SnapshotData = TableBytes;
 
     async fn append_entries(
         &mut self,

@@ -26,7 +26,7 @@ pub(crate) type Vote = openraft::alias::VoteOf<TypeConfig>;
 pub(crate) type LogEntry = openraft::alias::EntryOf<TypeConfig>;
 pub(crate) type Membership = openraft::alias::StoredMembershipOf<TypeConfig>;
 pub(crate) type SnapshotMeta = openraft::alias::SnapshotMetaOf<TypeConfig>;
-pub(crate) type Snapshot = openraft::alias::SnapshotOf<TypeConfig, Vec<u8>>;
+pub(crate) type Snapshot = openraft::alias::SnapshotOf<TypeConfig, super::machine::TableBytes>;
 
 /// What became of an entry: it is in the table, for good.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -138,6 +138,11 @@ impl FakeDisk {
         self.lock().before = Some(Box::new(before));
     }
 
+    /// Asks no more.
+    pub fn ask_no_more(&self) {
+        self.lock().before = None;
+    }
+
     /// What is found after a power cut at this moment: see [`Inner::after_power_cut`].
     pub fn after_power_cut(&self, seed: u64) -> FakeDisk {
         self.lock().after_power_cut(seed)
@@ -244,10 +249,15 @@ impl DiskFile for FakeFile {
 
     fn sync(&self) -> io::Result<()> {
         let mut inner = self.disk.lock();
-        inner.ask(Operation::Sync(self.name.clone()))?;
+        let asked = inner.ask(Operation::Sync(self.name.clone()));
         let file = &mut inner.files[self.file];
-        file.synced = file.now.clone();
-        file.unsynced.clear();
+        let unsynced = std::mem::take(&mut file.unsynced);
+        // As Linux does: after a failed sync nothing is left to be written, and what was not is still to be read.
+        asked?;
+        file.synced.resize(file.now.len(), 0);
+        for (start, bytes) in unsynced {
+            file.synced[start..start + bytes.len()].copy_from_slice(&bytes);
+        }
         Ok(())
     }
 }

@@ -74,8 +74,10 @@ impl Journal {
             return Err(OpenError::Missing { what: "the data folder holds no log any more".into() });
         }
         if let Some(name) = &found.unfinished {
-            disk.remove(name).and_then(|()| disk.sync_folder()).map_err(OpenError::io("remove", name))?;
+            disk.remove(name).map_err(OpenError::io("remove", name))?;
         }
+        // What was found may be known to the system's memory only, if the process ended before it synced the folder.
+        disk.sync_folder().map_err(OpenError::io("sync", "the data folder"))?;
         let failed = OpenError::io("write", "the log");
         let (current, next_sequence) = match found.current {
             Some(current) => current,
@@ -186,7 +188,8 @@ impl Found {
             found.payloads += segment.payloads.len();
             let next = first + segment.payloads.len() as u64;
             if segment.sealed {
-                heal(disk, name, &bytes, &segment)?;
+                // The last of the sealed ones may owe its seal a sync, as `take_up` says; it is among the last three files.
+                heal(disk, name, &bytes, &segment, i + 3 > segments.len())?;
                 found.sealed.push_back(Sealed { name: (*name).clone(), mark });
                 expected = Some(next + 1);
             } else {
@@ -222,23 +225,21 @@ fn new_segment(disk: &dyn Disk, length: usize, first: u64, head: &[u8]) -> io::R
 /// Goes on with the last segment.
 ///
 /// What was read may be in the system's memory only: the process may have ended before a sync, or because of one that
-/// failed, after which the system believes that there is nothing left to write. So all of it is written again.
+/// failed, after which the system believes that there is nothing left to write. So all of it is written again. The rest
+/// of an interrupted write may stay: its number is that of the frame which is written over it next, so nobody takes it for a
+/// later one.
 fn take_up(disk: &dyn Disk, name: &str, bytes: &[u8], found: Segment, mark: Option<u64>) -> Result<Current, OpenError> {
     let failed = || OpenError::io("write", name);
     let file = disk.open(name).map_err(failed())?;
     let end = found.sound.len();
     file.write_at(&found.sound, 0).map_err(failed())?;
-    if bytes[end..].iter().any(|byte| *byte != 0) {
-        // The rest of an interrupted write would be taken for damage once more frames follow it.
-        file.write_at(&vec![0; bytes.len() - end], end as u64).map_err(failed())?;
-    }
     file.sync().map_err(failed())?;
     Ok(Current { name: name.to_owned(), file, nonce: found.header.nonce, length: bytes.len(), end, mark })
 }
 
-/// Writes again what one copy of it lost, before the other is lost, too.
-fn heal(disk: &dyn Disk, name: &str, bytes: &[u8], segment: &Segment) -> Result<(), OpenError> {
-    if bytes.starts_with(&segment.sound) {
+/// Writes a sealed segment again: where one copy of something is lost, before the other is lost, too; or `always`.
+fn heal(disk: &dyn Disk, name: &str, bytes: &[u8], segment: &Segment, always: bool) -> Result<(), OpenError> {
+    if !always && bytes.starts_with(&segment.sound) {
         return Ok(());
     }
     let file = disk.open(name).map_err(OpenError::io("write", name))?;

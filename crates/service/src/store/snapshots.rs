@@ -44,15 +44,21 @@ impl Snapshots {
         self.disk.sync_folder()
     }
 
-    /// The newest snapshot, if there is one. If it is damaged, an older one is no substitute.
+    /// The newest snapshot, if there is one, and up to which index it is. If it is damaged, an older one is no substitute.
     pub fn newest(&self) -> Result<Option<(u64, Vec<u8>)>, OpenError> {
         let all = self.list().map_err(OpenError::io("list", "the data folder"))?;
-        let Some((index, name)) = all.into_iter().max() else { return Ok(None) };
+        let newest = all.into_iter().map(|(index, _)| index).max();
+        newest.map(|index| Ok((index, self.read(index)?))).transpose()
+    }
+
+    /// The snapshot of all up to this index.
+    pub fn read(&self, index: u64) -> Result<Vec<u8>, OpenError> {
+        let name = name(index);
         let mut bytes = self.disk.read(&name).map_err(OpenError::io("read", &name))?;
         match check(&bytes) {
             Ok(()) => {
                 bytes.drain(..HEADER_BYTES);
-                Ok(Some((index, bytes)))
+                Ok(bytes)
             }
             Err((offset, what)) => Err(OpenError::Damaged { file: name, offset, what: what.to_owned() }),
         }

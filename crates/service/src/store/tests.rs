@@ -186,6 +186,16 @@ fn a_failed_write_or_sync_is_told_and_nothing_acknowledged_is_lost() {
             let (_, numbers) = open(&disk.after_power_cut(seed)).unwrap();
             assert!(numbers.last >= acknowledged.load(Ordering::SeqCst) as u64, "operation {fail_at}, seed {seed}");
         }
+        // The process starts again and finds what it had written before the sync failed. That counts from then on, so it
+        // must be there after a power cut, too.
+        drop(journal);
+        disk.ask_no_more();
+        let (mut journal, shown) = open(&disk).unwrap();
+        let (_, kept) = open(&disk.after_power_cut(0)).unwrap();
+        assert_eq!(shown, kept, "operation {fail_at}");
+        work(&mut journal, shown.last + 1..=shown.last + 12, &acknowledged).unwrap();
+        let (_, kept) = open(&disk.after_power_cut(0)).unwrap();
+        assert_eq!(kept.last, shown.last + 12, "operation {fail_at}");
     }
 }
 
