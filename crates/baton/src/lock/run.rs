@@ -83,7 +83,11 @@ pub async fn run(job: &Job, lease: mpsc::Receiver<Lease>, signals: &mut Signals)
         killing: false,
     };
     let ended = run.supervise(signals).await;
-    run.terminal.take_back()?;
+    let returned = run.terminal.take_back();
+    if ended.is_err() {
+        run.abandon()?;
+    }
+    returned?;
     ended
 }
 
@@ -223,6 +227,14 @@ impl Run {
             self.terminal.take_back()?;
             raise(Signal::SIGSTOP)?;
         }
+        Ok(())
+    }
+
+    /// We cannot go on. The end of the pipe tells the watchdog, and when it ends nothing of the command is left.
+    fn abandon(self) -> io::Result<()> {
+        let Run { orders, mut watchdog, .. } = self;
+        drop(orders);
+        watchdog.wait()?;
         Ok(())
     }
 
