@@ -4,12 +4,21 @@ use baton_client::BootTime;
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
+
+/// How long to wait at most before the clock is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// Milliseconds since the machine was started.
 pub fn now_ms() -> u64 {
     BootTime::now().as_millis()
+}
+
+/// Waits until then or, since tokio's timers stand still while the machine sleeps, for a while: look at the clock.
+pub async fn wait_until(at_ms: Option<u64>) {
+    let left = at_ms.map_or(LOOK_AGAIN, |at_ms| Duration::from_millis(at_ms.saturating_sub(now_ms())));
+    tokio::time::sleep(left.min(LOOK_AGAIN)).await;
 }
 
 /// Becomes readable at a time of this clock: at once if the machine slept through it.
@@ -37,11 +46,5 @@ impl Alarm {
 impl AsFd for Alarm {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
-    }
-}
-
-impl AsRawFd for Alarm {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.as_fd().as_raw_fd()
     }
 }

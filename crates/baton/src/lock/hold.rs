@@ -2,10 +2,9 @@
 
 use nix::sys::signal::{Signal, raise};
 use std::io;
-use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc;
 
-use super::clock::{Alarm, now_ms};
+use super::clock::{now_ms, wait_until};
 use super::run::Lease;
 use super::signals::Signals;
 use super::supervisor::{Input, Reason, Supervisor};
@@ -20,13 +19,11 @@ pub async fn hold(
     signals: &mut Signals,
 ) -> io::Result<u8> {
     let mut supervisor = Supervisor::new(ttl_ms, deadline_ms);
-    let alarm = AsyncFd::new(Alarm::new()?)?;
     loop {
         supervisor.step(now_ms(), Input::Tick);
         if supervisor.over().is_some() {
             return Ok(LOCK_LOST);
         }
-        alarm.get_ref().set(supervisor.wake_at_ms())?;
         tokio::select! {
             biased;
             heard = lease.recv() => {
@@ -37,7 +34,7 @@ pub async fn hold(
                 };
                 supervisor.step(now_ms(), input);
             }
-            time = alarm.readable() => time?.clear_ready(),
+            () = wait_until(supervisor.wake_at_ms()) => {}
             signal = signals.next() => match signal {
                 Signal::SIGTSTP => raise(Signal::SIGSTOP)?,
                 Signal::SIGCONT => {}

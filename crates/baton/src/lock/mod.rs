@@ -48,8 +48,8 @@ const MYSELF: &str = "/proc/self/exe";
 
 /// How long to wait before the guard is asked again for its deadline, at most.
 const LOOK_AGAIN_MAX: Duration = Duration::from_millis(500);
-/// How long to wait for the server's word that the lock is released.
-const RELEASE_MAX: Duration = Duration::from_secs(5);
+/// How long to wait for the server's word that the lock is released; and how long if we have failed anyway.
+const RELEASE_MAX: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(1));
 
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
@@ -66,7 +66,8 @@ async fn lock(wanted: &Wanted<'_>) -> Outcome {
         Err(failure) => Err(failure),
     };
     // Whatever the command started is gone: only now somebody else may have the lock. With the session all is given back.
-    match tokio::time::timeout(RELEASE_MAX, session.close()).await {
+    let patience = if result.is_ok() { RELEASE_MAX.0 } else { RELEASE_MAX.1 };
+    match tokio::time::timeout(patience, session.close()).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) if result.is_ok() => eprintln!("baton: {error}"),
         Err(_) if result.is_ok() => {

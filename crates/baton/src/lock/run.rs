@@ -14,12 +14,11 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
-use tokio::io::unix::AsyncFd;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
 use super::channel::{Lines, Order, Report, bequeath, line};
-use super::clock::{Alarm, now_ms};
+use super::clock::{now_ms, wait_until};
 use super::signals::Signals;
 use super::supervisor::{Action, Input, Reason, Supervisor};
 use super::terminal::Terminal;
@@ -72,7 +71,6 @@ pub async fn run(job: &Job, lease: mpsc::Receiver<Lease>, signals: &mut Signals)
     let (watchdog, orders, reports) = start_watchdog(job)?;
     let mut run = Run {
         supervisor: Supervisor::new(job.ttl_ms, job.deadline_ms),
-        alarm: AsyncFd::new(Alarm::new()?)?,
         lease,
         watchdog,
         orders,
@@ -84,8 +82,12 @@ pub async fn run(job: &Job, lease: mpsc::Receiver<Lease>, signals: &mut Signals)
         ended: None,
         killing: false,
     };
-    let ended = run.to_the_end(signals).await;
-    run.terminal.take_back()?;
+    let ended = run.supervise(signals).await;
+    let returned = run.terminal.take_back();
+    if ended.is_err() {
+        run.abandon()?;
+    }
+    returned?;
     ended
 }
 
@@ -108,7 +110,6 @@ fn start_watchdog(job: &Job) -> io::Result<(Child, pipe::Sender, pipe::Receiver)
 /// A run and what is known of it.
 struct Run {
     supervisor: Supervisor,
-    alarm: AsyncFd<Alarm>,
     lease: mpsc::Receiver<Lease>,
     watchdog: Child,
     orders: pipe::Sender,
@@ -134,7 +135,7 @@ enum Woken {
 }
 
 impl Run {
-    async fn to_the_end(&mut self, signals: &mut Signals) -> io::Result<Ended> {
+    async fn supervise(&mut self, signals: &mut Signals) -> io::Result<Ended> {
         let mut bytes = [0; 4096];
         loop {
             // Whatever woke us: what is known of the lease comes first, then the time.
@@ -145,14 +146,10 @@ impl Run {
             if self.killing {
                 return self.finish_off(LOCK_LOST).await;
             }
-            self.alarm.get_ref().set(self.supervisor.wake_at_ms())?;
             let woken = tokio::select! {
                 biased;
                 lease = self.lease.recv() => Woken::Lease(lease),
-                time = self.alarm.readable() => {
-                    time?.clear_ready();
-                    Woken::Time
-                }
+                () = wait_until(self.supervisor.wake_at_ms()) => Woken::Time,
                 count = self.reports.read(&mut bytes) => Woken::Reported(count?),
                 signal = signals.next() => Woken::Signal(signal),
             };
@@ -230,6 +227,14 @@ impl Run {
             self.terminal.take_back()?;
             raise(Signal::SIGSTOP)?;
         }
+        Ok(())
+    }
+
+    /// We cannot go on. The end of the pipe tells the watchdog, and when it ends nothing of the command is left.
+    fn abandon(self) -> io::Result<()> {
+        let Run { orders, mut watchdog, .. } = self;
+        drop(orders);
+        watchdog.wait()?;
         Ok(())
     }
 
