@@ -24,6 +24,10 @@ fn no_seed_breaks_the_service() {
 fn tmp_broken() {
     for broken in [Broken::Drift, Broken::NoRound, Broken::LeasesNotAnew, Broken::AnyOpen] {
         let found = violations(0..3_000, Some(broken));
-        println!("{broken:?}: {} {:?}", found.len(), found.iter().take(4).map(|r| (r.seed, r.violation.clone().unwrap())).collect::<Vec<_>>());
+        println!(
+            "{broken:?}: {} {:?}",
+            found.len(),
+            found.iter().take(4).map(|r| (r.seed, r.violation.clone().unwrap())).collect::<Vec<_>>()
+        );
     }
 }

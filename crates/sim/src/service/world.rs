@@ -22,12 +22,25 @@ const SERVED_WITHIN: Micros = 60_000 * MS;
 /// What happens.
 #[derive(Debug)]
 pub(super) enum Happening {
-    ToNode { node: NodeId, life: u32, event: NodeEvent },
-    ToClient { client: usize, event: ClientEvent },
+    ToNode {
+        node: NodeId,
+        life: u32,
+        event: NodeEvent,
+    },
+    ToClient {
+        client: usize,
+        event: ClientEvent,
+    },
     /// This proposal, and all before it, have reached enough nodes.
     Commit(u64),
     /// The nodes say who leads, in the middle of a round.
-    RoundCheck { node: NodeId, life: u32, term: u64, round: RoundId, takes: Micros },
+    RoundCheck {
+        node: NodeId,
+        life: u32,
+        term: u64,
+        round: RoundId,
+        takes: Micros,
+    },
     ResumeNode(NodeId),
     ResumeClient(usize),
     NodeUp(NodeId),
@@ -215,9 +228,7 @@ impl World {
     }
 
     fn is_over(&self) -> bool {
-        self.healed_at.is_some()
-            && self.clients.iter().all(Client::is_done)
-            && self.truth.counts().sessions == 0
+        self.healed_at.is_some() && self.clients.iter().all(Client::is_done) && self.truth.counts().sessions == 0
     }
 
     fn unserved(&self) -> String {
