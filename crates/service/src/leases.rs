@@ -15,7 +15,8 @@ pub const RETRY_MS: u64 = 100;
 /// How to drive it:
 /// - When this process leads and its own `Lead` command **has been applied**, call [`lead`](Leases::lead) with that term and
 ///   [`Table::pending_timers`](crate::table::Table::pending_timers). All leases then start anew in full: nobody knows what an
-///   earlier leader acknowledged. When it no longer leads, or is not sure, call [`step_down`](Leases::step_down).
+///   earlier leader acknowledged. When it no longer leads, or is not sure, call [`step_down`](Leases::step_down). To lead
+///   again, even in the same term, it needs another `Lead`: what it proposed before is then before that in the log.
 /// - Show every effect of every applied command to [`observe`](Leases::observe) before it is sent to anybody, and do not
 ///   send those that it says no to.
 /// - When a keep-alive arrives, call [`keep_alive`](Leases::keep_alive). Then, and after each `round_done`, call
@@ -174,13 +175,10 @@ impl Leases {
         while self.timers.first().is_some_and(|&(at_ms, _)| at_ms <= now_ms) {
             let Some((_, timer)) = self.timers.pop_first() else { break };
             commands.extend(match timer {
-                Timer::Lease(session) => {
-                    self.queue.remove(&session);
-                    self.sessions.get_mut(&session).map(|lease| {
-                        (lease.expire_ms, lease.condemned) = (None, true);
-                        Command::Expire { session, term }
-                    })
-                }
+                Timer::Lease(session) => self.sessions.get_mut(&session).map(|lease| {
+                    (lease.expire_ms, lease.condemned) = (None, true);
+                    Command::Expire { session, term }
+                }),
                 Timer::Wait(session, number) => self.waits.get_mut(&(session, number)).map(|deadline_ms| {
                     *deadline_ms = None;
                     Command::CancelWait { session, number }

@@ -174,6 +174,8 @@ fn a_new_leader_grants_every_lease_in_full() {
     leases.outcome(TTL_MS + 3, &expire(A), false);
     assert_eq!(leases.due(2 * TTL_MS + 2), []);
     assert_eq!(leases.due(2 * TTL_MS + 3), [Command::Expire { session: A, term: 5 }]);
+    leases.outcome(2 * TTL_MS + 4, &expire(A), false);
+    assert_eq!(leases.next_wake(), None);
 }
 
 #[test]

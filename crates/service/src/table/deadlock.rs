@@ -3,8 +3,8 @@
 //! The vertices are owners. An owner that waits for nothing can finish: it gives back all that it has, those who wait in
 //! line for that get it, and if one of them then waits for nothing more its owner can finish too. This reduction of the graph is
 //! needed because of permits: where several hold one, a waiter needs one of them to finish, not all, and a cycle alone is
-//! no deadlock. A new request waits for itself if it is not granted even when all who can finish have finished, save its
-//! own owner. It is the only one that can: before it, everybody could finish, and nobody waits behind it yet.
+//! no deadlock. A new request waits for itself if it is not granted even when all who can finish have finished. It is the
+//! only one that can: before it, everybody could finish, and nobody waits behind it yet.
 //!
 //! A request that waits with a time-out counts as one that waits for ever, a closed lock as one that will open.
 //!
@@ -29,7 +29,7 @@ impl Table {
             return None;
         }
         let mut graph = Graph::around(&self.locks, lock, wish);
-        graph.reduce(wish.owner);
+        graph.reduce();
         let steps = graph.cycle(wish.owner)?;
         let in_words = |(lock, asker): (LockId, Asker)| WaitFor {
             owner: asker.owner,
@@ -123,13 +123,13 @@ impl Graph {
         graph
     }
 
-    /// Lets everybody finish who can, without `never`.
-    fn reduce(&mut self, never: OwnerId) {
-        let can_finish = |(&id, owner): (&OwnerId, &Owner)| (id != never && owner.wanting == 0).then_some(id);
+    /// Lets everybody finish who can. The owner of the new request cannot before that is granted.
+    fn reduce(&mut self) {
+        let can_finish = |(&id, owner): (&OwnerId, &Owner)| (owner.wanting == 0).then_some(id);
         let mut finishing: Vec<OwnerId> = self.owners.iter().filter_map(can_finish).collect();
         // A closed lock opens whoever finishes, and may then be free for the first in line.
         for index in 0..self.lines.len() {
-            self.advance(index, never, &mut finishing);
+            self.advance(index, &mut finishing);
         }
         while let Some(id) = finishing.pop() {
             let Some(owner) = self.owners.get_mut(&id) else { continue };
@@ -138,13 +138,13 @@ impl Graph {
                 let line = &mut self.lines[index];
                 line.held -= 1;
                 line.shared -= usize::from(mode == Mode::Shared);
-                self.advance(index, never, &mut finishing);
+                self.advance(index, &mut finishing);
             }
         }
     }
 
     /// Grants a lock to as many as can have it now.
-    fn advance(&mut self, index: usize, never: OwnerId, finishing: &mut Vec<OwnerId>) {
+    fn advance(&mut self, index: usize, finishing: &mut Vec<OwnerId>) {
         let line = &mut self.lines[index];
         while let Some(&asker) = line.askers.get(line.granted) {
             let shares = asker.mode == Mode::Shared && line.shared == line.held;
@@ -157,7 +157,7 @@ impl Graph {
             if let Some(owner) = self.owners.get_mut(&asker.owner) {
                 owner.holds.push((index, asker.mode));
                 owner.wanting -= 1;
-                if owner.wanting == 0 && asker.owner != never {
+                if owner.wanting == 0 {
                     finishing.push(asker.owner);
                 }
             }
