@@ -21,6 +21,7 @@ async fn main() -> Result<(), Anything> {
     for proposers in [1, 64] {
         closed_loop(&node, proposers, Duration::from_secs(3)).await?;
     }
+    println!("before the locks: {} resident", resident()?);
     hold(&node, 100_000).await?;
     println!("100,000 locks held: {} resident", resident()?);
     closed_loop(&node, 1, Duration::from_secs(3)).await?;

@@ -14,8 +14,8 @@ pub(super) struct Compaction {
 }
 
 impl Compaction {
-    /// A snapshot after so many bytes, or after twice the last snapshot, so that writing snapshots takes no more than half
-    /// of what writing the log does.
+    /// A snapshot after so many bytes, or after as many as the last snapshot has: so writing snapshots takes no more than
+    /// writing the log does, and the log, which is in memory, too, not much more than the table.
     pub fn new(bytes_min: u64) -> Compaction {
         let (since_snapshot, snapshot_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
         Compaction { bytes_min, since_snapshot, snapshot_bytes, wanted: Notify::new() }
@@ -24,7 +24,7 @@ impl Compaction {
     /// So much was added to the log.
     pub fn appended(&self, bytes: u64) {
         let since = self.since_snapshot.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        if since > self.bytes_min.max(2 * self.snapshot_bytes.load(Ordering::Relaxed)) {
+        if since > self.bytes_min.max(self.snapshot_bytes.load(Ordering::Relaxed)) {
             // Counted anew at once, so that it is wanted once.
             self.since_snapshot.store(0, Ordering::Relaxed);
             self.wanted.notify_one();

@@ -20,9 +20,7 @@ mod tests;
 mod types;
 mod writer;
 
-pub use log_store::LogStore;
-pub use machine::{Builder, Machine, OnApply, TableBytes};
-pub use network::{NoPeers, NoSuchPeer};
+pub use machine::OnApply;
 pub use node::{Leadership, Node, Options, Pending, ProposeError, ReadError, Role, Status, TableGuard};
-pub use types::{Applied, LogId, TypeConfig};
+pub use types::Applied;
 pub use writer::{Fatal, abort};

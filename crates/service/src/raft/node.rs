@@ -33,7 +33,7 @@ pub struct Options {
     pub address: String,
     /// How long a segment of the journal is.
     pub segment_bytes: usize,
-    /// A snapshot is made after so many bytes of log, or after twice the last snapshot if that is more.
+    /// A snapshot is made after so many bytes of log, or after as many as the last snapshot has if that is more.
     pub snapshot_after_bytes: u64,
     /// Called with every entry that was applied, those included that are applied again because the node starts.
     pub on_apply: OnApply,

@@ -15,8 +15,11 @@ use openraft::type_config::TypeConfigExt;
 use openraft::{BasicNode, RaftLogReader, RaftSnapshotBuilder, StorageError};
 use tokio::sync::oneshot;
 
+use super::log_store::LogStore;
+use super::machine::Machine;
+use super::network::NoPeers;
 use super::node::Parts;
-use super::types::{LogEntry, Vote};
+use super::types::{LogEntry, LogId, TypeConfig, Vote};
 use super::*;
 use crate::store::fake::{FakeDisk, Operation as DiskOperation, Random};
 use crate::store::{Disk, OpenError};
@@ -84,9 +87,10 @@ type Everything = (Option<Vote>, Option<LogId>, Vec<LogEntry>, Option<LogId>, Ta
 
 async fn everything(disk: &FakeDisk) -> Result<Everything, OpenError> {
     let Parts { mut log, shared, .. } = Parts::open(Arc::new(disk.clone()), options())?;
-    let state = shared.read();
-    let (applied, table) = (state.applied, state.table.clone());
-    drop(state);
+    let (applied, table) = {
+        let state = shared.read();
+        (state.applied, state.table.clone())
+    };
     let purged = log.get_log_state().await.unwrap().last_purged_log_id;
     let entries = log.try_get_log_entries(..).await.unwrap();
     Ok((log.read_vote().await.unwrap(), purged, entries, applied, table))
@@ -210,16 +214,17 @@ async fn what_queues_up_during_a_sync_is_written_with_one_sync() {
         }
         Ok(())
     });
+    let mut all = Vec::new();
     let mut append = async |index: u64| {
         let (done, durable) = TypeConfig::oneshot();
         let entry = LogEntry::new_normal(LogId::new_term_index(1, index), open_session(index));
         log.append([entry], IOFlushed::signal(done)).await.unwrap();
-        durable
+        all.push(durable);
     };
-    let mut all = vec![append(0).await];
+    append(0).await;
     entered.recv().unwrap();
     for index in 1..100 {
-        all.push(append(index).await);
+        append(index).await;
     }
     go_on.send(()).unwrap();
     go_on.send(()).unwrap();
@@ -303,13 +308,10 @@ async fn a_node_that_starts_again_leads_in_a_new_term_with_the_same_table() {
     for round in 1..=5_u64 {
         let node = start(&disk).await;
         assert_eq!(leads(&node).await, round);
-        // Up to the new term, which its own first entry has told the table.
-        before.apply(0, &Command::Lead { term: round }, &mut Vec::new());
+        // But for the new term, which its own first entry has told the table.
         let now = node.table().clone();
-        if round > 1 {
-            assert_eq!(now.counts(), before.counts());
-            assert_eq!(now.pending_timers(), before.pending_timers());
-        }
+        before.apply(now.now_ms(), &Command::Lead { term: round }, &mut Vec::new());
+        assert_eq!(now, before);
         for session in 0..40 {
             node.propose(open_session(round * 1000 + session)).await.unwrap().await.unwrap();
             node.propose(acquire(round * 1000 + session, 1, &format!("lock {session}"))).await.unwrap().await.unwrap();
@@ -319,6 +321,34 @@ async fn a_node_that_starts_again_leads_in_a_new_term_with_the_same_table() {
     }
     let snapshots = disk.names().iter().filter(|name| name.starts_with("snapshot-")).count();
     assert_eq!(snapshots, 1, "{:?}", disk.names());
+}
+
+#[test]
+fn a_node_that_is_dropped_in_the_midst_of_it_starts_again_with_what_was_applied() {
+    let disk = FakeDisk::default();
+    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let mut sessions = 0;
+    for round in 0..10_u64 {
+        let running = runtime();
+        let node = running.block_on(start(&disk));
+        assert!(node.table().counts().sessions >= sessions, "round {round}");
+        let proposed = running.block_on(async {
+            let mut proposed = Vec::new();
+            for session in 0..100 {
+                proposed.push(node.propose(open_session(1 + round * 1000 + session)).await.unwrap());
+            }
+            // Half of the answers are not waited for.
+            for pending in proposed.drain(..50) {
+                pending.await.unwrap();
+            }
+            proposed
+        });
+        sessions = node.table().counts().sessions;
+        assert!(sessions >= 50 * (round as usize + 1));
+        // Nobody is told to stop: the tasks are gone from one moment to the next.
+        drop(running);
+        drop((node, proposed));
+    }
 }
 
 #[tokio::test]

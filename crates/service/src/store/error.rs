@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Why a data folder cannot be opened. Nothing of it was changed, and nothing is served from it.
+/// Why a data folder cannot be opened. What it holds is as it was, and nothing is served from it.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process has it.

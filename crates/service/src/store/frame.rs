@@ -13,6 +13,8 @@
 //! The nonce is the segment's own and drawn at random, so that bytes which a client has put into a payload never look
 //! like a frame.
 
+use std::ops::Range;
+
 /// Before every frame, and at the start of a segment.
 pub(super) const HEADER_BYTES: usize = 32;
 
@@ -105,12 +107,19 @@ pub(super) fn encode_frame(kind: Kind, sequence: u64, nonce: u64, payload: &[u8]
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Segment {
     pub header: Header,
-    /// The payloads, in order; the first has the sequence number of the header.
-    pub payloads: Vec<Vec<u8>>,
+    /// Where in `sound` the payloads are, in order; the first has the sequence number of the header.
+    places: Vec<Range<usize>>,
     /// Is it continued in the next?
     pub sealed: bool,
     /// How it looks undamaged, up to the end of its last frame: what is to be written where it does not look so.
     pub sound: Vec<u8>,
+}
+
+impl Segment {
+    /// The payloads, in order.
+    pub fn payloads(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.places.iter().map(|place| &self.sound[place.clone()])
+    }
 }
 
 /// Why a segment is not to be read.
@@ -143,7 +152,7 @@ pub(super) fn decode_segment(bytes: &[u8]) -> Result<Segment, Damage> {
     }
     let mut segment = Segment {
         header,
-        payloads: Vec::new(),
+        places: Vec::new(),
         sealed: false,
         sound: encode_segment(header.length, header.sequence, header.nonce),
     };
@@ -159,7 +168,7 @@ pub(super) fn decode_segment(bytes: &[u8]) -> Result<Segment, Damage> {
         segment.sound.extend_from_slice(&encode_frame(kind, sequence, header.nonce, payload));
         match kind {
             Kind::Seal => segment.sealed = true,
-            _ => segment.payloads.push(payload.to_vec()),
+            _ => segment.places.push(at + 2 * HEADER_BYTES..at + 2 * HEADER_BYTES + payload.len()),
         }
         sequence += 1;
     }
@@ -212,7 +221,7 @@ mod tests {
         for sealed in [false, true] {
             let good = segment(&[b"one", b"", b"three"], sealed);
             let expected = decode_segment(&good).unwrap();
-            assert_eq!(expected.payloads, [&b"one"[..], b"", b"three"]);
+            assert!(expected.payloads().eq([&b"one"[..], b"", b"three"]));
             assert_eq!(expected.sealed, sealed);
             assert_eq!(expected.sound, good[..expected.sound.len()]);
             for at in 0..good.len() {
@@ -240,7 +249,7 @@ mod tests {
         let second = 2 * HEADER_BYTES + frame_bytes(3);
         let mut torn = good.clone();
         torn[second + 2 * HEADER_BYTES..second + frame_bytes(3)].fill(0);
-        assert_eq!(decode_segment(&torn).unwrap().payloads, [b"one"]);
+        assert!(decode_segment(&torn).unwrap().payloads().eq([b"one"]));
 
         let mut damaged = good;
         damaged[2 * HEADER_BYTES..second].fill(0);
@@ -254,6 +263,6 @@ mod tests {
         let mut bytes = segment(&[&disguise], false);
         // The frame's own header is lost, as a power cut may lose it; what a client has written is still there.
         bytes[2 * HEADER_BYTES..4 * HEADER_BYTES].fill(0);
-        assert_eq!(decode_segment(&bytes).unwrap().payloads, Vec::<Vec<u8>>::new());
+        assert_eq!(decode_segment(&bytes).unwrap().payloads().len(), 0);
     }
 }

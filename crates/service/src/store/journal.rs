@@ -167,7 +167,7 @@ impl Found {
             };
             if let Some((_, next)) = &found.current {
                 // The last was not sealed. If this one was made to follow it and nothing more, then the process ended there.
-                if i + 1 == segments.len() && *first == next + 1 && segment.payloads.len() == 1 && !segment.sealed {
+                if i + 1 == segments.len() && *first == next + 1 && segment.payloads().len() == 1 && !segment.sealed {
                     found.unfinished = Some((*name).clone());
                     break;
                 }
@@ -179,14 +179,14 @@ impl Found {
                 });
             }
             let mut mark = None;
-            for payload in &segment.payloads {
+            for payload in segment.payloads() {
                 match visit(payload) {
                     Ok(marked) => mark = mark.max(marked),
                     Err(what) => return damaged(0, what),
                 }
             }
-            found.payloads += segment.payloads.len();
-            let next = first + segment.payloads.len() as u64;
+            found.payloads += segment.payloads().len();
+            let next = first + segment.payloads().len() as u64;
             if segment.sealed {
                 // The last of the sealed ones may owe its seal a sync, as `take_up` says; it is among the last three files.
                 heal(disk, name, &bytes, &segment, i + 3 > segments.len())?;

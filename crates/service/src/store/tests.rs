@@ -170,15 +170,15 @@ fn a_file_that_is_cut_short_longer_or_gone_is_noticed() {
 fn a_failed_write_or_sync_is_told_and_nothing_acknowledged_is_lost() {
     for fail_at in 0.. {
         let disk = FakeDisk::default();
-        let (mut journal, _) = open(&disk).unwrap();
         let mut left = fail_at;
         disk.before_each(move |_, _| {
             left -= 1;
             if left < 0 { Err(std::io::ErrorKind::StorageFull.into()) } else { Ok(()) }
         });
         let acknowledged = AtomicUsize::new(0);
-        let result = work(&mut journal, 1..=30, &acknowledged);
-        if result.is_ok() {
+        let opened = open(&disk);
+        let done = opened.is_ok_and(|(mut journal, _)| work(&mut journal, 1..=30, &acknowledged).is_ok());
+        if done {
             assert!(fail_at > 100, "the whole work takes more operations than {fail_at}");
             return;
         }
@@ -188,14 +188,16 @@ fn a_failed_write_or_sync_is_told_and_nothing_acknowledged_is_lost() {
         }
         // The process starts again and finds what it had written before the sync failed. That counts from then on, so it
         // must be there after a power cut, too.
-        drop(journal);
         disk.ask_no_more();
         let (mut journal, shown) = open(&disk).unwrap();
         let (_, kept) = open(&disk.after_power_cut(0)).unwrap();
         assert_eq!(shown, kept, "operation {fail_at}");
-        work(&mut journal, shown.last + 1..=shown.last + 12, &acknowledged).unwrap();
-        let (_, kept) = open(&disk.after_power_cut(0)).unwrap();
-        assert_eq!(kept.last, shown.last + 12, "operation {fail_at}");
+        // Little, which stays in the last segment, and more, which takes another one.
+        for (from, to) in [(1, 1), (2, 12)] {
+            work(&mut journal, shown.last + from..=shown.last + to, &acknowledged).unwrap();
+            let (_, kept) = open(&disk.after_power_cut(0)).unwrap();
+            assert_eq!(kept.last, shown.last + to, "operation {fail_at}");
+        }
     }
 }
 
