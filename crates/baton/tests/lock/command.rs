@@ -68,7 +68,7 @@ fn a_command_runs_under_the_lock() {
 #[test]
 fn the_lock_is_released_only_when_nothing_is_left_of_the_command() {
     let server = Server::start();
-    let mut running = shell(&server, "6", "setsid sh -c 'trap \"\" TERM; echo $$; exec sleep 1000' & read line");
+    let mut running = shell(&server, "6", "setsid sh -c 'trap \"\" TERM; echo $$; exec sleep 60' & read line");
     let left_behind = running.output.number();
     server.facts().look_at.push(left_behind);
     writeln!(running.process.stdin.take().unwrap(), "now").unwrap();

@@ -13,10 +13,10 @@ const TTL: (&str, u64) = ("6", 6_000);
 
 /// A command that does not listen, with a child that left the session and another that also left its parent.
 const RUNAWAYS: &str = "trap '' TERM
-    setsid sh -c 'echo $$; exec sleep 1000' &
-    ( setsid sh -c 'echo $$; exec sleep 1000' & )
+    setsid sh -c 'echo $$; exec sleep 60' &
+    ( setsid sh -c 'echo $$; exec sleep 60' & )
     echo $PPID $$
-    exec sleep 1000";
+    exec sleep 60";
 
 /// What runs, and its processes: the watchdog, the command, and the two that left.
 fn runaways(server: &Server) -> (Running, [u32; 4]) {

@@ -52,7 +52,7 @@ fn a_command_can_read_what_is_typed() {
 #[test]
 fn an_interrupt_reaches_the_command_whether_or_not_it_reads() {
     let server = Server::start();
-    for reads in ["read line", "sleep 1000"] {
+    for reads in ["read line", "sleep 60"] {
         let script = format!("trap 'echo INT; exit 4' INT; echo $$; {reads}; exit 5");
         let mut terminal = at_terminal(&server, &script);
         let command = terminal.output.number();

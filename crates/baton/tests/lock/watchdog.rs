@@ -165,16 +165,16 @@ fn after_sigterm_a_renewal_comes_too_late() {
 
 #[test]
 fn a_command_that_ignores_sigterm_is_killed_before_the_deadline() {
-    let mut watched = shell("trap '' TERM; echo ready; sleep 1000 & exec sleep 1000", SOON_MS);
+    let mut watched = shell("trap '' TERM; echo ready; sleep 60 & exec sleep 60", SOON_MS);
     assert_eq!(watched.output.line(), "ready");
     watched.ends(137, Some("LockLost"));
 }
 
 /// Its output shows when the tree is there: a process that left the session, and one that also left its parent.
 const RUNAWAYS: &str = "trap '' TERM
-    setsid sh -c 'echo $$; exec sleep 1000' &
-    ( setsid sh -c 'echo $$; exec sleep 1000' & )
-    exec sleep 1000";
+    setsid sh -c 'echo $$; exec sleep 60' &
+    ( setsid sh -c 'echo $$; exec sleep 60' & )
+    exec sleep 60";
 
 fn runaways(deadline_in_ms: u64) -> Watched {
     let mut watched = shell(RUNAWAYS, deadline_in_ms);
@@ -207,7 +207,7 @@ fn when_the_lock_is_revoked_all_goes() {
 
 #[test]
 fn what_a_command_leaves_behind_goes_with_it() {
-    let mut watched = shell("setsid sh -c 'trap \"\" TERM; echo $$; exec sleep 1000' & read line; exit 6", TTL_MS);
+    let mut watched = shell("setsid sh -c 'trap \"\" TERM; echo $$; exec sleep 60' & read line; exit 6", TTL_MS);
     watched.output.number();
     writeln!(watched.watchdog.stdin.take().unwrap(), "now").unwrap();
     watched.ends(6, Some("CommandEnded"));
@@ -215,7 +215,7 @@ fn what_a_command_leaves_behind_goes_with_it() {
 
 #[test]
 fn when_the_watchdog_is_killed_the_command_goes() {
-    let mut watched = shell("echo ready; exec sleep 1000", LATE_MS);
+    let mut watched = shell("echo ready; exec sleep 60", LATE_MS);
     assert_eq!(watched.output.line(), "ready");
     send(watched.watchdog.id(), Signal::SIGKILL);
     assert_eq!(watched.output.rest().0, "");
