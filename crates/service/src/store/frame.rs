@@ -194,7 +194,12 @@ fn frame_at(bytes: &[u8], at: usize, sequence: u64, nonce: u64) -> Option<(Kind,
 
 /// A header of this segment that comes later than `sequence`, somewhere after `at`: where, and its number.
 fn later_frame(bytes: &[u8], at: usize, sequence: u64, nonce: u64) -> Option<(usize, u64)> {
-    (at..bytes.len()).find_map(|at| {
+    // Most of a segment was never written to, and a header begins with a byte that is not zero: empty pages are passed over.
+    const EMPTY: [u8; 4096] = [0; 4096];
+    let page = |start: usize| start..bytes.len().min(start + EMPTY.len());
+    let pages = (at..bytes.len()).step_by(EMPTY.len()).map(page);
+    let written = pages.filter(|page| bytes[page.clone()] != EMPTY[..page.len()]);
+    written.flatten().find_map(|at| {
         let header = bytes.get(at..).and_then(Header::decode)?;
         (header.nonce == nonce && header.sequence > sequence).then_some((at, header.sequence))
     })
