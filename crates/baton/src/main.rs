@@ -8,6 +8,7 @@ mod output;
 mod peer;
 mod sim;
 mod sink;
+mod soak;
 mod theory;
 
 use std::process::ExitCode;
@@ -30,6 +31,7 @@ enum Command {
     Peer(peer::Args),
     Sim(Box<sim::Args>),
     Compare(compare::Args),
+    Soak(soak::Args),
 }
 
 fn main() -> ExitCode {
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         Command::Peer(args) => peer::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Soak(args) => soak::run(&args),
     };
     match result {
         Ok(status) => status,

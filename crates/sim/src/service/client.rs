@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use baton_client::session::{
-    AcquireNumber, Config, Event, LockState, Mode, Output, Session, SessionState, Wish,
-};
+use baton_client::session::{AcquireNumber, Config, Event, LockState, Mode, Output, Session, SessionState, Wish};
 use baton_service::table::SessionId;
 
 use super::clock::{Clock, Micros};

@@ -18,16 +18,31 @@ use super::{CLIENTS_MAX, Options};
 pub(super) const MS: Micros = 1_000;
 /// So long after healing everything must be over: some leases, and some turns with every lock.
 const SERVED_WITHIN: Micros = 60_000 * MS;
+/// So many things happen to each client, at most: some hundreds are usual.
+const EVENTS_PER_CLIENT_MAX: u64 = 50_000;
 
 /// What happens.
 #[derive(Debug)]
 pub(super) enum Happening {
-    ToNode { node: NodeId, life: u32, event: NodeEvent },
-    ToClient { client: usize, event: ClientEvent },
+    ToNode {
+        node: NodeId,
+        life: u32,
+        event: NodeEvent,
+    },
+    ToClient {
+        client: usize,
+        event: ClientEvent,
+    },
     /// This proposal, and all before it, have reached enough nodes.
     Commit(u64),
     /// The nodes say who leads, in the middle of a round.
-    RoundCheck { node: NodeId, life: u32, term: u64, round: RoundId, takes: Micros },
+    RoundCheck {
+        node: NodeId,
+        life: u32,
+        term: u64,
+        round: RoundId,
+        takes: Micros,
+    },
     ResumeNode(NodeId),
     ResumeClient(usize),
     NodeUp(NodeId),
@@ -40,6 +55,7 @@ pub(super) enum Happening {
 pub(super) enum NodeEvent {
     Elected(u64),
     Deposed(u64),
+    Propose(Command),
     Apply,
     Alarm,
     BeginRound,
@@ -207,7 +223,8 @@ impl World {
             if self.is_over() {
                 return Ok(());
             }
-            if self.healed_at.is_some_and(|healed_at| at > healed_at + SERVED_WITHIN) {
+            let too_much = self.events > EVENTS_PER_CLIENT_MAX * self.clients.len() as u64;
+            if too_much || self.healed_at.is_some_and(|healed_at| at > healed_at + SERVED_WITHIN) {
                 return Err(self.unserved());
             }
         }
@@ -215,9 +232,7 @@ impl World {
     }
 
     fn is_over(&self) -> bool {
-        self.healed_at.is_some()
-            && self.clients.iter().all(Client::is_done)
-            && self.truth.counts().sessions == 0
+        self.healed_at.is_some() && self.clients.iter().all(Client::is_done) && self.truth.counts().sessions == 0
     }
 
     fn unserved(&self) -> String {
