@@ -15,8 +15,11 @@ fn no_seed_breaks_the_service() {
         let report = run(Options::new(seed));
         grants += report.grants;
         failures.extend(report.violation.map(|violation| format!("seed {seed}: {violation}")));
+        if failures.len() == 10 {
+            break;
+        }
     }
-    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures[..failures.len().min(10)].join("\n"));
+    assert!(failures.is_empty(), "at least {} failures:\n{}", failures.len(), failures.join("\n"));
     // Who is never granted anything cannot fail.
     assert!(grants > 10 * 3_000, "{grants} grants");
 }

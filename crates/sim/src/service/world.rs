@@ -244,7 +244,7 @@ impl World {
             .collect();
         let counts = self.truth.counts();
         format!(
-            "not over long after healing: {}; {} sessions, {} holders, {} waiters left",
+            "it does not come to an end: {}; {} sessions, {} holders, {} waiters left",
             waits.join(", "),
             counts.sessions,
             counts.holders,
