@@ -15,6 +15,7 @@ mod server;
 mod sessions;
 mod sim;
 mod sink;
+mod soak;
 mod status;
 mod theory;
 mod view;
@@ -50,6 +51,7 @@ enum Command {
     LockWatchdog(lock::watchdog::Args),
     #[command(hide = true)]
     LockExec(lock::exec::Args),
+    Soak(soak::Args),
 }
 
 fn main() -> ExitCode {
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::run(&args),
         Command::LockWatchdog(args) => lock::watchdog::run(&args),
         Command::LockExec(args) => lock::exec::run(&args),
+        Command::Soak(args) => soak::run(&args),
     };
     match result {
         Ok(status) => status,

@@ -59,8 +59,6 @@ pub enum Broken {
     NoRound,
     /// Whoever begins to lead gives sessions a part of their leases only.
     LeasesNotAnew,
-    /// A stream is told Opened when any Open of its session is applied, not only its own.
-    AnyOpen,
 }
 
 /// How a run came out.

@@ -18,6 +18,8 @@ use super::{CLIENTS_MAX, Options};
 pub(super) const MS: Micros = 1_000;
 /// So long after healing everything must be over: some leases, and some turns with every lock.
 const SERVED_WITHIN: Micros = 60_000 * MS;
+/// So many things happen to each client, at most: some hundreds are usual.
+const EVENTS_PER_CLIENT_MAX: u64 = 50_000;
 
 /// What happens.
 #[derive(Debug)]
@@ -53,6 +55,7 @@ pub(super) enum Happening {
 pub(super) enum NodeEvent {
     Elected(u64),
     Deposed(u64),
+    Propose(Command),
     Apply,
     Alarm,
     BeginRound,
@@ -220,7 +223,8 @@ impl World {
             if self.is_over() {
                 return Ok(());
             }
-            if self.healed_at.is_some_and(|healed_at| at > healed_at + SERVED_WITHIN) {
+            let too_much = self.events > EVENTS_PER_CLIENT_MAX * self.clients.len() as u64;
+            if too_much || self.healed_at.is_some_and(|healed_at| at > healed_at + SERVED_WITHIN) {
                 return Err(self.unserved());
             }
         }
@@ -240,7 +244,7 @@ impl World {
             .collect();
         let counts = self.truth.counts();
         format!(
-            "not over long after healing: {}; {} sessions, {} holders, {} waiters left",
+            "it does not come to an end: {}; {} sessions, {} holders, {} waiters left",
             waits.join(", "),
             counts.sessions,
             counts.holders,
