@@ -3,7 +3,7 @@
 mod chart;
 mod extra;
 mod html;
-mod parallel;
+pub mod parallel;
 
 use std::fs::File;
 use std::io::Write;

@@ -4,13 +4,23 @@ mod algorithms;
 mod check;
 mod compare;
 mod demo;
+mod lock;
+mod lock_info;
+mod locks;
 mod output;
 mod peer;
 mod progress;
+mod release;
+mod serve;
+mod server;
+mod sessions;
 mod sim;
 mod sink;
+mod soak;
+mod status;
 mod theory;
 mod usage;
+mod view;
 
 use std::process::ExitCode;
 
@@ -30,8 +40,20 @@ enum Command {
     Check(check::Args),
     Demo(demo::Args),
     Peer(peer::Args),
+    Serve(serve::Args),
+    Lock(Box<lock::Args>),
+    Locks(locks::Args),
+    LockInfo(lock_info::Args),
+    Sessions(sessions::Args),
+    Release(release::Args),
+    Status(status::Args),
     Sim(Box<sim::Args>),
     Compare(compare::Args),
+    Soak(soak::Args),
+    #[command(hide = true)]
+    LockWatchdog(lock::watchdog::Args),
+    #[command(hide = true)]
+    LockExec(lock::exec::Args),
 }
 
 fn main() -> ExitCode {
@@ -40,8 +62,18 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Peer(args) => peer::run(&args),
+        Command::Serve(args) => serve::run(&args),
+        Command::Lock(args) => lock::run(&args),
+        Command::Locks(args) => locks::run(&args),
+        Command::LockInfo(args) => lock_info::run(&args),
+        Command::Sessions(args) => sessions::run(&args),
+        Command::Release(args) => release::run(&args),
+        Command::Status(args) => status::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Soak(args) => soak::run(&args),
+        Command::LockWatchdog(args) => lock::watchdog::run(&args),
+        Command::LockExec(args) => lock::exec::run(&args),
     });
     match result {
         Ok(status) => status,

@@ -2,7 +2,9 @@
 //!
 //! [`run::run`] goes from [`run::Options`] to a [`report::Report`]. One seed is one run, byte for byte.
 //!
-//! **Architecture invariant: nothing in here knows a single algorithm.** The world knows processes and messages, the
+//! [`service`] is a simulator of its own: the lock service with its clients, whose parts are not protocols of a registry.
+//!
+//! **Architecture invariant: nothing else in here knows a single algorithm.** The world knows processes and messages, the
 //! [users](app) know a family of protocols, and the [oracles](oracle) know only what they see.
 
 pub mod app;
@@ -20,6 +22,7 @@ pub mod replay;
 pub mod report;
 pub mod run;
 pub mod scenario;
+pub mod service;
 pub mod spec;
 pub mod swarm;
 pub mod time;

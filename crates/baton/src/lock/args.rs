@@ -1,0 +1,227 @@
+//! What `baton lock` is told on its command line.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use baton_client::Mode;
+
+use crate::output::Failure;
+use crate::server::{ServerArgs, lock_name};
+
+/// The longest label of a session that the service takes.
+const LABEL_BYTES_MAX: usize = 256;
+/// Who asks: handed down, so that a nested `baton lock` asks for the same one.
+pub const OWNER: &str = "BATON_OWNER";
+
+/// Run a command while holding a lock
+///
+///   baton lock deploy -- ./migrate.sh --all     waits for the lock, runs the command, gives the lock back
+///   baton lock -n nightly -c 'make report'      does nothing if somebody else is at it
+///   baton lock deploy                           prints the fence and holds the lock until it is interrupted
+///
+/// When the lock is lost, the command is ended before anybody else can be granted the lock: SIGTERM goes to all that it started
+/// min(5 s, TTL/3) before the deadline, SIGKILL half-way from there. Whatever it started ends with it. The command finds
+/// BATON_LOCK, BATON_FENCE, BATON_DEADLINE (seconds of CLOCK_BOOTTIME; it moves later) and BATON_OWNER in its environment.
+///
+/// Exit status: the command's, 128 + n if signal n ended it; 1 or -E's if the lock was not acquired; 2: bad usage; 69: no server
+/// answered; 75: the lock was lost; 126 and 127: the command cannot be run, or found.
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// The name of the lock: 1 to 512 bytes of UTF-8
+    name: OsString,
+    /// Hold it together with others who want it shared
+    #[arg(short, long, conflicts_with_all = ["exclusive", "permits"])]
+    shared: bool,
+    /// Hold it alone; this is the default
+    #[arg(short = 'x', short_alias = 'e', long, conflicts_with = "permits")]
+    exclusive: bool,
+    /// Do not wait if the lock is not free
+    #[arg(short, long, visible_alias = "nb", conflicts_with = "timeout")]
+    nonblock: bool,
+    /// Wait for at most so long
+    #[arg(short = 'w', long, visible_alias = "wait", value_name = "SECS", value_parser = seconds)]
+    timeout: Option<Duration>,
+    /// Hold one of so many permits; all who use the lock must name the same number
+    #[arg(short = 'k', long, value_name = "PERMITS", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    permits: Option<u32>,
+    /// After so long without a word from us the server gives the lock to somebody else
+    #[arg(long, value_name = "SECS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    ttl: u64,
+    /// If the lock is lost so, it stays closed for so much longer
+    #[arg(long, value_name = "SECS", default_value = "0", value_parser = lock_delay)]
+    lock_delay: Duration,
+    /// The exit status if the lock was not acquired
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = 1)]
+    conflict_exit_code: u8,
+    /// Run this by the shell ($SHELL, or /bin/sh)
+    #[arg(short, long = "command", value_name = "CMD", conflicts_with = "command")]
+    command_line: Option<OsString>,
+    #[command(flatten)]
+    server: ServerArgs,
+    /// What to run, and its arguments
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// What is wanted, with all that can be checked without a server.
+pub struct Wanted<'a> {
+    /// The lock.
+    pub name: String,
+    /// How it is wanted.
+    pub mode: Mode,
+    /// How long to wait; for ever if there is none.
+    pub timeout: Option<Duration>,
+    /// The TTL of the session.
+    pub ttl: Duration,
+    /// How long the lock stays closed if it is lost.
+    pub lock_delay: Duration,
+    /// The exit status if it is not acquired.
+    pub conflict: u8,
+    /// For whom, if somebody above us says so.
+    pub owner: Option<u64>,
+    /// What to run, if anything.
+    pub command: Vec<OsString>,
+    /// For people: what it is.
+    pub label: String,
+    /// Where to ask.
+    pub server: &'a ServerArgs,
+}
+
+impl Args {
+    /// Checks it all.
+    pub fn wanted(&self) -> Result<Wanted<'_>, Failure> {
+        let command = self.command();
+        Ok(Wanted {
+            name: lock_name(&self.name)?,
+            mode: match self.permits {
+                Some(of) => Mode::Permit { of },
+                None if self.shared => Mode::Shared,
+                None => Mode::Exclusive,
+            },
+            timeout: if self.nonblock { Some(Duration::ZERO) } else { self.timeout },
+            ttl: Duration::from_secs(self.ttl),
+            lock_delay: self.lock_delay,
+            conflict: self.conflict_exit_code,
+            owner: std::env::var_os(OWNER).map(owner).transpose()?,
+            label: label(&command),
+            command,
+            server: &self.server,
+        })
+    }
+
+    fn command(&self) -> Vec<OsString> {
+        match &self.command_line {
+            Some(line) => {
+                let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
+                vec![shell.unwrap_or_else(|| "/bin/sh".into()), "-c".into(), line.clone()]
+            }
+            None => self.command.clone(),
+        }
+    }
+}
+
+/// Who asks, as it was handed down.
+fn owner(owner: OsString) -> Result<u64, Failure> {
+    let digits = owner.to_str().filter(|text| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let number = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    number.ok_or_else(|| {
+        Failure::bad_input(format!("{OWNER} is {owner:?}; it must be 16 hexadecimal digits, or not set"))
+    })
+}
+
+/// What people see in the list of holders: the command, as far as it fits.
+fn label(command: &[OsString]) -> String {
+    let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+    let line: String = words.join(" ").chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
+    let line = if line.is_empty() { "baton lock".into() } else { line };
+    line[..line.floor_char_boundary(LABEL_BYTES_MAX)].to_owned()
+}
+
+/// Seconds, as `flock -w` takes them.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "this is not a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|_| "it must be 0 seconds or more".to_owned())
+}
+
+fn lock_delay(text: &str) -> Result<Duration, String> {
+    let delay = seconds(text)?;
+    if delay > Duration::from_secs(3_600) {
+        return Err("a lock stays closed for at most 3600 seconds".to_owned());
+    }
+    Ok(delay)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(line: &[&str]) -> Result<Args, clap::Error> {
+        Line::try_parse_from([&["lock"], line].concat()).map(|line| line.args)
+    }
+
+    #[test]
+    fn the_letters_of_flock() {
+        let args = parse(&["deploy", "-w", "1.5", "-E", "9", "--", "make", "-j4", "-n"]).unwrap();
+        let wanted = args.wanted().ok().unwrap();
+        assert_eq!((wanted.name.as_str(), wanted.mode, wanted.conflict), ("deploy", Mode::Exclusive, 9));
+        assert_eq!((wanted.timeout, wanted.ttl), (Some(Duration::from_millis(1_500)), Duration::from_secs(10)));
+        assert_eq!(wanted.command, ["make", "-j4", "-n"]);
+        assert_eq!(wanted.label, "make -j4 -n");
+        // As with flock, the command needs no `--`.
+        let args = parse(&["-s", "-n", "deploy", "make", "-j4"]).unwrap();
+        let wanted = args.wanted().ok().unwrap();
+        assert_eq!((wanted.mode, wanted.timeout), (Mode::Shared, Some(Duration::ZERO)));
+        assert_eq!(wanted.command, ["make", "-j4"]);
+        let args = parse(&["-k", "3", "deploy", "-c", "a | b"]).unwrap();
+        let wanted = args.wanted().ok().unwrap();
+        assert_eq!(wanted.mode, Mode::Permit { of: 3 });
+        assert_eq!(wanted.command[1..], ["-c", "a | b"]);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let lines: [&[&str]; 13] = [
+            &[],
+            &["a", "-n", "-w", "1"],
+            &["a", "-s", "-x"],
+            &["a", "-s", "-k", "2"],
+            &["a", "-c", "x", "--", "y"],
+            &["a", "--ttl", "0"],
+            &["a", "--ttl", "86401"],
+            &["a", "-k", "0"],
+            &["a", "-w", "-1"],
+            &["a", "-w", "soon"],
+            &["a", "-w", "NaN"],
+            &["a", "--lock-delay", "3601"],
+            &["a", "-E", "256"],
+        ];
+        for line in lines {
+            let error = parse(line).err().unwrap_or_else(|| panic!("{line:?} was taken"));
+            assert_eq!(error.exit_code(), 2, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn an_owner_is_16_hexadecimal_digits() {
+        assert_eq!(owner("00000000000000ff".into()).ok(), Some(255));
+        for bad in ["", "ff", "+0000000000000ff", "00000000000000fg"] {
+            assert!(owner(bad.into()).err().unwrap().message.contains("16 hexadecimal digits"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_label_is_one_line_that_fits() {
+        assert_eq!(label(&[]), "baton lock");
+        assert_eq!(label(&["echo".into(), "a\nb".into()]), "echo a b");
+        let long = label(&["é".repeat(200).into()]);
+        assert_eq!(long.len(), 256);
+    }
+}

@@ -1,0 +1,45 @@
+//! Holds a lock with nothing to run, until a signal or the loss of the lock.
+
+use nix::sys::signal::{Signal, raise};
+use std::io;
+use tokio::sync::mpsc;
+
+use super::clock::{now_ms, wait_until};
+use super::run::Lease;
+use super::signals::Signals;
+use super::supervisor::{Input, Reason, Supervisor};
+use super::{HELD_TO_THE_END, LOCK_LOST};
+
+/// Returns 0 on a signal. If the lock is about to be lost it returns when a command would get SIGTERM, so that whoever
+/// works under the lock is told in time.
+pub async fn hold(
+    ttl_ms: u64,
+    deadline_ms: u64,
+    mut lease: mpsc::Receiver<Lease>,
+    signals: &mut Signals,
+) -> io::Result<u8> {
+    let mut supervisor = Supervisor::new(ttl_ms, deadline_ms);
+    loop {
+        supervisor.step(now_ms(), Input::Tick);
+        if supervisor.over().is_some() {
+            return Ok(LOCK_LOST);
+        }
+        tokio::select! {
+            biased;
+            heard = lease.recv() => {
+                let input = match heard {
+                    Some(Lease::Until { deadline_ms }) => Input::Renewed { deadline_ms },
+                    Some(Lease::Revoked) => Input::Stop(Reason::LockLost),
+                    Some(Lease::Lost) | None => Input::Lost,
+                };
+                supervisor.step(now_ms(), input);
+            }
+            () = wait_until(supervisor.wake_at_ms()) => {}
+            signal = signals.next() => match signal {
+                Signal::SIGTSTP => raise(Signal::SIGSTOP)?,
+                Signal::SIGCONT => {}
+                _ => return Ok(HELD_TO_THE_END),
+            },
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! When a command has to stop: the one rule, as a pure state machine.
+//!
+//! A command runs under a lease that ends at a deadline. Let `grace` be the smaller of 5 s and a third of the lease's TTL:
+//!
+//! ```text
+//!   renewed                          SIGTERM      SIGKILL      deadline: somebody else may be granted
+//!      |---------------------------------|------------|------------|
+//!                                         grace/2      grace/2
+//! ```
+//!
+//! A renewal moves all of it later, until SIGTERM was sent: then the run is over, whatever comes. Whoever wants the command
+//! to stop earlier (the lock is revoked, the client is gone, the command left processes behind) starts the same ending now:
+//! SIGTERM, and SIGKILL `grace/2` later, but never later than the lease says. Who wakes up after the time for SIGKILL sends it
+//! at once and loses no time with SIGTERM.
+//!
+//! `baton lock` and its watchdog both run this machine, so that either of them may fail. Drive it by `step`; call `step` with
+//! `Input::Tick` when `wake_at` is reached; do what it returns. Times are milliseconds of CLOCK_BOOTTIME.
+
+use serde::{Deserialize, Serialize};
+
+/// The longest time between SIGTERM and the deadline.
+const GRACE_MS_MAX: u64 = 5_000;
+
+/// When which signal is due, under a lease that is not renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// SIGTERM.
+    pub term_at_ms: u64,
+    /// SIGKILL.
+    pub kill_at_ms: u64,
+}
+
+/// The schedule of a lease.
+pub fn schedule(deadline_ms: u64, ttl_ms: u64) -> Schedule {
+    let term_at_ms = deadline_ms.saturating_sub(grace_ms(ttl_ms));
+    Schedule { term_at_ms, kill_at_ms: term_at_ms + (deadline_ms - term_at_ms) / 2 }
+}
+
+fn grace_ms(ttl_ms: u64) -> u64 {
+    GRACE_MS_MAX.min(ttl_ms / 3)
+}
+
+/// What happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// Time has passed.
+    Tick,
+    /// The lease now ends then.
+    Renewed {
+        /// Its new end.
+        deadline_ms: u64,
+    },
+    /// The command has to end, for this reason.
+    Stop(Reason),
+    /// The lock is somebody else's already, or may be.
+    Lost,
+}
+
+/// Why a run ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reason {
+    /// The lock is no longer ours, or will soon not be.
+    LockLost,
+    /// The process that renews the lease is no more.
+    ClientGone,
+    /// The command ended by itself; what it left behind has to end too.
+    CommandEnded,
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// SIGTERM to everything that the command started.
+    Terminate,
+    /// SIGKILL, again and again until nothing is left.
+    Kill,
+}
+
+/// Where a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Running,
+    Stopping { kill_at_ms: u64 },
+    Killing,
+}
+
+/// The rule at work for one command.
+#[derive(Clone, Debug)]
+pub struct Supervisor {
+    ttl_ms: u64,
+    deadline_ms: u64,
+    phase: Phase,
+    reason: Option<Reason>,
+}
+
+impl Supervisor {
+    /// A command that starts now, under a lease that ends at this deadline unless it is renewed.
+    pub fn new(ttl_ms: u64, deadline_ms: u64) -> Self {
+        Supervisor { ttl_ms, deadline_ms, phase: Phase::Running, reason: None }
+    }
+
+    /// Something happened, or time passed.
+    pub fn step(&mut self, now_ms: u64, input: Input) -> Option<Action> {
+        match input {
+            Input::Tick => {}
+            Input::Renewed { deadline_ms } if self.phase == Phase::Running => {
+                // Renewals may be read in any order; the lease has what the best of them says.
+                self.deadline_ms = self.deadline_ms.max(deadline_ms);
+            }
+            Input::Renewed { .. } => {}
+            Input::Stop(reason) => return self.stop(now_ms, reason),
+            Input::Lost => return self.kill(Reason::LockLost),
+        }
+        let Schedule { term_at_ms, .. } = schedule(self.deadline_ms, self.ttl_ms);
+        match self.phase {
+            Phase::Running if now_ms >= term_at_ms => self.stop(now_ms, Reason::LockLost),
+            Phase::Stopping { kill_at_ms } if now_ms >= kill_at_ms => self.kill(Reason::LockLost),
+            _ => None,
+        }
+    }
+
+    /// When to call `step` next, if nothing happens before.
+    pub fn wake_at_ms(&self) -> Option<u64> {
+        match self.phase {
+            Phase::Running => Some(schedule(self.deadline_ms, self.ttl_ms).term_at_ms),
+            Phase::Stopping { kill_at_ms } => Some(kill_at_ms),
+            Phase::Killing => None,
+        }
+    }
+
+    /// Why the run is over, if it is: the first reason stays.
+    pub fn over(&self) -> Option<Reason> {
+        self.reason
+    }
+
+    /// The end of the lease, as far as it is known.
+    pub fn deadline_ms(&self) -> u64 {
+        self.deadline_ms
+    }
+
+    fn stop(&mut self, now_ms: u64, reason: Reason) -> Option<Action> {
+        if self.phase != Phase::Running {
+            return None;
+        }
+        let latest_ms = schedule(self.deadline_ms, self.ttl_ms).kill_at_ms;
+        if now_ms >= latest_ms {
+            return self.kill(reason);
+        }
+        let kill_at_ms = latest_ms.min(now_ms + grace_ms(self.ttl_ms) / 2);
+        self.phase = Phase::Stopping { kill_at_ms };
+        self.reason.get_or_insert(reason);
+        Some(Action::Terminate)
+    }
+
+    fn kill(&mut self, reason: Reason) -> Option<Action> {
+        let first = self.phase != Phase::Killing;
+        self.phase = Phase::Killing;
+        self.reason.get_or_insert(reason);
+        first.then_some(Action::Kill)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL_MS: u64 = 9_000;
+
+    /// Granted at 1 s: SIGTERM at 7 s, SIGKILL at 8.5 s, deadline at 10 s.
+    fn running() -> Supervisor {
+        Supervisor::new(TTL_MS, 10_000)
+    }
+
+    #[test]
+    fn the_schedule_of_the_manual() {
+        assert_eq!(schedule(100_000, 60_000), Schedule { term_at_ms: 95_000, kill_at_ms: 97_500 });
+        assert_eq!(schedule(100_000, 9_000), Schedule { term_at_ms: 97_000, kill_at_ms: 98_500 });
+        assert_eq!(schedule(100_000, 1_000), Schedule { term_at_ms: 99_667, kill_at_ms: 99_833 });
+        assert_eq!(schedule(1_000, 86_400_000), Schedule { term_at_ms: 0, kill_at_ms: 500 });
+    }
+
+    #[test]
+    fn every_schedule_ends_before_its_deadline() {
+        for ttl_ms in (1_000..86_400_000).step_by(99_991) {
+            let Schedule { term_at_ms, kill_at_ms } = schedule(ttl_ms, ttl_ms);
+            assert!(0 < term_at_ms && term_at_ms < kill_at_ms && kill_at_ms < ttl_ms, "{ttl_ms}");
+            assert!(ttl_ms - term_at_ms <= GRACE_MS_MAX);
+        }
+    }
+
+    #[test]
+    fn a_lease_that_is_not_renewed_ends_the_run() {
+        let mut run = running();
+        assert_eq!(run.wake_at_ms(), Some(7_000));
+        assert_eq!(run.step(6_999, Input::Tick), None);
+        assert_eq!(run.over(), None);
+        assert_eq!(run.step(7_000, Input::Tick), Some(Action::Terminate));
+        assert_eq!(run.wake_at_ms(), Some(8_500));
+        assert_eq!(run.step(8_499, Input::Tick), None);
+        assert_eq!(run.step(8_500, Input::Tick), Some(Action::Kill));
+        assert_eq!((run.over(), run.wake_at_ms()), (Some(Reason::LockLost), None));
+        assert_eq!(run.step(9_000, Input::Tick), None);
+    }
+
+    #[test]
+    fn a_renewal_moves_everything_later_and_never_back() {
+        let mut run = running();
+        assert_eq!(run.step(6_000, Input::Renewed { deadline_ms: 15_000 }), None);
+        assert_eq!(run.step(6_001, Input::Renewed { deadline_ms: 12_000 }), None);
+        assert_eq!((run.wake_at_ms(), run.deadline_ms()), (Some(12_000), 15_000));
+        assert_eq!(run.step(12_000, Input::Tick), Some(Action::Terminate));
+    }
+
+    #[test]
+    fn a_renewal_that_was_read_late_still_counts() {
+        let mut run = running();
+        assert_eq!(run.step(9_999, Input::Renewed { deadline_ms: 14_000 }), None);
+        assert_eq!(run.over(), None);
+    }
+
+    #[test]
+    fn after_sigterm_no_renewal_helps() {
+        let mut run = running();
+        assert_eq!(run.step(7_000, Input::Tick), Some(Action::Terminate));
+        assert_eq!(run.step(7_001, Input::Renewed { deadline_ms: 16_000 }), None);
+        assert_eq!(run.step(8_500, Input::Tick), Some(Action::Kill));
+    }
+
+    #[test]
+    fn whoever_wakes_up_too_late_kills_at_once() {
+        let mut run = running();
+        assert_eq!(run.step(8_500, Input::Tick), Some(Action::Kill));
+        let mut run = running();
+        assert_eq!(run.step(1_000_000, Input::Stop(Reason::ClientGone)), Some(Action::Kill));
+    }
+
+    #[test]
+    fn an_early_end_has_the_same_grace_but_never_beyond_the_lease() {
+        let mut run = running();
+        assert_eq!(run.step(2_000, Input::Stop(Reason::ClientGone)), Some(Action::Terminate));
+        assert_eq!(run.wake_at_ms(), Some(3_500));
+        assert_eq!(run.step(2_001, Input::Stop(Reason::CommandEnded)), None);
+        assert_eq!(run.over(), Some(Reason::ClientGone));
+        let mut run = running();
+        assert_eq!(run.step(8_000, Input::Stop(Reason::CommandEnded)), Some(Action::Terminate));
+        assert_eq!(run.wake_at_ms(), Some(8_500));
+    }
+
+    #[test]
+    fn what_is_lost_already_is_killed_without_grace() {
+        let mut run = running();
+        assert_eq!(run.step(2_000, Input::Lost), Some(Action::Kill));
+        assert_eq!(run.step(2_001, Input::Lost), None);
+        assert_eq!(run.over(), Some(Reason::LockLost));
+        let mut run = running();
+        run.step(2_000, Input::Stop(Reason::CommandEnded));
+        assert_eq!(run.step(2_001, Input::Lost), Some(Action::Kill));
+        assert_eq!(run.over(), Some(Reason::CommandEnded));
+    }
+}

@@ -1,0 +1,124 @@
+//! Everything that a command started, found by /proc.
+//!
+//! A process that calls setsid leaves the process group, and one that forks twice leaves its parent; but no process leaves
+//! its subreaper. So whatever a command starts descends from the process that supervises it, and the supervisor has no child
+//! left exactly when all of it is gone.
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{Pid, getpgid};
+use std::collections::HashMap;
+use std::{fs, io};
+
+/// What descends from this process, apart from some of its children and what descends from them.
+pub fn descendants(root: Pid, except: &[Pid]) -> io::Result<Vec<Pid>> {
+    let mut children: HashMap<Pid, Vec<Pid>> = HashMap::new();
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()).map(Pid::from_raw) else { continue };
+        // Processes end while we look.
+        let Ok(stat) = fs::read(format!("/proc/{pid}/stat")) else { continue };
+        if let Some(parent) = parent(&stat) {
+            children.entry(parent).or_default().push(pid);
+        }
+    }
+    let mut found = Vec::new();
+    let mut next = vec![root];
+    while let Some(parent) = next.pop() {
+        let here = children.remove(&parent).unwrap_or_default();
+        let here: Vec<Pid> = here.into_iter().filter(|pid| !except.contains(pid)).collect();
+        next.extend(&here);
+        found.extend(here);
+    }
+    Ok(found)
+}
+
+/// The parent in a line of /proc/PID/stat: `1 (name) S 0 ...`, where the name may hold anything, `) S` too.
+fn parent(stat: &[u8]) -> Option<Pid> {
+    let end = stat.iter().rposition(|&byte| byte == b')')?;
+    let rest = str::from_utf8(&stat[end + 1..]).ok()?;
+    rest.split_whitespace().nth(1)?.parse().ok().map(Pid::from_raw)
+}
+
+/// A signal to the group, if there is one, and to all that descends from this process.
+pub fn signal(root: Pid, group: Option<Pid>, except: &[Pid], signal: Signal) -> io::Result<()> {
+    // The group first: nothing in it can fork away between being seen and being signalled.
+    if let Some(group) = group {
+        sent(killpg(group, signal))?;
+    }
+    let outside = |&pid: &Pid| group.is_none_or(|group| getpgid(Some(pid)) != Ok(group));
+    for pid in descendants(root, except)?.into_iter().filter(outside) {
+        sent(kill(pid, signal))?;
+    }
+    Ok(())
+}
+
+/// One that is gone needs no signal. One that runs with another user's rights cannot be sent any: it is still there when
+/// the time is up, and is named then.
+fn sent(result: nix::Result<()>) -> io::Result<()> {
+    match result {
+        Ok(()) | Err(Errno::ESRCH | Errno::EPERM) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What a look at our children brought.
+pub enum Child {
+    /// This one ended, or stopped.
+    Changed(WaitStatus),
+    /// One ended by a real-time signal, and the library has no word for that.
+    Nameless,
+    /// Nothing new.
+    Unchanged,
+    /// There is none.
+    Gone,
+}
+
+/// Takes note of a child that ended or stopped.
+pub fn reap() -> io::Result<Child> {
+    match waitpid(None, Some(WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED)) {
+        Ok(WaitStatus::StillAlive) => Ok(Child::Unchanged),
+        Ok(status) => Ok(Child::Changed(status)),
+        Err(Errno::ECHILD) => Ok(Child::Gone),
+        Err(Errno::EINVAL) => Ok(Child::Nameless),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn the_name_of_a_process_may_hold_anything() {
+        assert_eq!(parent(b"7 (sh) S 3 7 7 0"), Some(Pid::from_raw(3)));
+        assert_eq!(parent(b"7 (a) R 9 (b) S 4 7 7 0"), Some(Pid::from_raw(4)));
+        assert_eq!(parent(b"7 (\xff\xfe) S 5 7 7 0"), Some(Pid::from_raw(5)));
+        assert_eq!(parent(b"7 (sh) S"), None);
+        assert_eq!(parent(b""), None);
+    }
+
+    #[test]
+    fn children_and_their_children_are_found() {
+        // Both `sh` and its `cat` live until the pipe into them is closed; `cat` says its number first.
+        let script = "sh -c 'echo $$; exec cat'; true";
+        let mut shell =
+            Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut output = BufReader::new(shell.stdout.take().unwrap());
+        let mut number = String::new();
+        output.read_line(&mut number).unwrap();
+        let (child, grandchild) = (Pid::from_raw(shell.id() as i32), Pid::from_raw(number.trim().parse().unwrap()));
+        let me = nix::unistd::getpid();
+        let found = descendants(me, &[]).unwrap();
+        assert!(found.contains(&child) && found.contains(&grandchild), "{child} and {grandchild} in {found:?}");
+        assert_eq!(descendants(child, &[]).unwrap(), [grandchild]);
+        let spared = descendants(me, &[child]).unwrap();
+        assert!(!spared.contains(&child) && !spared.contains(&grandchild), "{spared:?}");
+        drop(shell.stdin.take());
+        assert!(shell.wait().unwrap().success());
+        assert!(!descendants(me, &[]).unwrap().contains(&child));
+    }
+}

@@ -1,0 +1,228 @@
+//! The watchdog: starts the command, and outlives `baton lock` to end it.
+//!
+//! It is the subreaper of all that the command starts. It ends the command by the schedule of the last deadline it was told
+//! of, whether or not `baton lock` is there to say so, and ends itself when nothing of the command is left. It does nothing
+//! else: no network, no threads, no memory to speak of.
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::prctl;
+use nix::sys::signal::{SigSet, Signal, killpg};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::wait::WaitStatus;
+use nix::unistd::{Pid, getpid};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitCode, ExitStatus};
+
+use super::channel::{End, Lines, Order, Report, inherit, line};
+use super::clock::{Alarm, now_ms};
+use super::supervisor::{Action, Input, Reason, Supervisor};
+use super::{CANNOT_RUN, MYSELF, tree};
+use crate::output::{Failure, Outcome};
+
+/// How long to wait before what did not die is killed again, at first and at most.
+const KILL_AGAIN_MS: (u16, u16) = (1, 64);
+
+/// The watchdog of `baton lock`, which starts it; not for people
+#[derive(clap::Args)]
+pub struct Args {
+    /// The pipe that brings orders
+    #[arg(long)]
+    orders: i32,
+    /// The pipe that takes reports
+    #[arg(long)]
+    reports: i32,
+    /// The TTL of the lease
+    #[arg(long)]
+    ttl_ms: u64,
+    /// The end of the lease, on CLOCK_BOOTTIME
+    #[arg(long)]
+    deadline_ms: u64,
+    /// What to run
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Outcome {
+    watch(args).map_err(|error| Failure::bad_input(format!("the watchdog cannot go on: {error}")))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn watch(args: &Args) -> io::Result<()> {
+    let mut orders = inherit(args.orders, End::Reader)?;
+    let reports = inherit(args.reports, End::Writer)?;
+    prctl::set_name(c"baton-watchdog")?;
+    prctl::set_child_subreaper(true)?;
+    // The command inherits which signals are blocked, so it is started first.
+    let mut watchdog = Watchdog::start(args, reports)?;
+    // Whatever is meant for the command comes as an order.
+    SigSet::all().thread_block()?;
+    let mut child_signal = SigSet::empty();
+    child_signal.add(Signal::SIGCHLD);
+    let child_signals = SignalFd::with_flags(&child_signal, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+    let alarm = Alarm::new()?;
+
+    let mut lines = Lines::default();
+    let mut client_gone = false;
+    while !watchdog.reap()? {
+        watchdog.step(Input::Tick)?;
+        alarm.set(watchdog.supervisor.wake_at_ms())?;
+        let mut ready = [
+            PollFd::new(child_signals.as_fd(), PollFlags::POLLIN),
+            PollFd::new(alarm.as_fd(), PollFlags::POLLIN),
+            PollFd::new(orders.as_fd(), PollFlags::POLLIN),
+        ];
+        // The end of a pipe stays readable; once is enough.
+        let watched = if client_gone { 2 } else { 3 };
+        match poll(&mut ready[..watched], watchdog.patience()) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let ordered = watched == 3 && ready[2].any().unwrap_or_default();
+        while child_signals.read_signal()?.is_some() {}
+        if ordered {
+            client_gone = watchdog.obey(&mut orders, &mut lines)?;
+        }
+    }
+    watchdog.farewell();
+    Ok(())
+}
+
+/// A command and what is known of it.
+struct Watchdog {
+    supervisor: Supervisor,
+    command: Child,
+    /// How it ended, as a shell would say it.
+    status: Option<u8>,
+    /// SIGKILL was sent, and this is how long to wait until it is sent again.
+    kill_again_ms: Option<u16>,
+    reports: File,
+}
+
+impl Watchdog {
+    fn start(args: &Args, reports: File) -> io::Result<Self> {
+        let supervisor = Supervisor::new(args.ttl_ms, args.deadline_ms);
+        let mut step = Command::new(MYSELF);
+        step.arg0("baton").args(["lock-exec", "--parent", &getpid().to_string(), "--"]).args(&args.command);
+        let command = step.process_group(0).spawn()?;
+        let group = command.id() as i32;
+        let mut watchdog = Watchdog { supervisor, command, status: None, kill_again_ms: None, reports };
+        watchdog.report(&Report::Started { group });
+        Ok(watchdog)
+    }
+
+    /// The command's process group, as long as nobody else can have its number.
+    fn group(&self) -> Option<Pid> {
+        self.status.is_none().then(|| Pid::from_raw(self.command.id() as i32))
+    }
+
+    /// How long nothing has to happen.
+    fn patience(&self) -> PollTimeout {
+        self.kill_again_ms.map_or(PollTimeout::NONE, PollTimeout::from)
+    }
+
+    /// Reads orders; tells whether the client is gone.
+    fn obey(&mut self, orders: &mut File, lines: &mut Lines) -> io::Result<bool> {
+        let mut bytes = [0; 4096];
+        let count = orders.read(&mut bytes)?;
+        if count == 0 {
+            self.step(Input::Stop(Reason::ClientGone))?;
+            return Ok(true);
+        }
+        for order in lines.push::<Order>(&bytes[..count])? {
+            match order {
+                Order::Renewed { deadline_ms } => self.step(Input::Renewed { deadline_ms })?,
+                Order::Stop => self.step(Input::Stop(Reason::LockLost))?,
+                Order::Signal(number) => self.pass_on(number)?,
+            }
+        }
+        Ok(false)
+    }
+
+    fn pass_on(&self, number: i32) -> io::Result<()> {
+        let Some(group) = self.group() else { return Ok(()) };
+        match killpg(group, Signal::try_from(number)?) {
+            // The command may run with another user's rights, and then it hears no signal of ours.
+            Ok(()) | Err(Errno::ESRCH | Errno::EPERM) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn step(&mut self, input: Input) -> io::Result<()> {
+        match self.supervisor.step(now_ms(), input) {
+            Some(Action::Terminate) => {
+                self.signal(Signal::SIGTERM)?;
+                // A process that is stopped could not hear it.
+                self.signal(Signal::SIGCONT)?;
+            }
+            Some(Action::Kill) => self.kill_again_ms = Some(KILL_AGAIN_MS.0),
+            None => {}
+        }
+        if let Some(wait_ms) = self.kill_again_ms {
+            // Again and again: a process that was just being forked is found the next time.
+            self.kill_again_ms = Some(KILL_AGAIN_MS.1.min(wait_ms * 2));
+            self.signal(Signal::SIGKILL)?;
+        }
+        Ok(())
+    }
+
+    fn signal(&self, signal: Signal) -> io::Result<()> {
+        tree::signal(getpid(), self.group(), &[], signal)
+    }
+
+    /// Takes note of what ended; tells whether nothing is left.
+    fn reap(&mut self) -> io::Result<bool> {
+        if self.status.is_none() {
+            self.status = self.command.try_wait()?.map(shell_status);
+        }
+        loop {
+            match tree::reap()? {
+                tree::Child::Changed(WaitStatus::Stopped(pid, signal)) if Some(pid) == self.group() => {
+                    self.report(&Report::Stopped { signal: signal as i32 });
+                }
+                // It ended a moment ago.
+                tree::Child::Changed(WaitStatus::Exited(pid, code)) if Some(pid) == self.group() => {
+                    self.status = Some(code as u8);
+                }
+                tree::Child::Changed(WaitStatus::Signaled(pid, signal, _)) if Some(pid) == self.group() => {
+                    self.status = Some(128 + signal as u8);
+                }
+                // If it was the command, nobody can say any more which signal it was.
+                tree::Child::Nameless if self.status.is_none() && self.command.try_wait().is_err() => {
+                    self.status = Some(u8::MAX);
+                }
+                tree::Child::Changed(_) | tree::Child::Nameless => {}
+                tree::Child::Unchanged => break,
+                tree::Child::Gone => return Ok(true),
+            }
+        }
+        if self.status.is_some() && self.supervisor.over().is_none() {
+            self.step(Input::Stop(Reason::CommandEnded))?;
+        }
+        Ok(false)
+    }
+
+    /// Says how it all ended. Nobody may be left to be told.
+    fn farewell(&mut self) {
+        let status = self.status.unwrap_or(CANNOT_RUN);
+        let reason = self.supervisor.over();
+        self.report(&Report::Ended { status, reason });
+    }
+
+    /// The client learns from the end of the pipe what it is not told; and if it is gone, nobody needs to know.
+    fn report(&mut self, report: &Report) {
+        if let Ok(line) = line(report) {
+            let _ = self.reports.write_all(&line);
+        }
+    }
+}
+
+/// 128 + n for signal n.
+fn shell_status(status: ExitStatus) -> u8 {
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).map_or(u8::MAX, |code| code as u8)
+}

@@ -1,0 +1,72 @@
+//! `baton lock-info`: one lock, with its queue and its history.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use crate::output::{Failure, Outcome, VIOLATED, print, print_json, table};
+use crate::server::{ServerArgs, block_on, lock_name, no_server};
+use crate::view::{Lock, ago, duration, or_dash};
+
+/// Show one lock: who holds it, who waits for it, who held it
+///
+/// Exit status 0: it is shown; 1: nobody holds it, waits for it, or is remembered to have held it; 2: bad usage; 69: no server
+/// answered.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The name of the lock
+    name: OsString,
+    #[command(flatten)]
+    server: ServerArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Outcome {
+    let name = lock_name(&args.name)?;
+    let lock = block_on(async { args.server.connect().await?.get_lock(&name).await.map_err(no_server) })?;
+    let Some(lock) = lock.map(Lock::from) else {
+        let message = format!("nobody holds the lock {name:?}, waits for it, or is remembered to have held it");
+        return Err(Failure { message, status: ExitCode::from(VIOLATED) });
+    };
+    if args.json {
+        print_json(&lock)?
+    } else {
+        print(&to_text(&lock))?
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn to_text(lock: &Lock) -> String {
+    let mut text = format!("lock {:?}: {}", lock.name, lock.mode.unwrap_or("free"));
+    if lock.mode == Some("permit") {
+        text += &format!(", {} of {}", lock.holders.len(), lock.permits);
+    }
+    if lock.lock_delay_ms > 0 {
+        text += &format!(", closed for {} yet", duration(lock.lock_delay_ms));
+    }
+    text.push('\n');
+    let mut section = |title: &str, head: &[&str], rows: Vec<Vec<String>>| {
+        if !rows.is_empty() {
+            let head = vec![head.iter().map(|cell| (*cell).to_owned()).collect()];
+            text += &format!("\n{title}\n{}", table(&[head, rows].concat()));
+        }
+    };
+    let holders = lock.holders.iter().map(|holder| {
+        let (held, lease) = (ago(holder.since_ms), duration(holder.deadline_in_ms));
+        vec![holder.label.clone(), holder.place(), holder.fence.to_string(), held, lease]
+    });
+    section("holders", &["LABEL", "PROCESS", "FENCE", "HELD FOR", "LEASE"], holders.collect());
+    let waiters = lock.waiters.iter().map(|waiter| {
+        let waiting = duration(waiter.waiting_ms);
+        vec![waiter.position.to_string(), waiter.label.clone(), or_dash(waiter.mode), waiting]
+    });
+    section("waiters", &["PLACE", "LABEL", "MODE", "WAITING FOR"], waiters.collect());
+    let history = lock.history.iter().map(|past| {
+        let held = duration(past.to_ms.saturating_sub(past.from_ms));
+        vec![past.label.clone(), past.fence.to_string(), held, format!("{} ago", ago(past.to_ms)), past.ended.into()]
+    });
+    section("history", &["LABEL", "FENCE", "HELD FOR", "UNTIL", "ENDED"], history.collect());
+    text
+}

@@ -1,0 +1,66 @@
+//! `baton release --force`: take a lock from whoever holds it.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use crate::output::{Failure, Outcome, print, print_json};
+use crate::server::{ServerArgs, block_on, lock_name, no_server};
+use crate::view::Holder;
+
+/// Take a lock from whoever holds it
+///
+/// A holder releases its lock itself; this command is for when it cannot. The holders are told to stop, and the lock is free when
+/// they have said that they did or when their leases have ended, whichever comes first.
+///
+/// Exit status 0: done, or nobody held it; 2: bad usage; 69: no server answered.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The name of the lock
+    name: OsString,
+    /// Yes, take it from its holder
+    #[arg(long)]
+    force: bool,
+    /// Do not wait for the holders' word: the next one may be granted while they are still at work, and only what checks
+    /// fences is safe
+    #[arg(long, requires = "force")]
+    now: bool,
+    #[command(flatten)]
+    server: ServerArgs,
+    /// Print one JSON object: the lock, and who held it
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Outcome {
+    let name = lock_name(&args.name)?;
+    if !args.force {
+        return Err(Failure::bad_input(format!(
+            "only its holder can release the lock {name:?}, by ending; to take it from its holder, add --force"
+        )));
+    }
+    let release = async { args.server.connect().await?.force_release(&name, args.now).await.map_err(no_server) };
+    let holders: Vec<Holder> = block_on(release)?.into_iter().map(Holder::from).collect();
+    if args.json {
+        print_json(&json!({ "name": name, "now": args.now, "holders": holders }))?;
+    } else {
+        print(&to_text(&name, args.now, &holders))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn to_text(name: &str, now: bool, holders: &[Holder]) -> String {
+    if holders.is_empty() {
+        return format!("nobody holds the lock {name:?}\n");
+    }
+    let line = |holder: &Holder| {
+        let (label, place, fence) = (&holder.label, holder.place(), holder.fence);
+        match now {
+            true => format!("taken from {label} at {place}, fence {fence}: it may not have noticed yet\n"),
+            false => format!("told {label} at {place}, fence {fence}, to stop\n"),
+        }
+    };
+    holders.iter().map(line).collect()
+}

@@ -1,0 +1,51 @@
+//! `baton sessions`: who is connected, and with which locks.
+
+use std::process::ExitCode;
+
+use crate::output::{Outcome, print, print_json, table};
+use crate::server::{ServerArgs, block_on, no_server};
+use crate::view::{Session, duration, place};
+
+/// List the sessions: who they are, what they hold, what they wait for
+///
+/// Exit status 0: they are listed; 2: bad usage; 69: no server answered.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    server: ServerArgs,
+    /// Print JSON: an array of sessions
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Outcome {
+    let sessions: Vec<Session> =
+        block_on(async { args.server.connect().await?.list_sessions().await.map_err(no_server) })?
+            .into_iter()
+            .map(Session::from)
+            .collect();
+    if args.json {
+        print_json(&sessions)?
+    } else {
+        print(&to_text(&sessions))?
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn to_text(sessions: &[Session]) -> String {
+    let mut rows =
+        vec![["SESSION", "LABEL", "PROCESS", "TTL", "LEASE", "HOLDS", "WAITS FOR"].map(String::from).to_vec()];
+    rows.extend(sessions.iter().map(|session| {
+        vec![
+            session.id.clone(),
+            session.label.clone(),
+            place(&session.host, session.pid),
+            duration(session.ttl_ms),
+            duration(session.expires_in_ms),
+            session.holds.join(" "),
+            session.waits.join(" "),
+        ]
+    }));
+    table(&rows)
+}

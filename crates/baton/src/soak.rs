@@ -1,0 +1,121 @@
+//! `baton soak`: the whole lock service in virtual time, over many seeds.
+
+use std::ops::Range;
+use std::process::ExitCode;
+
+use baton_sim::service::{CLIENTS_MAX, Options, Report, run as simulate};
+use serde_json::json;
+
+use crate::compare::parallel;
+use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json};
+
+/// So many seeds are one piece of work.
+const BATCH: u64 = 200;
+/// So many failures are shown.
+const FAILURES_SHOWN_MAX: usize = 20;
+
+/// Simulate the whole lock service, with everything that may go wrong, over many seeds
+///
+/// Table, leases and clients are those of the service; the log, the network, the clocks and the faults are simulated. Judged is
+/// that no two believed holds overlap, that fences grow, that a repeated request is applied once, and that everybody is
+/// served once all is healed. Exit status 0: it was so in every run; 1: not; 2: bad input.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The first seed
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// How many seeds, from S on
+    #[arg(long, value_name = "R", default_value_t = 10_000)]
+    runs: u64,
+    /// How many clients [default: drawn from the seed, 2 to 4]
+    #[arg(long, value_name = "N")]
+    clients: Option<usize>,
+    /// Tell what happens, event by event, in the run of the first seed
+    #[arg(long, conflicts_with = "json")]
+    story: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What came out of some runs.
+#[derive(Default)]
+struct Sum {
+    grants: u64,
+    entries: u64,
+    events: u64,
+    failures: Vec<(u64, String)>,
+}
+
+/// Runs the subcommand.
+pub fn run(args: &Args) -> Outcome {
+    if args.runs == 0 {
+        return Err(Failure::bad_input("--runs cannot be 0; ask for at least 1"));
+    }
+    if args.clients.is_some_and(|clients| !(1..=CLIENTS_MAX).contains(&clients)) {
+        return Err(Failure::bad_input(format!("--clients must be from 1 to {CLIENTS_MAX}")));
+    }
+    let end = args.seed.checked_add(args.runs).ok_or_else(|| Failure::bad_input("--seed and --runs go beyond 2^64"))?;
+    if args.story {
+        return tell(args);
+    }
+    let batches: Vec<Range<u64>> = (0..args.runs.div_ceil(BATCH))
+        .map(|batch| args.seed + batch * BATCH)
+        .map(|from| from..end.min(from + BATCH))
+        .collect();
+    let sums = parallel::map(&batches, "soak", |seeds| sum(seeds.clone(), args.clients));
+    let sum = sums.into_iter().fold(Sum::default(), |mut all, sum| {
+        all.grants += sum.grants;
+        all.entries += sum.entries;
+        all.events += sum.events;
+        all.failures.extend(sum.failures);
+        all
+    });
+    report(args, &sum)?;
+    Ok(ExitCode::from(if sum.failures.is_empty() { HELD } else { VIOLATED }))
+}
+
+fn sum(seeds: Range<u64>, clients: Option<usize>) -> Sum {
+    let mut sum = Sum::default();
+    for seed in seeds {
+        let Report { violation, grants, entries, events, .. } = simulate(Options { clients, ..Options::new(seed) });
+        sum.grants += grants;
+        sum.entries += entries;
+        sum.events += events;
+        sum.failures.extend(violation.map(|violation| (seed, violation)));
+    }
+    sum
+}
+
+fn report(args: &Args, sum: &Sum) -> Result<(), Failure> {
+    let Sum { grants, entries, events, failures } = sum;
+    if args.json {
+        let failures: Vec<_> =
+            failures.iter().map(|(seed, violation)| json!({ "seed": seed, "violation": violation })).collect();
+        let (seed, runs) = (args.seed, args.runs);
+        return print_json(&json!({
+            "seed": seed, "runs": runs, "events": events, "entries": entries, "grants": grants, "failures": failures,
+        }));
+    }
+    let mut text = format!(
+        "lock service: {} runs, {} failed; {events} events, {entries} log entries, {grants} grants\n",
+        args.runs,
+        failures.len()
+    );
+    for (seed, violation) in failures.iter().take(FAILURES_SHOWN_MAX) {
+        text.push_str(&format!("  seed {seed}: {violation}\n"));
+    }
+    if let Some((seed, _)) = failures.first() {
+        text.push_str(&format!("try: baton soak --seed {seed} --story\n"));
+    }
+    print(&text)
+}
+
+fn tell(args: &Args) -> Outcome {
+    let report = simulate(Options { clients: args.clients, story: true, ..Options::new(args.seed) });
+    let mut text = report.story.join("\n");
+    let verdict = report.violation.as_deref().unwrap_or("nothing was violated");
+    text.push_str(&format!("\nseed {}: {verdict}\n", args.seed));
+    print(&text)?;
+    Ok(ExitCode::from(if report.violation.is_none() { HELD } else { VIOLATED }))
+}

@@ -1,0 +1,303 @@
+//! What people and programs see of the lock service: the shapes of its JSON, and how times are told.
+
+use baton_proto::v1;
+use serde::Serialize;
+
+/// A lock.
+#[derive(Serialize)]
+pub struct Lock {
+    /// Its name.
+    pub name: String,
+    /// How it is held; none if nobody holds it.
+    pub mode: Option<&'static str>,
+    /// How many may hold it at a time, if by permits.
+    pub permits: u32,
+    /// Who holds it.
+    pub holders: Vec<Holder>,
+    /// Who waits for it, in order.
+    pub waiters: Vec<Waiter>,
+    /// Who held it.
+    pub history: Vec<Past>,
+    /// How long it stays closed yet, at most.
+    pub lock_delay_ms: u64,
+}
+
+/// Who holds a lock.
+#[derive(Serialize)]
+pub struct Holder {
+    session: String,
+    owner: String,
+    /// What it is.
+    pub label: String,
+    /// Where it runs.
+    pub host: String,
+    /// As which process.
+    pub pid: u32,
+    /// Its fence.
+    pub fence: u64,
+    /// Since when, in milliseconds since 1970.
+    pub since_ms: u64,
+    /// When its lease ends unless it is renewed.
+    pub deadline_in_ms: u64,
+}
+
+/// Who waits for a lock.
+#[derive(Serialize)]
+pub struct Waiter {
+    session: String,
+    owner: String,
+    /// What it is.
+    pub label: String,
+    /// How it wants the lock.
+    pub mode: Option<&'static str>,
+    /// For how long it has been waiting.
+    pub waiting_ms: u64,
+    /// Its place in the queue.
+    pub position: u32,
+}
+
+/// Who held a lock.
+#[derive(Serialize)]
+pub struct Past {
+    session: String,
+    /// What it was.
+    pub label: String,
+    /// Its fence.
+    pub fence: u64,
+    /// From when, in milliseconds since 1970.
+    pub from_ms: u64,
+    /// Until when.
+    pub to_ms: u64,
+    /// How it ended.
+    pub ended: &'static str,
+}
+
+/// A session.
+#[derive(Serialize)]
+pub struct Session {
+    /// Its number.
+    pub id: String,
+    /// What it is.
+    pub label: String,
+    /// Where it runs.
+    pub host: String,
+    /// As which process.
+    pub pid: u32,
+    /// How long it lives without a keep-alive.
+    pub ttl_ms: u64,
+    /// When it ends unless there is one.
+    pub expires_in_ms: u64,
+    /// Locks that it holds.
+    pub holds: Vec<String>,
+    /// Locks that it waits for.
+    pub waits: Vec<String>,
+}
+
+/// A server.
+#[derive(Serialize)]
+pub struct Status {
+    /// Its number.
+    pub node: u64,
+    /// What it is in its group.
+    pub role: String,
+    /// The term it is in.
+    pub term: u64,
+    /// The last entry that is certain.
+    pub commit: u64,
+    /// The last entry that is in the table.
+    pub applied: u64,
+    /// How many locks it knows.
+    pub locks: u64,
+    /// How many sessions.
+    pub sessions: u64,
+    /// How many requests wait.
+    pub waiters: u64,
+    /// For how long it has been running.
+    pub uptime_ms: u64,
+    /// Its version.
+    pub version: String,
+}
+
+/// Sessions and owners are told as 16 hexadecimal digits: JSON's numbers are not as long.
+pub fn id(id: u64) -> String {
+    format!("{id:016x}")
+}
+
+fn mode(mode: v1::Mode) -> Option<&'static str> {
+    match mode {
+        v1::Mode::Unspecified => None,
+        v1::Mode::Exclusive => Some("exclusive"),
+        v1::Mode::Shared => Some("shared"),
+        v1::Mode::Permit => Some("permit"),
+    }
+}
+
+impl From<v1::Lock> for Lock {
+    fn from(lock: v1::Lock) -> Self {
+        Lock {
+            mode: mode(lock.mode()),
+            name: lock.name,
+            permits: lock.permits,
+            holders: lock.holders.into_iter().map(Holder::from).collect(),
+            waiters: lock.waiters.into_iter().map(Waiter::from).collect(),
+            history: lock.history.into_iter().map(Past::from).collect(),
+            lock_delay_ms: lock.lock_delay_ms,
+        }
+    }
+}
+
+impl From<v1::Holder> for Holder {
+    fn from(holder: v1::Holder) -> Self {
+        let v1::Holder { session, owner, label, host, pid, fence, since_ms, deadline_in_ms } = holder;
+        Holder { session: id(session), owner: id(owner), label, host, pid, fence, since_ms, deadline_in_ms }
+    }
+}
+
+impl From<v1::Waiter> for Waiter {
+    fn from(waiter: v1::Waiter) -> Self {
+        let mode = mode(waiter.mode());
+        let v1::Waiter { session, owner, label, waiting_ms, position, .. } = waiter;
+        Waiter { session: id(session), owner: id(owner), label, mode, waiting_ms, position }
+    }
+}
+
+impl From<v1::Past> for Past {
+    fn from(past: v1::Past) -> Self {
+        let ended = match past.ended() {
+            v1::past::Ended::Released => "released",
+            v1::past::Ended::Expired => "expired",
+            v1::past::Ended::Forced => "forced",
+            v1::past::Ended::Unspecified => "unknown",
+        };
+        let v1::Past { session, label, fence, from_ms, to_ms, .. } = past;
+        Past { session: id(session), label, fence, from_ms, to_ms, ended }
+    }
+}
+
+impl From<v1::Session> for Session {
+    fn from(session: v1::Session) -> Self {
+        let v1::Session { id, label, host, pid, ttl_ms, expires_in_ms, holds, waits } = session;
+        Session { id: self::id(id), label, host, pid, ttl_ms, expires_in_ms, holds, waits }
+    }
+}
+
+impl From<v1::GetStatusResponse> for Status {
+    fn from(status: v1::GetStatusResponse) -> Self {
+        let v1::GetStatusResponse { node, role, term, commit, applied, locks, sessions, waiters, uptime_ms, version } =
+            status;
+        Status { node, role, term, commit, applied, locks, sessions, waiters, uptime_ms, version }
+    }
+}
+
+impl Holder {
+    /// Which process it is.
+    pub fn place(&self) -> String {
+        place(&self.host, self.pid)
+    }
+}
+
+/// Which process on which machine.
+pub fn place(host: &str, pid: u32) -> String {
+    format!("{host}:{pid}")
+}
+
+/// A duration, in the two units that matter.
+pub fn duration(ms: u64) -> String {
+    let seconds = ms / 1_000;
+    match seconds {
+        0..10 => format!("{}.{} s", seconds, ms % 1_000 / 100),
+        10..60 => format!("{seconds} s"),
+        60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3_600),
+    }
+}
+
+/// How long ago a time of day was, by our own clock: what is told by another's may lie in the future.
+pub fn ago(then_ms: u64) -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    duration((now.as_millis() as u64).saturating_sub(then_ms))
+}
+
+/// What a table shows for nothing.
+pub fn or_dash(text: Option<impl Into<String>>) -> String {
+    text.map_or_else(|| "-".into(), Into::into)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_has_exactly_the_promised_fields() {
+        let holder = v1::Holder {
+            session: 0xab,
+            owner: u64::MAX,
+            label: "job".into(),
+            host: "here".into(),
+            pid: 7,
+            fence: 9,
+            since_ms: 1,
+            deadline_in_ms: 2,
+        };
+        let waiter = v1::Waiter {
+            session: 1,
+            owner: 2,
+            label: "w".into(),
+            mode: v1::Mode::Shared.into(),
+            waiting_ms: 3,
+            position: 1,
+        };
+        let past = v1::Past {
+            session: 5,
+            label: "p".into(),
+            fence: 8,
+            from_ms: 1,
+            to_ms: 2,
+            ended: v1::past::Ended::Forced.into(),
+        };
+        let lock = v1::Lock {
+            name: "deploy".into(),
+            mode: v1::Mode::Permit.into(),
+            permits: 3,
+            holders: vec![holder],
+            waiters: vec![waiter],
+            history: vec![past],
+            lock_delay_ms: 4,
+        };
+        let expected = concat!(
+            r#"{"name":"deploy","mode":"permit","permits":3,"#,
+            r#""holders":[{"session":"00000000000000ab","owner":"ffffffffffffffff","label":"job","host":"here","pid":7,"#,
+            r#""fence":9,"since_ms":1,"deadline_in_ms":2}],"#,
+            r#""waiters":[{"session":"0000000000000001","owner":"0000000000000002","label":"w","mode":"shared","#,
+            r#""waiting_ms":3,"position":1}],"#,
+            r#""history":[{"session":"0000000000000005","label":"p","fence":8,"from_ms":1,"to_ms":2,"ended":"forced"}],"#,
+            r#""lock_delay_ms":4}"#,
+        );
+        assert_eq!(serde_json::to_string(&Lock::from(lock)).unwrap(), expected);
+        let free = Lock::from(v1::Lock { name: "free".into(), ..v1::Lock::default() });
+        assert_eq!(serde_json::to_value(&free).unwrap()["mode"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn a_session_and_a_status_have_exactly_the_promised_fields() {
+        let session = Session::from(v1::Session { id: 1, holds: vec!["a".into()], ..v1::Session::default() });
+        let expected = concat!(
+            r#"{"id":"0000000000000001","label":"","host":"","pid":0,"ttl_ms":0,"expires_in_ms":0,"#,
+            r#""holds":["a"],"waits":[]}"#,
+        );
+        assert_eq!(serde_json::to_string(&session).unwrap(), expected);
+        let status = Status::from(v1::GetStatusResponse { node: 1, role: "leader".into(), ..Default::default() });
+        let expected = concat!(
+            r#"{"node":1,"role":"leader","term":0,"commit":0,"applied":0,"locks":0,"sessions":0,"waiters":0,"#,
+            r#""uptime_ms":0,"version":""}"#,
+        );
+        assert_eq!(serde_json::to_string(&status).unwrap(), expected);
+    }
+
+    #[test]
+    fn durations_are_told_in_the_units_that_matter() {
+        let told = [0, 950, 9_999, 59_999, 61_000, 3_600_000, 90_000_000].map(duration);
+        assert_eq!(told, ["0.0 s", "0.9 s", "9.9 s", "59 s", "1 min 1 s", "1 h 0 min", "1 d 1 h"]);
+    }
+}

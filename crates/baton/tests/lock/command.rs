@@ -1,0 +1,238 @@
+//! What `baton lock` does while all goes well, and what it says if it cannot begin.
+
+use baton_proto::v1;
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use super::processes::{BATON, Output, now_ms, send, until};
+use super::server::{Answer, FENCE, Server};
+
+/// A `baton lock` that runs, and what it writes.
+pub struct Running {
+    pub process: Child,
+    pub output: Output<ChildStdout>,
+}
+
+impl Running {
+    /// The exit status, after the last line.
+    pub fn ends(mut self) -> i32 {
+        assert_eq!(self.output.rest().0, "");
+        self.process.wait().unwrap().code().unwrap()
+    }
+}
+
+pub fn baton(server: &Server, args: &[&str]) -> Command {
+    let mut command = Command::new(BATON);
+    command.args(args).env("BATON_SERVER", &server.address).env("SHELL", "/bin/sh").env_remove("BATON_OWNER");
+    command
+}
+
+pub fn start(mut command: Command) -> Running {
+    let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let output = Output::new(process.stdout.take().unwrap());
+    Running { process, output }
+}
+
+pub fn shell(server: &Server, ttl: &str, script: &str) -> Running {
+    start(baton(server, &["lock", "deploy", "--ttl", ttl, "--", "sh", "-c", script]))
+}
+
+/// Exit status, standard output and standard error.
+fn done(command: &mut Command) -> (i32, String, String) {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn a_command_runs_under_the_lock() {
+    let server = Server::start();
+    let script = "echo $BATON_LOCK $BATON_FENCE $BATON_OWNER $BATON_DEADLINE; exit 5";
+    let mut running = shell(&server, "60", script);
+    let line = running.output.line();
+    let [name, fence, owner, deadline] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+    assert_eq!((name, fence), ("deploy", FENCE.to_string().as_str()));
+    assert_eq!(u64::from_str_radix(owner, 16).unwrap(), server.facts().acquired[0].owner);
+    let left_ms = (deadline.parse::<f64>().unwrap() * 1_000.0) as u64 - now_ms();
+    assert!(left_ms <= 60_000, "{left_ms}");
+    assert_eq!(running.ends(), 5);
+    let facts = server.facts();
+    assert_eq!((facts.opened[0].label.as_str(), facts.opened[0].ttl_ms), (&*format!("sh -c {script}"), 60_000));
+    assert!(facts.closed.is_some());
+}
+
+#[test]
+fn the_lock_is_released_only_when_nothing_is_left_of_the_command() {
+    let server = Server::start();
+    let mut running = shell(&server, "6", "setsid sh -c 'trap \"\" TERM; echo $$; exec sleep 60' & read line");
+    let left_behind = running.output.number();
+    server.facts().look_at.push(left_behind);
+    writeln!(running.process.stdin.take().unwrap(), "now").unwrap();
+    assert_eq!(running.ends(), 0);
+    assert_eq!(server.facts().closed, Some(vec![]));
+}
+
+#[test]
+fn how_a_command_ends_is_the_exit_status() {
+    let server = Server::start();
+    let lock = |args: &[&str]| done(baton(&server, &["lock", "a"]).args(args)).0;
+    assert_eq!(lock(&["--", "sh", "-c", "kill -KILL $$"]), 137);
+    assert_eq!(lock(&["-c", "exit 3"]), 3);
+    assert_eq!(lock(&["true"]), 0);
+    assert_eq!(lock(&["--", "no-such-program-as-this"]), 127);
+    assert_eq!(lock(&["--", "/dev/null"]), 126);
+}
+
+#[test]
+fn signals_are_passed_on() {
+    let server = Server::start();
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1] {
+        let name = signal.as_str().trim_start_matches("SIG");
+        let script = format!("trap 'echo {name}; exit 4' {name}; echo ready; while :; do sleep 0.01; done");
+        let mut running = shell(&server, "60", &script);
+        assert_eq!(running.output.line(), "ready");
+        send(running.process.id(), signal);
+        assert_eq!(running.output.line(), name);
+        assert_eq!(running.ends(), 4);
+    }
+}
+
+#[test]
+fn what_nohup_ignores_stays_ignored() {
+    let server = Server::start();
+    let ignored = ["sh", "-c", "trap '' HUP; exec \"$@\"", "sh"];
+    let mut command = Command::new(ignored[0]);
+    command.args(&ignored[1..]).args([BATON, "lock", "a", "--", "grep", "SigIgn", "/proc/self/status"]);
+    command.env("BATON_SERVER", &server.address).env_remove("BATON_OWNER");
+    let mut running = start(command);
+    let line = running.output.line();
+    let mask = u64::from_str_radix(line.trim_start_matches("SigIgn:").trim(), 16).unwrap();
+    assert_eq!(mask & 1, 1, "{line}");
+    assert_eq!(running.ends(), 0);
+}
+
+#[test]
+fn without_a_command_it_prints_the_fence_and_holds() {
+    let server = Server::start();
+    let mut running = start(baton(&server, &["lock", "a"]));
+    assert_eq!(running.output.line(), FENCE.to_string());
+    assert!(server.facts().closed.is_none());
+    send(running.process.id(), Signal::SIGTERM);
+    assert_eq!(running.ends(), 0);
+    assert!(server.facts().closed.is_some());
+}
+
+#[test]
+fn a_nested_lock_has_the_same_owner() {
+    let server = Server::start();
+    assert_eq!(done(&mut baton(&server, &["lock", "a", "--", BATON, "lock", "b", "--", "true"])).0, 0);
+    let facts = server.facts();
+    assert_eq!((facts.acquired[0].name.as_slice(), facts.acquired[1].name.as_slice()), (&b"a"[..], &b"b"[..]));
+    assert_eq!(facts.acquired[0].owner, facts.acquired[1].owner);
+}
+
+#[test]
+fn what_is_wanted_reaches_the_server() {
+    let server = Server::start();
+    let wants = |args: &[&str]| {
+        assert_eq!(done(baton(&server, &["lock", "a"]).args(args).arg("true")).0, 0);
+        let wanted = server.facts().acquired.pop().unwrap();
+        (wanted.mode(), wanted.permits, wanted.timeout_ms, wanted.lock_delay_ms)
+    };
+    assert_eq!(wants(&[]), (v1::Mode::Exclusive, 0, None, 0));
+    assert_eq!(wants(&["-x", "-n"]), (v1::Mode::Exclusive, 0, Some(0), 0));
+    assert_eq!(wants(&["-s", "-w", "2.5"]), (v1::Mode::Shared, 0, Some(2_500), 0));
+    assert_eq!(wants(&["-k", "3", "--lock-delay", "7"]), (v1::Mode::Permit, 3, None, 7_000));
+}
+
+#[test]
+fn a_lock_that_is_not_acquired() {
+    let server = Server::start();
+    let refused = |refusal: v1::Refusal, args: &[&str]| {
+        server.facts().answer = Answer::Refused(refusal);
+        done(baton(&server, &["lock", "a"]).args(args).args(["--", "echo", "never"]))
+    };
+    // As with flock, nothing is said to who did not want to wait.
+    assert_eq!(refused(v1::Refusal::NotAvailable, &["-n"]), (1, String::new(), String::new()));
+    assert_eq!(refused(v1::Refusal::TimedOut, &["-w", "1", "-E", "9"]), (9, String::new(), String::new()));
+    let (status, output, error) = refused(v1::Refusal::Deadlock, &["-E", "9"]);
+    assert_eq!((status, output.as_str(), error.lines().count()), (9, "", 1), "{error}");
+    let (status, output, error) = refused(v1::Refusal::PermitsDiffer, &["-k", "2"]);
+    assert_eq!((status, output.as_str()), (2, ""));
+    assert!(error.contains("not with me"), "{error}");
+    let (status, output, _) = refused(v1::Refusal::LowSpace, &[]);
+    assert_eq!((status, output.as_str()), (69, ""));
+}
+
+#[test]
+fn who_waits_can_be_interrupted_and_leaves_the_queue() {
+    let server = Server::start();
+    server.facts().answer = Answer::Nothing;
+    let running = start(baton(&server, &["lock", "a", "--", "echo", "never"]));
+    until("it waits", || server.facts().acquired.len() == 1);
+    send(running.process.id(), Signal::SIGINT);
+    assert_eq!(running.ends(), 130);
+    assert!(server.facts().closed.is_some());
+}
+
+#[test]
+fn bad_usage_is_one_sentence_and_status_2() {
+    let server = Server::start();
+    let long = "a".repeat(513);
+    for name in [&b""[..], long.as_bytes(), b"\xff"] {
+        let mut command = baton(&server, &["lock"]);
+        let (status, _, error) = done(command.arg(OsStr::from_bytes(name)).arg("true"));
+        assert_eq!((status, error.lines().count()), (2, 1), "{error}");
+    }
+    for (args, env) in [(["--server", "nowhere"], ""), (["--ttl", "5"], "12")] {
+        let mut command = baton(&server, &["lock", "a"]);
+        let (status, _, error) = done(command.args(args).arg("true").env("BATON_OWNER", env));
+        assert_eq!((status, error.lines().count()), (2, 1), "{error}");
+    }
+    assert_eq!(done(&mut baton(&server, &["lock", "a", "-n", "-w", "1"])).0, 2);
+    assert!(server.facts().opened.is_empty());
+}
+
+#[test]
+fn no_server_is_status_69() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let commands: [&[&str]; 6] = [
+        &["lock", "a", "true"],
+        &["locks"],
+        &["lock-info", "a"],
+        &["sessions"],
+        &["release", "a", "--force"],
+        &["status"],
+    ];
+    for args in commands {
+        let (status, output, error) = done(Command::new(BATON).args(args).env("BATON_SERVER", &nobody));
+        assert_eq!((status, output.as_str()), (69, ""), "{args:?}: {error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+}
+
+#[test]
+fn the_service_is_looked_at() {
+    let server = Server::start();
+    let told = |args: &[&str]| done(&mut baton(&server, args));
+    let json = |args: &[&str]| serde_json::from_str::<Value>(&told(args).1).unwrap();
+    assert_eq!(json(&["locks", "--json"])[0]["holders"][0]["session"], json!("000000000000000a"));
+    assert_eq!(json(&["lock-info", "deploy", "--json"])["mode"], json!("exclusive"));
+    assert_eq!(json(&["sessions", "--json"])[0]["holds"], json!(["deploy"]));
+    assert_eq!(json(&["status", "--json"])["role"], json!("leader"));
+    assert_eq!(json(&["release", "deploy", "--force", "--json"])["holders"][0]["fence"], json!(FENCE));
+    for args in [&["locks"][..], &["lock-info", "deploy"], &["sessions"], &["release", "deploy", "--force"]] {
+        let (status, output, _) = told(args);
+        assert_eq!(status, 0);
+        assert!(output.contains("make"), "{output}");
+    }
+    let (status, output, error) = told(&["lock-info", "nothing"]);
+    assert_eq!((status, output.as_str(), error.lines().count()), (1, "", 1));
+    let (status, _, error) = told(&["release", "deploy"]);
+    assert_eq!((status, error.lines().count()), (2, 1));
+    assert!(error.contains("--force"), "{error}");
+}

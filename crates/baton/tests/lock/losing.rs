@@ -1,0 +1,167 @@
+//! What goes wrong: the server, the network, `baton lock` itself or its watchdog. Whatever it is, all that the command started
+//! is gone before the server can give the lock to somebody else.
+
+use baton_proto::v1::{self, server_frame::Frame};
+use nix::sys::signal::Signal;
+
+use super::command::{Running, baton, shell, start};
+use super::processes::{now_ms, send, state, until};
+use super::server::{FENCE, Server};
+
+/// 2 s from SIGTERM to the deadline.
+const TTL: (&str, u64) = ("6", 6_000);
+
+/// A command that does not listen, with a child that left the session and another that also left its parent.
+const RUNAWAYS: &str = "trap '' TERM
+    setsid sh -c 'echo $$; exec sleep 60' &
+    ( setsid sh -c 'echo $$; exec sleep 60' & )
+    echo $PPID $$
+    exec sleep 60";
+
+/// What runs, and its processes: the watchdog, the command, and the two that left.
+fn runaways(server: &Server) -> (Running, [u32; 4]) {
+    let mut running = shell(server, TTL.0, RUNAWAYS);
+    let (mut tied, mut left) = (Vec::new(), Vec::new());
+    for _ in 0..3 {
+        let line = running.output.line();
+        let pids: Vec<u32> = line.split(' ').map(|pid| pid.parse().unwrap()).collect();
+        if pids.len() == 2 { tied.extend(pids) } else { left.extend(pids) }
+    }
+    (running, [tied[0], tied[1], left[0], left[1]])
+}
+
+/// All of them are gone, or dead and not yet taken note of by a parent that is stopped.
+fn gone_in_time(server: &Server, pids: &[u32]) {
+    until("all are gone", || pids.iter().all(|&pid| state(pid).is_none_or(|state| state == 'Z')));
+    let gone_ms = now_ms();
+    let lease_ends_ms = server.facts().alive_ms + TTL.1;
+    assert!(gone_ms < lease_ends_ms, "gone {} ms after the lease", gone_ms - lease_ends_ms);
+}
+
+#[test]
+fn a_silent_server() {
+    let server = Server::start();
+    let (running, pids) = runaways(&server);
+    server.facts().silent = true;
+    gone_in_time(&server, &pids);
+    assert_eq!(running.ends(), 75);
+}
+
+#[test]
+fn a_silent_server_and_a_command_that_listens() {
+    let server = Server::start();
+    let mut running = shell(&server, TTL.0, "trap 'echo TERM; exit' TERM; echo $$; while :; do sleep 0.01; done");
+    let command = running.output.number();
+    server.facts().silent = true;
+    assert_eq!(running.output.line(), "TERM");
+    gone_in_time(&server, &[command]);
+    assert_eq!(running.ends(), 75);
+}
+
+#[test]
+fn a_server_that_answers_lets_it_run_beyond_its_first_deadline() {
+    let server = Server::start();
+    let mut running = shell(&server, "1", "echo ready; read line; exit 8");
+    assert_eq!(running.output.line(), "ready");
+    let first_ms = now_ms() + 1_000;
+    until("the first deadline is past", || now_ms() > first_ms);
+    drop(running.process.stdin.take());
+    assert_eq!(running.ends(), 8);
+}
+
+#[test]
+fn a_forced_release() {
+    let server = Server::start();
+    let (running, pids) = runaways(&server);
+    server.facts().look_at.extend(pids);
+    server.say(|acquire| Frame::Revoked(v1::Revoked { acquire }));
+    gone_in_time(&server, &pids);
+    assert_eq!(running.ends(), 75);
+    assert_eq!(server.facts().closed, Some(vec![]), "released before all was gone");
+}
+
+#[test]
+fn a_session_that_has_ended() {
+    let server = Server::start();
+    let (running, pids) = runaways(&server);
+    let reason = v1::ended::Reason::Expired.into();
+    server.say(|_| Frame::Ended(v1::Ended { reason, message: String::new() }));
+    gone_in_time(&server, &pids);
+    assert_eq!(running.ends(), 75);
+}
+
+#[test]
+fn baton_lock_is_killed() {
+    let server = Server::start();
+    let (mut running, pids) = runaways(&server);
+    send(running.process.id(), Signal::SIGKILL);
+    gone_in_time(&server, &pids);
+    assert_eq!(running.process.wait().unwrap().code(), None);
+}
+
+#[test]
+fn baton_lock_is_stopped() {
+    let server = Server::start();
+    let (running, pids) = runaways(&server);
+    send(running.process.id(), Signal::SIGSTOP);
+    gone_in_time(&server, &pids);
+    send(running.process.id(), Signal::SIGCONT);
+    assert_eq!(running.ends(), 75);
+}
+
+#[test]
+fn the_watchdog_is_killed() {
+    let server = Server::start();
+    let (running, pids) = runaways(&server);
+    send(pids[0], Signal::SIGKILL);
+    gone_in_time(&server, &pids);
+    assert_eq!(running.ends(), 137);
+    assert!(server.facts().closed.is_some());
+}
+
+#[test]
+fn the_watchdog_is_stopped_for_good() {
+    let server = Server::start();
+    let (running, pids) = runaways(&server);
+    server.facts().silent = true;
+    // Whenever it is continued it is stopped again: a debugger could do that.
+    let stopper = std::thread::spawn(move || {
+        let watchdog = nix::unistd::Pid::from_raw(pids[0] as i32);
+        while nix::sys::signal::kill(watchdog, Signal::SIGSTOP).is_ok() {
+            std::thread::yield_now();
+        }
+    });
+    gone_in_time(&server, &pids);
+    stopper.join().unwrap();
+    assert_eq!(running.ends(), 75);
+}
+
+#[test]
+fn all_of_it_is_paused_beyond_the_lease() {
+    let server = Server::start();
+    let script = "trap 'echo I ran' TERM CONT; echo $PPID $$; while :; do sleep 0.01; done";
+    let mut running = shell(&server, TTL.0, script);
+    let line = running.output.line();
+    let pids: Vec<u32> = line.split(' ').map(|pid| pid.parse().unwrap()).collect();
+    let (watchdog, command, client) = (pids[0], pids[1], running.process.id());
+    for pid in [command, watchdog, client] {
+        send(pid, Signal::SIGSTOP);
+        until("it is stopped", || state(pid) == Some('T'));
+    }
+    let lease_ends_ms = server.facts().alive_ms + TTL.1;
+    until("the lease is over", || now_ms() > lease_ends_ms);
+    send(client, Signal::SIGCONT);
+    send(watchdog, Signal::SIGCONT);
+    // Not a word from the command: it was killed before it could run.
+    assert_eq!(running.ends(), 75);
+}
+
+#[test]
+fn a_lock_without_a_command() {
+    let server = Server::start();
+    let mut running = start(baton(&server, &["lock", "a", "--ttl", TTL.0]));
+    assert_eq!(running.output.line(), FENCE.to_string());
+    server.facts().silent = true;
+    gone_in_time(&server, &[running.process.id()]);
+    assert_eq!(running.ends(), 75);
+}

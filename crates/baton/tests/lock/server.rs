@@ -1,0 +1,198 @@
+//! A server that says what a test wants it to say.
+
+use baton_proto::v1::locks_server::{Locks, LocksServer};
+use baton_proto::v1::request::Operation;
+use baton_proto::v1::{self, answer::Answer as Word, client_frame, server_frame};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::{TcpListenerStream, UnboundedReceiverStream};
+use tonic::{Request, Response, Status, Streaming};
+
+use super::processes::{now_ms, state};
+
+pub const FENCE: u64 = 41;
+
+/// How it answers who wants a lock.
+#[derive(Clone, Copy)]
+pub enum Answer {
+    Granted,
+    Refused(v1::Refusal),
+    Nothing,
+}
+
+/// What it was told, and how it behaves.
+pub struct Facts {
+    pub opened: Vec<v1::Open>,
+    pub acquired: Vec<v1::Acquire>,
+    /// When it last heard that a session is alive.
+    pub alive_ms: u64,
+    /// Whether a session was closed; and which of the processes to look at were there then.
+    pub closed: Option<Vec<u32>>,
+    pub look_at: Vec<u32>,
+    pub answer: Answer,
+    pub silent: bool,
+    acquire: u64,
+    session: Option<mpsc::UnboundedSender<Result<v1::ServerFrame, Status>>>,
+}
+
+pub struct Server {
+    facts: Arc<Mutex<Facts>>,
+    pub address: String,
+    _runtime: Runtime,
+}
+
+impl Server {
+    pub fn start() -> Self {
+        let facts = Facts {
+            opened: Vec::new(),
+            acquired: Vec::new(),
+            alive_ms: 0,
+            closed: None,
+            look_at: Vec::new(),
+            answer: Answer::Granted,
+            silent: false,
+            acquire: 0,
+            session: None,
+        };
+        let facts = Arc::new(Mutex::new(facts));
+        let runtime = Runtime::new().unwrap();
+        let listener = runtime.block_on(tokio::net::TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0)))).unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let play = LocksServer::new(Play(Arc::clone(&facts)));
+        let incoming = TcpListenerStream::new(listener);
+        runtime.spawn(tonic::transport::Server::builder().add_service(play).serve_with_incoming(incoming));
+        Server { facts, address, _runtime: runtime }
+    }
+
+    pub fn facts(&self) -> MutexGuard<'_, Facts> {
+        self.facts.lock().unwrap()
+    }
+
+    /// Says something of its own accord.
+    pub fn say(&self, frame: impl FnOnce(u64) -> server_frame::Frame) {
+        let facts = self.facts();
+        let frame = v1::ServerFrame { frame: Some(frame(facts.acquire)) };
+        facts.session.as_ref().unwrap().send(Ok(frame)).unwrap();
+    }
+}
+
+impl Facts {
+    fn hear(&mut self, frame: client_frame::Frame) -> Option<server_frame::Frame> {
+        if self.silent {
+            return None;
+        }
+        match frame {
+            client_frame::Frame::Open(open) => {
+                self.alive_ms = now_ms();
+                let opened = v1::Opened { session: open.session, ttl_ms: open.ttl_ms };
+                self.opened.push(open);
+                Some(server_frame::Frame::Opened(opened))
+            }
+            client_frame::Frame::KeepAlive(v1::KeepAlive { number }) => {
+                self.alive_ms = now_ms();
+                Some(server_frame::Frame::Alive(v1::Alive { number }))
+            }
+            client_frame::Frame::Request(v1::Request { number, operation, .. }) => {
+                let answer = self.answer(number, operation?)?;
+                Some(server_frame::Frame::Answer(v1::Answer { number, answer: Some(answer) }))
+            }
+        }
+    }
+
+    fn answer(&mut self, number: u64, operation: Operation) -> Option<Word> {
+        match operation {
+            Operation::Acquire(acquire) => {
+                self.acquired.push(acquire);
+                self.acquire = number;
+                match self.answer {
+                    Answer::Granted => Some(Word::Granted(v1::Granted { fence: FENCE })),
+                    Answer::Refused(refusal) => {
+                        let message = "not with me".into();
+                        Some(Word::Refused(v1::Refused { refusal: refusal.into(), message, cycle: Vec::new() }))
+                    }
+                    Answer::Nothing => None,
+                }
+            }
+            Operation::Release(_) => Some(Word::Released(v1::Released {})),
+            Operation::Cancel(_) => {
+                let outcome = v1::cancelled::Outcome::Removed.into();
+                Some(Word::Cancelled(v1::Cancelled { outcome }))
+            }
+            Operation::Close(_) => {
+                let there = self.look_at.iter().copied().filter(|&pid| state(pid).is_some());
+                self.closed = Some(there.collect());
+                Some(Word::Closed(v1::Closed {}))
+            }
+        }
+    }
+}
+
+struct Play(Arc<Mutex<Facts>>);
+
+#[tonic::async_trait]
+impl Locks for Play {
+    type SessionStream = UnboundedReceiverStream<Result<v1::ServerFrame, Status>>;
+
+    async fn session(
+        &self,
+        request: Request<Streaming<v1::ClientFrame>>,
+    ) -> Result<Response<Self::SessionStream>, Status> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let mut frames = request.into_inner();
+        let facts = Arc::clone(&self.0);
+        facts.lock().unwrap().session = Some(sender.clone());
+        tokio::spawn(async move {
+            while let Ok(Some(frame)) = frames.message().await {
+                let answer = facts.lock().unwrap().hear(frame.frame.unwrap());
+                if let Some(answer) = answer {
+                    // Whoever has gone needs no answer.
+                    let _ = sender.send(Ok(v1::ServerFrame { frame: Some(answer) }));
+                }
+            }
+        });
+        Ok(Response::new(UnboundedReceiverStream::new(receiver)))
+    }
+
+    async fn list_locks(&self, _: Request<v1::ListLocksRequest>) -> Result<Response<v1::ListLocksResponse>, Status> {
+        Ok(Response::new(v1::ListLocksResponse { locks: vec![lock()] }))
+    }
+
+    async fn get_lock(&self, request: Request<v1::GetLockRequest>) -> Result<Response<v1::GetLockResponse>, Status> {
+        let lock = Some(lock()).filter(|lock| lock.name.as_bytes() == request.get_ref().name);
+        Ok(Response::new(v1::GetLockResponse { lock }))
+    }
+
+    async fn list_sessions(
+        &self,
+        _: Request<v1::ListSessionsRequest>,
+    ) -> Result<Response<v1::ListSessionsResponse>, Status> {
+        let session = v1::Session { id: 10, label: "make".into(), holds: vec!["deploy".into()], ..Default::default() };
+        Ok(Response::new(v1::ListSessionsResponse { sessions: vec![session] }))
+    }
+
+    async fn force_release(
+        &self,
+        _: Request<v1::ForceReleaseRequest>,
+    ) -> Result<Response<v1::ForceReleaseResponse>, Status> {
+        Ok(Response::new(v1::ForceReleaseResponse { holders: lock().holders }))
+    }
+
+    async fn get_status(&self, _: Request<v1::GetStatusRequest>) -> Result<Response<v1::GetStatusResponse>, Status> {
+        Ok(Response::new(v1::GetStatusResponse { node: 1, role: "leader".into(), ..Default::default() }))
+    }
+}
+
+/// The one lock that it knows of.
+fn lock() -> v1::Lock {
+    let holder = v1::Holder {
+        session: 10,
+        owner: 11,
+        label: "make".into(),
+        host: "here".into(),
+        fence: FENCE,
+        ..Default::default()
+    };
+    v1::Lock { name: "deploy".into(), mode: v1::Mode::Exclusive.into(), holders: vec![holder], ..Default::default() }
+}

@@ -1,0 +1,253 @@
+//! The watchdog alone: the test is its client.
+
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use std::io::{PipeReader, PipeWriter, Write, pipe};
+use std::os::fd::{AsFd, AsRawFd};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Mutex;
+
+use super::processes::{BATON, Output, now_ms, send, state, until};
+
+/// With this TTL there are 2.5 s between SIGTERM and SIGKILL, and from there to the deadline.
+const TTL_MS: u64 = 15_000;
+/// SIGTERM is due very soon.
+const SOON_MS: u64 = 5_100;
+/// SIGTERM is not due in any test.
+const LATE_MS: u64 = 3_600_000;
+
+/// So that no test inherits the pipes of another.
+static STARTING: Mutex<()> = Mutex::new(());
+
+struct Watched {
+    watchdog: Child,
+    orders: Option<PipeWriter>,
+    reports: Output<PipeReader>,
+    output: Output<ChildStdout>,
+    deadline_ms: u64,
+    /// The command.
+    command: u32,
+}
+
+fn start(command: &[&str], ttl_ms: u64, deadline_in_ms: u64) -> Watched {
+    let inherited = |end: &dyn AsFd| {
+        fcntl(end.as_fd(), FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
+        end.as_fd().as_raw_fd().to_string()
+    };
+    let starting = STARTING.lock().unwrap();
+    let (their_orders, orders) = pipe().unwrap();
+    let (reports, their_reports) = pipe().unwrap();
+    let deadline_ms = now_ms() + deadline_in_ms;
+    let mut program = Command::new(BATON);
+    program.args(["lock-watchdog", "--orders", &inherited(&their_orders), "--reports", &inherited(&their_reports)]);
+    program.args(["--ttl-ms", &ttl_ms.to_string(), "--deadline-ms", &deadline_ms.to_string(), "--"]).args(command);
+    let mut watchdog = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    drop((their_orders, their_reports, starting));
+    let output = Output::new(watchdog.stdout.take().unwrap());
+    let reports = Output::new(reports);
+    let mut watched = Watched { watchdog, orders: Some(orders), reports, output, deadline_ms, command: 0 };
+    watched.command = watched.report()["Started"]["group"].as_u64().unwrap() as u32;
+    watched
+}
+
+fn shell(script: &str, deadline_in_ms: u64) -> Watched {
+    start(&["sh", "-c", script], TTL_MS, deadline_in_ms)
+}
+
+impl Watched {
+    fn report(&mut self) -> Value {
+        serde_json::from_str(&self.reports.line()).unwrap()
+    }
+
+    fn order(&mut self, order: &Value) {
+        writeln!(self.orders.as_mut().unwrap(), "{order}").unwrap();
+    }
+
+    /// All is gone; with nothing more said, and before this deadline.
+    fn ends(mut self, status: u8, reason: Option<&str>) {
+        let (rest, gone_ms) = self.output.rest();
+        assert_eq!(rest, "");
+        assert!(gone_ms < self.deadline_ms, "gone {} ms after the deadline", gone_ms - self.deadline_ms);
+        assert_eq!(self.report(), json!({ "Ended": { "status": status, "reason": reason } }));
+        assert!(self.watchdog.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn a_command_ends_by_itself() {
+    shell("exit 7", LATE_MS).ends(7, None);
+    shell("kill -KILL $$", LATE_MS).ends(137, None);
+    shell("kill -34 $$", LATE_MS).ends(162, None);
+    start(&["true"], TTL_MS, LATE_MS).ends(0, None);
+}
+
+#[test]
+fn a_command_that_cannot_be_run() {
+    start(&["no-such-program-as-this"], TTL_MS, LATE_MS).ends(127, None);
+    start(&["/etc/hostname/no"], TTL_MS, LATE_MS).ends(126, None);
+    start(&["/dev/null"], TTL_MS, LATE_MS).ends(126, None);
+}
+
+fn without_us(command: &[&str]) -> String {
+    let _starting = STARTING.lock().unwrap();
+    let output = Command::new(command[0]).args(&command[1..]).stdin(Stdio::piped()).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+#[test]
+fn a_command_starts_as_it_would_without_us() {
+    // Not by way of a shell, which would set its signals right.
+    let blocked = ["grep", "SigBlk", "/proc/self/status"];
+    let mut watched = start(&blocked, TTL_MS, LATE_MS);
+    assert_eq!(watched.output.line(), without_us(&blocked));
+    watched.ends(0, None);
+
+    let files = ["ls", "-m", "/proc/self/fd"];
+    let mut watched = start(&files, TTL_MS, LATE_MS);
+    assert_eq!(watched.output.line(), without_us(&files));
+    watched.ends(0, None);
+}
+
+#[test]
+fn input_reaches_the_command() {
+    let mut watched = start(&["cat"], TTL_MS, LATE_MS);
+    let mut input = watched.watchdog.stdin.take().unwrap();
+    writeln!(input, "hello").unwrap();
+    assert_eq!(watched.output.line(), "hello");
+    drop(input);
+    watched.ends(0, None);
+}
+
+#[test]
+fn signals_are_passed_on() {
+    for (signal, name) in [(Signal::SIGUSR1, "USR1"), (Signal::SIGTERM, "TERM"), (Signal::SIGINT, "INT")] {
+        let script = format!("trap 'echo {name}; exit 4' {name}; echo ready; while :; do sleep 0.01; done");
+        let mut watched = shell(&script, LATE_MS);
+        assert_eq!(watched.output.line(), "ready");
+        watched.order(&json!({ "Signal": signal as i32 }));
+        assert_eq!(watched.output.line(), name);
+        watched.ends(4, None);
+    }
+}
+
+#[test]
+fn a_lease_that_is_not_renewed_ends_the_command() {
+    let mut watched = shell("trap 'echo TERM; exit 3' TERM; echo ready; while :; do sleep 0.01; done", SOON_MS);
+    assert_eq!(watched.output.line(), "ready");
+    assert_eq!(watched.output.line(), "TERM");
+    watched.ends(3, Some("LockLost"));
+}
+
+#[test]
+fn a_renewal_lets_it_go_on() {
+    let script = "trap 'echo USR1; exit 5' USR1; echo ready; while :; do sleep 0.01; done";
+    let mut watched = start(&["sh", "-c", script], 3_000, 3_000);
+    let first_ms = watched.deadline_ms;
+    watched.deadline_ms += LATE_MS;
+    let deadline_ms = watched.deadline_ms;
+    watched.order(&json!({ "Renewed": { "deadline_ms": deadline_ms } }));
+    assert_eq!(watched.output.line(), "ready");
+    until("the first deadline is past", || now_ms() > first_ms);
+    watched.order(&json!({ "Signal": Signal::SIGUSR1 as i32 }));
+    assert_eq!(watched.output.line(), "USR1");
+    watched.ends(5, None);
+}
+
+#[test]
+fn after_sigterm_a_renewal_comes_too_late() {
+    let mut watched = shell("trap 'echo TERM' TERM; echo ready; while :; do sleep 0.01; done", SOON_MS);
+    assert_eq!(watched.output.line(), "ready");
+    assert_eq!(watched.output.line(), "TERM");
+    watched.order(&json!({ "Renewed": { "deadline_ms": now_ms() + LATE_MS } }));
+    watched.ends(137, Some("LockLost"));
+}
+
+#[test]
+fn a_command_that_ignores_sigterm_is_killed_before_the_deadline() {
+    let mut watched = shell("trap '' TERM; echo ready; sleep 60 & exec sleep 60", SOON_MS);
+    assert_eq!(watched.output.line(), "ready");
+    watched.ends(137, Some("LockLost"));
+}
+
+/// Its output shows when the tree is there: a process that left the session, and one that also left its parent.
+const RUNAWAYS: &str = "trap '' TERM
+    setsid sh -c 'echo $$; exec sleep 60' &
+    ( setsid sh -c 'echo $$; exec sleep 60' & )
+    exec sleep 60";
+
+fn runaways(deadline_in_ms: u64) -> Watched {
+    let mut watched = shell(RUNAWAYS, deadline_in_ms);
+    for _ in 0..2 {
+        let runaway = watched.output.number();
+        let group = |pid: u32| nix::unistd::getpgid(Some(nix::unistd::Pid::from_raw(pid as i32))).unwrap();
+        assert_ne!(group(runaway), group(watched.command));
+    }
+    watched
+}
+
+#[test]
+fn what_leaves_its_session_or_its_parent_is_killed_before_the_deadline() {
+    runaways(SOON_MS).ends(137, Some("LockLost"));
+}
+
+#[test]
+fn when_the_client_is_gone_all_goes() {
+    let mut watched = runaways(TTL_MS);
+    watched.orders = None;
+    watched.ends(137, Some("ClientGone"));
+}
+
+#[test]
+fn when_the_lock_is_revoked_all_goes() {
+    let mut watched = runaways(TTL_MS);
+    watched.order(&json!("Stop"));
+    watched.ends(137, Some("LockLost"));
+}
+
+#[test]
+fn what_a_command_leaves_behind_goes_with_it() {
+    let mut watched = shell("setsid sh -c 'trap \"\" TERM; echo $$; exec sleep 60' & read line; exit 6", TTL_MS);
+    watched.output.number();
+    writeln!(watched.watchdog.stdin.take().unwrap(), "now").unwrap();
+    watched.ends(6, Some("CommandEnded"));
+}
+
+#[test]
+fn when_the_watchdog_is_killed_the_command_goes() {
+    let mut watched = shell("echo ready; exec sleep 60", LATE_MS);
+    assert_eq!(watched.output.line(), "ready");
+    send(watched.watchdog.id(), Signal::SIGKILL);
+    assert_eq!(watched.output.rest().0, "");
+    assert!(!watched.watchdog.wait().unwrap().success());
+}
+
+#[test]
+fn whoever_wakes_up_after_the_deadline_kills_before_anything_else_runs() {
+    let script = "trap 'echo I ran' TERM CONT; echo ready; while :; do sleep 0.01; done";
+    let mut watched = start(&["sh", "-c", script], TTL_MS, 8_000);
+    assert_eq!(watched.output.line(), "ready");
+    let (watchdog, command) = (watched.watchdog.id(), watched.command);
+    send(command, Signal::SIGSTOP);
+    until("the command is stopped", || state(command) == Some('T'));
+    send(watchdog, Signal::SIGSTOP);
+    until("the watchdog is stopped", || state(watchdog) == Some('T'));
+    until("the deadline is past", || now_ms() > watched.deadline_ms);
+    // No renewal can have been sent in that time, but one from before may still be in the pipe.
+    let stale_ms = watched.deadline_ms;
+    watched.order(&json!({ "Renewed": { "deadline_ms": stale_ms } }));
+    send(watchdog, Signal::SIGCONT);
+    watched.deadline_ms += LATE_MS;
+    assert_eq!(watched.report(), json!({ "Stopped": { "signal": Signal::SIGSTOP as i32 } }));
+    watched.ends(137, Some("LockLost"));
+}
+
+#[test]
+fn a_command_that_is_stopped_can_still_hear_sigterm() {
+    let mut watched = shell("trap 'echo TERM; exit 3' TERM; echo ready; while :; do sleep 0.01; done", SOON_MS);
+    assert_eq!(watched.output.line(), "ready");
+    send(watched.command, Signal::SIGSTOP);
+    assert_eq!(watched.report(), json!({ "Stopped": { "signal": Signal::SIGSTOP as i32 } }));
+    assert_eq!(watched.output.line(), "TERM");
+    watched.ends(3, Some("LockLost"));
+}

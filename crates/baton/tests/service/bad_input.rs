@@ -1,0 +1,180 @@
+//! What a server makes of nonsense: a clear answer, and it goes on.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use baton_client::Client;
+use baton_proto::v1;
+use baton_proto::v1::client_frame::Frame;
+use baton_proto::v1::locks_client::LocksClient;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+use tonic::{Code, Status, Streaming};
+
+use crate::server::Server;
+
+/// A stream of raw frames, as a client that does not use our library would have it.
+struct Raw {
+    frames: mpsc::Sender<v1::ClientFrame>,
+    answers: Streaming<v1::ServerFrame>,
+}
+
+impl Raw {
+    async fn connect(server: &Server) -> Raw {
+        let channel = Channel::from_shared(format!("http://{}", server.address)).unwrap().connect().await.unwrap();
+        let (frames, outgoing) = mpsc::channel(16);
+        let answers = LocksClient::new(channel).session(ReceiverStream::new(outgoing)).await.unwrap().into_inner();
+        Raw { frames, answers }
+    }
+
+    async fn open(server: &Server, open: v1::Open) -> (Raw, v1::server_frame::Frame) {
+        let mut raw = Raw::connect(server).await;
+        raw.send(Frame::Open(open)).await;
+        let answer = raw.next().await.unwrap().expect("an answer");
+        (raw, answer)
+    }
+
+    async fn send(&self, frame: Frame) {
+        self.frames.send(v1::ClientFrame { frame: Some(frame) }).await.unwrap();
+    }
+
+    async fn next(&mut self) -> Result<Option<v1::server_frame::Frame>, Status> {
+        Ok(self.answers.message().await?.and_then(|frame| frame.frame))
+    }
+}
+
+fn valid_open() -> v1::Open {
+    v1::Open { session: 7, ttl_ms: 10_000, label: "test".into(), host: "here".into(), pid: 1, resume: false }
+}
+
+/// The refusal of one acquire.
+async fn refusal(raw: &mut Raw, number: u64, acquire: v1::Acquire) -> v1::Refused {
+    let operation = Some(v1::request::Operation::Acquire(acquire));
+    raw.send(Frame::Request(v1::Request { number, seen: number - 1, operation })).await;
+    match raw.next().await.unwrap() {
+        Some(v1::server_frame::Frame::Answer(v1::Answer {
+            number: to,
+            answer: Some(v1::answer::Answer::Refused(refused)),
+        })) if to == number => refused,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn exclusive(name: &[u8]) -> v1::Acquire {
+    v1::Acquire { name: name.to_vec(), mode: v1::Mode::Exclusive.into(), owner: 1, ..v1::Acquire::default() }
+}
+
+#[tokio::test]
+async fn requests_that_make_no_sense_are_refused_one_by_one() {
+    let server = Server::start();
+    let (mut raw, opened) = Raw::open(&server, valid_open()).await;
+    assert_eq!(opened, v1::server_frame::Frame::Opened(v1::Opened { session: 7, ttl_ms: 10_000 }));
+    let cases: [(v1::Acquire, &str); 6] = [
+        (exclusive(b""), "empty"),
+        (exclusive(&[b'x'; 513]), "513 bytes"),
+        (exclusive(b"\xff\xfe"), "not UTF-8"),
+        (v1::Acquire { mode: 0, ..exclusive(b"a") }, "exclusive, shared or for a permit"),
+        (v1::Acquire { mode: v1::Mode::Permit.into(), permits: 0, ..exclusive(b"a") }, "0 permits"),
+        (v1::Acquire { lock_delay_ms: u64::MAX, ..exclusive(b"a") }, "lock-delay"),
+    ];
+    for (number, (acquire, says)) in (1..).zip(cases) {
+        let refused = refusal(&mut raw, number, acquire).await;
+        assert_eq!(refused.refusal(), v1::Refusal::Invalid);
+        assert!(refused.message.contains(says), "{}", refused.message);
+    }
+    // A stranger's release: nothing of this session is held under that number.
+    let release = v1::request::Operation::Release(v1::Release { acquire: 1 });
+    raw.send(Frame::Request(v1::Request { number: 9, seen: 6, operation: Some(release) })).await;
+    let answer = raw.next().await.unwrap().unwrap();
+    let v1::server_frame::Frame::Answer(v1::Answer { answer: Some(v1::answer::Answer::Refused(refused)), .. }) = answer
+    else {
+        panic!("{answer:?}")
+    };
+    assert_eq!(refused.refusal(), v1::Refusal::NotHolder);
+    // And the stream still works.
+    let operation = Some(v1::request::Operation::Acquire(exclusive(b"deploy")));
+    raw.send(Frame::Request(v1::Request { number: 10, seen: 9, operation })).await;
+    let answer = raw.next().await.unwrap();
+    let granted = Some(v1::answer::Answer::Granted(v1::Granted { fence: 1 }));
+    assert_eq!(answer, Some(v1::server_frame::Frame::Answer(v1::Answer { number: 10, answer: granted })));
+}
+
+#[tokio::test]
+async fn a_session_that_cannot_be_is_told_why() {
+    let server = Server::start();
+    for ttl_ms in [0, 999, 31_536_000_000] {
+        let (mut raw, answer) = Raw::open(&server, v1::Open { ttl_ms, ..valid_open() }).await;
+        let v1::server_frame::Frame::Ended(ended) = answer else { panic!("{answer:?}") };
+        assert_eq!(ended.reason(), v1::ended::Reason::Invalid);
+        assert!(ended.message.contains(&ttl_ms.to_string()), "{}", ended.message);
+        assert_eq!(raw.next().await.unwrap(), None, "the stream ends");
+    }
+    let (_, answer) = Raw::open(&server, v1::Open { resume: true, ..valid_open() }).await;
+    let v1::server_frame::Frame::Ended(ended) = answer else { panic!("{answer:?}") };
+    assert_eq!(ended.reason(), v1::ended::Reason::Unknown);
+}
+
+#[tokio::test]
+async fn a_stream_that_does_not_begin_with_open_is_ended() {
+    let server = Server::start();
+    let mut raw = Raw::connect(&server).await;
+    raw.send(Frame::KeepAlive(v1::KeepAlive { number: 1 })).await;
+    assert_eq!(raw.next().await.unwrap_err().code(), Code::InvalidArgument);
+    let (mut raw, _) = Raw::open(&server, valid_open()).await;
+    raw.frames.send(v1::ClientFrame { frame: None }).await.unwrap();
+    assert_eq!(raw.next().await.unwrap_err().code(), Code::InvalidArgument);
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_protocol_at_all_hurt_nobody() {
+    let server = Server::start();
+    let client = Client::connect([&server.address]).await.unwrap();
+    let session = client.session().open().await.unwrap();
+    let guard = session.lock("deploy").acquire().await.unwrap();
+    let mut random = fastrand::Rng::with_seed(1);
+    for length in [0, 1, 24, 4096] {
+        let mut stream = TcpStream::connect(&server.address).unwrap();
+        let bytes: Vec<u8> = (0..length).map(|_| random.u8(..)).collect();
+        // The server may hang up before it has read all of it.
+        let _ = stream.write_all(&bytes);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    // HTTP/2 that is right, with a frame inside that is no protobuf.
+    let channel = Channel::from_shared(format!("http://{}", server.address)).unwrap().connect().await.unwrap();
+    let mut grpc = tonic::client::Grpc::new(channel);
+    grpc.ready().await.unwrap();
+    let path = "/baton.v1.Locks/GetLock".parse().unwrap();
+    let codec = tonic_prost::ProstCodec::<v1::GetStatusResponse, v1::GetLockResponse>::default();
+    // Field 1 of a GetLock is bytes, and here it is a number.
+    let nonsense = v1::GetStatusResponse { node: 5, ..v1::GetStatusResponse::default() };
+    let answer = grpc.unary(tonic::Request::new(nonsense), path, codec).await;
+    assert!(answer.is_err());
+    guard.release().await.unwrap();
+    assert_eq!(client.status().await.unwrap().role, "leader");
+}
+
+#[test]
+fn a_data_folder_that_cannot_be_used_is_refused_in_one_sentence() {
+    let mut server = Server::start();
+    let serve = |folder: &std::path::Path| {
+        let folder = folder.to_str().unwrap();
+        let output = server.run(&["serve", "--data", folder, "--listen", "127.0.0.1:0"]);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(output.stdout.is_empty());
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(message.lines().count(), 1, "{message}");
+        message
+    };
+    assert!(serve(server.data()).contains("in use by another process"));
+    assert!(serve(std::path::Path::new("/dev/null")).contains("is not a folder"));
+    server.kill();
+    let format = server.data().join("FORMAT");
+    let text = std::fs::read_to_string(&format).unwrap();
+    std::fs::write(&format, "damaged").unwrap();
+    let output = server.run(&["serve", "--data", server.data().to_str().unwrap(), "--listen", "127.0.0.1:0"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    std::fs::write(&format, text).unwrap();
+    server.kill_and_restart();
+}

@@ -1,0 +1,177 @@
+//! The command line against a real server.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use crate::server::Server;
+
+/// A command under a lock that says so, and ends when its input does.
+fn hold(server: &Server, args: &[&str]) -> Child {
+    let args = [&["lock"], args, &["--", "sh", "-c", "echo held; cat >/dev/null"]].concat();
+    let mut child = server.command(&args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "held\n");
+    child
+}
+
+fn json(server: &Server, args: &[&str]) -> Value {
+    let output = server.run(&[args, &["--json"]].concat());
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn keys(value: &Value) -> Vec<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+/// Waits until the lock has so many waiters.
+fn wait_for_waiters(server: &Server, lock: &str, waiters: usize) {
+    while json(server, &["lock-info", lock])["waiters"].as_array().unwrap().len() != waiters {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn what_programs_read_of_a_lock_a_session_and_a_server() {
+    let server = Server::start();
+    let mut holder = hold(&server, &["deploy", "--ttl", "30"]);
+    let mut waiter = server.command(&["lock", "-s", "deploy", "--", "true"]).spawn().unwrap();
+    wait_for_waiters(&server, "deploy", 1);
+
+    let lock = json(&server, &["lock-info", "deploy"]);
+    let names = ["history", "holders", "lock_delay_ms", "mode", "name", "permits", "waiters"];
+    assert_eq!(keys(&lock), names, "{lock}");
+    assert_eq!((&lock["name"], &lock["mode"], &lock["permits"]), (&"deploy".into(), &"exclusive".into(), &1.into()));
+    let names = ["deadline_in_ms", "fence", "host", "label", "owner", "pid", "session", "since_ms"];
+    assert_eq!(keys(&lock["holders"][0]), names);
+    assert_eq!(lock["holders"][0]["pid"], holder.id());
+    assert!(lock["holders"][0]["deadline_in_ms"].as_u64().unwrap() <= 30_001);
+    let names = ["label", "mode", "owner", "position", "session", "waiting_ms"];
+    assert_eq!(keys(&lock["waiters"][0]), names);
+    assert_eq!((&lock["waiters"][0]["mode"], &lock["waiters"][0]["position"]), (&"shared".into(), &1.into()));
+    assert_eq!(json(&server, &["locks"])[0]["name"], "deploy");
+
+    let sessions = json(&server, &["sessions"]);
+    let names = ["expires_in_ms", "holds", "host", "id", "label", "pid", "ttl_ms", "waits"];
+    assert_eq!(keys(&sessions[0]), names);
+    let of = |key: &str| sessions.as_array().unwrap().iter().any(|session| session[key][0] == "deploy");
+    assert!(of("holds") && of("waits"), "{sessions}");
+
+    let status = json(&server, &["status"]);
+    let names = ["applied", "commit", "locks", "node", "role", "sessions", "term", "uptime_ms", "version", "waiters"];
+    assert_eq!(keys(&status), names);
+    assert_eq!((&status["role"], &status["locks"], &status["waiters"]), (&"leader".into(), &1.into(), &1.into()));
+    assert_eq!(status["commit"], status["applied"]);
+
+    drop(holder.stdin.take());
+    assert!(holder.wait().unwrap().success());
+    assert!(waiter.wait().unwrap().success());
+    let lock = json(&server, &["lock-info", "deploy"]);
+    assert_eq!((&lock["mode"], lock["holders"].as_array().unwrap().len()), (&Value::Null, 0));
+    let names = ["ended", "fence", "from_ms", "label", "session", "to_ms"];
+    assert_eq!(keys(&lock["history"][0]), names);
+    let ended: Vec<&Value> = lock["history"].as_array().unwrap().iter().map(|past| &past["ended"]).collect();
+    assert_eq!(ended, ["released", "released"]);
+    assert!(lock["history"][0]["fence"].as_u64() < lock["history"][1]["fence"].as_u64());
+}
+
+#[test]
+fn a_forced_release_ends_the_command_first() {
+    let server = Server::start();
+    let mut holder = hold(&server, &["deploy", "--ttl", "30"]);
+    let output = server.run(&["release", "deploy"]);
+    assert_eq!(output.status.code(), Some(2), "only its holder releases without --force: {output:?}");
+    assert!(server.run(&["release", "deploy", "--force"]).status.success());
+    assert_eq!(holder.wait().unwrap().code(), Some(75));
+    assert_eq!(json(&server, &["lock-info", "deploy"])["history"][0]["ended"], "forced");
+    assert!(server.run(&["lock", "-n", "deploy", "--", "true"]).status.success());
+}
+
+#[test]
+fn a_forced_release_now_does_not_wait() {
+    let server = Server::start();
+    let mut holder = hold(&server, &["deploy", "--ttl", "30"]);
+    // It cannot answer: nothing but --now takes the lock from it before its lease ends.
+    kill(Pid::from_raw(holder.id().try_into().unwrap()), Signal::SIGSTOP).unwrap();
+    assert!(server.run(&["release", "deploy", "--force"]).status.success());
+    assert_eq!(server.run(&["lock", "-n", "deploy", "--", "true"]).status.code(), Some(1));
+    assert!(server.run(&["release", "deploy", "--force", "--now"]).status.success());
+    assert!(server.run(&["lock", "-n", "deploy", "--", "true"]).status.success());
+    kill(Pid::from_raw(holder.id().try_into().unwrap()), Signal::SIGCONT).unwrap();
+    assert_eq!(holder.wait().unwrap().code(), Some(75));
+}
+
+#[test]
+fn a_lock_within_itself_is_refused_and_says_why() {
+    let server = Server::start();
+    let baton = crate::server::BATON;
+    let output = server.run(&["lock", "deploy", "--", baton, "lock", "deploy", "--", "true"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("would wait for itself") && message.contains("deploy"), "{message}");
+    let output = server.run(&["lock", "deploy", "--", baton, "lock", "report", "--", "true"]);
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn permits_that_differ_are_refused() {
+    let server = Server::start();
+    let mut holder = hold(&server, &["downloads", "-k", "2"]);
+    assert!(server.run(&["lock", "-n", "downloads", "-k", "2", "--", "true"]).status.success());
+    let output = server.run(&["lock", "-n", "downloads", "-k", "3", "--", "true"]);
+    assert_ne!(output.status.code(), Some(0));
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("2 permits"), "{message}");
+    drop(holder.stdin.take());
+    assert!(holder.wait().unwrap().success());
+}
+
+#[test]
+fn a_server_that_is_stopped_for_longer_than_the_lease_costs_the_command_its_life_before_the_next_is_granted() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().unwrap();
+    let proof = folder.path().join("running");
+    // While it runs it holds a lock of the system's on a file: whoever comes next can see whether it still does.
+    let script = format!(
+        "exec 9>{0}; flock -n 9 || exit 9; trap '' TERM; echo held; while :; do sleep 0.01; done",
+        proof.display()
+    );
+    let first = ["lock", "deploy", "--ttl", "2", "--", "sh", "-c", &script];
+    let mut holder = server.command(&first).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "held\n");
+    server.signal(Signal::SIGSTOP);
+    assert_eq!(holder.wait().unwrap().code(), Some(75));
+    server.signal(Signal::SIGCONT);
+    let script = format!("exec 9>{0}; flock -n 9", proof.display());
+    assert!(server.run(&["lock", "deploy", "--", "sh", "-c", &script]).status.success());
+}
+
+#[test]
+fn a_command_whose_client_is_paused_is_gone_before_the_next_is_granted() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().unwrap();
+    let proof = folder.path().join("running");
+    let script = format!(
+        "exec 9>{0}; flock -n 9 || exit 9; trap '' TERM; echo held; while :; do sleep 0.01; done",
+        proof.display()
+    );
+    let first = ["lock", "deploy", "--ttl", "2", "--", "sh", "-c", &script];
+    let mut holder = server.command(&first).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "held\n");
+    kill(Pid::from_raw(holder.id().try_into().unwrap()), Signal::SIGSTOP).unwrap();
+    // It waits until the lease has ended.
+    let script = format!("exec 9>{0}; flock -n 9", proof.display());
+    assert!(server.run(&["lock", "deploy", "--", "sh", "-c", &script]).status.success());
+    assert_eq!(json(&server, &["lock-info", "deploy"])["history"][0]["ended"], "expired");
+    kill(Pid::from_raw(holder.id().try_into().unwrap()), Signal::SIGCONT).unwrap();
+    assert_eq!(holder.wait().unwrap().code(), Some(75));
+}

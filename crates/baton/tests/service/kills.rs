@@ -1,0 +1,144 @@
+//! The server is killed again and again under load.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use baton_client::{Client, LockState, Session};
+use nix::sys::signal::Signal;
+
+use crate::server::Server;
+
+const ROUNDS: u64 = 50;
+const WORKERS: u64 = 6;
+const LOCKS: u64 = 3;
+
+/// A hold as its client believed in it.
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    fence: u64,
+    from: Instant,
+    until: Instant,
+}
+
+/// What the clients saw.
+#[derive(Default)]
+struct Seen {
+    holds: Mutex<BTreeMap<String, Vec<Hold>>>,
+    /// The fences of holds whose release was acknowledged.
+    released: Mutex<HashSet<u64>>,
+    done: AtomicU64,
+    stop: AtomicBool,
+}
+
+/// Takes turns with the others, until it is told to stop. A session that is lost is replaced.
+async fn work(address: String, worker: u64, seen: Arc<Seen>) {
+    let mut random = fastrand::Rng::with_seed(worker);
+    while !seen.stop.load(Ordering::Relaxed) {
+        // The server may be down just now: then there is nothing to do but to try again.
+        let Ok(client) = Client::connect([&address]).await else {
+            tokio::task::yield_now().await;
+            continue;
+        };
+        let Ok(session) = client.session().ttl(Duration::from_secs(10)).label(format!("worker {worker}")).open().await
+        else {
+            continue;
+        };
+        while !seen.stop.load(Ordering::Relaxed) && take_a_turn(&session, &mut random, &seen).await {}
+    }
+}
+
+/// Says whether the session is good for another turn.
+async fn take_a_turn(session: &Session, random: &mut fastrand::Rng, seen: &Seen) -> bool {
+    let name = format!("lock-{}", random.u64(..LOCKS));
+    let Ok(guard) = session.lock(&name).timeout(Duration::from_secs(5)).acquire().await else { return false };
+    let from = Instant::now();
+    let Ok(fence) = guard.fence() else { return false };
+    for _ in 0..random.u32(..20) {
+        tokio::task::yield_now().await;
+    }
+    // It is believed in until the release is asked for, or until the deadline if that is earlier.
+    let until = Instant::now();
+    if guard.state() != LockState::Lost {
+        seen.holds.lock().unwrap().entry(name).or_default().push(Hold { fence, from, until });
+    }
+    let released = guard.release().await.is_ok();
+    if released {
+        seen.released.lock().unwrap().insert(fence);
+    }
+    seen.done.fetch_add(1, Ordering::Relaxed);
+    released
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_kills_lose_nothing_that_was_acknowledged() {
+    let mut server = Server::start();
+    let client = Client::connect([&server.address]).await.unwrap();
+    let holder = client.session().ttl(Duration::from_secs(600)).label("holder").open().await.unwrap();
+    let held = holder.lock("held").acquire().await.unwrap();
+    let fence = held.fence().unwrap();
+
+    let seen = Arc::new(Seen::default());
+    let workers: Vec<_> =
+        (0..WORKERS).map(|worker| tokio::spawn(work(server.address.clone(), worker, Arc::clone(&seen)))).collect();
+    let mut random = fastrand::Rng::with_seed(7);
+    for round in 0..ROUNDS {
+        let before = seen.done.load(Ordering::Relaxed);
+        // At a random moment of the load, which itself must be going on.
+        let after = before + random.u64(1..20);
+        while seen.done.load(Ordering::Relaxed) < after {
+            tokio::time::sleep(Duration::from_micros(random.u64(..2_000))).await;
+        }
+        let released = seen.released.lock().unwrap().clone();
+        tokio::task::block_in_place(|| server.kill_and_restart());
+
+        let locks = client.list_locks().await.unwrap();
+        for lock in &locks {
+            for holder in &lock.holders {
+                assert!(!released.contains(&holder.fence), "round {round}: {} is held again: {holder:?}", lock.name);
+            }
+        }
+        let held = locks.iter().find(|lock| lock.name == "held").expect("it is held");
+        assert_eq!(held.holders.iter().map(|holder| holder.fence).collect::<Vec<_>>(), [fence], "round {round}");
+    }
+    assert_ne!(held.state(), LockState::Lost);
+    assert!(other(&client).await.try_lock("held").await.unwrap().is_none());
+    held.release().await.unwrap();
+    assert!(other(&client).await.try_lock("held").await.unwrap().is_some());
+
+    seen.stop.store(true, Ordering::Relaxed);
+    for worker in workers {
+        worker.await.unwrap();
+    }
+    let mut holds = std::mem::take(&mut *seen.holds.lock().unwrap());
+    assert_eq!(holds.len(), usize::try_from(LOCKS).unwrap());
+    for (lock, holds) in &mut holds {
+        holds.sort_by_key(|hold| hold.from);
+        for pair in holds.windows(2) {
+            assert!(pair[0].until <= pair[1].from, "{lock} is held twice: {pair:?}");
+            assert!(pair[0].fence < pair[1].fence, "{lock}: the fence does not grow: {pair:?}");
+        }
+    }
+}
+
+async fn other(client: &Client) -> Session {
+    client.session().open().await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_asked_to_stop_does_so_and_keeps_everything() {
+    let mut server = Server::start();
+    let client = Client::connect([&server.address]).await.unwrap();
+    let session = client.session().ttl(Duration::from_secs(600)).open().await.unwrap();
+    let guard = session.lock("deploy").acquire().await.unwrap();
+    let fence = guard.fence().unwrap();
+    // A stream is open, and the server stops all the same.
+    assert!(tokio::task::block_in_place(|| server.stop()).success());
+    server.kill_and_restart();
+    let lock = client.get_lock("deploy").await.unwrap().expect("it is held");
+    assert_eq!(lock.holders[0].fence, fence);
+    assert_eq!(guard.fence(), Ok(fence));
+    guard.release().await.unwrap();
+    server.signal(Signal::SIGTERM);
+}

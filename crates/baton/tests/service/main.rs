@@ -1,0 +1,7 @@
+//! The lock service with real processes: a server that is killed, stopped, and lied to, and clients that must not be fooled.
+
+mod bad_input;
+mod commands;
+mod kills;
+mod server;
+mod silence;

@@ -1,0 +1,91 @@
+//! The server falls silent: its clients stop to believe in their locks before anybody else can have them.
+
+use std::time::Duration;
+
+use baton_client::{BootTime, Client, LockState, Loss};
+use nix::sys::signal::Signal;
+
+use crate::server::Server;
+
+/// The shortest that there is.
+const TTL: Duration = Duration::from_secs(1);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_stopped_for_longer_than_the_lease_costs_the_lock_before_its_deadline() {
+    let server = Server::start();
+    let client = Client::connect([&server.address]).await.unwrap();
+    let session = client.session().ttl(TTL).label("first").open().await.unwrap();
+    let guard = session.lock("deploy").acquire().await.unwrap();
+    let fence = guard.fence().unwrap();
+    server.signal(Signal::SIGSTOP);
+    let loss = guard.lost().await;
+    let noticed = BootTime::now();
+    let deadline = guard.deadline();
+    assert_eq!(loss, Loss::DeadlinePassed);
+    assert_eq!(guard.state(), LockState::Lost);
+    assert!(guard.fence().is_err());
+    server.signal(Signal::SIGCONT);
+
+    // The next holder comes after that, and with a greater fence.
+    let second = client.session().ttl(Duration::from_secs(10)).label("second").open().await.unwrap();
+    let next = second.lock("deploy").acquire().await.unwrap();
+    assert!(BootTime::now() > deadline && noticed >= deadline, "{noticed:?} {deadline:?}");
+    assert!(next.fence().unwrap() > fence);
+    // What was lost stays lost, although its server is back.
+    assert_eq!(guard.state(), LockState::Lost);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_gone_costs_the_lock_at_its_deadline() {
+    let mut server = Server::start();
+    let client = Client::connect([&server.address]).await.unwrap();
+    let session = client.session().ttl(TTL).open().await.unwrap();
+    let guard = session.lock("deploy").acquire().await.unwrap();
+    server.kill();
+    assert_eq!(guard.lost().await, Loss::DeadlinePassed);
+    assert!(BootTime::now() >= guard.deadline());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_restarted_in_time_costs_nothing() {
+    let mut server = Server::start();
+    let client = Client::connect([&server.address]).await.unwrap();
+    let session = client.session().ttl(Duration::from_secs(30)).open().await.unwrap();
+    let guard = session.lock("deploy").acquire().await.unwrap();
+    let before = guard.deadline();
+    tokio::task::block_in_place(|| server.kill_and_restart());
+    // The session is taken up again, and its lease with it: the deadline moves.
+    while guard.deadline() == before {
+        assert_eq!(guard.state(), LockState::Held);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_whose_client_is_gone_does_not_block_the_queue() {
+    let server = Server::start();
+    let client = Client::connect([&server.address]).await.unwrap();
+    let holder = client.session().open().await.unwrap();
+    let guard = holder.lock("deploy").acquire().await.unwrap();
+    // Its process is killed while it waits; nothing but its lease ends it.
+    let mut waiter = server.command(&["lock", "deploy", "--ttl", "1", "--", "true"]).spawn().unwrap();
+    wait_for_waiters(&client, 1).await;
+    waiter.kill().unwrap();
+    waiter.wait().unwrap();
+    let last = client.session().open().await.unwrap();
+    let acquire = tokio::spawn(last.lock("deploy").acquire());
+    wait_for_waiters(&client, 1).await;
+    guard.release().await.unwrap();
+    acquire.await.unwrap().unwrap().release().await.unwrap();
+}
+
+async fn wait_for_waiters(client: &Client, waiters: usize) {
+    loop {
+        let lock = client.get_lock("deploy").await.unwrap().unwrap();
+        if lock.waiters.len() == waiters {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

@@ -1,0 +1,133 @@
+//! The way to the service: sessions, and calls that look at it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_proto::v1;
+use baton_proto::v1::locks_client::LocksClient;
+use tokio::sync::Mutex;
+use tonic::transport::Channel;
+use tonic::{Code, Request, Response, Status};
+
+use crate::error::{CallError, ConnectError, check_name};
+use crate::handle::SessionBuilder;
+use crate::servers::Servers;
+
+/// How long a call may take.
+const CALL_MAX: Duration = Duration::from_secs(10);
+/// How large an answer may be: a list of a million locks. (tonic's own limit is 4 MiB.)
+const ANSWER_BYTES_MAX: usize = 1 << 30;
+
+/// Somebody who knows the servers.
+#[derive(Clone, Debug)]
+pub struct Client {
+    servers: Arc<Servers>,
+    /// To the server that answered last.
+    channel: Arc<Mutex<Option<Channel>>>,
+}
+
+impl Client {
+    /// Connects to the first of these servers that answers, each named `host:port`. Sessions use any of them.
+    pub async fn connect<I>(addresses: I) -> Result<Self, ConnectError>
+    where
+        I: IntoIterator,
+        I::Item: AsRef<str>,
+    {
+        let servers = Arc::new(Servers::parse(addresses)?);
+        let channel = servers.connect_any().await?;
+        Ok(Client { servers, channel: Arc::new(Mutex::new(Some(channel))) })
+    }
+
+    /// A session, to be opened.
+    pub fn session(&self) -> SessionBuilder {
+        SessionBuilder::new(Arc::clone(&self.servers))
+    }
+
+    /// All locks that are held, waited for or remembered.
+    pub async fn list_locks(&self) -> Result<Vec<v1::Lock>, CallError> {
+        let call = async |mut locks: LocksClient<Channel>| locks.list_locks(timely(v1::ListLocksRequest {})).await;
+        Ok(self.look(call).await?.locks)
+    }
+
+    /// One of them; none if nobody holds it, waits for it, or is remembered to have held it.
+    pub async fn get_lock(&self, name: &str) -> Result<Option<v1::Lock>, CallError> {
+        check_name(name)?;
+        let call = async |mut locks: LocksClient<Channel>| {
+            locks.get_lock(timely(v1::GetLockRequest { name: name.as_bytes().to_vec() })).await
+        };
+        Ok(self.look(call).await?.lock)
+    }
+
+    /// All sessions.
+    pub async fn list_sessions(&self) -> Result<Vec<v1::Session>, CallError> {
+        let call =
+            async |mut locks: LocksClient<Channel>| locks.list_sessions(timely(v1::ListSessionsRequest {})).await;
+        Ok(self.look(call).await?.sessions)
+    }
+
+    /// How the server is.
+    pub async fn status(&self) -> Result<v1::GetStatusResponse, CallError> {
+        let call = async |mut locks: LocksClient<Channel>| locks.get_status(timely(v1::GetStatusRequest {})).await;
+        self.look(call).await
+    }
+
+    /// Tells the holders of a lock to stop and give it back; with `now` it is taken from them at once, although they may still
+    /// be at work. Says who was told.
+    ///
+    /// It is never repeated by itself: a second one could hit those who come after.
+    pub async fn force_release(&self, name: &str, now: bool) -> Result<Vec<v1::Holder>, CallError> {
+        check_name(name)?;
+        let request = v1::ForceReleaseRequest { name: name.as_bytes().to_vec(), now };
+        let mut locks = calls(self.channel().await?);
+        match locks.force_release(timely(request)).await {
+            Ok(response) => Ok(response.into_inner().holders),
+            Err(status) => {
+                self.forget_channel(&status).await;
+                Err(CallError::Refused(status))
+            }
+        }
+    }
+
+    /// A call that changes nothing, and is therefore repeated once over a new connection.
+    async fn look<T>(
+        &self,
+        call: impl AsyncFn(LocksClient<Channel>) -> Result<Response<T>, Status>,
+    ) -> Result<T, CallError> {
+        let first = match call(calls(self.channel().await?)).await {
+            Err(status) if is_unavailable(&status) => {
+                self.forget_channel(&status).await;
+                call(calls(self.channel().await?)).await
+            }
+            answered => answered,
+        };
+        first.map(Response::into_inner).map_err(CallError::Refused)
+    }
+
+    async fn channel(&self) -> Result<Channel, ConnectError> {
+        let mut channel = self.channel.lock().await;
+        if let Some(channel) = &*channel {
+            return Ok(channel.clone());
+        }
+        Ok(channel.insert(self.servers.connect_any().await?).clone())
+    }
+
+    async fn forget_channel(&self, status: &Status) {
+        if is_unavailable(status) {
+            *self.channel.lock().await = None;
+        }
+    }
+}
+
+fn calls(channel: Channel) -> LocksClient<Channel> {
+    LocksClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX)
+}
+
+fn is_unavailable(status: &Status) -> bool {
+    matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled)
+}
+
+fn timely<T>(message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(CALL_MAX);
+    request
+}

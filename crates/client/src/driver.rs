@@ -1,0 +1,305 @@
+//! The shell of a session: it has the clock, the connection and those who wait. It decides nothing.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use baton_proto::v1::locks_client::LocksClient;
+use baton_proto::v1::{ClientFrame, ServerFrame};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::Streaming;
+
+use crate::clock::BootTime;
+use crate::servers::Servers;
+use crate::session::{AcquireNumber, Event, Millis, Output, Refusal, ReleaseFailure, Session};
+
+/// The first pause before another attempt to connect.
+const BACKOFF_MS_MIN: u64 = 20;
+/// The longest one.
+const BACKOFF_MS_MAX: u64 = 1_000;
+
+/// How an acquire came out: with its fence, or not.
+pub(crate) type Granted = Result<u64, Refusal>;
+/// How a release came out.
+pub(crate) type Released = Result<(), ReleaseFailure>;
+
+/// What the connection should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Link {
+    Unwanted,
+    Wanted,
+    /// The connection of this attempt.
+    Up(u64),
+}
+
+/// A session, and all who have to do with it.
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    link: watch::Sender<Link>,
+    /// Somebody should look at the session again: it was opened, is at risk, confirmed or lost, a lock was revoked.
+    changed: watch::Sender<()>,
+    /// There may be something to do earlier than was thought.
+    rearmed: Notify,
+    ttl_ms: u64,
+}
+
+struct State {
+    session: Session,
+    outgoing: Option<mpsc::UnboundedSender<ClientFrame>>,
+    acquiring: HashMap<AcquireNumber, oneshot::Sender<Granted>>,
+    releasing: HashMap<AcquireNumber, oneshot::Sender<Released>>,
+    /// Whether the server confirmed its end, once it has ended.
+    finished: Option<bool>,
+    armed_for: Option<Millis>,
+    last_failure: Option<String>,
+}
+
+impl Shared {
+    /// Starts a session in the background. It ends by itself when the session does.
+    pub(crate) fn spawn(session: Session, ttl_ms: u64, servers: Arc<Servers>) -> Arc<Self> {
+        let state = State {
+            session,
+            outgoing: None,
+            acquiring: HashMap::new(),
+            releasing: HashMap::new(),
+            finished: None,
+            armed_for: None,
+            last_failure: None,
+        };
+        let link = watch::Sender::new(Link::Unwanted);
+        let changed = watch::Sender::new(());
+        let shared = Arc::new(Shared { state: Mutex::new(state), link, changed, rearmed: Notify::new(), ttl_ms });
+        shared.with(|session, _| session.start());
+        let driven = Arc::clone(&shared);
+        tokio::spawn(async move {
+            tokio::select! {
+                () = driven.keep_time() => {}
+                () = driven.keep_connected(&servers) => {}
+            }
+        });
+        shared
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing in here panics half-way; if it ever did, what is left is still a state to go on from.
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Asks the session as it is at this moment.
+    pub(crate) fn ask<T>(&self, question: impl FnOnce(&Session, Millis) -> T) -> T {
+        let state = self.state();
+        question(&state.session, BootTime::now().as_millis())
+    }
+
+    /// Tells the session something, and does all that follows.
+    pub(crate) fn with<T>(&self, tell: impl FnOnce(&mut Session, Millis) -> T) -> T {
+        let mut state = self.state();
+        self.tell(&mut state, tell)
+    }
+
+    fn tell<T>(&self, state: &mut State, tell: impl FnOnce(&mut Session, Millis) -> T) -> T {
+        let result = tell(&mut state.session, BootTime::now().as_millis());
+        while let Some(output) = state.session.poll() {
+            self.carry_out(state, output);
+        }
+        let next = state.session.next_wake();
+        if next.is_some_and(|next| state.armed_for.is_none_or(|armed_for| next < armed_for)) {
+            state.armed_for = next;
+            self.rearmed.notify_one();
+        }
+        result
+    }
+
+    fn carry_out(&self, state: &mut State, output: Output) {
+        match output {
+            Output::Connect => {
+                state.outgoing = None;
+                self.link.send_replace(Link::Wanted);
+            }
+            Output::Disconnect => {
+                state.outgoing = None;
+                self.link.send_replace(Link::Unwanted);
+            }
+            Output::Send(frame) => {
+                // Into a connection that has just ended: its end is about to be told, and then all is sent again.
+                let _ = state.outgoing.as_ref().map(|outgoing| outgoing.send(frame));
+            }
+            Output::Event(event) => self.pass_on(state, event),
+        }
+    }
+
+    /// Whoever has stopped waiting need not be told: it gives up what it waited for by itself.
+    fn pass_on(&self, state: &mut State, event: Event) {
+        match event {
+            Event::Granted { acquire, fence } => {
+                let _ = state.acquiring.remove(&acquire).map(|waiting| waiting.send(Ok(fence)));
+            }
+            Event::Refused { acquire, refusal } => {
+                let _ = state.acquiring.remove(&acquire).map(|waiting| waiting.send(Err(refusal)));
+            }
+            Event::Released { acquire, result } => {
+                let _ = state.releasing.remove(&acquire).map(|waiting| waiting.send(result));
+            }
+            Event::Finished { confirmed } => {
+                state.finished = Some(confirmed);
+                self.rearmed.notify_one();
+                self.changed.send_replace(());
+            }
+            Event::Opened | Event::AtRisk | Event::Confirmed | Event::Lost(_) | Event::Revoked { .. } => {
+                self.changed.send_replace(());
+            }
+        }
+    }
+
+    /// Wants a lock; the other end of the channel hears what became of it.
+    pub(crate) fn acquire(&self, wish: &crate::session::Wish) -> (AcquireNumber, oneshot::Receiver<Granted>) {
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.state();
+        let number = state.session.acquire(BootTime::now().as_millis(), wish);
+        state.acquiring.insert(number, sender);
+        self.tell(&mut state, |_, _| ());
+        (number, receiver)
+    }
+
+    /// Gives a lock back; the other end of the channel hears whether the server said so.
+    pub(crate) fn release(&self, acquire: AcquireNumber) -> oneshot::Receiver<Released> {
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.state();
+        state.releasing.insert(acquire, sender);
+        self.tell(&mut state, |session, now| session.give_up(now, acquire));
+        receiver
+    }
+
+    /// What went wrong last with a connection.
+    pub(crate) fn last_failure(&self) -> Option<String> {
+        self.state().last_failure.clone()
+    }
+
+    /// Whether the end was confirmed, if it has come.
+    pub(crate) fn finished(&self) -> Option<bool> {
+        self.state().finished
+    }
+
+    /// Waits until the session has an answer to a question, which is asked again whenever something changed.
+    pub(crate) async fn wait_for<T>(&self, mut question: impl FnMut(&Self) -> Option<T>) -> T {
+        let mut changed = self.changed.subscribe();
+        loop {
+            if let Some(answer) = question(self) {
+                return answer;
+            }
+            // The sender is part of self, and does not go away.
+            let _ = changed.changed().await;
+        }
+    }
+
+    /// Timers run on CLOCK_MONOTONIC, which stands still while the machine sleeps: so look again after a while, whatever
+    /// the session thinks it has time for.
+    async fn keep_time(&self) {
+        let longest = (self.ttl_ms / 10).clamp(1, 1_000);
+        while self.finished().is_none() {
+            let next = {
+                let mut state = self.state();
+                self.tell(&mut state, |session, now| session.tick(now));
+                state.armed_for = state.session.next_wake();
+                state.armed_for
+            };
+            let now = BootTime::now().as_millis();
+            let wait = next.map_or(longest, |next| next.saturating_sub(now).clamp(1, longest));
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_millis(wait)) => {}
+                () = self.rearmed.notified() => {}
+            }
+        }
+    }
+
+    /// Connects whenever the session wants it, to one server after the other, with growing pauses while nobody answers.
+    async fn keep_connected(&self, servers: &Servers) {
+        let mut link = self.link.subscribe();
+        // Not all clients at the same server.
+        let mut turn = fastrand::usize(..servers.count());
+        let mut failures = 0;
+        for attempt in 0.. {
+            if link.wait_for(|link| *link == Link::Wanted).await.is_err() {
+                return;
+            }
+            tokio::time::sleep(self.pause(failures)).await;
+            match self.connection(servers, turn, attempt).await {
+                // It was of use: the next one may come at once.
+                Ok(()) => failures = 0,
+                Err(reason) => {
+                    failures += 1;
+                    turn += 1;
+                    self.state().last_failure = Some(reason);
+                }
+            }
+        }
+    }
+
+    fn pause(&self, failures: u32) -> Duration {
+        if failures == 0 {
+            return Duration::ZERO;
+        }
+        let longest = BACKOFF_MS_MAX.min(self.ttl_ms / 10);
+        let pause = (BACKOFF_MS_MIN << failures.min(10)).min(longest).max(BACKOFF_MS_MIN);
+        Duration::from_millis(fastrand::u64(pause / 2..=pause))
+    }
+
+    /// One connection, from its first moment to its last. An error if the server never said anything on it.
+    async fn connection(&self, servers: &Servers, turn: usize, attempt: u64) -> Result<(), String> {
+        let within = Duration::from_millis((self.ttl_ms / 3).max(100));
+        let channel = servers.connect(turn, within).await?;
+        let (outgoing, frames) = mpsc::unbounded_channel();
+        {
+            let mut state = self.state();
+            if *self.link.borrow() != Link::Wanted {
+                return Ok(());
+            }
+            state.outgoing = Some(outgoing);
+            self.link.send_replace(Link::Up(attempt));
+            // Stamped now, and sent a little later: that errs to the safe side.
+            self.tell(&mut state, |session, now| session.connected(now));
+        }
+        let mut link = self.link.subscribe();
+        let mut heard = false;
+        let ended = {
+            let carried = async {
+                let mut locks = LocksClient::new(channel);
+                let incoming = locks.session(UnboundedReceiverStream::new(frames)).await?.into_inner();
+                self.listen(attempt, incoming, &mut heard).await
+            };
+            tokio::select! {
+                biased;
+                _ = link.wait_for(|link| *link != Link::Up(attempt)) => Ok(()),
+                ended = carried => ended,
+            }
+        };
+        let mut state = self.state();
+        if *self.link.borrow() == Link::Up(attempt) {
+            self.tell(&mut state, |session, now| session.disconnected(now));
+        }
+        match ended {
+            _ if heard => Ok(()),
+            Ok(()) => Err(format!("{}: it accepts connections, but does not answer", servers.address(turn))),
+            Err(status) => Err(format!("{}: {}", servers.address(turn), status.message())),
+        }
+    }
+
+    async fn listen(
+        &self,
+        attempt: u64,
+        mut incoming: Streaming<ServerFrame>,
+        heard: &mut bool,
+    ) -> Result<(), tonic::Status> {
+        while let Some(frame) = incoming.message().await? {
+            *heard = true;
+            let mut state = self.state();
+            // What an old connection still brings is not for the next one.
+            if *self.link.borrow() != Link::Up(attempt) {
+                return Ok(());
+            }
+            self.tell(&mut state, |session, now| session.receive(now, frame));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,129 @@
+//! What can go wrong, each in one sentence.
+
+use crate::session::{Loss, ReleaseFailure, Wait, in_words};
+use crate::v1;
+
+/// Why there is no client.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectError {
+    /// No server was named.
+    #[error("no server was named; name at least one as host:port")]
+    NoServers,
+    /// What was named is not an address.
+    #[error("{address:?} is not the address of a server; it should be host:port, such as 127.0.0.1:7420")]
+    InvalidAddress {
+        /// What was named.
+        address: String,
+    },
+    /// None of them can be reached.
+    #[error("no server can be reached: {reasons}")]
+    NoServer {
+        /// Each server, and what went wrong.
+        reasons: String,
+    },
+}
+
+/// Why a call was not answered.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum CallError {
+    /// No server can be reached.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The name of a lock is none.
+    #[error("{0}")]
+    InvalidName(#[from] InvalidName),
+    /// The server refused.
+    #[error("the server refused: {}", .0.message())]
+    Refused(tonic::Status),
+}
+
+/// Why there is no session.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// The time to live makes no sense.
+    #[error("a session lives from 1 to 86400 seconds after its last keep-alive, not {} s", ttl.as_secs_f64())]
+    InvalidTtl {
+        /// What was said.
+        ttl: std::time::Duration,
+    },
+    /// The system has no randomness to choose a session's number by.
+    #[error("the system gave no random number: {0}")]
+    NoRandomness(String),
+    /// The server will not have it, or it was over at once.
+    #[error("the session was not opened: {0}")]
+    Refused(Loss),
+    /// Nobody answered in time.
+    #[error("no server opened the session in time: {reason}")]
+    NoAnswer {
+        /// What went wrong last.
+        reason: String,
+    },
+}
+
+/// Why a lock was not acquired.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AcquireError {
+    /// The name is none.
+    #[error("{0}")]
+    InvalidName(#[from] InvalidName),
+    /// The system has no randomness to choose an owner by.
+    #[error("the system gave no random number: {0}")]
+    NoRandomness(String),
+    /// Somebody else has it, and the time to wait is over.
+    #[error("the lock {name:?} was not granted within the time-out")]
+    TimedOut {
+        /// Which lock.
+        name: String,
+    },
+    /// Whoever is asked for would wait for itself.
+    #[error("the request would wait for itself: {}", in_words(.cycle))]
+    Deadlock {
+        /// Who waits for whom, the last for the first.
+        cycle: Vec<Wait>,
+    },
+    /// The session or the lock was lost before it could be used.
+    #[error("the lock was not granted: {0}")]
+    Lost(Loss),
+    /// The server refused for another reason.
+    #[error("the server refused: {message}")]
+    Refused {
+        /// What kind of reason.
+        kind: v1::Refusal,
+        /// The reason.
+        message: String,
+    },
+}
+
+/// Why a name is not that of a lock.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the name of a lock has 1 to 512 bytes, not {bytes}")]
+pub struct InvalidName {
+    /// How many it has.
+    pub bytes: usize,
+}
+
+/// A lock's longest name, in bytes.
+const NAME_BYTES_MAX: usize = 512;
+
+pub(crate) fn check_name(name: &str) -> Result<(), InvalidName> {
+    match name.len() {
+        1..=NAME_BYTES_MAX => Ok(()),
+        bytes => Err(InvalidName { bytes }),
+    }
+}
+
+/// Why a lock is not known to be given back.
+pub type ReleaseError = ReleaseFailure;
+
+/// Why a session is not known to have ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CloseError {
+    /// Nobody answered while it could have been alive.
+    #[error("the end of the session was not confirmed; its locks stay closed until its lease ends")]
+    Unconfirmed,
+}
+
+/// 64 bits that nobody else has.
+pub(crate) fn random() -> Result<u64, String> {
+    getrandom::u64().map_err(|error| error.to_string())
+}

@@ -1,0 +1,156 @@
+//! A session, as a program has it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::acquire::{Acquire, Guard};
+use crate::clock::BootTime;
+use crate::driver::Shared;
+use crate::error::{AcquireError, CloseError, OpenError, random};
+use crate::servers::Servers;
+use crate::session::{Config, Loss, Mode, Session as Machine, SessionState};
+
+/// The time to live of a session whose builder names none.
+const TTL: Duration = Duration::from_secs(10);
+const TTL_MIN: Duration = Duration::from_secs(1);
+const TTL_MAX: Duration = Duration::from_secs(86_400);
+/// For how long servers are asked to open a session.
+const OPEN_MAX: Duration = Duration::from_secs(10);
+
+/// A session about to be opened.
+#[must_use = "a session is opened by `open`"]
+#[derive(Clone, Debug)]
+pub struct SessionBuilder {
+    servers: Arc<Servers>,
+    ttl: Duration,
+    label: String,
+    open_timeout: Duration,
+}
+
+impl SessionBuilder {
+    pub(crate) fn new(servers: Arc<Servers>) -> Self {
+        SessionBuilder { servers, ttl: TTL, label: String::new(), open_timeout: OPEN_MAX }
+    }
+
+    /// How long the session lives after its last keep-alive: from 1 second to a day, 10 seconds if nothing is said. So long a
+    /// client that died blocks the others, and so long a server may be away without a loss.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// What it is, for people who look at the locks.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = label.into();
+        self
+    }
+
+    /// For how long the servers are asked: 10 seconds if nothing is said.
+    pub fn open_timeout(mut self, timeout: Duration) -> Self {
+        self.open_timeout = timeout;
+        self
+    }
+
+    /// Opens the session.
+    pub async fn open(self) -> Result<Session, OpenError> {
+        if !(TTL_MIN..=TTL_MAX).contains(&self.ttl) {
+            return Err(OpenError::InvalidTtl { ttl: self.ttl });
+        }
+        let session = random().map_err(OpenError::NoRandomness)?;
+        let ttl_ms = u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX);
+        let host = nix::unistd::gethostname().unwrap_or_default().to_string_lossy().into_owned();
+        let config = Config { session, ttl_ms, label: self.label, host, pid: std::process::id() };
+        let shared = Shared::spawn(Machine::new(config), ttl_ms, self.servers);
+        // From here on, whoever drops it closes it.
+        let session = Session { handle: Arc::new(Handle { shared, id: session }) };
+        let opened = session.handle.shared.wait_for(|shared| {
+            shared.ask(|machine, now| match machine.state(now) {
+                SessionState::Opening => None,
+                _ => Some(machine.loss(now)),
+            })
+        });
+        match tokio::time::timeout(self.open_timeout, opened).await {
+            Ok(None) => Ok(session),
+            Ok(Some(loss)) => Err(OpenError::Refused(loss)),
+            Err(_) => {
+                let silent = || "the servers accept connections, but do not answer".to_owned();
+                Err(OpenError::NoAnswer { reason: session.handle.shared.last_failure().unwrap_or_else(silent) })
+            }
+        }
+    }
+}
+
+/// What sessions and guards have in common: when the last of them goes, the session is closed.
+pub(crate) struct Handle {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) id: u64,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.with(|machine, now| machine.close(now));
+    }
+}
+
+/// A session with the lock service: it keeps what is acquired in it alive.
+///
+/// Clones are the same session. It is closed when the last clone and the last guard are gone.
+#[derive(Clone)]
+pub struct Session {
+    pub(crate) handle: Arc<Handle>,
+}
+
+impl Session {
+    /// A lock, to be acquired: exclusive, and with all the time in the world, if nothing else is said.
+    pub fn lock(&self, name: impl Into<String>) -> Acquire {
+        Acquire::new(Arc::clone(&self.handle), name.into(), Mode::Exclusive)
+    }
+
+    /// One permit of so many, to be acquired. All who use this lock at a time must name the same number.
+    pub fn semaphore(&self, name: impl Into<String>, permits: u32) -> Acquire {
+        Acquire::new(Arc::clone(&self.handle), name.into(), Mode::Permit { of: permits })
+    }
+
+    /// The lock, if it is free.
+    pub async fn try_lock(&self, name: impl Into<String>) -> Result<Option<Guard>, AcquireError> {
+        self.lock(name).try_acquire().await
+    }
+
+    /// Its number, as `baton sessions` shows it.
+    pub fn id(&self) -> u64 {
+        self.handle.id
+    }
+
+    /// The session at this moment.
+    pub fn state(&self) -> SessionState {
+        self.handle.shared.ask(|machine, now| machine.state(now))
+    }
+
+    /// From this moment on nothing is believed. It moves later with every keep-alive that is acknowledged.
+    pub fn deadline(&self) -> BootTime {
+        let deadline = self.handle.shared.ask(|machine, _| machine.deadline());
+        // An open session has one; without one, nothing may be believed.
+        BootTime::from_millis(deadline.unwrap_or_default())
+    }
+
+    /// Resolves when the session, and with it every lock, is lost.
+    pub async fn lost(&self) -> Loss {
+        self.handle.shared.wait_for(|shared| shared.ask(|machine, now| machine.loss(now))).await
+    }
+
+    /// Ends the session and releases all that it holds: guards that are still there are lost at once. An error if no server
+    /// confirms it while the session could have been alive.
+    pub async fn close(self) -> Result<(), CloseError> {
+        self.handle.shared.with(|machine, now| machine.close(now));
+        match self.handle.shared.wait_for(Shared::finished).await {
+            true => Ok(()),
+            false => Err(CloseError::Unconfirmed),
+        }
+    }
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("id", &self.id()).field("state", &self.state()).finish()
+    }
+}

@@ -1,0 +1,241 @@
+//! What became of each acquire: waiting, held, given up.
+
+use baton_proto::v1::{self, answer, request::Operation};
+
+use super::{AcquireNumber, Event, LockState, Loss, Millis, Phase, Refusal, ReleaseFailure, Session, SessionState};
+use super::{Timeout, Wish};
+
+/// An acquire for which there is something to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Claim {
+    /// The user waits.
+    Waiting {
+        timeout_at: Option<Millis>,
+        /// The server took back what we do not know to be granted.
+        revoked: bool,
+    },
+    /// The user holds it, if the session is alive.
+    Held { fence: u64 },
+    /// The user held it, and has to give it back when its work has stopped.
+    Revoked,
+    /// The user is not interested any more, and the server is asked to take it back.
+    Abandoned,
+    /// The user gave it back.
+    Releasing,
+}
+
+impl Session {
+    /// Wants a lock. The answer is an event with this number: granted or refused, exactly one.
+    pub fn acquire(&mut self, now: Millis, wish: &Wish) -> AcquireNumber {
+        self.tick(now);
+        if let Some(loss) = self.loss(now) {
+            let acquire = self.next_number;
+            self.next_number += 1;
+            self.event(Event::Refused { acquire, refusal: Refusal::Lost(loss) });
+            return acquire;
+        }
+        let acquire = self.request(wish.operation());
+        // One that does not wait is answered at once, or never.
+        let patience = wish.timeout_ms.filter(|timeout_ms| *timeout_ms > 0);
+        let timeout_at = patience.map(|timeout_ms| now.saturating_add(timeout_ms));
+        self.timeouts.extend(timeout_at.map(|at| Timeout { at, acquire }));
+        self.claims.insert(acquire, Claim::Waiting { timeout_at, revoked: false });
+        acquire
+    }
+
+    /// The user is done with it, whatever it is: one that waits is cancelled, one that is held is released. Of one that was
+    /// held there is an event when the server has said so. To give up twice is once.
+    pub fn give_up(&mut self, now: Millis, acquire: AcquireNumber) {
+        self.tick(now);
+        let is_closing = matches!(&self.phase, Phase::Leaving { loss: Loss::Closed, .. });
+        let gives_back = self.phase == Phase::Live || self.is_connected();
+        match self.claims.get(&acquire) {
+            Some(Claim::Waiting { .. }) => self.abandon(acquire),
+            // The Close releases it.
+            Some(Claim::Held { .. } | Claim::Revoked) if is_closing => {
+                self.claims.insert(acquire, Claim::Releasing);
+            }
+            Some(Claim::Held { .. } | Claim::Revoked) if gives_back => {
+                self.claims.insert(acquire, Claim::Releasing);
+                self.request(Operation::Release(v1::Release { acquire }));
+            }
+            Some(Claim::Held { .. } | Claim::Revoked) => {
+                self.claims.remove(&acquire);
+                let loss = self.loss(now).unwrap_or(Loss::DeadlinePassed);
+                self.event(Event::Released { acquire, result: Err(ReleaseFailure::Unconfirmed(loss)) });
+            }
+            Some(Claim::Abandoned | Claim::Releasing) | None => {}
+        }
+    }
+
+    /// A lock at this moment. Whatever is not held is lost.
+    pub fn lock_state(&self, now: Millis, acquire: AcquireNumber) -> LockState {
+        match (self.claims.get(&acquire), self.state(now)) {
+            (Some(Claim::Held { .. }), SessionState::Alive) => LockState::Held,
+            (Some(Claim::Held { .. }), SessionState::AtRisk) => LockState::AtRisk,
+            _ => LockState::Lost,
+        }
+    }
+
+    /// The fence of a lock that is held at this moment.
+    pub fn fence(&self, now: Millis, acquire: AcquireNumber) -> Option<u64> {
+        match self.claims.get(&acquire) {
+            Some(Claim::Held { fence }) if self.lock_state(now, acquire) != LockState::Lost => Some(*fence),
+            _ => None,
+        }
+    }
+
+    /// Why a lock that was granted is lost, if it is.
+    pub fn lock_loss(&self, now: Millis, acquire: AcquireNumber) -> Option<Loss> {
+        match self.claims.get(&acquire) {
+            Some(Claim::Revoked) => Some(Loss::Revoked),
+            _ => self.loss(now),
+        }
+    }
+
+    pub(super) fn on_answer(&mut self, answer: v1::Answer) {
+        let Some(operation) = self.requests.remove(&answer.number) else { return };
+        match operation {
+            Operation::Acquire(_) => self.on_acquire_answered(answer.number, answer.answer),
+            Operation::Cancel(v1::Cancel { acquire }) => self.on_cancel_answered(acquire, answer.answer),
+            Operation::Release(v1::Release { acquire }) => self.on_release_answered(acquire, answer.answer),
+            Operation::Close(_) => self.finish(true),
+        }
+    }
+
+    fn on_acquire_answered(&mut self, acquire: AcquireNumber, answer: Option<answer::Answer>) {
+        // Of what was abandoned the answer to its cancel decides.
+        let Some(Claim::Waiting { timeout_at, revoked }) = self.claims.get(&acquire).cloned() else { return };
+        if let Some(at) = timeout_at {
+            self.timeouts.remove(&Timeout { at, acquire });
+        }
+        match answer {
+            Some(answer::Answer::Granted(_)) if revoked => {
+                self.event(Event::Refused { acquire, refusal: Refusal::Lost(Loss::Revoked) });
+                self.claims.insert(acquire, Claim::Releasing);
+                self.request(Operation::Release(v1::Release { acquire }));
+            }
+            Some(answer::Answer::Granted(v1::Granted { fence })) => {
+                self.claims.insert(acquire, Claim::Held { fence });
+                self.event(Event::Granted { acquire, fence });
+            }
+            Some(answer::Answer::Refused(refused)) => {
+                self.claims.remove(&acquire);
+                self.event(Event::Refused { acquire, refusal: refused.into() });
+            }
+            other => {
+                // Whatever the server meant by it, nothing may stay behind.
+                let message = format!("the server answered an acquire by {other:?}, which makes no sense");
+                self.event(Event::Refused { acquire, refusal: Refusal::Other { kind: v1::Refusal::Invalid, message } });
+                self.abandon(acquire);
+            }
+        }
+    }
+
+    fn on_cancel_answered(&mut self, acquire: AcquireNumber, answer: Option<answer::Answer>) {
+        match answer {
+            Some(answer::Answer::Cancelled(_)) => self.claims.remove(&acquire).map_or((), drop),
+            _ => self.again.push(acquire),
+        }
+    }
+
+    fn on_release_answered(&mut self, acquire: AcquireNumber, answer: Option<answer::Answer>) {
+        let result = match answer {
+            Some(answer::Answer::Released(_)) => Ok(()),
+            Some(answer::Answer::Refused(refused)) if refused.refusal() == v1::Refusal::NotHolder => {
+                Err(ReleaseFailure::NotHeld(refused.message))
+            }
+            _ => return self.again.push(acquire),
+        };
+        if self.claims.remove(&acquire).is_some() {
+            self.event(Event::Released { acquire, result });
+        }
+    }
+
+    pub(super) fn on_revoked(&mut self, acquire: AcquireNumber) {
+        match self.claims.get_mut(&acquire) {
+            Some(Claim::Waiting { revoked, .. }) => *revoked = true,
+            Some(claim @ Claim::Held { .. }) => {
+                *claim = Claim::Revoked;
+                self.event(Event::Revoked { acquire });
+            }
+            Some(Claim::Revoked | Claim::Abandoned | Claim::Releasing) | None => {}
+        }
+    }
+
+    /// The user is told at once: the server is asked to take back what it may have granted meanwhile, and the user never
+    /// hears of it.
+    pub(super) fn time_out(&mut self, now: Millis) {
+        while let Some(Timeout { acquire, .. }) = self.timeouts.first().filter(|timeout| now >= timeout.at).copied() {
+            self.event(Event::Refused { acquire, refusal: Refusal::TimedOut });
+            self.abandon(acquire);
+        }
+    }
+
+    fn abandon(&mut self, acquire: AcquireNumber) {
+        if let Some(Claim::Waiting { timeout_at: Some(at), .. }) = self.claims.insert(acquire, Claim::Abandoned) {
+            self.timeouts.remove(&Timeout { at, acquire });
+        }
+        self.request(Operation::Cancel(v1::Cancel { acquire }));
+    }
+
+    /// What the server could not take back is asked for once more, under a new number.
+    pub(super) fn ask_again(&mut self) {
+        for acquire in std::mem::take(&mut self.again) {
+            match self.claims.get(&acquire) {
+                Some(Claim::Abandoned) => drop(self.request(Operation::Cancel(v1::Cancel { acquire }))),
+                Some(Claim::Releasing) => drop(self.request(Operation::Release(v1::Release { acquire }))),
+                _ => {}
+            }
+        }
+    }
+
+    /// The session is lost, though the server may not know it yet.
+    pub(super) fn lose_claims(&mut self, loss: &Loss) {
+        let acquires: Vec<AcquireNumber> = self.claims.keys().copied().collect();
+        for acquire in acquires {
+            match self.claims.get(&acquire) {
+                Some(Claim::Waiting { .. }) => {
+                    self.event(Event::Refused { acquire, refusal: Refusal::Lost(loss.clone()) });
+                    self.abandon(acquire);
+                }
+                Some(Claim::Releasing) => {
+                    self.claims.remove(&acquire);
+                    let failure = match loss {
+                        Loss::Ended(because) => ReleaseFailure::NotHeld(because.clone()),
+                        loss => ReleaseFailure::Unconfirmed(loss.clone()),
+                    };
+                    self.event(Event::Released { acquire, result: Err(failure) });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The session is closed by the user: the Close takes back and gives back everything, so that nothing else need be sent.
+    pub(super) fn forget_wishes(&mut self, loss: &Loss) {
+        self.timeouts.clear();
+        self.requests.clear();
+        for (acquire, claim) in std::mem::take(&mut self.claims) {
+            match claim {
+                Claim::Waiting { .. } => {
+                    self.event(Event::Refused { acquire, refusal: Refusal::Lost(loss.clone()) });
+                }
+                Claim::Abandoned => {}
+                Claim::Held { .. } | Claim::Revoked | Claim::Releasing => drop(self.claims.insert(acquire, claim)),
+            }
+        }
+    }
+
+    /// The session has ended: what was given back is given back, if the server said so.
+    pub(super) fn settle_releases(&mut self, confirmed: bool, loss: &Loss) {
+        self.timeouts.clear();
+        let releasing = |(_, claim): &(AcquireNumber, Claim)| *claim == Claim::Releasing;
+        let (releasing, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut self.claims).into_iter().partition(releasing);
+        self.claims = rest.into_iter().filter(|(_, claim)| *claim != Claim::Abandoned).collect();
+        for (acquire, _) in releasing {
+            let result = if confirmed { Ok(()) } else { Err(ReleaseFailure::Unconfirmed(loss.clone())) };
+            self.event(Event::Released { acquire, result });
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! For how long the client may believe in its session.
+
+use super::Millis;
+
+/// One part in so many of the time to live is given away, so that the client stops before the server does although their
+/// clocks differ in rate: up to 2 percent, where real ones differ by less than 0.05 percent. What a message takes needs no
+/// margin, since the client counts from when it asked and the server from when it heard.
+pub const MARGIN_SHARE: u64 = 50;
+
+/// However long the lease, a server that is silent for so long is worth a change.
+const PATIENCE_MS_MAX: u64 = 10_000;
+
+/// The client's side of the lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Lease {
+    ttl_ms: u64,
+    /// When the last acknowledged keep-alive, or Open, was SENT.
+    asked_at: Option<Millis>,
+}
+
+impl Lease {
+    pub(super) fn new(ttl_ms: u64) -> Self {
+        Lease { ttl_ms, asked_at: None }
+    }
+
+    pub(super) fn ttl_ms(&self) -> u64 {
+        self.ttl_ms
+    }
+
+    /// The server says for how long it grants. What is not longer than either side says is safe.
+    pub(super) fn limit(&mut self, ttl_ms: u64) {
+        self.ttl_ms = self.ttl_ms.min(ttl_ms);
+    }
+
+    /// What was sent then is acknowledged. Acknowledgements may come in any order.
+    pub(super) fn confirm(&mut self, sent_at: Millis) {
+        self.asked_at = self.asked_at.max(Some(sent_at));
+    }
+
+    /// From this moment on nothing is believed; none yet if nothing was ever acknowledged.
+    pub(super) fn deadline(&self) -> Option<Millis> {
+        let margin = (self.ttl_ms / MARGIN_SHARE).max(1);
+        self.asked_at.map(|asked_at| asked_at + self.ttl_ms.saturating_sub(margin))
+    }
+
+    /// From this moment on half of the time has gone by without an acknowledgement.
+    pub(super) fn at_risk_from(&self) -> Option<Millis> {
+        self.asked_at.map(|asked_at| asked_at + self.ttl_ms / 2)
+    }
+
+    pub(super) fn keep_alive_every(&self) -> u64 {
+        (self.ttl_ms / 3).max(1)
+    }
+
+    /// A connection that leaves a question unanswered for so long is given up, while there is time for another one.
+    pub(super) fn patience(&self) -> u64 {
+        self.keep_alive_every().min(PATIENCE_MS_MAX)
+    }
+}

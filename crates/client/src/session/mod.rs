@@ -1,0 +1,416 @@
+//! A session with the lock service: the client's half of the leases, and its requests. Pure: no I/O, no clock.
+//!
+//! **How to drive it.** Every call that can change something takes `now`, milliseconds of CLOCK_BOOTTIME, which goes on while
+//! the machine sleeps. After every call, do what [`Session::poll`] says until it says nothing; then wait for whatever
+//! comes first: a frame ([`Session::receive`]), the end of the connection ([`Session::disconnected`]), a wish of the user, or
+//! [`Session::next_wake`] ([`Session::tick`]). Begin with [`Session::start`].
+//!
+//! What it keeps:
+//! - The deadline runs from when the last acknowledged keep-alive was *sent*. What is asked after it is answered by Lost, even
+//!   if nobody called `tick` in between, and a session past its deadline never revives.
+//! - A request keeps its number and its operation for ever. What is unanswered is sent again, in order, on each new
+//!   connection.
+//! - What is given up is cancelled or released, again and again until the server says so or the session is over.
+
+mod claims;
+mod lease;
+mod words;
+
+#[cfg(test)]
+mod laws;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use baton_proto::v1::{self, client_frame, request::Operation, server_frame};
+
+use claims::Claim;
+use lease::Lease;
+pub use lease::MARGIN_SHARE;
+use words::Timeout;
+#[cfg(feature = "net")]
+pub(crate) use words::in_words;
+pub use words::{
+    AcquireNumber, Config, Event, LockState, Loss, Mode, Output, Refusal, ReleaseFailure, SessionState, Wait, Wish,
+};
+
+/// Milliseconds of CLOCK_BOOTTIME.
+pub type Millis = u64;
+
+/// The state machine; the module tells how to drive it.
+#[derive(Clone, Debug)]
+pub struct Session {
+    config: Config,
+    lease: Lease,
+    phase: Phase,
+    /// Whether the server ever knew it: from then on it is only ever taken up again, never begun anew.
+    opened: bool,
+    connection: Option<Connection>,
+    next_number: u64,
+    next_keep_alive: u64,
+    /// What is not answered yet.
+    requests: BTreeMap<u64, Operation>,
+    /// What became of each acquire, for as long as there is something to do about it.
+    claims: BTreeMap<AcquireNumber, Claim>,
+    timeouts: BTreeSet<Timeout>,
+    /// What the server could not take back when it was asked to, and is asked again with the next keep-alive.
+    again: Vec<AcquireNumber>,
+    told_at_risk: bool,
+    out: VecDeque<Output>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Phase {
+    Live,
+    /// Over for the user. What it held is still being given back, but not beyond this moment.
+    Leaving {
+        loss: Loss,
+        until: Millis,
+    },
+    Finished(Loss),
+}
+
+#[derive(Clone, Debug)]
+struct Connection {
+    opened: bool,
+    open_sent_at: Millis,
+    /// When it was last asked to stay alive.
+    asked_at: Millis,
+    /// Number and time of what is unanswered. The deadline comes before there are many.
+    keep_alives: VecDeque<(u64, Millis)>,
+}
+
+impl Session {
+    /// A session that nobody knows of yet.
+    pub fn new(config: Config) -> Self {
+        Session {
+            lease: Lease::new(config.ttl_ms),
+            config,
+            phase: Phase::Live,
+            opened: false,
+            connection: None,
+            next_number: 1,
+            next_keep_alive: 1,
+            requests: BTreeMap::new(),
+            claims: BTreeMap::new(),
+            timeouts: BTreeSet::new(),
+            again: Vec::new(),
+            told_at_risk: false,
+            out: VecDeque::new(),
+        }
+    }
+
+    /// Wants to be connected.
+    pub fn start(&mut self) {
+        self.out.push_back(Output::Connect);
+    }
+
+    /// What is to be done next.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.out.pop_front()
+    }
+
+    /// There is a connection to some server.
+    pub fn connected(&mut self, now: Millis) {
+        self.tick(now);
+        if !self.wants_connection() {
+            return self.out.push_back(Output::Disconnect);
+        }
+        self.connection =
+            Some(Connection { opened: false, open_sent_at: now, asked_at: now, keep_alives: VecDeque::new() });
+        let Config { session, ttl_ms, label, host, pid } = self.config.clone();
+        self.send(client_frame::Frame::Open(v1::Open { session, ttl_ms, label, host, pid, resume: self.opened }));
+    }
+
+    /// The connection is broken. That ends nothing but itself.
+    pub fn disconnected(&mut self, now: Millis) {
+        self.tick(now);
+        self.hang_up();
+        if self.wants_connection() {
+            self.out.push_back(Output::Connect);
+        } else {
+            self.finish(false);
+        }
+    }
+
+    /// The server said something on the present connection.
+    pub fn receive(&mut self, now: Millis, frame: v1::ServerFrame) {
+        self.tick(now);
+        if self.connection.is_none() {
+            return;
+        }
+        match frame.frame {
+            Some(server_frame::Frame::Opened(opened)) => self.on_opened(now, &opened),
+            Some(server_frame::Frame::Alive(alive)) => self.on_alive(now, alive.number),
+            Some(server_frame::Frame::Answer(answer)) => self.on_answer(answer),
+            Some(server_frame::Frame::Revoked(revoked)) => self.on_revoked(revoked.acquire),
+            Some(server_frame::Frame::Ended(ended)) => self.on_ended(now, ended),
+            // A newer server may say more than this client understands.
+            None => {}
+        }
+        self.say_goodbye();
+    }
+
+    /// Ends the session: whatever it holds or waits for is over for the user at once.
+    pub fn close(&mut self, now: Millis) {
+        self.tick(now);
+        if self.phase != Phase::Live {
+            return;
+        }
+        let until = now.saturating_add(self.lease.ttl_ms());
+        self.phase = Phase::Leaving { loss: Loss::Closed, until };
+        self.event(Event::Lost(Loss::Closed));
+        self.forget_wishes(&Loss::Closed);
+        if self.opened {
+            self.request(Operation::Close(v1::Close {}));
+        } else {
+            self.finish(false);
+        }
+    }
+
+    /// Time goes by.
+    pub fn tick(&mut self, now: Millis) {
+        if self.phase == Phase::Live && self.state(now) == SessionState::Lost {
+            self.pass_deadline(now);
+        }
+        if matches!(self.phase, Phase::Leaving { until, .. } if now >= until) {
+            self.finish(false);
+        }
+        self.time_out(now);
+        self.give_up_silent_connection(now);
+        if self.keep_alive_at().is_some_and(|at| now >= at) {
+            self.keep_alive(now);
+        }
+        if !self.told_at_risk && self.state(now) == SessionState::AtRisk {
+            self.told_at_risk = true;
+            self.event(Event::AtRisk);
+        }
+    }
+
+    /// When `tick` has to be called, at the latest, if nothing else happens.
+    pub fn next_wake(&self) -> Option<Millis> {
+        match self.phase {
+            Phase::Live => {
+                let at_risk = self.lease.at_risk_from().filter(|_| !self.told_at_risk);
+                let timeout = self.timeouts.first().map(|timeout| timeout.at);
+                let wakes = [self.lease.deadline(), at_risk, timeout, self.keep_alive_at(), self.silent_at()];
+                wakes.into_iter().flatten().min()
+            }
+            Phase::Leaving { until, .. } => Some(until),
+            Phase::Finished(_) => None,
+        }
+    }
+
+    /// The session at this moment, whether or not `tick` was called.
+    pub fn state(&self, now: Millis) -> SessionState {
+        let is_past = |moment: Option<Millis>| moment.is_some_and(|moment| now >= moment);
+        if self.phase != Phase::Live || is_past(self.lease.deadline()) {
+            SessionState::Lost
+        } else if self.lease.deadline().is_none() {
+            SessionState::Opening
+        } else if is_past(self.lease.at_risk_from()) {
+            SessionState::AtRisk
+        } else {
+            SessionState::Alive
+        }
+    }
+
+    /// From this moment on nothing is believed. It moves later with every acknowledgement, until the session is lost. None
+    /// if the session was never acknowledged.
+    pub fn deadline(&self) -> Option<Millis> {
+        self.lease.deadline()
+    }
+
+    /// Why the session is lost, if it is.
+    pub fn loss(&self, now: Millis) -> Option<Loss> {
+        match &self.phase {
+            Phase::Leaving { loss, .. } | Phase::Finished(loss) => Some(loss.clone()),
+            Phase::Live => (self.state(now) == SessionState::Lost).then_some(Loss::DeadlinePassed),
+        }
+    }
+
+    /// Whether nothing more will come of it.
+    pub fn is_finished(&self) -> bool {
+        matches!(self.phase, Phase::Finished(_))
+    }
+
+    fn wants_connection(&self) -> bool {
+        match &self.phase {
+            Phase::Live => true,
+            // A Close is worth another connection. What is lost goes with the lease anyway.
+            Phase::Leaving { loss, .. } => *loss == Loss::Closed,
+            Phase::Finished(_) => false,
+        }
+    }
+
+    fn is_connected(&self) -> bool {
+        self.connection.as_ref().is_some_and(|connection| connection.opened)
+    }
+
+    fn on_opened(&mut self, now: Millis, opened: &v1::Opened) {
+        // Somebody else's answer counts as none: the connection stays silent and is given up.
+        let Some(connection) = self.connection.as_mut().filter(|_| opened.session == self.config.session) else {
+            return;
+        };
+        if connection.opened {
+            return;
+        }
+        connection.opened = true;
+        let sent_at = connection.open_sent_at;
+        self.lease.limit(opened.ttl_ms);
+        if !self.opened {
+            self.opened = true;
+            self.event(Event::Opened);
+        }
+        let unanswered: Vec<u64> = self.requests.keys().copied().collect();
+        unanswered.into_iter().for_each(|number| self.send_request(number));
+        self.confirm(now, sent_at);
+    }
+
+    fn on_alive(&mut self, now: Millis, number: u64) {
+        let Some(connection) = &mut self.connection else { return };
+        let Some(place) = connection.keep_alives.iter().position(|(sent, _)| *sent == number) else { return };
+        // Earlier ones could only confirm less.
+        let Some((_, sent_at)) = connection.keep_alives.drain(..=place).next_back() else { return };
+        self.confirm(now, sent_at);
+    }
+
+    fn on_ended(&mut self, now: Millis, ended: v1::Ended) {
+        let because = match ended.reason() {
+            v1::ended::Reason::Expired => "its lease ended",
+            v1::ended::Reason::Closed => "it was closed",
+            v1::ended::Reason::Unknown => "there is no such session",
+            v1::ended::Reason::LowSpace => "the server has too little free space",
+            v1::ended::Reason::Invalid | v1::ended::Reason::Unspecified => "it was refused",
+        };
+        let because = if ended.message.is_empty() { because.to_owned() } else { ended.message };
+        if self.phase == Phase::Live {
+            self.hang_up();
+            self.become_lost(now, Loss::Ended(because));
+        }
+        self.finish(true);
+    }
+
+    /// What was sent then is acknowledged now. `tick` came first, so that a session that is still live is not past its
+    /// deadline; one that is not live stays so.
+    fn confirm(&mut self, now: Millis, sent_at: Millis) {
+        if self.phase != Phase::Live {
+            return;
+        }
+        self.lease.confirm(sent_at);
+        // A first answer can be so late that it confirms nothing.
+        if self.state(now) == SessionState::Lost {
+            self.pass_deadline(now);
+        } else if self.told_at_risk && self.state(now) == SessionState::Alive {
+            self.told_at_risk = false;
+            self.event(Event::Confirmed);
+        }
+    }
+
+    /// The user believes in nothing any more.
+    fn become_lost(&mut self, now: Millis, loss: Loss) {
+        let until = now.saturating_add(self.lease.ttl_ms());
+        self.phase = Phase::Leaving { loss: loss.clone(), until };
+        self.event(Event::Lost(loss.clone()));
+        self.lose_claims(&loss);
+    }
+
+    /// What the server may still hold is given back on the present connection, if there is one; otherwise the lease has to end.
+    fn pass_deadline(&mut self, now: Millis) {
+        self.become_lost(now, Loss::DeadlinePassed);
+        if self.is_connected() {
+            self.say_goodbye();
+        } else {
+            self.finish(false);
+        }
+    }
+
+    /// After a loss: once nothing is left to be given back, the session can be closed.
+    fn say_goodbye(&mut self) {
+        let is_lost = matches!(&self.phase, Phase::Leaving { loss, .. } if *loss != Loss::Closed);
+        let closes = |operation: &Operation| matches!(operation, Operation::Close(_));
+        if is_lost && self.claims.is_empty() && !self.requests.values().next_back().is_some_and(closes) {
+            self.request(Operation::Close(v1::Close {}));
+        }
+    }
+
+    fn finish(&mut self, confirmed: bool) {
+        let Some(loss) = (match &self.phase {
+            Phase::Leaving { loss, .. } => Some(loss.clone()),
+            Phase::Live | Phase::Finished(_) => None,
+        }) else {
+            return;
+        };
+        self.settle_releases(confirmed, &loss);
+        self.phase = Phase::Finished(loss);
+        self.requests.clear();
+        self.hang_up();
+        self.out.push_back(Output::Disconnect);
+        self.event(Event::Finished { confirmed });
+    }
+
+    fn keep_alive_at(&self) -> Option<Millis> {
+        let connection =
+            self.connection.as_ref().filter(|connection| connection.opened && self.phase == Phase::Live)?;
+        Some(connection.asked_at + self.lease.keep_alive_every())
+    }
+
+    fn keep_alive(&mut self, now: Millis) {
+        let number = self.next_keep_alive;
+        let Some(connection) = &mut self.connection else { return };
+        connection.asked_at = now;
+        connection.keep_alives.push_back((number, now));
+        self.next_keep_alive += 1;
+        self.send(client_frame::Frame::KeepAlive(v1::KeepAlive { number }));
+        self.ask_again();
+    }
+
+    /// When the oldest question that is not answered has waited for too long.
+    fn silent_at(&self) -> Option<Millis> {
+        let connection = self.connection.as_ref().filter(|_| self.phase == Phase::Live)?;
+        let unanswered = match connection.keep_alives.front() {
+            _ if !connection.opened => Some(connection.open_sent_at),
+            keep_alive => keep_alive.map(|(_, sent_at)| *sent_at),
+        };
+        unanswered.map(|sent_at| sent_at + self.lease.patience())
+    }
+
+    fn give_up_silent_connection(&mut self, now: Millis) {
+        if self.silent_at().is_some_and(|at| now >= at) {
+            self.hang_up();
+            self.out.push_back(Output::Connect);
+        }
+    }
+
+    /// What was meant for a connection must not be sent on the next one: it begins with Open.
+    fn hang_up(&mut self) {
+        self.connection = None;
+        self.out.retain(|output| !matches!(output, Output::Send(_)));
+    }
+
+    fn request(&mut self, operation: Operation) -> u64 {
+        let number = self.next_number;
+        self.next_number += 1;
+        self.requests.insert(number, operation);
+        if self.is_connected() {
+            self.send_request(number);
+        }
+        number
+    }
+
+    fn send_request(&mut self, number: u64) {
+        let Some(operation) = self.requests.get(&number).cloned() else { return };
+        let first_unanswered = self.requests.first_key_value().map_or(self.next_number, |(number, _)| *number);
+        let request = v1::Request { number, seen: first_unanswered - 1, operation: Some(operation) };
+        self.send(client_frame::Frame::Request(request));
+    }
+
+    fn send(&mut self, frame: client_frame::Frame) {
+        self.out.push_back(Output::Send(v1::ClientFrame { frame: Some(frame) }));
+    }
+
+    fn event(&mut self, event: Event) {
+        self.out.push_back(Output::Event(event));
+    }
+}

@@ -1,0 +1,390 @@
+//! The library against a server that says exactly what a test lets it say, over real connections.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use baton_client::v1::locks_server::{Locks, LocksServer};
+use baton_client::v1::{self, answer, client_frame, request::Operation, server_frame};
+use baton_client::{
+    AcquireError, BootTime, CallError, Client, CloseError, ConnectError, LockState, Loss, Mode, OpenError,
+    ReleaseError, Session, SessionState,
+};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
+use tonic::{Request, Response, Status, Streaming};
+
+/// Hands every stream to the test.
+struct Fake {
+    streams: mpsc::UnboundedSender<Stream>,
+}
+
+/// The server's end of a stream.
+struct Stream {
+    frames: Streaming<v1::ClientFrame>,
+    answers: mpsc::Sender<Result<v1::ServerFrame, Status>>,
+}
+
+#[tonic::async_trait]
+impl Locks for Fake {
+    type SessionStream = ReceiverStream<Result<v1::ServerFrame, Status>>;
+
+    async fn session(
+        &self,
+        request: Request<Streaming<v1::ClientFrame>>,
+    ) -> Result<Response<Self::SessionStream>, Status> {
+        let (answers, frames) = mpsc::channel(64);
+        let stream = Stream { frames: request.into_inner(), answers };
+        self.streams.send(stream).map_err(|_| Status::unavailable("the test is over"))?;
+        Ok(Response::new(ReceiverStream::new(frames)))
+    }
+
+    async fn list_locks(&self, _: Request<v1::ListLocksRequest>) -> Result<Response<v1::ListLocksResponse>, Status> {
+        Ok(Response::new(v1::ListLocksResponse { locks: vec![lock("a"), lock("b")] }))
+    }
+
+    async fn get_lock(&self, request: Request<v1::GetLockRequest>) -> Result<Response<v1::GetLockResponse>, Status> {
+        let name = String::from_utf8(request.into_inner().name).unwrap();
+        Ok(Response::new(v1::GetLockResponse { lock: (name == "a").then(|| lock("a")) }))
+    }
+
+    async fn list_sessions(
+        &self,
+        _: Request<v1::ListSessionsRequest>,
+    ) -> Result<Response<v1::ListSessionsResponse>, Status> {
+        let session = v1::Session { id: 5, ..v1::Session::default() };
+        Ok(Response::new(v1::ListSessionsResponse { sessions: vec![session] }))
+    }
+
+    async fn force_release(
+        &self,
+        request: Request<v1::ForceReleaseRequest>,
+    ) -> Result<Response<v1::ForceReleaseResponse>, Status> {
+        let fence = u64::from(request.into_inner().now);
+        let holders = vec![v1::Holder { fence, ..v1::Holder::default() }];
+        Ok(Response::new(v1::ForceReleaseResponse { holders }))
+    }
+
+    async fn get_status(&self, _: Request<v1::GetStatusRequest>) -> Result<Response<v1::GetStatusResponse>, Status> {
+        Err(Status::failed_precondition("not today"))
+    }
+}
+
+fn lock(name: &str) -> v1::Lock {
+    v1::Lock { name: name.to_owned(), ..v1::Lock::default() }
+}
+
+/// A server on a free port, and the streams that reach it.
+struct Server {
+    address: SocketAddr,
+    streams: mpsc::UnboundedReceiver<Stream>,
+}
+
+impl Server {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (sender, streams) = mpsc::unbounded_channel();
+        let service = LocksServer::new(Fake { streams: sender });
+        let incoming = TcpListenerStream::new(listener);
+        tokio::spawn(tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming));
+        Server { address, streams }
+    }
+
+    async fn client(&self) -> Client {
+        Client::connect([self.address.to_string()]).await.unwrap()
+    }
+
+    async fn stream(&mut self) -> Stream {
+        self.streams.recv().await.unwrap()
+    }
+
+    /// A session of this time to live that was opened, and its stream.
+    async fn session(&mut self, ttl: Duration) -> (Session, Stream) {
+        let client = self.client().await;
+        let opens = tokio::spawn(client.session().ttl(ttl).label("test").open());
+        let mut stream = self.stream().await;
+        stream.open().await;
+        (opens.await.unwrap().unwrap(), stream)
+    }
+}
+
+impl Stream {
+    async fn frame(&mut self) -> client_frame::Frame {
+        self.frames.message().await.unwrap().unwrap().frame.unwrap()
+    }
+
+    async fn say(&self, frame: server_frame::Frame) {
+        self.answers.send(Ok(v1::ServerFrame { frame: Some(frame) })).await.unwrap();
+    }
+
+    /// Answers an Open.
+    async fn open(&mut self) -> v1::Open {
+        let client_frame::Frame::Open(open) = self.frame().await else { panic!("Open comes first") };
+        self.say(server_frame::Frame::Opened(v1::Opened { session: open.session, ttl_ms: open.ttl_ms })).await;
+        open
+    }
+
+    /// The next request; keep-alives are answered on the way.
+    async fn request(&mut self) -> (u64, Operation) {
+        loop {
+            match self.frame().await {
+                client_frame::Frame::Request(request) => return (request.number, request.operation.unwrap()),
+                client_frame::Frame::KeepAlive(v1::KeepAlive { number }) => {
+                    self.say(server_frame::Frame::Alive(v1::Alive { number })).await;
+                }
+                client_frame::Frame::Open(_) => panic!("a second Open"),
+            }
+        }
+    }
+
+    async fn answer(&self, number: u64, answer: answer::Answer) {
+        self.say(server_frame::Frame::Answer(v1::Answer { number, answer: Some(answer) })).await;
+    }
+
+    /// Grants the next request.
+    async fn grant(&mut self, fence: u64) -> v1::Acquire {
+        let (number, Operation::Acquire(acquire)) = self.request().await else { panic!("not an acquire") };
+        self.answer(number, answer::Answer::Granted(v1::Granted { fence })).await;
+        acquire
+    }
+
+    async fn refuse(&self, number: u64, refusal: v1::Refusal, message: &str) {
+        let refused = v1::Refused { refusal: refusal.into(), message: message.to_owned(), cycle: Vec::new() };
+        self.answer(number, answer::Answer::Refused(refused)).await;
+    }
+}
+
+const LONG: Duration = Duration::from_secs(60);
+const SHORT: Duration = Duration::from_secs(2);
+
+fn released() -> answer::Answer {
+    answer::Answer::Released(v1::Released {})
+}
+
+#[tokio::test]
+async fn a_lock_is_acquired_and_given_back_and_a_session_closed() {
+    let mut server = Server::start().await;
+    let (session, mut stream) = server.session(LONG).await;
+    let acquires = tokio::spawn(session.lock("a").timeout(LONG).lock_delay(SHORT).acquire());
+    let asked = stream.grant(40).await;
+    assert_eq!((asked.name, asked.timeout_ms, asked.lock_delay_ms), (b"a".to_vec(), Some(60_000), 2_000));
+    let guard = acquires.await.unwrap().unwrap();
+    assert_eq!((guard.fence(), guard.state(), guard.name()), (Ok(40), LockState::Held, "a"));
+    assert!(guard.deadline() > BootTime::now());
+    let releases = tokio::spawn(guard.release());
+    let (number, operation) = stream.request().await;
+    assert_eq!(operation, Operation::Release(v1::Release { acquire: 1 }));
+    stream.answer(number, released()).await;
+    assert_eq!(releases.await.unwrap(), Ok(()));
+    let closes = tokio::spawn(session.close());
+    let (number, operation) = stream.request().await;
+    assert_eq!(operation, Operation::Close(v1::Close {}));
+    stream.answer(number, answer::Answer::Closed(v1::Closed {})).await;
+    assert_eq!(closes.await.unwrap(), Ok(()));
+}
+
+#[tokio::test]
+async fn what_is_dropped_is_given_back() {
+    let mut server = Server::start().await;
+    let (session, mut stream) = server.session(LONG).await;
+    let acquires = tokio::spawn(session.lock("a").acquire());
+    stream.grant(40).await;
+    drop(acquires.await.unwrap().unwrap());
+    assert_eq!(stream.request().await.1, Operation::Release(v1::Release { acquire: 1 }));
+    // A future that is dropped while it waits.
+    let acquires = tokio::spawn(session.lock("b").acquire());
+    let (number, _) = stream.request().await;
+    acquires.abort();
+    assert_eq!(stream.request().await.1, Operation::Cancel(v1::Cancel { acquire: number }));
+    drop(session);
+    assert_eq!(stream.request().await.1, Operation::Close(v1::Close {}));
+}
+
+#[tokio::test]
+async fn a_time_out_cancels() {
+    let mut server = Server::start().await;
+    let (session, mut stream) = server.session(LONG).await;
+    let acquired = tokio::spawn(session.lock("a").timeout(Duration::from_millis(5)).acquire());
+    let (number, _) = stream.request().await;
+    assert_eq!(stream.request().await.1, Operation::Cancel(v1::Cancel { acquire: number }));
+    assert_eq!(acquired.await.unwrap().unwrap_err(), AcquireError::TimedOut { name: "a".to_owned() });
+}
+
+#[tokio::test]
+async fn how_a_lock_is_wanted_reaches_the_server() {
+    let mut server = Server::start().await;
+    let (session, mut stream) = server.session(LONG).await;
+    let shared = tokio::spawn(session.lock("a").mode(Mode::Shared).owner(77).acquire());
+    let asked = stream.grant(1).await;
+    assert_eq!((asked.mode(), asked.owner, asked.timeout_ms), (v1::Mode::Shared, 77, None));
+    let permit = tokio::spawn(session.semaphore("s", 3).acquire());
+    let asked = stream.grant(2).await;
+    assert_eq!((asked.mode(), asked.permits), (v1::Mode::Permit, 3));
+    let (shared, permit) = (shared.await.unwrap().unwrap(), permit.await.unwrap().unwrap());
+    assert_eq!(shared.owner(), 77);
+    assert_ne!(permit.owner(), shared.owner(), "each acquire has an owner of its own");
+    let session_too = session.clone();
+    let tried = tokio::spawn(async move { session_too.try_lock("a").await });
+    let (number, Operation::Acquire(asked)) = stream.request().await else { panic!("not an acquire") };
+    assert_eq!(asked.timeout_ms, Some(0));
+    stream.refuse(number, v1::Refusal::NotAvailable, "").await;
+    assert!(tried.await.unwrap().unwrap().is_none());
+}
+
+#[tokio::test]
+async fn refusals_say_why() {
+    let mut server = Server::start().await;
+    let (session, mut stream) = server.session(LONG).await;
+    let acquired = tokio::spawn(session.semaphore("s", 3).acquire());
+    let (number, _) = stream.request().await;
+    stream.refuse(number, v1::Refusal::PermitsDiffer, "the lock has 2 permits, and the request says 3").await;
+    let error = acquired.await.unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "the server refused: the lock has 2 permits, and the request says 3");
+    let acquired = tokio::spawn(session.lock("a").acquire());
+    let (number, _) = stream.request().await;
+    let cycle = vec![v1::Wait { owner: 1, label: "me".into(), lock: "a".into() }];
+    let refused = v1::Refused { refusal: v1::Refusal::Deadlock.into(), message: String::new(), cycle };
+    stream.answer(number, answer::Answer::Refused(refused)).await;
+    let error = acquired.await.unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "the request would wait for itself: 0000000000000001 (me) waits for \"a\"");
+    for (name, bytes) in [(String::new(), 0), ("x".repeat(513), 513)] {
+        let error = session.lock(name).acquire().await.unwrap_err();
+        assert_eq!(error.to_string(), format!("the name of a lock has 1 to 512 bytes, not {bytes}"));
+    }
+}
+
+#[tokio::test]
+async fn a_broken_connection_is_replaced_and_what_was_asked_is_asked_again() {
+    let mut server = Server::start().await;
+    let (session, mut stream) = server.session(LONG).await;
+    let held = tokio::spawn(session.lock("a").acquire());
+    stream.grant(40).await;
+    let held = held.await.unwrap().unwrap();
+    let waits = tokio::spawn(session.lock("b").acquire());
+    let before = stream.request().await;
+    drop(stream);
+    let mut stream = server.stream().await;
+    let open = stream.open().await;
+    assert_eq!((open.session, open.resume), (session.id(), true));
+    assert_eq!(stream.request().await, before);
+    stream.answer(before.0, answer::Answer::Granted(v1::Granted { fence: 41 })).await;
+    assert_eq!(waits.await.unwrap().unwrap().fence(), Ok(41));
+    assert_eq!(held.fence(), Ok(40));
+}
+
+#[tokio::test]
+async fn a_silent_server_means_at_risk_and_then_lost() {
+    let mut server = Server::start().await;
+    let (session, mut stream) = server.session(SHORT).await;
+    let acquires = tokio::spawn(session.lock("a").acquire());
+    stream.grant(40).await;
+    let guard = acquires.await.unwrap().unwrap();
+    // Nothing is answered from here on, on whatever connection.
+    assert_eq!(guard.lost().await, Loss::DeadlinePassed);
+    assert!(BootTime::now() >= guard.deadline());
+    assert_eq!((guard.state(), guard.fence()), (LockState::Lost, Err(Loss::DeadlinePassed)));
+    assert_eq!((session.state(), session.lost().await), (SessionState::Lost, Loss::DeadlinePassed));
+    assert_eq!(guard.release().await, Err(ReleaseError::Unconfirmed(Loss::DeadlinePassed)));
+    assert_eq!(session.lock("b").acquire().await.unwrap_err(), AcquireError::Lost(Loss::DeadlinePassed));
+    assert_eq!(session.close().await, Err(CloseError::Unconfirmed));
+}
+
+#[tokio::test]
+async fn keep_alives_move_the_deadline() {
+    let mut server = Server::start().await;
+    let (session, mut stream) = server.session(SHORT).await;
+    let first = session.deadline();
+    for _ in 0..2 {
+        let client_frame::Frame::KeepAlive(v1::KeepAlive { number }) = stream.frame().await else { panic!("not one") };
+        stream.say(server_frame::Frame::Alive(v1::Alive { number })).await;
+    }
+    // The third is sent after the second was acknowledged.
+    assert!(matches!(stream.frame().await, client_frame::Frame::KeepAlive(_)));
+    assert!(session.deadline() > first);
+    assert_ne!(session.state(), SessionState::Lost);
+}
+
+#[tokio::test]
+async fn a_revoked_lock_is_lost_at_once_and_given_back_when_its_user_has_stopped() {
+    let mut server = Server::start().await;
+    let (session, mut stream) = server.session(LONG).await;
+    let acquires = tokio::spawn(session.lock("a").acquire());
+    stream.grant(40).await;
+    let guard = acquires.await.unwrap().unwrap();
+    stream.say(server_frame::Frame::Revoked(v1::Revoked { acquire: 1 })).await;
+    assert_eq!(guard.lost().await, Loss::Revoked);
+    assert_eq!((guard.state(), guard.fence()), (LockState::Lost, Err(Loss::Revoked)));
+    assert_eq!(session.state(), SessionState::Alive);
+    let releases = tokio::spawn(guard.release());
+    let (number, operation) = stream.request().await;
+    assert_eq!(operation, Operation::Release(v1::Release { acquire: 1 }));
+    stream.answer(number, released()).await;
+    assert_eq!(releases.await.unwrap(), Ok(()));
+}
+
+#[tokio::test]
+async fn an_ended_session_is_lost_at_once() {
+    let mut server = Server::start().await;
+    let (session, mut stream) = server.session(LONG).await;
+    let waits = tokio::spawn(session.lock("a").acquire());
+    stream.request().await;
+    let reason = v1::ended::Reason::Expired.into();
+    stream.say(server_frame::Frame::Ended(v1::Ended { reason, message: "too late".into() })).await;
+    let loss = Loss::Ended("too late".to_owned());
+    assert_eq!(waits.await.unwrap().unwrap_err(), AcquireError::Lost(loss.clone()));
+    assert_eq!(session.lost().await, loss);
+    assert_eq!(session.close().await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_session_that_is_refused_says_why() {
+    let mut server = Server::start().await;
+    let client = server.client().await;
+    let opens = tokio::spawn(client.session().open());
+    let mut stream = server.stream().await;
+    stream.frame().await;
+    let reason = v1::ended::Reason::Invalid.into();
+    stream.say(server_frame::Frame::Ended(v1::Ended { reason, message: "no label".into() })).await;
+    let error = opens.await.unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "the session was not opened: the server ended the session: no label");
+    let error = client.session().ttl(Duration::from_millis(999)).open().await.unwrap_err();
+    assert_eq!(error.to_string(), "a session lives from 1 to 86400 seconds after its last keep-alive, not 0.999 s");
+}
+
+#[tokio::test]
+async fn a_session_that_nobody_opens_says_so() {
+    let server = Server::start().await;
+    let session = server.client().await.session().open_timeout(Duration::from_millis(10));
+    let error = session.open().await.unwrap_err();
+    let reason = "the servers accept connections, but do not answer".to_owned();
+    assert_eq!(error, OpenError::NoAnswer { reason });
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_be_reached_is_passed_over() {
+    let mut server = Server::start().await;
+    // A port that was free a moment ago, with nobody behind it.
+    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
+    let client = Client::connect([nobody.clone(), server.address.to_string()]).await.unwrap();
+    let opens = tokio::spawn(client.session().open());
+    server.stream().await.open().await;
+    assert_eq!(opens.await.unwrap().unwrap().state(), SessionState::Alive);
+    let error = Client::connect([&nobody]).await.unwrap_err();
+    let ConnectError::NoServer { reasons } = error else { panic!("connected to nobody") };
+    assert!(reasons.starts_with(&nobody) && reasons.contains("refused"), "{reasons}");
+}
+
+#[tokio::test]
+async fn the_service_can_be_looked_at() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let names: Vec<String> = client.list_locks().await.unwrap().into_iter().map(|lock| lock.name).collect();
+    assert_eq!(names, ["a", "b"]);
+    assert_eq!(client.get_lock("a").await.unwrap(), Some(lock("a")));
+    assert_eq!(client.get_lock("b").await.unwrap(), None);
+    assert_eq!(client.list_sessions().await.unwrap()[0].id, 5);
+    assert_eq!(client.force_release("a", true).await.unwrap()[0].fence, 1);
+    assert!(matches!(client.force_release("", true).await, Err(CallError::InvalidName(_))));
+    assert_eq!(client.status().await.unwrap_err().to_string(), "the server refused: not today");
+}

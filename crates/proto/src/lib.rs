@@ -1,0 +1,7 @@
+//! The lock service on the wire: the messages and stubs made from `proto/baton/v1/locks.proto`, and nothing else.
+
+/// Version 1 of the protocol.
+#[allow(missing_docs, clippy::all, reason = "made from the .proto file, which documents them")]
+pub mod v1 {
+    include!(concat!(env!("OUT_DIR"), "/baton.v1.rs"));
+}

@@ -1,0 +1,150 @@
+//! How much memory and time the table takes: so many held locks with names of 20 bytes, held by one session and by a thousand;
+//! then acquire and release beside them, a snapshot, many waiters for one lock, many leases.
+//!
+//!     cargo run --release -p baton-service --no-default-features --example table_size -- 100000
+//!
+//! Resident memory is read from /proc, so it tells it on Linux only.
+
+use std::fs;
+use std::time::Instant;
+
+use baton_service::leases::Leases;
+use baton_service::table::{Command, Effect, Mode, Operation, OwnerId, PendingTimers, SessionId, Table};
+
+/// What is resident now and what was at most, in KiB.
+fn memory_kib(field: &str) -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with(field)).unwrap_or_default();
+    line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).unwrap_or(0)
+}
+
+/// A table and the numbers that its sessions have reached.
+#[derive(Default)]
+struct Load {
+    table: Table,
+    numbers: Vec<u64>,
+    effects: Vec<Effect>,
+}
+
+impl Load {
+    fn open(&mut self) {
+        let session = SessionId(self.numbers.len() as u64);
+        let (label, host) = ("worker".to_string(), "host-1.example.org".to_string());
+        self.apply(&Command::Open { session, ttl_ms: 10_000, label, host, pid: 4_711, resume: false });
+        self.numbers.push(0);
+    }
+
+    fn apply(&mut self, command: &Command) {
+        self.effects.clear();
+        self.table.apply(1_700_000_000_000, command, &mut self.effects);
+    }
+
+    fn request(&mut self, session: usize, operation: Operation) {
+        self.numbers[session] += 1;
+        let number = self.numbers[session];
+        let seen = number.saturating_sub(8);
+        self.apply(&Command::Request { session: SessionId(session as u64), number, seen, operation });
+    }
+
+    fn acquire(&mut self, session: usize, owner: u64, lock: String) {
+        let (mode, owner, timeout_ms, lock_delay_ms) = (Mode::Exclusive, OwnerId(owner), None, 0);
+        self.request(session, Operation::Acquire { lock, mode, owner, timeout_ms, lock_delay_ms });
+    }
+}
+
+fn held(sessions: usize, locks: usize) {
+    let before_kib = memory_kib("VmRSS");
+    let mut load = Load::default();
+    for _ in 0..sessions {
+        load.open();
+    }
+    let began = Instant::now();
+    for lock in 0..locks {
+        load.acquire(lock % sessions, (lock % sessions) as u64, format!("service/lock-{lock:07}"));
+    }
+    let each_us = began.elapsed().as_secs_f64() * 1e6 / locks as f64;
+    let used_kib = memory_kib("VmRSS").saturating_sub(before_kib);
+    println!("{locks} locks, {sessions} sessions: {used_kib} KiB resident, {each_us:.2} us an acquire");
+
+    let began = Instant::now();
+    let rounds = 200_000;
+    for round in 0..rounds {
+        load.acquire(round % sessions, 7, format!("other/lock-{:09}", round % 1_000));
+        let acquire = load.numbers[round % sessions];
+        load.request(round % sessions, Operation::Release { acquire });
+    }
+    let each_us = began.elapsed().as_secs_f64() * 1e6 / rounds as f64;
+    println!("  acquire and release beside them: {each_us:.2} us");
+    let began = Instant::now();
+    for round in 0..rounds {
+        load.acquire(round % sessions, 7, format!("fresh/lock-{round:09}"));
+        let acquire = load.numbers[round % sessions];
+        load.request(round % sessions, Operation::Release { acquire });
+    }
+    let each_us = began.elapsed().as_secs_f64() * 1e6 / rounds as f64;
+    let used_kib = memory_kib("VmRSS").saturating_sub(before_kib);
+    println!("  the same with a fresh name each time: {each_us:.2} us; with all the history then {used_kib} KiB");
+
+    let began = Instant::now();
+    let bytes = postcard::to_stdvec(&load.table).expect("a table can be written");
+    let wrote = began.elapsed();
+    println!("  a snapshot: {} KiB in {wrote:.0?}, {} KiB resident at most", bytes.len() / 1024, memory_kib("VmHWM"));
+    let began = Instant::now();
+    let read: Table = postcard::from_bytes(&bytes).expect("a table can be read");
+    println!("  read again in {:.0?}, equal: {}", began.elapsed(), read == load.table);
+}
+
+/// Many wait for one lock: each further acquire, by somebody of whom nobody wants anything, and by somebody of whom one does.
+fn waited_for(waiters: usize) {
+    let mut load = Load::default();
+    for _ in 0..waiters + 2 {
+        load.open();
+    }
+    load.acquire(0, 0, "wanted".into());
+    let began = Instant::now();
+    for session in 1..=waiters {
+        load.acquire(session, session as u64, "wanted".into());
+    }
+    let each_us = began.elapsed().as_secs_f64() * 1e6 / waiters as f64;
+    let (holder, other) = (waiters + 1, 1);
+    load.acquire(holder, holder as u64, "own".into());
+    load.acquire(other, other as u64 + 1_000_000, "own".into());
+    let began = Instant::now();
+    load.acquire(holder, holder as u64, "wanted".into());
+    let slow = began.elapsed();
+    println!("{waiters} wait for one lock: {each_us:.2} us to join; {slow:.0?} for one who is waited for itself");
+    assert_eq!(load.table.counts().waiters, waiters + 2);
+}
+
+/// The leases of many sessions: a keep-alive of each, the round that serves them, and the end of them all.
+fn leased(sessions: u64) {
+    let mut leases = Leases::default();
+    let pending = (0..sessions).map(|session| (SessionId(session), 10_000)).collect();
+    leases.lead(0, 1, &PendingTimers { sessions: pending, ..PendingTimers::default() });
+    let began = Instant::now();
+    for session in 0..sessions {
+        leases.keep_alive(SessionId(session), 1, session / 100);
+    }
+    let each_us = began.elapsed().as_secs_f64() * 1e6 / sessions as f64;
+    let acknowledged = leases.begin_round().map_or(0, |round| leases.round_done(round, true).len());
+    let began = Instant::now();
+    let expired = leases.due(u64::MAX).len();
+    let took = began.elapsed();
+    println!("{acknowledged} leases: {each_us:.2} us a keep-alive; {expired} expire at once in {took:.0?}");
+}
+
+fn main() {
+    let locks = std::env::args().nth(1).map_or(Ok(100_000), |text| text.parse());
+    match (locks, std::env::args().nth(2).as_deref()) {
+        (Ok(locks), None) => {
+            held(1_000, locks);
+            waited_for(10_000);
+            leased(100_000);
+        }
+        (Ok(locks), Some("one")) => held(1, locks),
+        _ => {
+            eprintln!("the first argument is a number of locks, the second, if any, `one`: one session");
+            std::process::exit(2);
+        }
+    }
+}

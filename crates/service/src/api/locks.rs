@@ -1,0 +1,179 @@
+//! The gRPC service: a stream a session, and calls to look and to force.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_proto::v1;
+use baton_proto::v1::client_frame::Frame;
+use baton_proto::v1::locks_server::Locks;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::desk::{FRAMES_WAITING_MAX, Outgoing};
+use super::service::Service;
+use super::{inspect, wire};
+use crate::table::{Command, Effect, Operation, SessionId};
+
+/// How long a stream may take to say whose it is.
+const OPEN_MAX: Duration = Duration::from_secs(10);
+
+/// The service, as gRPC calls it.
+#[derive(Clone)]
+pub struct LocksService(Arc<Service>);
+
+impl LocksService {
+    /// Serves this.
+    pub fn new(service: Arc<Service>) -> Self {
+        LocksService(service)
+    }
+
+    /// Waits until the table is at least as new as this call.
+    async fn current(&self) -> Result<(), Status> {
+        self.0.node.read_index().await.map_err(unavailable)
+    }
+}
+
+#[tonic::async_trait]
+impl Locks for LocksService {
+    type SessionStream = ReceiverStream<Result<v1::ServerFrame, Status>>;
+
+    async fn session(
+        &self,
+        request: Request<Streaming<v1::ClientFrame>>,
+    ) -> Result<Response<Self::SessionStream>, Status> {
+        let (outgoing, frames) = mpsc::channel(FRAMES_WAITING_MAX);
+        let service = Arc::clone(&self.0);
+        tokio::spawn(async move {
+            if let Err(status) = carry(&service, request.into_inner(), &outgoing).await {
+                // The client may be gone, and then nobody is left to tell.
+                drop(outgoing.send(Err(status)).await);
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(frames)))
+    }
+
+    async fn list_locks(&self, _: Request<v1::ListLocksRequest>) -> Result<Response<v1::ListLocksResponse>, Status> {
+        self.current().await?;
+        let locks = inspect::locks(&self.0);
+        Ok(Response::new(v1::ListLocksResponse { locks }))
+    }
+
+    async fn get_lock(&self, request: Request<v1::GetLockRequest>) -> Result<Response<v1::GetLockResponse>, Status> {
+        let name = name(request.into_inner().name)?;
+        self.current().await?;
+        let lock = inspect::lock(&self.0, &name);
+        Ok(Response::new(v1::GetLockResponse { lock }))
+    }
+
+    async fn list_sessions(
+        &self,
+        _: Request<v1::ListSessionsRequest>,
+    ) -> Result<Response<v1::ListSessionsResponse>, Status> {
+        self.current().await?;
+        let sessions = inspect::sessions(&self.0);
+        Ok(Response::new(v1::ListSessionsResponse { sessions }))
+    }
+
+    async fn force_release(
+        &self,
+        request: Request<v1::ForceReleaseRequest>,
+    ) -> Result<Response<v1::ForceReleaseResponse>, Status> {
+        let v1::ForceReleaseRequest { name: lock, now } = request.into_inner();
+        let lock = name(lock)?;
+        self.current().await?;
+        let holders = inspect::lock(&self.0, &lock).map(|lock| lock.holders).unwrap_or_default();
+        let proposed = self.0.propose(Command::Force { lock, now }).await.map_err(unavailable)?;
+        let effects = proposed.await.map_err(unavailable)?.effects;
+        let told = |session: u64| {
+            let tells = |effect: &Effect| matches!(effect, Effect::Revoked { session: told, .. } if told.0 == session);
+            effects.iter().any(tells)
+        };
+        let holders = holders.into_iter().filter(|holder| told(holder.session)).collect();
+        Ok(Response::new(v1::ForceReleaseResponse { holders }))
+    }
+
+    async fn get_status(&self, _: Request<v1::GetStatusRequest>) -> Result<Response<v1::GetStatusResponse>, Status> {
+        Ok(Response::new(inspect::status(&self.0)))
+    }
+}
+
+fn unavailable(error: impl std::fmt::Display) -> Status {
+    Status::unavailable(error.to_string())
+}
+
+fn name(bytes: Vec<u8>) -> Result<String, Status> {
+    wire::name(bytes).map_err(|invalid| Status::invalid_argument(invalid.to_string()))
+}
+
+/// Carries one stream, from its Open to its end.
+async fn carry(service: &Service, mut frames: Streaming<v1::ClientFrame>, outgoing: &Outgoing) -> Result<(), Status> {
+    let first = tokio::time::timeout(OPEN_MAX, frames.message()).await;
+    let first = first.map_err(|_| Status::deadline_exceeded("the stream did not say whose it is: send Open"))??;
+    let Some(Frame::Open(open)) = first.and_then(|frame| frame.frame) else {
+        return Err(Status::invalid_argument("the first frame of a stream must be Open"));
+    };
+    let command = match wire::open(open) {
+        Ok(command) => command,
+        Err(malformed) => return tell(outgoing, wire::malformed(&malformed)).await,
+    };
+    let Command::Open { session, resume, .. } = command else { unreachable!("wire::open makes nothing else") };
+    if !resume && service.low_space() {
+        return tell(outgoing, wire::low_space()).await;
+    }
+    let (stream, given_up) = service.desk.attach(session, outgoing.clone());
+    let carried = match service.propose(command).await {
+        Ok(_) => tokio::select! {
+            carried = listen(service, session, &mut frames, outgoing) => carried,
+            _ = given_up => Ok(()),
+        },
+        Err(error) => Err(unavailable(error)),
+    };
+    service.desk.detach(session, stream);
+    carried
+}
+
+async fn tell(outgoing: &Outgoing, frame: v1::ServerFrame) -> Result<(), Status> {
+    outgoing.send(Ok(frame)).await.map_err(|_| Status::cancelled("the client is gone"))
+}
+
+async fn listen(
+    service: &Service,
+    session: SessionId,
+    frames: &mut Streaming<v1::ClientFrame>,
+    outgoing: &Outgoing,
+) -> Result<(), Status> {
+    loop {
+        let Some(frame) = frames.message().await? else { return Ok(()) };
+        match frame.frame {
+            Some(Frame::KeepAlive(v1::KeepAlive { number })) => service.desk.keep_alive(session, number)?,
+            Some(Frame::Request(request)) => self::request(service, session, request, outgoing).await?,
+            Some(Frame::Open(_)) => {
+                return Err(Status::invalid_argument("a stream carries one session: Open comes once"));
+            }
+            None => return Err(Status::invalid_argument("a frame that is neither Open, KeepAlive nor Request")),
+        }
+    }
+}
+
+async fn request(
+    service: &Service,
+    session: SessionId,
+    request: v1::Request,
+    outgoing: &Outgoing,
+) -> Result<(), Status> {
+    let number = request.number;
+    let command = match wire::request(session, request) {
+        Ok(command) => command,
+        Err(malformed) => {
+            return tell(outgoing, wire::refuse(number, v1::Refusal::Invalid, malformed.to_string())).await;
+        }
+    };
+    let acquires = matches!(command, Command::Request { operation: Operation::Acquire { .. }, .. });
+    if acquires && service.low_space() {
+        let message = "the server has too little free space to grant locks".to_owned();
+        return tell(outgoing, wire::refuse(number, v1::Refusal::LowSpace, message)).await;
+    }
+    service.propose(command).await.map_err(unavailable)?;
+    Ok(())
+}

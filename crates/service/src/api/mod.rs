@@ -1,0 +1,10 @@
+//! The lock service over gRPC.
+
+mod desk;
+mod inspect;
+mod locks;
+mod service;
+mod wire;
+
+pub use locks::LocksService;
+pub use service::Service;

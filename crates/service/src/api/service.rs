@@ -1,0 +1,145 @@
+//! The node with the desk in front of it, and the three loops that keep them going.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::desk::Desk;
+use crate::clock;
+use crate::raft::{Leadership, Node, Options, Pending, ProposeError};
+use crate::store::{Disk, FREE_BYTES_MIN, Folder, OpenError};
+use crate::table::{Command, Entry};
+
+/// How often the free space of the disk is looked at.
+const SPACE_EVERY: Duration = Duration::from_secs(1);
+
+/// See the module.
+pub struct Service {
+    /// The table, replicated and kept.
+    pub node: Node,
+    /// The streams and the leases.
+    pub desk: Arc<Desk>,
+    /// When it began, on the clock that leases are measured by.
+    started_ms: u64,
+    low_space: AtomicBool,
+}
+
+impl Service {
+    /// Opens a data folder, makes it if there is none, and returns once the node leads.
+    pub async fn open(data: &Path) -> Result<Self, OpenError> {
+        Self::open_on(Arc::new(Folder::open(data)?)).await
+    }
+
+    /// The same on any disk.
+    pub async fn open_on(disk: Arc<dyn Disk>) -> Result<Self, OpenError> {
+        let desk = Arc::new(Desk::default());
+        let told = Arc::clone(&desk);
+        let on_apply: crate::raft::OnApply = Box::new(move |_, applied| told.applied(&applied.effects));
+        let node = Node::open(disk, Options { on_apply, ..Options::default() }).await?;
+        let service = Service { node, desk, started_ms: clock::boot_ms(), low_space: AtomicBool::new(false) };
+        service.look_at_space();
+        let mut leadership = service.node.leadership();
+        let leads = leadership.wait_for(|leadership| matches!(leadership, Leadership::Leads { .. })).await.is_ok();
+        if leads { Ok(service) } else { Err(OpenError::Raft("the node stopped before it led".to_owned())) }
+    }
+
+    /// How long it has run.
+    pub fn uptime_ms(&self) -> u64 {
+        clock::boot_ms().saturating_sub(self.started_ms)
+    }
+
+    /// Whether the disk is so full that only what frees something is let through.
+    pub fn low_space(&self) -> bool {
+        self.low_space.load(Ordering::Relaxed)
+    }
+
+    fn look_at_space(&self) {
+        // A disk that cannot say how much room it has is written to until it fails.
+        let low = self.node.free_bytes().is_ok_and(|free| free < FREE_BYTES_MIN);
+        self.low_space.store(low, Ordering::Relaxed);
+    }
+
+    /// Proposes a command, in the order of the calls. What follows from it comes back to the desk.
+    pub async fn propose(&self, command: Command) -> Result<Pending, ProposeError> {
+        self.node.propose(Entry { now_ms: clock::wall_ms(), commands: vec![command] }).await
+    }
+
+    /// Keeps everything going. Does not return while the node runs.
+    pub async fn run(&self) {
+        tokio::select! {
+            () = self.follow_leadership() => {}
+            () = self.keep_time() => {}
+            () = self.acknowledge() => {}
+            () = self.watch_space() => {}
+        }
+    }
+
+    /// Leases start anew in full whenever this node begins to lead; its streams end when it ceases to.
+    async fn follow_leadership(&self) {
+        let mut leadership = self.node.leadership();
+        loop {
+            let now = *leadership.borrow_and_update();
+            if let Leadership::Leads { term } = now {
+                let table = self.node.table();
+                self.desk.state().leases.lead(clock::boot_ms(), term, &table.pending_timers());
+                self.desk.rearmed.notify_one();
+            } else {
+                self.desk.state().leases.step_down();
+                self.desk.end_streams("this node does not lead");
+            }
+            if leadership.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Proposes what time brings about, when it does.
+    async fn keep_time(&self) {
+        loop {
+            let now = clock::boot_ms();
+            let due = self.desk.state().leases.due(now);
+            let mut pending = Vec::with_capacity(due.len());
+            for command in due {
+                pending.push((self.propose(command.clone()).await, command));
+            }
+            for (proposed, command) in pending {
+                let applied = match proposed {
+                    Ok(proposed) => proposed.await.is_ok(),
+                    Err(_) => false,
+                };
+                self.desk.state().leases.outcome(clock::boot_ms(), &command, applied);
+            }
+            // The clock of leases goes on while the machine sleeps and timers do not: look again every second at least.
+            let next = self.desk.state().leases.next_wake();
+            let wait = next.map_or(1_000, |next| next.saturating_sub(clock::boot_ms()).min(1_000));
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_millis(wait)) => {}
+                () = self.desk.rearmed.notified() => {}
+            }
+        }
+    }
+
+    /// Acknowledges keep-alives: a round that began after they arrived serves all that waited when it began.
+    async fn acknowledge(&self) {
+        loop {
+            let round = self.desk.state().leases.begin_round();
+            let Some(round) = round else {
+                self.desk.kept_alive.notified().await;
+                continue;
+            };
+            let led = self.node.read_index().await.is_ok();
+            let mut state = self.desk.state();
+            for (session, number) in state.leases.round_done(round, led) {
+                state.send(session, super::wire::alive(number));
+            }
+        }
+    }
+
+    async fn watch_space(&self) {
+        loop {
+            tokio::time::sleep(SPACE_EVERY).await;
+            self.look_at_space();
+        }
+    }
+}

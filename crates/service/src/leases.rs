@@ -1,0 +1,301 @@
+//! The leader's timers: when a session has not been heard of for too long, an acquire has waited for as long as it wanted to,
+//! a closed lock is to open. Pure: `now_ms` is an argument, from a clock that only grows and stands still for nobody.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::table::{Command, Effect, PendingTimers, RequestNumber, SessionId};
+
+/// So many read-index rounds may be under way at a time: one, and one for those who came after it began.
+pub const ROUNDS_MAX: usize = 2;
+/// A proposal that failed is made again after so long.
+pub const RETRY_MS: u64 = 100;
+
+/// The timers of whoever leads; nothing at all at everybody else.
+///
+/// How to drive it:
+/// - When this process leads and its own `Lead` command **has been applied**, call [`lead`](Leases::lead) with that term and
+///   [`Table::pending_timers`](crate::table::Table::pending_timers). All leases then start anew in full: nobody knows what an
+///   earlier leader acknowledged. When it no longer leads, or is not sure, call [`step_down`](Leases::step_down). To lead
+///   again, even in the same term, it needs another `Lead`: what it proposed before is then before that in the log.
+/// - Show every effect of every applied command to [`observe`](Leases::observe) before it is sent to anybody, and do not
+///   send those that it says no to.
+/// - When a keep-alive arrives, call [`keep_alive`](Leases::keep_alive). Then, and after each `round_done`, call
+///   [`begin_round`](Leases::begin_round): if it gives a round, begin a read-index round now, and tell its end by
+///   [`round_done`](Leases::round_done), which gives the acknowledgements to send. Send no others.
+/// - At [`next_wake`](Leases::next_wake), which any other call may have changed, call [`due`](Leases::due) and propose what it
+///   gives. Tell what became of each proposal by [`outcome`](Leases::outcome), after its effects were observed. What is
+///   under way is not given again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Leases {
+    /// The term in which this process leads, if it does.
+    term: Option<u64>,
+    sessions: BTreeMap<SessionId, Lease>,
+    /// Acquires that wait with a time-out, and when it is over: none if that has been proposed.
+    waits: BTreeMap<(SessionId, RequestNumber), Option<u64>>,
+    /// Closed locks.
+    delays: BTreeMap<String, Delay>,
+    /// What is to be proposed when; exactly those of the above that are not proposed.
+    timers: BTreeSet<(u64, Timer)>,
+    /// The latest keep-alives that no round has begun for.
+    queue: BTreeMap<SessionId, u64>,
+    rounds: BTreeMap<RoundId, BTreeMap<SessionId, u64>>,
+    last_round: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Lease {
+    ttl_ms: u64,
+    /// When Expire is to be proposed: none if that is under way.
+    expire_ms: Option<u64>,
+    /// Expire has been proposed, and until its outcome is known nothing saves the session.
+    condemned: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Delay {
+    generation: u64,
+    /// When its end is to be proposed: none if that is under way.
+    deadline_ms: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    Lease(SessionId),
+    Wait(SessionId, RequestNumber),
+    Delay(String),
+}
+
+/// A read-index round. No two have the same, in whatever term.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RoundId(u64);
+
+/// What becomes of a keep-alive that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeepAlive {
+    /// It is acknowledged by a round that begins from now on.
+    Waits,
+    /// It is not answered: the end of its session has been proposed.
+    Condemned,
+    /// Here is no such session. Whether it has ended only the log can say: the client has to resume it.
+    Unknown,
+    /// This process does not lead, and cannot know.
+    NotLeading,
+}
+
+impl Leases {
+    /// Begins to lead in this term, whose `Lead` has been applied: all timers start anew, in full.
+    pub fn lead(&mut self, now_ms: u64, term: u64, pending: &PendingTimers) {
+        self.step_down();
+        self.term = Some(term);
+        for &(session, ttl_ms) in &pending.sessions {
+            self.opened(now_ms, session, ttl_ms);
+        }
+        for &(session, number, timeout_ms) in &pending.waits {
+            self.waits(now_ms, session, number, timeout_ms);
+        }
+        for (lock, generation, delay_ms) in &pending.delays {
+            self.closed(now_ms, lock, *generation, *delay_ms);
+        }
+    }
+
+    /// Leads no more: all is forgotten, and nobody who waits for an acknowledgement gets one.
+    pub fn step_down(&mut self) {
+        *self = Leases { last_round: self.last_round, ..Leases::default() };
+    }
+
+    /// The term in which this process leads, if it does.
+    pub fn term(&self) -> Option<u64> {
+        self.term
+    }
+
+    /// Takes note of what followed from a command that was applied. Says whether it may be sent to its client: a session that
+    /// is condemned is not told that it is open.
+    #[must_use]
+    pub fn observe(&mut self, now_ms: u64, effect: &Effect) -> bool {
+        if self.term.is_none() {
+            return true;
+        }
+        match *effect {
+            Effect::Opened { session, ttl_ms } => return self.opened(now_ms, session, ttl_ms),
+            Effect::Ended { session, .. } => self.ended(session),
+            Effect::Answer { session, number, .. } => self.answered(session, number),
+            Effect::Waits { session, number, timeout_ms } => self.waits(now_ms, session, number, timeout_ms),
+            Effect::LockDelay { ref lock, generation, delay_ms } => self.closed(now_ms, lock, generation, delay_ms),
+            Effect::Revoked { .. } => {}
+        }
+        true
+    }
+
+    /// A keep-alive has arrived: it extends the lease at once, and is acknowledged after a round that begins later. One that
+    /// still waits for its round gives way to a later one of its session.
+    pub fn keep_alive(&mut self, session: SessionId, number: u64, now_ms: u64) -> KeepAlive {
+        if self.term.is_none() {
+            return KeepAlive::NotLeading;
+        }
+        match self.sessions.get(&session) {
+            None => return KeepAlive::Unknown,
+            Some(Lease { condemned: true, .. }) => return KeepAlive::Condemned,
+            Some(&Lease { ttl_ms, .. }) => self.opened(now_ms, session, ttl_ms),
+        };
+        let waiting = self.queue.entry(session).or_default();
+        *waiting = number.max(*waiting);
+        KeepAlive::Waits
+    }
+
+    /// A round for all keep-alives that wait, if there are any and not too many rounds are under way.
+    pub fn begin_round(&mut self) -> Option<RoundId> {
+        if self.queue.is_empty() || self.rounds.len() >= ROUNDS_MAX {
+            return None;
+        }
+        self.last_round += 1;
+        let round = RoundId(self.last_round);
+        self.rounds.insert(round, std::mem::take(&mut self.queue));
+        Some(round)
+    }
+
+    /// The round has shown that this process led after it began (`ok`), or has not: then its keep-alives wait for another.
+    /// Gives the acknowledgements to send.
+    pub fn round_done(&mut self, round: RoundId, ok: bool) -> Vec<(SessionId, u64)> {
+        let Some(mut served) = self.rounds.remove(&round) else { return Vec::new() };
+        served.retain(|session, _| self.sessions.get(session).is_some_and(|lease| !lease.condemned));
+        if ok {
+            return served.into_iter().collect();
+        }
+        for (session, number) in served {
+            let waiting = self.queue.entry(session).or_default();
+            *waiting = number.max(*waiting);
+        }
+        Vec::new()
+    }
+
+    /// What is to be proposed now. It is not given again until its outcome is told.
+    pub fn due(&mut self, now_ms: u64) -> Vec<Command> {
+        let mut commands = Vec::new();
+        let Some(term) = self.term else { return commands };
+        while self.timers.first().is_some_and(|&(at_ms, _)| at_ms <= now_ms) {
+            let Some((_, timer)) = self.timers.pop_first() else { break };
+            commands.extend(match timer {
+                Timer::Lease(session) => self.sessions.get_mut(&session).map(|lease| {
+                    (lease.expire_ms, lease.condemned) = (None, true);
+                    Command::Expire { session, term }
+                }),
+                Timer::Wait(session, number) => self.waits.get_mut(&(session, number)).map(|deadline_ms| {
+                    *deadline_ms = None;
+                    Command::CancelWait { session, number }
+                }),
+                Timer::Delay(lock) => self.delays.get_mut(&lock).map(|delay| {
+                    delay.deadline_ms = None;
+                    Command::EndLockDelay { generation: delay.generation, lock }
+                }),
+            });
+        }
+        commands
+    }
+
+    /// When `due` will have something, unless something happens before.
+    pub fn next_wake(&self) -> Option<u64> {
+        self.timers.first().map(|&(at_ms, _)| at_ms)
+    }
+
+    /// What became of something that `due` gave: it has been applied, or it may not have been, and is to be proposed again. A
+    /// session stays condemned meanwhile: what seems to have failed may yet be applied.
+    pub fn outcome(&mut self, now_ms: u64, command: &Command, applied: bool) {
+        let again_ms = now_ms.saturating_add(RETRY_MS);
+        match *command {
+            // Its end was observed if it was applied in this term; if in a later one, this process does not lead.
+            Command::Expire { session, term } => {
+                if let Some(lease @ Lease { expire_ms: None, .. }) = self.sessions.get_mut(&session)
+                    && !applied
+                    && self.term == Some(term)
+                {
+                    lease.expire_ms = Some(again_ms);
+                    self.timers.insert((again_ms, Timer::Lease(session)));
+                }
+            }
+            Command::CancelWait { session, number } => match self.waits.get_mut(&(session, number)) {
+                Some(deadline_ms @ None) if !applied => {
+                    *deadline_ms = Some(again_ms);
+                    self.timers.insert((again_ms, Timer::Wait(session, number)));
+                }
+                Some(None) => self.answered(session, number),
+                _ => {}
+            },
+            Command::EndLockDelay { ref lock, generation } => match self.delays.get_mut(lock) {
+                Some(delay) if delay.generation == generation && delay.deadline_ms.is_none() => {
+                    if applied {
+                        self.delays.remove(lock);
+                    } else {
+                        delay.deadline_ms = Some(again_ms);
+                        self.timers.insert((again_ms, Timer::Delay(lock.clone())));
+                    }
+                }
+                _ => {}
+            },
+            Command::Lead { .. } | Command::Open { .. } | Command::Request { .. } | Command::Force { .. } => {}
+        }
+    }
+
+    /// How long the session lives if nothing more is heard of it, at least: for people.
+    pub fn expires_in(&self, session: SessionId, now_ms: u64) -> Option<u64> {
+        let lease = self.sessions.get(&session)?;
+        let left_ms = lease.expire_ms.unwrap_or(0).saturating_sub(now_ms).min(lease.ttl_ms);
+        Some(if lease.condemned { 0 } else { left_ms })
+    }
+
+    /// How long the lock stays closed, at most: for people.
+    pub fn opens_in(&self, lock: &str, now_ms: u64) -> Option<u64> {
+        Some(self.delays.get(lock)?.deadline_ms.unwrap_or(0).saturating_sub(now_ms))
+    }
+
+    /// The whole lease from now on, unless it is too late for that.
+    fn opened(&mut self, now_ms: u64, session: SessionId, ttl_ms: u64) -> bool {
+        if self.sessions.get(&session).is_some_and(|lease| lease.condemned) {
+            return false;
+        }
+        // The client counts from before now, and `now_ms` is cut to a whole millisecond: never less than it believes.
+        let expire_ms = now_ms.saturating_add(ttl_ms).saturating_add(1);
+        let lease = Lease { ttl_ms, expire_ms: Some(expire_ms), condemned: false };
+        if let Some(before) = self.sessions.insert(session, lease) {
+            self.disarm(before.expire_ms, Timer::Lease(session));
+        }
+        self.timers.insert((expire_ms, Timer::Lease(session)));
+        true
+    }
+
+    fn ended(&mut self, session: SessionId) {
+        if let Some(Lease { expire_ms, .. }) = self.sessions.remove(&session) {
+            self.disarm(expire_ms, Timer::Lease(session));
+        }
+        self.queue.remove(&session);
+        while let Some((&(_, number), _)) = self.waits.range((session, 0)..=(session, RequestNumber::MAX)).next() {
+            self.answered(session, number);
+        }
+    }
+
+    fn answered(&mut self, session: SessionId, number: RequestNumber) {
+        if let Some(deadline_ms) = self.waits.remove(&(session, number)) {
+            self.disarm(deadline_ms, Timer::Wait(session, number));
+        }
+    }
+
+    fn waits(&mut self, now_ms: u64, session: SessionId, number: RequestNumber, timeout_ms: u64) {
+        self.answered(session, number);
+        let deadline_ms = now_ms.saturating_add(timeout_ms);
+        self.waits.insert((session, number), Some(deadline_ms));
+        self.timers.insert((deadline_ms, Timer::Wait(session, number)));
+    }
+
+    fn closed(&mut self, now_ms: u64, lock: &str, generation: u64, delay_ms: u64) {
+        let deadline_ms = Some(now_ms.saturating_add(delay_ms).saturating_add(1));
+        if let Some(before) = self.delays.insert(lock.to_string(), Delay { generation, deadline_ms }) {
+            self.disarm(before.deadline_ms, Timer::Delay(lock.to_string()));
+        }
+        self.timers.extend(deadline_ms.map(|at_ms| (at_ms, Timer::Delay(lock.to_string()))));
+    }
+
+    fn disarm(&mut self, at_ms: Option<u64>, timer: Timer) {
+        if let Some(at_ms) = at_ms {
+            self.timers.remove(&(at_ms, timer));
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! The Raft log as records in the journal, and its image in memory.
+
+use std::collections::VecDeque;
+
+use openraft::entry::RaftEntry;
+use serde::{Deserialize, Serialize};
+
+use super::types::{LogEntry, LogId, Vote};
+
+/// What is written. A frame of the journal holds any number of them, one after the other.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(super) enum Record<'a> {
+    /// An entry, after the last one.
+    Entry { id: LogId, payload: &'a [u8] },
+    /// The last vote counts.
+    Vote(Vote),
+    /// All up to here is committed.
+    Committed(LogId),
+    /// No entry after this one, or none at all.
+    Truncate(Option<LogId>),
+    /// No entry up to this one.
+    Purge(LogId),
+}
+
+impl Record<'_> {
+    /// Adds the record to those of a frame.
+    pub fn encode_to(&self, frame: &mut Vec<u8>) {
+        let frame_before = std::mem::take(frame);
+        *frame = postcard::to_extend(self, frame_before).expect("records can be encoded, and a vector grows");
+    }
+}
+
+/// What is in the log, but for the entries: it has to be said again where a new segment begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Head {
+    pub vote: Option<Vote>,
+    pub committed: Option<LogId>,
+    pub purged: Option<LogId>,
+}
+
+impl Head {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut frame = Vec::new();
+        let records =
+            [self.vote.map(Record::Vote), self.purged.map(Record::Purge), self.committed.map(Record::Committed)];
+        for record in records.into_iter().flatten() {
+            record.encode_to(&mut frame);
+        }
+        frame
+    }
+}
+
+/// An entry without its index, which follows from its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Kept {
+    term: u64,
+    payload: Box<[u8]>,
+}
+
+/// The log in memory: openraft reads entries back to apply and to send them. They are kept as they are written, since they
+/// are smaller so.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Image {
+    pub head: Head,
+    /// The index of the first of `entries`.
+    first: u64,
+    entries: VecDeque<Kept>,
+    /// Of all payloads together.
+    bytes: u64,
+}
+
+impl Image {
+    /// Adds all records of a frame, and gives the highest index of an entry among them.
+    pub fn replay(&mut self, mut frame: &[u8]) -> Result<Option<u64>, String> {
+        let mut highest = None;
+        while !frame.is_empty() {
+            let (record, rest) = postcard::take_from_bytes(frame).map_err(|e| format!("it holds no record: {e}"))?;
+            if let Record::Entry { id, .. } = &record {
+                highest = highest.max(Some(id.index));
+            }
+            self.add(&record)?;
+            frame = rest;
+        }
+        Ok(highest)
+    }
+
+    /// Adds a record.
+    pub fn add(&mut self, record: &Record<'_>) -> Result<(), String> {
+        match *record {
+            Record::Entry { id, payload } => return self.append(id, payload),
+            Record::Vote(vote) => self.head.vote = Some(vote),
+            Record::Committed(id) => self.head.committed = Some(id),
+            Record::Truncate(after) => {
+                let keep = after.map_or(0, |id| id.index + 1).saturating_sub(self.first);
+                while self.entries.len() as u64 > keep {
+                    self.bytes -= self.entries.pop_back().map_or(0, |kept| kept.payload.len() as u64);
+                }
+            }
+            Record::Purge(id) => {
+                while !self.entries.is_empty() && self.first <= id.index {
+                    self.bytes -= self.entries.pop_front().map_or(0, |kept| kept.payload.len() as u64);
+                    self.first += 1;
+                }
+                self.head.purged = self.head.purged.max(Some(id));
+            }
+        }
+        Ok(())
+    }
+
+    /// While segments are read, the entries before the first of them may be missing: they are purged by a record that is
+    /// still to come. [`Image::check`] tells if it came.
+    fn append(&mut self, id: LogId, payload: &[u8]) -> Result<(), String> {
+        if self.entries.is_empty() {
+            self.first = id.index;
+        }
+        let expected = self.first + self.entries.len() as u64;
+        if id.index != expected {
+            return Err(format!("entry {} follows where entry {expected} should", id.index));
+        }
+        self.bytes += payload.len() as u64;
+        self.entries.push_back(Kept { term: id.leader_id.term, payload: payload.into() });
+        Ok(())
+    }
+
+    /// Is nothing missing between what is purged and what is there?
+    pub fn check(&self) -> Result<(), String> {
+        let next = self.head.purged.map_or(0, |id| id.index + 1);
+        if self.entries.is_empty() || self.first <= next {
+            return Ok(());
+        }
+        Err(format!("the log begins with entry {}, and entry {next} is needed", self.first))
+    }
+
+    /// The last entry, or what is purged if there is none.
+    pub fn last(&self) -> Option<LogId> {
+        let last = self.entries.back().map(|kept| LogId::new_term_index(kept.term, self.end() - 1));
+        last.or(self.head.purged)
+    }
+
+    /// How many bytes the entries take.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn end(&self) -> u64 {
+        self.first + self.entries.len() as u64
+    }
+
+    /// The entries from `start` to before `end` that are there, as many of them as fit into so many bytes, but at least one.
+    pub fn read(&self, start: u64, end: u64, bytes_max: usize) -> Result<Vec<LogEntry>, String> {
+        let mut bytes = 0;
+        let mut entries = Vec::new();
+        for index in start.max(self.first)..end.min(self.end()) {
+            let kept = &self.entries[(index - self.first) as usize];
+            bytes += kept.payload.len();
+            if bytes > bytes_max && !entries.is_empty() {
+                break;
+            }
+            let payload = postcard::from_bytes(&kept.payload).map_err(|e| format!("entry {index} is no entry: {e}"))?;
+            entries.push(LogEntry::new(LogId::new_term_index(kept.term, index), payload));
+        }
+        Ok(entries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::raft::types::TypeConfig;
+
+    type Payload = openraft::alias::PayloadOf<TypeConfig>;
+
+    fn id(term: u64, index: u64) -> LogId {
+        LogId::new_term_index(term, index)
+    }
+
+    fn entry(term: u64, index: u64) -> Record<'static> {
+        static BLANK: std::sync::LazyLock<Vec<u8>> =
+            std::sync::LazyLock::new(|| postcard::to_stdvec(&Payload::Blank).unwrap());
+        Record::Entry { id: id(term, index), payload: &BLANK }
+    }
+
+    fn indices(image: &Image) -> Vec<u64> {
+        image.read(0, 100, usize::MAX).unwrap().iter().map(|entry| entry.log_id.index).collect()
+    }
+
+    fn replayed(records: Vec<Record<'_>>) -> Image {
+        let mut frame = Vec::new();
+        records.iter().for_each(|record| record.encode_to(&mut frame));
+        let mut image = Image::default();
+        image.replay(&frame).unwrap();
+        image
+    }
+
+    #[test]
+    fn truncate_and_purge_take_from_the_ends() {
+        let mut image = replayed((0..10).map(|index| entry(1, index)).collect());
+        image.add(&Record::Truncate(Some(id(1, 6)))).unwrap();
+        image.add(&Record::Purge(id(1, 2))).unwrap();
+        image.add(&entry(2, 7)).unwrap();
+        assert_eq!(indices(&image), [3, 4, 5, 6, 7]);
+        assert_eq!((image.last(), image.bytes()), (Some(id(2, 7)), 5));
+        image.add(&Record::Purge(id(2, 20))).unwrap();
+        assert_eq!((image.last(), image.bytes()), (Some(id(2, 20)), 0));
+        image.add(&entry(2, 21)).unwrap();
+        assert_eq!(indices(&image), [21]);
+        image.add(&Record::Truncate(None)).unwrap();
+        assert_eq!(indices(&image), []);
+    }
+
+    #[test]
+    fn what_is_missing_at_the_start_must_be_purged_by_the_end() {
+        let mut image = replayed(vec![entry(1, 5), entry(1, 6)]);
+        assert_eq!(image.check().unwrap_err(), "the log begins with entry 5, and entry 0 is needed");
+        image.add(&Record::Purge(id(1, 3))).unwrap();
+        assert_eq!(image.check().unwrap_err(), "the log begins with entry 5, and entry 4 is needed");
+        image.add(&Record::Purge(id(1, 4))).unwrap();
+        image.check().unwrap();
+    }
+
+    #[test]
+    fn a_hole_and_a_frame_of_something_else_are_refused() {
+        let mut image = replayed(vec![entry(1, 0)]);
+        assert_eq!(image.add(&entry(1, 2)).unwrap_err(), "entry 2 follows where entry 1 should");
+        assert!(image.replay(&[0xff; 7]).unwrap_err().starts_with("it holds no record"));
+    }
+
+    #[test]
+    fn a_read_is_cut_by_bytes_but_never_empty() {
+        let image = replayed((0..10).map(|index| entry(1, index)).collect());
+        assert_eq!(image.read(2, 9, 3).unwrap().len(), 3);
+        assert_eq!(image.read(2, 9, 0).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn the_head_says_all_but_the_entries() {
+        let head = Head { vote: Some(Vote::new(3, 1)), committed: Some(id(3, 8)), purged: Some(id(2, 5)) };
+        let mut image = Image::default();
+        assert_eq!(image.replay(&head.encode()), Ok(None));
+        assert_eq!(image.head, head);
+    }
+}

@@ -1,0 +1,75 @@
+//! The network of a group of one: there is nobody to talk to, and it says so.
+
+use std::future::Future;
+
+use openraft::errors::{RPCError, ReplicationClosed, StreamingError, Unreachable};
+use openraft::network::{RPCOption, RaftNetworkFactory, RaftNetworkV2};
+use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, VoteRequest, VoteResponse};
+
+use super::machine::TableBytes;
+use super::types::{Snapshot, TypeConfig, Vote};
+
+/// There is no such peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no such peer as node {peer}: this node is a group of one")]
+pub struct NoSuchPeer {
+    /// Who was to be reached.
+    pub peer: u64,
+}
+
+/// Makes connections to peers; there are none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoPeers;
+
+impl RaftNetworkFactory<TypeConfig> for NoPeers {
+    type Network = NoSuchPeer;
+
+    async fn new_client(&mut self, target: u64, _: &openraft::BasicNode) -> NoSuchPeer {
+        NoSuchPeer { peer: target }
+    }
+}
+
+impl NoSuchPeer {
+    fn refuse<T>(self) -> Result<T, RPCError<TypeConfig>> {
+        Err(Unreachable::new(&self).into())
+    }
+}
+
+impl RaftNetworkV2<TypeConfig> for NoSuchPeer {
+    type SnapshotData = TableBytes;
+
+    async fn append_entries(
+        &mut self,
+        _: AppendEntriesRequest<TypeConfig>,
+        _: RPCOption,
+    ) -> Result<AppendEntriesResponse<TypeConfig>, RPCError<TypeConfig>> {
+        self.refuse()
+    }
+
+    async fn vote(
+        &mut self,
+        _: VoteRequest<TypeConfig>,
+        _: RPCOption,
+    ) -> Result<VoteResponse<TypeConfig>, RPCError<TypeConfig>> {
+        self.refuse()
+    }
+
+    // openraft's default grants what nobody was asked for.
+    async fn pre_vote(
+        &mut self,
+        _: VoteRequest<TypeConfig>,
+        _: RPCOption,
+    ) -> Result<VoteResponse<TypeConfig>, RPCError<TypeConfig>> {
+        self.refuse()
+    }
+
+    async fn full_snapshot(
+        &mut self,
+        _: Vote,
+        _: Snapshot,
+        _: impl Future<Output = ReplicationClosed> + Send + 'static,
+        _: RPCOption,
+    ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
+        Err(Unreachable::new(self).into())
+    }
+}

@@ -1,0 +1,367 @@
+//! A node of the group: what the api calls.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::pin::Pin;
+use std::sync::{Arc, RwLockReadGuard};
+use std::task::{Context, Poll, ready};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use futures::FutureExt;
+use openraft::async_runtime::WatchReceiver;
+use openraft::errors::{ClientWriteError, ForwardToLeader, LinearizableReadError, RaftError};
+use openraft::impls::ProgressResponder;
+use openraft::raft::ClientWriteResult;
+use openraft::{BasicNode, Config, Raft, ReadPolicy, ServerState, SnapshotPolicy};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+
+use super::compaction::Compaction;
+use super::log_store::{APPEND_BYTES_MAX, LogStore};
+use super::machine::{Machine, OnApply, Shared, State};
+use super::network::NoPeers;
+use super::types::{Applied, LogId, TypeConfig};
+use super::writer::{Fatal, abort};
+use crate::store::{self, Disk, OpenError, SEGMENT_BYTES};
+use crate::table::{Command, Entry, Table};
+
+/// What a node is told at its start.
+pub struct Options {
+    /// Which node of the group it is.
+    pub node: u64,
+    /// Where others would reach it.
+    pub address: String,
+    /// How long a segment of the journal is.
+    pub segment_bytes: usize,
+    /// A snapshot is made after so many bytes of log, or after as many as the last snapshot has if that is more.
+    pub snapshot_after_bytes: u64,
+    /// Called with every entry that was applied, those included that are applied again because the node starts.
+    pub on_apply: OnApply,
+    /// What to do when the disk can no longer be trusted.
+    pub fatal: Fatal,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            node: 1,
+            address: String::new(),
+            segment_bytes: SEGMENT_BYTES,
+            snapshot_after_bytes: 8 << 20,
+            on_apply: Box::new(|_, _| {}),
+            fatal: abort(),
+        }
+    }
+}
+
+/// Does this node lead, for all that the table can know?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leadership {
+    /// Yes, and its own first entry is applied.
+    Leads {
+        /// In which term.
+        term: u64,
+    },
+    /// No, or not yet.
+    DoesNotLead {
+        /// Who does, as far as it knows.
+        leader: Option<u64>,
+    },
+}
+
+/// What a node is in its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It leads.
+    Leader,
+    /// It follows, or waits for a leader.
+    Follower,
+    /// It wants to lead.
+    Candidate,
+    /// It follows without a vote.
+    Learner,
+    /// It is stopped.
+    Stopped,
+}
+
+/// How a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Which node it is.
+    pub node: u64,
+    /// What it is.
+    pub role: Role,
+    /// In which term.
+    pub term: u64,
+    /// Up to which index the log is committed.
+    pub commit: u64,
+    /// Up to which index it is applied.
+    pub applied: u64,
+}
+
+/// Why an entry is not applied, or not known to be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProposeError {
+    /// It is not in the log.
+    #[error("this node does not lead{}", .leader.map_or(String::new(), |leader| format!("; node {leader} does")))]
+    NotLeader {
+        /// Who does, as far as it knows.
+        leader: Option<u64>,
+    },
+    /// It may be applied, or become so.
+    #[error("the leader changed, and it is not known whether the entry is kept")]
+    Unknown,
+    /// It is larger than an entry may be.
+    #[error("the entry has {bytes} bytes; at most {limit} are possible")]
+    TooLarge {
+        /// How large it is.
+        bytes: usize,
+        /// How large it may be.
+        limit: usize,
+    },
+    /// The node stops; the entry may be in the log.
+    #[error("the node is stopped")]
+    Stopped,
+}
+
+/// Why a read cannot be served.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// Another node may know more.
+    #[error("this node does not lead{}", .leader.map_or(String::new(), |leader| format!("; node {leader} does")))]
+    NotLeader {
+        /// Who does, as far as it knows.
+        leader: Option<u64>,
+    },
+    /// Too few others confirm that it leads.
+    #[error("no majority of the group confirms that this node leads")]
+    NoQuorum,
+    /// The node stops.
+    #[error("the node is stopped")]
+    Stopped,
+}
+
+/// An entry that is on its way: a future of what becomes of it.
+#[derive(Debug)]
+pub struct Pending(oneshot::Receiver<ClientWriteResult<TypeConfig>>);
+
+impl Future for Pending {
+    type Output = Result<Applied, ProposeError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Ready(match ready!(self.0.poll_unpin(cx)) {
+            Ok(Ok(response)) => Ok(response.data),
+            Ok(Err(ClientWriteError::ForwardToLeader(to))) => Err(ProposeError::NotLeader { leader: to.leader_id }),
+            Ok(Err(_)) => Err(ProposeError::Unknown),
+            Err(_) => Err(ProposeError::Stopped),
+        })
+    }
+}
+
+/// The table, for as long as this is kept; the log waits meanwhile.
+pub struct TableGuard<'a>(RwLockReadGuard<'a, State>);
+
+impl Deref for TableGuard<'_> {
+    type Target = Table;
+
+    fn deref(&self) -> &Table {
+        &self.0.table
+    }
+}
+
+/// A node that runs.
+pub struct Node {
+    raft: Raft<TypeConfig, Machine>,
+    shared: Shared,
+    disk: Arc<dyn Disk>,
+    leadership: watch::Receiver<Leadership>,
+    running: tokio::sync::Mutex<Running>,
+}
+
+/// What a node waits for when it stops.
+struct Running {
+    tasks: JoinSet<()>,
+    gone: mpsc::Receiver<()>,
+}
+
+/// What is read from a data folder, before the node runs.
+pub(super) struct Parts {
+    pub log: LogStore,
+    pub machine: Machine,
+    pub shared: Shared,
+    pub compaction: Arc<Compaction>,
+    /// Closed when neither the log nor the state machine uses the folder any more.
+    pub gone: mpsc::Receiver<()>,
+}
+
+impl Parts {
+    pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Parts, OpenError> {
+        let Options { segment_bytes, snapshot_after_bytes, on_apply, fatal, .. } = options;
+        let (alive, gone) = mpsc::channel(1);
+        let compaction = Arc::new(Compaction::new(snapshot_after_bytes));
+        let snapshots = store::snapshots(disk.clone());
+        let (machine, shared) = Machine::open(snapshots, on_apply, compaction.clone(), fatal.clone(), alive.clone())?;
+        let log = LogStore::open(disk, segment_bytes, compaction.clone(), fatal, alive)?;
+        if let Some(purged) = log.purged().filter(|purged| shared.read().applied < Some(*purged)) {
+            let what = format!("the log begins after entry {}, and no snapshot reaches that far", purged.index);
+            return Err(OpenError::Missing { what });
+        }
+        Ok(Parts { log, machine, shared, compaction, gone })
+    }
+}
+
+impl Node {
+    /// Opens a data folder and starts. A new folder becomes a group of one, which leads soon after; see
+    /// [`Node::leadership`].
+    pub async fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Node, OpenError> {
+        let (node, address) = (options.node, options.address.clone());
+        let Parts { log, machine, shared, compaction, gone } = Parts::open(disk.clone(), options)?;
+        let failed = |e: &dyn std::fmt::Display| OpenError::Raft(e.to_string());
+        let raft = Raft::new(node, Arc::new(config()), NoPeers, log, machine).await.map_err(|e| failed(&e))?;
+        if !raft.is_initialized().await.map_err(|e| failed(&e))? {
+            let members = BTreeMap::from([(node, BasicNode::new(address))]);
+            raft.initialize(members).await.map_err(|e| failed(&e))?;
+        } else if raft.voter_ids().eq([node]) {
+            // Nobody else could be leading, so there is nothing to wait for.
+            raft.trigger().elect(false).await.map_err(|e| failed(&e))?;
+        }
+
+        let mut tasks = JoinSet::new();
+        let (tell, leadership) = watch::channel(Leadership::DoesNotLead { leader: None });
+        tasks.spawn(lead(raft.clone(), tell));
+        tasks.spawn(compact(raft.clone(), compaction));
+        Ok(Node { raft, shared, disk, leadership, running: Running { tasks, gone }.into() })
+    }
+
+    /// Proposes an entry. Entries are in the log in the order in which these calls are made, and none has to wait for
+    /// the one before it; what is awaited here is a place in the queue, which is there unless tens of thousands wait.
+    pub async fn propose(&self, entry: Entry) -> Result<Pending, ProposeError> {
+        let bytes = postcard::experimental::serialized_size(&entry).unwrap_or(usize::MAX);
+        if bytes > APPEND_BYTES_MAX {
+            return Err(ProposeError::TooLarge { bytes, limit: APPEND_BYTES_MAX });
+        }
+        let (responder, receiver) = ProgressResponder::complete_only();
+        self.raft.client_write_ff(entry, Some(responder)).await.map_err(|_| ProposeError::Stopped)?;
+        Ok(Pending(receiver))
+    }
+
+    /// Returns once this node is known to have led after the call began, and all that was committed then is applied: what
+    /// the table then says was true at some time during the call.
+    pub async fn read_index(&self) -> Result<(), ReadError> {
+        let not_leader = |to: ForwardToLeader<TypeConfig>| ReadError::NotLeader { leader: to.leader_id };
+        match self.raft.ensure_linearizable(ReadPolicy::ReadIndex).await {
+            Ok(_) => Ok(()),
+            Err(RaftError::APIError(LinearizableReadError::ForwardToLeader(to))) => Err(not_leader(to)),
+            Err(RaftError::APIError(LinearizableReadError::QuorumNotEnough(_))) => Err(ReadError::NoQuorum),
+            Err(RaftError::Fatal(_)) => Err(ReadError::Stopped),
+        }
+    }
+
+    /// The table as it is now at this node, which may not be the newest: see [`Node::read_index`].
+    pub fn table(&self) -> TableGuard<'_> {
+        TableGuard(self.shared.read())
+    }
+
+    /// Who leads, and what becomes of it.
+    pub fn leadership(&self) -> watch::Receiver<Leadership> {
+        self.leadership.clone()
+    }
+
+    /// How the node is.
+    pub fn status(&self) -> Status {
+        let receiver = self.raft.metrics();
+        let metrics = receiver.borrow_watched();
+        let role = match metrics.state {
+            ServerState::Leader => Role::Leader,
+            ServerState::Follower => Role::Follower,
+            ServerState::Candidate => Role::Candidate,
+            ServerState::Learner => Role::Learner,
+            ServerState::Shutdown => Role::Stopped,
+        };
+        Status {
+            node: metrics.id,
+            role,
+            term: metrics.current_term,
+            commit: metrics.local_committed.map_or(0, |id| id.index),
+            applied: self.shared.read().applied.map_or(0, |id| id.index),
+        }
+    }
+
+    /// How much more the disk takes; see [`store::FREE_BYTES_MIN`].
+    pub fn free_bytes(&self) -> std::io::Result<u64> {
+        self.disk.free_bytes()
+    }
+
+    /// Stops. When it returns, nothing of the node uses the data folder any more.
+    pub async fn shutdown(&self) {
+        // An error here says that it had stopped already.
+        let _ = self.raft.shutdown().await;
+        let mut running = self.running.lock().await;
+        running.tasks.shutdown().await;
+        // openraft's worker and its readers end on their own, soon after.
+        let nothing = running.gone.recv().await;
+        debug_assert!(nothing.is_none());
+    }
+}
+
+fn config() -> Config {
+    Config {
+        cluster_name: "baton".to_owned(),
+        heartbeat_interval: 100,
+        election_timeout_min: 500,
+        election_timeout_max: 1000,
+        enable_pre_vote: Some(true),
+        enable_leader_restore: Some(false),
+        snapshot_policy: SnapshotPolicy::Never,
+        max_in_snapshot_log_to_keep: 1000,
+        ..Config::default()
+    }
+}
+
+/// Whenever this node begins to lead, tells the table so, and then everybody.
+async fn lead(raft: Raft<TypeConfig, Machine>, tell: watch::Sender<Leadership>) {
+    let mut metrics = raft.server_metrics();
+    let mut told = None;
+    loop {
+        let (leader, term, leads) = {
+            let now = metrics.borrow_watched();
+            let leads = now.state == ServerState::Leader && now.vote.committed;
+            (now.current_leader, now.vote.leader_id.term, leads)
+        };
+        if !leads {
+            told = None;
+            tell.send_replace(Leadership::DoesNotLead { leader });
+        } else if told != Some(term) {
+            tell.send_replace(Leadership::DoesNotLead { leader });
+            let entry = Entry { now_ms: now_ms(), commands: vec![Command::Lead { term }] };
+            let (responder, applied) = ProgressResponder::complete_only();
+            // Only if it still leads in this very term.
+            let leader = LogId::new_term_index(term, 0).leader_id;
+            let proposed = raft.write(entry).with_leader(leader).responder(responder).await;
+            // If it fails, the node leads no more, or not in this term: the next change tells.
+            if proposed.is_ok() && Pending(applied).await.is_ok() {
+                told = Some(term);
+                tell.send_replace(Leadership::Leads { term });
+            }
+        }
+        if metrics.changed().await.is_err() {
+            tell.send_replace(Leadership::DoesNotLead { leader: None });
+            return;
+        }
+    }
+}
+
+/// Makes a snapshot whenever one is wanted.
+async fn compact(raft: Raft<TypeConfig, Machine>, compaction: Arc<Compaction>) {
+    loop {
+        compaction.wanted().await;
+        if raft.trigger().snapshot().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The time for people to read. A clock before 1970 is at 1970.
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis().try_into().unwrap_or(u64::MAX))
+}

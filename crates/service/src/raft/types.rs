@@ -1,0 +1,47 @@
+//! What openraft is told about our types.
+
+use std::fmt;
+use std::sync::Arc;
+
+use openraft::impls::leader_id_std;
+use serde::{Deserialize, Serialize};
+
+use crate::table::{Effect, Entry};
+
+openraft::declare_raft_types!(
+    /// Standard Raft: one leader a term, since a session's Expire names the term in which its lease was counted. (openraft's
+    /// default lets two processes lead in one term, one after the other.)
+    pub TypeConfig:
+        D = Entry,
+        R = Applied,
+        NodeId = u64,
+        Node = openraft::BasicNode,
+        Term = u64,
+        LeaderId = leader_id_std::LeaderId<u64, u64>,
+);
+
+/// Where an entry is in the log, and of which term it is.
+pub type LogId = openraft::alias::LogIdOf<TypeConfig>;
+pub(crate) type Vote = openraft::alias::VoteOf<TypeConfig>;
+pub(crate) type LogEntry = openraft::alias::EntryOf<TypeConfig>;
+pub(crate) type Membership = openraft::alias::StoredMembershipOf<TypeConfig>;
+pub(crate) type SnapshotMeta = openraft::alias::SnapshotMetaOf<TypeConfig>;
+pub(crate) type Snapshot = openraft::alias::SnapshotOf<TypeConfig, super::machine::TableBytes>;
+
+/// What became of an entry: it is in the table, for good.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Applied {
+    /// Its place in the log.
+    pub index: u64,
+    /// The term of the leader that proposed it.
+    pub term: u64,
+    /// What has to be told or done. (openraft wants responses that can be sent on; ours stay here.)
+    #[serde(skip)]
+    pub effects: Arc<Vec<Effect>>,
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} commands of {} ms", self.commands.len(), self.now_ms)
+    }
+}

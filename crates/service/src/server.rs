@@ -1,0 +1,85 @@
+//! A whole server: the node, the desk in front of it, and the port they are served on.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_proto::v1::locks_server::LocksServer;
+use tokio::net::TcpListener;
+use tonic::transport::server::TcpIncoming;
+
+use crate::api::{LocksService, Service};
+use crate::store::OpenError;
+
+/// What a server needs to know.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where everything acknowledged is kept.
+    pub data: PathBuf,
+    /// Where clients come to.
+    pub listen: SocketAddr,
+}
+
+/// Why a server does not run, or no longer does.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The data folder cannot be used.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The port cannot be.
+    #[error("cannot listen on {listen}: {error}; name another address with --listen")]
+    Listen {
+        /// Which.
+        listen: SocketAddr,
+        /// Why not.
+        error: std::io::Error,
+    },
+    /// The connections failed as a whole.
+    #[error("the server stopped serving: {0}")]
+    Transport(#[from] tonic::transport::Error),
+}
+
+/// A server that is ready to serve.
+pub struct Server {
+    service: Arc<Service>,
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Server {
+    /// Opens the data, waits until the node leads, and binds the port: who connects from now on is served.
+    pub async fn start(options: &Options) -> Result<Self, ServeError> {
+        let refused = |error| ServeError::Listen { listen: options.listen, error };
+        // First the port: a second server on the same port should say that, whatever its data folder is.
+        let listener = TcpListener::bind(options.listen).await.map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
+        let service = Arc::new(Service::open(&options.data).await?);
+        Ok(Server { service, listener, address })
+    }
+
+    /// Where it listens: the port too, if the system was left to choose it.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `stop` resolves; then ends the streams, and closes the data.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
+        let Server { service, listener, .. } = self;
+        let streams = Arc::clone(&service.desk);
+        let served = tonic::transport::Server::builder()
+            .http2_keepalive_interval(Some(Duration::from_secs(10)))
+            .http2_keepalive_timeout(Some(Duration::from_secs(10)))
+            .add_service(LocksServer::new(LocksService::new(Arc::clone(&service))))
+            .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), async {
+                stop.await;
+                streams.end_streams("the server stops");
+            });
+        tokio::select! {
+            served = served => served?,
+            () = service.run() => {}
+        }
+        service.node.shutdown().await;
+        Ok(())
+    }
+}

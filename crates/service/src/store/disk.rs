@@ -1,0 +1,196 @@
+//! The file layer: all that the store asks of a disk. Tests put another one in its place.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, fallocate};
+
+use super::error::OpenError;
+
+/// A folder of files with names of our own, and what becomes durable when.
+///
+/// Bytes are durable once their file is synced; that a file exists, has its name or is gone, once the folder is.
+pub trait Disk: Send + Sync + 'static {
+    /// The names of all files.
+    fn list(&self) -> io::Result<Vec<String>>;
+    /// All bytes of a file.
+    fn read(&self, name: &str) -> io::Result<Vec<u8>>;
+    /// A file of that many zeros, whose space is reserved, in place of any that has the name.
+    fn create(&self, name: &str, length: u64) -> io::Result<Box<dyn DiskFile>>;
+    /// A file that is there, to be written to.
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
+    /// Another name for a file, in place of any that has that name.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// No file of that name any more.
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Makes all of that durable which concerns names.
+    fn sync_folder(&self) -> io::Result<()>;
+    /// How much more can be written.
+    fn free_bytes(&self) -> io::Result<u64>;
+}
+
+/// An open file.
+pub trait DiskFile: Send {
+    /// Puts bytes there, all of them.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    /// Makes durable what was written.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// A folder of the file system, in use by this process alone for as long as this value lives.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    /// Locked; the system unlocks it when it is closed, however the process ends.
+    _lock: File,
+}
+
+impl Folder {
+    /// Takes the folder, which is made if it is not there.
+    pub fn open(path: impl Into<PathBuf>) -> Result<Folder, OpenError> {
+        let path = path.into();
+        let failed = |source| OpenError::Folder { path: path.clone(), source };
+        if path.exists() && !path.is_dir() {
+            return Err(OpenError::NotAFolder { path });
+        }
+        DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(failed)?;
+        let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path.join("LOCK"));
+        let lock = lock.map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Folder { path, _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path }),
+            Err(TryLockError::Error(source)) => Err(failed(source)),
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Disk for Folder {
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.path)? {
+            // A name that is not UTF-8 is none of ours.
+            names.extend(entry?.file_name().into_string());
+        }
+        Ok(names)
+    }
+
+    fn read(&self, name: &str) -> io::Result<Vec<u8>> {
+        std::fs::read(self.path.join(name))
+    }
+
+    fn create(&self, name: &str, length: u64) -> io::Result<Box<dyn DiskFile>> {
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(true).mode(0o600).open(self.path.join(name))?;
+        match fallocate(&file, FallocateFlags::empty(), 0, i64::try_from(length).unwrap_or(i64::MAX)) {
+            Ok(()) => {}
+            // Some file systems cannot reserve space; there, a full disk is met later.
+            Err(Errno::EOPNOTSUPP) => file.set_len(length)?,
+            // Nothing to reserve.
+            Err(Errno::EINVAL) if length == 0 => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        Ok(Box::new(file))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(OpenOptions::new().write(true).open(self.path.join(name))?))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        std::fs::rename(self.path.join(from), self.path.join(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        std::fs::remove_file(self.path.join(name))
+    }
+
+    fn sync_folder(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
+    }
+
+    fn free_bytes(&self) -> io::Result<u64> {
+        let stat = nix::sys::statvfs::statvfs(&self.path)?;
+        Ok(stat.blocks_available().saturating_mul(stat.fragment_size()))
+    }
+}
+
+impl DiskFile for File {
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.write_all_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+}
+
+/// Writes a whole file so that its name stands for all of its bytes or for what it stood for before, whenever the power
+/// is cut.
+pub(crate) fn replace(disk: &dyn Disk, name: &str, parts: &[&[u8]]) -> io::Result<()> {
+    let temporary = format!("{name}{TEMPORARY}");
+    let length: usize = parts.iter().map(|part| part.len()).sum();
+    let file = disk.create(&temporary, length as u64)?;
+    let mut offset = 0;
+    for part in parts {
+        file.write_at(part, offset)?;
+        offset += part.len() as u64;
+    }
+    file.sync()?;
+    disk.rename(&temporary, name)?;
+    disk.sync_folder()
+}
+
+/// How the names of files end that were never finished.
+pub(crate) const TEMPORARY: &str = ".tmp";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_taken_once_and_is_free_again_when_dropped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("made/on/demand");
+        let first = Folder::open(&path).unwrap();
+        let refused = Folder::open(&path).unwrap_err();
+        assert!(matches!(&refused, OpenError::InUse { path: at } if *at == path), "{refused}");
+        drop(first);
+        Folder::open(&path).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_folder_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        std::fs::write(&file, b"").unwrap();
+        assert!(matches!(Folder::open(&file), Err(OpenError::NotAFolder { .. })));
+        assert!(matches!(Folder::open(file.join("below")), Err(OpenError::Folder { .. })));
+    }
+
+    #[test]
+    fn files_are_made_read_named_and_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Folder::open(folder.path()).unwrap();
+        disk.create("a", 5).unwrap().write_at(b"xy", 1).unwrap();
+        assert_eq!(disk.read("a").unwrap(), b"\0xy\0\0");
+        replace(&disk, "b", &[b"one", b"", b"two"]).unwrap();
+        assert_eq!(disk.read("b").unwrap(), b"onetwo");
+        disk.open("b").unwrap().write_at(b"O", 0).unwrap();
+        disk.rename("b", "a").unwrap();
+        assert_eq!(disk.read("a").unwrap(), b"Onetwo");
+        disk.remove("a").unwrap();
+        disk.create("empty", 0).unwrap();
+        let mut names = disk.list().unwrap();
+        names.sort();
+        assert_eq!(names, ["LOCK", "empty"]);
+        assert!(disk.free_bytes().unwrap() > 0);
+    }
+}

@@ -1,0 +1,73 @@
+//! Why a data folder cannot be opened.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a data folder cannot be opened. What it holds is as it was, and nothing is served from it.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process has it.
+    #[error("the data folder {} is in use by another process; stop that one, or name another folder", .path.display())]
+    InUse {
+        /// Which folder.
+        path: PathBuf,
+    },
+    /// It is a file.
+    #[error("the data folder {} is not a folder", .path.display())]
+    NotAFolder {
+        /// Which path.
+        path: PathBuf,
+    },
+    /// The system does not let us.
+    #[error("the data folder {} cannot be used: {source}", .path.display())]
+    Folder {
+        /// Which folder.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// It was written by a newer version.
+    #[error("the data folder has format {found}, and this version knows format {known}; use the version that wrote it")]
+    Newer {
+        /// The folder's format.
+        found: u32,
+        /// The newest that this version knows.
+        known: u32,
+    },
+    /// Bytes are not as they were written.
+    #[error("{file} is damaged at byte {offset}: {what}; restore the data folder from a copy")]
+    Damaged {
+        /// The file's name, within the folder.
+        file: String,
+        /// Where.
+        offset: u64,
+        /// How.
+        what: String,
+    },
+    /// Something that was there is gone.
+    #[error("{what}; restore the data folder from a copy")]
+    Missing {
+        /// What is missing, and how we know.
+        what: String,
+    },
+    /// A file cannot be read or written.
+    #[error("cannot {doing} {file}: {source}")]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// The file's name, within the folder.
+        file: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The consensus engine does not start from what was read.
+    #[error("the group cannot be started from the data folder: {0}")]
+    Raft(String),
+}
+
+impl OpenError {
+    pub(crate) fn io(doing: &'static str, file: impl Into<String>) -> impl FnOnce(io::Error) -> OpenError {
+        let file = file.into();
+        move |source| OpenError::Io { doing, file, source }
+    }
+}

@@ -1,0 +1,273 @@
+//! How bytes lie in a segment. Pure.
+//!
+//! ```text
+//! segment = header, header, frame*, [seal], zeros up to the length that the header names
+//! frame   = header, header, payload, payload
+//! header  = magic u32, length u32, sequence u64, nonce u64, CRC-32C of the payload u32, CRC-32C of all before u32
+//! ```
+//!
+//! All is there twice, so that one damaged byte, wherever it is, is healed from the copy. What has two bad copies is the
+//! write that a power cut interrupted, if nothing valid comes after it: **at most one frame is unsynced at a time**. If
+//! something does come after it, acknowledged bytes are damaged, and they are not to be read.
+//!
+//! The nonce is the segment's own and drawn at random, so that bytes which a client has put into a payload never look
+//! like a frame.
+
+use std::ops::Range;
+
+/// Before every frame, and at the start of a segment.
+pub(super) const HEADER_BYTES: usize = 32;
+
+/// What a header is the header of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A segment: `length` is that of the file, `sequence` that of its first frame.
+    Segment,
+    /// A frame with a payload of `length` bytes.
+    Frame,
+    /// The end of a segment that is continued in the next.
+    Seal,
+}
+
+impl Kind {
+    fn magic(self) -> [u8; 4] {
+        match self {
+            Kind::Segment => *b"BAT1",
+            Kind::Frame => *b"BATf",
+            Kind::Seal => *b"BATs",
+        }
+    }
+}
+
+/// A header, without what guards it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    pub kind: Kind,
+    pub length: u32,
+    pub sequence: u64,
+    pub nonce: u64,
+    pub payload_crc: u32,
+}
+
+impl Header {
+    fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[0..4].copy_from_slice(&self.kind.magic());
+        bytes[4..8].copy_from_slice(&self.length.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.sequence.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.nonce.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.payload_crc.to_le_bytes());
+        let crc = crc32c::crc32c(&bytes[..28]);
+        bytes[28..32].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Header> {
+        let bytes: &[u8; HEADER_BYTES] = bytes.get(..HEADER_BYTES)?.try_into().ok()?;
+        // The cheap test first: a scan tries every offset.
+        let kind = [Kind::Segment, Kind::Frame, Kind::Seal].into_iter().find(|kind| bytes[0..4] == kind.magic())?;
+        let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let header =
+            Header { kind, length: u32_at(4), sequence: u64_at(8), nonce: u64_at(16), payload_crc: u32_at(24) };
+        (crc32c::crc32c(&bytes[..28]) == u32_at(28)).then_some(header)
+    }
+
+    /// The first of the two copies that is sound.
+    fn decode_twice(bytes: &[u8], at: usize) -> Option<Header> {
+        let copy = |at: usize| bytes.get(at..).and_then(Header::decode);
+        copy(at).or_else(|| copy(at + HEADER_BYTES))
+    }
+}
+
+/// How many bytes a frame with such a payload takes.
+pub(super) fn frame_bytes(payload: usize) -> usize {
+    2 * HEADER_BYTES + 2 * payload
+}
+
+/// The start of a segment.
+pub(super) fn encode_segment(length: u32, first_sequence: u64, nonce: u64) -> Vec<u8> {
+    let header = Header { kind: Kind::Segment, length, sequence: first_sequence, nonce, payload_crc: 0 }.encode();
+    [header, header].concat()
+}
+
+/// A frame, or the seal with its empty payload.
+pub(super) fn encode_frame(kind: Kind, sequence: u64, nonce: u64, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("the journal bounds its payloads far below 4 GiB");
+    let header = Header { kind, length, sequence, nonce, payload_crc: crc32c::crc32c(payload) }.encode();
+    let mut bytes = Vec::with_capacity(frame_bytes(payload.len()));
+    bytes.extend_from_slice(&header);
+    bytes.extend_from_slice(&header);
+    bytes.extend_from_slice(payload);
+    bytes.extend_from_slice(payload);
+    bytes
+}
+
+/// What a segment turned out to contain.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Segment {
+    pub header: Header,
+    /// Where in `sound` the payloads are, in order; the first has the sequence number of the header.
+    places: Vec<Range<usize>>,
+    /// Is it continued in the next?
+    pub sealed: bool,
+    /// How it looks undamaged, up to the end of its last frame: what is to be written where it does not look so.
+    pub sound: Vec<u8>,
+}
+
+impl Segment {
+    /// The payloads, in order.
+    pub fn payloads(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.places.iter().map(|place| &self.sound[place.clone()])
+    }
+}
+
+/// Why a segment is not to be read.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Damage {
+    #[error("both copies of the segment's header are damaged")]
+    Header,
+    #[error("the file has {has} bytes and should have {should}: it was cut short, or something was added")]
+    Length { has: usize, should: usize },
+    #[error("frame {sequence} is damaged in both copies, and frame {valid} comes after it, at byte {valid_at}")]
+    Frame { at: usize, sequence: u64, valid: u64, valid_at: usize },
+}
+
+impl Damage {
+    /// Where in the file it is.
+    pub fn offset(&self) -> usize {
+        match self {
+            Damage::Header => 0,
+            Damage::Length { has, .. } => *has,
+            Damage::Frame { at, .. } => *at,
+        }
+    }
+}
+
+/// Reads a segment.
+pub(super) fn decode_segment(bytes: &[u8]) -> Result<Segment, Damage> {
+    let header = Header::decode_twice(bytes, 0).filter(|header| header.kind == Kind::Segment).ok_or(Damage::Header)?;
+    if bytes.len() != header.length as usize {
+        return Err(Damage::Length { has: bytes.len(), should: header.length as usize });
+    }
+    let mut segment = Segment {
+        header,
+        places: Vec::new(),
+        sealed: false,
+        sound: encode_segment(header.length, header.sequence, header.nonce),
+    };
+    let mut sequence = header.sequence;
+    while !segment.sealed {
+        let at = segment.sound.len();
+        let Some((kind, payload)) = frame_at(bytes, at, sequence, header.nonce) else {
+            return match later_frame(bytes, at, sequence, header.nonce) {
+                Some((valid_at, valid)) => Err(Damage::Frame { at, sequence, valid, valid_at }),
+                None => Ok(segment),
+            };
+        };
+        segment.sound.extend_from_slice(&encode_frame(kind, sequence, header.nonce, payload));
+        match kind {
+            Kind::Seal => segment.sealed = true,
+            _ => segment.places.push(at + 2 * HEADER_BYTES..at + 2 * HEADER_BYTES + payload.len()),
+        }
+        sequence += 1;
+    }
+    Ok(segment)
+}
+
+/// The frame that should be here, if one copy of each of its parts is sound.
+fn frame_at(bytes: &[u8], at: usize, sequence: u64, nonce: u64) -> Option<(Kind, &[u8])> {
+    let header = Header::decode_twice(bytes, at)?;
+    if header.kind == Kind::Segment || header.sequence != sequence || header.nonce != nonce {
+        return None;
+    }
+    let length = header.length as usize;
+    let copy = |start: usize| {
+        let payload = bytes.get(start..start.checked_add(length)?)?;
+        (crc32c::crc32c(payload) == header.payload_crc).then_some(payload)
+    };
+    let first = at + 2 * HEADER_BYTES;
+    let payload = copy(first).or_else(|| copy(first + length))?;
+    // A frame whose second copy would not fit was never written by us.
+    (first + 2 * length <= bytes.len()).then_some((header.kind, payload))
+}
+
+/// A header of this segment that comes later than `sequence`, somewhere after `at`: where, and its number.
+fn later_frame(bytes: &[u8], at: usize, sequence: u64, nonce: u64) -> Option<(usize, u64)> {
+    // Most of a segment was never written to, and a header begins with a byte that is not zero: empty pages are passed over.
+    const EMPTY: [u8; 4096] = [0; 4096];
+    let page = |start: usize| start..bytes.len().min(start + EMPTY.len());
+    let pages = (at..bytes.len()).step_by(EMPTY.len()).map(page);
+    let written = pages.filter(|page| bytes[page.clone()] != EMPTY[..page.len()]);
+    written.flatten().find_map(|at| {
+        let header = bytes.get(at..).and_then(Header::decode)?;
+        (header.nonce == nonce && header.sequence > sequence).then_some((at, header.sequence))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment(payloads: &[&[u8]], sealed: bool) -> Vec<u8> {
+        let mut bytes = encode_segment(1024, 7, 99);
+        for (i, payload) in payloads.iter().enumerate() {
+            bytes.extend(encode_frame(Kind::Frame, 7 + i as u64, 99, payload));
+        }
+        if sealed {
+            bytes.extend(encode_frame(Kind::Seal, 7 + payloads.len() as u64, 99, &[]));
+        }
+        bytes.resize(1024, 0);
+        bytes
+    }
+
+    #[test]
+    fn any_one_damaged_byte_is_healed() {
+        for sealed in [false, true] {
+            let good = segment(&[b"one", b"", b"three"], sealed);
+            let expected = decode_segment(&good).unwrap();
+            assert!(expected.payloads().eq([&b"one"[..], b"", b"three"]));
+            assert_eq!(expected.sealed, sealed);
+            assert_eq!(expected.sound, good[..expected.sound.len()]);
+            for at in 0..good.len() {
+                for pattern in [0x01, 0x80, 0xff] {
+                    let mut bad = good.clone();
+                    bad[at] ^= pattern;
+                    assert_eq!(decode_segment(&bad).as_ref(), Ok(&expected), "byte {at} xor {pattern:#x}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_length_but_its_own_is_refused() {
+        let good = segment(&[b"one"], false);
+        for length in 0..good.len() {
+            assert!(decode_segment(&good[..length]).is_err(), "{length} bytes");
+        }
+        assert!(decode_segment(&[&good[..], &[0]].concat()).is_err());
+    }
+
+    #[test]
+    fn a_frame_that_is_damaged_twice_ends_the_log_only_where_nothing_follows() {
+        let good = segment(&[b"one", b"two"], false);
+        let second = 2 * HEADER_BYTES + frame_bytes(3);
+        let mut torn = good.clone();
+        torn[second + 2 * HEADER_BYTES..second + frame_bytes(3)].fill(0);
+        assert!(decode_segment(&torn).unwrap().payloads().eq([b"one"]));
+
+        let mut damaged = good;
+        damaged[2 * HEADER_BYTES..second].fill(0);
+        let damage = Damage::Frame { at: 2 * HEADER_BYTES, sequence: 7, valid: 8, valid_at: second };
+        assert_eq!(decode_segment(&damaged), Err(damage));
+    }
+
+    #[test]
+    fn a_payload_that_looks_like_a_frame_of_another_segment_is_no_frame() {
+        let disguise = encode_frame(Kind::Frame, 1000, 98, b"");
+        let mut bytes = segment(&[&disguise], false);
+        // The frame's own header is lost, as a power cut may lose it; what a client has written is still there.
+        bytes[2 * HEADER_BYTES..4 * HEADER_BYTES].fill(0);
+        assert_eq!(decode_segment(&bytes).unwrap().payloads().len(), 0);
+    }
+}

@@ -1,0 +1,36 @@
+//! What is kept on disk: a journal of checksummed frames, and snapshots. It knows nothing of Raft or of locks; payloads are
+//! bytes.
+//!
+//! A log of our own, because a library did not pass the test that a lock service has to: flip any byte of a log with
+//! acknowledged entries; either all of them are back, or the start is refused; and yet a start after a power cut is not
+//! refused. See ARCHITECTURE.md, "The store".
+
+mod disk;
+mod error;
+#[cfg(test)]
+pub(crate) mod fake;
+mod format;
+mod frame;
+mod journal;
+mod snapshots;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+pub use disk::{Disk, DiskFile, Folder};
+pub use error::OpenError;
+pub use journal::Journal;
+pub use snapshots::Snapshots;
+
+/// Below so much free space, everything that takes more of it should be refused: room for what frees some, and for a
+/// snapshot.
+pub const FREE_BYTES_MIN: u64 = 64 << 20;
+
+/// How long a segment of the journal is.
+pub const SEGMENT_BYTES: usize = 8 << 20;
+
+/// The snapshots of a data folder.
+pub fn snapshots(disk: Arc<dyn Disk>) -> Snapshots {
+    Snapshots::new(disk)
+}

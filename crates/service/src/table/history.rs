@@ -1,0 +1,35 @@
+//! Who held a lock, and how that ended: for people to read.
+
+use serde::{Deserialize, Serialize};
+
+use super::SessionId;
+
+/// How a hold ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ended {
+    /// Its holder gave it back.
+    Released,
+    /// The lease of its session ran out.
+    Expired,
+    /// Somebody else wanted it ended.
+    Forced,
+}
+
+/// A hold that has ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Past {
+    /// Ended holds of all locks are numbered in log order; the lowest are forgotten first.
+    pub(super) order: u64,
+    /// Whose it was.
+    pub session: SessionId,
+    /// The label of that session.
+    pub label: Box<str>,
+    /// Its fence.
+    pub fence: u64,
+    /// When it began.
+    pub from_ms: u64,
+    /// When it ended.
+    pub to_ms: u64,
+    /// How.
+    pub ended: Ended,
+}

@@ -1,0 +1,275 @@
+//! The leader's timers: one test for each sentence about sessions, leases and time that they have to live up to.
+
+use baton_service::leases::{KeepAlive, Leases, RETRY_MS, ROUNDS_MAX};
+use baton_service::table::{
+    Answer, Command, Effect, EndReason, Mode, Operation, OwnerId, PendingTimers, SessionId, Table,
+};
+
+const TTL_MS: u64 = 10_000;
+const A: SessionId = SessionId(1);
+const B: SessionId = SessionId(2);
+
+/// Leads in term 1 since the time 0, with these sessions.
+fn leading(sessions: &[SessionId]) -> Leases {
+    let mut leases = Leases::default();
+    let sessions = sessions.iter().map(|&session| (session, TTL_MS)).collect();
+    leases.lead(0, 1, &PendingTimers { sessions, ..PendingTimers::default() });
+    leases
+}
+
+fn expire(session: SessionId) -> Command {
+    Command::Expire { session, term: 1 }
+}
+
+fn ended(session: SessionId) -> Effect {
+    Effect::Ended { session, reason: EndReason::Expired }
+}
+
+/// A session of which nothing is heard is to be expired after its time to live, in the term in which it was counted.
+#[test]
+fn a_silent_session_is_expired_after_its_time_to_live() {
+    let mut leases = leading(&[A]);
+    assert_eq!(leases.next_wake(), Some(TTL_MS + 1));
+    assert_eq!(leases.due(TTL_MS), []);
+    assert_eq!(leases.due(TTL_MS + 1), [expire(A)]);
+}
+
+#[test]
+fn a_keep_alive_extends_the_lease_when_it_arrives() {
+    let mut leases = leading(&[A, B]);
+    assert_eq!(leases.keep_alive(A, 1, 4_000), KeepAlive::Waits);
+    assert_eq!((leases.expires_in(A, 4_000), leases.expires_in(B, 4_000)), (Some(TTL_MS), Some(6_001)));
+    assert_eq!(leases.due(TTL_MS + 1), [expire(B)]);
+    assert_eq!(leases.due(TTL_MS + 4_000), []);
+    assert_eq!(leases.due(TTL_MS + 4_001), [expire(A)]);
+}
+
+/// A keep-alive is acknowledged only after a read-index round that began after it arrived.
+#[test]
+fn a_keep_alive_is_acknowledged_by_a_round_that_began_after_it() {
+    let mut leases = leading(&[A, B]);
+    assert_eq!(leases.begin_round(), None);
+    leases.keep_alive(A, 1, 10);
+    let first = leases.begin_round().unwrap();
+    leases.keep_alive(B, 1, 20);
+    assert_eq!(leases.round_done(first, true), [(A, 1)]);
+    let second = leases.begin_round().unwrap();
+    assert_eq!(leases.round_done(second, true), [(B, 1)]);
+    assert_eq!(leases.round_done(second, true), []);
+    assert_eq!(leases.begin_round(), None);
+}
+
+/// One round serves all that wait, and there are never more than two.
+#[test]
+fn one_round_serves_all_that_wait() {
+    let sessions: Vec<SessionId> = (0..1_000).map(SessionId).collect();
+    let mut leases = leading(&sessions);
+    let mut rounds = Vec::new();
+    for &session in &sessions {
+        leases.keep_alive(session, 7, 10);
+        rounds.extend(leases.begin_round());
+    }
+    assert_eq!(rounds.len(), ROUNDS_MAX);
+    let mut acknowledged = leases.round_done(rounds[0], true);
+    acknowledged.extend(leases.round_done(rounds[1], true));
+    assert_eq!(acknowledged.len(), 2);
+    let last = leases.begin_round().unwrap();
+    acknowledged.extend(leases.round_done(last, true));
+    assert_eq!(acknowledged, sessions.iter().map(|&session| (session, 7)).collect::<Vec<_>>());
+}
+
+/// What waits is bounded: the later keep-alive of a session stands for the earlier one.
+#[test]
+fn a_later_keep_alive_takes_the_place_of_one_that_waits() {
+    let mut leases = leading(&[A]);
+    for number in [1, 3, 2] {
+        leases.keep_alive(A, number, 10);
+    }
+    let round = leases.begin_round().unwrap();
+    assert_eq!(leases.round_done(round, true), [(A, 3)]);
+}
+
+#[test]
+fn keep_alives_of_a_failed_round_wait_for_another() {
+    let mut leases = leading(&[A, B]);
+    leases.keep_alive(A, 1, 10);
+    leases.keep_alive(B, 1, 10);
+    let round = leases.begin_round().unwrap();
+    leases.keep_alive(A, 2, 20);
+    assert_eq!(leases.round_done(round, false), []);
+    let round = leases.begin_round().unwrap();
+    assert_eq!(leases.round_done(round, true), [(A, 2), (B, 1)]);
+}
+
+/// A follower never acknowledges a keep-alive, nor does one who no longer leads.
+#[test]
+fn only_the_leader_acknowledges() {
+    assert_eq!(Leases::default().keep_alive(A, 1, 0), KeepAlive::NotLeading);
+    let mut leases = leading(&[A]);
+    leases.keep_alive(A, 1, 10);
+    let round = leases.begin_round().unwrap();
+    leases.keep_alive(A, 2, 10);
+    leases.step_down();
+    assert_eq!(leases.round_done(round, true), []);
+    assert_eq!(leases.begin_round(), None);
+    assert_eq!((leases.next_wake(), leases.due(u64::MAX)), (None, vec![]));
+    // Nor is what was begun in one term acknowledged in another.
+    leases.lead(20, 3, &PendingTimers { sessions: vec![(A, TTL_MS)], ..PendingTimers::default() });
+    leases.keep_alive(A, 3, 20);
+    let next = leases.begin_round().unwrap();
+    assert_ne!(round, next);
+    assert_eq!(leases.round_done(round, true), []);
+}
+
+/// Once Expire is proposed for a session its keep-alives get no answer until the outcome is known.
+#[test]
+fn a_condemned_session_is_not_acknowledged() {
+    let mut leases = leading(&[A, B]);
+    leases.keep_alive(A, 1, 10);
+    let round = leases.begin_round().unwrap();
+    leases.keep_alive(A, 2, 10);
+    leases.keep_alive(B, 1, 500);
+    assert_eq!(leases.due(TTL_MS + 11), [expire(A)]);
+    assert_eq!(leases.keep_alive(A, 3, TTL_MS + 12), KeepAlive::Condemned);
+    assert_eq!(leases.expires_in(A, TTL_MS + 12), Some(0));
+    assert_eq!(leases.round_done(round, true), []);
+    let round = leases.begin_round().unwrap();
+    assert_eq!(leases.round_done(round, true), [(B, 1)]);
+    // Not even an Open that was before it in the log makes its client believe that it goes on.
+    assert!(!leases.observe(TTL_MS + 13, &Effect::Opened { session: A, ttl_ms: TTL_MS }));
+    assert!(leases.observe(TTL_MS + 13, &Effect::Opened { session: B, ttl_ms: TTL_MS }));
+    assert!(leases.observe(TTL_MS + 14, &ended(A)));
+    leases.outcome(TTL_MS + 14, &expire(A), true);
+    assert_eq!(leases.keep_alive(A, 4, TTL_MS + 15), KeepAlive::Unknown);
+    assert_eq!(leases.expires_in(A, TTL_MS + 15), None);
+}
+
+/// Expire is proposed once; again only when that failed, and meanwhile nothing saves the session.
+#[test]
+fn a_failed_expire_is_proposed_again() {
+    let mut leases = leading(&[A]);
+    assert_eq!(leases.due(TTL_MS + 1), [expire(A)]);
+    assert_eq!((leases.next_wake(), leases.due(3 * TTL_MS)), (None, vec![]));
+    leases.outcome(3 * TTL_MS, &expire(A), false);
+    leases.outcome(3 * TTL_MS, &expire(A), false);
+    assert_eq!(leases.keep_alive(A, 1, 3 * TTL_MS), KeepAlive::Condemned);
+    assert_eq!(leases.next_wake(), Some(3 * TTL_MS + RETRY_MS));
+    assert_eq!(leases.due(3 * TTL_MS + RETRY_MS), [expire(A)]);
+    // The first one was applied after all; a new session of that number has nothing to do with it.
+    leases.outcome(4 * TTL_MS, &expire(A), false);
+    assert!(leases.observe(4 * TTL_MS, &ended(A)));
+    assert!(leases.observe(4 * TTL_MS, &Effect::Opened { session: A, ttl_ms: TTL_MS }));
+    assert_eq!(leases.due(5 * TTL_MS), []);
+    assert_eq!(leases.due(5 * TTL_MS + 1), [expire(A)]);
+}
+
+/// Leases start anew in full whenever a process begins to lead.
+#[test]
+fn a_new_leader_grants_every_lease_in_full() {
+    let mut leases = leading(&[A]);
+    assert_eq!(leases.due(TTL_MS + 1), [expire(A)]);
+    leases.lead(TTL_MS + 2, 5, &PendingTimers { sessions: vec![(A, TTL_MS)], ..PendingTimers::default() });
+    assert_eq!(leases.keep_alive(A, 1, TTL_MS + 2), KeepAlive::Waits);
+    // What became of the earlier term's Expire changes nothing.
+    leases.outcome(TTL_MS + 3, &expire(A), false);
+    assert_eq!(leases.due(2 * TTL_MS + 2), []);
+    assert_eq!(leases.due(2 * TTL_MS + 3), [Command::Expire { session: A, term: 5 }]);
+    leases.outcome(2 * TTL_MS + 4, &expire(A), false);
+    assert_eq!(leases.next_wake(), None);
+}
+
+#[test]
+fn a_session_that_is_opened_has_its_whole_lease() {
+    let mut leases = leading(&[]);
+    assert!(leases.observe(500, &Effect::Opened { session: A, ttl_ms: 1_000 }));
+    assert!(leases.observe(900, &Effect::Opened { session: A, ttl_ms: 1_000 }));
+    assert_eq!(leases.due(1_900), []);
+    assert_eq!(leases.due(1_901), [expire(A)]);
+}
+
+/// A session that ends takes its timers with it.
+#[test]
+fn an_ended_session_has_no_timers() {
+    let mut leases = leading(&[A]);
+    for number in [1, 2] {
+        assert!(leases.observe(0, &Effect::Waits { session: A, number, timeout_ms: 50 }));
+    }
+    leases.keep_alive(A, 1, 10);
+    assert!(leases.observe(20, &Effect::Ended { session: A, reason: EndReason::Closed }));
+    assert_eq!((leases.next_wake(), leases.begin_round()), (None, None));
+}
+
+/// An acquire that waits is to be cancelled when its time is over, once, and not when it was answered before.
+#[test]
+fn a_wait_is_cancelled_when_its_time_is_over() {
+    let mut leases = leading(&[A]);
+    for number in [1, 2, 3] {
+        assert!(leases.observe(0, &Effect::Waits { session: A, number, timeout_ms: 50 }));
+    }
+    assert!(leases.observe(10, &Effect::Answer { session: A, number: 2, answer: Answer::Granted { fence: 1 } }));
+    let (first, third) = (Command::CancelWait { session: A, number: 1 }, Command::CancelWait { session: A, number: 3 });
+    assert_eq!(leases.due(49), []);
+    assert_eq!(leases.due(50), [first.clone(), third.clone()]);
+    leases.outcome(60, &first, false);
+    leases.outcome(60, &third, true);
+    assert_eq!(leases.due(1_000), [first]);
+    assert_eq!(leases.due(2_000), []);
+}
+
+/// A closed lock is to be opened when its delay is over; a later delay takes the place of an earlier one.
+#[test]
+fn a_lock_delay_is_ended_when_its_time_is_over() {
+    let mut leases = leading(&[]);
+    let closed = |generation, delay_ms| Effect::LockDelay { lock: "deploy".into(), generation, delay_ms };
+    let end = |generation| Command::EndLockDelay { lock: "deploy".into(), generation };
+    assert!(leases.observe(0, &closed(1, 500)));
+    assert!(leases.observe(400, &closed(2, 500)));
+    assert_eq!(leases.opens_in("deploy", 401), Some(500));
+    assert_eq!(leases.due(900), []);
+    assert_eq!(leases.due(901), [end(2)]);
+    leases.outcome(901, &end(2), false);
+    assert_eq!(leases.due(1_000), []);
+    assert_eq!(leases.due(901 + RETRY_MS), [end(2)]);
+    assert!(leases.observe(1_100, &closed(3, 500)));
+    leases.outcome(1_100, &end(2), true);
+    assert_eq!(leases.due(1_601), [end(3)]);
+    leases.outcome(1_700, &end(3), true);
+    assert_eq!((leases.next_wake(), leases.opens_in("deploy", 1_700)), (None, None));
+}
+
+/// What a table has pending, a new leader arms: driven together, everything ends.
+#[test]
+fn a_new_leader_takes_up_the_timers_of_the_table() {
+    let (mut table, mut effects) = (Table::default(), Vec::new());
+    let open = |session| {
+        let (label, host) = ("job".to_string(), "host".to_string());
+        Command::Open { session, ttl_ms: TTL_MS, label, host, pid: 1, resume: false }
+    };
+    let acquire = |session, number, lock: &str, timeout_ms| {
+        let owner = OwnerId(session);
+        let operation =
+            Operation::Acquire { lock: lock.into(), mode: Mode::Exclusive, owner, timeout_ms, lock_delay_ms: 700 };
+        Command::Request { session: SessionId(session), number, seen: 0, operation }
+    };
+    let commands = [open(A), open(B), acquire(1, 1, "one", None), acquire(2, 1, "one", Some(300))];
+    for command in commands.iter().chain([&Command::Lead { term: 1 }]) {
+        table.apply(0, command, &mut effects);
+    }
+    let mut leases = Leases::default();
+    leases.lead(0, 1, &table.pending_timers());
+    let mut told = Vec::new();
+    while let Some(now_ms) = leases.next_wake() {
+        for command in leases.due(now_ms) {
+            effects.clear();
+            table.apply(now_ms, &command, &mut effects);
+            assert!(effects.iter().all(|effect| leases.observe(now_ms, effect)));
+            leases.outcome(now_ms, &command, true);
+            told.push((now_ms, command));
+        }
+    }
+    let end = Command::EndLockDelay { lock: "one".into(), generation: 1 };
+    let cancel = Command::CancelWait { session: B, number: 1 };
+    assert_eq!(told, [(300, cancel), (10_001, expire(A)), (10_001, expire(B)), (10_702, end)]);
+    assert_eq!(table.pending_timers(), PendingTimers::default());
+    assert_eq!(leases, leading(&[]));
+}

@@ -1,0 +1,9 @@
+//! The table of locks: what it does, sentence by sentence; what it does under random commands, beside a naive model of it.
+
+mod deadlocks;
+mod delays;
+mod locks;
+mod model;
+mod random;
+mod requests;
+mod script;

@@ -1,0 +1,275 @@
+//! A simulated client: the session of the real one, a clock, and somebody who wants locks.
+
+use std::collections::BTreeMap;
+
+use baton_client::session::{AcquireNumber, Config, Event, LockState, Mode, Output, Session, SessionState, Wish};
+use baton_service::table::SessionId;
+
+use super::clock::{Clock, Micros};
+use super::log::ConnectionId;
+use super::oracle::Believed;
+use super::world::ClientEvent;
+
+/// A lock of the simulated world, and how it is used.
+#[derive(Clone, Debug)]
+pub struct LockKind {
+    /// Its name.
+    pub name: String,
+    /// None: now exclusive, now shared.
+    pub permits: Option<u32>,
+}
+
+/// What a client wants of a lock.
+#[derive(Clone, Debug)]
+struct Claim {
+    lock: String,
+    mode: Mode,
+    fence: Option<u64>,
+}
+
+/// See the module.
+pub struct Client {
+    /// Its number.
+    pub id: usize,
+    /// Its clock.
+    pub clock: Clock,
+    /// Its session: none before the first, and between two.
+    pub session: Option<Session>,
+    session_id: u64,
+    sessions: u64,
+    /// The connection that it has, or wants.
+    pub connection: Option<ConnectionId>,
+    /// Which node it tries next.
+    pub turn: usize,
+    /// What it waits for or holds, by number.
+    claims: BTreeMap<AcquireNumber, Claim>,
+    /// Since when it waits for a grant that nothing but the grant can end, once all is healed.
+    pub last_wish: LastWish,
+    /// Each new plan makes the older ones void.
+    pub plan: u64,
+    /// When it looks at its clock next.
+    pub alarm_at: Option<Micros>,
+    /// It wants to be connected.
+    pub dials: bool,
+    /// It does nothing; what reaches it waits here.
+    pub paused: Option<Vec<ClientEvent>>,
+}
+
+/// Once all is healed, everybody wants one lock more, and must get it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastWish {
+    /// It is not the time yet.
+    NotYet,
+    /// It has to be asked for, again if a session was lost.
+    Due,
+    /// It is asked for by this number.
+    Asked(AcquireNumber),
+    /// It was granted, and all is over when it is given back.
+    Granted,
+    /// The session is closed too.
+    Done,
+}
+
+/// What a client does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Acts after so long.
+    ActsIn(Micros),
+    /// Waits for the service.
+    Waits,
+}
+
+impl Client {
+    /// A client that has nothing yet.
+    pub fn new(id: usize, clock: Clock, turn: usize) -> Self {
+        Client {
+            id,
+            clock,
+            session: None,
+            session_id: 0,
+            sessions: 0,
+            connection: None,
+            turn,
+            claims: BTreeMap::new(),
+            last_wish: LastWish::NotYet,
+            plan: 0,
+            alarm_at: None,
+            dials: false,
+            paused: None,
+        }
+    }
+
+    /// What it reads on its clock.
+    pub fn now_ms(&self, now: Micros) -> u64 {
+        self.clock.read_ms(now)
+    }
+
+    /// The session that it has, or had last.
+    pub fn session_id(&self) -> SessionId {
+        SessionId(self.session_id)
+    }
+
+    /// Everything that it believes to hold at this moment.
+    pub fn believes(&self, now: Micros) -> impl Iterator<Item = Believed<'_>> {
+        let now_ms = self.now_ms(now);
+        self.claims.iter().filter_map(move |(acquire, claim)| {
+            let held = self.session.as_ref()?.lock_state(now_ms, *acquire) != LockState::Lost;
+            let fence = claim.fence.filter(|_| held)?;
+            Some(Believed { client: self.id, lock: &claim.lock, mode: claim.mode, fence })
+        })
+    }
+
+    /// Whether it believes that this session is alive.
+    pub fn believes_in(&self, now: Micros, session: SessionId) -> bool {
+        let state = self.session.as_ref().map(|session| session.state(self.now_ms(now)));
+        self.session_id() == session && matches!(state, Some(SessionState::Alive | SessionState::AtRisk))
+    }
+
+    /// Whether nothing is left to be done.
+    pub fn is_done(&self) -> bool {
+        self.last_wish == LastWish::Done && self.session.is_none()
+    }
+
+    /// Takes the next step of its life: opens a session, wants a lock, gives one back.
+    pub fn act(&mut self, now: Micros, ttl_ms: u64, locks: &[LockKind], rng: &mut fastrand::Rng) -> Next {
+        let now_ms = self.now_ms(now);
+        let Some(session) = &mut self.session else {
+            if self.last_wish != LastWish::Done {
+                self.open(ttl_ms);
+            }
+            return Next::Waits;
+        };
+        if session.state(now_ms) == SessionState::Lost {
+            // Whatever was done under the locks has stopped by now.
+            for acquire in std::mem::take(&mut self.claims).into_keys() {
+                session.give_up(now_ms, acquire);
+            }
+            return Next::Waits;
+        }
+        if let Some(acquire) = self.claims.keys().next_back().copied() {
+            if self.last_wish == LastWish::Asked(acquire) {
+                return Next::Waits;
+            }
+            if self.claims.len() == 1 && self.last_wish == LastWish::NotYet && rng.u8(..4) == 0 {
+                self.want(now_ms, locks, rng);
+                return Next::ActsIn(rng.u64(10_000..1_500_000));
+            }
+            // Held for long enough, or waited for.
+            self.claims.remove(&acquire);
+            session.give_up(now_ms, acquire);
+            return Next::ActsIn(rng.u64(1_000..200_000));
+        }
+        match self.last_wish {
+            LastWish::NotYet => {
+                self.want(now_ms, locks, rng);
+                Next::ActsIn(rng.u64(10_000..3_000_000))
+            }
+            LastWish::Due | LastWish::Asked(_) => {
+                self.want_last(now_ms, locks, rng);
+                Next::Waits
+            }
+            LastWish::Granted | LastWish::Done => {
+                self.last_wish = LastWish::Done;
+                session.close(now_ms);
+                Next::Waits
+            }
+        }
+    }
+
+    fn open(&mut self, ttl_ms: u64) {
+        self.sessions += 1;
+        self.session_id = (self.id as u64 + 1) * 1_000 + self.sessions;
+        let (label, host) = (String::new(), String::new());
+        let mut session = Session::new(Config { session: self.session_id, ttl_ms, label, host, pid: self.id as u32 });
+        session.start();
+        self.session = Some(session);
+        self.claims.clear();
+    }
+
+    /// Two locks at a time are wanted for one owner, so that a deadlock is refused.
+    fn want(&mut self, now_ms: u64, locks: &[LockKind], rng: &mut fastrand::Rng) {
+        let timeouts = [None, None, Some(0), Some(rng.u64(1..2_500))];
+        let timeout_ms = timeouts[rng.usize(..timeouts.len())];
+        let lock_delay_ms = [0, 0, 400][rng.usize(..3)];
+        let lock = &locks[rng.usize(..locks.len())];
+        let mode = match lock.permits {
+            Some(of) => Mode::Permit { of },
+            None if rng.u8(..3) == 0 => Mode::Shared,
+            None => Mode::Exclusive,
+        };
+        self.ask(now_ms, &lock.name, mode, timeout_ms, lock_delay_ms);
+    }
+
+    fn want_last(&mut self, now_ms: u64, locks: &[LockKind], rng: &mut fastrand::Rng) {
+        let lock = &locks[rng.usize(..locks.len())];
+        let mode = lock.permits.map_or(Mode::Exclusive, |of| Mode::Permit { of });
+        if let Some(acquire) = self.ask(now_ms, &lock.name, mode, None, 0) {
+            self.last_wish = LastWish::Asked(acquire);
+        }
+    }
+
+    fn ask(
+        &mut self,
+        now_ms: u64,
+        name: &str,
+        mode: Mode,
+        timeout_ms: Option<u64>,
+        lock_delay_ms: u64,
+    ) -> Option<AcquireNumber> {
+        let wish = Wish { name: name.to_owned(), mode, owner: self.id as u64, timeout_ms, lock_delay_ms };
+        let acquire = self.session.as_mut()?.acquire(now_ms, &wish);
+        self.claims.insert(acquire, Claim { lock: name.to_owned(), mode, fence: None });
+        Some(acquire)
+    }
+
+    /// What the session says next.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.session.as_mut()?.poll()
+    }
+
+    /// The fence of a claim is known. Says what is believed from now on.
+    pub fn granted(&mut self, acquire: AcquireNumber, fence: u64) -> Option<Believed<'_>> {
+        if self.last_wish == LastWish::Asked(acquire) {
+            self.last_wish = LastWish::Granted;
+        }
+        let claim = self.claims.get_mut(&acquire)?;
+        claim.fence = Some(fence);
+        Some(Believed { client: self.id, lock: &claim.lock, mode: claim.mode, fence })
+    }
+
+    /// Takes note of what else the session says. Says when to act on it, if at all.
+    pub fn heard(&mut self, event: &Event, rng: &mut fastrand::Rng) -> Option<Micros> {
+        match event {
+            Event::Opened => Some(rng.u64(1_000..300_000)),
+            Event::Granted { .. } => Some(rng.u64(5_000..900_000)),
+            Event::Refused { acquire, .. } => {
+                self.claims.remove(acquire);
+                self.wish_again_if(|last_wish| last_wish == LastWish::Asked(*acquire));
+                Some(rng.u64(1_000..200_000))
+            }
+            // It takes a while to stop.
+            Event::Revoked { .. } => Some(rng.u64(..100_000)),
+            Event::Lost(_) => {
+                self.wish_again_if(|last_wish| matches!(last_wish, LastWish::Asked(_)));
+                Some(rng.u64(..100_000))
+            }
+            Event::Finished { .. } => {
+                self.session = None;
+                self.claims.clear();
+                Some(rng.u64(1_000..300_000))
+            }
+            Event::Released { .. } | Event::AtRisk | Event::Confirmed => None,
+        }
+    }
+
+    fn wish_again_if(&mut self, condition: impl FnOnce(LastWish) -> bool) {
+        if condition(self.last_wish) {
+            self.last_wish = LastWish::Due;
+        }
+    }
+
+    /// All is healed: one lock more, then it is over.
+    pub fn wish_for_the_last_time(&mut self) {
+        self.last_wish = LastWish::Due;
+    }
+}

@@ -1,0 +1,30 @@
+//! The clocks of the processes. Each runs at its own rate, and has its own idea of when it started.
+
+/// Microseconds of true time.
+pub type Micros = u64;
+
+/// One process's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    offset_us: f64,
+    rate: f64,
+}
+
+impl Clock {
+    /// A clock whose rate is off by at most `drift`, as a share of it.
+    pub fn random(rng: &mut fastrand::Rng, drift: f64) -> Self {
+        Clock { offset_us: rng.f64() * 1e9, rate: 1.0 + drift * (2.0 * rng.f64() - 1.0) }
+    }
+
+    /// What the process reads, in whole milliseconds as it does.
+    pub fn read_ms(&self, now: Micros) -> u64 {
+        ((self.offset_us + now as f64 * self.rate) / 1e3) as u64
+    }
+
+    /// The first moment at which it reads that much.
+    pub fn when(&self, read_ms: u64) -> Micros {
+        let guess = ((read_ms as f64 * 1e3 - self.offset_us) / self.rate).max(0.0) as Micros;
+        // Rounding may leave it a microsecond short.
+        (guess..).find(|moment| self.read_ms(*moment) >= read_ms).unwrap_or(guess)
+    }
+}

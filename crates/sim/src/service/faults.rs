@@ -1,0 +1,173 @@
+//! What goes wrong, all of it drawn from the seed; and the end of it.
+
+use baton_service::leases::Leases;
+use baton_service::table::Command;
+
+use super::clock::Micros;
+use super::log::NodeId;
+use super::world::{ClientEvent, Happening, MS, NodeEvent, World};
+
+/// One thing that goes wrong.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Fault {
+    /// The leader does nothing for a while, and its machine's clock goes on.
+    PauseLeader(Micros),
+    PauseClient(usize, Micros),
+    /// Another node leads, and the old leader does not know it yet.
+    ChangeLeader,
+    /// A node loses all but its log.
+    Restart(NodeId, Micros),
+    /// The connection of a client breaks, at different moments for its two ends.
+    BreakConnection(usize),
+    /// Somebody wants the holders of a lock to stop.
+    Force(usize),
+}
+
+impl World {
+    pub(super) fn plan_faults(&mut self) {
+        let until = self.rng.u64(3_000 * MS..8_000 * MS);
+        let pause_max = 2 * self.ttl_ms * MS;
+        for _ in 0..self.rng.usize(2..9) {
+            let at = self.rng.u64(200 * MS..until);
+            let client = self.rng.usize(..self.clients.len());
+            let fault = match self.rng.u8(..7) {
+                0 => Fault::PauseLeader(self.rng.u64(10 * MS..pause_max)),
+                1 => Fault::PauseClient(client, self.rng.u64(10 * MS..pause_max)),
+                2 | 3 => Fault::ChangeLeader,
+                4 => Fault::Restart(self.rng.usize(..self.nodes.len()), self.rng.u64(10 * MS..1_500 * MS)),
+                5 => Fault::BreakConnection(client),
+                _ => Fault::Force(self.rng.usize(..self.locks.len())),
+            };
+            self.at(at, Happening::Fault(fault));
+        }
+        self.at(until, Happening::Heal);
+    }
+
+    pub(super) fn strike(&mut self, fault: Fault) -> Result<(), String> {
+        self.tell(|| format!("fault: {fault:?}"));
+        match fault {
+            Fault::PauseLeader(duration) => {
+                if let Some((node, _)) = self.log.leader
+                    && self.nodes[node].paused.is_none()
+                {
+                    self.nodes[node].paused = Some(Vec::new());
+                    self.after(duration, Happening::ResumeNode(node));
+                    // The others do not wait for it.
+                    if self.nodes.len() > 1 && self.rng.u8(..4) > 0 {
+                        let delay = self.rng.u64(100 * MS..900 * MS);
+                        self.after(delay, Happening::Fault(Fault::ChangeLeader));
+                    }
+                }
+            }
+            Fault::PauseClient(client, duration) => {
+                if self.clients[client].paused.is_none() {
+                    self.clients[client].paused = Some(Vec::new());
+                    self.after(duration, Happening::ResumeClient(client));
+                }
+            }
+            Fault::ChangeLeader => {
+                if self.healed_at.is_none() {
+                    return self.elect();
+                }
+            }
+            Fault::Restart(node, down_for) => return self.restart(node, down_for),
+            Fault::BreakConnection(client) => self.break_connection(client),
+            Fault::Force(lock) => {
+                let lock = self.locks[lock].name.clone();
+                if let Some((node, _)) = self.log.leader {
+                    self.propose(node, Command::Force { lock, now: false }, None);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Some node that could leads from now on: another one, if there is one.
+    fn elect(&mut self) -> Result<(), String> {
+        let leader = self.log.leader;
+        let could: Vec<NodeId> = (0..self.nodes.len())
+            .filter(|node| self.nodes[*node].is_up && self.nodes[*node].paused.is_none())
+            .filter(|node| leader.is_none_or(|(leader, _)| leader != *node))
+            .collect();
+        let Some(node) = self.rng.choice(could) else { return Ok(()) };
+        let term = self.log.elect(node, &mut self.rng);
+        self.tell(|| format!("node {node} leads in term {term}"));
+        let delay = self.rng.u64(..20 * MS);
+        let life = self.nodes[node].life;
+        self.after(delay, Happening::ToNode { node, life, event: NodeEvent::Elected(term) });
+        if let Some((old, term)) = leader {
+            let delay = self.delay(200 * MS, 2_000 * MS);
+            let life = self.nodes[old].life;
+            self.after(delay, Happening::ToNode { node: old, life, event: NodeEvent::Deposed(term) });
+        }
+        self.judge_log()
+    }
+
+    /// Elects somebody if nobody leads, and looks again if nobody could.
+    pub(super) fn ensure_leader(&mut self) -> Result<(), String> {
+        if self.log.leader.is_some() {
+            return Ok(());
+        }
+        self.elect()?;
+        if self.log.leader.is_none() {
+            self.after(100 * MS, Happening::EnsureLeader);
+        }
+        Ok(())
+    }
+
+    fn restart(&mut self, node: NodeId, down_for: Micros) -> Result<(), String> {
+        let to = &mut self.nodes[node];
+        if !to.is_up {
+            return Ok(());
+        }
+        to.is_up = false;
+        to.life += 1;
+        to.paused = None;
+        to.leads = None;
+        to.leases = Leases::default();
+        to.alarm_at = None;
+        self.end_streams(node);
+        self.after(down_for, Happening::NodeUp(node));
+        if self.log.leader.is_some_and(|(leader, _)| leader == node) {
+            self.log.depose(&mut self.rng);
+            let delay = self.rng.u64(50 * MS..800 * MS);
+            self.after(delay, Happening::EnsureLeader);
+        }
+        // What is left of its connections breaks.
+        let broken = self.connections.iter().filter(|(_, on)| on.node == node && on.life != self.nodes[node].life);
+        let broken: Vec<_> = broken.map(|(connection, on)| (*connection, on.client)).collect();
+        for (connection, client) in broken {
+            let delay = self.delay(3 * MS, 400 * MS);
+            self.after(delay, Happening::ToClient { client, event: ClientEvent::Disconnected(connection) });
+        }
+        self.judge_log()
+    }
+
+    fn break_connection(&mut self, client: usize) {
+        let Some(connection) = self.clients[client].connection else { return };
+        let [up, down, server, told] = std::array::from_fn(|_| self.now + self.rng.u64(..600 * MS));
+        if let Some(on) = self.connections.get_mut(&connection) {
+            (on.cut_up, on.cut_down) = (Some(up), Some(down));
+            let (node, life) = (on.node, on.life);
+            self.at(server, Happening::ToNode { node, life, event: NodeEvent::Detach(connection) });
+        }
+        self.at(told, Happening::ToClient { client, event: ClientEvent::Disconnected(connection) });
+    }
+
+    /// From now on nothing goes wrong any more, and everybody wants one lock.
+    pub(super) fn heal(&mut self) -> Result<(), String> {
+        self.tell(|| "healed".to_owned());
+        self.healed_at = Some(self.now);
+        for node in 0..self.nodes.len() {
+            self.after(0, Happening::ResumeNode(node));
+            self.after(0, Happening::NodeUp(node));
+        }
+        for client in 0..self.clients.len() {
+            self.clients[client].wish_for_the_last_time();
+            self.after(0, Happening::ResumeClient(client));
+            self.plan(client, 100 * MS);
+        }
+        self.after(50 * MS, Happening::EnsureLeader);
+        Ok(())
+    }
+}

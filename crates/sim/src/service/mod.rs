@@ -1,0 +1,93 @@
+//! The whole lock service in virtual time: the table and the leases of the service, the sessions of its clients, and an
+//! abstract log between them, with everything that may go wrong: leaders that change, restart, pause, or do not know yet
+//! that they lead no more; clients that pause; streams that break; messages that are late, lost and repeated; clocks that
+//! drift. Then everything is healed, and everybody must be served.
+//!
+//! What is judged ([`oracle`]): no two believed holds overlap; nobody believes in a session that has ended; fences grow; a
+//! request that is repeated is answered as before; after healing every client gets the lock that it wants, and in the end
+//! nothing is held, awaited or kept by anybody.
+//!
+//! One seed is one run. [`Broken`] breaks a rule on purpose, so that the tests can see the oracle bite.
+
+pub mod client;
+pub mod clock;
+mod desk;
+mod faults;
+pub mod log;
+pub mod oracle;
+mod user;
+mod wire;
+pub mod world;
+
+use baton_client::session::MARGIN_SHARE;
+
+/// What is to be simulated.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Of all randomness.
+    pub seed: u64,
+    /// How many clients; drawn from the seed if none is said.
+    pub clients: Option<usize>,
+    /// A rule to break.
+    pub broken: Option<Broken>,
+    /// Whether to tell the story of the run.
+    pub story: bool,
+}
+
+/// The most clients that make sense.
+pub const CLIENTS_MAX: usize = 64;
+
+impl Options {
+    /// The service as it is.
+    pub fn new(seed: u64) -> Self {
+        Options { seed, clients: None, broken: None, story: false }
+    }
+
+    /// How much each clock's rate may be off: two that differ as far as this allows stay within the client's margin.
+    fn drift(&self) -> f64 {
+        let within = 0.45 / MARGIN_SHARE as f64;
+        if self.broken == Some(Broken::Drift) { 5.0 * within } else { within }
+    }
+}
+
+/// A rule that the service does not keep in this run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// Clocks differ by more than the client's margin allows for.
+    Drift,
+    /// A keep-alive is acknowledged at once, by whoever believes to lead.
+    NoRound,
+    /// Whoever begins to lead gives sessions a part of their leases only.
+    LeasesNotAnew,
+}
+
+/// How a run came out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Which run.
+    pub seed: u64,
+    /// What must not be, if it was.
+    pub violation: Option<String>,
+    /// How often a client began to believe in a lock.
+    pub grants: u64,
+    /// How many entries were committed.
+    pub entries: u64,
+    /// How many things happened.
+    pub events: u64,
+    /// What happened, if it was to be told.
+    pub story: Vec<String>,
+}
+
+/// Runs one seed.
+pub fn run(options: Options) -> Report {
+    let mut world = world::World::new(options);
+    let violation = world.run().err();
+    Report {
+        seed: options.seed,
+        violation,
+        grants: world.oracle.grants,
+        entries: world.log.committed.len() as u64,
+        events: world.events,
+        story: world.story.unwrap_or_default(),
+    }
+}

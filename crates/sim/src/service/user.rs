@@ -1,0 +1,148 @@
+//! A client of the service: what the shell of the real one does with connections and time.
+
+use baton_client::session::{Event, Output};
+
+use super::client::Next;
+use super::log::ConnectionId;
+use super::world::{ClientEvent, Connection, Happening, MS, NodeEvent, World};
+
+impl World {
+    pub(super) fn to_client(&mut self, client: usize, event: ClientEvent) -> Result<(), String> {
+        let now_ms = self.clients[client].now_ms(self.now);
+        match event {
+            ClientEvent::Act { plan } => self.act(client, plan),
+            ClientEvent::Dial => self.dial(client),
+            ClientEvent::Disconnected(connection) => {
+                let to = &mut self.clients[client];
+                if to.connection == Some(connection) {
+                    to.connection = None;
+                    to.session.iter_mut().for_each(|session| session.disconnected(now_ms));
+                }
+            }
+            ClientEvent::Frame { connection, frame } => {
+                let to = &mut self.clients[client];
+                if let Some(session) = to.session.as_mut().filter(|_| to.connection == Some(connection)) {
+                    session.receive(now_ms, frame);
+                }
+            }
+            ClientEvent::Alarm => {
+                let to = &mut self.clients[client];
+                to.alarm_at = None;
+                to.session.iter_mut().for_each(|session| session.tick(now_ms));
+            }
+        }
+        self.carry_out(client)?;
+        self.arm(client);
+        Ok(())
+    }
+
+    fn act(&mut self, client: usize, plan: u64) {
+        if self.clients[client].plan != plan {
+            return;
+        }
+        match self.clients[client].act(self.now, self.ttl_ms, &self.locks, &mut self.rng) {
+            Next::ActsIn(delay) => self.plan(client, delay),
+            Next::Waits => {}
+        }
+    }
+
+    pub(super) fn plan(&mut self, client: usize, delay: u64) {
+        self.clients[client].plan += 1;
+        let event = ClientEvent::Act { plan: self.clients[client].plan };
+        self.after(delay, Happening::ToClient { client, event });
+    }
+
+    /// Looks at the clock when the session wants to, or a little later.
+    fn arm(&mut self, client: usize) {
+        let late = self.rng.u64(..2 * MS);
+        let to = &mut self.clients[client];
+        let Some(wake_ms) = to.session.as_ref().and_then(|session| session.next_wake()) else { return };
+        let wake = to.clock.when(wake_ms) + late;
+        if to.alarm_at.is_none_or(|alarm_at| wake + 2 * MS < alarm_at) {
+            to.alarm_at = Some(wake);
+            self.at(wake, Happening::ToClient { client, event: ClientEvent::Alarm });
+        }
+    }
+
+    /// Does all that the session says.
+    fn carry_out(&mut self, client: usize) -> Result<(), String> {
+        while let Some(output) = self.clients[client].poll() {
+            match output {
+                Output::Connect => {
+                    self.hang_up(client);
+                    self.clients[client].dials = true;
+                    let delay = self.delay(60 * MS, 400 * MS);
+                    self.after(delay, Happening::ToClient { client, event: ClientEvent::Dial });
+                }
+                Output::Disconnect => {
+                    self.hang_up(client);
+                    self.clients[client].dials = false;
+                }
+                Output::Send(frame) => self.send(client, frame),
+                Output::Event(event) => self.hear(client, &event)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, client: usize, event: &Event) -> Result<(), String> {
+        self.tell(|| format!("client {client}: {event:?}"));
+        if let Event::Granted { acquire, fence } = *event {
+            // Checked when it is believed, at the moment at which it is heard.
+            if let Some(grant) = self.clients[client].granted(acquire, fence) {
+                let (lock, mode) = (grant.lock.to_owned(), grant.mode);
+                let grant = super::oracle::Believed { client, lock: &lock, mode, fence };
+                self.oracle.granted(self.now, grant, &self.clients)?;
+            }
+        }
+        if let Some(delay) = self.clients[client].heard(event, &mut self.rng) {
+            self.plan(client, delay);
+        }
+        Ok(())
+    }
+
+    fn dial(&mut self, client: usize) {
+        let to = &mut self.clients[client];
+        if !to.dials || to.connection.is_some() {
+            return;
+        }
+        to.turn += 1;
+        let node = to.turn % self.nodes.len();
+        if !self.nodes[node].is_up {
+            let delay = self.delay(60 * MS, 400 * MS);
+            return self.after(delay, Happening::ToClient { client, event: ClientEvent::Dial });
+        }
+        self.connections_ever += 1;
+        let (connection, now, life) = (self.connections_ever, self.now, self.nodes[node].life);
+        let (session, up_at, down_at) = (to.session_id(), now, now);
+        let to_node = Connection { client, node, life, session, up_at, down_at, cut_up: None, cut_down: None };
+        self.connections.insert(connection, to_node);
+        to.connection = Some(connection);
+        to.dials = false;
+        let now_ms = to.now_ms(now);
+        to.session.iter_mut().for_each(|session| session.connected(now_ms));
+    }
+
+    fn send(&mut self, client: usize, frame: baton_proto::v1::ClientFrame) {
+        self.tell(|| format!("client {client} sends {:?}", frame.frame));
+        let delay = self.delay(3 * MS, 400 * MS);
+        let Some(connection) = self.clients[client].connection else { return };
+        self.to_server(connection, delay, |connection| NodeEvent::Frame { connection, frame });
+    }
+
+    /// The server hears of it after all that was sent before.
+    fn hang_up(&mut self, client: usize) {
+        if let Some(connection) = self.clients[client].connection.take() {
+            let delay = self.delay(3 * MS, 400 * MS);
+            self.to_server(connection, delay, NodeEvent::Detach);
+        }
+    }
+
+    fn to_server(&mut self, connection: ConnectionId, delay: u64, event: impl FnOnce(ConnectionId) -> NodeEvent) {
+        let now = self.now;
+        let Some(on) = self.connections.get_mut(&connection) else { return };
+        on.up_at = on.up_at.max(now + delay);
+        let (node, life, at) = (on.node, on.life, on.up_at);
+        self.at(at, Happening::ToNode { node, life, event: event(connection) });
+    }
+}

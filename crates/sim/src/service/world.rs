@@ -1,0 +1,352 @@
+//! Virtual time, and what happens in it.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BinaryHeap};
+
+use baton_proto::v1;
+use baton_service::leases::{Leases, RoundId};
+use baton_service::table::{Command, SessionId, Table};
+
+use super::client::{Client, LockKind};
+use super::clock::{Clock, Micros};
+use super::faults::Fault;
+use super::log::{ConnectionId, Log, NodeId, Proposal};
+use super::oracle::Oracle;
+use super::{CLIENTS_MAX, Options};
+
+/// All times below are microseconds.
+pub(super) const MS: Micros = 1_000;
+/// So long after healing everything must be over: some leases, and some turns with every lock.
+const SERVED_WITHIN: Micros = 60_000 * MS;
+/// So many things happen to each client, at most: some hundreds are usual.
+const EVENTS_PER_CLIENT_MAX: u64 = 50_000;
+
+/// What happens.
+#[derive(Debug)]
+pub(super) enum Happening {
+    ToNode {
+        node: NodeId,
+        life: u32,
+        event: NodeEvent,
+    },
+    ToClient {
+        client: usize,
+        event: ClientEvent,
+    },
+    /// This proposal, and all before it, have reached enough nodes.
+    Commit(u64),
+    /// The nodes say who leads, in the middle of a round.
+    RoundCheck {
+        node: NodeId,
+        life: u32,
+        term: u64,
+        round: RoundId,
+        takes: Micros,
+    },
+    ResumeNode(NodeId),
+    ResumeClient(usize),
+    NodeUp(NodeId),
+    EnsureLeader,
+    Fault(Fault),
+    Heal,
+}
+
+#[derive(Debug)]
+pub(super) enum NodeEvent {
+    Elected(u64),
+    Deposed(u64),
+    Propose(Command),
+    Apply,
+    Alarm,
+    BeginRound,
+    RoundDone { round: RoundId, ok: bool },
+    Frame { connection: ConnectionId, frame: v1::ClientFrame },
+    Detach(ConnectionId),
+}
+
+/// What reaches a client.
+#[derive(Debug)]
+pub enum ClientEvent {
+    /// It is time to connect.
+    Dial,
+    /// The connection is broken.
+    Disconnected(ConnectionId),
+    /// The server said something.
+    Frame {
+        /// On which connection.
+        connection: ConnectionId,
+        /// What.
+        frame: v1::ServerFrame,
+    },
+    /// It is time to look at the clock.
+    Alarm,
+    /// It does what it planned.
+    Act {
+        /// Void if another plan was made since.
+        plan: u64,
+    },
+}
+
+pub(super) struct Node {
+    pub clock: Clock,
+    pub life: u32,
+    pub is_up: bool,
+    pub paused: Option<Vec<NodeEvent>>,
+    /// The term in which it believes to lead.
+    pub leads: Option<u64>,
+    pub table: Table,
+    pub applied: usize,
+    pub leases: Leases,
+    pub streams: BTreeMap<SessionId, ConnectionId>,
+    pub alarm_at: Option<Micros>,
+}
+
+pub(super) struct Connection {
+    pub client: usize,
+    pub node: NodeId,
+    pub life: u32,
+    pub session: SessionId,
+    /// When the last frame arrives, either way: frames keep their order.
+    pub up_at: Micros,
+    pub down_at: Micros,
+    /// Frames that would arrive later than this are lost.
+    pub cut_up: Option<Micros>,
+    pub cut_down: Option<Micros>,
+}
+
+struct Scheduled {
+    at: Micros,
+    order: u64,
+    happening: Happening,
+}
+
+impl PartialEq for Scheduled {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for Scheduled {}
+impl PartialOrd for Scheduled {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Scheduled {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.at, self.order).cmp(&(other.at, other.order))
+    }
+}
+
+/// Nodes, clients, the log between them, and who judges.
+pub struct World {
+    pub(super) options: Options,
+    pub(super) rng: fastrand::Rng,
+    pub(super) now: Micros,
+    queue: BinaryHeap<Reverse<Scheduled>>,
+    order: u64,
+    pub(super) ttl_ms: u64,
+    pub(super) locks: Vec<LockKind>,
+    pub(super) nodes: Vec<Node>,
+    pub(super) clients: Vec<Client>,
+    pub(super) connections: BTreeMap<ConnectionId, Connection>,
+    pub(super) connections_ever: u64,
+    pub(super) log: Log,
+    /// What the log says, at the moment at which it is committed.
+    truth: Table,
+    truth_applied: usize,
+    pub(super) oracle: Oracle,
+    pub(super) healed_at: Option<Micros>,
+    pub(super) events: u64,
+    pub(super) story: Option<Vec<String>>,
+}
+
+impl World {
+    /// The world of this seed, at its beginning.
+    pub fn new(options: Options) -> Self {
+        let mut rng = fastrand::Rng::with_seed(options.seed);
+        let ttl_ms = [1_000, 1_500, 3_000][rng.usize(..3)];
+        let nodes = [1, 3, 3][rng.usize(..3)];
+        let drawn = rng.usize(2..5);
+        let clients = options.clients.unwrap_or(drawn).clamp(1, CLIENTS_MAX);
+        let lock = |index: usize| LockKind { name: format!("l{index}"), permits: (index == 2).then_some(2) };
+        let locks = (0..rng.usize(1..4)).map(lock).collect();
+        let node = |rng: &mut fastrand::Rng| Node {
+            clock: Clock::random(rng, options.drift()),
+            life: 0,
+            is_up: true,
+            paused: None,
+            leads: None,
+            table: Table::default(),
+            applied: 0,
+            leases: Leases::default(),
+            streams: BTreeMap::new(),
+            alarm_at: None,
+        };
+        let nodes: Vec<Node> = (0..nodes).map(|_| node(&mut rng)).collect();
+        let clients =
+            (0..clients).map(|id| Client::new(id, Clock::random(&mut rng, options.drift()), rng.usize(..8))).collect();
+        World {
+            options,
+            rng,
+            now: 0,
+            queue: BinaryHeap::new(),
+            order: 0,
+            ttl_ms,
+            locks,
+            nodes,
+            clients,
+            connections: BTreeMap::new(),
+            connections_ever: 0,
+            log: Log::default(),
+            truth: Table::default(),
+            truth_applied: 0,
+            oracle: Oracle::default(),
+            healed_at: None,
+            events: 0,
+            story: options.story.then(Vec::new),
+        }
+    }
+
+    /// Runs to the end, or to the first violation.
+    pub fn run(&mut self) -> Result<(), String> {
+        self.after(0, Happening::EnsureLeader);
+        for client in 0..self.clients.len() {
+            let event = ClientEvent::Act { plan: 0 };
+            let delay = self.rng.u64(..500 * MS);
+            self.after(delay, Happening::ToClient { client, event });
+        }
+        self.plan_faults();
+        while let Some(Reverse(Scheduled { at, happening, .. })) = self.queue.pop() {
+            self.now = at;
+            self.events += 1;
+            self.happen(happening)?;
+            if self.is_over() {
+                return Ok(());
+            }
+            let too_much = self.events > EVENTS_PER_CLIENT_MAX * self.clients.len() as u64;
+            if too_much || self.healed_at.is_some_and(|healed_at| at > healed_at + SERVED_WITHIN) {
+                return Err(self.unserved());
+            }
+        }
+        Err(self.unserved())
+    }
+
+    fn is_over(&self) -> bool {
+        self.healed_at.is_some() && self.clients.iter().all(Client::is_done) && self.truth.counts().sessions == 0
+    }
+
+    fn unserved(&self) -> String {
+        let waits: Vec<String> = self
+            .clients
+            .iter()
+            .filter(|client| !client.is_done())
+            .map(|client| format!("client {} ({:?})", client.id, client.last_wish))
+            .collect();
+        let counts = self.truth.counts();
+        format!(
+            "it does not come to an end: {}; {} sessions, {} holders, {} waiters left",
+            waits.join(", "),
+            counts.sessions,
+            counts.holders,
+            counts.waiters
+        )
+    }
+
+    pub(super) fn after(&mut self, delay: Micros, happening: Happening) {
+        self.at(self.now + delay, happening);
+    }
+
+    pub(super) fn at(&mut self, at: Micros, happening: Happening) {
+        self.order += 1;
+        self.queue.push(Reverse(Scheduled { at: at.max(self.now), order: self.order, happening }));
+    }
+
+    pub(super) fn tell(&mut self, line: impl FnOnce() -> String) {
+        if let Some(story) = &mut self.story {
+            story.push(format!("{:>9.3} ms  {}", self.now as f64 / MS as f64, line()));
+        }
+    }
+
+    /// How long something takes: mostly little, until all is healed sometimes much.
+    pub(super) fn delay(&mut self, usual: Micros, rare: Micros) -> Micros {
+        if self.healed_at.is_none() && self.rng.u8(..16) == 0 {
+            self.rng.u64(usual..rare)
+        } else {
+            self.rng.u64(usual / 10..usual)
+        }
+    }
+
+    fn happen(&mut self, happening: Happening) -> Result<(), String> {
+        match happening {
+            Happening::ToNode { node, life, event } => {
+                let to = &mut self.nodes[node];
+                if to.life != life || !to.is_up {
+                    return Ok(());
+                }
+                match &mut to.paused {
+                    Some(waiting) => waiting.push(event),
+                    None => self.to_node(node, event),
+                }
+            }
+            Happening::ToClient { client, event } => match &mut self.clients[client].paused {
+                Some(waiting) => waiting.push(event),
+                None => return self.to_client(client, event),
+            },
+            Happening::Commit(id) => {
+                self.log.commit(id);
+                return self.judge_log();
+            }
+            Happening::RoundCheck { node, life, term, round, takes } => {
+                let ok = self.log.leads(node, term);
+                self.after(takes, Happening::ToNode { node, life, event: NodeEvent::RoundDone { round, ok } });
+            }
+            Happening::ResumeNode(node) => {
+                for event in self.nodes[node].paused.take().unwrap_or_default() {
+                    self.to_node(node, event);
+                }
+            }
+            Happening::ResumeClient(client) => {
+                for event in self.clients[client].paused.take().unwrap_or_default() {
+                    self.to_client(client, event)?;
+                }
+            }
+            Happening::NodeUp(node) => self.nodes[node].is_up = true,
+            Happening::EnsureLeader => return self.ensure_leader(),
+            Happening::Fault(fault) => return self.strike(fault),
+            Happening::Heal => return self.heal(),
+        }
+        Ok(())
+    }
+
+    /// What was committed is judged at once, and reaches each node a little later.
+    pub(super) fn judge_log(&mut self) -> Result<(), String> {
+        let mut effects = Vec::new();
+        while let Some(proposal) = self.log.committed.get(self.truth_applied) {
+            self.truth_applied += 1;
+            self.truth.apply(self.now / MS, &proposal.command, &mut effects);
+            if self.story.is_some() {
+                let line = format!("committed {:?} -> {effects:?}", proposal.command);
+                self.tell(|| line);
+            }
+            for effect in effects.drain(..) {
+                self.oracle.committed(self.now, &effect, &self.clients)?;
+            }
+        }
+        for node in 0..self.nodes.len() {
+            let delay = self.delay(2 * MS, 400 * MS);
+            let life = self.nodes[node].life;
+            self.after(delay, Happening::ToNode { node, life, event: NodeEvent::Apply });
+        }
+        Ok(())
+    }
+
+    /// A node that believes to lead proposes something.
+    pub(super) fn propose(&mut self, node: NodeId, command: Command, asked_on: Option<ConnectionId>) {
+        let Node { life, leads: Some(term), .. } = self.nodes[node] else { return };
+        let id = self.log.propose(Proposal { id: 0, node, life, term, command, asked_on });
+        if self.log.leads(node, term) {
+            let delay = self.delay(5 * MS, 300 * MS);
+            self.after(delay, Happening::Commit(id));
+        }
+    }
+}

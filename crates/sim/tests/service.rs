@@ -1,0 +1,43 @@
+//! The lock service in simulation: thousands of seeds, and rules broken on purpose.
+
+use baton_sim::service::{Broken, Options, Report, run};
+
+/// The first violation that a broken rule leads to.
+fn first_violation(broken: Broken) -> Option<Report> {
+    let mut reports = (0..3_000).map(|seed| run(Options { broken: Some(broken), ..Options::new(seed) }));
+    reports.find(|report| report.violation.is_some())
+}
+
+#[test]
+fn no_seed_breaks_the_service() {
+    let (mut grants, mut failures) = (0, Vec::new());
+    for seed in 0..3_000 {
+        let report = run(Options::new(seed));
+        grants += report.grants;
+        failures.extend(report.violation.map(|violation| format!("seed {seed}: {violation}")));
+        if failures.len() == 10 {
+            break;
+        }
+    }
+    assert!(failures.is_empty(), "at least {} failures:\n{}", failures.len(), failures.join("\n"));
+    // Who is never granted anything cannot fail.
+    assert!(grants > 10 * 3_000, "{grants} grants");
+}
+
+/// Each of these rules is there for a reason, and the oracle knows it.
+#[test]
+fn a_broken_rule_is_noticed() {
+    for broken in [Broken::Drift, Broken::NoRound, Broken::LeasesNotAnew] {
+        let report = first_violation(broken).unwrap_or_else(|| panic!("nobody noticed {broken:?}"));
+        let violation = report.violation.unwrap_or_default();
+        assert!(violation.contains("believe"), "{broken:?}, seed {}: {violation}", report.seed);
+    }
+}
+
+#[test]
+fn one_seed_is_one_run() {
+    let options = Options { story: true, ..Options::new(7) };
+    let (first, second) = (run(options), run(options));
+    assert!(first.story.len() > 100, "{} lines", first.story.len());
+    assert_eq!(first, second);
+}
