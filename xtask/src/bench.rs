@@ -1,6 +1,8 @@
 //! `cargo xtask bench`: how fast things are, next to what is asked of them. All of it in one run, since machines are
 //! noisy and only what was measured together can be compared.
 
+mod service;
+
 use std::fs;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -28,6 +30,7 @@ pub fn run() -> Result<(), String> {
     deliveries("the same with heavy-tailed delays: deliveries/s", &["--network=async"], Asked::Nothing)?;
     raymond()?;
     counter()?;
+    service::run()?;
     succeed(&mut cargo(&["build", "--release", "--package=baton-check", "--example=against_stateright", "--quiet"]))?;
     for threads in ["1", "2"] {
         against_stateright("n = 3, three entries", ["3", "3"], threads)?;
