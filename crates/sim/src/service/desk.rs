@@ -10,7 +10,7 @@ use super::wire::{self, Asked};
 use super::world::{ClientEvent, Happening, MS, NodeEvent, World};
 
 impl World {
-    pub(super) fn to_node(&mut self, node: NodeId, event: NodeEvent) {
+    pub(super) fn node_hears(&mut self, node: NodeId, event: NodeEvent) {
         match event {
             NodeEvent::Elected(term) => {
                 if self.nodes[node].leads.is_none_or(|leads| leads < term) {

@@ -7,7 +7,7 @@ use super::log::ConnectionId;
 use super::world::{ClientEvent, Connection, Happening, MS, NodeEvent, World};
 
 impl World {
-    pub(super) fn to_client(&mut self, client: usize, event: ClientEvent) -> Result<(), String> {
+    pub(super) fn client_hears(&mut self, client: usize, event: ClientEvent) -> Result<(), String> {
         let now_ms = self.clients[client].now_ms(self.now);
         match event {
             ClientEvent::Act { plan } => self.act(client, plan),
@@ -127,18 +127,18 @@ impl World {
         self.tell(|| format!("client {client} sends {:?}", frame.frame));
         let delay = self.delay(3 * MS, 400 * MS);
         let Some(connection) = self.clients[client].connection else { return };
-        self.to_server(connection, delay, |connection| NodeEvent::Frame { connection, frame });
+        self.send_up(connection, delay, |connection| NodeEvent::Frame { connection, frame });
     }
 
     /// The server hears of it after all that was sent before.
     fn hang_up(&mut self, client: usize) {
         if let Some(connection) = self.clients[client].connection.take() {
             let delay = self.delay(3 * MS, 400 * MS);
-            self.to_server(connection, delay, NodeEvent::Detach);
+            self.send_up(connection, delay, NodeEvent::Detach);
         }
     }
 
-    fn to_server(&mut self, connection: ConnectionId, delay: u64, event: impl FnOnce(ConnectionId) -> NodeEvent) {
+    fn send_up(&mut self, connection: ConnectionId, delay: u64, event: impl FnOnce(ConnectionId) -> NodeEvent) {
         let now = self.now;
         let Some(on) = self.connections.get_mut(&connection) else { return };
         on.up_at = on.up_at.max(now + delay);

@@ -285,12 +285,12 @@ impl World {
                 }
                 match &mut to.paused {
                     Some(waiting) => waiting.push(event),
-                    None => self.to_node(node, event),
+                    None => self.node_hears(node, event),
                 }
             }
             Happening::ToClient { client, event } => match &mut self.clients[client].paused {
                 Some(waiting) => waiting.push(event),
-                None => return self.to_client(client, event),
+                None => return self.client_hears(client, event),
             },
             Happening::Commit(id) => {
                 self.log.commit(id);
@@ -302,12 +302,12 @@ impl World {
             }
             Happening::ResumeNode(node) => {
                 for event in self.nodes[node].paused.take().unwrap_or_default() {
-                    self.to_node(node, event);
+                    self.node_hears(node, event);
                 }
             }
             Happening::ResumeClient(client) => {
                 for event in self.clients[client].paused.take().unwrap_or_default() {
-                    self.to_client(client, event)?;
+                    self.client_hears(client, event)?;
                 }
             }
             Happening::NodeUp(node) => self.nodes[node].is_up = true,
