@@ -235,6 +235,12 @@ impl Leases {
         }
     }
 
+    /// Whether the end of the session has been proposed, and its outcome is not known: it must not be told anything that would
+    /// let it believe in its lease.
+    pub fn is_condemned(&self, session: SessionId) -> bool {
+        self.sessions.get(&session).is_some_and(|lease| lease.condemned)
+    }
+
     /// How long the session lives if nothing more is heard of it, at least: for people.
     pub fn expires_in(&self, session: SessionId, now_ms: u64) -> Option<u64> {
         let lease = self.sessions.get(&session)?;

@@ -9,7 +9,7 @@ use tonic::Status;
 
 use super::wire;
 use crate::clock;
-use crate::leases::{KeepAlive, Leases};
+use crate::leases::{KeepAlive, Leases, RoundId};
 use crate::table::{Effect, SessionId};
 
 /// What a stream carries to its client.
@@ -47,7 +47,7 @@ struct Stream {
 
 impl State {
     /// Sends a frame to a session's client, if it has a stream here. One that does not read is given up.
-    pub fn send(&mut self, session: SessionId, frame: ServerFrame) {
+    fn send(&mut self, session: SessionId, frame: ServerFrame) {
         if let Some(stream) = self.streams.get(&session)
             && stream.frames.try_send(Ok(frame)).is_err()
         {
@@ -101,6 +101,14 @@ impl Desk {
         Ok(())
     }
 
+    /// A round of reading the leader's index is over: acknowledges the keep-alives that it served.
+    pub fn round_done(&self, round: RoundId, led: bool) {
+        let mut state = self.state();
+        for (session, number) in state.leases.round_done(round, led) {
+            state.send(session, wire::alive(number));
+        }
+    }
+
     /// How long the session has yet if nothing is heard of it.
     pub fn expires_in_ms(&self, session: SessionId) -> u64 {
         self.state().leases.expires_in(session, clock::boot_ms()).unwrap_or(0)
@@ -124,13 +132,14 @@ impl Desk {
 
 fn tell(state: &mut State, effect: &Effect) {
     match *effect {
-        Effect::Opened { session, ttl_ms } => state.send(session, wire::opened(session, ttl_ms)),
         Effect::Answer { session, number, ref answer } => state.send(session, wire::answer(number, answer)),
         Effect::Revoked { session, acquire } => state.send(session, wire::revoked(acquire)),
         Effect::Ended { session, reason } => {
             state.send(session, wire::ended(reason));
             state.streams.remove(&session);
         }
+        // Told by whoever proposed the Open, to the stream that it came by: see `locks::carry`.
+        Effect::Opened { .. } => {}
         Effect::Waits { .. } | Effect::LockDelay { .. } => {}
     }
 }

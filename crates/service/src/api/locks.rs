@@ -122,15 +122,34 @@ async fn carry(service: &Service, mut frames: Streaming<v1::ClientFrame>, outgoi
         return tell(outgoing, wire::low_space()).await;
     }
     let (stream, given_up) = service.desk.attach(session, outgoing.clone());
-    let carried = match service.propose(command).await {
-        Ok(_) => tokio::select! {
-            carried = listen(service, session, &mut frames, outgoing) => carried,
-            _ = given_up => Ok(()),
-        },
-        Err(error) => Err(unavailable(error)),
+    let carried = async {
+        let opened = open_session(service, command, outgoing);
+        let listened = listen(service, session, &mut frames, outgoing);
+        tokio::try_join!(opened, listened).map(|_| ())
+    };
+    let carried = tokio::select! {
+        carried = carried => carried,
+        _ = given_up => Ok(()),
     };
     service.desk.detach(session, stream);
     carried
+}
+
+/// Opens the session, and says so to the stream that asked and to no other: the client counts its lease from when it sent this
+/// very Open, and an earlier one that is applied late, by a leader that is none any more, says nothing of that.
+async fn open_session(service: &Service, command: Command, outgoing: &Outgoing) -> Result<(), Status> {
+    let proposed = service.propose(command).await.map_err(unavailable)?;
+    let applied = proposed.await.map_err(unavailable)?;
+    let Some(&Effect::Opened { session, ttl_ms }) =
+        applied.effects.iter().find(|effect| matches!(effect, Effect::Opened { .. }))
+    else {
+        // It has ended, and the desk has told it so.
+        return Ok(());
+    };
+    if service.desk.state().leases.is_condemned(session) {
+        return Ok(());
+    }
+    tell(outgoing, wire::opened(session, ttl_ms)).await
 }
 
 async fn tell(outgoing: &Outgoing, frame: v1::ServerFrame) -> Result<(), Status> {

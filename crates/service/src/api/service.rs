@@ -14,6 +14,9 @@ use crate::table::{Command, Entry};
 /// How often the free space of the disk is looked at.
 const SPACE_EVERY: Duration = Duration::from_secs(1);
 
+/// How long to wait after a round that failed.
+const ROUND_AGAIN: Duration = Duration::from_millis(50);
+
 /// See the module.
 pub struct Service {
     /// The table, replicated and kept.
@@ -75,18 +78,18 @@ impl Service {
         }
     }
 
-    /// Leases start anew in full whenever this node begins to lead; its streams end when it ceases to.
+    /// Leases start anew in full whenever this node begins to lead. No stream outlives a term: what was proposed in it and
+    /// lost is never answered, and only a client that comes anew asks again.
     async fn follow_leadership(&self) {
         let mut leadership = self.node.leadership();
         loop {
             let now = *leadership.borrow_and_update();
+            self.desk.state().leases.step_down();
+            self.desk.end_streams("another term has begun");
             if let Leadership::Leads { term } = now {
                 let table = self.node.table();
                 self.desk.state().leases.lead(clock::boot_ms(), term, &table.pending_timers());
                 self.desk.rearmed.notify_one();
-            } else {
-                self.desk.state().leases.step_down();
-                self.desk.end_streams("this node does not lead");
             }
             if leadership.changed().await.is_err() {
                 return;
@@ -129,9 +132,10 @@ impl Service {
                 continue;
             };
             let led = self.node.read_index().await.is_ok();
-            let mut state = self.desk.state();
-            for (session, number) in state.leases.round_done(round, led) {
-                state.send(session, super::wire::alive(number));
+            self.desk.round_done(round, led);
+            if !led {
+                // Those who wait stay in line for the next round, which need not fail at once again.
+                tokio::time::sleep(ROUND_AGAIN).await;
             }
         }
     }
