@@ -175,7 +175,7 @@ async fn listen(
     }
 }
 
-async fn request(
+pub(super) async fn request(
     service: &Service,
     session: SessionId,
     request: v1::Request,

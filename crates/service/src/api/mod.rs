@@ -4,6 +4,8 @@ mod desk;
 mod inspect;
 mod locks;
 mod service;
+#[cfg(test)]
+mod tests;
 mod wire;
 
 pub use locks::LocksService;

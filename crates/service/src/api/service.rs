@@ -57,7 +57,7 @@ impl Service {
         self.low_space.load(Ordering::Relaxed)
     }
 
-    fn look_at_space(&self) {
+    pub(super) fn look_at_space(&self) {
         // A disk that cannot say how much room it has is written to until it fails.
         let low = self.node.free_bytes().is_ok_and(|free| free < FREE_BYTES_MIN);
         self.low_space.store(low, Ordering::Relaxed);

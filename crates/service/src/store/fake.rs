@@ -32,6 +32,8 @@ pub(crate) struct Inner {
     /// What was done with names since the folder was last synced: a name, and the file that it stands for from then on.
     names_unsynced: Vec<Vec<(String, Option<usize>)>>,
     before: Option<Before>,
+    /// It has no room left, by its own word.
+    full: bool,
 }
 
 #[derive(Clone, Default)]
@@ -168,6 +170,11 @@ impl FakeDisk {
         inner.names_synced.insert(name.to_owned(), file);
     }
 
+    /// From now on, says that it has no room left, or that it has.
+    pub fn set_full(&self, full: bool) {
+        self.lock().full = full;
+    }
+
     /// The names of all files, in order.
     pub fn names(&self) -> Vec<String> {
         self.lock().names.keys().cloned().collect()
@@ -223,7 +230,7 @@ impl Disk for FakeDisk {
     }
 
     fn free_bytes(&self) -> io::Result<u64> {
-        Ok(u64::MAX)
+        Ok(if self.lock().full { 0 } else { u64::MAX })
     }
 }
 
