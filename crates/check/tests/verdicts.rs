@@ -274,8 +274,8 @@ fn crashes_that_are_reported_do_no_harm_to_those_who_can_bear_them() {
         let faults = Faults { crash: 1, ..Faults::NONE };
         run(algorithm, n, Options { faults, ..asking(1, SAFE) })
     };
-    for algorithm in ["lamport", "ricart-agrawala", "token-ring"] {
-        let report = crash(algorithm, 2);
+    for (algorithm, n) in [("lamport", 2), ("ricart-agrawala", 2), ("token-ring", 2), ("token-ring", 3)] {
+        let report = crash(algorithm, n);
         assert_eq!(report.result, Verdict::Holds, "{algorithm}: {:#?}", report.counterexample);
     }
 }
