@@ -246,6 +246,7 @@ fn repeat(path: &Path) -> Outcome {
     let promised = |property: &str| match property {
         "order" => promised.order,
         "fence" => promised.fence,
+        "deadlock" | "liveness" => promised.liveness,
         _ => promised.safety,
     };
     for (property, detail) in &replayed.violations {

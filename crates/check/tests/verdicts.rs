@@ -187,6 +187,39 @@ fn bully_elects_the_highest_that_lives_and_never_two() {
     assert_eq!([elect(2, 1), elect(3, 1), elect(3, 2), elect(4, 1)], [491, 1_805, 12_518, 11_495]);
 }
 
+/// One of three crashes at any time, the others are told of it, and agree on the best of those who live.
+#[test]
+fn elections_survive_a_crash() {
+    let elect = |algorithm, variant: Option<&str>, n, states| {
+        let params = Params { variant: variant.map(String::from), ..Params::new(n, 1) };
+        let faults = Faults { crash: 1, ..Faults::NONE };
+        let report = check(algorithm, &params, &Options { faults, ..Options::default() }).unwrap();
+        assert_eq!(report.result, Verdict::Holds, "{algorithm} {variant:?}: {:#?}", report.counterexample);
+        assert!(report.complete && report.reached.entries > 0);
+        assert_eq!(report.states, states, "{algorithm} {variant:?}");
+    };
+    elect("bully", None, 3, 9_589);
+    elect("bully", None, 4, 86_816);
+    elect("chang-roberts", None, 2, 3_324);
+    elect("ring-list", Some("lowest"), 2, 0);
+    elect("bully", Some("quorum"), 2, 0);
+    elect("bully", Some("witness"), 2, 0);
+    elect("ring-list", Some("quorum"), 2, 0);
+    elect("chang-roberts", Some("witness"), 2, 0);
+}
+
+#[test]
+fn behind_a_guard_no_term_has_two_leaders_whatever_detectors_say() {
+    for (algorithm, variant) in [("chang-roberts", "quorum"), ("ring-list", "witness")] {
+        let params = Params { variant: Some(variant.into()), ..Params::new(2, 1) };
+        let faults = Faults { suspect: 2, ..Faults::NONE };
+        let options = Options { faults, properties: Some(vec![Property::Safety]), ..Options::default() };
+        let report = check(algorithm, &params, &options).unwrap();
+        assert_eq!(report.result, Verdict::Holds, "{algorithm} {variant}: {:#?}", report.counterexample);
+        assert!(report.reached.entries > 0);
+    }
+}
+
 #[test]
 fn bully_takes_its_time() {
     let hasty = Options { settled_after: Some(22), ..Options::default() };

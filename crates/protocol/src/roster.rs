@@ -2,8 +2,11 @@
 //!
 //! Every change has a number, and equal numbers mean equal rosters: the detectors tell everybody of crashes and
 //! recoveries in the same order. News may travel faster in the messages of others than by the own detector: a member that
-//! is sent a later roster than its own adopts it, and lets pass by as much of what its detector then has to say. Who
-//! has recovered has missed some of the changes. It is a newcomer, with no roster, until a member sends it one.
+//! is sent a later roster than its own adopts it, and lets pass by as much of what its detector then has to say.
+//!
+//! Who has recovered has missed some of the changes, and cannot count like that. It is a newcomer, with no roster, until
+//! a member sends it one; from then on the last word of its own detector counts, and must not come later than messages
+//! that were sent in consequence.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -52,7 +55,7 @@ impl Roster {
     }
 }
 
-/// What becomes of the news of the own detector when a later roster than one's own has come from another member.
+/// What becomes of the news of the own detector when a founder has been sent a later roster than its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum News {
     /// They are in it already, and are let pass.
@@ -67,6 +70,8 @@ pub struct Membership {
     me: ProcessId,
     n: usize,
     news: News,
+    /// Whether its detector has told it of every change there was, or will.
+    counts: bool,
     /// None: a newcomer.
     roster: Option<Roster>,
     /// The last word of the own detector on each process since the own start, true for alive, as far as it counts.
@@ -78,12 +83,12 @@ pub struct Membership {
 impl Membership {
     /// Of `me`, as a newcomer in a group of `n`.
     pub fn newcomer(me: ProcessId, n: usize, news: News) -> Self {
-        Membership { me, n, news, roster: None, heard: BTreeMap::new(), untold: 0 }
+        Membership { me, n, news, counts: false, roster: None, heard: BTreeMap::new(), untold: 0 }
     }
 
     /// Of `me`, who starts together with all others.
     pub fn founder(me: ProcessId, n: usize, news: News) -> Self {
-        Membership { roster: Some(Roster::default()), ..Self::newcomer(me, n, news) }
+        Membership { counts: news == News::Once, roster: Some(Roster::default()), ..Self::newcomer(me, n, news) }
     }
 
     /// What becomes of the news of the own detector.
@@ -106,7 +111,7 @@ impl Membership {
         if process == self.me || process >= self.n {
             return false;
         }
-        if self.news == News::LastWord || self.roster.is_none() {
+        if !self.counts {
             self.heard.insert(process, alive);
         }
         match &mut self.roster {
@@ -127,13 +132,12 @@ impl Membership {
         if !newer || !theirs.contains(self.me) || !theirs.names_only(self.n) {
             return false;
         }
-        if let (News::Once, Some(number)) = (self.news, self.number()) {
-            self.untold += theirs.number - number;
+        if self.counts {
+            self.untold += self.number().map_or(0, |number| theirs.number - number);
         }
+        // Who does not count gives its own detector the last word on whom it has spoken of.
         let mut roster = theirs;
-        // To a newcomer it may have been long on its way: its detector has the last word on whom it has spoken of.
-        let heard = if self.news == News::Once { core::mem::take(&mut self.heard) } else { self.heard.clone() };
-        for (process, alive) in heard {
+        for (&process, &alive) in &self.heard {
             if roster.contains(process) != alive {
                 roster.change(process, alive);
             }
