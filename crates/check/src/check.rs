@@ -101,6 +101,7 @@ impl Visitor for Checker<'_> {
             recovery: self.recovery(about),
             majority: self.params.has("quorum"),
         };
+        report.delays = Some((setting.times.delay_max, self.params.delay_max));
         let mut model = ElectionModel::new(&group, report.order, setting, &report.properties);
         self.run(&header, &mut report, &mut model);
         Ok(report)
@@ -135,7 +136,9 @@ impl Checker<'_> {
             n: group.clients,
             processes: group.processes,
             entries: 0,
+            variant: self.params.variant.clone(),
             order: options::order(about, self.options)?,
+            delays: None,
             timers: None,
             faults,
             ignored_assumptions: self.options.ignore_assumptions,
