@@ -190,13 +190,13 @@ fn bully_elects_the_highest_that_lives_and_never_two() {
 /// One of three crashes at any time, the others are told of it, and agree on the best of those who live.
 #[test]
 fn elections_survive_a_crash() {
-    let elect = |algorithm, variant: Option<&str>, n, states| {
+    let elect = |algorithm, variant: Option<&str>, n, states: Option<usize>| {
         let params = Params { variant: variant.map(String::from), ..Params::new(n, 1) };
         let faults = Faults { crash: 1, ..Faults::NONE };
         let report = check(algorithm, &params, &Options { faults, ..Options::default() }).unwrap();
         assert_eq!(report.result, Verdict::Holds, "{algorithm} {variant:?}: {:#?}", report.counterexample);
         assert!(report.complete && report.reached.entries > 0);
-        assert!(states.is_none_or(|states: usize| states == report.states), "{algorithm}: {} states", report.states);
+        assert!(states.is_none_or(|states| states == report.states), "{algorithm}: {} states", report.states);
     };
     elect("bully", None, 3, Some(9_589));
     elect("bully", None, 4, Some(86_816));
