@@ -61,10 +61,12 @@ pub struct Args {
     /// How many messages may arrive twice
     #[arg(long, value_name = "K", default_value_t = 0)]
     duplicate: u8,
-    /// How many crashes there may be; who has crashed may come back, with its memory
+    /// How many crashes there may be. All who live are told of each, without mistakes, in any order; who has crashed may come
+    /// back, with its memory or without, as the algorithm can bear it (--ignore-assumptions: in any way)
     #[arg(long, value_name = "K", default_value_t = 0)]
     crash: u8,
-    /// How many times somebody who lives may be reported as crashed
+    /// How many times somebody who lives may be reported as crashed, until the detector takes it back; in elections also how
+    /// many deadlines may end too early
     #[arg(long, value_name = "K", default_value_t = 0)]
     suspect: u8,
     /// How many application messages there may be [default: 1 where order is checked, else none]

@@ -7,18 +7,19 @@ use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
 use baton_protocol::registry::{self, About, Params, Promises, SetupError, Visitor};
 use baton_protocol::{Group, Protocol, Ticks};
-use baton_trace::{Header, Record, Unit};
+use baton_trace::{Header, Unit};
 use serde_json::json;
 
-use crate::election::{ElectionModel, Times};
+use crate::election::{ElectionModel, Setting, Times};
 use crate::explore::{Bounds, End, Model, Progress, Violation, expand, explore};
+use crate::faults::Recovery;
 use crate::liveness::starve;
 use crate::memory::Memory;
 use crate::mutex::{Budget, MutexModel};
 use crate::network::PROCESSES_MAX;
 use crate::options::{self, DELAY_MAX};
 use crate::report::{Cyclic, Reached, Report, Trace, Verdict};
-use crate::story::Story;
+use crate::story::{Story, Told};
 use crate::{CheckError, Faults, Options, Property};
 
 /// Elections: failure detectors tell of the crash within so many D, which is longer than an election takes, so that
@@ -67,6 +68,7 @@ impl Visitor for Checker<'_> {
             timers: Some(self.options.timers),
             faults: report.faults,
             crashes: about.assumes.crashes,
+            recovery: self.recovery(about),
         };
         (report.entries, report.app_messages) = (self.options.entries, app_messages);
         let liveness = report.properties.contains(&Property::Liveness);
@@ -93,8 +95,14 @@ impl Visitor for Checker<'_> {
     fn election<P: Election>(self, about: &'static About, group: Group<P>) -> Self::Output {
         let mut report = self.prepare(about, &group)?;
         let header = Header::new(about, self.params, group.processes, &group.topology, Unit::T);
-        let (times, lowest) = (self.times(about)?, self.params.has("lowest"));
-        let mut model = ElectionModel::new(&group, report.order, times, &report.properties, report.faults, lowest);
+        let setting = Setting {
+            times: self.times(about)?,
+            faults: report.faults,
+            recovery: self.recovery(about),
+            majority: self.params.has("quorum"),
+        };
+        report.delays = Some((setting.times.delay_max, self.params.delay_max));
+        let mut model = ElectionModel::new(&group, report.order, setting, &report.properties);
         self.run(&header, &mut report, &mut model);
         Ok(report)
     }
@@ -128,7 +136,9 @@ impl Checker<'_> {
             n: group.clients,
             processes: group.processes,
             entries: 0,
+            variant: self.params.variant.clone(),
             order: options::order(about, self.options)?,
+            delays: None,
             timers: None,
             faults,
             ignored_assumptions: self.options.ignore_assumptions,
@@ -148,6 +158,10 @@ impl Checker<'_> {
             counterexample: None,
             trace: None,
         })
+    }
+
+    fn recovery(&self, about: &About) -> Recovery {
+        Recovery::of(about.assumes.crashes, self.options.ignore_assumptions)
     }
 
     fn times(&self, about: &'static About) -> Result<Times, CheckError> {
@@ -197,8 +211,8 @@ impl Checker<'_> {
             report.detail = Some("nobody ever gets what the algorithm is for, so nothing has been shown".into());
         }
         if let End::Violated { violation, path } = &explored.end {
-            let (lines, records) = recount(model, report.processes, violation, path);
-            report.show(header.clone(), path.len(), lines, records);
+            let told = recount(model, report.processes, violation, path);
+            report.show(header.clone(), path.len(), told);
         }
     }
 
@@ -227,8 +241,8 @@ impl Checker<'_> {
             report.conclude(&found.end);
         }
         if let End::Violated { violation, path } = &found.end {
-            let (lines, records) = recount_raw(&mut model, report.processes, violation, path, found.prefix);
-            report.show(header.clone(), path.len(), lines, records);
+            let told = recount_raw(&mut model, report.processes, violation, path, found.prefix);
+            report.show(header.clone(), path.len(), told);
         }
     }
 }
@@ -248,13 +262,16 @@ impl Report {
     }
 
     /// Puts a counterexample into it.
-    fn show(&mut self, mut header: Header, path: usize, lines: Vec<String>, records: Vec<Record>) {
+    fn show(&mut self, mut header: Header, path: usize, told: Told) {
         header.network = json!({"order": self.order});
         header.workload = json!({"entries": self.entries, "app_messages": self.app_messages});
+        if let Some(record) = told.cycle_from {
+            header.workload["cycle_from"] = json!(record);
+        }
         // The first successor on the path is the start, which is no step.
         self.steps = Some(path - 1);
-        self.counterexample = Some(lines);
-        self.trace = Some(Trace { header, records });
+        self.counterexample = Some(told.lines);
+        self.trace = Some(Trace { header, records: told.records });
     }
 }
 
@@ -265,12 +282,7 @@ pub trait GroupModel: Model {
 }
 
 /// Goes the path to a violation again, and tells of it.
-fn recount<M: GroupModel>(
-    model: &mut M,
-    processes: usize,
-    violation: &Violation,
-    path: &[usize],
-) -> (Vec<String>, Vec<Record>) {
+fn recount<M: GroupModel>(model: &mut M, processes: usize, violation: &Violation, path: &[usize]) -> Told {
     let mut story = Story::new(processes);
     let mut state = None;
     for &nth in path {
@@ -289,7 +301,7 @@ fn recount_raw<P: Mutex>(
     violation: &Violation,
     path: &[usize],
     prefix: Option<usize>,
-) -> (Vec<String>, Vec<Record>) {
+) -> Told {
     let mut story = Story::new(processes);
     let (mut state, mut real) = (None, None);
     for (step, &nth) in path.iter().enumerate() {

@@ -1,19 +1,20 @@
 //! The model of leader election, in discrete time: the leader has crashed, and the others notice, one by one or not.
-//! Where nobody leads at the start nobody crashes, and any process may ask for an election.
+//! Where nobody leads at the start any process may ask for an election. With crashes still to come everybody lives
+//! at the start; all who live are told of every crash, and of every mistake, within a given time.
 //!
 //! A message takes 1 to D ticks. At each instant deliveries come first and timers second, and time goes on only
 //! when no message is overdue and no timer is due. What remains of a timer and the age of a message are relative, so that
 //! a leader may repeat its announcement for ever and the states are finite all the same.
 
 use baton_protocol::clock::VectorClock;
-use baton_protocol::election::{Command, Election, Event};
+use baton_protocol::election::{Command, Election, Event, Rule};
 use baton_protocol::{Choices, Group, Input, Outbox, Output, ProcessId, Start, Ticks};
 use baton_trace::DropReason;
 
 use crate::Property;
 use crate::check::GroupModel;
 use crate::explore::{Found, Model, Successor, Violation};
-use crate::faults::{self, Faults, FaultsLeft, Faulty, Occurrence};
+use crate::faults::{self, Faults, FaultsLeft, Faulty, Occurrence, Recovery};
 use crate::network::{self, Flight, Order};
 use crate::story::Story;
 use crate::system::{Action, Gap, Local, News, Rules, State, Stimulus, System, User};
@@ -90,33 +91,43 @@ pub struct Times {
     pub settled_after: Ticks,
 }
 
-/// A group whose leader has crashed, with what is asked of it.
+/// What a group has to cope with.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// How long things may take.
+    pub times: Times,
+    /// How many faults there may be.
+    pub faults: Faults,
+    /// How processes come back.
+    pub recovery: Recovery,
+    /// Whether nobody can lead without a majority.
+    pub majority: bool,
+}
+
+/// A group that elects, with what is asked of it.
 pub struct ElectionModel<P: Election> {
     system: System<P, Believer>,
     properties: Vec<Property>,
-    times: Times,
-    budget: Faults,
-    /// Whether the lowest that lives is to lead, not the highest.
-    lowest: bool,
+    setting: Setting,
+    /// Which of the living is to lead.
+    rule: Rule,
+    /// Nobody leads, and any process may ask for an election.
+    leaderless: bool,
 }
 
 type FoundHere<P> = Found<ElectionModel<P>>;
 
 impl<P: Election> ElectionModel<P> {
-    /// `group` with its leader crashed, if it has one.
-    pub fn new(
-        group: &Group<P>,
-        order: Order,
-        times: Times,
-        properties: &[Property],
-        budget: Faults,
-        lowest: bool,
-    ) -> Self {
-        let rules = Rules { order, timed: true, crashed: leader_at_start(group) };
+    /// `group` with its leader crashed, if it has one and nothing else is to happen to it.
+    pub fn new(group: &Group<P>, order: Order, setting: Setting, properties: &[Property]) -> Self {
+        let leader = leader_at_start(group);
+        let alive = setting.faults.crash > 0;
+        let rules = Rules { order, timed: true, crashed: leader.filter(|_| !alive) };
         let system = System::new(group, rules, |_, process| {
             Local::new(process, None, None, Believer { leader: None, term: None, noticed: false })
         });
-        ElectionModel { system, properties: properties.to_vec(), times, budget, lowest }
+        let (properties, rule, leaderless) = (properties.to_vec(), group.elects, leader.is_none());
+        ElectionModel { system, properties, setting, rule, leaderless }
     }
 
     fn start(&self, found: &mut FoundHere<P>) {
@@ -125,7 +136,7 @@ impl<P: Election> ElectionModel<P> {
                 elapsed: 0,
                 timers_turn: false,
                 begun: self.system.rules.crashed.is_some(),
-                faults: self.budget.into(),
+                faults: self.setting.faults.into(),
             };
             let locals = begun.outcomes.iter().map(|&outcome| self.system.outcome(outcome).local).collect();
             let next = Ok(State { locals, network: begun.network.into(), global });
@@ -145,7 +156,8 @@ impl<P: Election> ElectionModel<P> {
     }
 
     fn notices(&self, state: &State<Global>, found: &mut FoundHere<P>) {
-        if state.global.begun && state.global.elapsed > self.times.notice_max {
+        let late = state.global.begun && state.global.elapsed > self.setting.times.notice_max;
+        if late || !(self.leaderless || self.system.rules.crashed.is_some()) {
             return;
         }
         for at in self.candidates(state.global).filter(|&at| !self.believer(state, at).noticed) {
@@ -174,9 +186,31 @@ impl<P: Election> ElectionModel<P> {
         }
     }
 
+    /// A mistake: a process takes the living for dead, since it waits no longer for their answer.
+    fn early_timers(&self, state: &State<Global>, found: &mut FoundHere<P>) {
+        let Some(faults) = state.global.faults.after_a_mistake() else { return };
+        for at in self.live(state.global) {
+            for (place, (_, left)) in self.system.local(state.locals[at]).timers.iter().enumerate() {
+                if *left > 0 {
+                    let global = Self::after(&state.global, faults);
+                    self.step(state, Occurrence::new(at, Stimulus::Timer(place as u8)), global, found);
+                }
+            }
+        }
+    }
+
+    /// Whether a detector has something to tell that cannot wait any longer.
+    fn is_news_due(&self, state: &State<Global>) -> bool {
+        let untold = |at: ProcessId| {
+            let news = self.news(state, at);
+            news.mistaken != 0 || state.global.faults.has_news_for(at, news)
+        };
+        state.global.elapsed >= self.setting.times.notice_max && self.live(state.global).any(untold)
+    }
+
     fn tick(&self, state: &State<Global>, found: &mut FoundHere<P>) {
         let due = |at: ProcessId| self.system.local(state.locals[at]).timers.iter().any(|(_, left)| *left == 0);
-        if self.live(state.global).any(due) {
+        if self.live(state.global).any(due) || self.is_news_due(state) {
             return;
         }
         let mut next = state.clone();
@@ -186,7 +220,7 @@ impl<P: Election> ElectionModel<P> {
             outcomes.into_iter().for_each(|outcome| next.locals[at] = self.system.outcome(outcome).local);
         }
         let passed = Ticks::from(state.global.begun);
-        let elapsed = (state.global.elapsed + passed).min(self.times.settled_after);
+        let elapsed = (state.global.elapsed + passed).min(self.setting.times.settled_after);
         next.global = Global { elapsed, timers_turn: false, ..state.global };
         found.successors.push(Successor { action: Action::Tick, next: self.settled(next) });
     }
@@ -203,11 +237,10 @@ impl<P: Election> ElectionModel<P> {
 
     /// After a given time all that live agree on the best of them, for ever.
     fn settled(&self, next: State<Global>) -> Result<State<Global>, Violation> {
-        if next.global.elapsed < self.times.settled_after || !self.properties.contains(&Property::Liveness) {
+        if next.global.elapsed < self.setting.times.settled_after || !self.properties.contains(&Property::Liveness) {
             return Ok(next);
         }
-        let mut live = self.candidates(next.global);
-        let best = if self.lowest { live.next() } else { live.last() };
+        let best = self.best(next.global);
         let Some(at) = self.candidates(next.global).find(|&at| self.believer(&next, at).leader != best) else {
             return Ok(next);
         };
@@ -215,9 +248,15 @@ impl<P: Election> ElectionModel<P> {
             Some(leader) => format!("believes that P{leader} leads"),
             None => "knows of no leader".into(),
         };
-        let best = best.map(|best| format!(", not P{best}")).unwrap_or_default();
+        let best = best.map_or(", though there is no majority".into(), |best| format!(", not P{best}"));
         let detail = format!("{} ticks after the last change P{at} {believes}{best}", next.global.elapsed);
         Err(Violation { property: Property::Liveness, detail })
+    }
+
+    /// Who is to lead: the best of those who live, if that is allowed.
+    fn best(&self, global: Global) -> Option<ProcessId> {
+        let enough = !self.setting.majority || self.candidates(global).count() * 2 > self.system.clients;
+        self.rule.best(self.candidates(global)).filter(|_| enough)
     }
 
     fn believer(&self, state: &State<Global>, at: ProcessId) -> &Believer {
@@ -243,10 +282,11 @@ impl<P: Election> Model for ElectionModel<P> {
         let Some(state) = state else { return self.start(found) };
         self.notices(state, found);
         self.deliveries(state, found);
-        if state.network.iter().all(|flight| Ticks::from(flight.age) < self.times.delay_max) {
+        if state.network.iter().all(|flight| Ticks::from(flight.age) < self.setting.times.delay_max) {
             self.timers(state, found);
             self.tick(state, found);
         }
+        self.early_timers(state, found);
         faults::faults(self, state, found);
     }
 
@@ -260,7 +300,11 @@ impl<P: Election> Faulty for ElectionModel<P> {
     type Act = Notice;
 
     fn budget(&self) -> Faults {
-        self.budget
+        self.setting.faults
+    }
+
+    fn recovery(&self) -> Recovery {
+        self.setting.recovery
     }
 
     fn left(global: &Global) -> FaultsLeft {

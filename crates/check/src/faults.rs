@@ -1,6 +1,7 @@
 //! Faults within a budget: messages get lost or arrive twice, processes crash and come back, detectors err.
 
 use baton_protocol::ProcessId;
+use baton_protocol::registry::Crashes;
 use baton_trace::DropReason;
 use serde::Serialize;
 
@@ -15,9 +16,10 @@ pub struct Faults {
     pub loss: u8,
     /// Messages that arrive once more.
     pub duplicate: u8,
-    /// Crashes. Each may be followed by one recovery, with memory.
+    /// Crashes. Each may be followed by one recovery, where the algorithm can bear that.
     pub crash: u8,
-    /// Processes that are wrongly reported as crashed.
+    /// Mistakes of failure detectors: processes that are wrongly reported as crashed, and in elections timers that run
+    /// out too early, since their own deadlines are what they detect failures by.
     pub suspect: u8,
 }
 
@@ -27,6 +29,29 @@ impl Faults {
 
     /// How many crashes can be told of.
     pub const CRASHES_MAX: u8 = Tally::MAX / 2;
+}
+
+/// How processes come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recovery {
+    /// With memory, without, either way, or not at all.
+    pub memory: &'static [bool],
+    /// Not before all who live have been told of the crash: word of it after that would be a mistake.
+    pub after_news: bool,
+}
+
+impl Recovery {
+    /// What an algorithm that can live with these crashes can bear; everything if nobody cares.
+    pub fn of(crashes: Crashes, ignore_assumptions: bool) -> Self {
+        let both = &[true, false];
+        match crashes {
+            _ if ignore_assumptions => Recovery { memory: both, after_news: crashes != Crashes::Any },
+            Crashes::Never | Crashes::Final => Recovery { memory: &[], after_news: true },
+            Crashes::Detected | Crashes::ButOne => Recovery { memory: both, after_news: true },
+            Crashes::Coordinators => Recovery { memory: &[true], after_news: false },
+            Crashes::Any => Recovery { memory: both, after_news: false },
+        }
+    }
 }
 
 /// How many faults there may still be, and who is down.
@@ -51,6 +76,11 @@ impl FaultsLeft {
     pub fn is_up(self, process: ProcessId) -> bool {
         // Most models have no crashes, and may have more processes than there is room for.
         self.changes == Tally::default() || self.changes.of(process).is_multiple_of(2)
+    }
+
+    /// What is left after a mistake, if there may be one.
+    pub fn after_a_mistake(self) -> Option<Self> {
+        self.suspect.checked_sub(1).map(|suspect| FaultsLeft { suspect, ..self })
     }
 
     /// Whether nothing that is on its way will arrive.
@@ -95,6 +125,9 @@ pub trait Faulty: Model<State = State<Self::Global>, Action = Action<Self::Act>>
 
     /// Whether a process may crash.
     fn may_crash(&self, process: ProcessId) -> bool;
+
+    /// How it comes back.
+    fn recovery(&self) -> Recovery;
 
     /// Whether a detector may err about a process.
     fn may_err(&self, about: ProcessId) -> bool;
@@ -180,10 +213,18 @@ fn crashes<M: Faulty>(model: &M, state: &M::State, found: &mut Found<M>) {
     for at in 0..state.locals.len() {
         let mut changed = left;
         if !left.is_up(at) {
+            let Recovery { memory, after_news } = model.recovery();
+            let untold =
+                |peer: ProcessId| left.is_up(peer) && model.news(state, peer).told.of(at) < left.changes.of(at);
+            if after_news && (0..state.locals.len()).any(|peer| peer != at && untold(peer)) {
+                continue;
+            }
             changed.changes.add(at);
             let told = changed.told_anew(state.locals.len());
             let global = M::after(&state.global, changed);
-            model.step(state, Occurrence::new(at, Stimulus::Recover { told }), global, found);
+            for &memory in memory {
+                model.step(state, Occurrence::new(at, Stimulus::Recover { told, memory }), global, found);
+            }
         } else if left.crash > 0 && model.may_crash(at) {
             changed.changes.add(at);
             changed.crash -= 1;

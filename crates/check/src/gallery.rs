@@ -53,10 +53,12 @@ pub fn gallery() -> Vec<Exhibit> {
 
 fn mutex(about: &'static About, exhibits: &mut Vec<Exhibit>) {
     let promises = about.promises;
+    let healthy = about.broken.is_none();
     let asked = [
         (Property::Safety, promises.safety),
         (Property::Deadlock, promises.liveness),
-        (Property::Fence, promises.fence),
+        // What is broken on purpose is here for what is broken, and fences make more states.
+        (Property::Fence, promises.fence && healthy),
     ];
     let bounded: Vec<Property> =
         asked.into_iter().filter_map(|(property, promised)| promised.then_some(property)).collect();
@@ -92,6 +94,21 @@ fn election(about: &'static About, exhibits: &mut Vec<Exhibit>) {
     for (n, delay) in [(2, 1), (3, 1), (3, 2), (4, 1)] {
         exhibits.push(Exhibit::new(about, n, 1).with(|params, _| params.delay_max = delay));
     }
+    for n in [2, 3] {
+        let crash = |_: &mut Params, options: &mut Options| options.faults.crash = 1;
+        exhibits.push(Exhibit::new(about, n, 1).with(crash));
+    }
+    for guard in ["quorum", "witness"] {
+        let guarded = |params: &mut Params, options: &mut Options| {
+            (params.variant, options.faults.crash) = (Some(guard.into()), 1);
+        };
+        exhibits.push(Exhibit::new(about, 3, 1).with(guarded));
+    }
+    // What mistakes of detectors do, which none of them is made for.
+    let suspect = |_: &mut Params, options: &mut Options| {
+        (options.faults.suspect, options.ignore_assumptions) = (1, true);
+    };
+    exhibits.push(Exhibit::new(about, 3, 1).with(suspect));
     if about.assumes.synchronous {
         let slow =
             |_: &mut Params, options: &mut Options| (options.delay, options.ignore_assumptions) = (Some(2), true);
@@ -112,8 +129,18 @@ pub fn row(report: &Report) -> [String; 7] {
     };
     let states =
         if report.result == Verdict::Limit { format!("> {}", report.states) } else { report.states.to_string() };
-    let (algorithm, n, network) = (report.algorithm.to_owned(), report.n.to_string(), report.order.to_string());
+    let variant = report.variant.as_deref().map(|variant| format!(" ({variant})")).unwrap_or_default();
+    let (algorithm, n, network) = (format!("{}{variant}", report.algorithm), report.n.to_string(), network(report));
     [algorithm, n, entries, network, budget(report), states, verdict(report)]
+}
+
+/// The order of messages; and where there is time, how many ticks one may take and is believed to take.
+fn network(report: &Report) -> String {
+    match report.delays {
+        None => report.order.to_string(),
+        Some((delay, assumed)) if delay == assumed => format!("{}, D = {assumed}", report.order),
+        Some((delay, assumed)) => format!("{}, D = {assumed}, in truth {delay}", report.order),
+    }
 }
 
 fn budget(report: &Report) -> String {

@@ -9,7 +9,7 @@ use baton_trace::DropReason;
 use crate::Property;
 use crate::check::GroupModel;
 use crate::explore::{Found, Model, Successor, Violation};
-use crate::faults::{self, Faults, FaultsLeft, Faulty, Occurrence};
+use crate::faults::{self, Faults, FaultsLeft, Faulty, Occurrence, Recovery};
 use crate::network::{self, Flight, Order};
 use crate::story::Story;
 use crate::system::{Action, Gap, Local, News, Rules, State, Stimulus, System, User};
@@ -100,6 +100,8 @@ pub struct Budget {
     pub faults: Faults,
     /// Who may crash.
     pub crashes: Crashes,
+    /// How they come back.
+    pub recovery: Recovery,
 }
 
 /// A group, with what is asked of it.
@@ -342,6 +344,10 @@ impl<P: Mutex> Faulty for MutexModel<P> {
 
     fn may_crash(&self, process: ProcessId) -> bool {
         process >= self.system.clients || self.budget.crashes != Crashes::Coordinators
+    }
+
+    fn recovery(&self) -> Recovery {
+        self.budget.recovery
     }
 
     fn may_err(&self, _: ProcessId) -> bool {

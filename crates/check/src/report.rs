@@ -1,5 +1,6 @@
 //! What comes of a check.
 
+use baton_protocol::Ticks;
 use baton_trace::{Header, Record, Writer};
 use serde::Serialize;
 
@@ -16,8 +17,12 @@ pub struct Report {
     pub processes: usize,
     /// How often each of them asks; 0 for an election.
     pub entries: u32,
+    /// Another way to run it, if it was asked for.
+    pub variant: Option<String>,
     /// Of the network.
     pub order: Order,
+    /// Elections: how many ticks a message may take, and how many the processes believe it may.
+    pub delays: Option<(Ticks, Ticks)>,
     /// How many timers may fire at each process; none if there is no such limit, or no timer.
     pub timers: Option<u32>,
     /// How many faults there may be.

@@ -25,6 +25,18 @@ pub struct Story {
     letters_sent: u64,
     /// What is on its way.
     letters: Vec<Letter>,
+    /// The record from which on everything happens again and again.
+    cycle_from: Option<u64>,
+}
+
+/// A run that has been told to its end.
+pub struct Told {
+    /// For people.
+    pub lines: Vec<String>,
+    /// For a trace.
+    pub records: Vec<Record>,
+    /// The record from which on everything happens again and again, if there is one.
+    pub cycle_from: Option<u64>,
 }
 
 /// A message on its way.
@@ -59,6 +71,7 @@ impl Story {
             messages: 0,
             letters_sent: 0,
             letters: Vec::new(),
+            cycle_from: None,
         }
     }
 
@@ -87,6 +100,7 @@ impl Story {
     /// What follows happens again and again.
     pub fn cycle_begins(&mut self) {
         self.lines.push("    and from here on, again and again:".into());
+        self.cycle_from = Some(self.records.len() as u64);
     }
 
     /// As part of a step: the user is in the critical section.
@@ -117,13 +131,13 @@ impl Story {
     }
 
     /// A violation, and the end.
-    pub fn end(mut self, violation: &Violation) -> (Vec<String>, Vec<Record>) {
+    pub fn end(mut self, violation: &Violation) -> Told {
         let property = violation.property.to_string();
         self.lines.push(format!("    {property}: {}", violation.detail));
         self.record(None, Event::Violation { property, detail: violation.detail.clone() });
         let (entries, messages) = (self.entries, self.messages);
         self.record(None, Event::End { reason: "violation".into(), entries, messages });
-        (self.lines, self.records)
+        Told { lines: self.lines, records: self.records, cycle_from: self.cycle_from }
     }
 
     /// Tells what `action` does to a system with these local states.
@@ -146,8 +160,10 @@ impl Story {
                     Stimulus::AppSend { to } => self.step(format!("P{at} tells P{to} of it")),
                     Stimulus::Deliver { from, payload } => self.deliver(system, from.into(), at, payload, copied),
                     Stimulus::Timer(place) => {
-                        let name = format!("{:?}", system.local(locals[at]).timers[usize::from(place)].0);
-                        self.step(format!("P{at} timer {name}"));
+                        let (timer, left) = &system.local(locals[at]).timers[usize::from(place)];
+                        let name = format!("{timer:?}");
+                        let early = if *left > 0 { ", too early" } else { "" };
+                        self.step(format!("P{at} timer {name}{early}"));
                         self.record(Some(at), Event::Timer { name });
                     }
                     Stimulus::Suspect { peer, wrongly } => {
@@ -165,9 +181,9 @@ impl Story {
                         self.waiting[at] = false;
                         self.record(Some(at), Event::Crash);
                     }
-                    Stimulus::Recover { .. } => {
-                        self.step(format!("P{at} recovers"));
-                        self.record(Some(at), Event::Recover { memory: true });
+                    Stimulus::Recover { memory, .. } => {
+                        self.step(format!("P{at} recovers{}", if memory { "" } else { " without memory" }));
+                        self.record(Some(at), Event::Recover { memory });
                     }
                     Stimulus::Start | Stimulus::Tick => {}
                 }

@@ -137,10 +137,12 @@ pub enum Stimulus<A> {
     Tick,
     /// It crashes.
     Crash,
-    /// It comes back, with its memory, and knows nothing of later crashes than these.
+    /// It comes back, and knows nothing of later crashes than these.
     Recover {
         /// Of how many changes, per process.
         told: Tally,
+        /// Whether it has kept its memory; if not, it is made anew.
+        memory: bool,
     },
     /// Its failure detector says that a process has crashed.
     Suspect {
@@ -438,7 +440,10 @@ impl<P: Protocol, U: User<P>> System<P, U> {
                 local.user.crash();
                 None
             }
-            Stimulus::Recover { told } => {
+            Stimulus::Recover { told, memory } => {
+                if !memory {
+                    local.process = self.local(self.before_start[usize::from(at)]).process.clone();
+                }
                 local.news = News { told, mistaken: 0 };
                 Some(Input::Start(Start::Recovered))
             }

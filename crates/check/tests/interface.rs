@@ -73,7 +73,9 @@ fn the_report_as_json_has_the_names_that_tools_rely_on() {
           "n": 2,
           "processes": 2,
           "entries": 1,
+          "variant": null,
           "order": "unordered",
+          "delays": null,
           "timers": null,
           "faults": {
             "loss": 0,

@@ -187,6 +187,37 @@ fn bully_elects_the_highest_that_lives_and_never_two() {
     assert_eq!([elect(2, 1), elect(3, 1), elect(3, 2), elect(4, 1)], [491, 1_805, 12_518, 11_495]);
 }
 
+/// One of three crashes at any time, the others are told of it, and agree on the best of those who live.
+#[test]
+fn elections_survive_a_crash() {
+    let elect = |algorithm, variant: Option<&str>, n, states: Option<usize>| {
+        let params = Params { variant: variant.map(String::from), ..Params::new(n, 1) };
+        let faults = Faults { crash: 1, ..Faults::NONE };
+        let report = check(algorithm, &params, &Options { faults, ..Options::default() }).unwrap();
+        assert_eq!(report.result, Verdict::Holds, "{algorithm} {variant:?}: {:#?}", report.counterexample);
+        assert!(report.complete && report.reached.entries > 0);
+        assert!(states.is_none_or(|states| states == report.states), "{algorithm}: {} states", report.states);
+    };
+    elect("bully", None, 3, Some(9_589));
+    elect("bully", None, 4, Some(86_816));
+    elect("chang-roberts", None, 2, Some(3_647));
+    elect("ring-list", Some("lowest"), 2, Some(3_930));
+    elect("bully", Some("witness"), 2, None);
+    // Of two none has a majority without the other; what the dead announced must not be believed.
+    elect("ring-list", Some("quorum"), 2, None);
+    elect("chang-roberts", Some("witness"), 2, None);
+}
+
+#[test]
+fn behind_a_guard_no_term_has_two_leaders_whatever_detectors_say() {
+    let params = Params { variant: Some("witness".into()), ..Params::new(2, 1) };
+    let faults = Faults { suspect: 1, ..Faults::NONE };
+    let options = Options { faults, properties: Some(vec![Property::Safety]), ..Options::default() };
+    let report = check("ring-list", &params, &options).unwrap();
+    assert_eq!(report.result, Verdict::Holds, "{:#?}", report.counterexample);
+    assert!(report.complete && report.reached.entries > 0);
+}
+
 #[test]
 fn bully_takes_its_time() {
     let hasty = Options { settled_after: Some(22), ..Options::default() };
@@ -274,8 +305,8 @@ fn crashes_that_are_reported_do_no_harm_to_those_who_can_bear_them() {
         let faults = Faults { crash: 1, ..Faults::NONE };
         run(algorithm, n, Options { faults, ..asking(1, SAFE) })
     };
-    for algorithm in ["lamport", "ricart-agrawala", "token-ring"] {
-        let report = crash(algorithm, 2);
+    for (algorithm, n) in [("lamport", 2), ("ricart-agrawala", 2), ("token-ring", 2)] {
+        let report = crash(algorithm, n);
         assert_eq!(report.result, Verdict::Holds, "{algorithm}: {:#?}", report.counterexample);
     }
 }

@@ -9,9 +9,12 @@ use baton_protocol::registry::{self, About, Family, SetupError, Visitor};
 use baton_protocol::{Choices, Group, Input, Message, Outbox, Output, ProcessId, Protocol, Start};
 use baton_trace::{Event, Header, Record};
 
+use self::recurrence::Snapshot;
 use crate::oracle::causality::{Causality, Past};
 use crate::oracle::leaders::Leaders;
 use crate::oracle::mutex::{MutexJudge, Violation};
+
+mod recurrence;
 
 /// What a replay has shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +63,12 @@ pub enum ReplayError {
         /// What would fit.
         expected: String,
     },
+    /// The steps fit, and their outcome does not.
+    #[error("the trace tells of a violation of {property}, and its steps do not lead to one")]
+    Outcome {
+        /// What it tells of.
+        property: String,
+    },
 }
 
 /// Repeats a trace.
@@ -78,8 +87,21 @@ impl Replay<'_> {
             let (found, expected) = (self.header.processes, group.processes);
             return Err(ReplayError::Processes { algorithm: about.name, clients: group.clients, found, expected });
         }
+        let cycle_from = self.header.workload[CYCLE_FROM].as_u64();
         let mut stage = Stage::new(group, self.records, words);
-        stage.play()?;
+        stage.play(cycle_from)?;
+        let claims = || self.records.iter().filter_map(claim);
+        for property in claims().filter(|property| ["deadlock", "liveness"].contains(property)) {
+            stage.judge_the_end(property, cycle_from.is_some());
+        }
+        // A counterexample ends with what it shows; a run of the simulator goes on, and may be judged by its times.
+        let ends = |record: &Record| matches!(&record.event, Event::End { reason, .. } if reason == "violation");
+        let found = |property: &str| stage.judge.violations.iter().any(|(found, _)| *found == property);
+        if let (true, Some(property)) =
+            (self.records.last().is_some_and(ends), claims().find(|property| !found(property)))
+        {
+            return Err(ReplayError::Outcome { property: property.into() });
+        }
         Ok(stage.judge.verdict(self.records.len()))
     }
 }
@@ -128,8 +150,20 @@ impl Visitor for Replay<'_> {
     }
 }
 
+/// In the header's workload: the record from which on everything happens again and again.
+pub const CYCLE_FROM: &str = "cycle_from";
+
+/// The property that a record tells to be violated, if it does.
+fn claim(record: &Record) -> Option<&str> {
+    match &record.event {
+        Event::Violation { property, .. } => Some(property),
+        _ => None,
+    }
+}
+
 struct Stage<'t, P: Protocol> {
     clients: usize,
+    elects: election::Rule,
     processes: Vec<P>,
     make: Box<dyn Fn(ProcessId) -> P + Send + Sync>,
     records: &'t [Record],
@@ -137,6 +171,11 @@ struct Stage<'t, P: Protocol> {
     messages: BTreeMap<u64, (ProcessId, P::Message)>,
     app_messages: BTreeMap<u64, (ProcessId, Option<u64>)>,
     timers: BTreeSet<(ProcessId, P::Timer)>,
+    /// Sent, and neither delivered nor lost: to whom.
+    in_flight: BTreeMap<u64, ProcessId>,
+    down: BTreeSet<ProcessId>,
+    /// What everything was like where the cycle begins, if there is one.
+    cycle: Option<Snapshot<P>>,
     judge: Judge,
     words: Words<P>,
 }
@@ -155,6 +194,7 @@ impl<'t, P: Protocol> Stage<'t, P> {
     fn new(group: Group<P>, records: &'t [Record], words: Words<P>) -> Self {
         Stage {
             clients: group.clients,
+            elects: group.elects,
             processes: (0..group.processes).map(&group.make).collect(),
             judge: Judge::new(group.processes, group.clients),
             make: group.make,
@@ -163,19 +203,65 @@ impl<'t, P: Protocol> Stage<'t, P> {
             messages: BTreeMap::new(),
             app_messages: BTreeMap::new(),
             timers: BTreeSet::new(),
+            in_flight: BTreeMap::new(),
+            down: BTreeSet::new(),
+            cycle: None,
             words,
         }
     }
 
-    fn play(&mut self) -> Result<(), ReplayError> {
+    fn play(&mut self, cycle_from: Option<u64>) -> Result<(), ReplayError> {
         for process in 0..self.processes.len() {
             self.step(process, Input::Start(Start::Fresh))?;
         }
         while let Some(record) = self.records.get(self.next) {
+            if cycle_from == Some(self.next as u64) {
+                self.cycle = Some(self.snapshot());
+                self.judge.entered.clear();
+            }
             self.next += 1;
             self.repeat(record)?;
         }
         Ok(())
+    }
+
+    fn snapshot(&self) -> Snapshot<P> {
+        let on_their_way = self.in_flight.iter().filter_map(|(msg, to)| {
+            let (from, message) = self.messages.get(msg)?;
+            Some((*from, *to, message.clone()))
+        });
+        Snapshot::new(&self.processes, on_their_way.collect(), &self.timers, self.judge.phases())
+    }
+
+    /// Whether what the trace says of the end is so: somebody waits and nothing can happen, or it waits for ever while
+    /// the same happens again and again, or those who live do not agree on a leader.
+    fn judge_the_end(&mut self, property: &str, in_a_cycle: bool) {
+        let property = if property == "deadlock" { "deadlock" } else { "liveness" };
+        let name = |waiting: Vec<ProcessId>| {
+            let names: Vec<String> = waiting.iter().map(|process| format!("P{process}")).collect();
+            format!("{} {}", names.join(" and "), if names.len() == 1 { "waits" } else { "wait" })
+        };
+        let waiting: Vec<ProcessId> = self.judge.phases().0.into_iter().collect();
+        let arrives = self.in_flight.values().any(|to| !self.down.contains(to));
+        if !waiting.is_empty() && !arrives && self.timers.is_empty() && self.judge.inside.is_empty() {
+            let detail = format!("{}, and nothing can happen", name(waiting));
+            self.judge.violations.push((property, detail));
+        } else if in_a_cycle && self.cycle.as_ref() == Some(&self.snapshot()) {
+            let passed_over = |process: &ProcessId| !self.judge.entered.contains(process);
+            let starving: Vec<ProcessId> = waiting.into_iter().filter(passed_over).collect();
+            if !starving.is_empty() {
+                let detail = format!("{} for ever: all is as it was, and can happen again and again", name(starving));
+                self.judge.violations.push(("liveness", detail));
+            }
+        } else if let Some(&at) = self.judge.beliefs.keys().find(|at| self.disagrees(**at)) {
+            let detail = format!("P{at} does not follow the one that is to lead");
+            self.judge.violations.push(("liveness", detail));
+        }
+    }
+
+    fn disagrees(&self, at: ProcessId) -> bool {
+        let live = (0..self.clients).filter(|process| !self.down.contains(process));
+        !self.down.contains(&at) && self.judge.beliefs.get(&at).copied().flatten() != self.elects.best(live)
     }
 
     /// Gives a process the input that a record tells of. Records that tell of no input are passed over.
@@ -198,13 +284,22 @@ impl<'t, P: Protocol> Stage<'t, P> {
                 let sent = self.messages.get(msg).cloned();
                 let (from, message) = sent.ok_or_else(|| differs(record, "that nobody has sent it".into()))?;
                 self.judge.receive(process, *msg);
+                self.in_flight.remove(msg);
                 self.step(process, Input::Message { from, message })
             }
-            Event::AppSend { msg, .. } => self.app_send(process, *msg),
+            Event::AppSend { msg, to } => {
+                self.in_flight.insert(*msg, *to);
+                self.app_send(process, *msg)
+            }
+            Event::Drop { msg, .. } => {
+                self.in_flight.remove(msg);
+                Ok(())
+            }
             Event::AppDeliver { msg, .. } => {
                 let sent = self.app_messages.get(msg).copied();
                 let (_, stamp) = sent.ok_or_else(|| differs(record, "that nobody has sent it".into()))?;
                 self.judge.receive(process, *msg);
+                self.in_flight.remove(msg);
                 stamp.map_or(Ok(()), |stamp| self.step(process, Input::AppReceive(stamp)))
             }
             Event::Timer { name } => {
@@ -221,10 +316,12 @@ impl<'t, P: Protocol> Stage<'t, P> {
             Event::Trust { peer } => self.step(process, Input::Trust(*peer)),
             Event::Crash => {
                 self.timers.retain(|(owner, _)| *owner != process);
+                self.down.insert(process);
                 self.judge.crash(process);
                 Ok(())
             }
             Event::Recover { memory } => {
+                self.down.remove(&process);
                 if !memory {
                     self.processes[process] = (self.make)(process);
                 }
@@ -281,6 +378,7 @@ impl<'t, P: Protocol> Stage<'t, P> {
                 if record.p == Some(process) && *traced == to && kind == message.kind() =>
             {
                 self.judge.send(process, *msg);
+                self.in_flight.insert(*msg, to);
                 self.messages.insert(*msg, (process, message));
                 Ok(())
             }
@@ -306,7 +404,10 @@ impl<'t, P: Protocol> Stage<'t, P> {
     /// The next record that tells of an output; what oracles and networks added in between is passed over.
     fn next_output(&mut self, expected: impl Fn() -> String) -> Result<&'t Record, ReplayError> {
         let skipped = |event: &Event| matches!(event, Event::Violation { .. } | Event::Drop { .. });
-        while self.records.get(self.next).is_some_and(|record| skipped(&record.event)) {
+        while let Some(record) = self.records.get(self.next).filter(|record| skipped(&record.event)) {
+            if let Event::Drop { msg, .. } = &record.event {
+                self.in_flight.remove(msg);
+            }
             self.next += 1;
         }
         let record = self.records.get(self.next).ok_or_else(|| ReplayError::Differs {
@@ -331,6 +432,11 @@ struct Judge {
     causality: Option<Causality>,
     pasts: BTreeMap<u64, Past>,
     leaders: Leaders,
+    /// Who is inside, and who has been since the cycle began.
+    inside: BTreeSet<ProcessId>,
+    entered: BTreeSet<ProcessId>,
+    /// Whom each believes to lead, if it has said so.
+    beliefs: BTreeMap<ProcessId, Option<ProcessId>>,
     entries: u64,
     violations: Vec<Violation>,
 }
@@ -343,6 +449,9 @@ impl Judge {
             causality: watch_order.then(|| Causality::new(processes, clients)),
             pasts: BTreeMap::new(),
             leaders: Leaders::default(),
+            inside: BTreeSet::new(),
+            entered: BTreeSet::new(),
+            beliefs: BTreeMap::new(),
             entries: 0,
             violations: Vec::new(),
         }
@@ -354,8 +463,16 @@ impl Judge {
                 let past = self.causality.as_mut().map(|causality| causality.request(process));
                 self.mutex.request(process, past);
             }
-            _ => self.mutex.leave(process),
+            _ => {
+                self.inside.remove(&process);
+                self.mutex.leave(process);
+            }
         }
+    }
+
+    /// Who waits, and who is inside.
+    fn phases(&self) -> (BTreeSet<ProcessId>, BTreeSet<ProcessId>) {
+        (self.mutex.who_waits().collect(), self.inside.clone())
     }
 
     fn send(&mut self, process: ProcessId, msg: u64) {
@@ -383,9 +500,12 @@ impl Judge {
         match event {
             Event::Enter { fence, .. } => {
                 self.entries += 1;
+                self.inside.insert(process);
+                self.entered.insert(process);
                 self.violations.extend(self.mutex.grant(process, *fence));
             }
             Event::Elected { leader, term } => {
+                self.beliefs.insert(process, *leader);
                 let found = self.leaders.believes(process, *leader, *term);
                 self.violations.extend(found.map(|detail| ("safety", detail)));
             }
@@ -395,6 +515,7 @@ impl Judge {
 
     fn crash(&mut self, process: ProcessId) {
         self.mutex.crash(process);
+        self.inside.remove(&process);
         self.leaders.gone(process);
     }
 

@@ -106,8 +106,8 @@ pub fn costs(setting: &Setting) -> Option<Costs> {
     let costs = match setting.algorithm {
         "central" => central(setting),
         "central-elected" => central_elected(setting),
-        "token-ring" if setting.has("parked") => token_ring_parked(setting),
-        "token-ring" => token_ring(setting),
+        "token-ring" | "token-ring-last-word" if setting.has("parked") => token_ring_parked(setting),
+        "token-ring" | "token-ring-last-word" => token_ring(setting),
         "permission-ring" => permission_ring(setting),
         "lamport" => lamport(setting),
         "ricart-agrawala" | "ricart-agrawala-time-only" => ricart_agrawala(setting),

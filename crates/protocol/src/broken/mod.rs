@@ -9,3 +9,4 @@ pub mod raymond_greedy;
 pub mod ricart_agrawala_time_only;
 pub mod singhal_1989;
 pub mod suzuki_kasami_no_outdated_check;
+pub mod token_ring_last_word;

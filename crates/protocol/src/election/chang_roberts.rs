@@ -5,8 +5,9 @@
 //!
 //! A process without a leader sends ELECTION(its id) to its successor. A higher id is passed on; in place of a lower one a
 //! process sends its own, unless it has done so already. Whose id comes back is the highest: it leads, and ELECTED goes
-//! once round. When the ring changes during an election, all that take part begin anew, since a message may be lost. The
-//! predecessor of a newcomer sends it WELCOME with the leader's id; a newcomer that is higher holds an election.
+//! once round. When the ring changes during an election, all that take part send the highest id that they know of once
+//! more, since it may be lost. The predecessor of a newcomer sends it WELCOME with the leader's id, and so does who learns
+//! that its successor is dead to the next one, since ELECTED may be lost; who is higher than that holds an election.
 //!
 //! Invariants: a process gives up its leader, itself included, before it passes on a higher id, and does not lead after
 //! it has passed one on; so at most one leads at a time. What the dead have begun is passed on by nobody.
@@ -120,12 +121,28 @@ impl ChangRoberts {
     }
 
     fn on_suspect(&mut self, process: ProcessId, out: &mut Outbox<Self>) {
+        let was_successor = self.ring.successor() == Some(process);
         self.ring.suspect(process);
         if self.leader == Some(process) {
             self.believe(None, out);
         }
         if self.leader.is_none() || self.highest.is_some() {
+            self.begin_anew(out);
+        } else if was_successor {
+            self.pass_on(Message::Welcome(self.leader), out);
+        }
+    }
+
+    /// The ring has changed, and what was sent may be lost: the highest id that has passed and lives is sent again.
+    fn begin_anew(&mut self, out: &mut Outbox<Self>) {
+        let passed = self.ring.highest_passed(self.me);
+        let id = passed.map(|(id, _)| id);
+        if id.is_none() || id != self.highest {
+            self.highest = id;
             self.hold_election(out);
+        }
+        if let Some((id, number)) = passed {
+            self.pass_on(Message::Election { id, number }, out);
         }
     }
 
@@ -135,7 +152,7 @@ impl ChangRoberts {
             out.send(process, Message::Welcome(self.leader));
         }
         if self.leader.is_none() || self.highest.is_some() {
-            self.hold_election(out);
+            self.begin_anew(out);
         }
     }
 
@@ -150,7 +167,8 @@ impl ChangRoberts {
                 self.believe(None, out);
             }
             self.pass_on(Message::Election { id, number }, out);
-        } else if self.highest.is_none() {
+        } else if self.highest.is_none() || self.leader == Some(self.me) {
+            // Who asks does not know of this leader, or not any more: the announcement has not come round, and may not.
             self.hold_election(out);
         }
     }
@@ -168,8 +186,11 @@ impl ChangRoberts {
 
     fn on_elected(&mut self, id: ProcessId, out: &mut Outbox<Self>) {
         if id == self.me {
-            // The announcement has come round. Until now a loss on its way would have mattered.
-            self.highest = None;
+            // The announcement has come round. Until now a loss on its way would have mattered. If it is of an earlier
+            // election, the one that goes on now is still to be decided.
+            if self.leader == Some(self.me) {
+                self.highest = None;
+            }
         } else if self.leader > Some(id) {
             // Outdated: a leader is followed only by a higher one, unless it dies.
         } else if id < self.me {

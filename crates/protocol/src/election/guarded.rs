@@ -388,11 +388,13 @@ impl<E: Election> Member<E> {
     }
 
     fn on_leads(&mut self, from: ProcessId, term: u64, out: &mut Outbox<Guarded<E>>) {
-        let outdated = match self.office {
-            Office::Follows(known) => known.is_some_and(|(_, known)| term <= known),
-            Office::Asks { term: asked, .. } => term < asked && !self.yields_to(from),
-            Office::Leads(own) => term <= own,
-        };
+        // Who is out of reach may have died since; if not, it is asked again as soon as it is heard.
+        let outdated = self.judge.suspected.contains(from)
+            || match self.office {
+                Office::Follows(known) => known.is_some_and(|(_, known)| term <= known),
+                Office::Asks { term: asked, .. } => term < asked && !self.yields_to(from),
+                Office::Leads(own) => term <= own,
+            };
         self.term = self.term.max(term);
         if outdated && matches!(self.office, Office::Leads(_)) {
             self.tell(from, out);

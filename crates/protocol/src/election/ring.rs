@@ -58,6 +58,12 @@ impl Ring {
         admitted
     }
 
+    /// The highest process above `me` that lives and has begun an election that passed here, with its latest number.
+    pub fn highest_passed(&self, me: ProcessId) -> Option<(ProcessId, u64)> {
+        let mut above = (me + 1..self.latest.len()).rev().map(|id| (id, self.latest[id]));
+        above.find(|&(id, number)| number > 0 && self.trusts(id))
+    }
+
     /// The next process that is not suspected; none if there is nobody else.
     pub fn successor(&self) -> Option<ProcessId> {
         self.others.iter().copied().find(|&other| self.trusts(other))

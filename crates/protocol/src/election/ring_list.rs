@@ -7,7 +7,8 @@
 //! is back, the one who began picks the leader from the list, by a rule that all share (the highest id, or the lowest),
 //! and announces it: COORDINATOR goes once round, or to all on the list at once. Several elections at a time do no
 //! harm: all lists are complete. When the ring changes during an election, all that take part begin anew. The
-//! predecessor of a newcomer sends it WELCOME with the leader's id; a newcomer that is better holds an election.
+//! predecessor of a newcomer sends it WELCOME with the leader's id, and so does who learns that its successor is dead to
+//! the next one, since COORDINATOR may be lost; who is better than that holds an election.
 //!
 //! Invariants: a leader gives up before it passes on a list, and nobody leads who has passed on a list with a better one
 //! since; so at most one leads at a time. What the dead have begun is passed on by nobody.
@@ -125,12 +126,15 @@ impl RingList {
     }
 
     fn on_suspect(&mut self, process: ProcessId, out: &mut Outbox<Self>) {
+        let was_successor = self.ring.successor() == Some(process);
         self.ring.suspect(process);
         if self.leader == Some(process) {
             self.believe(None, out);
         }
         if self.leader.is_none() || self.best.is_some() {
             self.hold_election(out);
+        } else if was_successor {
+            self.pass_on(Message::Welcome(self.leader), out);
         }
     }
 

@@ -1,7 +1,8 @@
 //! The token ring: Le Lann, "Distributed systems: towards a formal approach" (1977).
 //!
 //! Assumes: nothing of the order of messages; none may be lost but by a crash. Crashes and recoveries are reported as
-//! [`roster`](crate::roster) says, and at any time some process lives that has a roster.
+//! [`roster`](crate::roster) says, who has crashed is not back before everybody has been told of the crash, and at any
+//! time some process lives that has a roster.
 //!
 //! Whoever has the TOKEN may enter. It travels from each process to the next, i to i + 1 mod n, for ever. In the parked
 //! variant it rests while nobody wants it. Who wants it sends WAKE(id, number) round the same way; one that waits
@@ -30,7 +31,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
-use crate::roster::{Membership, Roster};
+use crate::roster::{Membership, News, Roster};
 use crate::{Counter, Input, Outbox, ProcessId, ProcessSet, Protocol, Start};
 
 /// One process of the ring.
@@ -139,7 +140,9 @@ impl Protocol for TokenRing {
     fn step(&mut self, input: Input<Self>, out: &mut Outbox<Self>) {
         match input {
             Input::Start(Start::Fresh) => self.start(out),
-            Input::Start(Start::Recovered) => *self = TokenRing::newcomer(self.me, self.n, self.moves),
+            Input::Start(Start::Recovered) => {
+                *self = TokenRing::newcomer(self.me, self.n, self.moves, self.members.news())
+            }
             Input::Command(Command::Acquire) => self.acquire(out),
             Input::Command(Command::Release) => self.release(out),
             Input::Message { message: Message::Token(token), .. } => self.on_token(token, out),
@@ -163,12 +166,12 @@ impl Protocol for TokenRing {
 }
 
 impl TokenRing {
-    fn newcomer(me: ProcessId, n: usize, moves: Moves) -> Self {
+    fn newcomer(me: ProcessId, n: usize, moves: Moves, news: News) -> Self {
         TokenRing {
             me,
             n,
             moves,
-            members: Membership::newcomer(me, n),
+            members: Membership::newcomer(me, n, news),
             state: State::Idle,
             token: None,
             seen: false,
@@ -181,7 +184,7 @@ impl TokenRing {
     }
 
     fn start(&mut self, out: &mut Outbox<Self>) {
-        self.members = Membership::founder(self.me, self.n);
+        self.members = Membership::founder(self.me, self.n, self.members.news());
         if self.me == 0 {
             self.make_token(out);
         }
@@ -242,7 +245,7 @@ impl TokenRing {
         }
         let Some(mut token) = self.token.take() else { return };
         token.serve(self.me, self.number);
-        token.add_wishes(&mut self.kept);
+        token.add_wishes(self.take_wishes());
         let wished = token.wishes.keys().any(|&process| process != self.me && self.members.contains(process));
         match self.members.others().next() {
             Some(next) if wished || self.moves == Moves::Always => out.send(next, Message::Token(token)),
@@ -276,16 +279,28 @@ impl TokenRing {
 
     /// Puts the wishes of others onto the token, or sends them on, unless the token will come here anyway.
     fn pass_wishes(&mut self, out: &mut Outbox<Self>) {
-        if let Some(token) = &mut self.token {
-            token.add_wishes(&mut self.kept);
+        if let Some(mut token) = self.token.take() {
+            token.add_wishes(self.take_wishes());
+            self.token = Some(token);
             self.move_on(out);
-        } else if self.state == State::Idle && self.awaiting.is_none() && self.members.number().is_some() {
-            for (process, number) in core::mem::take(&mut self.kept) {
+        } else if self.state == State::Idle && self.awaiting.is_none() {
+            for (process, number) in self.take_wishes() {
                 if self.members.contains(process) {
                     self.send_wake(process, number, out);
                 }
             }
         }
+    }
+
+    /// Those of the own roster. Later ones wait for theirs: a token that goes after them now may get lost on the way,
+    /// and they would not be made again.
+    fn take_wishes(&mut self) -> BTreeMap<ProcessId, u64> {
+        let Some(roster) = self.members.number() else { return BTreeMap::new() };
+        let (now, later) = core::mem::take(&mut self.kept)
+            .into_iter()
+            .partition(|(_, number)| *number <= first_number(roster.saturating_add(1)));
+        self.kept = later;
+        now
     }
 
     /// Somebody has crashed or recovered, or this process has been let in.
@@ -401,8 +416,8 @@ impl Token {
     }
 
     /// A wish that has been granted already, before it got here, is none.
-    fn add_wishes(&mut self, wishes: &mut BTreeMap<ProcessId, u64>) {
-        for (process, number) in core::mem::take(wishes) {
+    fn add_wishes(&mut self, wishes: BTreeMap<ProcessId, u64>) {
+        for (process, number) in wishes {
             if self.served.get(process).is_some_and(|&served| number > served) {
                 self.wishes.insert(process, number);
             }
@@ -436,8 +451,13 @@ pub const ABOUT: About = About {
 
 /// n processes in a ring, the token at P0.
 pub fn group(params: &Params) -> Result<Group<TokenRing>, SetupError> {
+    group_with(params, News::Once)
+}
+
+/// The same, if the own detector's news are to be taken like this.
+pub fn group_with(params: &Params, news: News) -> Result<Group<TokenRing>, SetupError> {
     let n = params.n;
     let moves = if params.has("parked") { Moves::WhileWished } else { Moves::Always };
     // Nobody has a token, or is a member, before its start: who recovers without memory must not make a second one.
-    Ok(Group::new(n, n, move |me| TokenRing::newcomer(me, n, moves)))
+    Ok(Group::new(n, n, move |me| TokenRing::newcomer(me, n, moves, news)))
 }

@@ -45,6 +45,11 @@ impl MutexJudge {
         self.waiting.contains(&process)
     }
 
+    /// All who have asked and not been granted.
+    pub fn who_waits(&self) -> impl Iterator<Item = ProcessId> {
+        self.waiting.iter().copied()
+    }
+
     /// How many have asked and not been granted.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
