@@ -12,9 +12,10 @@ use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table, 
 use crate::progress::Progress;
 
 /// Above the table.
+/// `LIMIT` is how many states a row may have.
 const PREFACE: &str = "# What has been checked
 
-Written by `baton check --all --markdown docs/checked.md`: every interleaving of small groups, through the unchanged step
+Written by `baton check --all --limit LIMIT --markdown docs/checked.md`: every interleaving of small groups, through the unchanged step
 functions. *Entries* is how often each process asks; *for ever* means that all ask again and again, in normal form, and
 that no fair run lets anybody wait for ever (the components are those of more than one state, or with a step back to the
 same: runs that never end). *Budget* is what may happen besides, at most so often; timers count per process. *No
@@ -59,7 +60,7 @@ pub fn run(args: &Args) -> Outcome {
         print(&table(&all))?;
     }
     if let Some(path) = &args.markdown {
-        fs::write(path, markdown(&rows)).map_err(|error| unwritable(path, &error))?;
+        fs::write(path, markdown(&rows, args.limit)).map_err(|error| unwritable(path, &error))?;
     }
     Ok(ExitCode::from(verdict(&reports)))
 }
@@ -79,9 +80,9 @@ fn is_expected(report: &Report) -> bool {
     about.broken.is_some() || report.ignored_assumptions || unpromised
 }
 
-fn markdown(rows: &[Vec<String>]) -> String {
+fn markdown(rows: &[Vec<String>], limit: usize) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-    let mut text = format!("{PREFACE}\n{}", line(&COLUMNS.map(String::from)));
+    let mut text = format!("{}\n{}", PREFACE.replace("LIMIT", &limit.to_string()), line(&COLUMNS.map(String::from)));
     text.push_str(&format!("|{}\n", "---|".repeat(COLUMNS.len())));
     rows.iter().for_each(|row| text.push_str(&line(row)));
     text
