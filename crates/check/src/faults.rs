@@ -222,8 +222,9 @@ fn crashes<M: Faulty>(model: &M, state: &M::State, found: &mut Found<M>) {
             changed.changes.add(at);
             let told = changed.told_anew(state.locals.len());
             let global = M::after(&state.global, changed);
+            let anew = state.without_those_of(at, state.global);
             for &memory in memory {
-                model.step(state, Occurrence::new(at, Stimulus::Recover { told, memory }), global, found);
+                model.step(&anew, Occurrence::new(at, Stimulus::Recover { told, memory }), global, found);
             }
         } else if left.crash > 0 && model.may_crash(at) {
             changed.changes.add(at);

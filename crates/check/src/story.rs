@@ -182,6 +182,7 @@ impl Story {
                         self.record(Some(at), Event::Crash);
                     }
                     Stimulus::Recover { memory, .. } => {
+                        self.drop_those_of(at);
                         self.step(format!("P{at} recovers{}", if memory { "" } else { " without memory" }));
                         self.record(Some(at), Event::Recover { memory });
                     }
@@ -205,6 +206,21 @@ impl Story {
             DropReason::Loss | DropReason::Partition => format!("P{from} -> P{to} {what} is lost"),
         });
         self.record(Some(to.into()), Event::Drop { msg, reason });
+    }
+
+    /// What is on its way to or from a process that comes back is of an earlier life, and does not arrive.
+    fn drop_those_of(&mut self, process: ProcessId) {
+        let of_earlier_life = |letter: &Letter| letter.route.from == process || letter.route.to == process;
+        let dropped: Vec<(ProcessId, u64)> = self
+            .letters
+            .iter()
+            .filter(|letter| of_earlier_life(letter))
+            .map(|letter| (letter.route.to, letter.msg))
+            .collect();
+        self.letters.retain(|letter| !of_earlier_life(letter));
+        for (to, msg) in dropped {
+            self.record(Some(to), Event::Drop { msg, reason: DropReason::Crashed });
+        }
     }
 
     /// The letter that arrives; if `copied`, it arrives once more later.

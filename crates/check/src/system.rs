@@ -528,6 +528,14 @@ impl<G> State<G> {
         State { locals: self.locals.clone(), network: network.into(), global }
     }
 
+    /// What becomes of this state when nothing that is on its way to or from a process will arrive: as a process comes back,
+    /// all of it is of an earlier life.
+    pub fn without_those_of(&self, process: ProcessId, global: G) -> Self {
+        let concerns = |flight: &&Flight| usize::from(flight.from) != process && usize::from(flight.to) != process;
+        let network = self.network.iter().filter(concerns).copied().collect();
+        State { locals: self.locals.clone(), network, global }
+    }
+
     /// Puts messages back in order after their numbers have changed. On a link that keeps their order they are.
     pub fn sort_messages(&mut self, order: Order) {
         match order {

@@ -200,7 +200,7 @@ fn elections_survive_a_crash() {
     };
     elect("bully", None, 3, Some(9_589));
     elect("bully", None, 4, Some(86_816));
-    elect("chang-roberts", None, 2, Some(3_647));
+    elect("chang-roberts", None, 2, Some(16_564));
     elect("ring-list", Some("lowest"), 2, Some(3_930));
     elect("bully", Some("witness"), 2, None);
     // Of two none has a majority without the other; what the dead announced must not be believed.
