@@ -145,7 +145,7 @@ fn answer_to(operation: &Operation, how: u8) -> answer::Answer {
         answer::Answer::Refused(v1::Refused { refusal: refusal.into(), ..v1::Refused::default() })
     };
     match (operation, how) {
-        (Operation::Acquire(_), 0 | 1 | 2) => answer::Answer::Granted(v1::Granted { fence: 1 }),
+        (Operation::Acquire(_), 0..=2) => answer::Answer::Granted(v1::Granted { fence: 1 }),
         (Operation::Acquire(_), _) => refused(v1::Refusal::TimedOut),
         (_, 0) => refused(v1::Refusal::TooManyRequests),
         (Operation::Cancel(_), _) => {
