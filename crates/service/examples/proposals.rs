@@ -48,7 +48,8 @@ fn open(session: u64) -> Entry {
 }
 
 fn request(session: u64, number: u64, operation: Operation) -> Entry {
-    let command = Command::Request { session: SessionId(session), number, seen: number - 1, operation };
+    let (session, seen, missing) = (SessionId(session), number - 1, Vec::new());
+    let command = Command::Request { session, number, seen, missing, operation };
     Entry { now_ms: 1, commands: vec![command] }
 }
 

@@ -43,7 +43,8 @@ impl Load {
         self.numbers[session] += 1;
         let number = self.numbers[session];
         let seen = number.saturating_sub(8);
-        self.apply(&Command::Request { session: SessionId(session as u64), number, seen, operation });
+        let session = SessionId(session as u64);
+        self.apply(&Command::Request { session, number, seen, missing: Vec::new(), operation });
     }
 
     fn acquire(&mut self, session: usize, owner: u64, lock: String) {

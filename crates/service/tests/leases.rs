@@ -249,7 +249,7 @@ fn a_new_leader_takes_up_the_timers_of_the_table() {
         let owner = OwnerId(session);
         let operation =
             Operation::Acquire { lock: lock.into(), mode: Mode::Exclusive, owner, timeout_ms, lock_delay_ms: 700 };
-        Command::Request { session: SessionId(session), number, seen: 0, operation }
+        Command::Request { session: SessionId(session), number, seen: 0, missing: Vec::new(), operation }
     };
     let commands = [open(A), open(B), acquire(1, 1, "one", None), acquire(2, 1, "one", Some(300))];
     for command in commands.iter().chain([&Command::Lead { term: 1 }]) {

@@ -51,7 +51,7 @@ fn valid_open() -> v1::Open {
 /// The refusal of one acquire.
 async fn refusal(raw: &mut Raw, number: u64, acquire: v1::Acquire) -> v1::Refused {
     let operation = Some(v1::request::Operation::Acquire(acquire));
-    raw.send(Frame::Request(v1::Request { number, seen: number - 1, operation })).await;
+    raw.send(Frame::Request(v1::Request { number, seen: number - 1, missing: vec![], operation })).await;
     match raw.next().await.unwrap() {
         Some(v1::server_frame::Frame::Answer(v1::Answer {
             number: to,
@@ -85,7 +85,7 @@ async fn requests_that_make_no_sense_are_refused_one_by_one() {
     }
     // A stranger's release: nothing of this session is held under that number.
     let release = v1::request::Operation::Release(v1::Release { acquire: 1 });
-    raw.send(Frame::Request(v1::Request { number: 9, seen: 6, operation: Some(release) })).await;
+    raw.send(Frame::Request(v1::Request { number: 9, seen: 6, missing: vec![], operation: Some(release) })).await;
     let answer = raw.next().await.unwrap().unwrap();
     let v1::server_frame::Frame::Answer(v1::Answer { answer: Some(v1::answer::Answer::Refused(refused)), .. }) = answer
     else {
@@ -94,7 +94,7 @@ async fn requests_that_make_no_sense_are_refused_one_by_one() {
     assert_eq!(refused.refusal(), v1::Refusal::NotHolder);
     // And the stream still works.
     let operation = Some(v1::request::Operation::Acquire(exclusive(b"deploy")));
-    raw.send(Frame::Request(v1::Request { number: 10, seen: 9, operation })).await;
+    raw.send(Frame::Request(v1::Request { number: 10, seen: 9, missing: vec![], operation })).await;
     let answer = raw.next().await.unwrap();
     let granted = Some(v1::answer::Answer::Granted(v1::Granted { fence: 1 }));
     assert_eq!(answer, Some(v1::server_frame::Frame::Answer(v1::Answer { number: 10, answer: granted })));

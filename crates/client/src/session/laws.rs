@@ -89,11 +89,21 @@ impl Witness {
                 assert!(request.number > last, "request {} was sent after {last}", request.number);
                 self.sent_on_this_connection.push(request.number);
                 assert!(!self.answered.contains(&request.number), "request {} was answered", request.number);
-                let unseen = |number: &u64| *number <= request.seen && !self.answered.contains(number);
                 // What a Close makes pointless is left out, and never sent again.
                 let closes = matches!(operation, Operation::Close(_));
-                assert!(closes || !self.operations.keys().any(unseen), "answers up to {} were not seen", request.seen);
+                self.judge_seen(request.number, request.seen, &request.missing, closes);
             }
+        }
+    }
+
+    /// Of what came before it, a request tells exactly what was answered. (There is never too much here to be told.)
+    fn judge_seen(&self, number: u64, seen: u64, missing: &[u64], closes: bool) {
+        assert!(missing.is_sorted_by(|a, b| a < b), "{missing:?} are not in order");
+        assert!(seen < number && missing.last() < Some(&seen), "{number} says {seen} and {missing:?}");
+        for (earlier, _) in self.operations.range(..number) {
+            let told = *earlier <= seen && !missing.contains(earlier);
+            let answered = self.answered.contains(earlier);
+            assert!(told == answered || told && closes, "{number} says {seen} but {missing:?} of {earlier}");
         }
     }
 

@@ -10,6 +10,8 @@
 //!   if nobody called `tick` in between, and a session past its deadline never revives.
 //! - A request keeps its number and its operation for ever. What is unanswered is sent again, in order, on each new
 //!   connection.
+//! - A request tells which answers before it were seen, and of none that it was seen if it was not: the server forgets those,
+//!   and a lock that is waited for does not keep it from forgetting what came later.
 //! - What is given up is cancelled or released, again and again until the server says so or the session is over.
 
 mod claims;
@@ -37,6 +39,9 @@ pub use words::{
 
 /// Milliseconds of CLOCK_BOOTTIME.
 pub type Millis = u64;
+
+/// A request speaks of at most so many missing answers; the server takes no more.
+pub const MISSING_MAX: usize = 2_048;
 
 /// The state machine; the module tells how to drive it.
 #[derive(Clone, Debug)]
@@ -401,9 +406,21 @@ impl Session {
 
     fn send_request(&mut self, number: u64) {
         let Some(operation) = self.requests.get(&number).cloned() else { return };
-        let first_unanswered = self.requests.first_key_value().map_or(self.next_number, |(number, _)| *number);
-        let request = v1::Request { number, seen: first_unanswered - 1, operation: Some(operation) };
-        self.send(client_frame::Frame::Request(request));
+        let (seen, missing) = self.seen_before(number);
+        self.send(client_frame::Frame::Request(v1::Request { number, seen, missing, operation: Some(operation) }));
+    }
+
+    /// The highest number before this one whose answer was seen, and those up to it whose answers were not. If they are too
+    /// many, what comes after them is left for a later request to speak of.
+    fn seen_before(&self, number: u64) -> (u64, Vec<u64>) {
+        let unanswered = self.requests.range(..number).map(|(number, _)| *number);
+        let mut missing: Vec<u64> = unanswered.take(MISSING_MAX + 1).collect();
+        let mut seen = missing.get(MISSING_MAX).copied().unwrap_or(number - 1);
+        while missing.last() == Some(&seen) {
+            missing.pop();
+            seen -= 1;
+        }
+        (seen, missing)
     }
 
     fn send(&mut self, frame: client_frame::Frame) {

@@ -120,14 +120,15 @@ fn in_words(output: Output) -> String {
     match frame {
         client_frame::Frame::Open(open) => format!("> open {} resume={}", open.session, open.resume),
         client_frame::Frame::KeepAlive(alive) => format!("> keep-alive {}", alive.number),
-        client_frame::Frame::Request(v1::Request { number, seen, operation }) => {
+        client_frame::Frame::Request(v1::Request { number, seen, missing, operation }) => {
             let operation = match operation.unwrap() {
                 Operation::Acquire(acquire) => format!("acquire {}", String::from_utf8(acquire.name).unwrap()),
                 Operation::Release(release) => format!("release {}", release.acquire),
                 Operation::Cancel(cancel) => format!("cancel {}", cancel.acquire),
                 Operation::Close(_) => "close".to_owned(),
             };
-            format!("> {number} (seen {seen}): {operation}")
+            let missing = if missing.is_empty() { String::new() } else { format!(" but {missing:?}") };
+            format!("> {number} (seen {seen}{missing}): {operation}")
         }
     }
 }
@@ -179,7 +180,7 @@ fn after_a_reconnect_what_is_unanswered_is_sent_again_in_order_of_number() {
         Connect
         > open 9 resume=true
         > 2 (seen 1): acquire b
-        > 4 (seen 1): acquire d
+        > 4 (seen 3 but [2]): acquire d
     "#]]);
     driver.answer(2, granted(42));
     driver.give_up(1);
@@ -187,6 +188,47 @@ fn after_a_reconnect_what_is_unanswered_is_sent_again_in_order_of_number() {
         Granted { acquire: 2, fence: 42 }
         > 5 (seen 3): release 1
     "#]]);
+}
+
+#[test]
+fn a_request_tells_what_was_seen_of_all_before_it() {
+    let mut driver = Driver::opened();
+    ["a", "b", "c", "d"].iter().for_each(|name| driver.acquire(&wish(name)));
+    driver.answer(2, granted(40));
+    driver.answer(4, granted(41));
+    driver.said();
+    driver.give_up(2);
+    driver.answer(1, granted(42));
+    driver.give_up(4);
+    driver.says(expect![[r#"
+        > 5 (seen 4 but [1, 3]): release 2
+        Granted { acquire: 1, fence: 42 }
+        > 6 (seen 4 but [3]): release 4
+    "#]]);
+    driver.reconnect();
+    driver.says(expect![[r#"
+        Connect
+        > open 9 resume=true
+        > 3 (seen 2): acquire c
+        > 5 (seen 4 but [3]): release 2
+        > 6 (seen 4 but [3]): release 4
+    "#]]);
+}
+
+#[test]
+fn what_is_missing_is_told_as_far_as_the_server_takes_it() {
+    let mut driver = Driver::opened();
+    let many = MISSING_MAX as u64;
+    // All odd numbers are missing, and that is more than can be told.
+    (1..=2 * many + 9).for_each(|_| driver.acquire(&wish("a")));
+    (1..=many + 4).for_each(|half| driver.answer(2 * half, granted(half)));
+    let odd = |below: u64| (1..below).step_by(2).collect::<Vec<u64>>();
+    assert_eq!(driver.session.seen_before(2 * many), (2 * many - 2, odd(2 * many - 2)));
+    assert_eq!(driver.session.seen_before(2 * many + 1), (2 * many, odd(2 * many)));
+    assert_eq!(driver.session.seen_before(2 * many + 9), (2 * many, odd(2 * many)));
+    assert_eq!(odd(2 * many).len(), MISSING_MAX);
+    driver.answer(1, granted(0));
+    assert_eq!(driver.session.seen_before(2 * many + 9).0, 2 * many + 2);
 }
 
 #[test]
@@ -415,8 +457,8 @@ fn what_the_server_could_not_take_back_is_asked_for_again() {
     driver.answer(6, cancelled(cancelled::Outcome::Removed));
     driver.says(expect![[r#"
         > keep-alive 1
-        > 5 (seen 1): release 1
-        > 6 (seen 1): cancel 2
+        > 5 (seen 4 but [2]): release 1
+        > 6 (seen 4 but [2]): cancel 2
         Released { acquire: 1, result: Ok(()) }
     "#]]);
 }

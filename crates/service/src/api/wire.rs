@@ -32,7 +32,7 @@ pub fn open(open: v1::Open) -> Result<Command, Malformed> {
 
 /// The command that a numbered request stands for.
 pub fn request(session: SessionId, request: v1::Request) -> Result<Command, Malformed> {
-    let v1::Request { number, seen, operation } = request;
+    let v1::Request { number, seen, operation, missing } = request;
     let operation = match operation.ok_or(Malformed::NoOperation)? {
         v1::request::Operation::Acquire(acquire) => self::acquire(acquire)?,
         v1::request::Operation::Release(release) => Operation::Release { acquire: release.acquire },
@@ -40,7 +40,8 @@ pub fn request(session: SessionId, request: v1::Request) -> Result<Command, Malf
         v1::request::Operation::Close(v1::Close {}) => Operation::Close,
     };
     limits::check_request(number, &operation)?;
-    Ok(Command::Request { session, number, seen, operation })
+    limits::check_seen(number, seen, &missing)?;
+    Ok(Command::Request { session, number, seen, missing, operation })
 }
 
 fn acquire(acquire: v1::Acquire) -> Result<Operation, Malformed> {

@@ -41,7 +41,8 @@ fn open_session(session: u64) -> Entry {
 }
 
 fn request(session: u64, number: u64, operation: Operation) -> Entry {
-    entry_of(Command::Request { session: SessionId(session), number, seen: number - 1, operation })
+    let (session, seen, missing) = (SessionId(session), number - 1, Vec::new());
+    entry_of(Command::Request { session, number, seen, missing, operation })
 }
 
 fn acquire(session: u64, number: u64, lock: &str) -> Entry {

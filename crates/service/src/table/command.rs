@@ -65,8 +65,10 @@ pub enum Command {
         session: SessionId,
         /// Which of its requests this is.
         number: RequestNumber,
-        /// The client has seen every answer up to this number.
+        /// The client has seen every answer up to this number, but for the missing ones.
         seen: RequestNumber,
+        /// In order, below the request's own number and not above `seen`: unanswered yet, or lost on the way.
+        missing: Vec<RequestNumber>,
         /// What it asks.
         operation: Operation,
     },

@@ -20,6 +20,8 @@ pub const PERMITS_MAX: u32 = 1_000_000;
 /// So many requests of a session may be without a seen answer before a further acquire is refused. Twice as many before a
 /// release or cancel is, so that who has too many can still give some back.
 pub const REQUESTS_MAX: usize = 1_024;
+/// So many answers can be missing: as many as a session can have requests without a seen answer.
+pub const MISSING_MAX: usize = 2 * REQUESTS_MAX;
 /// So many acquires of a session whose holds were ended by force are remembered until it speaks of them.
 pub const FORCED_MAX: usize = 1_024;
 /// So many ended holds are remembered of one lock.
@@ -82,6 +84,24 @@ pub enum Invalid {
         /// What it names.
         acquire: RequestNumber,
     },
+    /// More missing answers than a session can have.
+    #[error("request {number} misses {missing} answers; it can miss at most {MISSING_MAX}")]
+    MissingTooMany {
+        /// The request.
+        number: RequestNumber,
+        /// How many.
+        missing: usize,
+    },
+    /// Missing answers that are out of order, of later requests, or of those that nobody said were seen.
+    #[error(
+        "the missing answers of request {number} are not in order, from 1 on, before it and up to {seen}, which was seen"
+    )]
+    Missing {
+        /// The request.
+        number: RequestNumber,
+        /// What it says was seen.
+        seen: RequestNumber,
+    },
 }
 
 /// Whether a lock can have this name.
@@ -129,6 +149,16 @@ pub fn check_request(number: RequestNumber, operation: &Operation) -> Result<(),
         }
         Operation::Close => Ok(()),
     }
+}
+
+/// Whether a request of this number can say that all answers up to `seen` were seen, but for these.
+pub fn check_seen(number: RequestNumber, seen: RequestNumber, missing: &[RequestNumber]) -> Result<(), Invalid> {
+    if missing.len() > MISSING_MAX {
+        return Err(Invalid::MissingTooMany { number, missing: missing.len() });
+    }
+    let in_order = missing.is_sorted_by(|earlier, later| earlier < later);
+    let within = |missing: &RequestNumber| (1..number).contains(missing) && *missing <= seen;
+    if in_order && missing.iter().all(within) { Ok(()) } else { Err(Invalid::Missing { number, seen }) }
 }
 
 /// Whether a lock can be wanted so.

@@ -64,8 +64,8 @@ impl Table {
                 }
                 self.opened(session, effects);
             }
-            Command::Request { session, number, seen, ref operation } => {
-                self.request(session, number, seen, operation, effects);
+            Command::Request { session, number, seen, ref missing, ref operation } => {
+                self.request(session, number, seen, missing, operation, effects);
             }
             Command::Expire { session, term } => {
                 if term == self.term {
@@ -105,6 +105,7 @@ impl Table {
         id: SessionId,
         number: RequestNumber,
         seen: RequestNumber,
+        missing: &[RequestNumber],
         operation: &Operation,
         effects: &mut Vec<Effect>,
     ) {
@@ -112,7 +113,11 @@ impl Table {
             effects.push(Effect::Ended { session: id, reason: EndReason::Unknown });
             return;
         };
-        session.saw(seen);
+        // What makes no sense makes nothing seen.
+        let sense = limits::check_seen(number, seen, missing);
+        if sense.is_ok() {
+            session.saw(seen, missing);
+        }
         match session.arrives(number, operation) {
             Arrival::Known => return,
             Arrival::Answered(answer) => {
@@ -126,7 +131,7 @@ impl Table {
             }
             Arrival::New => {}
         }
-        if let Err(invalid) = limits::check_request(number, operation) {
+        if let Err(invalid) = sense.and_then(|()| limits::check_request(number, operation)) {
             self.refuse(id, number, Refusal::Invalid(invalid.to_string()), effects);
             return;
         }

@@ -23,9 +23,11 @@ pub(super) struct Session {
     pub label: Box<str>,
     pub host: Box<str>,
     pub pid: u32,
-    /// The client has seen every answer up to this one.
+    /// The client has seen every answer up to this one, but for the missing ones.
     seen: RequestNumber,
-    /// Answers above `seen`. That to an acquire which a cancel overtook is here before the acquire is.
+    /// None is above `seen`. They wait, or their answers are on the way, or they never arrived and will be sent again.
+    missing: BTreeSet<RequestNumber>,
+    /// Answers that are not seen. That to an acquire which a cancel overtook is here before the acquire is.
     answers: BTreeMap<RequestNumber, Answer>,
     /// By the number of the acquire.
     places: BTreeMap<RequestNumber, Place>,
@@ -56,6 +58,7 @@ impl Session {
             host: host.into(),
             pid,
             seen: 0,
+            missing: BTreeSet::new(),
             answers: BTreeMap::new(),
             places: BTreeMap::new(),
             waits: 0,
@@ -63,11 +66,18 @@ impl Session {
         }
     }
 
-    /// Forgets the answers up to `seen`.
-    pub fn saw(&mut self, seen: RequestNumber) {
-        self.seen = self.seen.max(seen);
-        while self.answers.first_key_value().is_some_and(|(&number, _)| number <= self.seen) {
-            self.answers.pop_first();
+    /// The client has seen the answers up to `seen`, but for the missing ones, which are in order: they are forgotten. What it
+    /// said that it has seen stays seen, whatever an older request says.
+    pub fn saw(&mut self, seen: RequestNumber, missing: &[RequestNumber]) {
+        let is_seen = |number: &RequestNumber| missing.binary_search(number).is_err();
+        for number in self.missing.extract_if(..=seen, is_seen) {
+            self.answers.remove(&number);
+        }
+        if seen > self.seen {
+            let since = self.seen + 1;
+            self.answers.extract_if(since..=seen, |number, _| is_seen(number)).for_each(drop);
+            self.missing.extend(missing.iter().filter(|number| **number >= since));
+            self.seen = seen;
         }
     }
 
@@ -87,12 +97,12 @@ impl Session {
     }
 
     pub fn has_seen(&self, number: RequestNumber) -> bool {
-        0 < number && number <= self.seen
+        0 < number && number <= self.seen && !self.missing.contains(&number)
     }
 
     /// Keeps an answer until it is seen.
     pub fn keep(&mut self, number: RequestNumber, answer: &Answer) {
-        if number > self.seen {
+        if number > 0 && !self.has_seen(number) {
             self.answers.insert(number, answer.clone());
         }
     }

@@ -3,6 +3,7 @@
 mod deadlocks;
 mod delays;
 mod locks;
+mod missing;
 mod model;
 mod random;
 mod requests;

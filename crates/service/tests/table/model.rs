@@ -26,7 +26,8 @@ pub struct Session {
     pub id: SessionId,
     pub ttl_ms: u64,
     pub label: String,
-    seen: u64,
+    /// All that the client ever said: what it saw everything up to, and but for what.
+    seen: Vec<(u64, Vec<u64>)>,
     answers: Vec<(u64, Answer)>,
     forced: Vec<u64>,
 }
@@ -56,6 +57,12 @@ pub struct Past {
     pub ended: Ended,
 }
 
+impl Session {
+    fn has_seen(&self, number: u64) -> bool {
+        self.seen.iter().any(|(seen, missing)| number <= *seen && !missing.contains(&number))
+    }
+}
+
 fn permits(mode: Mode) -> u32 {
     if let Mode::Permit { of } = mode { of } else { 1 }
 }
@@ -67,8 +74,8 @@ impl Model {
         match command.clone() {
             Command::Lead { term } => self.term = term,
             Command::Open { session, ttl_ms, label, resume, .. } => self.open(session, ttl_ms, label, resume, &mut out),
-            Command::Request { session, number, seen, operation } => {
-                self.request(session, number, seen, operation, &mut out)
+            Command::Request { session, number, seen, missing, operation } => {
+                self.request(session, number, (seen, missing), operation, &mut out)
             }
             Command::Expire { session, term } if term == self.term => self.end(session, EndReason::Expired, &mut out),
             Command::Expire { .. } => {}
@@ -94,7 +101,7 @@ impl Model {
 
     fn open(&mut self, id: SessionId, ttl_ms: u64, label: String, resume: bool, out: &mut Vec<Effect>) {
         if self.session(id).is_none() && !resume && (1_000..=86_400_000).contains(&ttl_ms) {
-            self.sessions.push(Session { id, ttl_ms, label, seen: 0, answers: vec![], forced: vec![] });
+            self.sessions.push(Session { id, ttl_ms, label, seen: vec![], answers: vec![], forced: vec![] });
         }
         let claims = self.claims.clone();
         let Some(session) = self.session(id) else {
@@ -107,25 +114,38 @@ impl Model {
         out.extend(revoked.into_iter().map(|acquire| Effect::Revoked { session: id, acquire }));
     }
 
-    fn request(&mut self, id: SessionId, number: u64, seen: u64, operation: Operation, out: &mut Vec<Effect>) {
+    fn request(
+        &mut self,
+        id: SessionId,
+        number: u64,
+        seen: (u64, Vec<u64>),
+        operation: Operation,
+        out: &mut Vec<Effect>,
+    ) {
         let waits = self.claims.iter().any(|claim| (claim.session, claim.number) == (id, number));
         let named = if let Operation::Release { acquire } = operation { acquire } else { 0 };
         let holds = self.holds(id, named);
         let Some(session) = self.session(id) else {
             return out.push(Effect::Ended { session: id, reason: EndReason::Unknown });
         };
-        session.seen = session.seen.max(seen);
-        let seen = session.seen;
-        session.answers.retain(|answer| answer.0 > seen);
+        let nonsense = senseless(number, seen.0, &seen.1);
+        if !nonsense {
+            session.seen.push(seen);
+        }
+        let mut answers = std::mem::take(&mut session.answers);
+        answers.retain(|answer| !session.has_seen(answer.0));
+        session.answers = answers;
         if let Some((_, answer)) = session.answers.iter().find(|answer| answer.0 == number) {
             return out.push(Effect::Answer { session: id, number, answer: answer.clone() });
         }
-        if number != 0 && (number <= seen || waits) {
+        if number != 0 && (session.has_seen(number) || waits) {
             return;
         }
         match operation {
             // The sentence is the table's own business.
-            _ if invalid(number, &operation) => self.refuse(id, number, Refusal::Invalid(String::new()), out),
+            _ if nonsense || invalid(number, &operation) => {
+                self.refuse(id, number, Refusal::Invalid(String::new()), out)
+            }
             Operation::Acquire { lock, mode, owner, timeout_ms, lock_delay_ms: delay_ms } => {
                 let (since_ms, fence, revoked) = (self.now_ms, None, false);
                 let session = id;
@@ -274,7 +294,7 @@ impl Model {
             return self.unwait(id, acquire, Refusal::Cancelled, out);
         }
         let session = self.session(id).unwrap();
-        let known = acquire <= session.seen || session.answers.iter().any(|answer| answer.0 == acquire);
+        let known = session.has_seen(acquire) || session.answers.iter().any(|answer| answer.0 == acquire);
         if !known && !session.forced.contains(&acquire) {
             session.answers.push((acquire, Answer::Refused(Refusal::Cancelled)));
         }
@@ -353,12 +373,19 @@ impl Model {
 
     fn answer(&mut self, id: SessionId, number: u64, answer: Answer, out: &mut Vec<Effect>) {
         if let Some(session) = self.session(id)
-            && number > session.seen
+            && number != 0
+            && !session.has_seen(number)
         {
             session.answers.push((number, answer.clone()));
         }
         out.push(Effect::Answer { session: id, number, answer });
     }
+}
+
+fn senseless(number: u64, seen: u64, missing: &[u64]) -> bool {
+    let out_of_order = missing.windows(2).any(|two| two[0] >= two[1]);
+    let out_of_bounds = missing.iter().any(|&missing| missing == 0 || missing >= number || missing > seen);
+    missing.len() > 2_048 || out_of_order || out_of_bounds
 }
 
 fn invalid(number: u64, operation: &Operation) -> bool {

@@ -15,8 +15,9 @@ const LOCKS: [&str; 3] = ["one", "two", "three"];
 /// What the world does. Numbers that are picked are taken modulo what there is to pick from.
 #[derive(Clone, Debug)]
 enum Action {
-    /// The next request of a session, with the answers seen up to so many before it.
-    Next { session: u64, unseen: u64, operation: Pick },
+    /// The next request of a session, with the answers seen up to so many before it, but for those whose bits are set. It may
+    /// get lost, and arrive only when it is sent again.
+    Next { session: u64, unseen: u64, missing: u64, lost: bool, operation: Pick },
     /// A request or anything else that was sent before, once more.
     Again(usize),
     /// Something without sense for what was before.
@@ -61,6 +62,16 @@ fn number(below: u64) -> impl Strategy<Value = u64> {
     prop_oneof![30 => 0..below, 1 => Just(u64::MAX)]
 }
 
+/// Mostly none that make no sense.
+fn missing() -> impl Strategy<Value = Vec<u64>> {
+    prop_oneof![
+        6 => Just(vec![]),
+        6 => (1..3u64).prop_map(|number| vec![number]),
+        3 => prop::collection::vec(number(4), 0..4),
+        1 => (2_047..2_050u64).prop_map(|count| (1..=count).collect()),
+    ]
+}
+
 fn command() -> impl Strategy<Value = Command> {
     let session = || (0..SESSIONS + 1).prop_map(SessionId);
     let lock = || {
@@ -86,9 +97,11 @@ fn command() -> impl Strategy<Value = Command> {
             let (label, host) = (format!("session {session}"), String::new());
             Command::Open { session, ttl_ms, label, host, pid: 1, resume }
         }),
-        3 => (session(), number(12), number(3), operation).prop_map(|(session, number, seen, operation)| {
-            Command::Request { session, number, seen, operation }
-        }),
+        3 => (session(), number(12), number(3), missing(), operation).prop_map(
+            |(session, number, seen, missing, operation)| {
+                Command::Request { session, number, seen, missing, operation }
+            }
+        ),
         2 => (session(), number(3)).prop_map(|(session, term)| Command::Expire { session, term }),
         1 => (lock(), number(9)).prop_map(|(lock, generation)| Command::EndLockDelay { lock, generation }),
         1 => (session(), number(12)).prop_map(|(session, number)| Command::CancelWait { session, number }),
@@ -97,10 +110,12 @@ fn command() -> impl Strategy<Value = Command> {
 }
 
 fn action() -> impl Strategy<Value = Action> {
+    // What is missing mostly stays so for a while.
+    let bits = prop_oneof![1 => Just(0), 6 => Just(0x1111_1111_1111_1111), 2 => any::<u64>()];
     prop_oneof![
-        20 => (0..SESSIONS, 0..6u64, pick()).prop_map(|(session, unseen, operation)| {
-            Action::Next { session, unseen, operation }
-        }),
+        20 => (0..SESSIONS, 0..6u64, bits, prop::bool::weighted(0.1), pick()).prop_map(
+            |(session, unseen, missing, lost, operation)| Action::Next { session, unseen, missing, lost, operation }
+        ),
         3 => any::<usize>().prop_map(Action::Again),
         3 => command().prop_map(Action::Any),
         3 => any::<usize>().prop_map(Action::Timer),
@@ -118,7 +133,7 @@ struct World {
 impl World {
     fn command(&mut self, action: &Action, model: &Model) -> Option<Command> {
         match *action {
-            Action::Next { session, unseen, ref operation } => {
+            Action::Next { session, unseen, missing, lost, ref operation } => {
                 let number = self.numbers.entry(session).or_insert(0);
                 *number += 1;
                 let acquires: Vec<u64> = model
@@ -145,7 +160,14 @@ impl World {
                     Pick::Close => Operation::Close,
                 };
                 let seen = number.saturating_sub(1 + unseen);
-                Some(Command::Request { session: SessionId(session), number: *number, seen, operation })
+                let missing = (1..=seen).filter(|number| missing >> (number % 64) & 1 == 1).collect();
+                let command =
+                    Command::Request { session: SessionId(session), number: *number, seen, missing, operation };
+                if lost {
+                    self.sent.push(command);
+                    return None;
+                }
+                Some(command)
             }
             Action::Again(at) => self.sent.get(at.checked_rem(self.sent.len())?).cloned(),
             Action::Any(ref command) => Some(command.clone()),
@@ -349,7 +371,7 @@ proptest! {
             lock_delay_ms: 1,
         };
         let request = |session: u64, number: u64, operation: Operation| {
-            Command::Request { session: SessionId(session), number, seen: 0, operation }
+            Command::Request { session: SessionId(session), number, seen: 0, missing: vec![], operation }
         };
         play(&open(0));
         play(&open(1));
@@ -381,7 +403,7 @@ proptest! {
         }
         let mut repeats: BTreeMap<usize, Vec<(Command, Vec<Effect>)>> = BTreeMap::new();
         for (at, (session, operation, later)) in actions.into_iter().enumerate() {
-            let action = Action::Next { session, unseen: u64::MAX - 1, operation };
+            let action = Action::Next { session, unseen: u64::MAX - 1, missing: 0, lost: false, operation };
             let command = world.command(&action, &model).expect("a request");
             model.apply(0, &command);
             let said = apply(&mut once, 0, &command);

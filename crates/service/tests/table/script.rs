@@ -1,7 +1,7 @@
 //! Transcripts: commands, one a line, and under each, indented, what followed.
 //!
 //!     open a [ttl 5000] | resume a
-//!     acquire a 1 deploy x|s|p3 [owner 7] [timeout 100] [delay 50] [seen 4]
+//!     acquire a 1 deploy x|s|p3 [owner 7] [timeout 100] [delay 50] [seen 4] [missing 1,3]
 //!     release a 2 1 | cancel a 2 1 | close a 2      the numbers: of the request, and of the acquire it speaks of
 //!     expire a [term 2] | lead 2 | end-delay deploy 1 | cancel-wait a 1 | force deploy [now]
 //!     lock deploy | session a | timers | counts
@@ -113,7 +113,9 @@ fn command(words: &[&str]) -> Option<Command> {
     };
     let request = |id: &str, of: &str, operation: Operation| {
         let seen = option("seen").unwrap_or(0);
-        Some(Command::Request { session: session(id), number: number(of)?, seen, operation })
+        let missing = words.iter().skip_while(|&&word| word != "missing").nth(1);
+        let missing = missing.map_or(Some(vec![]), |numbers| numbers.split(',').map(number).collect())?;
+        Some(Command::Request { session: session(id), number: number(of)?, seen, missing, operation })
     };
     match *words {
         ["lead", term] => Some(Command::Lead { term: number(term)? }),
@@ -179,5 +181,5 @@ fn show_answer(answer: &Answer) -> String {
 
 /// A request of a session.
 pub fn request(id: SessionId, number: RequestNumber, seen: RequestNumber, operation: Operation) -> Command {
-    Command::Request { session: id, number, seen, operation }
+    Command::Request { session: id, number, seen, missing: vec![], operation }
 }

@@ -19,6 +19,9 @@ mod user;
 mod wire;
 pub mod world;
 
+#[cfg(test)]
+mod tests;
+
 use baton_client::session::MARGIN_SHARE;
 
 /// What is to be simulated.

@@ -19,14 +19,14 @@ pub fn asked(session: SessionId, frame: v1::ClientFrame) -> Asked {
             Asked::Command(Command::Open { session, ttl_ms, label, host, pid, resume })
         }
         v1::client_frame::Frame::KeepAlive(keep_alive) => Asked::KeepAlive(keep_alive.number),
-        v1::client_frame::Frame::Request(v1::Request { number, seen, operation }) => {
+        v1::client_frame::Frame::Request(v1::Request { number, seen, missing, operation }) => {
             let operation = match operation.expect("clients ask for something") {
                 v1::request::Operation::Acquire(acquire) => self::acquire(acquire),
                 v1::request::Operation::Release(v1::Release { acquire }) => Operation::Release { acquire },
                 v1::request::Operation::Cancel(v1::Cancel { acquire }) => Operation::Cancel { acquire },
                 v1::request::Operation::Close(_) => Operation::Close,
             };
-            Asked::Command(Command::Request { session, number, seen, operation })
+            Asked::Command(Command::Request { session, number, seen, missing, operation })
         }
     }
 }
