@@ -15,7 +15,7 @@ const SESSION: SessionId = SessionId(7);
 fn acquire(number: u64, name: &str) -> v1::Request {
     let acquire = v1::Acquire { name: name.into(), mode: v1::Mode::Exclusive.into(), ..v1::Acquire::default() };
     let operation = Some(v1::request::Operation::Acquire(acquire));
-    v1::Request { number, seen: number - 1, operation }
+    v1::Request { number, seen: number - 1, missing: vec![], operation }
 }
 
 /// The next answer: its number, and whether it is a refusal, and why.
@@ -51,7 +51,7 @@ async fn on_a_full_disk_locks_are_given_back_and_not_given_out() {
     request(&service, SESSION, acquire(2, "b"), &outgoing).await.unwrap();
     assert_eq!(next(&mut answers).await, (2, Some(v1::Refusal::LowSpace)));
     let operation = Some(v1::request::Operation::Release(v1::Release { acquire: 1 }));
-    let release = v1::Request { number: 3, seen: 2, operation };
+    let release = v1::Request { number: 3, seen: 2, missing: vec![], operation };
     request(&service, SESSION, release, &outgoing).await.unwrap();
     assert_eq!(next(&mut answers).await, (3, None));
     assert_eq!(service.node.table().counts().holders, 0);
