@@ -45,7 +45,10 @@ async fn work(address: String, worker: u64, seen: Arc<Seen>) {
         else {
             continue;
         };
-        while !seen.stop.load(Ordering::Relaxed) && take_a_turn(&session, &mut random, &seen).await {}
+        let mut good = true;
+        while good && !seen.stop.load(Ordering::Relaxed) {
+            good = take_a_turn(&session, &mut random, &seen).await;
+        }
     }
 }
 
