@@ -48,10 +48,10 @@ fn valid_open() -> v1::Open {
     v1::Open { session: 7, ttl_ms: 10_000, label: "test".into(), host: "here".into(), pid: 1, resume: false }
 }
 
-/// The refusal of one acquire.
-async fn refusal(raw: &mut Raw, number: u64, acquire: v1::Acquire) -> v1::Refused {
+/// The refusal of one acquire, with these answers missing.
+async fn refusal(raw: &mut Raw, number: u64, missing: Vec<u64>, acquire: v1::Acquire) -> v1::Refused {
     let operation = Some(v1::request::Operation::Acquire(acquire));
-    raw.send(Frame::Request(v1::Request { number, seen: number - 1, missing: vec![], operation })).await;
+    raw.send(Frame::Request(v1::Request { number, seen: number - 1, missing, operation })).await;
     match raw.next().await.unwrap() {
         Some(v1::server_frame::Frame::Answer(v1::Answer {
             number: to,
@@ -79,7 +79,12 @@ async fn requests_that_make_no_sense_are_refused_one_by_one() {
         (v1::Acquire { lock_delay_ms: u64::MAX, ..exclusive(b"a") }, "lock-delay"),
     ];
     for (number, (acquire, says)) in (1..).zip(cases) {
-        let refused = refusal(&mut raw, number, acquire).await;
+        let refused = refusal(&mut raw, number, vec![], acquire).await;
+        assert_eq!(refused.refusal(), v1::Refusal::Invalid);
+        assert!(refused.message.contains(says), "{}", refused.message);
+    }
+    for (missing, says) in [(vec![3, 2], "not in order"), ((0..100_000).collect(), "misses 100000 answers")] {
+        let refused = refusal(&mut raw, 7, missing, exclusive(b"a")).await;
         assert_eq!(refused.refusal(), v1::Refusal::Invalid);
         assert!(refused.message.contains(says), "{}", refused.message);
     }

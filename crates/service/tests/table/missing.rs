@@ -97,6 +97,13 @@ fn older_words_take_nothing_back() {
         acquire a 5 five x
             a 5: granted, fence 4
         acquire a 6 six x
+        release a 9 3 seen 4
+            a 9: Released
+        acquire a 11 eleven x seen 8 missing 1,3,5,7
+            a 11: granted, fence 9
+        acquire a 3 three x
+        acquire a 7 seven x
+            a 7: granted, fence 7
     "#]]);
 }
 

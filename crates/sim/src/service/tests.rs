@@ -1,5 +1,7 @@
 //! One client hand in hand with the table: nothing between them but the words that they say.
 
+use std::collections::BTreeSet;
+
 use baton_client::session::{Config, Event, MISSING_MAX, Mode, Output, Session, Wish};
 use baton_proto::v1;
 use baton_service::table::{self, Command, Effect, Operation, OwnerId, SessionId, Table, limits};
@@ -13,17 +15,29 @@ struct Pair {
     session: Session,
     table: Table,
     events: Vec<Event>,
+    /// One frame of so many breaks the connection, in its own direction first.
+    breaks: Option<u64>,
+    cut_up: bool,
+    cut_down: bool,
+    rng: fastrand::Rng,
 }
 
 impl Pair {
     /// Connected, and the other session holds the lock "slow".
-    fn new() -> Self {
+    fn new(seed: u64) -> Self {
         let config = Config { session: OURS.0, ttl_ms: 10_000, label: "ours".into(), host: String::new(), pid: 1 };
-        let mut pair = Pair { session: Session::new(config), table: Table::default(), events: Vec::new() };
+        let mut pair = Pair {
+            session: Session::new(config),
+            table: Table::default(),
+            events: Vec::new(),
+            breaks: None,
+            cut_up: false,
+            cut_down: false,
+            rng: fastrand::Rng::with_seed(seed),
+        };
         let (label, host) = (String::new(), String::new());
         pair.apply(&Command::Open { session: OTHER, ttl_ms: 10_000, label, host, pid: 2, resume: false });
-        let (lock, mode, owner) = ("slow".into(), table::Mode::Exclusive, OwnerId(2));
-        pair.other(1, Operation::Acquire { lock, mode, owner, timeout_ms: None, lock_delay_ms: 0 });
+        pair.other(1, slow());
         pair.session.start();
         pair.session.connected(0);
         pair.talk();
@@ -40,8 +54,22 @@ impl Pair {
         self.apply(&Command::Request { session: OTHER, number, seen: number - 1, missing: Vec::new(), operation })
     }
 
-    /// Until neither has anything more to say.
+    /// Until neither has anything more to say. Whoever notices that the connection is broken makes a new one.
     fn talk(&mut self) {
+        self.talk_on_this_connection();
+        while self.cut_up || self.cut_down {
+            self.reconnect();
+            self.talk_on_this_connection();
+        }
+    }
+
+    fn reconnect(&mut self) {
+        (self.cut_up, self.cut_down) = (false, false);
+        self.session.disconnected(0);
+        self.session.connected(0);
+    }
+
+    fn talk_on_this_connection(&mut self) {
         while let Some(output) = self.session.poll() {
             match output {
                 Output::Send(frame) => self.say(frame),
@@ -56,24 +84,45 @@ impl Pair {
         if let Command::Request { number, seen, ref missing, .. } = command {
             assert_eq!(limits::check_seen(number, seen, missing), Ok(()));
         }
-        for (session, frame) in self.apply(&command).iter().filter_map(wire::told) {
-            assert_eq!(session, OURS);
-            self.session.receive(0, frame);
+        self.cut_up |= self.breaks();
+        if !self.cut_up {
+            let effects = self.apply(&command);
+            self.tell(&effects);
         }
     }
 
+    fn tell(&mut self, effects: &[Effect]) {
+        for (_, frame) in effects.iter().filter_map(wire::told).filter(|(session, _)| *session == OURS) {
+            self.cut_down |= self.breaks();
+            if !self.cut_down {
+                self.session.receive(0, frame);
+            }
+        }
+    }
+
+    fn breaks(&mut self) -> bool {
+        self.breaks.is_some_and(|breaks| self.rng.u64(..breaks) == 0)
+    }
+
+    /// For an owner of its own, so that nothing is a deadlock.
     fn acquire(&mut self, name: &str) -> u64 {
-        let (name, mode) = (name.to_owned(), Mode::Exclusive);
-        let acquire = self.session.acquire(0, &Wish { name, mode, owner: 1, timeout_ms: None, lock_delay_ms: 0 });
+        let (name, mode, owner) = (name.to_owned(), Mode::Exclusive, self.rng.u64(..));
+        let acquire = self.session.acquire(0, &Wish { name, mode, owner, timeout_ms: None, lock_delay_ms: 0 });
         self.talk();
         acquire
     }
 }
 
+/// What the other session wants.
+fn slow() -> Operation {
+    let (lock, mode, owner) = ("slow".into(), table::Mode::Exclusive, OwnerId(2));
+    Operation::Acquire { lock, mode, owner, timeout_ms: None, lock_delay_ms: 0 }
+}
+
 /// However long it waits and however much its session does meanwhile; its answer comes, though a connection broke.
 #[test]
 fn one_acquire_that_waits_does_not_stop_its_session() {
-    let mut pair = Pair::new();
+    let mut pair = Pair::new(0);
     let slow = pair.acquire("slow");
     pair.events.clear();
     for _ in 0..5_000 {
@@ -87,11 +136,70 @@ fn one_acquire_that_waits_does_not_stop_its_session() {
     // The answer goes to a connection that is broken by then.
     let said = pair.other(2, Operation::Release { acquire: 1 });
     assert!(matches!(said[1], Effect::Answer { session: OURS, number, .. } if number == slow), "{said:?}");
-    pair.session.disconnected(0);
-    pair.session.connected(0);
+    pair.reconnect();
     pair.talk();
     assert_eq!(pair.events, [Event::Granted { acquire: slow, fence: 5_002 }]);
     assert_eq!(pair.session.fence(0, slow), Some(5_002));
+}
+
+/// Connections break all the time, in the middle of everything. Once they do not, every acquire has been granted that was not
+/// given up before, once, every release is confirmed, and nothing is left behind.
+#[test]
+fn whatever_gets_lost_is_done_once() {
+    for seed in 0..100 {
+        let mut pair = Pair::new(seed);
+        pair.breaks = Some(15);
+        let (mut wanted, mut other, mut held) = (BTreeSet::new(), 1, Some(1));
+        for _ in 0..300 {
+            match pair.rng.u8(..9) {
+                0 => {
+                    other += 1;
+                    // It may wait itself by then.
+                    let operation = held.map_or_else(slow, |acquire| Operation::Cancel { acquire });
+                    held = if held.is_none() { Some(other) } else { None };
+                    let effects = pair.other(other, operation);
+                    pair.tell(&effects);
+                }
+                1..=4 => {
+                    let name = ["slow", "fast", "faster"][pair.rng.usize(..3)];
+                    wanted.insert(pair.acquire(name));
+                }
+                _ => {
+                    if let Some(acquire) = wanted.iter().copied().nth(pair.rng.usize(..wanted.len().max(1))) {
+                        wanted.remove(&acquire);
+                        pair.session.give_up(0, acquire);
+                    }
+                }
+            }
+            pair.talk();
+        }
+        pair.breaks = None;
+        if let Some(acquire) = held {
+            let effects = pair.other(other + 1, Operation::Cancel { acquire });
+            pair.tell(&effects);
+        }
+        pair.talk();
+        // One after the other gets it, and gives it back.
+        while let Some(acquire) = wanted.iter().copied().find(|acquire| pair.session.fence(0, *acquire).is_some()) {
+            wanted.remove(&acquire);
+            pair.session.give_up(0, acquire);
+            pair.talk();
+        }
+        assert_eq!(wanted, BTreeSet::new(), "seed {seed}: these were never granted");
+        let (mut granted, mut released) = (BTreeSet::new(), BTreeSet::new());
+        for event in &pair.events {
+            match event {
+                Event::Opened => {}
+                Event::Granted { acquire, .. } => assert!(granted.insert(*acquire), "seed {seed}: {event:?} twice"),
+                Event::Released { acquire, result: Ok(()) } => assert!(released.insert(*acquire), "seed {seed}"),
+                other => panic!("seed {seed}: {other:?}"),
+            }
+        }
+        assert_eq!(granted, released, "seed {seed}");
+        assert!(granted.len() > 30, "seed {seed}: only {} were granted", granted.len());
+        let counts = pair.table.counts();
+        assert_eq!((counts.holders, counts.waiters), (0, 0), "seed {seed}");
+    }
 }
 
 /// What the one says at most the other takes.
