@@ -73,8 +73,8 @@ enum Office {
     Follows(Option<(ProcessId, u64)>),
     /// It has asked for this term, and has these consents; it follows nobody.
     Asks { term: u64, consents: ProcessSet },
-    /// It leads in this term.
-    Leads(u64),
+    /// It leads in this term, with these consents.
+    Leads { term: u64, consents: ProcessSet },
 }
 
 impl<M> From<Verdict> for Message<M> {
@@ -253,7 +253,7 @@ impl<E: Election> Member<E> {
     fn ask_unless_led(&mut self, out: &mut Outbox<Guarded<E>>) {
         let led = match self.office {
             Office::Follows(leader) => leader.is_some_and(|(leader, _)| self.yields_to(leader)),
-            Office::Asks { .. } | Office::Leads(_) => true,
+            Office::Asks { .. } | Office::Leads { .. } => true,
         };
         if self.winner == Some(self.me) && !led && self.in_touch() {
             self.follow(None, out);
@@ -303,7 +303,7 @@ impl<E: Election> Member<E> {
         let rulings = self.judge.on_ask(from, term);
         self.announce(rulings, out);
         // Whoever asks does not know that somebody leads.
-        if let Office::Leads(term) = self.office {
+        if let Office::Leads { term, .. } = self.office {
             out.send(from, Message::Leads(term));
         }
     }
@@ -322,21 +322,29 @@ impl<E: Election> Member<E> {
 
     fn on_consent(&mut self, from: ProcessId, term: u64, out: &mut Outbox<Guarded<E>>) {
         match &mut self.office {
+            Office::Leads { term: own, consents } if *own == term => {
+                consents.insert(from);
+            }
             Office::Asks { term: asked, consents } if *asked == term => {
                 consents.insert(from);
-                let enough = match self.guard {
-                    Guard::Quorum => consents.len() * 2 > self.n,
-                    Guard::Witness => consents.contains(self.n),
-                };
-                if enough {
-                    self.office = Office::Leads(term);
+                let consents = consents.clone();
+                if self.is_enough(&consents) {
+                    self.office = Office::Leads { term, consents };
                     out.emit(Event::Elected { leader: Some(self.me), term: Some(term) });
                     out.multicast(self.members(), Message::Leads(term));
                 }
             }
-            Office::Leads(own) if *own == term => {}
             // It asked, and thought better of it meanwhile.
             _ => self.give_back(from, term, out),
+        }
+    }
+
+    /// Whether the judges that have consented, and are not suspected, are enough to lead.
+    fn is_enough(&self, consents: &ProcessSet) -> bool {
+        let counts = |judge: &ProcessId| !self.judge.suspected.contains(*judge);
+        match self.guard {
+            Guard::Quorum => consents.iter().filter(counts).count() * 2 > self.n,
+            Guard::Witness => consents.iter().filter(counts).any(|judge| judge == self.n),
         }
     }
 
@@ -353,13 +361,13 @@ impl<E: Election> Member<E> {
     fn on_refuse(&mut self, term: u64, out: &mut Outbox<Guarded<E>>) {
         let own = match self.office {
             Office::Follows(_) => return,
-            Office::Asks { term, .. } | Office::Leads(term) => term,
+            Office::Asks { term, .. } | Office::Leads { term, .. } => term,
         };
         self.term = self.term.max(term);
         match self.office {
             Office::Asks { .. } if term >= own => self.ask(out),
             // Whatever the election inside is about by now, this one led.
-            Office::Leads(_) if term > own => {
+            Office::Leads { .. } if term > own => {
                 self.follow(None, out);
                 self.ask(out);
             }
@@ -370,7 +378,7 @@ impl<E: Election> Member<E> {
     /// A better one asks. This one waits until that has led.
     fn on_step_down(&mut self, term: u64, out: &mut Outbox<Guarded<E>>) {
         match self.office {
-            Office::Asks { term: own, .. } | Office::Leads(own) if own == term => {
+            Office::Asks { term: own, .. } | Office::Leads { term: own, .. } if own == term => {
                 self.follow(None, out);
                 self.ask_unless_led(out);
             }
@@ -388,19 +396,25 @@ impl<E: Election> Member<E> {
     }
 
     fn on_leads(&mut self, from: ProcessId, term: u64, out: &mut Outbox<Guarded<E>>) {
-        // Who is out of reach may have died since; if not, it is asked again as soon as it is heard.
-        let outdated = self.judge.suspected.contains(from)
-            || match self.office {
-                Office::Follows(known) => known.is_some_and(|(_, known)| term <= known),
-                Office::Asks { term: asked, .. } => term < asked && !self.yields_to(from),
-                Office::Leads(own) => term <= own,
-            };
+        let outdated = match self.office {
+            Office::Follows(known) => known.is_some_and(|(_, known)| term <= known),
+            Office::Asks { term: asked, .. } => term < asked && !self.yields_to(from),
+            Office::Leads { term: own, .. } => term <= own,
+        };
         self.term = self.term.max(term);
-        if outdated && matches!(self.office, Office::Leads(_)) {
-            self.tell(from, out);
-        } else if !outdated {
-            self.follow(Some((from, term)), out);
-            self.ask_unless_led(out);
+        // Who is out of reach may have died since: it is not followed. If it lives, it is asked again as soon as it is heard.
+        let out_of_reach = self.judge.suspected.contains(from);
+        match self.office {
+            Office::Leads { .. } if outdated => self.tell(from, out),
+            Office::Leads { .. } if out_of_reach => {
+                self.follow(None, out);
+                self.ask_unless_led(out);
+            }
+            _ if outdated || out_of_reach => {}
+            _ => {
+                self.follow(Some((from, term)), out);
+                self.ask_unless_led(out);
+            }
         }
     }
 
@@ -412,7 +426,7 @@ impl<E: Election> Member<E> {
             Office::Follows(_) => {}
             Office::Asks { term, .. } if is_judge => out.send(to, Message::Ask(term)),
             Office::Asks { .. } => {}
-            Office::Leads(term) => {
+            Office::Leads { term, .. } => {
                 if to < self.n {
                     out.send(to, Message::Leads(term));
                 }
@@ -426,9 +440,11 @@ impl<E: Election> Member<E> {
     fn on_suspect(&mut self, process: ProcessId, out: &mut Outbox<Guarded<E>>) {
         let rulings = self.judge.on_suspect(process);
         self.announce(rulings, out);
-        let lost = match self.office {
+        let lost = match &self.office {
             Office::Follows(leader) => leader.is_some_and(|(leader, _)| leader == process),
-            Office::Asks { .. } | Office::Leads(_) => !self.in_touch(),
+            Office::Asks { .. } => !self.in_touch(),
+            // Those who are not suspected may consent to others, unless it is they who consented to this one.
+            Office::Leads { consents, .. } => !self.is_enough(consents),
         };
         if lost {
             self.follow(None, out);
@@ -453,7 +469,7 @@ impl<E: Election> Member<E> {
         let (known, resigned) = match before {
             Office::Follows(known) => (known, None),
             Office::Asks { term, .. } => (None, Some(term)),
-            Office::Leads(term) => (Some((self.me, term)), Some(term)),
+            Office::Leads { term, .. } => (Some((self.me, term)), Some(term)),
         };
         if known != leader {
             let (leader, term) = leader.unzip();
