@@ -84,6 +84,8 @@ fn what_programs_read_of_a_lock_a_session_and_a_server() {
 fn a_forced_release_ends_the_command_first() {
     let server = Server::start();
     let mut holder = hold(&server, &["deploy", "--ttl", "30"]);
+    // Waiting for it would close its input, at which it would end by itself.
+    let _input = holder.stdin.take();
     let output = server.run(&["release", "deploy"]);
     assert_eq!(output.status.code(), Some(2), "only its holder releases without --force: {output:?}");
     assert!(server.run(&["release", "deploy", "--force"]).status.success());
@@ -96,6 +98,8 @@ fn a_forced_release_ends_the_command_first() {
 fn a_forced_release_now_does_not_wait() {
     let server = Server::start();
     let mut holder = hold(&server, &["deploy", "--ttl", "30"]);
+    // Waiting for it would close its input, at which it would end by itself.
+    let _input = holder.stdin.take();
     // It cannot answer: nothing but --now takes the lock from it before its lease ends.
     kill(Pid::from_raw(holder.id().try_into().unwrap()), Signal::SIGSTOP).unwrap();
     assert!(server.run(&["release", "deploy", "--force"]).status.success());

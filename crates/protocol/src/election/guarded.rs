@@ -9,7 +9,7 @@
 //! term it stands at, and the winner asks for a later one. While the one that it gave a term to has not said RESIGN, and
 //! is not suspected, all others wait; if a better one does, the judge tells the one in office to STEP-DOWN.
 //! A leader resigns when it is told to, when it hears of a later term, or when its failure detector leaves it without a
-//! majority, or without the witness.
+//! majority of those who consented, or without the witness.
 //!
 //! Invariants: at most one leads in each term, whatever the network and the detectors do, since two majorities meet. And
 //! at most one at a time, unless a judge suspects a leader that does not suspect the judge (yet): one that is cut off leads
