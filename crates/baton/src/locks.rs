@@ -13,6 +13,9 @@ use crate::view::{Lock, ago, duration, or_dash};
 pub struct Args {
     #[command(flatten)]
     server: ServerArgs,
+    /// Also those that nobody holds or waits for, and that are only remembered
+    #[arg(long)]
+    all: bool,
     /// Print JSON: an array of locks
     #[arg(long)]
     json: bool,
@@ -23,6 +26,7 @@ pub fn run(args: &Args) -> Outcome {
     let locks: Vec<Lock> = block_on(async { args.server.connect().await?.list_locks().await.map_err(no_server) })?
         .into_iter()
         .map(Lock::from)
+        .filter(|lock| args.all || lock.is_used())
         .collect();
     if args.json {
         print_json(&locks)?

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::output::{Outcome, print, print_json, table};
+use crate::output::{Outcome, print, print_json, shown, table};
 use crate::server::{ServerArgs, block_on, no_server};
 use crate::view::{Session, duration, place};
 
@@ -33,6 +33,16 @@ pub fn run(args: &Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The first few, and how many more there are.
+fn names(names: &[String]) -> String {
+    const SHOWN_MAX: usize = 3;
+    let shown: Vec<String> = names.iter().take(SHOWN_MAX).map(|name| shown(name)).collect();
+    match names.len().saturating_sub(SHOWN_MAX) {
+        0 => shown.join(", "),
+        more => format!("{} locks: {}, ... ({more} more)", names.len(), shown[0]),
+    }
+}
+
 fn to_text(sessions: &[Session]) -> String {
     let mut rows =
         vec![["SESSION", "LABEL", "PROCESS", "TTL", "LEASE", "HOLDS", "WAITS FOR"].map(String::from).to_vec()];
@@ -43,8 +53,8 @@ fn to_text(sessions: &[Session]) -> String {
             place(&session.host, session.pid),
             duration(session.ttl_ms),
             duration(session.expires_in_ms),
-            session.holds.join(" "),
-            session.waits.join(" "),
+            names(&session.holds),
+            names(&session.waits),
         ]
     }));
     table(&rows)

@@ -1,6 +1,7 @@
 //! The way to the service: sessions, and calls that look at it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use baton_proto::v1;
@@ -24,6 +25,8 @@ pub struct Client {
     servers: Arc<Servers>,
     /// To the server that answered last.
     channel: Arc<Mutex<Option<Channel>>>,
+    /// Whose turn it is to be connected to: the next one's, after one that did not answer.
+    turn: Arc<AtomicUsize>,
 }
 
 impl Client {
@@ -34,8 +37,8 @@ impl Client {
         I::Item: AsRef<str>,
     {
         let servers = Arc::new(Servers::parse(addresses)?);
-        let channel = servers.connect_any().await?;
-        Ok(Client { servers, channel: Arc::new(Mutex::new(Some(channel))) })
+        let channel = servers.connect_any(0).await?;
+        Ok(Client { servers, channel: Arc::new(Mutex::new(Some(channel))), turn: Arc::default() })
     }
 
     /// A session, to be opened.
@@ -88,19 +91,26 @@ impl Client {
         }
     }
 
-    /// A call that changes nothing, and is therefore repeated once over a new connection.
+    /// A call that changes nothing, and is therefore repeated: with each server in turn, and once more.
     async fn look<T>(
         &self,
         call: impl AsyncFn(LocksClient<Channel>) -> Result<Response<T>, Status>,
     ) -> Result<T, CallError> {
-        let first = match call(calls(self.channel().await?)).await {
-            Err(status) if is_unavailable(&status) => {
-                self.forget_channel(&status).await;
-                call(calls(self.channel().await?)).await
-            }
-            answered => answered,
-        };
-        first.map(Response::into_inner).map_err(CallError::Refused)
+        let tries = self.servers.count() + 1;
+        let patience = CALL_MAX / u32::try_from(tries).unwrap_or(u32::MAX);
+        let mut last = CallError::NoAnswer;
+        for _ in 0..tries {
+            let called = tokio::time::timeout(patience, call(calls(self.channel().await?))).await;
+            let status = match called {
+                Ok(Ok(answer)) => return Ok(answer.into_inner()),
+                Ok(Err(status)) if !is_unavailable(&status) => return Err(CallError::Refused(status)),
+                Ok(Err(status)) => status,
+                Err(_) => Status::deadline_exceeded("it does not answer"),
+            };
+            self.forget_channel(&status).await;
+            last = if status.code() == Code::Unavailable { CallError::Refused(status) } else { CallError::NoAnswer };
+        }
+        Err(last)
     }
 
     async fn channel(&self) -> Result<Channel, ConnectError> {
@@ -108,12 +118,13 @@ impl Client {
         if let Some(channel) = &*channel {
             return Ok(channel.clone());
         }
-        Ok(channel.insert(self.servers.connect_any().await?).clone())
+        Ok(channel.insert(self.servers.connect_any(self.turn.load(Ordering::Relaxed)).await?).clone())
     }
 
     async fn forget_channel(&self, status: &Status) {
         if is_unavailable(status) {
             *self.channel.lock().await = None;
+            self.turn.fetch_add(1, Ordering::Relaxed);
         }
     }
 }

@@ -35,6 +35,9 @@ pub enum CallError {
     /// The server refused.
     #[error("the server refused: {}", .0.message())]
     Refused(tonic::Status),
+    /// Connections are accepted, and nothing comes back.
+    #[error("no server answers, although connections are accepted")]
+    NoAnswer,
 }
 
 /// Why there is no session.

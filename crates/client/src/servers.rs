@@ -50,10 +50,10 @@ impl Servers {
         uri.authority().map_or_else(|| uri.to_string(), ToString::to_string)
     }
 
-    /// Connects to the first that answers.
-    pub(crate) async fn connect_any(&self) -> Result<Channel, ConnectError> {
+    /// Connects to the first that answers, from this turn on.
+    pub(crate) async fn connect_any(&self, turn: usize) -> Result<Channel, ConnectError> {
         let mut reasons = Vec::new();
-        for turn in 0..self.endpoints.len() {
+        for turn in (turn..).take(self.endpoints.len()) {
             match self.connect(turn, CONNECT_MAX).await {
                 Ok(channel) => return Ok(channel),
                 Err(reason) => reasons.push(reason),

@@ -5,6 +5,8 @@
 pub mod api;
 #[cfg(feature = "server")]
 mod clock;
+#[cfg(feature = "server")]
+mod connections;
 pub mod leases;
 #[cfg(feature = "server")]
 pub mod raft;

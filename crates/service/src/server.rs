@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use baton_proto::v1::locks_server::LocksServer;
 use tokio::net::TcpListener;
-use tonic::transport::server::TcpIncoming;
 
 use crate::api::{LocksService, Service};
+use crate::connections;
 use crate::store::OpenError;
 
 /// What a server needs to know.
@@ -19,7 +19,12 @@ pub struct Options {
     pub data: PathBuf,
     /// Where clients come to.
     pub listen: SocketAddr,
+    /// How many may be connected at a time; one more is hung up on.
+    pub connections_max: usize,
 }
+
+/// More connections than this at a time are not served, whatever the system allows.
+pub const CONNECTIONS_MAX: usize = 100_000;
 
 /// Why a server does not run, or no longer does.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +50,7 @@ pub struct Server {
     service: Arc<Service>,
     listener: TcpListener,
     address: SocketAddr,
+    connections_max: usize,
 }
 
 impl Server {
@@ -55,7 +61,7 @@ impl Server {
         let listener = TcpListener::bind(options.listen).await.map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
         let service = Arc::new(Service::open(&options.data).await?);
-        Ok(Server { service, listener, address })
+        Ok(Server { service, listener, address, connections_max: options.connections_max })
     }
 
     /// Where it listens: the port too, if the system was left to choose it.
@@ -65,13 +71,13 @@ impl Server {
 
     /// Serves until `stop` resolves; then ends the streams, and closes the data.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
-        let Server { service, listener, .. } = self;
+        let Server { service, listener, connections_max, .. } = self;
         let streams = Arc::clone(&service.desk);
         let served = tonic::transport::Server::builder()
             .http2_keepalive_interval(Some(Duration::from_secs(10)))
             .http2_keepalive_timeout(Some(Duration::from_secs(10)))
             .add_service(LocksServer::new(LocksService::new(Arc::clone(&service))))
-            .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), async {
+            .serve_with_incoming_shutdown(connections::limited(listener, connections_max), async {
                 stop.await;
                 streams.end_streams("the server stops");
             });

@@ -160,6 +160,43 @@ async fn bytes_that_are_no_protocol_at_all_hurt_nobody() {
     assert_eq!(client.status().await.unwrap().role, "leader");
 }
 
+#[tokio::test]
+async fn connections_that_say_nothing_do_not_use_up_what_the_server_needs() {
+    let server = Server::start_with_files(100);
+    let client = Client::connect([&server.address]).await.unwrap();
+    let session = client.session().open().await.unwrap();
+    let silent: Vec<TcpStream> = (0..200).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
+    // Those beyond the limit are hung up on; the last of them is one.
+    assert_eq!((&silent[199]).read(&mut [0]).unwrap(), 0);
+    for _ in 0..10 {
+        session.lock("deploy").acquire().await.unwrap().release().await.unwrap();
+    }
+    drop(silent);
+    assert_eq!(client.status().await.unwrap().role, "leader");
+}
+
+#[tokio::test]
+async fn names_that_would_drive_a_terminal_are_shown_in_one_line() {
+    let server = Server::start();
+    let client = Client::connect([&server.address]).await.unwrap();
+    let session = client.session().label("a\u{1b}[31m\nb").open().await.unwrap();
+    let mut guards = vec![session.lock("red\u{1b}[31m\r\nFORGED").acquire().await.unwrap()];
+    for number in 0..40 {
+        guards.push(session.lock(format!("{number}{}", "x".repeat(500))).acquire().await.unwrap());
+    }
+    for command in ["locks", "sessions"] {
+        let output = tokio::task::spawn_blocking({
+            let mut command = server.command(&[command]);
+            move || command.output().unwrap()
+        });
+        let output = output.await.unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(!text.contains(['\u{1b}', '\r']), "{text:?}");
+        assert!(text.lines().all(|line| line.chars().count() < 300), "{text}");
+    }
+}
+
 #[test]
 fn a_data_folder_that_cannot_be_used_is_refused_in_one_sentence() {
     let mut server = Server::start();

@@ -130,7 +130,7 @@ fn permits_that_differ_are_refused() {
     let output = server.run(&["lock", "-n", "downloads", "-k", "3", "--", "true"]);
     assert_ne!(output.status.code(), Some(0));
     let message = String::from_utf8(output.stderr).unwrap();
-    assert!(message.contains("2 permits"), "{message}");
+    assert!(message.contains("permits of 2"), "{message}");
     drop(holder.stdin.take());
     assert!(holder.wait().unwrap().success());
 }

@@ -24,7 +24,17 @@ impl Server {
         let folder = tempfile::tempdir().unwrap();
         // Free a moment ago; the same port again after each restart.
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-        let child = spawn(folder.path(), &address);
+        let child = spawn(Command::new(BATON), folder.path(), &address);
+        Server { folder, address, child }
+    }
+
+    /// The same, where no process may have more than so many files open.
+    pub fn start_with_files(most: u32) -> Server {
+        let folder = tempfile::tempdir().unwrap();
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("ulimit -n {most}; exec \"$0\" \"$@\""), BATON]);
+        let child = spawn(shell, folder.path(), &address);
         Server { folder, address, child }
     }
 
@@ -39,7 +49,12 @@ impl Server {
     /// Kills it in the middle of whatever it does, and starts it again on the same data.
     pub fn kill_and_restart(&mut self) {
         self.kill();
-        self.child = spawn(self.folder.path(), &self.address);
+        self.restart();
+    }
+
+    /// Starts it again on the same data.
+    pub fn restart(&mut self) {
+        self.child = spawn(Command::new(BATON), self.folder.path(), &self.address);
     }
 
     /// Kills it in the middle of whatever it does.
@@ -75,8 +90,7 @@ impl Drop for Server {
     }
 }
 
-fn spawn(folder: &Path, address: &str) -> Child {
-    let mut command = Command::new(BATON);
+fn spawn(mut command: Command, folder: &Path, address: &str) -> Child {
     command.arg("serve").arg("--data").arg(folder).args(["--listen", address]);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();

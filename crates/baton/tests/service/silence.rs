@@ -11,7 +11,8 @@ use crate::server::Server;
 const TTL: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_stopped_for_longer_than_the_lease_costs_the_lock_before_its_deadline() {
+async fn a_server_that_is_stopped_for_longer_than_the_lease_costs_the_lock_at_its_deadline_and_before_the_next_has_it()
+{
     let server = Server::start();
     let client = Client::connect([&server.address]).await.unwrap();
     let session = client.session().ttl(TTL).label("first").open().await.unwrap();

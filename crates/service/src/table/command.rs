@@ -244,7 +244,7 @@ pub enum Refusal {
     #[error("the request would wait for itself: {}", cycle_in_words(.0))]
     Deadlock(Vec<WaitFor>),
     /// The lock has another number of permits.
-    #[error("the lock has {has} permits, and the request says {says}")]
+    #[error("the lock is used with a number of permits of {has}, and the request says {says}")]
     PermitsDiffer {
         /// Now.
         has: u32,
