@@ -68,8 +68,9 @@ impl Counter {
         let expected = self.increments.checked_mul(self.processes as u64).filter(|&entries| entries <= 1_000_000_000);
         let expected =
             expected.ok_or_else(|| Failure::bad_input("that is too much to count; at most 1,000,000,000 in all"))?;
-        let without = self.count("no-lock", expected)?;
+        // The lock first: it may refuse so many.
         let with = self.count(about.name, expected)?;
+        let without = self.count("no-lock", expected)?;
         if self.json {
             print_json(&json!({
                 "algorithm": about.name,
