@@ -11,7 +11,7 @@ use baton_sim::metrics::DelaySummary;
 use baton_sim::oracle::Verdict;
 use baton_sim::replay::replay;
 use baton_sim::report::{AppendReport, DetectorReport, ElectionReport, MutexReport, Properties, Report};
-use baton_sim::run::{Options, run as simulate, seeds};
+use baton_sim::run::{Options, check_runs, run as simulate, seeds};
 use baton_sim::scenario::Scenario;
 use baton_sim::spec::{LinkOrder, NetworkKind, Spec};
 use baton_theory::election::ElectionCosts;
@@ -172,6 +172,7 @@ pub fn run(args: &Args) -> Outcome {
     let mut options = args.spec().options().map_err(Failure::bad_input)?;
     let progress = Progress::bar(&options.algorithm);
     options.watch = Some(progress.watch());
+    check_runs(&options, args.runs).map_err(Failure::bad_input)?;
     match args.runs {
         0 => Err(Failure::bad_input("--runs cannot be 0; ask for at least 1")),
         1 => run_once(args, &options, &progress),

@@ -62,7 +62,7 @@ fn what_was_typed_wrong_is_told_in_one_sentence() {
 
 #[test]
 fn what_makes_no_sense_is_told_in_one_sentence() {
-    let cases: [(&[&str], &str); 16] = [
+    let cases: [(&[&str], &str); 18] = [
         (&["-n", "1"], "a group of 1 is too small; it takes at least 2 processes"),
         (&["--coordinators", "3"], "`central` does not let one choose its coordinators; only voting does"),
         (&["--votes", "3"], "`central` does not let one choose its votes; only voting does"),
@@ -71,6 +71,8 @@ fn what_makes_no_sense_is_told_in_one_sentence() {
         (&["--loss", "-0.1"], "the probability of loss cannot be -0.1; a probability is between 0 and 1"),
         (&["--hold", "nan"], "the time inside cannot be NaN; a time is between 0 and 1,000,000,000 T"),
         (&["--runs", "0"], "--runs cannot be 0; ask for at least 1"),
+        (&["--entries", "1000000001"], "1000000001 entries are too many; at most 1,000,000,000 entries in all"),
+        (&["--runs", "10000001"], "10000001 runs of 100 entries are too many; at most 1,000,000,000 entries in all"),
         (&["--entries", "0"], "the number of entries cannot be 0; ask for at least 1"),
         (&["--fault", "crash 9 @ 1"], "there is no P9 for a fault to strike; the processes are P0 to P5"),
         (&["--fault", "dance"], "`dance` is no fault; write `crash P @ T`, `recover P @ T [without-memory]`, `pause P"),

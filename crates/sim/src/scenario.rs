@@ -5,7 +5,7 @@ use serde::Deserialize;
 use crate::oracle::Verdict;
 use crate::progress::Watch;
 use crate::report::Report;
-use crate::run::{RunError, run, seeds};
+use crate::run::{RunError, check_runs, run, seeds};
 use crate::spec::Spec;
 
 /// A situation as its file describes it.
@@ -119,6 +119,7 @@ impl Scenario {
     /// The same; `watch` is told how far it is.
     pub fn play_watched(&self, watch: Option<Watch>) -> Result<Played, ScenarioError> {
         let mut options = self.run.options()?;
+        check_runs(&options, self.runs)?;
         options.watch = watch;
         let reports = seeds(&options, self.runs).map(|options| run(&options, None)).collect::<Result<Vec<_>, _>>()?;
         let differences = self.expect.differences(&reports);
