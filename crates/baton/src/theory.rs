@@ -106,35 +106,33 @@ pub fn of_election(options: &Options) -> ElectionCosts {
     election::costs(&options.algorithm, variant, options.params.n, notice).unwrap_or_default()
 }
 
-/// What a heartbeat should achieve where delays have a bound, if every crash comes at a random moment.
+/// What a heartbeat should achieve where delays have a bound and the watchers allow for it, if every crash comes at a random
+/// moment. Beats that may overtake each other are beyond it.
 pub fn of_detector(options: &Options, report: &DetectorReport) -> DetectorTheory {
-    let delay = match options.network.delay {
-        Delay::Constant(delay) => Some(delay),
-        Delay::Uniform(min, max) => Some((min + max) / 2.0),
-        Delay::Exponential(_) | Delay::Pareto(..) => None,
+    let (mean, bound) = match options.network.delay {
+        Delay::Constant(delay) => (delay, delay),
+        Delay::Uniform(min, max) => ((min + max) / 2.0, max),
+        Delay::Exponential(_) | Delay::Pareto(..) => return DetectorTheory::default(),
     };
-    match delay {
-        Some(mean) if options.algorithm == "heartbeat" && !has_faults(options) && options.drift == 0.0 => {
-            let delay_max = in_t(options.params.delay_max);
-            DetectorTheory {
-                detection_time: Some(detector::detection_time_mean(report.period, delay_max, mean)),
-                mistakes: options
-                    .network
-                    .delay
-                    .bound()
-                    .filter(|&bound| bound <= options.params.delay_max)
-                    .map(|_| detector::mistakes()),
-            }
-        }
-        _ => DetectorTheory::default(),
+    // As the variant says, or as it is unless told.
+    let said =
+        |name: &str, unless: f64| options.params.value(name).and_then(|text| text.parse().ok()).unwrap_or(unless);
+    let (allowed, drift) = (said("timeout", 1.0) * in_t(options.params.delay_max), said("drift", 0.0) / 100.0);
+    if options.algorithm != "heartbeat" || has_faults(options) || bound > allowed || bound > report.period {
+        return DetectorTheory::default();
+    }
+    DetectorTheory {
+        detection_time: Some(detector::detection_time_mean(report.period, allowed, drift, mean)),
+        mistakes: Some(detector::mistakes()),
     }
 }
 
 /// What an append should cost, one by one.
 pub fn of_append(options: &Options, report: &AppendReport) -> AppendTheory {
     let batches = options.params.value("batch").is_some_and(|batch| batch != "1");
-    // Where delays have no bound somebody may lose patience, and ask again.
-    let exact = !has_faults(options) && options.network.delay.bound().is_some() && !batches;
+    // Where delays vary, or are longer than believed, somebody may lose patience and send again.
+    let steady = matches!(options.network.delay, Delay::Constant(delay) if delay <= in_t(options.params.delay_max));
+    let exact = !has_faults(options) && steady && !batches;
     AppendTheory { messages_per_append: exact.then(|| append::messages_per_append(report.replicas)) }
 }
 
