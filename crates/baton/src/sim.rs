@@ -22,7 +22,9 @@ use serde_json::json;
 use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table, unreadable};
 use crate::progress::Progress;
 use crate::sink::Sink;
-use crate::theory::{AppendTheory, DetectorTheory, WithTheory, beside, of_append, of_detector, of_election, of_mutex};
+use crate::theory::{
+    AppendTheory, DetectorTheory, WithTheory, beside, of_append, of_detector, of_election, of_mutex, too_short,
+};
 
 /// Run an algorithm in virtual time, measure it and judge it
 ///
@@ -322,7 +324,8 @@ impl Args {
 fn to_text(report: &Report, options: Option<&Options>) -> String {
     match report {
         Report::Mutex(report) => {
-            mutex_to_text(report, &options.map(|options| of_mutex(options, report)).unwrap_or_default())
+            let theory = options.map(|options| of_mutex(options, report)).unwrap_or_default();
+            mutex_to_text(report, &theory, options.and_then(too_short))
         }
         Report::Election(report) => election_to_text(report, &options.map(of_election).unwrap_or_default()),
         Report::Detector(report) => {
@@ -334,7 +337,7 @@ fn to_text(report: &Report, options: Option<&Options>) -> String {
     }
 }
 
-fn mutex_to_text(report: &MutexReport, theory: &Costs) -> String {
+fn mutex_to_text(report: &MutexReport, theory: &Costs, no_theory: Option<String>) -> String {
     let by_kind: Vec<String> = report.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
     let number = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.3}"));
     let mut rows = vec![
@@ -368,6 +371,7 @@ fn mutex_to_text(report: &MutexReport, theory: &Costs) -> String {
         let text = format!("{} writes, {} refused, {} LOST{damage}", store.writes, store.refused, store.lost);
         rows.push(vec!["store".into(), if store.lost > 0 { text } else { text.to_lowercase() }]);
     }
+    rows.extend(no_theory.map(|reason| vec!["theory".into(), reason]));
     let title = title(report.algorithm, &report.variant, report.n);
     format!(
         "{title}, seed {}\n\n{}{}",

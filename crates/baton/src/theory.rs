@@ -1,7 +1,7 @@
 //! What theory says of a run: the bridge between the simulator, which knows no theory, and the closed forms, which know
 //! no simulator.
 
-use baton_sim::app::mutex::Load;
+use baton_sim::app::mutex::{Load, entries_to_settle};
 use baton_sim::network::Delay;
 use baton_sim::report::{AppendReport, DetectorReport, MutexReport, Report};
 use baton_sim::run::Options;
@@ -63,7 +63,7 @@ impl<'a> WithTheory<'a> {
 
 /// What a run of mutual exclusion should cost.
 pub fn of_mutex(options: &Options, report: &MutexReport) -> Costs {
-    if has_faults(options) {
+    if has_faults(options) || too_short(options).is_some() {
         return Costs::default();
     }
     let workload = &options.workload;
@@ -88,6 +88,13 @@ pub fn of_mutex(options: &Options, report: &MutexReport) -> Costs {
         tree: report.topology.tree.as_deref(),
     };
     mutex::costs(&setting).unwrap_or_default()
+}
+
+/// Why a run is too short for theory, if it is.
+pub fn too_short(options: &Options) -> Option<String> {
+    let least = entries_to_settle(options.params.n as u64);
+    let short = options.workload.entries < least;
+    short.then(|| format!("none for so short a run; ask for at least {least} entries, 5 rounds"))
 }
 
 /// What an election should cost.
