@@ -49,6 +49,8 @@ struct Counter {
 /// What became of the counter.
 struct Counted {
     total: u64,
+    /// How many increments were made, and then perhaps lost.
+    made: u64,
     messages: u64,
     time: f64,
 }
@@ -79,6 +81,7 @@ impl Counter {
                 "expected": expected,
                 "without_lock": without.total,
                 "with_lock": with.total,
+                "never_made": expected - with.made.min(expected),
                 "messages": with.messages,
             }))?;
         } else {
@@ -104,12 +107,17 @@ impl Counter {
         let report = report.map_err(Failure::bad_input)?;
         let Report::Mutex(report) = report else { return Err(Failure::bad_input("this is no lock")) };
         let store = report.store.as_ref().ok_or_else(|| Failure::bad_input("nothing was counted"))?;
-        Ok(Counted { total: store.writes - store.lost, messages: report.messages, time: report.time })
+        Ok(Counted {
+            total: store.writes - store.lost,
+            made: store.writes,
+            messages: report.messages,
+            time: report.time,
+        })
     }
 
     fn to_text(&self, expected: u64, without: &Counted, with: &Counted) -> String {
         let row = |name: &str, counted: &Counted| {
-            let lost = expected - counted.total.min(expected);
+            let lost = counted.made.min(expected) - counted.total.min(expected);
             vec![
                 name.into(),
                 counted.total.to_string(),
@@ -124,6 +132,8 @@ impl Counter {
             row(&format!("with {}", self.algorithm), with),
         ];
         let (processes, increments) = (self.processes, self.increments);
-        format!("{processes} processes, {increments} increments each: {expected} in all\n\n{}", table(&rows))
+        let never = expected - with.made.min(expected);
+        let stuck = if never == 0 { String::new() } else { format!("\n{never} never made: everybody waits\n") };
+        format!("{processes} processes, {increments} increments each: {expected} in all\n\n{}{stuck}", table(&rows))
     }
 }
