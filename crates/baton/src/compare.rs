@@ -15,10 +15,10 @@ use baton_sim::app::mutex::Load;
 use baton_sim::report::{MutexReport, Properties, Report};
 use baton_sim::run::{Options, run as simulate};
 use baton_theory::mutex::{Costs, closed_loop_client_delay};
-use baton_theory::{Expectation, Kind};
+use baton_theory::{Expectation, Kind, MEAN_TOLERANCE};
 use serde::Serialize;
 
-use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table};
+use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table, unwritable};
 use crate::theory::{in_words, number, of_mutex};
 
 /// Compare all algorithms for mutual exclusion, measured against theory
@@ -126,13 +126,13 @@ pub fn run(args: &Args) -> Outcome {
     let page = args
         .html
         .as_ref()
-        .map(|path| File::create(path).map(|file| (file, path)).map_err(|error| unwritable(path, error)));
+        .map(|path| File::create(path).map(|file| (file, path)).map_err(|error| unwritable(path, &error)));
     let page = page.transpose()?;
     let tasks = tasks(&sizes, &loads);
     let rows = parallel::map(&tasks, "comparing", measure);
     if let Some((mut file, path)) = page {
         let text = html::page(&rows, &extra::fairness(&contestants()), &extra::utilization());
-        file.write_all(text.as_bytes()).map_err(|error| unwritable(path, error))?;
+        file.write_all(text.as_bytes()).map_err(|error| unwritable(path, &error))?;
     }
     if args.json {
         print_json(&serde_json::json!({ "rows": rows }))?;
@@ -141,10 +141,6 @@ pub fn run(args: &Args) -> Outcome {
     }
     let fine = |row: &Row| row.agrees && row.broken_promises.is_empty();
     Ok(ExitCode::from(if rows.iter().all(fine) { HELD } else { VIOLATED }))
-}
-
-fn unwritable(path: &std::path::Path, error: std::io::Error) -> Failure {
-    Failure::bad_input(format!("cannot write {}: {error}", path.display()))
 }
 
 /// An algorithm, run in one way.
@@ -322,8 +318,13 @@ fn summary(rows: &[Row]) -> String {
     };
     let refused = count(|row| row.refused.is_some());
     let refused = if refused > 0 { format!(" {refused} could not be run.") } else { String::new() };
+    // Nothing can differ from a theory that there is not.
+    let without = count(|row| row.refused.is_none() && row.expected_kind.is_none());
+    let theory = if without > 0 { format!(", {without} of them without theory") } else { String::new() };
+    let tolerance = number(100.0 * MEAN_TOLERANCE);
     format!(
-        "Messages and bytes are per entry, delays in T, everybody stays inside for {HOLD} T. {} runs: {verdict}.{refused}",
+        "Messages and bytes are per entry, delays in T, everybody stays inside for {HOLD} T. What is \
+         \"about\" a value, or a mean, agrees within {tolerance} % of it. {} runs{theory}: {verdict}.{refused}",
         rows.len()
     )
 }

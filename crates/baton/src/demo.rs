@@ -49,6 +49,8 @@ struct Counter {
 /// What became of the counter.
 struct Counted {
     total: u64,
+    /// How many increments were made, and then perhaps lost.
+    made: u64,
     messages: u64,
     time: f64,
 }
@@ -68,8 +70,9 @@ impl Counter {
         let expected = self.increments.checked_mul(self.processes as u64).filter(|&entries| entries <= 1_000_000_000);
         let expected =
             expected.ok_or_else(|| Failure::bad_input("that is too much to count; at most 1,000,000,000 in all"))?;
-        let without = self.count("no-lock", expected)?;
+        // The lock first: it may refuse so many.
         let with = self.count(about.name, expected)?;
+        let without = self.count("no-lock", expected)?;
         if self.json {
             print_json(&json!({
                 "algorithm": about.name,
@@ -78,6 +81,7 @@ impl Counter {
                 "expected": expected,
                 "without_lock": without.total,
                 "with_lock": with.total,
+                "never_made": expected - with.made.min(expected),
                 "messages": with.messages,
             }))?;
         } else {
@@ -103,12 +107,17 @@ impl Counter {
         let report = report.map_err(Failure::bad_input)?;
         let Report::Mutex(report) = report else { return Err(Failure::bad_input("this is no lock")) };
         let store = report.store.as_ref().ok_or_else(|| Failure::bad_input("nothing was counted"))?;
-        Ok(Counted { total: store.writes - store.lost, messages: report.messages, time: report.time })
+        Ok(Counted {
+            total: store.writes - store.lost,
+            made: store.writes,
+            messages: report.messages,
+            time: report.time,
+        })
     }
 
     fn to_text(&self, expected: u64, without: &Counted, with: &Counted) -> String {
         let row = |name: &str, counted: &Counted| {
-            let lost = expected - counted.total.min(expected);
+            let lost = counted.made.min(expected) - counted.total.min(expected);
             vec![
                 name.into(),
                 counted.total.to_string(),
@@ -123,6 +132,8 @@ impl Counter {
             row(&format!("with {}", self.algorithm), with),
         ];
         let (processes, increments) = (self.processes, self.increments);
-        format!("{processes} processes, {increments} increments each: {expected} in all\n\n{}", table(&rows))
+        let never = expected - with.made.min(expected);
+        let stuck = if never == 0 { String::new() } else { format!("\n{never} never made: everybody waits\n") };
+        format!("{processes} processes, {increments} increments each: {expected} in all\n\n{}{stuck}", table(&rows))
     }
 }

@@ -37,7 +37,8 @@ pub fn unreadable(path: &Path, error: &io::Error) -> Failure {
 
 /// A file that cannot be written.
 pub fn unwritable(path: &Path, error: &io::Error) -> Failure {
-    Failure::bad_input(format!("cannot write {}: {error}", path.display()))
+    let right = "name a file in a folder that exists and that you may write to";
+    Failure::bad_input(format!("cannot write {}: {error}; {right}", path.display()))
 }
 
 /// A file that will be written if there is something to write.

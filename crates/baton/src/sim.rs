@@ -11,7 +11,7 @@ use baton_sim::metrics::DelaySummary;
 use baton_sim::oracle::Verdict;
 use baton_sim::replay::replay;
 use baton_sim::report::{AppendReport, DetectorReport, ElectionReport, MutexReport, Properties, Report};
-use baton_sim::run::{Options, run as simulate, seeds};
+use baton_sim::run::{Options, check_runs, run as simulate, seeds};
 use baton_sim::scenario::Scenario;
 use baton_sim::spec::{LinkOrder, NetworkKind, Spec};
 use baton_theory::election::ElectionCosts;
@@ -22,7 +22,9 @@ use serde_json::json;
 use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table, unreadable};
 use crate::progress::Progress;
 use crate::sink::Sink;
-use crate::theory::{AppendTheory, DetectorTheory, WithTheory, beside, of_append, of_detector, of_election, of_mutex};
+use crate::theory::{
+    AppendTheory, DetectorTheory, WithTheory, beside, of_append, of_detector, of_election, of_mutex, too_short,
+};
 
 /// Run an algorithm in virtual time, measure it and judge it
 ///
@@ -172,6 +174,7 @@ pub fn run(args: &Args) -> Outcome {
     let mut options = args.spec().options().map_err(Failure::bad_input)?;
     let progress = Progress::bar(&options.algorithm);
     options.watch = Some(progress.watch());
+    check_runs(&options, args.runs).map_err(Failure::bad_input)?;
     match args.runs {
         0 => Err(Failure::bad_input("--runs cannot be 0; ask for at least 1")),
         1 => run_once(args, &options, &progress),
@@ -321,7 +324,8 @@ impl Args {
 fn to_text(report: &Report, options: Option<&Options>) -> String {
     match report {
         Report::Mutex(report) => {
-            mutex_to_text(report, &options.map(|options| of_mutex(options, report)).unwrap_or_default())
+            let theory = options.map(|options| of_mutex(options, report)).unwrap_or_default();
+            mutex_to_text(report, &theory, options.and_then(too_short))
         }
         Report::Election(report) => election_to_text(report, &options.map(of_election).unwrap_or_default()),
         Report::Detector(report) => {
@@ -333,7 +337,7 @@ fn to_text(report: &Report, options: Option<&Options>) -> String {
     }
 }
 
-fn mutex_to_text(report: &MutexReport, theory: &Costs) -> String {
+fn mutex_to_text(report: &MutexReport, theory: &Costs, no_theory: Option<String>) -> String {
     let by_kind: Vec<String> = report.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
     let number = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.3}"));
     let mut rows = vec![
@@ -367,6 +371,7 @@ fn mutex_to_text(report: &MutexReport, theory: &Costs) -> String {
         let text = format!("{} writes, {} refused, {} LOST{damage}", store.writes, store.refused, store.lost);
         rows.push(vec!["store".into(), if store.lost > 0 { text } else { text.to_lowercase() }]);
     }
+    rows.extend(no_theory.map(|reason| vec!["theory".into(), reason]));
     let title = title(report.algorithm, &report.variant, report.n);
     format!(
         "{title}, seed {}\n\n{}{}",

@@ -1,7 +1,7 @@
 //! What theory says of a run: the bridge between the simulator, which knows no theory, and the closed forms, which know
 //! no simulator.
 
-use baton_sim::app::mutex::Load;
+use baton_sim::app::mutex::{Load, entries_to_settle};
 use baton_sim::network::Delay;
 use baton_sim::report::{AppendReport, DetectorReport, MutexReport, Report};
 use baton_sim::run::Options;
@@ -63,7 +63,7 @@ impl<'a> WithTheory<'a> {
 
 /// What a run of mutual exclusion should cost.
 pub fn of_mutex(options: &Options, report: &MutexReport) -> Costs {
-    if has_faults(options) {
+    if has_faults(options) || too_short(options).is_some() {
         return Costs::default();
     }
     let workload = &options.workload;
@@ -90,6 +90,13 @@ pub fn of_mutex(options: &Options, report: &MutexReport) -> Costs {
     mutex::costs(&setting).unwrap_or_default()
 }
 
+/// Why a run is too short for theory, if it is.
+pub fn too_short(options: &Options) -> Option<String> {
+    let least = entries_to_settle(options.params.n as u64);
+    let short = options.workload.entries < least;
+    short.then(|| format!("none for so short a run; ask for at least {least} entries, 5 rounds"))
+}
+
 /// What an election should cost.
 pub fn of_election(options: &Options) -> ElectionCosts {
     if has_faults(options) || !has_constant_delay(options) {
@@ -106,35 +113,33 @@ pub fn of_election(options: &Options) -> ElectionCosts {
     election::costs(&options.algorithm, variant, options.params.n, notice).unwrap_or_default()
 }
 
-/// What a heartbeat should achieve where delays have a bound, if every crash comes at a random moment.
+/// What a heartbeat should achieve where delays have a bound and the watchers allow for it, if every crash comes at a random
+/// moment. Beats that may overtake each other are beyond it.
 pub fn of_detector(options: &Options, report: &DetectorReport) -> DetectorTheory {
-    let delay = match options.network.delay {
-        Delay::Constant(delay) => Some(delay),
-        Delay::Uniform(min, max) => Some((min + max) / 2.0),
-        Delay::Exponential(_) | Delay::Pareto(..) => None,
+    let (mean, bound) = match options.network.delay {
+        Delay::Constant(delay) => (delay, delay),
+        Delay::Uniform(min, max) => ((min + max) / 2.0, max),
+        Delay::Exponential(_) | Delay::Pareto(..) => return DetectorTheory::default(),
     };
-    match delay {
-        Some(mean) if options.algorithm == "heartbeat" && !has_faults(options) && options.drift == 0.0 => {
-            let delay_max = in_t(options.params.delay_max);
-            DetectorTheory {
-                detection_time: Some(detector::detection_time_mean(report.period, delay_max, mean)),
-                mistakes: options
-                    .network
-                    .delay
-                    .bound()
-                    .filter(|&bound| bound <= options.params.delay_max)
-                    .map(|_| detector::mistakes()),
-            }
-        }
-        _ => DetectorTheory::default(),
+    // As the variant says, or as it is unless told.
+    let said =
+        |name: &str, unless: f64| options.params.value(name).and_then(|text| text.parse().ok()).unwrap_or(unless);
+    let (allowed, drift) = (said("timeout", 1.0) * in_t(options.params.delay_max), said("drift", 0.0) / 100.0);
+    if options.algorithm != "heartbeat" || has_faults(options) || bound > allowed || bound > report.period {
+        return DetectorTheory::default();
+    }
+    DetectorTheory {
+        detection_time: Some(detector::detection_time_mean(report.period, allowed, drift, mean)),
+        mistakes: Some(detector::mistakes()),
     }
 }
 
 /// What an append should cost, one by one.
 pub fn of_append(options: &Options, report: &AppendReport) -> AppendTheory {
     let batches = options.params.value("batch").is_some_and(|batch| batch != "1");
-    // Where delays have no bound somebody may lose patience, and ask again.
-    let exact = !has_faults(options) && options.network.delay.bound().is_some() && !batches;
+    // Where delays vary, or are longer than believed, somebody may lose patience and send again.
+    let steady = matches!(options.network.delay, Delay::Constant(delay) if delay <= in_t(options.params.delay_max));
+    let exact = !has_faults(options) && steady && !batches;
     AppendTheory { messages_per_append: exact.then(|| append::messages_per_append(report.replicas)) }
 }
 

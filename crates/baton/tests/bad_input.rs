@@ -45,7 +45,10 @@ fn what_was_typed_wrong_is_told_in_one_sentence() {
             "invalid value 'x' for '--load <LOAD>'; it can be solo, solo-random, all, random; `baton sim --help` tells",
         ),
         (&["sim", "central", "--delay"], "a value is required for '--delay <DELAY>' but none was supplied; `baton sim"),
-        (&["sim", "central", "--scenario", "x"], "the argument '--scenario <FILE>' cannot be used with one or more of"),
+        (
+            &["sim", "central", "--scenario", "x", "--json"],
+            "'--scenario <FILE>' goes with no other argument; leave out 'central --json'; `baton sim --help` tells",
+        ),
         (
             &["check", "central", "--order", "x"],
             "invalid value 'x' for '--order <ORDER>': there is no order `x`; there",
@@ -62,15 +65,22 @@ fn what_was_typed_wrong_is_told_in_one_sentence() {
 
 #[test]
 fn what_makes_no_sense_is_told_in_one_sentence() {
-    let cases: [(&[&str], &str); 16] = [
+    let cases: [(&[&str], &str); 20] = [
         (&["-n", "1"], "a group of 1 is too small; it takes at least 2 processes"),
         (&["--coordinators", "3"], "`central` does not let one choose its coordinators; only voting does"),
         (&["--votes", "3"], "`central` does not let one choose its votes; only voting does"),
         (&["--drift", "0.7"], "the drift of clocks cannot be 0.7; a clock is off by at most one half, which is 0.5"),
         (&["--drift", "-0.1"], "the drift of clocks cannot be -0.1; a clock is off by at most one half, which is 0.5"),
         (&["--loss", "-0.1"], "the probability of loss cannot be -0.1; a probability is between 0 and 1"),
+        (&["--duplicate", "2"], "the probability of duplication cannot be 2; a probability is between 0 and 1"),
+        (
+            &["--delay", "exp:1000000"],
+            "with the delay `exp:1000000` processes would reckon with up to 5000000 T, and can",
+        ),
         (&["--hold", "nan"], "the time inside cannot be NaN; a time is between 0 and 1,000,000,000 T"),
         (&["--runs", "0"], "--runs cannot be 0; ask for at least 1"),
+        (&["--entries", "1000000001"], "1000000001 entries are too many; at most 1,000,000,000 entries in all"),
+        (&["--runs", "10000001"], "10000001 runs of 100 entries are too many; at most 1,000,000,000 entries in all"),
         (&["--entries", "0"], "the number of entries cannot be 0; ask for at least 1"),
         (&["--fault", "crash 9 @ 1"], "there is no P9 for a fault to strike; the processes are P0 to P5"),
         (&["--fault", "dance"], "`dance` is no fault; write `crash P @ T`, `recover P @ T [without-memory]`, `pause P"),
@@ -106,6 +116,10 @@ fn a_scenario_is_refused_with_the_line_or_the_reason() {
         told.strip_prefix(&format!("{}: ", file.display())).unwrap().to_owned()
     };
     assert!(told("algorithm = \"central\"\nhodl = 3").starts_with("this is no scenario: line 5: unknown field `hodl`"));
+    assert!(
+        told("algorithm = \"central\"\nn = \"x\"")
+            .ends_with("line 5: invalid type: string \"x\", expected a whole number from 0 on")
+    );
     assert!(told("algorithm = ").starts_with("this is no scenario: line 4: "));
     assert!(told("algorithm = \"bully\"\nentries = 3").starts_with("`entries` means nothing for `bully`"));
     assert!(told("algorithm = \"central\"\nvotes = 3").starts_with("`central` does not let one choose its votes"));

@@ -187,9 +187,12 @@ impl Params {
         }
     }
 
-    /// Refuses so many processes that a number for each of them at each of them would not fit into memory.
+    /// Refuses so many processes, coordinators included, that a number for each of them at each of them, or a message from
+    /// each to each, would take more than a few GiB.
     pub fn at_most_quadratic(&self) -> Result<(), SetupError> {
-        self.at_most(1 << 13, "each of them keeps something for every other")
+        let n = self.n.max(self.coordinators.unwrap_or_default());
+        let reason = "each of them keeps something for every other, or sends it something";
+        if n <= PAIRS_MAX { Ok(()) } else { Err(SetupError::TooMany { n, max: PAIRS_MAX, reason }) }
     }
 
     fn variant_parts(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
@@ -390,6 +393,9 @@ const COORDINATED: &[&str] = &[mutex::voting::ABOUT.name];
 /// The most processes of a kind in a group.
 pub const PROCESSES_MAX: usize = 1 << 20;
 
+/// The most processes of which every two have to do with each other: 16 million pairs, of some 80 bytes each in flight.
+const PAIRS_MAX: usize = 1 << 12;
+
 /// The longest delay that processes may believe in: a million T in virtual time, eleven days in real time. Timers are
 /// small multiples of it, times the number of processes at most.
 pub const DELAY_MAX: Ticks = 1_000_000_000_000;
@@ -470,6 +476,26 @@ mod tests {
         assert_eq!(params.value("k-ary"), Some("3"));
         assert_eq!(params.one_of(&["star", "grid"]), Ok(Some("grid")));
         assert_eq!(params.one_of(&["k-ary", "grid"]), Err(SetupError::Exclusive { one: "k-ary", other: "grid" }));
+    }
+
+    #[test]
+    fn a_million_is_for_those_of_whom_not_every_two_have_to_do_with_each_other() {
+        struct Any;
+        impl Visitor for Any {
+            type Output = ();
+            fn unsupported(self, _: &'static About) {}
+        }
+        let fits = |name: &str| visit(name, &Params::new(1_000_000, 1), Any);
+        let refused = |about: &&&About| match fits(about.name) {
+            Ok(()) => false,
+            Err(SetupError::TooMany { n, max, .. }) => n > max,
+            Err(other) => panic!("{}: {other}", about.name),
+        };
+        let unlimited: Vec<_> = ALGORITHMS.iter().filter(|about| !refused(about)).map(|about| about.name).collect();
+        let linear = ["central", "raymond", "token-ring", "raymond-greedy", "no-lock", "token-ring-last-word"];
+        assert_eq!(unlimited, [&linear[..], &["record-append"]].concat());
+        let coordinated = Params { coordinators: Some(5_000), ..Params::new(3, 1) };
+        assert!(matches!(visit("voting", &coordinated, Any), Err(SetupError::TooMany { n: 5_000, max: 4_096, .. })));
     }
 
     #[test]

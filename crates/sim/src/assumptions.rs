@@ -14,7 +14,9 @@ use crate::time::in_t;
 /// Whether every number makes sense.
 pub fn check_ranges(options: &Options) -> Result<(), RunError> {
     let network = &options.network;
-    for (what, value) in [("the probability of loss", network.loss), ("that of duplication", network.duplicate)] {
+    for (what, value) in
+        [("the probability of loss", network.loss), ("the probability of duplication", network.duplicate)]
+    {
         if !(0.0..=1.0).contains(&value) {
             return Err(RunError::OutOfRange { what, value, right: "a probability is between 0 and 1" });
         }

@@ -113,7 +113,7 @@ impl Cut {
 }
 
 const FORMS: &str = "write `crash P @ T`, `recover P @ T [without-memory]`, `pause P @ T for D`, \
-                     `partition A,B|C,D @ T [for D]` or `oneway A->B @ T [for D]`";
+                     `partition A,B|C,D @ T [for D]`, `oneway A->B @ T [for D]`, or `random` for some drawn from the seed";
 
 impl FromStr for Fault {
     type Err = String;

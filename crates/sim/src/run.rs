@@ -176,6 +176,7 @@ pub fn run(options: &Options, trace: Option<Box<dyn Write>>) -> Result<Report, R
         return run(&swarm::draw(options)?, trace);
     }
     assumptions::check_ranges(options)?;
+    check_runs(options, 1)?;
     registry::visit(&options.algorithm, &options.params, Run { options, trace })?
 }
 
@@ -186,6 +187,19 @@ pub fn seeds(options: &Options, runs: u64) -> impl Iterator<Item = Options> {
         watch: options.watch.as_ref().map(|watch| watch.of_piece(index, runs)),
         ..options.clone()
     })
+}
+
+/// The most requests in all runs of one command: minutes, where nobody stays for years.
+pub const ENTRIES_MAX: u64 = 1_000_000_000;
+
+/// Whether so many runs of it come to an end in this life.
+pub fn check_runs(options: &Options, runs: u64) -> Result<(), RunError> {
+    let entries = options.workload.entries;
+    if runs.saturating_mul(entries) <= ENTRIES_MAX {
+        return Ok(());
+    }
+    let asked = if runs == 1 { String::new() } else { format!("{runs} runs of ") };
+    Err(RunError::Spec(format!("{asked}{entries} entries are too many; at most 1,000,000,000 entries in all")))
 }
 
 struct Run<'o> {

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use crate::oracle::Verdict;
 use crate::progress::Watch;
 use crate::report::Report;
-use crate::run::{RunError, run, seeds};
+use crate::run::{RunError, check_runs, run, seeds};
 use crate::spec::Spec;
 
 /// A situation as its file describes it.
@@ -79,7 +79,7 @@ impl Played {
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
     /// It is not written as it should be.
-    #[error("this is no scenario: line {line}: {}", reason.message())]
+    #[error("this is no scenario: line {line}: {}", in_plain_words(reason.message()))]
     Malformed {
         /// From 1; the last one if the parser does not tell.
         line: usize,
@@ -95,6 +95,13 @@ pub enum ScenarioError {
     /// A run was refused.
     #[error(transparent)]
     Run(#[from] RunError),
+}
+
+/// The parser names what it expects by our types.
+fn in_plain_words(message: &str) -> String {
+    let message = message.replace("expected usize", "expected a whole number from 0 on");
+    let message = message.replace("expected u64", "expected a whole number from 0 on");
+    message.replace("expected f64", "expected a number").trim_end().replace('\n', ", ")
 }
 
 impl Scenario {
@@ -119,6 +126,7 @@ impl Scenario {
     /// The same; `watch` is told how far it is.
     pub fn play_watched(&self, watch: Option<Watch>) -> Result<Played, ScenarioError> {
         let mut options = self.run.options()?;
+        check_runs(&options, self.runs)?;
         options.watch = watch;
         let reports = seeds(&options, self.runs).map(|options| run(&options, None)).collect::<Result<Vec<_>, _>>()?;
         let differences = self.expect.differences(&reports);
@@ -141,8 +149,11 @@ impl Expect {
             };
             if !came_out {
                 let other = found.iter().find(|(_, finding)| finding.verdict != expected);
-                let detail = other.and_then(|(_, finding)| finding.detail.clone()).unwrap_or_default();
-                differences.push(format!("{name} should come out {expected} and does not: {detail}"));
+                let instead = other.map_or(expected, |(_, finding)| finding.verdict);
+                let detail = other.and_then(|(_, finding)| finding.detail.as_ref());
+                let detail = detail.map(|detail| format!(": {detail}")).unwrap_or_default();
+                let where_ = if expected == Verdict::Violated { "in every run" } else { "in some run" };
+                differences.push(format!("{name} should come out {expected}, and is {instead} {where_}{detail}"));
             }
         }
         if let Some(expected) = self.leader {

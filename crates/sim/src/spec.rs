@@ -7,7 +7,7 @@ use crate::app::mutex::{Load, StoreKind};
 use crate::assumptions;
 use crate::network::Delay;
 use crate::run::{Options, RunError, events_max};
-use crate::time::ticks;
+use crate::time::{in_t, ticks};
 
 /// What to run.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -108,7 +108,14 @@ impl Spec {
             let right = "it is between 0.000001 and 1,000,000 T";
             return Err(RunError::OutOfRange { what: "the longest delay", value, right });
         }
-        options.params.delay_max = self.delay_max.map_or_else(|| options.network.delay.guess(), ticks).max(1);
+        let guess = options.network.delay.guess();
+        if self.delay_max.is_none() && guess > registry::DELAY_MAX {
+            let (delay, guess) = (options.network.delay, in_t(guess));
+            let wrong =
+                format!("with the delay `{delay}` processes would reckon with up to {guess} T, and can with 1000000 T");
+            return Err(RunError::Spec(format!("{wrong}; give a shorter mean, or say what they believe by delay-max")));
+        }
+        options.params.delay_max = self.delay_max.map_or(guess, ticks).max(1);
         options.params.variant = self.variant.clone();
         options.params.coordinators = self.coordinators;
         options.params.votes = self.votes;

@@ -14,9 +14,12 @@ pub fn detection_time(period: f64, delay_max: f64) -> Expectation {
     Expectation::between("D .. P + 2D", delay_max, period + 2.0 * delay_max)
 }
 
-/// The same on average, if the crash comes at a random moment.
-pub fn detection_time_mean(period: f64, delay_max: f64, delay_mean: f64) -> Expectation {
-    Expectation::mean("P/2 + D + mean delay", period / 2.0 + delay_max + delay_mean)
+/// The same on average, if the crash comes at a random moment: half a period has gone since the last beat left, which
+/// arrived a delay later. `allowed` is the D that the watchers allow for, which need not be the bound on delays, and
+/// `drift` the r.
+pub fn detection_time_mean(period: f64, allowed: f64, drift: f64, delay_mean: f64) -> Expectation {
+    let formula = if drift > 0.0 { "(P/(1-r) + D)(1+r) - P/2 + mean delay" } else { "P/2 + D + mean delay" };
+    Expectation::mean(formula, patience(period, allowed, drift) - period / 2.0 + delay_mean)
 }
 
 /// How often a synchronous network makes it suspect the living.
@@ -30,7 +33,7 @@ mod tests {
 
     #[test]
     fn the_mean_lies_between_the_bounds() {
-        let (bounds, mean) = (detection_time(10.0, 2.0), detection_time_mean(10.0, 2.0, 1.0));
+        let (bounds, mean) = (detection_time(10.0, 2.0), detection_time_mean(10.0, 2.0, 0.0, 1.0));
         assert_eq!((bounds.least, bounds.most, mean.value), (2.0, 14.0, 8.0));
         assert!(bounds.agrees(mean.value));
     }
@@ -39,5 +42,6 @@ mod tests {
     fn drift_makes_it_wait_longer() {
         assert_eq!(patience(10.0, 2.0, 0.0), 12.0);
         assert!((patience(10.0, 2.0, 0.1) - 14.422_222).abs() < 1e-6);
+        assert!((detection_time_mean(10.0, 2.0, 0.1, 1.0).value - 10.422_222).abs() < 1e-6);
     }
 }

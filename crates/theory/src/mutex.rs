@@ -89,12 +89,16 @@ impl<'a> Setting<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Costs {
     /// Messages, by the number of entries.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub messages_per_entry: Option<Expectation>,
     /// The mean time from request to entry.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub client_delay: Option<Expectation>,
     /// The mean time from one's exit to the next one's entry, while somebody waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sync_delay: Option<Expectation>,
     /// The longest such time.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sync_delay_max: Option<Expectation>,
 }
 

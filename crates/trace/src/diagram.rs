@@ -89,6 +89,14 @@ impl Scale {
     }
 }
 
+/// Messages from one place to another.
+struct Arrow {
+    class: String,
+    from: (f64, usize),
+    to: (f64, usize),
+    kinds: Vec<String>,
+}
+
 struct Picture {
     scale: Scale,
     svg: String,
@@ -202,6 +210,18 @@ impl Picture {
 
     fn messages(&mut self, records: &[Record]) {
         let mut sent = BTreeMap::new();
+        // Messages that leave and arrive together are drawn on one line, and share a label.
+        let mut arrows: Vec<Arrow> = Vec::new();
+        let mut places = BTreeMap::new();
+        let mut arrow = |class: String, from: (f64, usize), to: (f64, usize), kind: String| {
+            let place = (class.clone(), from.0.to_bits(), from.1, to.0.to_bits(), to.1);
+            let index = *places.entry(place).or_insert(arrows.len());
+            match arrows.get_mut(index) {
+                Some(arrow) => arrow.kinds.push(kind),
+                None => arrows.push(Arrow { class, from, to, kinds: vec![kind] }),
+            }
+        };
+        let mut crosses = Vec::new();
         for record in records {
             let (Some(p), x) = (record.p, self.scale.x(record.t)) else { continue };
             match &record.event {
@@ -213,31 +233,37 @@ impl Picture {
                 }
                 Event::Deliver { msg, .. } | Event::AppDeliver { msg, .. } => {
                     if let Some((from, start, kind, class)) = sent.get(msg).cloned() {
-                        self.arrow(&format!("message{class}"), (start, from), (x, p), &kind);
+                        arrow(format!("message{class}"), (start, from), (x, p), kind);
                     }
                 }
                 Event::Drop { msg, reason } => {
                     if let Some((from, start, kind, _)) = sent.get(msg).cloned() {
                         let x = if *reason == DropReason::Crashed { x } else { start + GAP_MIN };
-                        self.arrow("message lost", (start, from), (x, p), &kind);
-                        self.text("mark", x, self.y(p) - 8.0, "\u{d7}");
+                        arrow("message lost".into(), (start, from), (x, p), kind);
+                        crosses.push((x, p));
                     }
                 }
                 _ => {}
             }
         }
+        for arrow in arrows {
+            self.arrow(&arrow);
+        }
+        for (x, p) in crosses {
+            self.text("mark", x, self.y(p) - 8.0, "\u{d7}");
+        }
     }
 
-    /// An arrow with its kind written along it, nearer to the sender: that is where arrows that meet are still apart.
-    fn arrow(&mut self, class: &str, from: (f64, usize), to: (f64, usize), kind: &str) {
-        let ((x1, p1), (x2, p2)) = (from, to);
+    /// An arrow with its kinds written along it, nearer to the sender: that is where arrows that meet are still apart.
+    fn arrow(&mut self, Arrow { class, from, to, kinds }: &Arrow) {
+        let (&(x1, p1), &(x2, p2)) = (from, to);
         let (y1, y2) = (self.y(p1), self.y(p2));
         self.line(class, (x1, y1), (x2, y2));
         // The farther an arrow goes, the farther along it the label: arrows of one multicast part ways slowly.
         let part = 0.3 + 0.1 * (p1.abs_diff(p2) as f64 - 1.0).clamp(0.0, 3.0);
         let (x, y) = (x1 + (x2 - x1) * part, y1 + (y2 - y1) * part);
         let angle = (y2 - y1).atan2((x2 - x1).max(1.0)).to_degrees();
-        let kind = escape(kind);
+        let kind = escape(&kinds.join(", "));
         let _ = writeln!(
             self.svg,
             "<text class=\"kind\" transform=\"translate({x:.1} {y:.1}) rotate({angle:.1})\" y=\"-3\">{kind}</text>"
@@ -335,6 +361,7 @@ mod tests {
         let events = [
             (0.0, Event::Request { req: 0, lamport: 1 }),
             (0.0, Event::Send { msg: 0, to: 1, kind: "REQUEST".into(), bytes: 1, body: None }),
+            (0.0, Event::Send { msg: 1, to: 1, kind: "MORE".into(), bytes: 1, body: None }),
             (2.0, Event::Enter { req: 0, fence: 7 }),
             (3.0, Event::Exit { req: 0 }),
             (4.0, Event::Crash),
@@ -345,12 +372,14 @@ mod tests {
         ];
         let mut records: Vec<Record> =
             (0..).zip(events).map(|(seq, (t, event))| Record { seq, t, p: Some(0), event }).collect();
-        let deliver = Event::Deliver { msg: 0, from: 0, kind: "REQUEST".into() };
-        records.insert(2, Record { seq: 2, t: 1.0, p: Some(1), event: deliver });
+        for (msg, kind) in [(0, "REQUEST"), (1, "MORE")] {
+            let deliver = Event::Deliver { msg, from: 0, kind: kind.into() };
+            records.insert(3 + msg as usize, Record { seq: 2, t: 1.0, p: Some(1), event: deliver });
+        }
         let svg = draw(&header, &records);
         let drawn = [
             "a&lt;b (v), 2 processes",
-            ">REQUEST<",
+            ">REQUEST, MORE<",
             "fence 7",
             "class=\"inside\"",
             ">crash<",

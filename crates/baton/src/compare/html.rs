@@ -15,10 +15,16 @@ use crate::theory::{in_words, number};
 /// The page.
 pub fn page(rows: &[Row], fairness: &[Fairness], utilization: &[Utilization]) -> String {
     let fine = rows.iter().all(|row| row.agrees && row.broken_promises.is_empty());
+    let (with_theory, all) = (rows.iter().filter(|row| row.expected_kind.is_some()).count(), rows.len());
     let (class, badge) = if fine {
-        ("good", "\u{2713} all measurements agree with theory, all promises held")
+        let agree = match with_theory {
+            0 => format!("no theory for any of the {all} runs"),
+            _ if with_theory == all => format!("all {all} runs agree with theory"),
+            _ => format!("all {with_theory} runs that have a theory agree with it, of {all} in all"),
+        };
+        ("good", format!("\u{2713} {agree}; all promises held"))
     } else {
-        ("bad", "\u{2260} something differs, or a promise was broken: see the table")
+        ("bad", "\u{2260} something differs, or a promise was broken: see the table".into())
     };
     let mut figures = String::new();
     for plot in PLOTS {
@@ -68,7 +74,7 @@ struct Plot {
     explanation: &'static str,
 }
 
-const PLOTS: [Plot; 4] = [
+const PLOTS: [Plot; 8] = [
     Plot {
         title: "Messages, while nobody competes",
         axis: "messages per entry",
@@ -106,6 +112,40 @@ const PLOTS: [Plot; 4] = [
         expected: |costs| &costs.sync_delay,
         explanation: "From one's exit to the next one's entry: the time in which nobody is inside although somebody waits. One message is the \
                       least there can be, and a detour by a coordinator takes two. It decides how many can enter in an hour.",
+    },
+    Plot {
+        title: "Messages, one request at a time by a random client",
+        axis: "messages per entry",
+        load: Load::SoloRandom,
+        measured: |row| row.messages_per_entry,
+        expected: |costs| &costs.messages_per_entry,
+        explanation: "As while nobody competes, but who asks next is drawn: what taking turns makes dear or cheap, such as a token that is always \
+                      one step ahead, evens out.",
+    },
+    Plot {
+        title: "Messages, at random times",
+        axis: "messages per entry",
+        load: Load::Random,
+        measured: |row| row.messages_per_entry,
+        expected: |costs| &costs.messages_per_entry,
+        explanation: "Everybody asks at random times, so that some meet and most do not. The cost lies between those of nobody and of everybody \
+                      competing; few algorithms have a closed form for it.",
+    },
+    Plot {
+        title: "Waiting, one request at a time by a random client",
+        axis: "client delay, in T",
+        load: Load::SoloRandom,
+        measured: |row| row.client_delay_mean,
+        expected: |costs| &costs.client_delay,
+        explanation: "From request to entry with nobody in the way, by a client that is drawn.",
+    },
+    Plot {
+        title: "Waiting, at random times",
+        axis: "client delay, in T",
+        load: Load::Random,
+        measured: |row| row.client_delay_mean,
+        expected: |costs| &costs.client_delay,
+        explanation: "From request to entry, behind whoever happens to be inside or to have asked before.",
     },
 ];
 

@@ -25,6 +25,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -45,8 +46,9 @@ pub enum RecordAppend {
 /// Who appends.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Client {
-    /// The replicas that live.
-    live: ProcessSet,
+    replicas: Range<ProcessId>,
+    /// Those of them that have crashed; there may be a million clients, so that none keeps a set of all processes.
+    dead: BTreeSet<ProcessId>,
     delay_max: Ticks,
     number: u64,
     /// The latest record, until its offset is known.
@@ -215,14 +217,18 @@ impl Client {
                 self.on_appended(offset, out);
             }
             Input::Suspect(process) => {
-                self.live.remove(process);
+                self.dead.insert(process);
             }
             _ => {}
         }
     }
 
+    fn live(&self) -> impl Iterator<Item = ProcessId> {
+        self.replicas.clone().filter(|replica| !self.dead.contains(replica))
+    }
+
     fn ask(&self, out: &mut Outbox<RecordAppend>) {
-        let (Some(data), Some(primary)) = (&self.pending, self.live.iter().next()) else { return };
+        let (Some(data), Some(primary)) = (&self.pending, self.live().next()) else { return };
         out.send(primary, Message::Append { number: self.number, data: data.clone() });
         out.set_timer(Timer::Retry, RETRY_AFTER_D * self.delay_max);
     }
@@ -230,7 +236,7 @@ impl Client {
     /// Asks all: a client that was down may take one for the primary that has crashed meanwhile, and is back.
     fn ask_again(&self, out: &mut Outbox<RecordAppend>) {
         let Some(data) = &self.pending else { return };
-        out.multicast(self.live.iter(), Message::Append { number: self.number, data: data.clone() });
+        out.multicast(self.live(), Message::Append { number: self.number, data: data.clone() });
         out.set_timer(Timer::Retry, RETRY_AFTER_D * self.delay_max);
     }
 
@@ -526,15 +532,15 @@ pub fn group(params: &Params) -> Result<Group<RecordAppend>, SetupError> {
         live.insert(replica);
     }
     Ok(Group::new(n, processes, move |me| {
-        let live = live.clone();
         if me < n {
-            return RecordAppend::Client(Client { live, delay_max, number: 0, pending: None });
+            let (replicas, dead) = (n..processes, BTreeSet::new());
+            return RecordAppend::Client(Client { replicas, dead, delay_max, number: 0, pending: None });
         }
         let role = Role::Secondary { joined: true, early: BTreeMap::new() };
         RecordAppend::Replica(Replica {
             me,
             first: n,
-            live,
+            live: live.clone(),
             back: back.clone(),
             delay_max,
             batch,

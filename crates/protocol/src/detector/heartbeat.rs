@@ -13,7 +13,7 @@
 //! On an asynchronous network D is a guess. Too small, and the living are suspected; too large, and the dead are taken
 //! for living for longer. A lost beat is a mistake unless P + D leaves room for the next one, that is, unless D > P.
 
-use super::{Detector, in_ticks, number, period};
+use super::{Detector, WATCHED_MAX, in_ticks, number, period};
 use crate::Ticks;
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
 
@@ -61,6 +61,7 @@ pub const ABOUT: About = About {
 
 /// n processes that watch each other.
 pub fn group(params: &Params) -> Result<Group<Heartbeat>, SetupError> {
+    params.at_most(WATCHED_MAX, "every two of them watch each other")?;
     let period = period(params)?;
     let delay = number(params, "timeout", "a timeout", 1.0, 1e6)? * params.delay_max as f64;
     let drift = number(params, "drift", "a drift in percent", 0.0, 50.0)? / 100.0;

@@ -41,6 +41,9 @@ pub trait Detector: Clone + PartialEq + Debug + Send + 'static {
     }
 }
 
+/// The most that watch each other: 4 million pairs, of up to 400 bytes each with their samples and beats in flight.
+const WATCHED_MAX: usize = 1 << 11;
+
 /// How often to beat, in D, unless told.
 const PERIOD: f64 = 10.0;
 

@@ -18,7 +18,7 @@
 
 use alloc::collections::VecDeque;
 
-use super::{Detector, in_ticks, number, period};
+use super::{Detector, WATCHED_MAX, in_ticks, number, period};
 use crate::Ticks;
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
 
@@ -146,6 +146,7 @@ pub const ABOUT: About = About {
 
 /// n processes that watch each other.
 pub fn group(params: &Params) -> Result<Group<PhiAccrual>, SetupError> {
+    params.at_most(WATCHED_MAX, "every two of them watch each other")?;
     let (period, delay) = (period(params)?, params.delay_max);
     let threshold = number(params, "phi", "a threshold", 8.0, 300.0)?;
     let window = number(params, "window", "a window", 100.0, 1e6)?;

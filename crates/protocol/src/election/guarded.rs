@@ -500,6 +500,7 @@ pub fn group<E: Election>(
     make: impl Fn(ProcessId) -> E + Send + Sync + 'static,
 ) -> Result<Group<Guarded<E>>, SetupError> {
     let n = params.n;
+    params.at_most_quadratic()?;
     let guard = match params.one_of(&[QUORUM.name, WITNESS.name])? {
         Some("quorum") => Guard::Quorum,
         Some(_) => Guard::Witness,

@@ -181,6 +181,7 @@ pub const ABOUT: About = About {
 /// n equal processes, nobody with a permission.
 pub fn group(params: &Params) -> Result<Group<CarvalhoRoucairol>, SetupError> {
     let n = params.n;
+    params.at_most_quadratic()?;
     Ok(Group::new(n, n, move |me| {
         let mut others = ProcessSet::all(n);
         others.remove(me);

@@ -345,6 +345,7 @@ pub const ABOUT: About = About {
 /// n processes, of which the highest coordinates epoch 1, as after an election.
 pub fn group(params: &Params) -> Result<Group<CentralElected>, SetupError> {
     let n = params.n;
+    params.at_most_quadratic()?;
     let order: Arc<Vec<ProcessId>> = Arc::new((0..n).collect());
     let leader = n - 1;
     Ok(Group::new(n, n, move |me| CentralElected {

@@ -272,7 +272,7 @@ pub fn group(params: &Params) -> Result<Group<RicartAgrawala>, SetupError> {
 /// The same with a precedence to choose.
 pub fn group_with(params: &Params, precedence: Precedence) -> Result<Group<RicartAgrawala>, SetupError> {
     let n = params.n;
-    params.at_most(Stamp::PROCESSES_MAX, "its fences carry the id in 16 bits")?;
+    params.at_most_quadratic()?;
     Ok(Group::new(n, n, move |me| {
         let mut others = ProcessSet::all(n);
         others.remove(me);

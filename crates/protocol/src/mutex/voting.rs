@@ -346,7 +346,7 @@ pub const ABOUT: About = About {
 /// n clients and as many coordinators as [`Params::coordinators`] says, or as there are clients.
 pub fn group(params: &Params) -> Result<Group<Voting>, SetupError> {
     let clients = params.n;
-    params.at_most(Stamp::PROCESSES_MAX, "its fences carry the id in 16 bits")?;
+    params.at_most_quadratic()?;
     let coordinators = params.coordinators.unwrap_or(clients);
     let votes_needed = params.votes.unwrap_or(coordinators / 2 + 1);
     if coordinators == 0 || votes_needed > coordinators || votes_needed * 2 <= coordinators {

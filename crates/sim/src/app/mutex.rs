@@ -136,13 +136,20 @@ pub struct Measured {
     pub entries_by_client: Vec<u64>,
 }
 
+/// With fewer entries there is no whole round between the warm-up of three and the last one, and closed forms that count on
+/// a steady state say nothing.
+pub fn entries_to_settle(clients: u64) -> u64 {
+    5 * clients
+}
+
 impl Measured {
     /// Warm up for 3n entries; stop before the last requests are in, when the load begins to fall. A run too short for
     /// that is measured whole.
     pub(super) fn new(clients: u64, entries: u64) -> Self {
         let warm_up = 3 * clients;
         let rounds = entries.saturating_sub(warm_up + clients) / clients;
-        let (first, last) = if rounds > 0 { (warm_up, warm_up + rounds * clients) } else { (0, entries) };
+        let long = entries >= entries_to_settle(clients);
+        let (first, last) = if long { (warm_up, warm_up + rounds * clients) } else { (0, entries) };
         let (client_delay, sync_delay) = (Delays::default(), Delays::default());
         let at_first = (first == 0).then(Messages::default);
         let entries_by_client = vec![0; clients as usize];
