@@ -212,7 +212,7 @@ impl Run<'_> {
         causality: bool,
     ) -> Result<Outcome<P, A>, RunError> {
         let options = self.options;
-        assumptions::check(about, options, &group)?;
+        assumptions::check(about, options, &group, detection)?;
         let clocks = Clocks::drawn(group.processes, options.drift, options.seed);
         let header = header(about, options, &group, &clocks);
         let tracer = self.trace.map(|sink| Tracer::new(sink, &header)).transpose().map_err(RunError::Trace)?;

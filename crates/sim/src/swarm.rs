@@ -11,6 +11,7 @@ use baton_protocol::mutex::Mutex;
 use baton_protocol::registry::{self, About, Crashes, Family, SetupError, Visitor};
 use baton_protocol::{Group, ProcessId, Ticks};
 
+use crate::assumptions;
 use crate::faults::{Fault, FaultKind};
 use crate::run::Options;
 use crate::time::{in_t, ticks};
@@ -119,7 +120,11 @@ impl Swarm<'_> {
         let mut at = self.rng.u64(0..=between);
         while at < horizon {
             let kind = kinds[self.rng.usize(..kinds.len())];
-            let lasts = self.strike(kind, at, &mut faults);
+            let mut struck = Vec::new();
+            let lasts = self.strike(kind, at, &mut struck);
+            if self.fits(&faults, &struck) {
+                faults.extend(struck);
+            }
             at += lasts + self.peace() + self.rng.u64(0..=between);
         }
         faults
@@ -217,5 +222,12 @@ impl Swarm<'_> {
         faults.push(Fault { at, kind: FaultKind::Crash(process) });
         faults.push(Fault { at: at + known + lasts, kind: FaultKind::Recover { process, memory } });
         known + lasts
+    }
+
+    /// Whether they may strike too, after those that somebody wrote down and those that were drawn.
+    fn fits(&self, drawn: &[Fault], more: &[Fault]) -> bool {
+        let all = [&self.options.faults, drawn, more].concat();
+        let detection = 2 * self.options.params.delay_max;
+        self.free() || assumptions::check_news(self.about, &all, self.size.processes, detection).is_ok()
     }
 }
