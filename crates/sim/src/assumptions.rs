@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use baton_protocol::registry::{About, Assumes, Crashes, Family};
+use baton_protocol::registry::{About, Assumes, Crashes, Family, Survivors};
 use baton_protocol::{Group, ProcessId, Ticks};
 
 use crate::faults::{Fault, FaultKind};
@@ -100,10 +100,37 @@ pub fn check<P>(
     if about.assumes.crashes == Crashes::ButOne {
         check_survivors(about, &options.faults, group.clients..group.processes)?;
     }
+    if let Some(survivors) = &group.survivors {
+        check_living(about, &options.faults, survivors)?;
+    }
     if let Some(detection) = detection {
         check_news(about, &options.faults, group.processes, detection)?;
     }
     Ok(())
+}
+
+/// Enough of those that are needed live when all faults are over.
+pub fn check_living(about: &'static About, faults: &[Fault], survivors: &Survivors) -> Result<(), RunError> {
+    let Survivors { assumes, among, least } = survivors;
+    let mut in_time: Vec<&Fault> = faults.iter().collect();
+    in_time.sort_by_key(|fault| fault.at);
+    let mut living: BTreeSet<ProcessId> = among.clone().collect();
+    for fault in in_time {
+        match fault.kind {
+            FaultKind::Crash(process) => {
+                living.remove(&process);
+            }
+            FaultKind::Recover { process, .. } if among.contains(&process) => {
+                living.insert(process);
+            }
+            _ => {}
+        }
+    }
+    if living.len() >= *least {
+        return Ok(());
+    }
+    let instead = format!("{} of {} would where {least} must", living.len(), among.len());
+    Err(refusal(about, assumes, instead))
 }
 
 /// Nobody is back before all who live have been told of its crash, where that is how they learn of it: word that comes after

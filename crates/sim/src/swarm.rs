@@ -8,7 +8,7 @@ use baton_protocol::append::Append;
 use baton_protocol::detector::Detector;
 use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
-use baton_protocol::registry::{self, About, Crashes, Family, SetupError, Visitor};
+use baton_protocol::registry::{self, About, Crashes, Family, SetupError, Survivors, Visitor};
 use baton_protocol::{Group, ProcessId, Ticks};
 
 use crate::assumptions;
@@ -43,14 +43,14 @@ pub fn draw(options: &Options) -> Result<Options, SetupError> {
     Ok(drawn)
 }
 
-/// How many may ask, how many there are in all, whether links may be cut though no message may be lost, and whether nobody
-/// may forget.
-#[derive(Clone, Copy)]
+/// How many may ask, how many there are in all, whether links may be cut though no message may be lost, whether nobody
+/// may forget, and who must live in the end.
 struct Sizes {
     clients: usize,
     processes: usize,
     partitions: bool,
     keeps_memory: bool,
+    survivors: Option<Survivors>,
 }
 
 struct Size;
@@ -58,7 +58,7 @@ struct Size;
 impl Size {
     fn of<P>(group: &Group<P>) -> Sizes {
         let &Group { clients, processes, partitions, keeps_memory, .. } = group;
-        Sizes { clients, processes, partitions, keeps_memory }
+        Sizes { clients, processes, partitions, keeps_memory, survivors: group.survivors.clone() }
     }
 }
 
@@ -66,7 +66,7 @@ impl Visitor for Size {
     type Output = Sizes;
 
     fn unsupported(self, _: &'static About) -> Sizes {
-        Sizes { clients: 0, processes: 0, partitions: false, keeps_memory: false }
+        Sizes { clients: 0, processes: 0, partitions: false, keeps_memory: false, survivors: None }
     }
 
     fn mutex<P: Mutex>(self, _: &'static About, group: Group<P>) -> Sizes {
@@ -228,6 +228,11 @@ impl Swarm<'_> {
     fn fits(&self, drawn: &[Fault], more: &[Fault]) -> bool {
         let all = [&self.options.faults, drawn, more].concat();
         let detection = 2 * self.options.params.delay_max;
-        self.free() || assumptions::check_news(self.about, &all, self.size.processes, detection).is_ok()
+        let enough_live =
+            self.size.survivors.as_ref().is_none_or(|survivors| {
+                all.is_empty() || assumptions::check_living(self.about, &all, survivors).is_ok()
+            });
+        let told = assumptions::check_news(self.about, &all, self.size.processes, detection).is_ok();
+        self.free() || (enough_live && told)
     }
 }

@@ -9,6 +9,7 @@ use baton_protocol::registry::{ALGORITHMS, Family};
 use baton_sim::app::mutex::{Load, StoreKind};
 use baton_sim::faults::Fault;
 use baton_sim::network::Delay;
+use baton_sim::oracle::Verdict;
 use baton_sim::replay::replay;
 use baton_sim::run::{Options, run};
 use baton_sim::spec::Spec;
@@ -216,9 +217,60 @@ fn what_an_algorithm_does_not_assume_is_refused_and_can_be_forced() {
         format!("`voting` assumes that no coordinator forgets, and P3 would{forced}")
     );
     assert_eq!(
+        refusal(|options| options.faults = faults(&["crash 3 @ 10", "crash 4 @ 10"]), "voting"),
+        format!(
+            "`voting` assumes that as many coordinators live in the end as votes are needed, and 1 of 3 would where 2 \
+             must{forced}"
+        )
+    );
+    assert_eq!(
+        refusal(
+            |options| {
+                options.params.variant = Some("quorum".into());
+                options.faults = faults(&["crash 2 @ 10", "crash 1 @ 20"]);
+            },
+            "bully"
+        ),
+        format!(
+            "`bully` assumes that a majority of all members lives in the end, and 1 of 3 would where 2 must{forced}"
+        )
+    );
+    assert_eq!(
+        refusal(
+            |options| {
+                options.params.variant = Some("witness".into());
+                options.faults = faults(&["crash 3 @ 10"]);
+            },
+            "bully"
+        ),
+        format!("`bully` assumes that the witness lives in the end, and 0 of 1 would where 1 must{forced}")
+    );
+    assert_eq!(
         refusal(|options| options.faults = vec!["partition 0|1 @ 1".parse().unwrap()], "central"),
         format!("`central` assumes that no message is lost, and a partition would lose some{forced}")
     );
+}
+
+/// The occasion of an election is the crash of a leader: of two members one is left, which is no majority.
+#[test]
+fn where_the_occasion_itself_leaves_no_majority_a_leader_is_not_promised() {
+    let mut options = Options::new("bully", 2);
+    options.params.variant = Some("quorum".into());
+    let report = run(&options, None).unwrap();
+    assert_eq!(report.broken_promises(), [""; 0]);
+    let liveness = &report.properties().liveness;
+    let told = "it assumes that a majority of all members lives in the end, and the crash of the leader leaves 1 of 2";
+    assert_eq!((liveness.verdict, liveness.detail.as_deref()), (Verdict::Unchecked, Some(told)));
+    options.faults = faults(&["crash 1 @ 10"]);
+    options.ignore_assumptions = true;
+    assert_eq!(run(&options, None).unwrap().broken_promises(), ["liveness"]);
+}
+
+#[test]
+fn who_comes_back_counts_among_the_living() {
+    let mut options = Options::new("voting", 3);
+    options.faults = faults(&["crash 3 @ 10", "crash 4 @ 10", "recover 4 @ 30"]);
+    assert_eq!(run(&options, None).unwrap().broken_promises(), [""; 0]);
 }
 
 #[test]
