@@ -336,6 +336,9 @@ impl Visitor for Run<'_> {
             order: none(),
             fence: none(),
         };
+        if let (Verdict::Violated, Some(detail)) = (properties.liveness.verdict, properties.liveness.detail.clone()) {
+            wire.trace_all(|| Event::Violation { property: "liveness".into(), detail });
+        }
         finish_trace(&mut wire, ended, 0)?;
         let last_arrival = wire.last_arrival();
         let messages = wire.messages();

@@ -125,10 +125,10 @@ fn a_trace_can_be_repeated_step_by_step_with_the_same_violations() {
             let replayed = replay(&header, &records).unwrap_or_else(|error| panic!("{} {seed}: {error}", about.name));
             let mut traced: Vec<&str> = records.iter().filter_map(|record| violated(&record.event)).collect();
             let mut found: Vec<&str> = replayed.violations.iter().map(|(property, _)| *property).collect();
-            // That nobody can move any more is judged at the end, and only if the trace says so; a run may also just take too long.
+            // That somebody waits in vain is judged at the end, and only if the trace says so.
             let stuck =
                 |record: &Record| matches!(&record.event, Event::Violation { property, .. } if property == "liveness");
-            assert!(!found.contains(&"liveness") || records.iter().any(stuck), "{} {seed}", about.name);
+            assert_eq!(found.contains(&"liveness"), records.iter().any(stuck), "{} {seed}", about.name);
             found.retain(|property| *property != "liveness");
             if about.family == Family::Election {
                 // The simulator tells of the first time that two lead, a replay of every time.
@@ -138,6 +138,41 @@ fn a_trace_can_be_repeated_step_by_step_with_the_same_violations() {
             assert_eq!(found, traced, "{} {seed}", about.name);
         }
     }
+}
+
+/// Stuck for good, waiting in vain while timers go on, without a leader, served too late.
+#[test]
+fn who_waits_in_vain_does_so_in_a_replay_too() {
+    let mut voteless = Options::new("voting", 3);
+    voteless.faults = faults(&["crash 3 @ 10", "crash 4 @ 10"]);
+    let mut leaderless = Options::new("bully", 3);
+    leaderless.params.variant = Some("witness".into());
+    leaderless.faults = faults(&["crash 3 @ 10"]);
+    let mut impatient = Options::new("raymond-greedy", 3);
+    impatient.patience = Some(3.0);
+    let stuck = [Options::new("maekawa-no-inquire", 5), Options::new("permission-ring-original", 5)];
+    for mut options in stuck.into_iter().chain([voteless, leaderless, impatient]) {
+        options.ignore_assumptions = true;
+        let broken = run(&options, None).unwrap();
+        assert_eq!(broken.properties().liveness.verdict, Verdict::Violated, "{}", options.algorithm);
+        let (header, records) = baton_trace::read(trace(&options).as_slice()).unwrap();
+        let found = replay(&header, &records).unwrap().violations;
+        assert!(found.iter().any(|(property, _)| *property == "liveness"), "{}: {found:?}", options.algorithm);
+    }
+}
+
+/// What of it is there may fit, and still tells nothing of how it ended.
+#[test]
+fn a_trace_that_is_cut_off_is_refused() {
+    let (header, records) = baton_trace::read(trace(&Options::new("maekawa-no-inquire", 5)).as_slice()).unwrap();
+    let refusal = |records: &[Record]| replay(&header, records).unwrap_err().to_string();
+    let left = records.len() - 1;
+    let told = format!("the trace is cut off after {left} records; its last one must be `end`");
+    assert_eq!(refusal(&records[..left]), told);
+    assert!(refusal(&records[..0]).starts_with("the trace is cut off after 0 records"));
+    // A process of a real group that is killed writes no last line.
+    let real = Header { unit: baton_trace::Unit::Seconds, ..header.clone() };
+    assert!(replay(&real, &records[..left]).is_ok());
 }
 
 /// The property that a violation is of, if it can be seen step by step.
