@@ -5,6 +5,7 @@
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use crate::append::Append;
 use crate::detector::Detector;
@@ -224,10 +225,23 @@ pub struct Group<P> {
     pub partitions: bool,
     /// Whether who recovers must have kept its memory, although the algorithm lets it recover.
     pub keeps_memory: bool,
+    /// Who must live in the end, or nobody is served; nobody in particular if none.
+    pub survivors: Option<Survivors>,
     /// After how long a grant ends by itself, if it does. Who stays inside for longer may have company.
     pub lease: Option<Ticks>,
     /// By which part clocks may run fast or slow, if its timing is to be right; most have no need of right timing.
     pub drift: f64,
+}
+
+/// Processes of which so many must live in the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Survivors {
+    /// That they do, in words.
+    pub assumes: &'static str,
+    /// Of these.
+    pub among: Range<ProcessId>,
+    /// How many.
+    pub least: usize,
 }
 
 /// An arrangement of processes.
@@ -252,6 +266,7 @@ impl<P> Group<P> {
             elects: Rule::default(),
             partitions: false,
             keeps_memory: false,
+            survivors: None,
         }
     }
 }

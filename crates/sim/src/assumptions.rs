@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use baton_protocol::Group;
-use baton_protocol::registry::{About, Assumes, Crashes, Family};
+use baton_protocol::registry::{About, Assumes, Crashes, Family, Survivors};
+use baton_protocol::{Group, ProcessId, Ticks};
 
 use crate::faults::{Fault, FaultKind};
 use crate::run::{Options, RunError};
@@ -75,7 +75,13 @@ pub fn check_faults(faults: &[Fault]) -> Result<(), RunError> {
 }
 
 /// Whether everybody whom a fault strikes exists, and, unless that is to be ignored, whether the algorithm is made for all of it.
-pub fn check<P>(about: &'static About, options: &Options, group: &Group<P>) -> Result<(), RunError> {
+/// Who lives is told of a crash after `detection`.
+pub fn check<P>(
+    about: &'static About,
+    options: &Options,
+    group: &Group<P>,
+    detection: Option<Ticks>,
+) -> Result<(), RunError> {
     let last = group.processes - 1;
     let mut named = options.faults.iter().flat_map(|fault| fault.kind.processes());
     if let Some(process) = named.find(|&process| process > last) {
@@ -96,7 +102,81 @@ pub fn check<P>(about: &'static About, options: &Options, group: &Group<P>) -> R
     if about.assumes.crashes == Crashes::ButOne {
         check_survivors(about, &options.faults, group.clients..group.processes)?;
     }
+    if let Some(survivors) = &group.survivors {
+        check_living(about, &options.faults, survivors)?;
+    }
+    if let Some(detection) = detection {
+        check_news(about, &options.faults, group.processes, detection)?;
+    }
     Ok(())
+}
+
+/// Enough of those that are needed live when all faults are over.
+pub fn check_living(about: &'static About, faults: &[Fault], survivors: &Survivors) -> Result<(), RunError> {
+    let Survivors { assumes, among, least } = survivors;
+    let mut in_time: Vec<&Fault> = faults.iter().collect();
+    in_time.sort_by_key(|fault| fault.at);
+    let mut living: BTreeSet<ProcessId> = among.clone().collect();
+    for fault in in_time {
+        match fault.kind {
+            FaultKind::Crash(process) => {
+                living.remove(&process);
+            }
+            FaultKind::Recover { process, .. } if among.contains(&process) => {
+                living.insert(process);
+            }
+            _ => {}
+        }
+    }
+    if living.len() >= *least {
+        return Ok(());
+    }
+    let instead = format!("{} of {} would where {least} must", living.len(), among.len());
+    Err(refusal(about, assumes, instead))
+}
+
+/// Nobody is back before all who live have been told of its crash, where that is how they learn of it: word that comes after
+/// it would be a mistake of the detector.
+pub fn check_news(about: &'static About, faults: &[Fault], processes: usize, detection: Ticks) -> Result<(), RunError> {
+    if !matches!(about.assumes.crashes, Crashes::Detected | Crashes::ButOne) {
+        return Ok(());
+    }
+    let mut in_time: Vec<&Fault> = faults.iter().collect();
+    in_time.sort_by_key(|fault| fault.at);
+    let (mut down, mut up_since) = (BTreeMap::new(), vec![0; processes]);
+    for fault in in_time {
+        match fault.kind {
+            FaultKind::Crash(process) => {
+                down.entry(process).or_insert(fault.at);
+            }
+            FaultKind::Recover { process, .. } => {
+                let Some(crashed) = down.remove(&process) else { continue };
+                let told = (0..processes).filter(|&peer| peer != process && !down.contains_key(&peer)).map(|peer| {
+                    let news = up_since[peer].max(crashed) + detection;
+                    (awake(faults, peer, up_since[peer], news), peer)
+                });
+                if let Some((last, peer)) = told.max().filter(|&(last, _)| last >= fault.at) {
+                    let (at, last) = (in_t(fault.at), in_t(last));
+                    let instead = format!(
+                        "P{process} would be at {at} T where P{peer} is told at {last} T (any later time is right)"
+                    );
+                    return Err(refusal(about, "that nobody is back before all who live know of its crash", instead));
+                }
+                up_since[process] = fault.at;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// When a process that has been up since then learns what it is told at `at`: at once, unless it sleeps.
+fn awake(faults: &[Fault], process: ProcessId, up_since: Ticks, at: Ticks) -> Ticks {
+    let asleep = |fault: &&Fault| {
+        matches!(fault.kind, FaultKind::Pause { process: sleeper, .. } if sleeper == process)
+            && (up_since..=at).contains(&fault.at)
+    };
+    faults.iter().filter(asleep).map(Fault::over).max().unwrap_or(at).max(at)
 }
 
 /// What the options alone tell.

@@ -7,7 +7,7 @@ use baton_protocol::election::{self, Election};
 use baton_protocol::mutex::{self, Mutex};
 use baton_protocol::registry::{self, About, Family, SetupError, Visitor};
 use baton_protocol::{Choices, Group, Input, Message, Outbox, Output, ProcessId, Protocol, Start};
-use baton_trace::{Event, Header, Record};
+use baton_trace::{Event, Header, Record, Unit};
 
 use self::recurrence::Snapshot;
 use crate::oracle::causality::{Causality, Past};
@@ -63,6 +63,12 @@ pub enum ReplayError {
         /// What would fit.
         expected: String,
     },
+    /// The last line is missing.
+    #[error("the trace is cut off after {records} records; its last one must be `end`")]
+    CutOff {
+        /// How many there are.
+        records: usize,
+    },
     /// The steps fit, and their outcome does not.
     #[error("the trace tells of a violation of {property}, and its steps do not lead to one")]
     Outcome {
@@ -90,16 +96,30 @@ impl Replay<'_> {
         let cycle_from = self.header.workload[CYCLE_FROM].as_u64();
         let mut stage = Stage::new(group, self.records, words);
         stage.play(cycle_from)?;
+        let end = self.records.last().and_then(|record| match &record.event {
+            Event::End { reason, .. } => Some(reason.as_str()),
+            _ => None,
+        });
+        // A process that is killed writes no last line; the simulator and the checker always do.
+        if end.is_none() && self.header.unit == Unit::T {
+            return Err(ReplayError::CutOff { records: self.records.len() });
+        }
         let claims = || self.records.iter().filter_map(claim);
-        for property in claims().filter(|property| ["deadlock", "liveness"].contains(property)) {
-            stage.judge_the_end(property, cycle_from.is_some());
+        for record in self.records {
+            match &record.event {
+                Event::Violation { property, detail } if property == "liveness" && record.p.is_some() => {
+                    // Granted too late: the steps are those of the trace, and so are their times.
+                    stage.judge.violations.push(("liveness", detail.clone()));
+                }
+                Event::Violation { property, .. } if ["deadlock", "liveness"].contains(&property.as_str()) => {
+                    stage.judge_the_end(property, cycle_from.is_some(), end);
+                }
+                _ => {}
+            }
         }
         // A counterexample ends with what it shows; a run of the simulator goes on, and may be judged by its times.
-        let ends = |record: &Record| matches!(&record.event, Event::End { reason, .. } if reason == "violation");
         let found = |property: &str| stage.judge.violations.iter().any(|(found, _)| *found == property);
-        if let (true, Some(property)) =
-            (self.records.last().is_some_and(ends), claims().find(|property| !found(property)))
-        {
+        if let (true, Some(property)) = (end == Some("violation"), claims().find(|property| !found(property))) {
             return Err(ReplayError::Outcome { property: property.into() });
         }
         Ok(stage.judge.verdict(self.records.len()))
@@ -235,7 +255,7 @@ impl<'t, P: Protocol> Stage<'t, P> {
 
     /// Whether what the trace says of the end is so: somebody waits and nothing can happen, or it waits for ever while
     /// the same happens again and again, or those who live do not agree on a leader.
-    fn judge_the_end(&mut self, property: &str, in_a_cycle: bool) {
+    fn judge_the_end(&mut self, property: &str, in_a_cycle: bool, end: Option<&str>) {
         let property = if property == "deadlock" { "deadlock" } else { "liveness" };
         let name = |waiting: Vec<ProcessId>| {
             let names: Vec<String> = waiting.iter().map(|process| format!("P{process}")).collect();
@@ -256,6 +276,14 @@ impl<'t, P: Protocol> Stage<'t, P> {
         } else if let Some(&at) = self.judge.beliefs.keys().find(|at| self.disagrees(**at)) {
             let detail = format!("P{at} does not follow the one that is to lead");
             self.judge.violations.push(("liveness", detail));
+        } else if let (Some(end @ ("finished" | "limit")), true) = (end, self.judge.beliefs.is_empty()) {
+            // Things still happen, in vain: a counterexample would have to show that by a cycle, but a run has an end.
+            let who = match waiting.is_empty() {
+                true => (end == "limit").then(|| "not everybody has asked".into()),
+                false => Some(name(waiting)),
+            };
+            let detail = who.map(|who| ("liveness", format!("{who}, and the run has come to its end")));
+            self.judge.violations.extend(detail);
         }
     }
 

@@ -6,7 +6,7 @@ use baton_protocol::append::Append;
 use baton_protocol::detector::Detector;
 use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
-use baton_protocol::registry::{self, About, Params, Promises, SetupError, Visitor};
+use baton_protocol::registry::{self, About, Params, Promises, SetupError, Survivors, Visitor};
 use baton_protocol::{Group, Protocol, Ticks};
 use baton_trace::{Event, Header, Unit};
 use cpu_time::ThreadTime;
@@ -226,7 +226,7 @@ impl Run<'_> {
         causality: bool,
     ) -> Result<Outcome<P, A>, RunError> {
         let options = self.options;
-        assumptions::check(about, options, &group)?;
+        assumptions::check(about, options, &group, detection)?;
         let clocks = Clocks::drawn(group.processes, options.drift, options.seed);
         let header = header(about, options, &group, &clocks);
         let tracer = self.trace.map(|sink| Tracer::new(sink, &header)).transpose().map_err(RunError::Trace)?;
@@ -328,6 +328,7 @@ impl Visitor for Run<'_> {
         // Bully may take until the next announcement; whoever has no timers ends by being quiet.
         let patience = (100 + 10 * n as Ticks) * delay_max;
         let users = ElectionUsers::new(n, group.elects, occasion, patience, !options.seed);
+        let survivors = group.survivors.clone();
         let Outcome { users, mut wire, ended, events_per_s, .. } = self.go(about, group, users, Some(told), false)?;
         let (leader, term) = users.leader();
         let liveness = match leader {
@@ -335,7 +336,12 @@ impl Visitor for Run<'_> {
             None if options.faults.iter().any(Fault::is_never_over) => {
                 Finding::unchecked("a partition never heals, and those who live cannot all agree")
             }
-            None => Finding::violated("those who live do not all agree on the one who should lead".into()),
+            None => {
+                match survivors.filter(|_| options.faults.is_empty()).and_then(|survivors| too_few(&survivors, &wire)) {
+                    Some(why) => Finding::unchecked(why),
+                    None => Finding::violated("those who live do not all agree on the one who should lead".into()),
+                }
+            }
         };
         let none = || Finding::unchecked("elections have none");
         let properties = Properties {
@@ -344,6 +350,9 @@ impl Visitor for Run<'_> {
             order: none(),
             fence: none(),
         };
+        if let (Verdict::Violated, Some(detail)) = (properties.liveness.verdict, properties.liveness.detail.clone()) {
+            wire.trace_all(|| Event::Violation { property: "liveness".into(), detail });
+        }
         finish_trace(&mut wire, ended, 0)?;
         let last_arrival = wire.last_arrival();
         let messages = wire.messages();
@@ -501,6 +510,14 @@ fn why_in_vain(users: &MutexUsers, now: Ticks, ended: Ended) -> String {
         Ended::Finished if users.is_stuck(now) => format!("nobody has entered since {} T", in_t(users.progress())),
         Ended::Quiet | Ended::Finished => "nothing can happen any more".into(),
     }
+}
+
+/// Why nobody can lead though nobody wrote down a fault, if the crash that is the occasion has left too few.
+fn too_few<P: Protocol, X>(survivors: &Survivors, wire: &Wire<P, X>) -> Option<String> {
+    let Survivors { assumes, among, least } = survivors;
+    let living = among.clone().filter(|&process| wire.is_up(process)).count();
+    (living < *least)
+        .then(|| format!("it assumes {assumes}, and the crash of the leader leaves {living} of {}", among.len()))
 }
 
 /// Whether everybody was granted, and in time.

@@ -8,9 +8,10 @@ use baton_protocol::append::Append;
 use baton_protocol::detector::Detector;
 use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
-use baton_protocol::registry::{self, About, Crashes, Family, SetupError, Visitor};
+use baton_protocol::registry::{self, About, Crashes, Family, SetupError, Survivors, Visitor};
 use baton_protocol::{Group, ProcessId, Ticks};
 
+use crate::assumptions;
 use crate::faults::{Fault, FaultKind};
 use crate::run::Options;
 use crate::time::{in_t, ticks};
@@ -42,14 +43,14 @@ pub fn draw(options: &Options) -> Result<Options, SetupError> {
     Ok(drawn)
 }
 
-/// How many may ask, how many there are in all, whether links may be cut though no message may be lost, and whether nobody
-/// may forget.
-#[derive(Clone, Copy)]
+/// How many may ask, how many there are in all, whether links may be cut though no message may be lost, whether nobody
+/// may forget, and who must live in the end.
 struct Sizes {
     clients: usize,
     processes: usize,
     partitions: bool,
     keeps_memory: bool,
+    survivors: Option<Survivors>,
 }
 
 struct Size;
@@ -57,7 +58,7 @@ struct Size;
 impl Size {
     fn of<P>(group: &Group<P>) -> Sizes {
         let &Group { clients, processes, partitions, keeps_memory, .. } = group;
-        Sizes { clients, processes, partitions, keeps_memory }
+        Sizes { clients, processes, partitions, keeps_memory, survivors: group.survivors.clone() }
     }
 }
 
@@ -65,7 +66,7 @@ impl Visitor for Size {
     type Output = Sizes;
 
     fn unsupported(self, _: &'static About) -> Sizes {
-        Sizes { clients: 0, processes: 0, partitions: false, keeps_memory: false }
+        Sizes { clients: 0, processes: 0, partitions: false, keeps_memory: false, survivors: None }
     }
 
     fn mutex<P: Mutex>(self, _: &'static About, group: Group<P>) -> Sizes {
@@ -119,7 +120,11 @@ impl Swarm<'_> {
         let mut at = self.rng.u64(0..=between);
         while at < horizon {
             let kind = kinds[self.rng.usize(..kinds.len())];
-            let lasts = self.strike(kind, at, &mut faults);
+            let mut struck = Vec::new();
+            let lasts = self.strike(kind, at, &mut struck);
+            if self.fits(&faults, &struck) {
+                faults.extend(struck);
+            }
             at += lasts + self.peace() + self.rng.u64(0..=between);
         }
         faults
@@ -217,5 +222,17 @@ impl Swarm<'_> {
         faults.push(Fault { at, kind: FaultKind::Crash(process) });
         faults.push(Fault { at: at + known + lasts, kind: FaultKind::Recover { process, memory } });
         known + lasts
+    }
+
+    /// Whether they may strike too, after those that somebody wrote down and those that were drawn.
+    fn fits(&self, drawn: &[Fault], more: &[Fault]) -> bool {
+        let all = [&self.options.faults, drawn, more].concat();
+        let detection = 2 * self.options.params.delay_max;
+        let enough_live =
+            self.size.survivors.as_ref().is_none_or(|survivors| {
+                all.is_empty() || assumptions::check_living(self.about, &all, survivors).is_ok()
+            });
+        let told = assumptions::check_news(self.about, &all, self.size.processes, detection).is_ok();
+        self.free() || (enough_live && told)
     }
 }

@@ -9,6 +9,7 @@ use baton_protocol::registry::{ALGORITHMS, Family};
 use baton_sim::app::mutex::{Load, StoreKind};
 use baton_sim::faults::Fault;
 use baton_sim::network::Delay;
+use baton_sim::oracle::Verdict;
 use baton_sim::replay::replay;
 use baton_sim::run::{Options, run};
 use baton_sim::spec::Spec;
@@ -124,10 +125,10 @@ fn a_trace_can_be_repeated_step_by_step_with_the_same_violations() {
             let replayed = replay(&header, &records).unwrap_or_else(|error| panic!("{} {seed}: {error}", about.name));
             let mut traced: Vec<&str> = records.iter().filter_map(|record| violated(&record.event)).collect();
             let mut found: Vec<&str> = replayed.violations.iter().map(|(property, _)| *property).collect();
-            // That nobody can move any more is judged at the end, and only if the trace says so; a run may also just take too long.
+            // That somebody waits in vain is judged at the end, and only if the trace says so.
             let stuck =
                 |record: &Record| matches!(&record.event, Event::Violation { property, .. } if property == "liveness");
-            assert!(!found.contains(&"liveness") || records.iter().any(stuck), "{} {seed}", about.name);
+            assert_eq!(found.contains(&"liveness"), records.iter().any(stuck), "{} {seed}", about.name);
             found.retain(|property| *property != "liveness");
             if about.family == Family::Election {
                 // The simulator tells of the first time that two lead, a replay of every time.
@@ -137,6 +138,41 @@ fn a_trace_can_be_repeated_step_by_step_with_the_same_violations() {
             assert_eq!(found, traced, "{} {seed}", about.name);
         }
     }
+}
+
+/// Stuck for good, waiting in vain while timers go on, without a leader, served too late.
+#[test]
+fn who_waits_in_vain_does_so_in_a_replay_too() {
+    let mut voteless = Options::new("voting", 3);
+    voteless.faults = faults(&["crash 3 @ 10", "crash 4 @ 10"]);
+    let mut leaderless = Options::new("bully", 3);
+    leaderless.params.variant = Some("witness".into());
+    leaderless.faults = faults(&["crash 3 @ 10"]);
+    let mut impatient = Options::new("raymond-greedy", 3);
+    impatient.patience = Some(3.0);
+    let stuck = [Options::new("maekawa-no-inquire", 5), Options::new("permission-ring-original", 5)];
+    for mut options in stuck.into_iter().chain([voteless, leaderless, impatient]) {
+        options.ignore_assumptions = true;
+        let broken = run(&options, None).unwrap();
+        assert_eq!(broken.properties().liveness.verdict, Verdict::Violated, "{}", options.algorithm);
+        let (header, records) = baton_trace::read(trace(&options).as_slice()).unwrap();
+        let found = replay(&header, &records).unwrap().violations;
+        assert!(found.iter().any(|(property, _)| *property == "liveness"), "{}: {found:?}", options.algorithm);
+    }
+}
+
+/// What of it is there may fit, and still tells nothing of how it ended.
+#[test]
+fn a_trace_that_is_cut_off_is_refused() {
+    let (header, records) = baton_trace::read(trace(&Options::new("maekawa-no-inquire", 5)).as_slice()).unwrap();
+    let refusal = |records: &[Record]| replay(&header, records).unwrap_err().to_string();
+    let left = records.len() - 1;
+    let told = format!("the trace is cut off after {left} records; its last one must be `end`");
+    assert_eq!(refusal(&records[..left]), told);
+    assert!(refusal(&records[..0]).starts_with("the trace is cut off after 0 records"));
+    // A process of a real group that is killed writes no last line.
+    let real = Header { unit: baton_trace::Unit::Seconds, ..header.clone() };
+    assert!(replay(&real, &records[..left]).is_ok());
 }
 
 /// The property that a violation is of, if it can be seen step by step.
@@ -216,9 +252,60 @@ fn what_an_algorithm_does_not_assume_is_refused_and_can_be_forced() {
         format!("`voting` assumes that no coordinator forgets, and P3 would{forced}")
     );
     assert_eq!(
+        refusal(|options| options.faults = faults(&["crash 3 @ 10", "crash 4 @ 10"]), "voting"),
+        format!(
+            "`voting` assumes that as many coordinators live in the end as votes are needed, and 1 of 3 would where 2 \
+             must{forced}"
+        )
+    );
+    assert_eq!(
+        refusal(
+            |options| {
+                options.params.variant = Some("quorum".into());
+                options.faults = faults(&["crash 2 @ 10", "crash 1 @ 20"]);
+            },
+            "bully"
+        ),
+        format!(
+            "`bully` assumes that a majority of all members lives in the end, and 1 of 3 would where 2 must{forced}"
+        )
+    );
+    assert_eq!(
+        refusal(
+            |options| {
+                options.params.variant = Some("witness".into());
+                options.faults = faults(&["crash 3 @ 10"]);
+            },
+            "bully"
+        ),
+        format!("`bully` assumes that the witness lives in the end, and 0 of 1 would where 1 must{forced}")
+    );
+    assert_eq!(
         refusal(|options| options.faults = vec!["partition 0|1 @ 1".parse().unwrap()], "central"),
         format!("`central` assumes that no message is lost, and a partition would lose some{forced}")
     );
+}
+
+/// The occasion of an election is the crash of a leader: of two members one is left, which is no majority.
+#[test]
+fn where_the_occasion_itself_leaves_no_majority_a_leader_is_not_promised() {
+    let mut options = Options::new("bully", 2);
+    options.params.variant = Some("quorum".into());
+    let report = run(&options, None).unwrap();
+    assert_eq!(report.broken_promises(), [""; 0]);
+    let liveness = &report.properties().liveness;
+    let told = "it assumes that a majority of all members lives in the end, and the crash of the leader leaves 1 of 2";
+    assert_eq!((liveness.verdict, liveness.detail.as_deref()), (Verdict::Unchecked, Some(told)));
+    options.faults = faults(&["crash 1 @ 10"]);
+    options.ignore_assumptions = true;
+    assert_eq!(run(&options, None).unwrap().broken_promises(), ["liveness"]);
+}
+
+#[test]
+fn who_comes_back_counts_among_the_living() {
+    let mut options = Options::new("voting", 3);
+    options.faults = faults(&["crash 3 @ 10", "crash 4 @ 10", "recover 4 @ 30"]);
+    assert_eq!(run(&options, None).unwrap().broken_promises(), [""; 0]);
 }
 
 #[test]
@@ -444,6 +531,8 @@ fn nothing_of_an_earlier_life_arrives() {
         let mut options = Options::new("ricart-agrawala", 3);
         options.network.delay = Delay::Constant(5.0);
         options.params.delay_max = options.network.delay.guess();
+        // It is back while all of that is still on its way, and before anybody knows that it was gone.
+        options.ignore_assumptions = true;
         options.faults = vec!["crash 1 @ 2".parse().unwrap(), recovery.parse().unwrap()];
         let bytes = trace(&options);
         let (_, records) = baton_trace::read(bytes.as_slice()).unwrap();

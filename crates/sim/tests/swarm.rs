@@ -83,6 +83,22 @@ fn the_same_seed_draws_the_same_faults_and_others_draw_others() {
     assert!(kinds.iter().any(|kind| matches!(kind, FaultKind::OneWay { .. })));
 }
 
+/// What is drawn makes room for what somebody wrote down: together they are within what is assumed.
+#[test]
+fn what_is_drawn_does_not_get_in_the_way_of_what_was_written_down() {
+    let about = ALGORITHMS.iter().find(|about| about.name == "token-ring").unwrap();
+    let mut more = 0;
+    for seed in 0..300 {
+        let mut options = swarm_of(about, seed);
+        let later = 10.0 + 2.0 * baton_sim::time::in_t(options.params.delay_max);
+        options.faults = vec!["crash 1 @ 9".parse().unwrap(), format!("recover 1 @ {later}").parse().unwrap()];
+        let drawn = swarm::draw(&options).unwrap();
+        more += usize::from(drawn.faults.len() > 2);
+        run(&drawn, None).unwrap_or_else(|refusal| panic!("seed {seed}: {refusal}\n{:?}", drawn.faults));
+    }
+    assert!(more > 100, "only {more} runs had more faults");
+}
+
 /// Where assumptions are ignored it strikes at what they protect.
 #[test]
 fn beyond_the_assumptions_promises_break() {

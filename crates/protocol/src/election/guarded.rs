@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use super::judge::{Judge, Ruling, Verdict};
 use super::{Command, Election, Event, Rule};
-use crate::registry::{Group, Params, SetupError, Variant};
+use crate::registry::{Group, Params, SetupError, Survivors, Variant};
 use crate::{Input, Outbox, Output, ProcessId, ProcessSet, Protocol, Start};
 
 /// A process of a group that elects behind a guard, or without one.
@@ -530,5 +530,11 @@ pub fn group<E: Election>(
     group.elects = rule;
     group.partitions = true;
     group.keeps_memory = true;
+    group.survivors = Some(match guard {
+        Guard::Quorum => {
+            Survivors { assumes: "that a majority of all members lives in the end", among: 0..n, least: n / 2 + 1 }
+        }
+        Guard::Witness => Survivors { assumes: "that the witness lives in the end", among: n..n + 1, least: 1 },
+    });
     Ok(group)
 }

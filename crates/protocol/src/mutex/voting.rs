@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
 use crate::clock::Stamp;
-use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
+use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Survivors, Variant};
 use crate::{Input, Outbox, ProcessId, ProcessSet, Protocol, Start, Ticks};
 
 /// One of the two roles.
@@ -365,7 +365,12 @@ pub fn group(params: &Params) -> Result<Group<Voting>, SetupError> {
         // Long enough for the votes to be back and for somebody else to ask, short enough not to delay a lone client.
         rest: delay..=3 * delay,
     };
-    Ok(Group::new(clients, clients + coordinators, move |id| {
+    let survivors = Survivors {
+        assumes: "that as many coordinators live in the end as votes are needed",
+        among: clients..clients + coordinators,
+        least: votes_needed,
+    };
+    let group = Group::new(clients, clients + coordinators, move |id| {
         if id >= clients {
             return Voting::Coordinator(Coordinator::default());
         }
@@ -378,7 +383,8 @@ pub fn group(params: &Params) -> Result<Group<Voting>, SetupError> {
             votes: ProcessSet::none(coordinators),
             fence: 0,
         })
-    }))
+    });
+    Ok(Group { survivors: Some(survivors), ..group })
 }
 
 /// In message delays. Unless told otherwise it grows with those who may compete, or they would never cease to collide.
