@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use baton_sim::progress::Watch;
+use baton_sim::progress::{Done, Watch};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// What takes less needs no line.
@@ -60,7 +60,17 @@ impl Progress {
     /// Has a simulation tell how far it is.
     pub fn watch(&self) -> Watch {
         let progress = self.clone();
-        Watch(Arc::new(move |part| progress.at(part)))
+        let spinner = ProgressStyle::with_template("{spinner} {msg}, {elapsed}").ok();
+        Watch(Arc::new(move |done| match done {
+            Done::Part(part) => progress.at(part),
+            // There is no share to draw a bar of.
+            Done::Events(events) => {
+                if let Some(style) = spinner.clone() {
+                    progress.line.set_style(style);
+                }
+                progress.tell(|| format!("{events} events"));
+            }
+        }))
     }
 
     /// Tells how much of a source of so many bytes has been read.

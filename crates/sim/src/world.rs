@@ -13,7 +13,7 @@ use crate::faults::{Cut, Fault, FaultKind};
 use crate::metrics::Messages;
 use crate::network::{Links, Network};
 use crate::oracle::causality::{Causality, Past};
-use crate::progress::Watch;
+use crate::progress::{Done, Watch};
 use crate::queue::{Class, Queue};
 use crate::tracer::Tracer;
 
@@ -173,7 +173,7 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
             if events % WATCH_EVERY == 0
                 && let Some(Watch(watch)) = watch
             {
-                watch(self.app.progress().unwrap_or_default().max(events as f64 / events_max as f64));
+                watch(self.app.progress().map_or(Done::Events(events), Done::Part));
             }
             self.meet_demands();
             if self.app.finished(&self.wire) {
