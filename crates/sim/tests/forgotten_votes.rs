@@ -1,0 +1,78 @@
+//! How often two are inside when coordinators forget their votes: the protocol itself, played many times, beside the
+//! closed form.
+
+use baton_protocol::mutex::voting::{self, Voting};
+use baton_protocol::mutex::{Command, Event};
+use baton_protocol::registry::Params;
+use baton_protocol::{Choices, Group, Input, Outbox, Output, ProcessId, Protocol};
+use baton_theory::voting::{Ask, violation_probability};
+
+const COORDINATORS: usize = 8;
+const VOTES: usize = 5;
+const TRIALS: u32 = 40_000;
+
+/// Two clients and the coordinators.
+fn group(variant: &str) -> Group<Voting> {
+    let mut params = Params::new(2, 1_000);
+    params.coordinators = Some(COORDINATORS);
+    params.votes = Some(VOTES);
+    params.variant = Some(variant.into());
+    voting::group(&params).unwrap()
+}
+
+/// One attempt of a client, with all that is said in it; whether it enters. What it says after that is not delivered.
+fn enters(client: ProcessId, processes: &mut [Voting], out: &mut Outbox<Voting>) -> bool {
+    processes[client].step(Input::Command(Command::Acquire), out);
+    let asked: Vec<_> = out.drain().filter_map(sent).collect();
+    let mut answers = Vec::new();
+    for (to, message) in asked {
+        processes[to].step(Input::Message { from: client, message }, out);
+        answers.extend(out.drain().filter_map(sent).map(|(_, answer)| (to, answer)));
+    }
+    let mut entered = false;
+    for (from, message) in answers {
+        processes[client].step(Input::Message { from, message }, out);
+        entered |= out.drain().any(|output| matches!(output, Output::Event(Event::Granted { .. })));
+    }
+    entered
+}
+
+fn sent(output: Output<Voting>) -> Option<(ProcessId, voting::Message)> {
+    match output {
+        Output::Send { to, message } => Some((to, message)),
+        _ => None,
+    }
+}
+
+/// The first has exactly m votes, since it asks no more. Then every coordinator forgets with probability p.
+fn violations(second: &str, p: f64, seed: u64) -> f64 {
+    let (first, second) = (group("ask-m"), group(second));
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut out = Outbox::new(Choices::seeded(seed));
+    let mut both = 0;
+    for _ in 0..TRIALS {
+        let mut processes: Vec<Voting> = (0..first.processes).map(&first.make).collect();
+        processes[1] = (second.make)(1);
+        assert!(enters(0, &mut processes, &mut out));
+        for coordinator in first.clients..first.processes {
+            if rng.f64() < p {
+                processes[coordinator] = (first.make)(coordinator);
+            }
+        }
+        both += u32::from(enters(1, &mut processes, &mut out));
+    }
+    f64::from(both) / f64::from(TRIALS)
+}
+
+/// Within four standard deviations of the mean of so many trials.
+#[test]
+fn two_are_inside_as_often_as_the_closed_form_says() {
+    for (variant, ask, formula) in [("ask-all", Ask::All, 0.2627), ("ask-m", Ask::Some, 0.01186)] {
+        let expected = violation_probability(COORDINATORS, VOTES, 0.2, ask);
+        assert!((expected - formula).abs() < 1e-4, "{variant}: {expected}");
+        let found = violations(variant, 0.2, 1);
+        let deviation = (expected * (1.0 - expected) / f64::from(TRIALS)).sqrt();
+        assert!((found - expected).abs() < 4.0 * deviation, "{variant}: {found}, where {expected} was expected");
+        assert_eq!(violations(variant, 0.0, 1), 0.0, "{variant}: who remembers votes once");
+    }
+}
