@@ -3,12 +3,13 @@
 //! The pipes are inherited by number. The watchdog opens them anew by that number and closes the inherited ones, so that
 //! none of them leaks into the command.
 
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
 
 use super::supervisor::Reason;
 
@@ -81,7 +82,7 @@ pub fn bequeath(end: &impl AsFd) -> io::Result<RawFd> {
 /// Which end of a pipe.
 #[derive(Clone, Copy)]
 pub enum End {
-    /// To read.
+    /// To read, without waiting for something to be there.
     Reader,
     /// To write.
     Writer,
@@ -91,7 +92,7 @@ pub enum End {
 pub fn inherit(number: RawFd, end: End) -> io::Result<File> {
     let mut options = OpenOptions::new();
     match end {
-        End::Reader => options.read(true),
+        End::Reader => options.read(true).custom_flags(OFlag::O_NONBLOCK.bits()),
         End::Writer => options.write(true),
     };
     let file = options.open(format!("/proc/self/fd/{number}"))?;

@@ -70,7 +70,10 @@ fn watch(args: &Args) -> io::Result<()> {
     let mut lines = Lines::default();
     let mut client_gone = false;
     while !watchdog.reap()? {
-        watchdog.step(Input::Tick)?;
+        // The time first, then the orders: if we are stopped in between, no renewal is missed by the tick.
+        let read_at_ms = now_ms();
+        client_gone = client_gone || watchdog.obey(&mut orders, &mut lines)?;
+        watchdog.step_at(read_at_ms, Input::Tick)?;
         alarm.set(watchdog.supervisor.wake_at_ms())?;
         let mut ready = [
             PollFd::new(child_signals.as_fd(), PollFlags::POLLIN),
@@ -83,11 +86,7 @@ fn watch(args: &Args) -> io::Result<()> {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let ordered = watched == 3 && ready[2].any().unwrap_or_default();
         while child_signals.read_signal()?.is_some() {}
-        if ordered {
-            client_gone = watchdog.obey(&mut orders, &mut lines)?;
-        }
     }
     watchdog.farewell();
     Ok(())
@@ -126,22 +125,28 @@ impl Watchdog {
         self.kill_again_ms.map_or(PollTimeout::NONE, PollTimeout::from)
     }
 
-    /// Reads orders; tells whether the client is gone.
+    /// Reads all orders that are there; tells whether the client is gone.
     fn obey(&mut self, orders: &mut File, lines: &mut Lines) -> io::Result<bool> {
         let mut bytes = [0; 4096];
-        let count = orders.read(&mut bytes)?;
-        if count == 0 {
-            self.step(Input::Stop(Reason::ClientGone))?;
-            return Ok(true);
-        }
-        for order in lines.push::<Order>(&bytes[..count])? {
-            match order {
-                Order::Renewed { deadline_ms } => self.step(Input::Renewed { deadline_ms })?,
-                Order::Stop => self.step(Input::Stop(Reason::LockLost))?,
-                Order::Signal(number) => self.pass_on(number)?,
+        loop {
+            let count = match orders.read(&mut bytes) {
+                Ok(0) => {
+                    self.step(Input::Stop(Reason::ClientGone))?;
+                    return Ok(true);
+                }
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            for order in lines.push::<Order>(&bytes[..count])? {
+                match order {
+                    Order::Renewed { deadline_ms } => self.step(Input::Renewed { deadline_ms })?,
+                    Order::Stop => self.step(Input::Stop(Reason::LockLost))?,
+                    Order::Signal(number) => self.pass_on(number)?,
+                }
             }
         }
-        Ok(false)
     }
 
     fn pass_on(&self, number: i32) -> io::Result<()> {
@@ -154,7 +159,11 @@ impl Watchdog {
     }
 
     fn step(&mut self, input: Input) -> io::Result<()> {
-        match self.supervisor.step(now_ms(), input) {
+        self.step_at(now_ms(), input)
+    }
+
+    fn step_at(&mut self, at_ms: u64, input: Input) -> io::Result<()> {
+        match self.supervisor.step(at_ms, input) {
             Some(Action::Terminate) => {
                 self.signal(Signal::SIGTERM)?;
                 // A process that is stopped could not hear it.

@@ -155,6 +155,29 @@ fn a_renewal_lets_it_go_on() {
 }
 
 #[test]
+fn of_all_the_renewals_that_wait_to_be_read_the_latest_counts() {
+    let script = "trap 'echo USR1; exit 5' USR1; echo ready; while :; do sleep 0.01; done";
+    let mut watched = start(&["sh", "-c", script], 3_000, 3_000);
+    assert_eq!(watched.output.line(), "ready");
+    let watchdog = watched.watchdog.id();
+    send(watchdog, Signal::SIGSTOP);
+    until("the watchdog is stopped", || state(watchdog) == Some('T'));
+    let first_ms = watched.deadline_ms;
+    watched.deadline_ms += LATE_MS;
+    until("the first deadline is past", || now_ms() > first_ms + 500);
+    // More than is read at once.
+    for later_ms in 0..300 {
+        watched.order(&json!({ "Renewed": { "deadline_ms": first_ms + later_ms } }));
+    }
+    let deadline_ms = watched.deadline_ms;
+    watched.order(&json!({ "Renewed": { "deadline_ms": deadline_ms } }));
+    send(watchdog, Signal::SIGCONT);
+    watched.order(&json!({ "Signal": Signal::SIGUSR1 as i32 }));
+    assert_eq!(watched.output.line(), "USR1");
+    watched.ends(5, None);
+}
+
+#[test]
 fn after_sigterm_a_renewal_comes_too_late() {
     let mut watched = shell("trap 'echo TERM' TERM; echo ready; while :; do sleep 0.01; done", SOON_MS);
     assert_eq!(watched.output.line(), "ready");
