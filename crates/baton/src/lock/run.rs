@@ -4,8 +4,10 @@
 //! if the watchdog is stopped or killed it ends the command itself: it is the next subreaper, so that all that the watchdog
 //! leaves behind becomes its own.
 
+use nix::errno::Errno;
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill, raise};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{Pid, getpid};
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -146,6 +148,7 @@ impl Run {
             if self.killing {
                 return self.finish_off(LOCK_LOST).await;
             }
+            self.keep_the_watchdog_going()?;
             let woken = tokio::select! {
                 biased;
                 lease = self.lease.recv() => Woken::Lease(lease),
@@ -180,8 +183,8 @@ impl Run {
     fn step(&mut self, input: Input) -> io::Result<()> {
         match self.supervisor.step(now_ms(), input) {
             Some(Action::Terminate) => {
-                // If it is stopped, it cannot do what it is there for.
-                kill(Pid::from_raw(self.watchdog.id() as i32), Signal::SIGCONT)?;
+                // If it is stopped, there is no time to notice.
+                kill(self.watchdog(), Signal::SIGCONT)?;
                 self.order(Order::Stop)
             }
             Some(Action::Kill) => {
@@ -189,6 +192,20 @@ impl Run {
                 Ok(())
             }
             None => Ok(()),
+        }
+    }
+
+    fn watchdog(&self) -> Pid {
+        Pid::from_raw(self.watchdog.id() as i32)
+    }
+
+    /// While it is stopped nobody passes on signals, or notices that the command has ended; so it is continued.
+    fn keep_the_watchdog_going(&self) -> io::Result<()> {
+        // It is not asked for its end, which is not to be taken note of here.
+        match waitid(Id::Pid(self.watchdog()), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG) {
+            Ok(WaitStatus::Stopped(..)) => Ok(kill(self.watchdog(), Signal::SIGCONT)?),
+            Ok(_) | Err(Errno::ECHILD) => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 
