@@ -43,6 +43,15 @@ const CANNOT_RUN: u8 = 126;
 /// The command was not found.
 const NOT_FOUND: u8 = 127;
 
+/// How the time under a lock ended. Not by the number: a command may exit with 75 too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// By itself, with this exit status.
+    Exited(u8),
+    /// The lock was lost, or would have been.
+    LockLost,
+}
+
 /// This very program, even if its file was replaced since it was started.
 const MYSELF: &str = "/proc/self/exe";
 
@@ -135,10 +144,10 @@ async fn work(wanted: &Wanted<'_>, guard: &Guard, signals: &mut Signals) -> Outc
     let fence = guard.fence().map_err(lost)?;
     let (ttl_ms, deadline) = (wanted.ttl.as_millis() as u64, guard.deadline());
     let (sender, lease) = mpsc::channel(16);
-    let status = if wanted.command.is_empty() {
+    let ending = if wanted.command.is_empty() {
         print(&format!("{fence}\n"))?;
         tokio::select! {
-            status = hold::hold(ttl_ms, deadline.as_millis(), lease, signals) => status.map_err(failed)?,
+            ending = hold::hold(ttl_ms, deadline.as_millis(), lease, signals) => ending.map_err(failed)?,
             never = follow(guard, wanted.ttl, &sender) => match never {},
         }
     } else {
@@ -156,11 +165,11 @@ async fn work(wanted: &Wanted<'_>, guard: &Guard, signals: &mut Signals) -> Outc
         if !ended.left.is_empty() {
             eprintln!("baton: these processes could not be killed before the lease ended: {:?}", ended.left);
         }
-        ended.status
+        ended.ending
     };
-    match status {
-        LOCK_LOST => Err(lost(loss_by_now(guard).await)),
-        status => Ok(ExitCode::from(status)),
+    match ending {
+        Ending::LockLost => Err(lost(loss_by_now(guard).await)),
+        Ending::Exited(status) => Ok(ExitCode::from(status)),
     }
 }
 

@@ -24,7 +24,7 @@ use super::clock::{now_ms, wait_until};
 use super::signals::Signals;
 use super::supervisor::{Action, Input, Reason, Supervisor};
 use super::terminal::Terminal;
-use super::{CANNOT_RUN, LOCK_LOST, MYSELF, tree};
+use super::{CANNOT_RUN, Ending, MYSELF, tree};
 
 /// How long to wait before what did not die is killed again.
 const KILL_AGAIN: Duration = Duration::from_millis(5);
@@ -59,8 +59,8 @@ pub struct Job {
 
 /// How a run ended.
 pub struct Ended {
-    /// The exit status.
-    pub status: u8,
+    /// How the time under the lock did.
+    pub ending: Ending,
     /// Processes that could not be ended before the lease was.
     pub left: Vec<Pid>,
 }
@@ -146,7 +146,7 @@ impl Run {
             }
             self.step(Input::Tick)?;
             if self.killing {
-                return self.finish_off(LOCK_LOST).await;
+                return self.finish_off(Ending::LockLost).await;
             }
             self.keep_the_watchdog_going()?;
             let woken = tokio::select! {
@@ -261,24 +261,24 @@ impl Run {
             Some((status, reason)) => {
                 self.watchdog.wait()?;
                 let lost = lost || matches!(reason, Some(Reason::LockLost | Reason::ClientGone));
-                Ok(Ended { status: if lost { LOCK_LOST } else { status }, left: Vec::new() })
+                Ok(Ended { ending: if lost { Ending::LockLost } else { Ending::Exited(status) }, left: Vec::new() })
             }
-            None if lost => self.finish_off(LOCK_LOST).await,
+            None if lost => self.finish_off(Ending::LockLost).await,
             // It was killed, and the kernel killed the command with it.
-            None if self.group.is_some() => self.finish_off(128 + Signal::SIGKILL as u8).await,
-            None => self.finish_off(CANNOT_RUN).await,
+            None if self.group.is_some() => self.finish_off(Ending::Exited(128 + Signal::SIGKILL as u8)).await,
+            None => self.finish_off(Ending::Exited(CANNOT_RUN)).await,
         }
     }
 
     /// Kills all that is left, the watchdog too; until the lease is over if need be.
-    async fn finish_off(&mut self, status: u8) -> io::Result<Ended> {
+    async fn finish_off(&mut self, ending: Ending) -> io::Result<Ended> {
         let until_ms = self.supervisor.deadline_ms().max(now_ms() + LAST_TRY_MS);
         loop {
             tree::signal(getpid(), None, &self.strangers, Signal::SIGKILL)?;
             while let tree::Child::Changed(_) | tree::Child::Nameless = tree::reap()? {}
             let left = tree::descendants(getpid(), &self.strangers)?;
             if left.is_empty() || now_ms() >= until_ms {
-                return Ok(Ended { status, left });
+                return Ok(Ended { ending, left });
             }
             tokio::time::sleep(KILL_AGAIN).await;
         }

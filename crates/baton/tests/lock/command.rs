@@ -88,6 +88,12 @@ fn how_a_command_ends_is_the_exit_status() {
 }
 
 #[test]
+fn a_command_may_use_the_exit_status_of_a_lost_lock() {
+    let server = Server::start();
+    assert_eq!(done(&mut baton(&server, &["lock", "a", "-c", "exit 75"])), (75, String::new(), String::new()));
+}
+
+#[test]
 fn signals_are_passed_on() {
     let server = Server::start();
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1] {
