@@ -94,6 +94,15 @@ fn a_command_may_use_the_exit_status_of_a_lost_lock() {
 }
 
 #[test]
+fn whoever_starts_us_may_ignore_the_end_of_children() {
+    let server = Server::start();
+    let mut command = Command::new("env");
+    command.args(["--ignore-signal=CHLD", BATON, "lock", "a", "--", "sh", "-c", "exit 5"]);
+    command.env("BATON_SERVER", &server.address).env_remove("BATON_OWNER");
+    assert_eq!(done(&mut command), (5, String::new(), String::new()));
+}
+
+#[test]
 fn signals_are_passed_on() {
     let server = Server::start();
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1] {
