@@ -42,11 +42,30 @@ pub enum Report {
     },
     /// The command has ended, and nothing of it is left.
     Ended {
-        /// As a shell would say it: 128 + n for a signal.
-        status: u8,
+        /// How.
+        exit: Exit,
         /// What began its end; none if it ended by itself and left nothing behind.
         reason: Option<Reason>,
     },
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Exit {
+    /// With this exit status.
+    Code(u8),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl Exit {
+    /// As a shell would say it.
+    pub fn status(self) -> u8 {
+        match self {
+            Exit::Code(code) => code,
+            Exit::Signal(number) => 128 + number as u8,
+        }
+    }
 }
 
 /// One message as a line.

@@ -4,6 +4,7 @@ use nix::sys::signal::{Signal, raise};
 use std::io;
 use tokio::sync::mpsc;
 
+use super::channel::Exit;
 use super::clock::{now_ms, wait_until};
 use super::run::Lease;
 use super::signals::Signals;
@@ -38,7 +39,7 @@ pub async fn hold(
             signal = signals.next() => match signal {
                 Signal::SIGTSTP => raise(Signal::SIGSTOP)?,
                 Signal::SIGCONT => {}
-                _ => return Ok(Ending::Exited(HELD_TO_THE_END)),
+                _ => return Ok(Ending::Exited(Exit::Code(HELD_TO_THE_END))),
             },
         }
     }

@@ -19,7 +19,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
-use super::channel::{Lines, Order, Report, bequeath, line};
+use super::channel::{Exit, Lines, Order, Report, bequeath, line};
 use super::clock::{now_ms, wait_until};
 use super::signals::Signals;
 use super::supervisor::{Action, Input, Reason, Supervisor};
@@ -123,7 +123,7 @@ struct Run {
     /// The command's process group.
     group: Option<Pid>,
     /// What the watchdog said last of all.
-    ended: Option<(u8, Option<Reason>)>,
+    ended: Option<(Exit, Option<Reason>)>,
     /// There is no time left for anything else.
     killing: bool,
 }
@@ -225,7 +225,7 @@ impl Run {
             match report {
                 Report::Started { group } => self.group = Some(Pid::from_raw(group)),
                 Report::Stopped { signal } => self.stopped(Signal::try_from(signal)?)?,
-                Report::Ended { status, reason } => self.ended = Some((status, reason)),
+                Report::Ended { exit, reason } => self.ended = Some((exit, reason)),
             }
         }
         Ok(())
@@ -258,15 +258,15 @@ impl Run {
     async fn the_watchdog_ended(&mut self) -> io::Result<Ended> {
         let lost = self.supervisor.over().is_some();
         match self.ended {
-            Some((status, reason)) => {
+            Some((exit, reason)) => {
                 self.watchdog.wait()?;
                 let lost = lost || matches!(reason, Some(Reason::LockLost | Reason::ClientGone));
-                Ok(Ended { ending: if lost { Ending::LockLost } else { Ending::Exited(status) }, left: Vec::new() })
+                Ok(Ended { ending: if lost { Ending::LockLost } else { Ending::Exited(exit) }, left: Vec::new() })
             }
             None if lost => self.finish_off(Ending::LockLost).await,
             // It was killed, and the kernel killed the command with it.
-            None if self.group.is_some() => self.finish_off(Ending::Exited(128 + Signal::SIGKILL as u8)).await,
-            None => self.finish_off(Ending::Exited(CANNOT_RUN)).await,
+            None if self.group.is_some() => self.finish_off(Ending::Exited(Exit::Signal(Signal::SIGKILL as i32))).await,
+            None => self.finish_off(Ending::Exited(Exit::Code(CANNOT_RUN))).await,
         }
     }
 

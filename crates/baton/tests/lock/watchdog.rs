@@ -64,12 +64,13 @@ impl Watched {
         writeln!(self.orders.as_mut().unwrap(), "{order}").unwrap();
     }
 
-    /// All is gone; with nothing more said, and before this deadline.
+    /// All is gone; with nothing more said, and before this deadline. The status is 128 + n for signal n.
     fn ends(mut self, status: u8, reason: Option<&str>) {
         let (rest, gone_ms) = self.output.rest();
         assert_eq!(rest, "");
         assert!(gone_ms < self.deadline_ms, "gone {} ms after the deadline", gone_ms - self.deadline_ms);
-        assert_eq!(self.report(), json!({ "Ended": { "status": status, "reason": reason } }));
+        let exit = if status > 128 { json!({ "Signal": status - 128 }) } else { json!({ "Code": status }) };
+        assert_eq!(self.report(), json!({ "Ended": { "exit": exit, "reason": reason } }));
         assert!(self.watchdog.wait().unwrap().success());
     }
 }
