@@ -26,7 +26,7 @@ pub const OWNER: &str = "BATON_OWNER";
 /// Exit status: the command's, 128 + n if signal n ended it; 1 or -E's if the lock was not acquired; 2: bad usage; 69: no server
 /// answered; 75: the lock was lost; 126 and 127: the command cannot be run, or found.
 #[derive(clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(verbatim_doc_comment, args_override_self = true)]
 pub struct Args {
     /// The name of the lock: 1 to 512 bytes of UTF-8
     name: OsString,
@@ -184,6 +184,15 @@ mod tests {
         let wanted = args.wanted().ok().unwrap();
         assert_eq!(wanted.mode, Mode::Permit { of: 3 });
         assert_eq!(wanted.command[1..], ["-c", "a | b"]);
+    }
+
+    #[test]
+    fn an_option_that_is_repeated_counts_as_said_last() {
+        let args = parse(&["-x", "-e", "-w", "9", "-w", "2", "-E", "8", "-E", "9", "deploy", "make"]).unwrap();
+        let wanted = args.wanted().ok().unwrap();
+        assert_eq!((wanted.mode, wanted.conflict), (Mode::Exclusive, 9));
+        assert_eq!(wanted.timeout, Some(Duration::from_secs(2)));
+        assert_eq!(wanted.command, ["make"]);
     }
 
     #[test]

@@ -3,12 +3,13 @@
 //! The pipes are inherited by number. The watchdog opens them anew by that number and closes the inherited ones, so that
 //! none of them leaks into the command.
 
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
 
 use super::supervisor::Reason;
 
@@ -41,11 +42,30 @@ pub enum Report {
     },
     /// The command has ended, and nothing of it is left.
     Ended {
-        /// As a shell would say it: 128 + n for a signal.
-        status: u8,
+        /// How.
+        exit: Exit,
         /// What began its end; none if it ended by itself and left nothing behind.
         reason: Option<Reason>,
     },
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Exit {
+    /// With this exit status.
+    Code(u8),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl Exit {
+    /// As a shell would say it.
+    pub fn status(self) -> u8 {
+        match self {
+            Exit::Code(code) => code,
+            Exit::Signal(number) => 128 + number as u8,
+        }
+    }
 }
 
 /// One message as a line.
@@ -81,7 +101,7 @@ pub fn bequeath(end: &impl AsFd) -> io::Result<RawFd> {
 /// Which end of a pipe.
 #[derive(Clone, Copy)]
 pub enum End {
-    /// To read.
+    /// To read, without waiting for something to be there.
     Reader,
     /// To write.
     Writer,
@@ -91,7 +111,7 @@ pub enum End {
 pub fn inherit(number: RawFd, end: End) -> io::Result<File> {
     let mut options = OpenOptions::new();
     match end {
-        End::Reader => options.read(true),
+        End::Reader => options.read(true).custom_flags(OFlag::O_NONBLOCK.bits()),
         End::Writer => options.write(true),
     };
     let file = options.open(format!("/proc/self/fd/{number}"))?;

@@ -4,25 +4,26 @@ use nix::sys::signal::{Signal, raise};
 use std::io;
 use tokio::sync::mpsc;
 
+use super::channel::Exit;
 use super::clock::{now_ms, wait_until};
 use super::run::Lease;
 use super::signals::Signals;
 use super::supervisor::{Input, Reason, Supervisor};
-use super::{HELD_TO_THE_END, LOCK_LOST};
+use super::{Ending, HELD_TO_THE_END};
 
-/// Returns 0 on a signal. If the lock is about to be lost it returns when a command would get SIGTERM, so that whoever
+/// Ends with 0 on a signal. If the lock is about to be lost it returns when a command would get SIGTERM, so that whoever
 /// works under the lock is told in time.
 pub async fn hold(
     ttl_ms: u64,
     deadline_ms: u64,
     mut lease: mpsc::Receiver<Lease>,
     signals: &mut Signals,
-) -> io::Result<u8> {
+) -> io::Result<Ending> {
     let mut supervisor = Supervisor::new(ttl_ms, deadline_ms);
     loop {
         supervisor.step(now_ms(), Input::Tick);
         if supervisor.over().is_some() {
-            return Ok(LOCK_LOST);
+            return Ok(Ending::LockLost);
         }
         tokio::select! {
             biased;
@@ -38,7 +39,7 @@ pub async fn hold(
             signal = signals.next() => match signal {
                 Signal::SIGTSTP => raise(Signal::SIGSTOP)?,
                 Signal::SIGCONT => {}
-                _ => return Ok(HELD_TO_THE_END),
+                _ => return Ok(Ending::Exited(Exit::Code(HELD_TO_THE_END))),
             },
         }
     }

@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use baton_client::{AcquireError, Guard, Loss, Session, v1};
 use nix::sys::signal::{Signal, raise};
+use signal_hook::low_level::emulate_default_handler;
 use tokio::sync::mpsc;
 
 pub use args::Args;
@@ -31,6 +32,7 @@ use crate::output::{Failure, Outcome, print};
 use crate::server::{block_on, no_server};
 use crate::view;
 use args::{OWNER, Wanted};
+use channel::Exit;
 use run::{Job, Lease};
 use signals::Signals;
 
@@ -43,6 +45,15 @@ const CANNOT_RUN: u8 = 126;
 /// The command was not found.
 const NOT_FOUND: u8 = 127;
 
+/// How the time under a lock ended. Not by the number: a command may exit with 75 too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// By itself.
+    Exited(Exit),
+    /// The lock was lost, or would have been.
+    LockLost,
+}
+
 /// This very program, even if its file was replaced since it was started.
 const MYSELF: &str = "/proc/self/exe";
 
@@ -54,15 +65,20 @@ const RELEASE_MAX: (Duration, Duration) = (Duration::from_secs(5), Duration::fro
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
     let wanted = args.wanted()?;
-    block_on(lock(&wanted))
+    let exit = block_on(lock(&wanted))?;
+    if exit == Exit::Signal(Signal::SIGINT as i32) {
+        // A shell goes on with its script unless what it waits for has died of the interrupt itself.
+        emulate_default_handler(Signal::SIGINT as i32).map_err(failed)?;
+    }
+    Ok(ExitCode::from(exit.status()))
 }
 
-async fn lock(wanted: &Wanted<'_>) -> Outcome {
+async fn lock(wanted: &Wanted<'_>) -> Result<Exit, Failure> {
     let mut signals = Signals::listen().map_err(|error| failed(format!("cannot watch for signals: {error}")))?;
     let session = or_signal(open(wanted), &mut signals).await?;
     let result = match or_signal(acquire(wanted, &session), &mut signals).await {
         Ok(Some(guard)) => work(wanted, &guard, &mut signals).await,
-        Ok(None) => Ok(ExitCode::from(wanted.conflict)),
+        Ok(None) => Ok(Exit::Code(wanted.conflict)),
         Err(failure) => Err(failure),
     };
     // Whatever the command started is gone: only now somebody else may have the lock. With the session all is given back.
@@ -130,15 +146,15 @@ async fn or_signal<T>(
 }
 
 /// Has the lock, and does what it is for.
-async fn work(wanted: &Wanted<'_>, guard: &Guard, signals: &mut Signals) -> Outcome {
+async fn work(wanted: &Wanted<'_>, guard: &Guard, signals: &mut Signals) -> Result<Exit, Failure> {
     let lost = |loss: Loss| Failure { message: format!("the lock is lost: {loss}"), status: ExitCode::from(LOCK_LOST) };
     let fence = guard.fence().map_err(lost)?;
     let (ttl_ms, deadline) = (wanted.ttl.as_millis() as u64, guard.deadline());
     let (sender, lease) = mpsc::channel(16);
-    let status = if wanted.command.is_empty() {
+    let ending = if wanted.command.is_empty() {
         print(&format!("{fence}\n"))?;
         tokio::select! {
-            status = hold::hold(ttl_ms, deadline.as_millis(), lease, signals) => status.map_err(failed)?,
+            ending = hold::hold(ttl_ms, deadline.as_millis(), lease, signals) => ending.map_err(failed)?,
             never = follow(guard, wanted.ttl, &sender) => match never {},
         }
     } else {
@@ -156,11 +172,11 @@ async fn work(wanted: &Wanted<'_>, guard: &Guard, signals: &mut Signals) -> Outc
         if !ended.left.is_empty() {
             eprintln!("baton: these processes could not be killed before the lease ended: {:?}", ended.left);
         }
-        ended.status
+        ended.ending
     };
-    match status {
-        LOCK_LOST => Err(lost(loss_by_now(guard).await)),
-        status => Ok(ExitCode::from(status)),
+    match ending {
+        Ending::LockLost => Err(lost(loss_by_now(guard).await)),
+        Ending::Exited(exit) => Ok(exit),
     }
 }
 

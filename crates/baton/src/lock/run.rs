@@ -4,8 +4,10 @@
 //! if the watchdog is stopped or killed it ends the command itself: it is the next subreaper, so that all that the watchdog
 //! leaves behind becomes its own.
 
+use nix::errno::Errno;
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill, raise};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{Pid, getpid};
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -17,12 +19,12 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
-use super::channel::{Lines, Order, Report, bequeath, line};
+use super::channel::{Exit, Lines, Order, Report, bequeath, line};
 use super::clock::{now_ms, wait_until};
 use super::signals::Signals;
 use super::supervisor::{Action, Input, Reason, Supervisor};
 use super::terminal::Terminal;
-use super::{CANNOT_RUN, LOCK_LOST, MYSELF, tree};
+use super::{CANNOT_RUN, Ending, MYSELF, tree};
 
 /// How long to wait before what did not die is killed again.
 const KILL_AGAIN: Duration = Duration::from_millis(5);
@@ -57,8 +59,8 @@ pub struct Job {
 
 /// How a run ended.
 pub struct Ended {
-    /// The exit status.
-    pub status: u8,
+    /// How the time under the lock did.
+    pub ending: Ending,
     /// Processes that could not be ended before the lease was.
     pub left: Vec<Pid>,
 }
@@ -121,7 +123,7 @@ struct Run {
     /// The command's process group.
     group: Option<Pid>,
     /// What the watchdog said last of all.
-    ended: Option<(u8, Option<Reason>)>,
+    ended: Option<(Exit, Option<Reason>)>,
     /// There is no time left for anything else.
     killing: bool,
 }
@@ -144,8 +146,9 @@ impl Run {
             }
             self.step(Input::Tick)?;
             if self.killing {
-                return self.finish_off(LOCK_LOST).await;
+                return self.finish_off(Ending::LockLost).await;
             }
+            self.keep_the_watchdog_going()?;
             let woken = tokio::select! {
                 biased;
                 lease = self.lease.recv() => Woken::Lease(lease),
@@ -180,8 +183,8 @@ impl Run {
     fn step(&mut self, input: Input) -> io::Result<()> {
         match self.supervisor.step(now_ms(), input) {
             Some(Action::Terminate) => {
-                // If it is stopped, it cannot do what it is there for.
-                kill(Pid::from_raw(self.watchdog.id() as i32), Signal::SIGCONT)?;
+                // If it is stopped, there is no time to notice.
+                kill(self.watchdog(), Signal::SIGCONT)?;
                 self.order(Order::Stop)
             }
             Some(Action::Kill) => {
@@ -189,6 +192,20 @@ impl Run {
                 Ok(())
             }
             None => Ok(()),
+        }
+    }
+
+    fn watchdog(&self) -> Pid {
+        Pid::from_raw(self.watchdog.id() as i32)
+    }
+
+    /// While it is stopped nobody passes on signals, or notices that the command has ended; so it is continued.
+    fn keep_the_watchdog_going(&self) -> io::Result<()> {
+        // It is not asked for its end, which is not to be taken note of here.
+        match waitid(Id::Pid(self.watchdog()), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG) {
+            Ok(WaitStatus::Stopped(..)) => Ok(kill(self.watchdog(), Signal::SIGCONT)?),
+            Ok(_) | Err(Errno::ECHILD) => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -208,7 +225,7 @@ impl Run {
             match report {
                 Report::Started { group } => self.group = Some(Pid::from_raw(group)),
                 Report::Stopped { signal } => self.stopped(Signal::try_from(signal)?)?,
-                Report::Ended { status, reason } => self.ended = Some((status, reason)),
+                Report::Ended { exit, reason } => self.ended = Some((exit, reason)),
             }
         }
         Ok(())
@@ -241,27 +258,27 @@ impl Run {
     async fn the_watchdog_ended(&mut self) -> io::Result<Ended> {
         let lost = self.supervisor.over().is_some();
         match self.ended {
-            Some((status, reason)) => {
+            Some((exit, reason)) => {
                 self.watchdog.wait()?;
                 let lost = lost || matches!(reason, Some(Reason::LockLost | Reason::ClientGone));
-                Ok(Ended { status: if lost { LOCK_LOST } else { status }, left: Vec::new() })
+                Ok(Ended { ending: if lost { Ending::LockLost } else { Ending::Exited(exit) }, left: Vec::new() })
             }
-            None if lost => self.finish_off(LOCK_LOST).await,
+            None if lost => self.finish_off(Ending::LockLost).await,
             // It was killed, and the kernel killed the command with it.
-            None if self.group.is_some() => self.finish_off(128 + Signal::SIGKILL as u8).await,
-            None => self.finish_off(CANNOT_RUN).await,
+            None if self.group.is_some() => self.finish_off(Ending::Exited(Exit::Signal(Signal::SIGKILL as i32))).await,
+            None => self.finish_off(Ending::Exited(Exit::Code(CANNOT_RUN))).await,
         }
     }
 
     /// Kills all that is left, the watchdog too; until the lease is over if need be.
-    async fn finish_off(&mut self, status: u8) -> io::Result<Ended> {
+    async fn finish_off(&mut self, ending: Ending) -> io::Result<Ended> {
         let until_ms = self.supervisor.deadline_ms().max(now_ms() + LAST_TRY_MS);
         loop {
             tree::signal(getpid(), None, &self.strangers, Signal::SIGKILL)?;
             while let tree::Child::Changed(_) | tree::Child::Nameless = tree::reap()? {}
             let left = tree::descendants(getpid(), &self.strangers)?;
             if left.is_empty() || now_ms() >= until_ms {
-                return Ok(Ended { status, left });
+                return Ok(Ended { ending, left });
             }
             tokio::time::sleep(KILL_AGAIN).await;
         }

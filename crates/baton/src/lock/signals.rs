@@ -26,6 +26,9 @@ impl Signals {
     /// Listens from now on. A signal that whoever started us ignores (`nohup`) stays ignored, by the command too.
     pub fn listen() -> io::Result<Self> {
         let ignored = ignored()?;
+        // If whoever started us ignores the end of children, we could not wait for ours. With this it is not ignored any
+        // more, neither by us nor, after exec, by what we start.
+        drop(signal(SignalKind::child())?);
         let (sender, arrived) = mpsc::channel(16);
         for kind in PASSED_ON.into_iter().filter(|&kind| ignored >> (kind as i32 - 1) & 1 == 0) {
             let mut stream = signal(SignalKind::from_raw(kind as i32))?;

@@ -14,7 +14,8 @@
 //! at once and loses no time with SIGTERM.
 //!
 //! `baton lock` and its watchdog both run this machine, so that either of them may fail. Drive it by `step`; call `step` with
-//! `Input::Tick` when `wake_at` is reached; do what it returns. Times are milliseconds of CLOCK_BOOTTIME.
+//! `Input::Tick` when `wake_at` is reached, after all renewals that wait to be read; do what it returns. Times are
+//! milliseconds of CLOCK_BOOTTIME.
 
 use serde::{Deserialize, Serialize};
 
@@ -103,11 +104,14 @@ impl Supervisor {
     pub fn step(&mut self, now_ms: u64, input: Input) -> Option<Action> {
         match input {
             Input::Tick => {}
-            Input::Renewed { deadline_ms } if self.phase == Phase::Running => {
-                // Renewals may be read in any order; the lease has what the best of them says.
-                self.deadline_ms = self.deadline_ms.max(deadline_ms);
+            Input::Renewed { deadline_ms } => {
+                // Renewals may be read in any order; the lease has what the best of them says. Whether it has ended only
+                // a tick can tell: a better one may still wait to be read.
+                if self.phase == Phase::Running {
+                    self.deadline_ms = self.deadline_ms.max(deadline_ms);
+                }
+                return None;
             }
-            Input::Renewed { .. } => {}
             Input::Stop(reason) => return self.stop(now_ms, reason),
             Input::Lost => return self.kill(Reason::LockLost),
         }
@@ -216,6 +220,18 @@ mod tests {
         let mut run = running();
         assert_eq!(run.step(9_999, Input::Renewed { deadline_ms: 14_000 }), None);
         assert_eq!(run.over(), None);
+    }
+
+    #[test]
+    fn of_all_the_renewals_that_were_read_late_the_best_counts() {
+        let mut run = running();
+        for deadline_ms in [13_000, 16_000, 60_000] {
+            assert_eq!(run.step(50_000, Input::Renewed { deadline_ms }), None);
+        }
+        assert_eq!(run.step(50_000, Input::Tick), None);
+        let mut run = running();
+        assert_eq!(run.step(50_000, Input::Renewed { deadline_ms: 13_000 }), None);
+        assert_eq!(run.step(50_000, Input::Tick), Some(Action::Kill));
     }
 
     #[test]

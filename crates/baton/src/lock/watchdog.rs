@@ -18,7 +18,7 @@ use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 
-use super::channel::{End, Lines, Order, Report, inherit, line};
+use super::channel::{End, Exit, Lines, Order, Report, inherit, line};
 use super::clock::{Alarm, now_ms};
 use super::supervisor::{Action, Input, Reason, Supervisor};
 use super::{CANNOT_RUN, MYSELF, tree};
@@ -70,7 +70,10 @@ fn watch(args: &Args) -> io::Result<()> {
     let mut lines = Lines::default();
     let mut client_gone = false;
     while !watchdog.reap()? {
-        watchdog.step(Input::Tick)?;
+        // The time first, then the orders: if we are stopped in between, no renewal is missed by the tick.
+        let read_at_ms = now_ms();
+        client_gone = client_gone || watchdog.obey(&mut orders, &mut lines)?;
+        watchdog.step_at(read_at_ms, Input::Tick)?;
         alarm.set(watchdog.supervisor.wake_at_ms())?;
         let mut ready = [
             PollFd::new(child_signals.as_fd(), PollFlags::POLLIN),
@@ -83,11 +86,7 @@ fn watch(args: &Args) -> io::Result<()> {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let ordered = watched == 3 && ready[2].any().unwrap_or_default();
         while child_signals.read_signal()?.is_some() {}
-        if ordered {
-            client_gone = watchdog.obey(&mut orders, &mut lines)?;
-        }
     }
     watchdog.farewell();
     Ok(())
@@ -97,8 +96,8 @@ fn watch(args: &Args) -> io::Result<()> {
 struct Watchdog {
     supervisor: Supervisor,
     command: Child,
-    /// How it ended, as a shell would say it.
-    status: Option<u8>,
+    /// How it ended.
+    exit: Option<Exit>,
     /// SIGKILL was sent, and this is how long to wait until it is sent again.
     kill_again_ms: Option<u16>,
     reports: File,
@@ -111,14 +110,14 @@ impl Watchdog {
         step.arg0("baton").args(["lock-exec", "--parent", &getpid().to_string(), "--"]).args(&args.command);
         let command = step.process_group(0).spawn()?;
         let group = command.id() as i32;
-        let mut watchdog = Watchdog { supervisor, command, status: None, kill_again_ms: None, reports };
+        let mut watchdog = Watchdog { supervisor, command, exit: None, kill_again_ms: None, reports };
         watchdog.report(&Report::Started { group });
         Ok(watchdog)
     }
 
     /// The command's process group, as long as nobody else can have its number.
     fn group(&self) -> Option<Pid> {
-        self.status.is_none().then(|| Pid::from_raw(self.command.id() as i32))
+        self.exit.is_none().then(|| Pid::from_raw(self.command.id() as i32))
     }
 
     /// How long nothing has to happen.
@@ -126,22 +125,28 @@ impl Watchdog {
         self.kill_again_ms.map_or(PollTimeout::NONE, PollTimeout::from)
     }
 
-    /// Reads orders; tells whether the client is gone.
+    /// Reads all orders that are there; tells whether the client is gone.
     fn obey(&mut self, orders: &mut File, lines: &mut Lines) -> io::Result<bool> {
         let mut bytes = [0; 4096];
-        let count = orders.read(&mut bytes)?;
-        if count == 0 {
-            self.step(Input::Stop(Reason::ClientGone))?;
-            return Ok(true);
-        }
-        for order in lines.push::<Order>(&bytes[..count])? {
-            match order {
-                Order::Renewed { deadline_ms } => self.step(Input::Renewed { deadline_ms })?,
-                Order::Stop => self.step(Input::Stop(Reason::LockLost))?,
-                Order::Signal(number) => self.pass_on(number)?,
+        loop {
+            let count = match orders.read(&mut bytes) {
+                Ok(0) => {
+                    self.step(Input::Stop(Reason::ClientGone))?;
+                    return Ok(true);
+                }
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            for order in lines.push::<Order>(&bytes[..count])? {
+                match order {
+                    Order::Renewed { deadline_ms } => self.step(Input::Renewed { deadline_ms })?,
+                    Order::Stop => self.step(Input::Stop(Reason::LockLost))?,
+                    Order::Signal(number) => self.pass_on(number)?,
+                }
             }
         }
-        Ok(false)
     }
 
     fn pass_on(&self, number: i32) -> io::Result<()> {
@@ -154,7 +159,11 @@ impl Watchdog {
     }
 
     fn step(&mut self, input: Input) -> io::Result<()> {
-        match self.supervisor.step(now_ms(), input) {
+        self.step_at(now_ms(), input)
+    }
+
+    fn step_at(&mut self, at_ms: u64, input: Input) -> io::Result<()> {
+        match self.supervisor.step(at_ms, input) {
             Some(Action::Terminate) => {
                 self.signal(Signal::SIGTERM)?;
                 // A process that is stopped could not hear it.
@@ -177,8 +186,8 @@ impl Watchdog {
 
     /// Takes note of what ended; tells whether nothing is left.
     fn reap(&mut self) -> io::Result<bool> {
-        if self.status.is_none() {
-            self.status = self.command.try_wait()?.map(shell_status);
+        if self.exit.is_none() {
+            self.exit = self.command.try_wait()?.map(exit);
         }
         loop {
             match tree::reap()? {
@@ -187,21 +196,21 @@ impl Watchdog {
                 }
                 // It ended a moment ago.
                 tree::Child::Changed(WaitStatus::Exited(pid, code)) if Some(pid) == self.group() => {
-                    self.status = Some(code as u8);
+                    self.exit = Some(Exit::Code(code as u8));
                 }
                 tree::Child::Changed(WaitStatus::Signaled(pid, signal, _)) if Some(pid) == self.group() => {
-                    self.status = Some(128 + signal as u8);
+                    self.exit = Some(Exit::Signal(signal as i32));
                 }
                 // If it was the command, nobody can say any more which signal it was.
-                tree::Child::Nameless if self.status.is_none() && self.command.try_wait().is_err() => {
-                    self.status = Some(u8::MAX);
+                tree::Child::Nameless if self.exit.is_none() && self.command.try_wait().is_err() => {
+                    self.exit = Some(Exit::Code(u8::MAX));
                 }
                 tree::Child::Changed(_) | tree::Child::Nameless => {}
                 tree::Child::Unchanged => break,
                 tree::Child::Gone => return Ok(true),
             }
         }
-        if self.status.is_some() && self.supervisor.over().is_none() {
+        if self.exit.is_some() && self.supervisor.over().is_none() {
             self.step(Input::Stop(Reason::CommandEnded))?;
         }
         Ok(false)
@@ -209,9 +218,9 @@ impl Watchdog {
 
     /// Says how it all ended. Nobody may be left to be told.
     fn farewell(&mut self) {
-        let status = self.status.unwrap_or(CANNOT_RUN);
+        let exit = self.exit.unwrap_or(Exit::Code(CANNOT_RUN));
         let reason = self.supervisor.over();
-        self.report(&Report::Ended { status, reason });
+        self.report(&Report::Ended { exit, reason });
     }
 
     /// The client learns from the end of the pipe what it is not told; and if it is gone, nobody needs to know.
@@ -222,7 +231,6 @@ impl Watchdog {
     }
 }
 
-/// 128 + n for signal n.
-fn shell_status(status: ExitStatus) -> u8 {
-    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).map_or(u8::MAX, |code| code as u8)
+fn exit(status: ExitStatus) -> Exit {
+    status.signal().map_or_else(|| Exit::Code(status.code().map_or(u8::MAX, |code| code as u8)), Exit::Signal)
 }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use super::processes::{BATON, Output, now_ms, send, until};
@@ -85,6 +86,34 @@ fn how_a_command_ends_is_the_exit_status() {
     assert_eq!(lock(&["true"]), 0);
     assert_eq!(lock(&["--", "no-such-program-as-this"]), 127);
     assert_eq!(lock(&["--", "/dev/null"]), 126);
+}
+
+#[test]
+fn a_command_may_use_the_exit_status_of_a_lost_lock() {
+    let server = Server::start();
+    assert_eq!(done(&mut baton(&server, &["lock", "a", "-c", "exit 75"])), (75, String::new(), String::new()));
+}
+
+#[test]
+fn whoever_starts_us_may_ignore_the_end_of_children() {
+    let server = Server::start();
+    let mut command = Command::new("env");
+    command.args(["--ignore-signal=CHLD", BATON, "lock", "a", "--", "sh", "-c", "exit 5"]);
+    command.env("BATON_SERVER", &server.address).env_remove("BATON_OWNER");
+    assert_eq!(done(&mut command), (5, String::new(), String::new()));
+}
+
+#[test]
+fn who_is_interrupted_dies_of_it_so_that_a_script_stops_too() {
+    let server = Server::start();
+    let mut running = shell(&server, "60", "echo ready; exec sleep 60");
+    assert_eq!(running.output.line(), "ready");
+    send(running.process.id(), Signal::SIGINT);
+    assert_eq!(running.process.wait().unwrap().signal(), Some(Signal::SIGINT as i32));
+    assert!(server.facts().closed.is_some(), "died before the lock was released");
+    // Not so if it only says the number, or if another signal ended it.
+    assert_eq!(shell(&server, "60", "exit 130").ends(), 130);
+    assert_eq!(shell(&server, "60", "kill -TERM $$").ends(), 143);
 }
 
 #[test]

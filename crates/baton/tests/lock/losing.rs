@@ -120,6 +120,18 @@ fn the_watchdog_is_killed() {
 }
 
 #[test]
+fn a_watchdog_that_is_stopped_is_continued_while_the_server_answers() {
+    let server = Server::start();
+    let mut ends = shell(&server, "60", "kill -STOP $PPID; exit 8");
+    let mut hears =
+        shell(&server, "60", "trap 'exit 9' TERM; kill -STOP $PPID; echo ready; while :; do sleep 0.01; done");
+    assert_eq!(hears.output.line(), "ready");
+    send(hears.process.id(), Signal::SIGTERM);
+    until("both have ended", || [&mut ends, &mut hears].iter_mut().all(|it| it.process.try_wait().unwrap().is_some()));
+    assert_eq!((ends.ends(), hears.ends()), (8, 9));
+}
+
+#[test]
 fn the_watchdog_is_stopped_for_good() {
     let server = Server::start();
     let (running, pids) = runaways(&server);

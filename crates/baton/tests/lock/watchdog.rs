@@ -64,12 +64,13 @@ impl Watched {
         writeln!(self.orders.as_mut().unwrap(), "{order}").unwrap();
     }
 
-    /// All is gone; with nothing more said, and before this deadline.
+    /// All is gone; with nothing more said, and before this deadline. The status is 128 + n for signal n.
     fn ends(mut self, status: u8, reason: Option<&str>) {
         let (rest, gone_ms) = self.output.rest();
         assert_eq!(rest, "");
         assert!(gone_ms < self.deadline_ms, "gone {} ms after the deadline", gone_ms - self.deadline_ms);
-        assert_eq!(self.report(), json!({ "Ended": { "status": status, "reason": reason } }));
+        let exit = if status > 128 { json!({ "Signal": status - 128 }) } else { json!({ "Code": status }) };
+        assert_eq!(self.report(), json!({ "Ended": { "exit": exit, "reason": reason } }));
         assert!(self.watchdog.wait().unwrap().success());
     }
 }
@@ -149,6 +150,29 @@ fn a_renewal_lets_it_go_on() {
     watched.order(&json!({ "Renewed": { "deadline_ms": deadline_ms } }));
     assert_eq!(watched.output.line(), "ready");
     until("the first deadline is past", || now_ms() > first_ms);
+    watched.order(&json!({ "Signal": Signal::SIGUSR1 as i32 }));
+    assert_eq!(watched.output.line(), "USR1");
+    watched.ends(5, None);
+}
+
+#[test]
+fn of_all_the_renewals_that_wait_to_be_read_the_latest_counts() {
+    let script = "trap 'echo USR1; exit 5' USR1; echo ready; while :; do sleep 0.01; done";
+    let mut watched = start(&["sh", "-c", script], 3_000, 3_000);
+    assert_eq!(watched.output.line(), "ready");
+    let watchdog = watched.watchdog.id();
+    send(watchdog, Signal::SIGSTOP);
+    until("the watchdog is stopped", || state(watchdog) == Some('T'));
+    let first_ms = watched.deadline_ms;
+    watched.deadline_ms += LATE_MS;
+    until("the first deadline is past", || now_ms() > first_ms + 500);
+    // More than is read at once.
+    for later_ms in 0..300 {
+        watched.order(&json!({ "Renewed": { "deadline_ms": first_ms + later_ms } }));
+    }
+    let deadline_ms = watched.deadline_ms;
+    watched.order(&json!({ "Renewed": { "deadline_ms": deadline_ms } }));
+    send(watchdog, Signal::SIGCONT);
     watched.order(&json!({ "Signal": Signal::SIGUSR1 as i32 }));
     assert_eq!(watched.output.line(), "USR1");
     watched.ends(5, None);
