@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use crate::output::{Failure, Outcome, VIOLATED, print, print_json, table};
+use crate::output::{Failure, Outcome, VIOLATED, print, print_json, shown, table};
 use crate::server::{ServerArgs, block_on, lock_name, no_server};
 use crate::view::{Lock, ago, duration, or_dash};
 
@@ -55,17 +55,17 @@ fn to_text(lock: &Lock) -> String {
     };
     let holders = lock.holders.iter().map(|holder| {
         let (held, lease) = (ago(holder.since_ms), duration(holder.deadline_in_ms));
-        vec![holder.label.clone(), holder.place(), holder.fence.to_string(), held, lease]
+        vec![shown(&holder.label), shown(&holder.place()), holder.fence.to_string(), held, lease]
     });
     section("holders", &["LABEL", "PROCESS", "FENCE", "HELD FOR", "LEASE"], holders.collect());
     let waiters = lock.waiters.iter().map(|waiter| {
         let waiting = duration(waiter.waiting_ms);
-        vec![waiter.position.to_string(), waiter.label.clone(), or_dash(waiter.mode), waiting]
+        vec![waiter.position.to_string(), shown(&waiter.label), or_dash(waiter.mode), waiting]
     });
     section("waiters", &["PLACE", "LABEL", "MODE", "WAITING FOR"], waiters.collect());
     let history = lock.history.iter().map(|past| {
         let held = duration(past.to_ms.saturating_sub(past.from_ms));
-        vec![past.label.clone(), past.fence.to_string(), held, format!("{} ago", ago(past.to_ms)), past.ended.into()]
+        vec![shown(&past.label), past.fence.to_string(), held, format!("{} ago", ago(past.to_ms)), past.ended.into()]
     });
     section("history", &["LABEL", "FENCE", "HELD FOR", "UNTIL", "ENDED"], history.collect());
     text

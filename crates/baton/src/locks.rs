@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::output::{Outcome, print, print_json, table};
+use crate::output::{Outcome, print, print_json, shown, table};
 use crate::server::{ServerArgs, block_on, no_server};
 use crate::view::{Lock, ago, duration, or_dash};
 
@@ -40,7 +40,7 @@ fn to_text(locks: &[Lock]) -> String {
     let mut rows =
         vec![["LOCK", "MODE", "HOLDER", "PROCESS", "FENCE", "HELD FOR", "LEASE", "WAITERS"].map(String::from).to_vec()];
     for lock in locks {
-        let mut first = vec![lock.name.clone(), or_dash(lock.mode)];
+        let mut first = vec![shown(&lock.name), or_dash(lock.mode)];
         let waiters = lock.waiters.len().to_string();
         if lock.holders.is_empty() {
             first.extend(vec!["-".to_owned(); 5]);
@@ -51,8 +51,8 @@ fn to_text(locks: &[Lock]) -> String {
         for (index, holder) in lock.holders.iter().enumerate() {
             let mut row = if index == 0 { std::mem::take(&mut first) } else { vec![String::new(); 2] };
             row.extend([
-                holder.label.clone(),
-                holder.place(),
+                shown(&holder.label),
+                shown(&holder.place()),
                 holder.fence.to_string(),
                 ago(holder.since_ms),
                 duration(holder.deadline_in_ms),

@@ -83,15 +83,15 @@ pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(&(text + "\n"))
 }
 
-/// The widest that a cell is shown.
-const CELL_CHARS_MAX: usize = 60;
+/// As much of a text that others chose is shown.
+const SHOWN_CHARS_MAX: usize = 60;
 
 /// Text that others chose, as it can be shown on a terminal: in one line, without what would drive the terminal, and not so
 /// long that it pushes everything else aside.
 pub fn shown(text: &str) -> String {
     let printable = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     let escaped: String = text.chars().map(printable).collect();
-    match escaped.char_indices().nth(CELL_CHARS_MAX) {
+    match escaped.char_indices().nth(SHOWN_CHARS_MAX) {
         Some((end, _)) => escaped[..end].to_owned() + "…",
         None => escaped,
     }
@@ -99,13 +99,16 @@ pub fn shown(text: &str) -> String {
 
 /// Columns padded to the widest cell; the first row is the head.
 pub fn table(rows: &[Vec<String>]) -> String {
-    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| shown(cell)).collect()).collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or_default()).collect();
     let mut text = String::new();
     for row in rows {
-        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        let cells: Vec<String> = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| cell.clone() + &" ".repeat(width - cell.chars().count()))
+            .collect();
         text.push_str(cells.join("  ").trim_end());
         text.push('\n');
     }

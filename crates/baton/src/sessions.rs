@@ -49,8 +49,8 @@ fn to_text(sessions: &[Session]) -> String {
     rows.extend(sessions.iter().map(|session| {
         vec![
             session.id.clone(),
-            session.label.clone(),
-            place(&session.host, session.pid),
+            shown(&session.label),
+            shown(&place(&session.host, session.pid)),
             duration(session.ttl_ms),
             duration(session.expires_in_ms),
             names(&session.holds),
