@@ -82,11 +82,13 @@ async fn a_waiter_whose_client_is_gone_does_not_block_the_queue() {
 }
 
 async fn wait_for_waiters(client: &Client, waiters: usize) {
-    loop {
+    // Far longer than it takes.
+    for _ in 0..12_000 {
         let lock = client.get_lock("deploy").await.unwrap().unwrap();
         if lock.waiters.len() == waiters {
             return;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+    panic!("the lock never had {waiters} waiters");
 }

@@ -5,7 +5,6 @@ use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::{Arc, RwLockReadGuard};
 use std::task::{Context, Poll, ready};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures::FutureExt;
 use openraft::async_runtime::WatchReceiver;
@@ -22,6 +21,7 @@ use super::machine::{Machine, OnApply, Shared, State};
 use super::network::NoPeers;
 use super::types::{Applied, LogId, TypeConfig};
 use super::writer::{Fatal, abort};
+use crate::clock;
 use crate::store::{self, Disk, OpenError, SEGMENT_BYTES};
 use crate::table::{Command, Entry, Table};
 
@@ -333,7 +333,7 @@ async fn lead(raft: Raft<TypeConfig, Machine>, tell: watch::Sender<Leadership>) 
             tell.send_replace(Leadership::DoesNotLead { leader });
         } else if told != Some(term) {
             tell.send_replace(Leadership::DoesNotLead { leader });
-            let entry = Entry { now_ms: now_ms(), commands: vec![Command::Lead { term }] };
+            let entry = Entry { now_ms: clock::wall_ms(), commands: vec![Command::Lead { term }] };
             let (responder, applied) = ProgressResponder::complete_only();
             // Only if it still leads in this very term.
             let leader = LogId::new_term_index(term, 0).leader_id;
@@ -359,9 +359,4 @@ async fn compact(raft: Raft<TypeConfig, Machine>, compaction: Arc<Compaction>) {
             return;
         }
     }
-}
-
-/// The time for people to read. A clock before 1970 is at 1970.
-fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis().try_into().unwrap_or(u64::MAX))
 }

@@ -1,0 +1,250 @@
+//! What the users of a world can ask of it, and what happens on the way from one process to another.
+
+use std::ops::Range;
+
+use baton_protocol::{Message, ProcessId, Protocol, Ticks};
+use baton_trace::{DropReason, Event};
+
+use super::{Demand, Envelope, Happening, Status, Wire};
+use crate::clocks::Clocks;
+use crate::faults::{Cut, FaultKind};
+use crate::metrics::Messages;
+use crate::oracle::causality::Causality;
+use crate::queue::Class;
+use crate::tracer::Tracer;
+
+impl<P: Protocol, X> Wire<P, X> {
+    /// The time.
+    pub fn now(&self) -> Ticks {
+        self.now
+    }
+
+    /// What has been sent so far.
+    pub fn messages(&mut self) -> &mut Messages {
+        &mut self.messages
+    }
+
+    /// How many messages have arrived.
+    pub fn deliveries(&self) -> u64 {
+        self.deliveries
+    }
+
+    /// How many messages are on their way.
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// When a message last arrived.
+    pub fn last_arrival(&self) -> Ticks {
+        self.last_arrival
+    }
+
+    /// Happened-before, if it is kept.
+    pub fn causality(&mut self) -> Option<&mut Causality> {
+        self.causality.as_mut()
+    }
+
+    /// What time it is, by everybody's own clock.
+    pub fn clocks(&self) -> &Clocks {
+        &self.clocks
+    }
+
+    /// The trace, if one is written.
+    pub fn tracer(&mut self) -> Option<&mut Tracer> {
+        self.tracer.as_mut()
+    }
+
+    /// The trace, to be finished.
+    pub fn take_tracer(&mut self) -> Option<Tracer> {
+        self.tracer.take()
+    }
+
+    /// Whether `process` has not crashed.
+    pub fn is_up(&self, process: ProcessId) -> bool {
+        self.status[process] != Status::Down
+    }
+
+    /// Whether `process` may be given commands; see [`Protocol::is_ready`].
+    pub fn is_ready(&self, process: ProcessId) -> bool {
+        !self.catching_up.contains(&process)
+    }
+
+    /// Gives `process` a command, at once; `class` says what for.
+    pub fn command(&mut self, process: ProcessId, command: P::Command, class: Class) {
+        self.demands.push(Demand::Command { process, command, class });
+    }
+
+    /// Sends an application message, at once.
+    pub fn app_send(&mut self, from: ProcessId, to: ProcessId) {
+        self.demands.push(Demand::AppSend { from, to });
+    }
+
+    /// Lets the failure detector of `process` suspect `peer`, at once.
+    pub fn suspect(&mut self, process: ProcessId, peer: ProcessId) {
+        self.demands.push(Demand::Suspect { process, peer });
+    }
+
+    /// Plans something for `process`, `after` from now.
+    pub fn plan(&mut self, after: Ticks, class: Class, process: ProcessId, plan: X) {
+        self.queue.insert(self.now + after, class, Happening::Plan { process, plan });
+    }
+
+    /// Crashes `process` after some time.
+    pub fn plan_crash(&mut self, after: Ticks, process: ProcessId) {
+        self.queue.insert(self.now + after, Class::Fault, Happening::Fault(FaultKind::Crash(process)));
+    }
+
+    /// Lets `process` recover after some time, without memory.
+    pub fn plan_recovery(&mut self, after: Ticks, process: ProcessId) {
+        let recovery = FaultKind::Recover { process, memory: false };
+        self.queue.insert(self.now + after, Class::Fault, Happening::Fault(recovery));
+    }
+
+    /// Writes an event of `process` to the trace, if there is one.
+    pub fn trace(&mut self, process: ProcessId, event: impl FnOnce() -> Event) {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.write(self.now, Some(process), event());
+        }
+    }
+
+    /// Writes an event that concerns no single process.
+    pub fn trace_all(&mut self, event: impl FnOnce() -> Event) {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.write(self.now, None, event());
+        }
+    }
+
+    pub(super) fn send(&mut self, from: ProcessId, to: ProcessId, message: P::Message) {
+        // What serde cannot size, it cannot send either; the law that every message has an encoding is tested.
+        let bytes = postcard::experimental::serialized_size(&message).unwrap_or_default() as u64;
+        self.messages.count(message.kind(), bytes);
+        let id = self.next_message();
+        self.trace(from, || Event::send(id, to, &message, bytes));
+        self.dispatch(id, from, to, message, Happening::Deliver);
+    }
+
+    pub(super) fn send_app(&mut self, from: ProcessId, to: ProcessId, stamp: Option<u64>) {
+        let id = self.next_message();
+        self.trace(from, || Event::AppSend { msg: id, to });
+        self.dispatch(id, from, to, stamp, Happening::AppDeliver);
+    }
+
+    pub(super) fn next_message(&mut self) -> u64 {
+        self.sent += 1;
+        self.sent - 1
+    }
+
+    pub(super) fn dispatch<M: Clone>(
+        &mut self,
+        id: u64,
+        from: ProcessId,
+        to: ProcessId,
+        content: M,
+        happening: impl Fn(Envelope<M>) -> Happening<P, X>,
+    ) {
+        if self.is_cut(from, to) {
+            return self.trace(to, || Event::Drop { msg: id, reason: DropReason::Partition });
+        }
+        let arrivals = self.links.arrivals(self.now, from, to);
+        let Some(first) = arrivals.first else {
+            return self.trace(to, || Event::Drop { msg: id, reason: DropReason::Loss });
+        };
+        let past = self.causality.as_ref().map(|causality| causality.of(from));
+        self.in_flight += 1;
+        if let Some(second) = arrivals.second {
+            self.in_flight += 1;
+            let (past, content) = (past.clone(), content.clone());
+            let envelope = Envelope { id, from: from as u32, to: to as u32, past, content };
+            self.queue.insert(second, Class::Delivery, happening(envelope));
+        }
+        let envelope = Envelope { id, from: from as u32, to: to as u32, past, content };
+        self.queue.insert(first, Class::Delivery, happening(envelope));
+    }
+
+    /// Whether a message that is due really arrives.
+    pub(super) fn arrive<M>(&mut self, envelope: &Envelope<M>, event: impl Fn(&Envelope<M>) -> Event) -> bool {
+        let (from, to) = (envelope.from as ProcessId, envelope.to as ProcessId);
+        self.in_flight -= 1;
+        if self.is_cut(from, to) {
+            self.trace(to, || Event::Drop { msg: envelope.id, reason: DropReason::Partition });
+            return false;
+        }
+        if envelope.id < self.born[to].max(self.born[from]) {
+            self.trace(to, || Event::Drop { msg: envelope.id, reason: DropReason::Crashed });
+            return false;
+        }
+        self.last_arrival = self.now;
+        self.trace(to, || event(envelope));
+        if let (Some(causality), Some(past)) = (&mut self.causality, &envelope.past) {
+            causality.receive(to, past);
+        }
+        true
+    }
+
+    /// `process` is down when something should happen there.
+    pub(super) fn miss(&mut self, process: ProcessId, happening: &Happening<P, X>) {
+        let id = match happening {
+            Happening::Deliver(envelope) => envelope.id,
+            Happening::AppDeliver(envelope) => envelope.id,
+            _ => return,
+        };
+        self.in_flight -= 1;
+        self.trace(process, || Event::Drop { msg: id, reason: DropReason::Crashed });
+    }
+
+    pub(super) fn set_timer(&mut self, process: ProcessId, timer: P::Timer, after: Ticks) {
+        self.settings += 1;
+        let setting = self.settings;
+        self.timers.insert((process, timer), setting);
+        let after = self.clocks.takes(process, after);
+        self.queue.insert(self.now + after, Class::Timer, Happening::Timer { process, timer, setting });
+    }
+
+    pub(super) fn pause(&mut self, process: ProcessId, lasts: Ticks) {
+        if self.status[process] == Status::Up {
+            self.status[process] = Status::Paused;
+            self.trace(process, || Event::Pause);
+            self.queue.insert(self.now + lasts, Class::Fault, Happening::Resume(process));
+        }
+    }
+
+    pub(super) fn cut(&mut self, cut: Cut, lasts: Option<Ticks>) {
+        self.trace_all(|| cut.event());
+        self.cut.push(cut.clone());
+        self.look(0..self.status.len(), 0..self.status.len());
+        if let Some(lasts) = lasts {
+            self.queue.insert(self.now + lasts, Class::Fault, Happening::Heal(cut));
+        }
+    }
+
+    pub(super) fn heal(&mut self, cut: &Cut) {
+        if let Some(index) = self.cut.iter().position(|other| other == cut) {
+            self.cut.remove(index);
+            self.look(0..self.status.len(), 0..self.status.len());
+            // In a trace a healing ends all cuts, so that what stays cut is told again.
+            self.trace_all(|| Event::Heal);
+            let events: Vec<Event> = self.cut.iter().map(Cut::event).collect();
+            events.into_iter().for_each(|event| self.trace_all(|| event));
+        }
+    }
+
+    pub(super) fn is_cut(&self, from: ProcessId, to: ProcessId) -> bool {
+        !self.cut.is_empty() && self.cut.iter().any(|cut| cut.separates(from, to))
+    }
+
+    /// The failure detectors of `observers` that run look at `peers`; who is up and can be heard is trusted.
+    pub(super) fn look(&mut self, observers: Range<ProcessId>, peers: Range<ProcessId>) {
+        for process in observers {
+            for peer in peers.clone().filter(|&peer| peer != process) {
+                let heard = self.is_up(peer) && !self.is_cut(peer, process);
+                if self.is_up(process)
+                    && let Some(after) = self.detector.see(process, peer, heard)
+                {
+                    let suspect = Happening::Suspect { process, peer };
+                    let news = if heard { Happening::Trust { process, peer } } else { suspect };
+                    self.queue.insert(self.now + after, Class::Timer, news);
+                }
+            }
+        }
+    }
+}
