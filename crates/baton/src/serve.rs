@@ -40,7 +40,9 @@ pub fn run(args: &Args) -> Outcome {
     let listen = resolved.ok_or_else(wrong)?;
     let data = args.data.clone().or_else(|| Some(dirs::data_dir()?.join("baton")));
     let data = data.ok_or_else(|| Failure::bad_input("this user has no data folder; name one with --data DIR"))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    // One of them may be waiting for the disk.
+    let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
     let runtime = runtime.map_err(|error| cannot(format!("cannot start: {error}")))?;
     runtime.block_on(serve(Options { data, listen, connections_max: connections_max()? }))
 }

@@ -1,4 +1,8 @@
 //! openraft's log storage over the journal.
+//!
+//! A write returns when it is durable, on the very thread that asked: another thread to write would cost two wake-ups, which
+//! take longer here than all other work on an entry. What is proposed meanwhile waits with openraft, which hands it over
+//! as one append: so it is synced together.
 
 use std::fmt::Debug;
 use std::io;
@@ -8,36 +12,43 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use openraft::entry::RaftEntry;
 use openraft::storage::{IOFlushed, RaftLogStorage};
 use openraft::{LogState, OptionalSend, RaftLogReader};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use super::compaction::Compaction;
 use super::log::{Head, Image, Record};
 use super::types::{LogEntry, LogId, TypeConfig, Vote};
-use super::writer::{Done, Fatal, Job, Writer};
 use crate::store::{Disk, Journal, OpenError};
 
 /// An AppendEntries carries no more bytes than this, unless a single entry does; so it stays below what a transport takes.
 pub(super) const APPEND_BYTES_MAX: usize = 1 << 20;
 
-/// The log. Clones are the same log.
-#[derive(Clone)]
-pub struct LogStore {
-    inner: Arc<Inner>,
+/// A frame of the journal takes no more than this, unless a single record does.
+const FRAME_BYTES_MAX: usize = 1 << 20;
+
+/// Ends the process because its data can no longer be trusted to reach the disk; told why, in a sentence.
+///
+/// If it returns, nothing more is written or acknowledged.
+pub type Fatal = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// The hook for production: says why, and aborts.
+pub fn abort() -> Fatal {
+    Arc::new(|why| {
+        eprintln!("baton: {why}");
+        std::process::abort();
+    })
 }
 
-struct Inner {
-    /// Locked while a job is queued, too, so that both are in the same order.
-    log: Mutex<Log>,
+/// The log.
+pub struct LogStore {
+    reader: LogReader,
+    /// None after a write or a sync failed: what is on disk is not known any more.
+    journal: Option<Journal>,
+    /// As the journal says it.
+    written: Head,
     compaction: Arc<Compaction>,
+    fatal: Fatal,
     /// The last field: dropped when all else is.
     _alive: mpsc::Sender<()>,
-}
-
-struct Log {
-    image: Image,
-    /// The committed index is not worth a sync of its own: it goes with the next record that is.
-    committed_unwritten: bool,
-    writer: Writer,
 }
 
 impl LogStore {
@@ -53,48 +64,121 @@ impl LogStore {
         let journal = Journal::open(disk, segment_bytes, |frame| image.replay(frame))?;
         image.check().map_err(|what| OpenError::Missing { what })?;
         compaction.appended(image.bytes());
-        let writer =
-            Writer::spawn(journal, image.head, fatal).map_err(OpenError::io("start a thread for", "the log"))?;
-        let log = Mutex::new(Log { image, committed_unwritten: false, writer });
-        Ok(LogStore { inner: Arc::new(Inner { log, compaction, _alive: alive }) })
+        let written = image.head;
+        let reader = LogReader(Arc::new(Mutex::new(image)));
+        Ok(LogStore { reader, journal: Some(journal), written, compaction, fatal, _alive: alive })
     }
 
     /// All up to here is in a snapshot, and no longer in the log.
     pub(super) fn purged(&self) -> Option<LogId> {
-        self.lock().image.head.purged
+        self.reader.image().head.purged
     }
 
-    fn lock(&self) -> MutexGuard<'_, Log> {
-        // Nothing panics while it is locked; were it so, the image would still be as consistent as it was.
-        self.inner.log.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Log {
-    /// Adds records to the image and queues them.
-    fn write(&mut self, records: &[Record<'_>], done: Done) -> io::Result<()> {
-        let Head { committed, .. } = self.image.head;
-        let mut job = Job { records: Vec::new(), highest: None, vote: None, committed: None, purged: None, done };
-        if let Some(committed) = committed.filter(|_| self.committed_unwritten) {
-            Record::Committed(committed).encode_to(&mut job.records);
-            job.committed = Some(committed);
-            self.committed_unwritten = false;
+    /// Adds records to the log; they are durable when this returns.
+    fn write(&mut self, records: &[Record<'_>]) -> io::Result<()> {
+        let mut frame = Vec::new();
+        let mut highest = None;
+        let Head { committed, .. } = self.reader.image().head;
+        // Not worth a sync of its own: it goes with the next record that is.
+        if let Some(committed) = committed.filter(|_| committed != self.written.committed) {
+            Record::Committed(committed).encode_to(&mut frame);
         }
         for record in records {
-            record.encode_to(&mut job.records);
-            match record {
-                Record::Entry { id, .. } => job.highest = Some(id.index),
-                Record::Vote(vote) => job.vote = Some(*vote),
-                Record::Purge(id) => job.purged = Some(*id),
-                Record::Committed(_) | Record::Truncate(_) => {}
+            if frame.len() >= FRAME_BYTES_MAX {
+                self.sync(&std::mem::take(&mut frame), highest)?;
             }
-            self.image.add(record).map_err(io::Error::other)?;
+            record.encode_to(&mut frame);
+            if let Record::Entry { id, .. } = record {
+                highest = Some(id.index);
+            }
+            self.reader.image().add(record).map_err(io::Error::other)?;
         }
-        self.writer.queue(job)
+        self.sync(&frame, highest)
+    }
+
+    /// Writes a frame of records, of which the image has all and this is the highest index of an entry among them.
+    fn sync(&mut self, frame: &[u8], highest: Option<u64>) -> io::Result<()> {
+        let stopped = || io::Error::other("the journal takes no more, since a write or a sync failed");
+        let mut journal = self.journal.take().ok_or_else(stopped)?;
+        let (before, after) = (self.written, self.reader.image().head);
+        let synced = journal.append(frame, highest, || before.encode()).and_then(|()| match after.purged {
+            // Only now, when it is durable that they are purged.
+            Some(purged) if after.purged != before.purged => journal.release(purged.index),
+            _ => Ok(()),
+        });
+        match &synced {
+            Ok(()) => (self.journal, self.written) = (Some(journal), after),
+            Err(error) => {
+                (self.fatal)(&format!("the log cannot be written ({error}); what is not yet acknowledged may be lost"))
+            }
+        }
+        synced
     }
 }
 
-impl RaftLogReader<TypeConfig> for LogStore {
+impl RaftLogStorage<TypeConfig> for LogStore {
+    type LogReader = LogReader;
+
+    async fn get_log_state(&mut self) -> io::Result<LogState<TypeConfig>> {
+        let image = self.reader.image();
+        Ok(LogState { last_purged_log_id: image.head.purged, last_log_id: image.last() })
+    }
+
+    async fn get_log_reader(&mut self) -> LogReader {
+        self.reader.clone()
+    }
+
+    async fn save_vote(&mut self, vote: &Vote) -> io::Result<()> {
+        self.write(&[Record::Vote(*vote)])
+    }
+
+    async fn save_committed(&mut self, committed: Option<LogId>) -> io::Result<()> {
+        self.reader.image().head.committed = committed;
+        Ok(())
+    }
+
+    async fn read_committed(&mut self) -> io::Result<Option<LogId>> {
+        Ok(self.reader.image().head.committed)
+    }
+
+    async fn append<I>(&mut self, entries: I, callback: IOFlushed<TypeConfig>) -> io::Result<()>
+    where
+        I: IntoIterator<Item = LogEntry> + OptionalSend,
+        I::IntoIter: OptionalSend,
+    {
+        let mut payloads = Vec::new();
+        for entry in entries {
+            payloads.push((entry.log_id(), postcard::to_stdvec(&entry.payload).map_err(io::Error::other)?));
+        }
+        let records: Vec<Record<'_>> =
+            payloads.iter().map(|(id, payload)| Record::Entry { id: *id, payload }).collect();
+        self.write(&records)?;
+        callback.io_completed(Ok(()));
+        self.compaction.appended(payloads.iter().map(|(_, payload)| payload.len() as u64).sum());
+        Ok(())
+    }
+
+    async fn truncate_after(&mut self, last: Option<LogId>) -> io::Result<()> {
+        self.write(&[Record::Truncate(last)])
+    }
+
+    async fn purge(&mut self, upto: LogId) -> io::Result<()> {
+        self.write(&[Record::Purge(upto)])
+    }
+}
+
+/// Reads the log, from its image in memory.
+#[derive(Clone)]
+pub struct LogReader(Arc<Mutex<Image>>);
+
+impl LogReader {
+    fn image(&self) -> MutexGuard<'_, Image> {
+        // Nothing panics while it is locked; were it so, the image would still be as consistent as it was.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl RaftLogReader<TypeConfig> for LogReader {
     async fn try_get_log_entries<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(
         &mut self,
         range: RB,
@@ -109,69 +193,14 @@ impl RaftLogReader<TypeConfig> for LogStore {
             Bound::Excluded(end) => *end,
             Bound::Unbounded => u64::MAX,
         };
-        self.lock().image.read(start, end, usize::MAX).map_err(io::Error::other)
+        self.image().read(start, end, usize::MAX).map_err(io::Error::other)
     }
 
     async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
-        Ok(self.lock().image.head.vote)
+        Ok(self.image().head.vote)
     }
 
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<LogEntry>> {
-        self.lock().image.read(start, end, APPEND_BYTES_MAX).map_err(io::Error::other)
-    }
-}
-
-impl RaftLogStorage<TypeConfig> for LogStore {
-    type LogReader = LogStore;
-
-    async fn get_log_state(&mut self) -> io::Result<LogState<TypeConfig>> {
-        let log = self.lock();
-        Ok(LogState { last_purged_log_id: log.image.head.purged, last_log_id: log.image.last() })
-    }
-
-    async fn get_log_reader(&mut self) -> LogStore {
-        self.clone()
-    }
-
-    async fn save_vote(&mut self, vote: &Vote) -> io::Result<()> {
-        let (done, durable) = oneshot::channel();
-        self.lock().write(&[Record::Vote(*vote)], Done::Waiter(done))?;
-        durable.await.map_err(|_| io::Error::other("the journal stopped before the vote was durable"))?
-    }
-
-    async fn save_committed(&mut self, committed: Option<LogId>) -> io::Result<()> {
-        let mut log = self.lock();
-        log.image.head.committed = committed;
-        log.committed_unwritten = true;
-        Ok(())
-    }
-
-    async fn read_committed(&mut self) -> io::Result<Option<LogId>> {
-        Ok(self.lock().image.head.committed)
-    }
-
-    async fn append<I>(&mut self, entries: I, callback: IOFlushed<TypeConfig>) -> io::Result<()>
-    where
-        I: IntoIterator<Item = LogEntry> + OptionalSend,
-        I::IntoIter: OptionalSend,
-    {
-        let mut payloads = Vec::new();
-        for entry in entries {
-            payloads.push((entry.log_id(), postcard::to_stdvec(&entry.payload).map_err(io::Error::other)?));
-        }
-        let records: Vec<Record<'_>> =
-            payloads.iter().map(|(id, payload)| Record::Entry { id: *id, payload }).collect();
-        self.lock().write(&records, Done::Openraft(callback))?;
-        self.inner.compaction.appended(payloads.iter().map(|(_, payload)| payload.len() as u64).sum());
-        Ok(())
-    }
-
-    async fn truncate_after(&mut self, last: Option<LogId>) -> io::Result<()> {
-        // Nobody waits: what is acknowledged next is written after it, so that both are durable or neither.
-        self.lock().write(&[Record::Truncate(last)], Done::Nobody)
-    }
-
-    async fn purge(&mut self, upto: LogId) -> io::Result<()> {
-        self.lock().write(&[Record::Purge(upto)], Done::Nobody)
+        self.image().read(start, end, APPEND_BYTES_MAX).map_err(io::Error::other)
     }
 }

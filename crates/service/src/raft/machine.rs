@@ -9,8 +9,8 @@ use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder};
 use tokio::sync::mpsc;
 
 use super::compaction::Compaction;
+use super::log_store::Fatal;
 use super::types::{Applied, LogId, Membership, Snapshot, SnapshotMeta, TypeConfig};
-use super::writer::Fatal;
 use crate::store::{OpenError, Snapshots};
 use crate::table::{Entry, Table};
 

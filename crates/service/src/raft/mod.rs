@@ -18,9 +18,8 @@ mod node;
 #[cfg(test)]
 mod tests;
 mod types;
-mod writer;
 
+pub use log_store::{Fatal, abort};
 pub use machine::OnApply;
 pub use node::{Leadership, Node, Options, Pending, ProposeError, ReadError, Role, Status, TableGuard};
 pub use types::Applied;
-pub use writer::{Fatal, abort};

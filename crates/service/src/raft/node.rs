@@ -16,11 +16,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use super::compaction::Compaction;
-use super::log_store::{APPEND_BYTES_MAX, LogStore};
+use super::log_store::{APPEND_BYTES_MAX, Fatal, LogStore, abort};
 use super::machine::{Machine, OnApply, Shared, State};
 use super::network::NoPeers;
 use super::types::{Applied, LogId, TypeConfig};
-use super::writer::{Fatal, abort};
 use crate::clock;
 use crate::store::{self, Disk, OpenError, SEGMENT_BYTES};
 use crate::table::{Command, Entry, Table};

@@ -93,8 +93,9 @@ async fn everything(disk: &FakeDisk) -> Result<Everything, OpenError> {
         (state.applied, state.table.clone())
     };
     let purged = log.get_log_state().await.unwrap().last_purged_log_id;
-    let entries = log.try_get_log_entries(..).await.unwrap();
-    Ok((log.read_vote().await.unwrap(), purged, entries, applied, table))
+    let mut reader = log.get_log_reader().await;
+    let entries = reader.try_get_log_entries(..).await.unwrap();
+    Ok((reader.read_vote().await.unwrap(), purged, entries, applied, table))
 }
 
 /// A folder with votes, several segments, a snapshot and a purged log.
@@ -110,14 +111,13 @@ async fn filled() -> FakeDisk {
             durable.await.unwrap().unwrap();
             log.save_committed(Some(entry.log_id())).await.unwrap();
         }
-        log.try_get_log_entries(from..to).await.unwrap()
+        log.get_log_reader().await.try_get_log_entries(from..to).await.unwrap()
     };
     let applied = append(0, 12, Vote::new(1, 1)).await;
     append(12, 20, Vote::new(2, 1)).await;
     machine.apply(futures::stream::iter(applied.into_iter().map(|entry| Ok((entry, None))))).await.unwrap();
     let last = machine.get_snapshot_builder().await.build_snapshot().await.unwrap().meta.last_log_id.unwrap();
     log.purge(LogId::new_term_index(last.leader_id.term, last.index - 3)).await.unwrap();
-    // Waits until the purge is durable, too.
     log.save_vote(&Vote::new(3, 1)).await.unwrap();
     drop((log, machine));
     disk
@@ -168,44 +168,33 @@ async fn a_missing_file_is_noticed() {
 async fn nothing_is_acknowledged_before_the_sync_that_covers_it() {
     let disk = FakeDisk::default();
     let Parts { mut log, .. } = Parts::open(Arc::new(disk.clone()), options()).unwrap();
-    let waiting: Arc<Mutex<Vec<oneshot::Receiver<io::Result<()>>>>> = Arc::default();
-    let (arrived, written) = (Arc::new(AtomicUsize::new(0)), waiting.clone());
-    let syncs = arrived.clone();
-    // Runs on the writer's thread. Whoever is told before a sync begins has been told by then, on this very thread.
+    let waiting: Arc<Mutex<Option<oneshot::Receiver<io::Result<()>>>>> = Arc::default();
+    let (syncs, written) = (Arc::new(AtomicUsize::new(0)), waiting.clone());
+    let counted = syncs.clone();
     disk.before_each(move |_, operation| {
-        if let DiskOperation::Sync(_) = operation {
-            for receiver in written.lock().unwrap().iter_mut() {
-                assert!(receiver.try_recv().is_err(), "acknowledged before its sync");
-            }
-            syncs.fetch_add(1, Ordering::SeqCst);
+        if let (DiskOperation::Sync(_), Some(durable)) = (operation, written.lock().unwrap().as_mut()) {
+            assert!(durable.try_recv().is_err(), "acknowledged before its sync");
+            counted.fetch_add(1, Ordering::SeqCst);
         }
         Ok(())
     });
     for index in 0..50 {
+        let before = syncs.load(Ordering::SeqCst);
         let (done, durable) = TypeConfig::oneshot();
-        waiting.lock().unwrap().push(durable);
+        *waiting.lock().unwrap() = Some(durable);
         let entry = LogEntry::new_normal(LogId::new_term_index(1, index), open_session(index));
         log.append([entry], IOFlushed::signal(done)).await.unwrap();
-        let durable = loop {
-            // One at a time, so that every acknowledgement is checked against its own sync.
-            let mut waiting = waiting.lock().unwrap();
-            match waiting[0].try_recv() {
-                Ok(result) => break (result, waiting.clear()),
-                Err(oneshot::error::TryRecvError::Empty) => drop(waiting),
-                Err(closed) => panic!("{closed}"),
-            }
-            std::thread::yield_now();
-        };
-        durable.0.unwrap();
-        assert!(arrived.load(Ordering::SeqCst) > index as usize);
+        assert!(syncs.load(Ordering::SeqCst) > before, "entry {index}");
+        waiting.lock().unwrap().take().unwrap().await.unwrap().unwrap();
     }
 }
 
-#[tokio::test]
-async fn what_queues_up_during_a_sync_is_written_with_one_sync() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_proposed_during_a_sync_is_written_with_one_sync() {
     let disk = FakeDisk::default();
-    let options = Options { segment_bytes: 1 << 20, ..options() };
-    let Parts { mut log, .. } = Parts::open(Arc::new(disk.clone()), options).unwrap();
+    let options = Options { segment_bytes: 1 << 20, snapshot_after_bytes: 1 << 20, ..options() };
+    let node = Node::open(Arc::new(disk.clone()), options).await.unwrap();
+    leads(&node).await;
     let (enter, entered) = mpsc::channel();
     let (go_on, gate) = mpsc::channel::<()>();
     disk.before_each(move |_, operation| {
@@ -215,25 +204,38 @@ async fn what_queues_up_during_a_sync_is_written_with_one_sync() {
         }
         Ok(())
     });
-    let mut all = Vec::new();
-    let mut append = async |index: u64| {
-        let (done, durable) = TypeConfig::oneshot();
-        let entry = LogEntry::new_normal(LogId::new_term_index(1, index), open_session(index));
-        log.append([entry], IOFlushed::signal(done)).await.unwrap();
-        all.push(durable);
-    };
-    append(0).await;
+    let mut pending = vec![node.propose(open_session(1)).await.unwrap()];
     entered.recv().unwrap();
-    for index in 1..100 {
-        append(index).await;
+    for session in 2..=100 {
+        pending.push(node.propose(open_session(session)).await.unwrap());
     }
-    go_on.send(()).unwrap();
-    go_on.send(()).unwrap();
-    for durable in all {
-        durable.await.unwrap().unwrap();
+    for _ in 0..2 {
+        go_on.send(()).unwrap();
+    }
+    for pending in pending {
+        pending.await.unwrap();
     }
     entered.recv().unwrap();
-    assert!(entered.try_recv().is_err(), "two syncs for 100 appends");
+    assert!(entered.try_recv().is_err(), "two syncs for 100 entries");
+    // The vote or the log may be written again before it is stopped.
+    drop(go_on);
+    node.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_large_append_is_cut_into_frames() {
+    let disk = FakeDisk::default();
+    let Parts { mut log, .. } = Parts::open(Arc::new(disk.clone()), options()).unwrap();
+    let label = "x".repeat(300 << 10);
+    let large = Command::Open { session: SessionId(1), ttl_ms: 1, label, host: String::new(), pid: 1, resume: false };
+    let entry = |index| LogEntry::new_normal(LogId::new_term_index(1, index), entry_of(large.clone()));
+    let entries: Vec<LogEntry> = (0..10).map(entry).collect();
+    let (done, durable) = TypeConfig::oneshot();
+    log.append(entries.clone(), IOFlushed::signal(done)).await.unwrap();
+    durable.await.unwrap().unwrap();
+    drop(log);
+    assert!(disk.names().iter().all(|name| disk.read(name).unwrap().len() < 4 << 20), "a frame is written twice");
+    assert_eq!(everything(&disk).await.unwrap().2, entries);
 }
 
 #[tokio::test]
@@ -250,9 +252,8 @@ async fn a_failed_sync_is_fatal_and_nobody_is_told_that_it_is_durable() {
     for index in 0..3 {
         let (done, durable) = TypeConfig::oneshot();
         let entry = LogEntry::new_normal(LogId::new_term_index(1, index), open_session(index));
-        let queued = log.append([entry], IOFlushed::signal(done)).await;
-        // The first is refused after the sync, those after it at once or with it.
-        assert!(queued.is_err() || !matches!(durable.await, Ok(Ok(()))), "append {index}");
+        log.append([entry], IOFlushed::signal(done)).await.unwrap_err();
+        assert!(!matches!(durable.await, Ok(Ok(()))), "append {index}");
     }
     let why = said.recv().unwrap();
     assert!(why.starts_with("the log cannot be written (Input/output error"), "{why}");

@@ -33,7 +33,7 @@ pub trait Disk: Send + Sync + 'static {
 }
 
 /// An open file.
-pub trait DiskFile: Send {
+pub trait DiskFile: Send + Sync {
     /// Puts bytes there, all of them.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Makes durable what was written.
