@@ -1,10 +1,12 @@
 //! The lock service: how many locks a second, how much memory, how soon it is there. Everything that it acknowledges is on
-//! disk by then, so the disk itself is measured beside it.
+//! disk by then, so the disk and the network are measured beside it, each alone.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread;
 use std::time::Instant;
 
 use super::{Asked, REPETITIONS, json, row};
@@ -12,6 +14,9 @@ use crate::{cargo, root, succeed};
 
 const ADDRESS: &str = "127.0.0.1:17420";
 const HELD: &str = "100000";
+/// Acquires and releases a second that are asked for where a synced append and a round trip take so many microseconds.
+const PAIRS_ASKED: f64 = 2000.0;
+const FLOORS_ASKED_US: f64 = 85.0 + 59.0;
 
 /// Measures all of it.
 pub fn run() -> Result<(), String> {
@@ -24,7 +29,6 @@ pub fn run() -> Result<(), String> {
 }
 
 fn measure(folder: &Path) -> Result<(), String> {
-    row("the disk alone: synced appends of 200 bytes/s", synced_appends(folder)?, &Asked::Nothing);
     let mut ready_ms = f64::MAX;
     for repetition in 0..REPETITIONS {
         let server = Server::start(&folder.join(format!("empty-{repetition}")))?;
@@ -34,12 +38,18 @@ fn measure(folder: &Path) -> Result<(), String> {
 
     let data = folder.join("data");
     let server = Server::start(&data)?;
-    let mut pairs = 0.0_f64;
+    let (mut pairs, mut append_us, mut round_trip_us) = (0.0_f64, f64::MAX, f64::MAX);
     for _ in 0..REPETITIONS {
+        append_us = append_us.min(synced_append_us(folder)?);
+        round_trip_us = round_trip_us.min(tcp_round_trip_us().map_err(text)?);
         let report = json(load().args(["pairs", "5000"]))?;
         pairs = pairs.max(report["pairs_per_s"].as_f64().ok_or("the report has no pairs_per_s")?);
     }
-    row("one client, own lock: acquire+release/s", pairs, &Asked::AtLeast(2000.0));
+    row("the disk alone, a synced append: us", append_us, &Asked::Nothing);
+    row("TCP alone, a round trip: us", round_trip_us, &Asked::Nothing);
+    row("one client, own lock: acquire+release/s", pairs, &Asked::AtLeast(PAIRS_ASKED));
+    let asked_here = PAIRS_ASKED * FLOORS_ASKED_US / (append_us + round_trip_us);
+    row("the same, asked in proportion to disk and TCP (85 + 59 us)", pairs, &Asked::AtLeast(asked_here));
 
     let mut holder = load().args(["hold", HELD]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(text)?;
     first_line(&mut holder)?;
@@ -54,15 +64,42 @@ fn measure(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// How often a second a file can be added to and synced.
-fn synced_appends(folder: &Path) -> Result<f64, String> {
+/// How long it takes to add to a file so that it is durable.
+fn synced_append_us(folder: &Path) -> Result<f64, String> {
     const APPENDS: u32 = 2000;
     let mut file = File::create(folder.join("appends")).map_err(text)?;
     let start = Instant::now();
     for _ in 0..APPENDS {
         file.write_all(&[1; 200]).and_then(|()| file.sync_data()).map_err(text)?;
     }
-    Ok(f64::from(APPENDS) / start.elapsed().as_secs_f64())
+    Ok(start.elapsed().as_secs_f64() * 1e6 / f64::from(APPENDS))
+}
+
+/// How long a byte takes to another thread and back.
+fn tcp_round_trip_us() -> std::io::Result<f64> {
+    const ROUND_TRIPS: u32 = 5000;
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let mut here = TcpStream::connect(listener.local_addr()?)?;
+    let (mut there, _) = listener.accept()?;
+    here.set_nodelay(true)?;
+    there.set_nodelay(true)?;
+    let echo = move || -> std::io::Result<()> {
+        let mut byte = [0];
+        while there.read(&mut byte)? == 1 {
+            there.write_all(&byte)?;
+        }
+        Ok(())
+    };
+    let echo = thread::spawn(echo);
+    let start = Instant::now();
+    for _ in 0..ROUND_TRIPS {
+        here.write_all(&[1])?;
+        here.read_exact(&mut [0])?;
+    }
+    let took = start.elapsed();
+    drop(here);
+    echo.join().expect("it does not panic")?;
+    Ok(took.as_secs_f64() * 1e6 / f64::from(ROUND_TRIPS))
 }
 
 struct Server {
