@@ -2,12 +2,16 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::server::Server;
+
+/// Far longer than anything takes.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A command under a lock that says so, and ends when its input does.
 fn hold(server: &Server, args: &[&str]) -> Child {
@@ -31,8 +35,9 @@ fn keys(value: &Value) -> Vec<&str> {
 
 /// Waits until the lock has so many waiters.
 fn wait_for_waiters(server: &Server, lock: &str, waiters: usize) {
+    let start = Instant::now();
     while json(server, &["lock-info", lock])["waiters"].as_array().unwrap().len() != waiters {
-        std::thread::yield_now();
+        assert!(start.elapsed() < PATIENCE, "{lock} never had {waiters} waiters");
     }
 }
 
@@ -130,7 +135,7 @@ fn permits_that_differ_are_refused() {
     let output = server.run(&["lock", "-n", "downloads", "-k", "3", "--", "true"]);
     assert_ne!(output.status.code(), Some(0));
     let message = String::from_utf8(output.stderr).unwrap();
-    assert!(message.contains("permits of 2"), "{message}");
+    assert!(message.contains("in use with 2 permits, and the request says 3"), "{message}");
     drop(holder.stdin.take());
     assert!(holder.wait().unwrap().success());
 }
