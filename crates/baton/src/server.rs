@@ -20,7 +20,7 @@ const DEFAULT: &str = "127.0.0.1:7420";
 /// Where the servers are.
 #[derive(clap::Args)]
 pub struct ServerArgs {
-    /// Where the server listens; several, separated by commas, if there are several [env: BATON_SERVER] [default: 127.0.0.1:7420]
+    /// Where the server listens; several are separated by commas [env: BATON_SERVER] [default: 127.0.0.1:7420]
     #[arg(long, value_name = "ADDRESS,...")]
     server: Option<String>,
 }

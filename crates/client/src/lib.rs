@@ -12,8 +12,9 @@
 //! // Waits for its turn. Whoever stores something under the lock passes the fence on.
 //! let guard = session.lock("report").timeout(Duration::from_secs(60)).acquire().await?;
 //! tokio::select! {
-//!     () = write_report(guard.fence()?) => guard.release().await?,
+//!     biased; // The loss first: what is done by then is done too late.
 //!     loss = guard.lost() => eprintln!("stopped: {loss}"),
+//!     () = write_report(guard.fence()?) => guard.release().await?,
 //! }
 //!
 //! // Several may read, or hold one of three permits; or just ask whether the lock is free.

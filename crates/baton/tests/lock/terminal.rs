@@ -3,6 +3,7 @@
 use nix::pty::openpty;
 use nix::sys::signal::Signal;
 use nix::sys::termios::Termios;
+use nix::unistd::{Pid, tcgetpgrp};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -64,13 +65,18 @@ fn an_interrupt_reaches_the_command_whether_or_not_it_reads() {
     }
 }
 
-/// Types ^Z and waits until the command and `baton lock` are both stopped. Says which processes they are.
-fn stopped_by_key(terminal: &mut AtTerminal) -> (u32, u32) {
+/// Types ^Z and waits until the command and `baton lock` are both stopped. Says which processes they are. The commands below start
+/// no others: a shell that is just starting one cannot be stopped.
+fn stopped_by_key(terminal: &mut AtTerminal, reads: bool) -> (u32, u32) {
     let line = terminal.output.line();
     let [watchdog, command] = line.split(' ').map(|pid| pid.parse().unwrap()).collect::<Vec<u32>>()[..] else {
         panic!("{line}")
     };
     let client = parent(watchdog).unwrap();
+    let foreground = if reads { command } else { client };
+    until("it has the terminal", || tcgetpgrp(&terminal.keyboard) == Ok(Pid::from_raw(foreground as i32)));
+    // What is lent the terminal was stopped for it, and is continued then.
+    until("it waits", || state(command) == Some('S'));
     write!(terminal.keyboard, "\x1a").unwrap();
     until("both are stopped", || [client, command].iter().all(|&pid| state(pid) == Some('T')));
     (client, command)
@@ -85,20 +91,18 @@ fn continued(client: u32, command: u32) {
 #[test]
 fn a_job_that_is_stopped_goes_on_when_it_is_continued() {
     let server = Server::start();
-    let script = "trap 'echo INT; exit 4' INT; echo $PPID $$; while :; do sleep 0.01; done";
-    let mut terminal = at_terminal(&server, "60", script);
-    let (client, command) = stopped_by_key(&mut terminal);
+    let mut terminal = at_terminal(&server, "60", "echo $PPID $$; exec sleep 60");
+    let (client, command) = stopped_by_key(&mut terminal, false);
     continued(client, command);
-    write!(terminal.keyboard, "\x03").unwrap();
-    assert_eq!(terminal.output.line(), "INT");
-    assert_eq!(terminal.ends(), 4);
+    send(client, Signal::SIGTERM);
+    assert_eq!(terminal.ends(), 143);
 }
 
 #[test]
 fn a_job_that_is_stopped_while_it_reads_reads_on_when_it_is_continued() {
     let server = Server::start();
     let mut terminal = at_terminal(&server, "60", "echo $PPID $$; read line; echo got $line; exit 9");
-    let (client, command) = stopped_by_key(&mut terminal);
+    let (client, command) = stopped_by_key(&mut terminal, true);
     continued(client, command);
     writeln!(terminal.keyboard, "hello").unwrap();
     assert_eq!(terminal.output.line(), "got hello");
@@ -108,8 +112,8 @@ fn a_job_that_is_stopped_while_it_reads_reads_on_when_it_is_continued() {
 #[test]
 fn a_job_that_is_stopped_for_too_long_is_gone_before_the_lease_is() {
     let server = Server::start();
-    let mut terminal = at_terminal(&server, "6", "trap '' TERM; echo $PPID $$; while :; do sleep 0.01; done");
-    let (client, command) = stopped_by_key(&mut terminal);
+    let mut terminal = at_terminal(&server, "6", "trap '' TERM; echo $PPID $$; exec sleep 60");
+    let (client, command) = stopped_by_key(&mut terminal, false);
     until("the command is gone", || state(command).is_none_or(|state| state == 'Z'));
     let lease_ends_ms = server.facts().alive_ms + 6_000;
     assert!(now_ms() < lease_ends_ms, "gone after the lease");
