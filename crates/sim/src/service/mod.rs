@@ -4,8 +4,9 @@
 //! drift. Then everything is healed, and everybody must be served.
 //!
 //! What is judged ([`oracle`]): no two believed holds overlap, until the deadline of who was told of a loss; nobody believes in a
-//! session that has ended; fences grow, permits' too; a request that is repeated is answered as before; after healing whoever
-//! waits is served, every client gets one lock more, and in the end nothing is held, awaited or kept by anybody.
+//! session that has ended; fences grow, permits' too; a request that is repeated is answered as before; what clients say that
+//! they have seen they have; after healing whoever waits is served, every client gets one lock more, and in the end nothing is
+//! held, awaited or kept by anybody.
 //!
 //! One seed is one run. [`Broken`] breaks a rule on purpose, so that the tests can see the oracle bite.
 

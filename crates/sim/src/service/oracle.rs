@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use baton_client::session::Mode;
+use baton_proto::v1::{self, client_frame, server_frame};
 use baton_service::table::{self, Answer, Command, Effect, Operation, SessionId};
 
 use super::client::Client;
@@ -31,6 +32,8 @@ pub struct Oracle {
     acquires: BTreeMap<(SessionId, u64), (String, table::Mode)>,
     /// The answer to each request that was ever answered.
     answers: BTreeMap<(SessionId, u64), Answer>,
+    /// What each client ever asked, and whether it has heard the answer.
+    heard: BTreeMap<(SessionId, u64), bool>,
     /// The highest fence that the log ever granted.
     highest_fence: u64,
     /// The fence of those who share a lock, if they were the last to be granted it.
@@ -66,6 +69,28 @@ impl Oracle {
                 self.fences.insert(lock.to_owned(), (fence, is_shared));
                 Ok(())
             }
+        }
+    }
+
+    /// A client says this, of its own session. Whatever it says that it has seen the server forgets: it must be true. (A Close
+    /// makes the answers to all else pointless.)
+    pub fn says(&mut self, session: SessionId, frame: &v1::ClientFrame) -> Result<(), String> {
+        let Some(client_frame::Frame::Request(request)) = &frame.frame else { return Ok(()) };
+        let v1::Request { number, seen, missing, operation } = request;
+        let closes = matches!(operation, Some(v1::request::Operation::Close(_)));
+        for ((_, earlier), heard) in self.heard.range((session, 1)..(session, *number)) {
+            if !heard && !closes && earlier <= seen && !missing.contains(earlier) {
+                return Err(format!("request {number} of {session} says that {earlier} was answered, and it was not"));
+            }
+        }
+        self.heard.entry((session, *number)).or_insert(false);
+        Ok(())
+    }
+
+    /// A client hears this.
+    pub fn hears(&mut self, session: SessionId, frame: &v1::ServerFrame) {
+        if let Some(server_frame::Frame::Answer(v1::Answer { number, .. })) = frame.frame {
+            self.heard.insert((session, number), true);
         }
     }
 
