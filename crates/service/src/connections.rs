@@ -126,7 +126,9 @@ mod tests {
         for first in [0, 1, PREFACE_BYTES - 1] {
             let (mut connection, mut client) = connected(Duration::from_millis(50)).await;
             client.write_all(&vec![b'x'; first]).await.unwrap();
-            let error = connection.read_to_end(&mut Vec::new()).await.unwrap_err();
+            let mut heard = Vec::new();
+            let read = tokio::time::timeout(Duration::from_secs(60), connection.read_to_end(&mut heard)).await;
+            let error = read.expect("it was not hung up on").unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::TimedOut, "after {first} bytes");
         }
     }

@@ -142,7 +142,29 @@ fn permits_that_differ_are_refused() {
 
 #[test]
 fn a_server_that_is_stopped_for_longer_than_the_lease_costs_the_command_its_life_before_the_next_is_granted() {
-    let server = Server::start();
+    let stop = |server: &mut Server| server.signal(Signal::SIGSTOP);
+    costs_the_command_its_life(stop, |server| server.signal(Signal::SIGCONT));
+}
+
+#[test]
+fn a_server_that_is_gone_costs_the_command_its_life_before_the_next_is_granted() {
+    costs_the_command_its_life(Server::kill, Server::restart);
+}
+
+#[test]
+fn a_server_that_is_restarted_in_time_costs_the_command_nothing() {
+    let mut server = Server::start();
+    let mut holder = hold(&server, &["deploy", "--ttl", "30"]);
+    server.kill_and_restart();
+    assert_eq!(server.run(&["lock", "-n", "deploy", "--", "true"]).status.code(), Some(1), "it is still held");
+    drop(holder.stdin.take());
+    assert!(holder.wait().unwrap().success());
+    assert!(server.run(&["lock", "-n", "deploy", "--", "true"]).status.success(), "it is given back");
+}
+
+/// The server goes away for longer than the lease, and comes back.
+fn costs_the_command_its_life(go: impl FnOnce(&mut Server), come_back: impl FnOnce(&mut Server)) {
+    let mut server = Server::start();
     let folder = tempfile::tempdir().unwrap();
     let proof = folder.path().join("running");
     // While it runs it holds a lock of the system's on a file: whoever comes next can see whether it still does.
@@ -155,9 +177,9 @@ fn a_server_that_is_stopped_for_longer_than_the_lease_costs_the_command_its_life
     let mut line = String::new();
     BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "held\n");
-    server.signal(Signal::SIGSTOP);
+    go(&mut server);
     assert_eq!(holder.wait().unwrap().code(), Some(75));
-    server.signal(Signal::SIGCONT);
+    come_back(&mut server);
     let script = format!("exec 9>{0}; flock -n 9", proof.display());
     assert!(server.run(&["lock", "deploy", "--", "sh", "-c", &script]).status.success());
 }

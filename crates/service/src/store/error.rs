@@ -1,6 +1,7 @@
 //! Why a data folder cannot be opened.
 
 use std::io;
+use std::path::PathBuf;
 
 /// Why a data folder cannot be opened; whoever tells it also names the folder. What it holds is as it was, and nothing is
 /// served from it.
@@ -8,7 +9,10 @@ use std::io;
 pub enum OpenError {
     /// Another process has it.
     #[error("it is in use by another process; stop that one, or name another folder")]
-    InUse,
+    InUse {
+        /// Which folder.
+        path: PathBuf,
+    },
     /// It is a file.
     #[error("it is not a folder")]
     NotAFolder,
