@@ -330,11 +330,16 @@ async fn a_server_that_accepts_and_says_nothing_is_passed_over_within_its_share_
     let mut server = Server::start().await;
     let (silent, accepted) = silent_server().await;
     let client = Client::connect([silent, server.address.to_string()]).await.unwrap();
-    // Which of them a session asks first is random: until it was the silent one.
+    // Which of them a session asks first is random: until it was the silent one. Those that are open stay so, and do not
+    // come back to be closed.
+    let mut opened = Vec::new();
     while accepted.load(Ordering::Relaxed) < 2 {
         let opens = tokio::spawn(client.session().ttl(LONG).open_timeout(MEDIUM).open());
-        server.stream().await.open().await;
-        assert_eq!(opens.await.unwrap().unwrap().state(), SessionState::Alive);
+        let mut stream = server.stream().await;
+        stream.open().await;
+        let session = opens.await.unwrap().unwrap();
+        assert_eq!(session.state(), SessionState::Alive);
+        opened.push((session, stream));
     }
 }
 
@@ -404,9 +409,9 @@ async fn a_session_that_is_refused_says_why() {
 async fn a_session_that_nobody_opens_says_so() {
     let server = Server::start().await;
     let session = server.client().await.session().open_timeout(Duration::from_millis(10));
-    let error = session.open().await.unwrap_err();
-    let reason = "the servers accept connections, but do not answer".to_owned();
-    assert_eq!(error, OpenError::NoAnswer { reason });
+    let OpenError::NoAnswer { reason } = session.open().await.unwrap_err() else { panic!("another error") };
+    // By then one attempt may have been given up already.
+    assert!(reason.contains("accept") && reason.contains("not answer"), "{reason}");
 }
 
 #[tokio::test]
