@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use baton_client::{Client, ConnectError};
 
@@ -13,28 +14,38 @@ pub const NO_SERVER: u8 = 69;
 /// The longest name of a lock.
 const NAME_BYTES_MAX: usize = 512;
 
+/// Where the servers are, if nothing is said.
+const DEFAULT: &str = "127.0.0.1:7420";
+
 /// Where the servers are.
 #[derive(clap::Args)]
 pub struct ServerArgs {
-    /// Where the server listens; several, separated by commas, if there are several
-    #[arg(
-        long,
-        value_name = "ADDRESS,...",
-        env = "BATON_SERVER",
-        value_delimiter = ',',
-        default_value = "127.0.0.1:7420"
-    )]
-    server: Vec<String>,
+    /// Where the server listens; several are separated by commas [env: BATON_SERVER] [default: 127.0.0.1:7420]
+    #[arg(long, value_name = "ADDRESS,...")]
+    server: Option<String>,
 }
 
 impl ServerArgs {
     /// Connects to the first server that answers.
     pub async fn connect(&self) -> Result<Client, Failure> {
-        Client::connect(&self.server).await.map_err(|error| match error {
+        self.connect_within(Duration::MAX).await
+    }
+
+    /// The same, for no longer than this.
+    pub async fn connect_within(&self, within: Duration) -> Result<Client, Failure> {
+        let environment = std::env::var_os("BATON_SERVER").map(|servers| servers.to_string_lossy().into_owned());
+        let servers = addresses(self.server.as_deref(), environment.as_deref());
+        Client::connect_within(servers, within).await.map_err(|error| match error {
             ConnectError::NoServer { .. } => no_server(error),
             ConnectError::NoServers | ConnectError::InvalidAddress { .. } => Failure::bad_input(error),
         })
     }
+}
+
+/// What the option says, or else the environment, where an empty word is none.
+fn addresses<'a>(option: Option<&'a str>, environment: Option<&'a str>) -> Vec<&'a str> {
+    let environment = environment.filter(|servers| !servers.trim().is_empty());
+    option.or(environment).unwrap_or(DEFAULT).split(',').map(str::trim).collect()
 }
 
 /// Nobody is there, or nobody who can help.
@@ -65,6 +76,16 @@ pub fn lock_name(name: &OsStr) -> Result<String, Failure> {
 mod tests {
     use super::*;
     use std::os::unix::ffi::OsStrExt;
+
+    #[test]
+    fn servers_are_named_by_the_option_or_the_environment() {
+        assert_eq!(addresses(None, None), [DEFAULT]);
+        assert_eq!(addresses(None, Some(" ")), [DEFAULT]);
+        assert_eq!(addresses(None, Some("a:1, b:2")), ["a:1", "b:2"]);
+        assert_eq!(addresses(Some("c:3"), Some("a:1")), ["c:3"]);
+        // Who names one and says nothing has made a mistake, and is told so.
+        assert_eq!(addresses(Some(""), Some("a:1")), [""]);
+    }
 
     #[test]
     fn names_have_1_to_512_bytes_of_utf8() {

@@ -31,10 +31,18 @@ fn in_one_sentence(error: &clap::Error) -> String {
     let (wrong, _) = wrong.split_once("  tip: to pass").unwrap_or((wrong, ""));
     let wrong = wrong.trim().trim_start_matches("error: ").trim_end_matches("For more information, try '--help'.");
     let words: Vec<&str> = wrong.split_whitespace().collect();
-    let wrong = words.join(" ").replace(" tip: ", "; ").replace(" [possible values: ", "; it can be ").replace(']', "");
+    let wrong = possible_values(&words.join(" ").replace(" tip: ", "; "));
     let command: Vec<&str> = usage.split_whitespace().take_while(|word| !word.starts_with(['[', '<', '-'])).collect();
     let wrong = number(error).or_else(|| alone(error)).unwrap_or(wrong);
     format!("{wrong}; `{} --help` tells what there is", command.join(" "))
+}
+
+/// Says what a value can be as a part of the sentence.
+fn possible_values(wrong: &str) -> String {
+    match wrong.split_once(" [possible values: ") {
+        Some((wrong, values)) => format!("{wrong}; it can be {}", values.replacen(']', "", 1)),
+        None => wrong.to_owned(),
+    }
 }
 
 /// An option that goes with no other: those beside it, as they were typed.
@@ -61,4 +69,16 @@ fn number(error: &clap::Error) -> Option<String> {
     };
     let (value, option) = (error.get(ContextKind::InvalidValue)?, error.get(ContextKind::InvalidArg)?);
     Some(format!("'{value}' {wrong}, for '{option}'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn possible_values_lose_their_brackets_and_nothing_else_does() {
+        assert_eq!(possible_values("no 'x' [possible values: a, b]; see"), "no 'x'; it can be a, b; see");
+        assert_eq!(possible_values("with '[COMMAND]...'"), "with '[COMMAND]...'");
+        assert_eq!(possible_values("for '[ID]' [possible values: a]"), "for '[ID]'; it can be a");
+    }
 }

@@ -2,10 +2,15 @@
 //!
 //!     baton serve &
 //!     cargo run -p baton-client --example guarded_job [host:port]
+//!
+//! Run it twice at the same time: the second waits for the first. Stop the server, or take the lock away with
+//! `baton release job --force`, and the job stops.
 
 use std::error::Error;
+use std::process::ExitCode;
+use std::time::Duration;
 
-use baton_client::Client;
+use baton_client::{Client, Session};
 
 /// Keeps a value, and the highest fence that it has seen: a holder whose lock is gone, and who does not know it yet,
 /// cannot overwrite what its successor wrote.
@@ -16,34 +21,61 @@ struct Store {
 }
 
 impl Store {
-    fn write(&mut self, fence: u64, value: &str) -> Result<(), String> {
+    fn write(&mut self, fence: u64, value: String) -> Result<(), String> {
         if fence < self.highest_fence {
-            return Err(format!("fence {fence} is lower than {}", self.highest_fence));
+            return Err(format!("refused, since fence {fence} is lower than {}", self.highest_fence));
         }
         self.highest_fence = fence;
-        self.value = value.to_owned();
+        self.value = value;
         Ok(())
     }
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("guarded_job: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<(), Box<dyn Error>> {
     let server = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:7420".to_owned());
     let session = Client::connect([server]).await?.session().label("guarded job").open().await?;
     let mut store = Store::default();
-
-    let guard = session.lock("job").acquire().await?;
-    let first = guard.fence()?;
-    store.write(first, "the first holder's")?;
-    guard.release().await?;
-
-    let guard = session.lock("job").acquire().await?;
-    store.write(guard.fence()?, "the second holder's")?;
-    guard.release().await?;
+    let first = guarded(&session, &mut store, "first").await?;
+    guarded(&session, &mut store, "second").await?;
 
     // What the first holder might still have had in flight.
-    let refused = store.write(first, "too late");
-    println!("the store keeps {:?}; a late write: {refused:?}", store.value);
+    let late = store.write(first, "what comes too late".to_owned());
+    println!("the store keeps {:?}; a late write is {}", store.value, late.err().unwrap_or_else(|| "taken".to_owned()));
     session.close().await?;
+    Ok(())
+}
+
+/// Does the job under the lock, and says under which fence. Whichever comes first, the end of the job or the loss of the lock,
+/// ends it; and what is lost is never taken for done.
+async fn guarded(session: &Session, store: &mut Store, who: &str) -> Result<u64, Box<dyn Error>> {
+    let guard = session.lock("job").acquire().await?;
+    let fence = guard.fence()?;
+    tokio::select! {
+        biased;
+        loss = guard.lost() => return Err(format!("stopped half-way: {loss}").into()),
+        done = job(store, fence, who) => done?,
+    }
+    guard.release().await?;
+    Ok(fence)
+}
+
+/// The job itself: it takes a while, and everything that it writes carries the fence.
+async fn job(store: &mut Store, fence: u64, who: &str) -> Result<(), String> {
+    for part in 1..=3 {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        store.write(fence, format!("the {who} holder's, part {part}"))?;
+        println!("{who} holder, fence {fence}: wrote part {part} of 3");
+    }
     Ok(())
 }

@@ -6,22 +6,27 @@
 //! Take the lock from it with `baton release worker --force`, or stop the server for a while.
 
 use std::error::Error;
+use std::process::ExitCode;
 use std::time::Duration;
 
-use baton_client::{Client, Guard};
+use baton_client::{Client, Guard, Loss};
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let server = args.next().unwrap_or_else(|| "127.0.0.1:7420".to_owned());
-    let turns = args.next().map(|turns| turns.parse()).transpose()?.unwrap_or(usize::MAX);
+    let turns = args.next().unwrap_or_else(|| usize::MAX.to_string());
+    let Ok(turns) = turns.parse::<usize>() else {
+        eprintln!("survives_loss: {turns:?} is no number of turns");
+        return ExitCode::from(2);
+    };
     for _ in 0..turns {
         if let Err(error) = one_turn(&server).await {
             println!("no lock: {error}");
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     }
-    Ok(())
+    ExitCode::SUCCESS
 }
 
 /// From a new session to the loss of its lock. What is lost never comes back: the way on is a new session.
@@ -29,20 +34,25 @@ async fn one_turn(server: &str) -> Result<(), Box<dyn Error>> {
     let session = Client::connect([server]).await?.session().label("worker").open().await?;
     let guard = session.lock("worker").acquire().await?;
     println!("working, with fence {}", guard.fence()?);
-    tokio::select! {
-        // The work is dropped, and so stopped, at once.
-        loss = guard.lost() => println!("stopped: {loss}"),
-        result = work(&guard) => result?,
-    }
+    let loss = tokio::select! {
+        // The loss first: whatever the work has to say then comes too late. It is dropped, and so stopped, at once.
+        biased;
+        loss = guard.lost() => loss,
+        loss = work(&guard) => loss,
+    };
+    println!("stopped: {loss}");
     // Only now, when nothing works under it any more, the guard is dropped and the lock given back.
     Ok(())
 }
 
-async fn work(guard: &Guard) -> Result<(), Box<dyn Error>> {
+/// For as long as there is a lock.
+async fn work(guard: &Guard) -> Loss {
     loop {
         // Each piece of work carries the fence, and is not begun without the lock.
-        let fence = guard.fence()?;
-        println!("a piece of work, fence {fence}");
+        match guard.fence() {
+            Ok(fence) => println!("a piece of work, fence {fence}"),
+            Err(loss) => return loss,
+        }
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
 }

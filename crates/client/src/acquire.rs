@@ -123,10 +123,11 @@ impl Guard {
     /// it can refuse those who came before. An error once the lock is lost.
     pub fn fence(&self) -> Result<u64, Loss> {
         let fence = self.handle.shared.ask(|session, now| session.fence(now, self.number));
-        fence.ok_or_else(|| self.loss().unwrap_or(Loss::DeadlinePassed))
+        fence.ok_or_else(|| self.loss().unwrap_or(Loss::Unacknowledged))
     }
 
-    /// From this moment on the lock is lost, unless a keep-alive is acknowledged before, which moves it later.
+    /// The end of the lease: until this moment nobody else is granted the lock, unless it is given back or taken by force.
+    /// A keep-alive that is acknowledged moves it later; without one the lock is lost a little before.
     pub fn deadline(&self) -> BootTime {
         let deadline = self.handle.shared.ask(|session, _| session.deadline());
         BootTime::from_millis(deadline.unwrap_or_default())
@@ -137,7 +138,17 @@ impl Guard {
         self.handle.shared.ask(|session, now| session.lock_state(now, self.number))
     }
 
+    /// Resolves when the state is no longer this one, and says which it is now: `changed(LockState::Held)` when the lock is
+    /// at risk or lost, `changed(LockState::AtRisk)` when it is held again or lost.
+    pub async fn changed(&self, from: LockState) -> LockState {
+        self.handle.shared.wait_for(|_| Some(self.state()).filter(|state| *state != from)).await
+    }
+
     /// Resolves when the lock is lost, and says why: stop whatever is done under it.
+    ///
+    /// For want of a keep-alive that is a twentieth of the time to live before the [deadline](Guard::deadline), at most 1 s:
+    /// as long there is to stop while nobody else can be granted the lock. Who needs longer begins to stop when the lock
+    /// is [at risk](Guard::changed).
     pub async fn lost(&self) -> Loss {
         let loss = self.handle.shared.wait_for(|_| self.loss());
         loss.await

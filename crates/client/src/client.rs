@@ -36,8 +36,17 @@ impl Client {
         I: IntoIterator,
         I::Item: AsRef<str>,
     {
+        Client::connect_within(addresses, Duration::MAX).await
+    }
+
+    /// The same, for no longer than this. Without it each server has 3 seconds.
+    pub async fn connect_within<I>(addresses: I, within: Duration) -> Result<Self, ConnectError>
+    where
+        I: IntoIterator,
+        I::Item: AsRef<str>,
+    {
         let servers = Arc::new(Servers::parse(addresses)?);
-        let channel = servers.connect_any(0).await?;
+        let channel = servers.connect_any(0, within).await?;
         Ok(Client { servers, channel: Arc::new(Mutex::new(Some(channel))), turn: Arc::default() })
     }
 
@@ -118,7 +127,7 @@ impl Client {
         if let Some(channel) = &*channel {
             return Ok(channel.clone());
         }
-        Ok(channel.insert(self.servers.connect_any(self.turn.load(Ordering::Relaxed)).await?).clone())
+        Ok(channel.insert(self.servers.connect_any(self.turn.load(Ordering::Relaxed), CALL_MAX).await?).clone())
     }
 
     async fn forget_channel(&self, status: &Status) {

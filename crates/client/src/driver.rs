@@ -247,7 +247,7 @@ impl Shared {
 
     /// One connection, from its first moment to its last. An error if the server never said anything on it.
     async fn connection(&self, servers: &Servers, turn: usize, attempt: u64) -> Result<(), String> {
-        let within = Duration::from_millis((self.ttl_ms / 3).max(100));
+        let within = Duration::from_millis(self.ask(|session, _| session.patience_ms()));
         let channel = servers.connect(turn, within).await?;
         let (outgoing, frames) = mpsc::unbounded_channel();
         {

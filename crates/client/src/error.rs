@@ -53,7 +53,7 @@ pub enum OpenError {
     #[error("the system gave no random number: {0}")]
     NoRandomness(String),
     /// The server will not have it, or it was over at once.
-    #[error("the session was not opened: {0}")]
+    #[error("{}", refused(.0))]
     Refused(Loss),
     /// Nobody answered in time.
     #[error("no server opened the session in time: {reason}")]
@@ -61,6 +61,13 @@ pub enum OpenError {
         /// What went wrong last.
         reason: String,
     },
+}
+
+fn refused(loss: &Loss) -> String {
+    match loss {
+        Loss::Ended(because) => format!("the server opens no session: {because}"),
+        loss => format!("the session was not opened: {loss}"),
+    }
 }
 
 /// Why a lock was not acquired.

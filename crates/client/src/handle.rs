@@ -59,7 +59,11 @@ impl SessionBuilder {
         let session = random().map_err(OpenError::NoRandomness)?;
         let ttl_ms = u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX);
         let host = nix::unistd::gethostname().unwrap_or_default().to_string_lossy().into_owned();
-        let config = Config { session, ttl_ms, label: self.label, host, pid: std::process::id() };
+        // So that there is time for each of them, and for one more attempt.
+        let share = self.open_timeout / u32::try_from(self.servers.count() + 1).unwrap_or(u32::MAX);
+        let open_patience_ms = u64::try_from(share.as_millis()).unwrap_or(u64::MAX).max(1);
+        let (label, pid) = (self.label, std::process::id());
+        let config = Config { session, ttl_ms, label, host, pid, open_patience_ms };
         let shared = Shared::spawn(Machine::new(config), ttl_ms, self.servers);
         // From here on, whoever drops it closes it.
         let session = Session { handle: Arc::new(Handle { shared, id: session }) };
@@ -126,7 +130,8 @@ impl Session {
         self.handle.shared.ask(|machine, now| machine.state(now))
     }
 
-    /// From this moment on nothing is believed. It moves later with every keep-alive that is acknowledged.
+    /// The end of the lease: until this moment nobody else is granted what the session holds. It moves later with every
+    /// keep-alive that is acknowledged; without one the session is lost a little before.
     pub fn deadline(&self) -> BootTime {
         let deadline = self.handle.shared.ask(|machine, _| machine.deadline());
         // An open session has one; without one, nothing may be believed.

@@ -12,8 +12,9 @@
 //! // Waits for its turn. Whoever stores something under the lock passes the fence on.
 //! let guard = session.lock("report").timeout(Duration::from_secs(60)).acquire().await?;
 //! tokio::select! {
-//!     () = write_report(guard.fence()?) => guard.release().await?,
+//!     biased; // The loss first: what is done by then is done too late.
 //!     loss = guard.lost() => eprintln!("stopped: {loss}"),
+//!     () = write_report(guard.fence()?) => guard.release().await?,
 //! }
 //!
 //! // Several may read, or hold one of three permits; or just ask whether the lock is free.
@@ -29,7 +30,9 @@
 //! **A [`Guard`] is Held, AtRisk or Lost**, and says so at once, also to who does not await anything. The session behind it
 //! tells the server every third of its time to live that it is alive. The client counts from when it *sent* what the
 //! server acknowledged, on a clock that goes on while the machine sleeps, and gives 2 percent away for clocks that run
-//! unevenly: so it stops to believe in its locks before the server may grant them to others. What is lost stays lost.
+//! unevenly: that is the [deadline](Guard::deadline), until which nobody else is granted the lock. [`Guard::lost`] resolves a
+//! twentieth of the time to live before it (at most 1 s), so that there is time to stop; [`Guard::changed`] tells of AtRisk, when
+//! half of the time has gone by. What is lost stays lost.
 //!
 //! **If a process is paused, nothing in it can act.** The first thing it learns when it wakes is the loss; what it wrote just
 //! before it asked is refused by its fence, if whatever it writes to keeps the highest fence that it has seen. That is what

@@ -50,11 +50,12 @@ impl Servers {
         uri.authority().map_or_else(|| uri.to_string(), ToString::to_string)
     }
 
-    /// Connects to the first that answers, from this turn on.
-    pub(crate) async fn connect_any(&self, turn: usize) -> Result<Channel, ConnectError> {
+    /// Connects to the first that answers, from this turn on. Each has its share of the time.
+    pub(crate) async fn connect_any(&self, turn: usize, within: Duration) -> Result<Channel, ConnectError> {
         let mut reasons = Vec::new();
+        let share = within / u32::try_from(self.endpoints.len()).unwrap_or(u32::MAX);
         for turn in (turn..).take(self.endpoints.len()) {
-            match self.connect(turn, CONNECT_MAX).await {
+            match self.connect(turn, share).await {
                 Ok(channel) => return Ok(channel),
                 Err(reason) => reasons.push(reason),
             }

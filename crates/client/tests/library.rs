@@ -1,6 +1,8 @@
 //! The library against a server that says exactly what a test lets it say, over real connections.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use baton_client::v1::locks_server::{Locks, LocksServer};
@@ -157,6 +159,8 @@ impl Stream {
 
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_secs(2);
+/// Lost 300 ms before the deadline.
+const MEDIUM: Duration = Duration::from_secs(6);
 
 fn released() -> answer::Answer {
     answer::Answer::Released(v1::Released {})
@@ -274,20 +278,69 @@ async fn a_broken_connection_is_replaced_and_what_was_asked_is_asked_again() {
 }
 
 #[tokio::test]
-async fn a_silent_server_means_at_risk_and_then_lost() {
+async fn a_silent_server_means_at_risk_and_then_lost_while_there_is_time_to_stop() {
     let mut server = Server::start().await;
-    let (session, mut stream) = server.session(SHORT).await;
+    let (session, mut stream) = server.session(MEDIUM).await;
     let acquires = tokio::spawn(session.lock("a").acquire());
     stream.grant(40).await;
     let guard = acquires.await.unwrap().unwrap();
     // Nothing is answered from here on, on whatever connection.
-    assert_eq!(guard.lost().await, Loss::DeadlinePassed);
-    assert!(BootTime::now() >= guard.deadline());
-    assert_eq!((guard.state(), guard.fence()), (LockState::Lost, Err(Loss::DeadlinePassed)));
-    assert_eq!((session.state(), session.lost().await), (SessionState::Lost, Loss::DeadlinePassed));
-    assert_eq!(guard.release().await, Err(ReleaseError::Unconfirmed(Loss::DeadlinePassed)));
-    assert_eq!(session.lock("b").acquire().await.unwrap_err(), AcquireError::Lost(Loss::DeadlinePassed));
+    assert_eq!(guard.changed(LockState::Held).await, LockState::AtRisk);
+    assert_eq!(guard.fence(), Ok(40));
+    assert_eq!(guard.lost().await, Loss::Unacknowledged);
+    assert!(BootTime::now() < guard.deadline());
+    assert_eq!(guard.changed(LockState::Held).await, LockState::Lost);
+    assert_eq!((guard.state(), guard.fence()), (LockState::Lost, Err(Loss::Unacknowledged)));
+    assert_eq!((session.state(), session.lost().await), (SessionState::Lost, Loss::Unacknowledged));
+    assert_eq!(guard.release().await, Err(ReleaseError::Unconfirmed(Loss::Unacknowledged)));
+    assert_eq!(session.lock("b").acquire().await.unwrap_err(), AcquireError::Lost(Loss::Unacknowledged));
     assert_eq!(session.close().await, Err(CloseError::Unconfirmed));
+}
+
+#[tokio::test]
+async fn a_late_answer_ends_the_risk() {
+    let mut server = Server::start().await;
+    let (session, mut stream) = server.session(MEDIUM).await;
+    let acquires = tokio::spawn(session.lock("a").acquire());
+    stream.grant(40).await;
+    let guard = acquires.await.unwrap().unwrap();
+    let client_frame::Frame::KeepAlive(v1::KeepAlive { number }) = stream.frame().await else { panic!("not one") };
+    assert_eq!(guard.changed(LockState::Held).await, LockState::AtRisk);
+    stream.say(server_frame::Frame::Alive(v1::Alive { number })).await;
+    assert_eq!(guard.changed(LockState::AtRisk).await, LockState::Held);
+}
+
+/// Accepts connections, and never says a word on them. Counts them.
+async fn silent_server() -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, accepted) = (listener.local_addr().unwrap().to_string(), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&accepted);
+    tokio::spawn(async move {
+        let mut connections = Vec::new();
+        while let Ok(connection) = listener.accept().await {
+            connections.push(connection);
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    (address, accepted)
+}
+
+#[tokio::test]
+async fn a_server_that_accepts_and_says_nothing_is_passed_over_within_its_share_of_the_time() {
+    let mut server = Server::start().await;
+    let (silent, accepted) = silent_server().await;
+    let client = Client::connect([silent, server.address.to_string()]).await.unwrap();
+    // Which of them a session asks first is random: until it was the silent one. Those that are open stay so, and do not
+    // come back to be closed.
+    let mut opened = Vec::new();
+    while accepted.load(Ordering::Relaxed) < 2 {
+        let opens = tokio::spawn(client.session().ttl(LONG).open_timeout(MEDIUM).open());
+        let mut stream = server.stream().await;
+        stream.open().await;
+        let session = opens.await.unwrap().unwrap();
+        assert_eq!(session.state(), SessionState::Alive);
+        opened.push((session, stream));
+    }
 }
 
 #[tokio::test]
@@ -347,7 +400,7 @@ async fn a_session_that_is_refused_says_why() {
     let reason = v1::ended::Reason::Invalid.into();
     stream.say(server_frame::Frame::Ended(v1::Ended { reason, message: "no label".into() })).await;
     let error = opens.await.unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "the session was not opened: the server ended the session: no label");
+    assert_eq!(error.to_string(), "the server opens no session: no label");
     let error = client.session().ttl(Duration::from_millis(999)).open().await.unwrap_err();
     assert_eq!(error.to_string(), "a session lives from 1 to 86400 seconds after its last keep-alive, not 0.999 s");
 }
@@ -356,9 +409,9 @@ async fn a_session_that_is_refused_says_why() {
 async fn a_session_that_nobody_opens_says_so() {
     let server = Server::start().await;
     let session = server.client().await.session().open_timeout(Duration::from_millis(10));
-    let error = session.open().await.unwrap_err();
-    let reason = "the servers accept connections, but do not answer".to_owned();
-    assert_eq!(error, OpenError::NoAnswer { reason });
+    let OpenError::NoAnswer { reason } = session.open().await.unwrap_err() else { panic!("another error") };
+    // By then one attempt may have been given up already.
+    assert!(reason.contains("accept") && reason.contains("not answer"), "{reason}");
 }
 
 #[tokio::test]

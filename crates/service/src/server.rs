@@ -30,8 +30,13 @@ pub const CONNECTIONS_MAX: usize = 100_000;
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The data folder cannot be used.
-    #[error(transparent)]
-    Open(#[from] OpenError),
+    #[error("cannot open the data folder {}: {error}", .data.display())]
+    Open {
+        /// Which.
+        data: PathBuf,
+        /// Why not.
+        error: OpenError,
+    },
     /// The port cannot be.
     #[error("cannot listen on {listen}: {error}; name another address with --listen")]
     Listen {
@@ -60,7 +65,8 @@ impl Server {
         // First the port: a second server on the same port should say that, whatever its data folder is.
         let listener = TcpListener::bind(options.listen).await.map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
-        let service = Arc::new(Service::open(&options.data).await?);
+        let closed = |error| ServeError::Open { data: options.data.clone(), error };
+        let service = Arc::new(Service::open(&options.data).await.map_err(closed)?);
         Ok(Server { service, listener, address, connections_max: options.connections_max })
     }
 

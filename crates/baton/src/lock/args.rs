@@ -1,6 +1,7 @@
 //! What `baton lock` is told on its command line.
 
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use baton_client::Mode;
@@ -15,16 +16,25 @@ pub const OWNER: &str = "BATON_OWNER";
 
 /// Run a command while holding a lock
 ///
-///   baton lock deploy -- ./migrate.sh --all     waits for the lock, runs the command, gives the lock back
-///   baton lock -n nightly -c 'make report'      does nothing if somebody else is at it
-///   baton lock deploy                           prints the fence and holds the lock until it is interrupted
+///   baton lock deploy -- ./migrate.sh --all   waits for its turn, runs the command
+///   baton lock -n nightly -c 'make report'    not if somebody else is at it
+///   baton lock deploy                         holds until it is interrupted
 ///
-/// When the lock is lost, the command is ended before anybody else can be granted the lock: SIGTERM goes to all that it started
-/// min(5 s, TTL/3) before the deadline, SIGKILL half-way from there. Whatever it started ends with it. The command finds
-/// BATON_LOCK, BATON_FENCE, BATON_DEADLINE (seconds of CLOCK_BOOTTIME; it moves later) and BATON_OWNER in its environment.
+/// When the lock is lost, the command is ended before anybody else can be granted
+/// the lock: SIGTERM goes to all that it started min(5 s, TTL/3) before the
+/// deadline, SIGKILL half-way from there. Whatever it started ends with it.
 ///
-/// Exit status: the command's, 128 + n if signal n ended it; 1 or -E's if the lock was not acquired; 2: bad usage; 69: no server
-/// answered; 75: the lock was lost; 126 and 127: the command cannot be run, or found.
+/// The command finds in its environment: BATON_LOCK; BATON_FENCE; BATON_DEADLINE
+/// (seconds of CLOCK_BOOTTIME; it moves later); BATON_OWNER. Without a command the
+/// fence is printed.
+///
+/// Exit status:
+///   the command's; 128 + n if signal n ended it
+///   1, or -E's   the lock was not acquired
+///   2            bad usage
+///   69           no server answered
+///   75           the lock was lost, and the command was ended
+///   126, 127     the command cannot be run; was not found
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment, args_override_self = true)]
 pub struct Args {
@@ -36,23 +46,24 @@ pub struct Args {
     /// Hold it alone; this is the default
     #[arg(short = 'x', short_alias = 'e', long, conflicts_with = "permits")]
     exclusive: bool,
-    /// Do not wait if the lock is not free
+    /// Do not wait if the lock is not free; a server has 5 s to say so
     #[arg(short, long, visible_alias = "nb", conflicts_with = "timeout")]
     nonblock: bool,
-    /// Wait for at most so long
-    #[arg(short = 'w', long, visible_alias = "wait", value_name = "SECS", value_parser = seconds)]
+    /// Wait for at most so long, the way to a server included
+    #[arg(short = 'w', long, visible_alias = "wait", value_name = "SECS", value_parser = timeout)]
+    #[arg(allow_negative_numbers = true)]
     timeout: Option<Duration>,
     /// Hold one of so many permits; all who use the lock must name the same number
-    #[arg(short = 'k', long, value_name = "PERMITS", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(short = 'k', long, value_name = "PERMITS", value_parser = permits, allow_negative_numbers = true)]
     permits: Option<u32>,
     /// After so long without a word from us the server gives the lock to somebody else
-    #[arg(long, value_name = "SECS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, value_name = "SECS", default_value_t = 10, value_parser = ttl, allow_negative_numbers = true)]
     ttl: u64,
     /// If the lock is lost so, it stays closed for so much longer
-    #[arg(long, value_name = "SECS", default_value = "0", value_parser = lock_delay)]
+    #[arg(long, value_name = "SECS", default_value = "0", value_parser = lock_delay, allow_negative_numbers = true)]
     lock_delay: Duration,
     /// The exit status if the lock was not acquired
-    #[arg(short = 'E', long, value_name = "CODE", default_value_t = 1)]
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = 1, allow_negative_numbers = true)]
     conflict_exit_code: u8,
     /// Run this by the shell ($SHELL, or /bin/sh)
     #[arg(short, long = "command", value_name = "CMD", conflicts_with = "command")]
@@ -139,17 +150,29 @@ fn label(command: &[OsString]) -> String {
 }
 
 /// Seconds, as `flock -w` takes them.
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "this is not a number of seconds".to_owned())?;
-    Duration::try_from_secs_f64(seconds).map_err(|_| "it must be 0 seconds or more".to_owned())
+fn seconds(text: &str) -> Option<Duration> {
+    Duration::try_from_secs_f64(text.parse().ok()?).ok()
 }
 
-fn lock_delay(text: &str) -> Result<Duration, String> {
-    let delay = seconds(text)?;
-    if delay > Duration::from_secs(3_600) {
-        return Err("a lock stays closed for at most 3600 seconds".to_owned());
-    }
-    Ok(delay)
+fn timeout(text: &str) -> Result<Duration, &'static str> {
+    seconds(text).ok_or("say for how many seconds to wait, 0 or more; without -w it waits for ever")
+}
+
+fn lock_delay(text: &str) -> Result<Duration, &'static str> {
+    let delay = seconds(text).filter(|delay| *delay <= Duration::from_secs(3_600));
+    delay.ok_or("a lock stays closed for 0 to 3600 seconds")
+}
+
+fn ttl(text: &str) -> Result<u64, &'static str> {
+    whole(text, 1..=86_400).ok_or("the TTL is a whole number of seconds from 1 to 86400")
+}
+
+fn permits(text: &str) -> Result<u32, &'static str> {
+    whole(text, 1..=1_000_000).ok_or("a lock has from 1 to 1000000 permits")
+}
+
+fn whole<N: std::str::FromStr + PartialOrd>(text: &str, within: RangeInclusive<N>) -> Option<N> {
+    text.parse().ok().filter(|number| within.contains(number))
 }
 
 #[cfg(test)]
@@ -215,6 +238,25 @@ mod tests {
         for line in lines {
             let error = parse(line).err().unwrap_or_else(|| panic!("{line:?} was taken"));
             assert_eq!(error.exit_code(), 2, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_cannot_be_is_told_what_would_be_right() {
+        let lines: [(&[&str], &str); 8] = [
+            (&["-w", "inf"], "say for how many seconds to wait, 0 or more; without -w it waits for ever"),
+            (&["-w", "-1"], "say for how many seconds to wait, 0 or more; without -w it waits for ever"),
+            (&["--ttl", "-1"], "the TTL is a whole number of seconds from 1 to 86400"),
+            (&["--ttl", "1.5"], "the TTL is a whole number of seconds from 1 to 86400"),
+            (&["-k", "-1"], "a lock has from 1 to 1000000 permits"),
+            (&["-k", "1000001"], "a lock has from 1 to 1000000 permits"),
+            (&["--lock-delay", "-1"], "a lock stays closed for 0 to 3600 seconds"),
+            (&["--lock-delay", "NaN"], "a lock stays closed for 0 to 3600 seconds"),
+        ];
+        for (args, right) in lines {
+            let error = parse(&[&["a"], args].concat()).err().unwrap_or_else(|| panic!("{args:?} was taken"));
+            let told = std::error::Error::source(&error).map(ToString::to_string);
+            assert_eq!(told.as_deref(), Some(right), "{error}");
         }
     }
 

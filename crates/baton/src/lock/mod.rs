@@ -19,9 +19,9 @@ pub mod watchdog;
 use std::convert::Infallible;
 use std::fmt::Display;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use baton_client::{AcquireError, Guard, Loss, Session, v1};
+use baton_client::{AcquireError, Guard, Loss, OpenError, Session, v1};
 use nix::sys::signal::{Signal, raise};
 use signal_hook::low_level::emulate_default_handler;
 use tokio::sync::mpsc;
@@ -60,7 +60,11 @@ const MYSELF: &str = "/proc/self/exe";
 /// How long to wait before the guard is asked again for its deadline, at most.
 const LOOK_AGAIN_MAX: Duration = Duration::from_millis(500);
 /// How long to wait for the server's word that the lock is released; and how long if we have failed anyway.
-const RELEASE_MAX: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(1));
+const RELEASE_MAX: (Duration, Duration) = (Duration::from_secs(5), Duration::from_millis(250));
+/// How long the servers have to answer, all of them together: if nothing else is said; with `-n`; and however short `-w` is.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+const ANSWER_TO_N_MAX: Duration = Duration::from_secs(5);
+const ANSWER_MIN: Duration = Duration::from_secs(1);
 
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
@@ -75,14 +79,18 @@ pub fn run(args: &Args) -> Outcome {
 
 async fn lock(wanted: &Wanted<'_>) -> Result<Exit, Failure> {
     let mut signals = Signals::listen().map_err(|error| failed(format!("cannot watch for signals: {error}")))?;
-    let session = or_signal(open(wanted), &mut signals).await?;
-    let result = match or_signal(acquire(wanted, &session), &mut signals).await {
-        Ok(Some(guard)) => work(wanted, &guard, &mut signals).await,
-        Ok(None) => Ok(Exit::Code(wanted.conflict)),
-        Err(failure) => Err(failure),
+    let time = Time::new(wanted.timeout);
+    let session = or_signal(open(wanted, &time), &mut signals).await?;
+    let (result, patience) = match or_signal(acquire(wanted, &session, &time), &mut signals).await {
+        Ok(Some(guard)) => {
+            let worked = work(wanted, &guard, &mut signals).await;
+            let patience = if worked.is_ok() { RELEASE_MAX.0 } else { RELEASE_MAX.1 };
+            (worked, patience)
+        }
+        Ok(None) => (Ok(Exit::Code(wanted.conflict)), RELEASE_MAX.1),
+        Err(failure) => (Err(failure), RELEASE_MAX.1),
     };
     // Whatever the command started is gone: only now somebody else may have the lock. With the session all is given back.
-    let patience = if result.is_ok() { RELEASE_MAX.0 } else { RELEASE_MAX.1 };
     match tokio::time::timeout(patience, session.close()).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) if result.is_ok() => eprintln!("baton: {error}"),
@@ -94,34 +102,77 @@ async fn lock(wanted: &Wanted<'_>) -> Result<Exit, Failure> {
     result
 }
 
-async fn open(wanted: &Wanted<'_>) -> Result<Session, Failure> {
-    let client = wanted.server.connect().await?;
-    client.session().ttl(wanted.ttl).label(&wanted.label).open().await.map_err(no_server)
+/// The time that there is for getting the lock, counted from the beginning: the way to a server is a part of it.
+struct Time {
+    since: Instant,
+    answer: Duration,
+    timeout: Option<Duration>,
+}
+
+impl Time {
+    fn new(timeout: Option<Duration>) -> Self {
+        let answer = match timeout {
+            None => ANSWER_MAX,
+            Some(Duration::ZERO) => ANSWER_TO_N_MAX,
+            Some(timeout) => timeout.clamp(ANSWER_MIN, ANSWER_MAX),
+        };
+        Time { since: Instant::now(), answer, timeout }
+    }
+
+    /// For how long a server may still say nothing.
+    fn to_answer(&self) -> Duration {
+        self.answer.saturating_sub(self.since.elapsed())
+    }
+
+    /// For how long the lock may still be waited for; none if for ever.
+    fn to_wait(&self) -> Option<Duration> {
+        self.timeout.map(|timeout| timeout.saturating_sub(self.since.elapsed()))
+    }
+}
+
+async fn open(wanted: &Wanted<'_>, time: &Time) -> Result<Session, Failure> {
+    let client = wanted.server.connect_within(time.to_answer()).await?;
+    let session = client.session().ttl(wanted.ttl).label(&wanted.label).open_timeout(time.to_answer());
+    session.open().await.map_err(|error| match error {
+        OpenError::Refused(Loss::Ended(_)) => not_acquired(wanted, error),
+        OpenError::InvalidTtl { .. } => Failure::bad_input(error),
+        OpenError::NoRandomness(_) => failed(error),
+        OpenError::Refused(_) | OpenError::NoAnswer { .. } => no_server(error),
+    })
 }
 
 /// The lock; none if it was not granted in the time that there was. As with flock, whoever did not want to wait for ever
 /// knows what that exit status means, and nothing is said.
-async fn acquire(wanted: &Wanted<'_>, session: &Session) -> Result<Option<Guard>, Failure> {
+async fn acquire(wanted: &Wanted<'_>, session: &Session, time: &Time) -> Result<Option<Guard>, Failure> {
     let mut acquire = session.lock(&wanted.name).mode(wanted.mode).lock_delay(wanted.lock_delay);
-    if let Some(timeout) = wanted.timeout {
-        acquire = acquire.timeout(timeout);
-    }
     if let Some(owner) = wanted.owner {
         acquire = acquire.owner(owner);
     }
-    match acquire.acquire().await {
-        Ok(guard) => Ok(Some(guard)),
-        Err(AcquireError::TimedOut { .. }) => Ok(None),
-        Err(AcquireError::Refused { kind: v1::Refusal::NotAvailable, .. }) => Ok(None),
-        Err(error @ AcquireError::Deadlock { .. }) => {
-            Err(Failure { message: error.to_string(), status: ExitCode::from(wanted.conflict) })
+    let acquired = match time.to_wait() {
+        None => acquire.acquire().await,
+        Some(wait) => {
+            // The server may be silent, and then even who does not wait would.
+            let answered = tokio::time::timeout(wait.max(time.to_answer()), acquire.timeout(wait).acquire());
+            answered.await.unwrap_or_else(|_| Err(AcquireError::TimedOut { name: wanted.name.clone() }))
         }
-        Err(error @ AcquireError::Refused { kind: v1::Refusal::Invalid | v1::Refusal::PermitsDiffer, .. }) => {
+    };
+    acquired.map(Some).or_else(|error| match error {
+        AcquireError::TimedOut { .. } | AcquireError::Refused { kind: v1::Refusal::NotAvailable, .. } => Ok(None),
+        AcquireError::Refused { kind: v1::Refusal::Invalid | v1::Refusal::PermitsDiffer, .. } => {
             Err(Failure::bad_input(error))
         }
-        Err(error @ AcquireError::InvalidName(_)) => Err(Failure::bad_input(error)),
-        Err(error) => Err(no_server(error)),
-    }
+        AcquireError::InvalidName(_) => Err(Failure::bad_input(error)),
+        AcquireError::NoRandomness(_) => Err(failed(error)),
+        AcquireError::Lost(Loss::Unacknowledged) => Err(no_server(error)),
+        AcquireError::Deadlock { .. } | AcquireError::Refused { .. } | AcquireError::Lost(_) => {
+            Err(not_acquired(wanted, error))
+        }
+    })
+}
+
+/// A server answered, and will not have it.
+fn not_acquired(wanted: &Wanted<'_>, error: impl Display) -> Failure {
+    Failure { message: error.to_string(), status: ExitCode::from(wanted.conflict) }
 }
 
 /// Waits for something, unless a signal ends us.
@@ -209,7 +260,7 @@ async fn loss_by_now(guard: &Guard) -> Loss {
     tokio::select! {
         biased;
         loss = guard.lost() => loss,
-        () = std::future::ready(()) => Loss::DeadlinePassed,
+        () = std::future::ready(()) => Loss::Unacknowledged,
     }
 }
 

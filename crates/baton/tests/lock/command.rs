@@ -5,9 +5,11 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::io::Write;
+use std::net::TcpListener;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use super::processes::{BATON, Output, now_ms, send, until};
 use super::server::{Answer, FENCE, Server};
@@ -174,7 +176,10 @@ fn what_is_wanted_reaches_the_server() {
     };
     assert_eq!(wants(&[]), (v1::Mode::Exclusive, 0, None, 0));
     assert_eq!(wants(&["-x", "-n"]), (v1::Mode::Exclusive, 0, Some(0), 0));
-    assert_eq!(wants(&["-s", "-w", "2.5"]), (v1::Mode::Shared, 0, Some(2_500), 0));
+    // What the way to the server took is not waited for any more.
+    let (mode, permits, timeout_ms, lock_delay_ms) = wants(&["-s", "-w", "60"]);
+    assert_eq!((mode, permits, lock_delay_ms), (v1::Mode::Shared, 0, 0));
+    assert!(timeout_ms.is_some_and(|ms| (1..=60_000).contains(&ms)), "{timeout_ms:?}");
     assert_eq!(wants(&["-k", "3", "--lock-delay", "7"]), (v1::Mode::Permit, 3, None, 7_000));
 }
 
@@ -193,8 +198,63 @@ fn a_lock_that_is_not_acquired() {
     let (status, output, error) = refused(v1::Refusal::PermitsDiffer, &["-k", "2"]);
     assert_eq!((status, output.as_str()), (2, ""));
     assert!(error.contains("not with me"), "{error}");
-    let (status, output, _) = refused(v1::Refusal::LowSpace, &[]);
-    assert_eq!((status, output.as_str()), (69, ""));
+    // There is a server: it will not have it, and says why.
+    let (status, output, error) = refused(v1::Refusal::LowSpace, &[]);
+    assert_eq!((status, output.as_str(), error.as_str()), (1, "", "baton: the server refused: not with me\n"));
+    server.facts().full = true;
+    let (status, output, error) = refused(v1::Refusal::LowSpace, &["-E", "9"]);
+    assert_eq!(
+        (status, output.as_str(), error.as_str()),
+        (9, "", "baton: the server opens no session: no room in /data\n")
+    );
+}
+
+/// Accepts connections for as long as it lives, and never says a word.
+fn silent_server() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    (listener, address)
+}
+
+#[test]
+fn a_server_that_accepts_and_says_nothing_is_none_within_the_time_that_there_is() {
+    let (_silent, address) = silent_server();
+    let ends = |args: &[&str]| {
+        let start = Instant::now();
+        let mut command = Command::new(BATON);
+        command.args(["lock", "a", "--server", &address]).args(args).args(["--", "echo", "never"]);
+        let (status, output, error) = done(command.env_remove("BATON_OWNER"));
+        assert_eq!((status, output.as_str(), error.lines().count()), (69, "", 1), "{error}");
+        assert!(error.contains("no server opened the session in time"), "{error}");
+        start.elapsed()
+    };
+    // Without these it is asked for 10 s.
+    assert!(ends(&["-w", "1"]) < Duration::from_secs(6));
+    assert!(ends(&["-n"]) < Duration::from_secs(9));
+}
+
+#[test]
+fn a_server_that_falls_silent_keeps_nobody_who_does_not_want_to_wait() {
+    let server = Server::start();
+    server.facts().answer = Answer::Nothing;
+    for wait in [&["-n"][..], &["-w", "1"]] {
+        let start = Instant::now();
+        let mut command = baton(&server, &["lock", "a", "--ttl", "600", "-E", "9"]);
+        assert_eq!(done(command.args(wait).args(["--", "echo", "never"])), (9, String::new(), String::new()));
+        assert!(start.elapsed() < Duration::from_secs(60), "{wait:?}");
+    }
+}
+
+#[test]
+fn another_server_is_asked_while_there_is_time() {
+    let server = Server::start();
+    let (_silent, silent) = silent_server();
+    // Which one a session asks first is random.
+    for _ in 0..5 {
+        let mut command = baton(&server, &["lock", "a", "-w", "6"]);
+        command.args(["--server", &format!("{silent}, {}", server.address), "true"]);
+        assert_eq!(done(&mut command), (0, String::new(), String::new()));
+    }
 }
 
 #[test]
@@ -217,7 +277,7 @@ fn bad_usage_is_one_sentence_and_status_2() {
         let (status, _, error) = done(command.arg(OsStr::from_bytes(name)).arg("true"));
         assert_eq!((status, error.lines().count()), (2, 1), "{error}");
     }
-    for (args, env) in [(["--server", "nowhere"], ""), (["--ttl", "5"], "12")] {
+    for (args, env) in [(["--server", "nowhere"], ""), (["--server", ""], ""), (["--ttl", "5"], "12")] {
         let mut command = baton(&server, &["lock", "a"]);
         let (status, _, error) = done(command.args(args).arg("true").env("BATON_OWNER", env));
         assert_eq!((status, error.lines().count()), (2, 1), "{error}");
@@ -228,7 +288,7 @@ fn bad_usage_is_one_sentence_and_status_2() {
 
 #[test]
 fn no_server_is_status_69() {
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let commands: [&[&str]; 6] = [
         &["lock", "a", "true"],
         &["locks"],

@@ -35,6 +35,12 @@ pub fn state(pid: u32) -> Option<char> {
     stat[stat.rfind(')')? + 1..].trim_start().chars().next()
 }
 
+/// Whose child a process is.
+pub fn parent(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat[stat.rfind(')')? + 1..].split_whitespace().nth(1)?.parse().ok()
+}
+
 /// What a tree of processes writes. It ends when the last of them is gone: all of them have inherited the other end.
 pub struct Output<R>(BufReader<R>);
 

@@ -32,6 +32,8 @@ pub struct Facts {
     pub closed: Option<Vec<u32>>,
     pub look_at: Vec<u32>,
     pub answer: Answer,
+    /// It opens no session.
+    pub full: bool,
     pub silent: bool,
     acquire: u64,
     session: Option<mpsc::UnboundedSender<Result<v1::ServerFrame, Status>>>,
@@ -52,6 +54,7 @@ impl Server {
             closed: None,
             look_at: Vec::new(),
             answer: Answer::Granted,
+            full: false,
             silent: false,
             acquire: 0,
             session: None,
@@ -84,6 +87,10 @@ impl Facts {
             return None;
         }
         match frame {
+            client_frame::Frame::Open(_) if self.full => {
+                let reason = v1::ended::Reason::LowSpace.into();
+                Some(server_frame::Frame::Ended(v1::Ended { reason, message: "no room in /data".into() }))
+            }
             client_frame::Frame::Open(open) => {
                 self.alive_ms = now_ms();
                 let opened = v1::Opened { session: open.session, ttl_ms: open.ttl_ms };

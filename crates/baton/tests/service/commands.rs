@@ -2,12 +2,16 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::server::Server;
+
+/// Far longer than anything takes.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A command under a lock that says so, and ends when its input does.
 fn hold(server: &Server, args: &[&str]) -> Child {
@@ -31,8 +35,9 @@ fn keys(value: &Value) -> Vec<&str> {
 
 /// Waits until the lock has so many waiters.
 fn wait_for_waiters(server: &Server, lock: &str, waiters: usize) {
+    let start = Instant::now();
     while json(server, &["lock-info", lock])["waiters"].as_array().unwrap().len() != waiters {
-        std::thread::yield_now();
+        assert!(start.elapsed() < PATIENCE, "{lock} never had {waiters} waiters");
     }
 }
 
@@ -130,14 +135,36 @@ fn permits_that_differ_are_refused() {
     let output = server.run(&["lock", "-n", "downloads", "-k", "3", "--", "true"]);
     assert_ne!(output.status.code(), Some(0));
     let message = String::from_utf8(output.stderr).unwrap();
-    assert!(message.contains("permits of 2"), "{message}");
+    assert!(message.contains("in use with 2 permits, and the request says 3"), "{message}");
     drop(holder.stdin.take());
     assert!(holder.wait().unwrap().success());
 }
 
 #[test]
 fn a_server_that_is_stopped_for_longer_than_the_lease_costs_the_command_its_life_before_the_next_is_granted() {
-    let server = Server::start();
+    let stop = |server: &mut Server| server.signal(Signal::SIGSTOP);
+    costs_the_command_its_life(stop, |server| server.signal(Signal::SIGCONT));
+}
+
+#[test]
+fn a_server_that_is_gone_costs_the_command_its_life_before_the_next_is_granted() {
+    costs_the_command_its_life(Server::kill, Server::restart);
+}
+
+#[test]
+fn a_server_that_is_restarted_in_time_costs_the_command_nothing() {
+    let mut server = Server::start();
+    let mut holder = hold(&server, &["deploy", "--ttl", "30"]);
+    server.kill_and_restart();
+    assert_eq!(server.run(&["lock", "-n", "deploy", "--", "true"]).status.code(), Some(1), "it is still held");
+    drop(holder.stdin.take());
+    assert!(holder.wait().unwrap().success());
+    assert!(server.run(&["lock", "-n", "deploy", "--", "true"]).status.success(), "it is given back");
+}
+
+/// The server goes away for longer than the lease, and comes back.
+fn costs_the_command_its_life(go: impl FnOnce(&mut Server), come_back: impl FnOnce(&mut Server)) {
+    let mut server = Server::start();
     let folder = tempfile::tempdir().unwrap();
     let proof = folder.path().join("running");
     // While it runs it holds a lock of the system's on a file: whoever comes next can see whether it still does.
@@ -150,9 +177,9 @@ fn a_server_that_is_stopped_for_longer_than_the_lease_costs_the_command_its_life
     let mut line = String::new();
     BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "held\n");
-    server.signal(Signal::SIGSTOP);
+    go(&mut server);
     assert_eq!(holder.wait().unwrap().code(), Some(75));
-    server.signal(Signal::SIGCONT);
+    come_back(&mut server);
     let script = format!("exec 9>{0}; flock -n 9", proof.display());
     assert!(server.run(&["lock", "deploy", "--", "sh", "-c", &script]).status.success());
 }

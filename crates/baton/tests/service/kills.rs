@@ -13,6 +13,8 @@ use crate::server::Server;
 const ROUNDS: u64 = 50;
 const WORKERS: u64 = 6;
 const LOCKS: u64 = 3;
+/// Far longer than any turn takes.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A hold as its client believed in it.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +92,9 @@ async fn fifty_kills_lose_nothing_that_was_acknowledged() {
         let before = seen.done.load(Ordering::Relaxed);
         // At a random moment of the load, which itself must be going on.
         let after = before + random.u64(1..20);
+        let start = Instant::now();
         while seen.done.load(Ordering::Relaxed) < after {
+            assert!(start.elapsed() < PATIENCE, "round {round}: nobody gets a lock any more");
             tokio::time::sleep(Duration::from_micros(random.u64(..2_000))).await;
         }
         tokio::task::block_in_place(|| server.kill());

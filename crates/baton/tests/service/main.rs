@@ -5,3 +5,4 @@ mod commands;
 mod kills;
 mod server;
 mod silence;
+mod slow;

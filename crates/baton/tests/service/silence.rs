@@ -7,12 +7,12 @@ use nix::sys::signal::Signal;
 
 use crate::server::Server;
 
-/// The shortest that there is.
-const TTL: Duration = Duration::from_secs(1);
+/// Lost 200 ms before the deadline.
+const TTL: Duration = Duration::from_secs(4);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_stopped_for_longer_than_the_lease_costs_the_lock_at_its_deadline_and_before_the_next_has_it()
-{
+async fn a_server_that_is_stopped_for_longer_than_the_lease_costs_the_lock_before_its_deadline_and_the_next_comes_after()
+ {
     let server = Server::start();
     let client = Client::connect([&server.address]).await.unwrap();
     let session = client.session().ttl(TTL).label("first").open().await.unwrap();
@@ -22,7 +22,8 @@ async fn a_server_that_is_stopped_for_longer_than_the_lease_costs_the_lock_at_it
     let loss = guard.lost().await;
     let noticed = BootTime::now();
     let deadline = guard.deadline();
-    assert_eq!(loss, Loss::DeadlinePassed);
+    assert_eq!(loss, Loss::Unacknowledged);
+    assert!(noticed < deadline, "{noticed:?} {deadline:?}");
     assert_eq!(guard.state(), LockState::Lost);
     assert!(guard.fence().is_err());
     server.signal(Signal::SIGCONT);
@@ -30,21 +31,21 @@ async fn a_server_that_is_stopped_for_longer_than_the_lease_costs_the_lock_at_it
     // The next holder comes after that, and with a greater fence.
     let second = client.session().ttl(Duration::from_secs(10)).label("second").open().await.unwrap();
     let next = second.lock("deploy").acquire().await.unwrap();
-    assert!(BootTime::now() > deadline && noticed >= deadline, "{noticed:?} {deadline:?}");
+    assert!(BootTime::now() > deadline, "{deadline:?}");
     assert!(next.fence().unwrap() > fence);
     // What was lost stays lost, although its server is back.
     assert_eq!(guard.state(), LockState::Lost);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_gone_costs_the_lock_at_its_deadline() {
+async fn a_server_that_is_gone_costs_the_lock_before_its_deadline() {
     let mut server = Server::start();
     let client = Client::connect([&server.address]).await.unwrap();
     let session = client.session().ttl(TTL).open().await.unwrap();
     let guard = session.lock("deploy").acquire().await.unwrap();
     server.kill();
-    assert_eq!(guard.lost().await, Loss::DeadlinePassed);
-    assert!(BootTime::now() >= guard.deadline());
+    assert_eq!(guard.lost().await, Loss::Unacknowledged);
+    assert!(BootTime::now() < guard.deadline());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -56,7 +57,9 @@ async fn a_server_that_is_restarted_in_time_costs_nothing() {
     let before = guard.deadline();
     tokio::task::block_in_place(|| server.kill_and_restart());
     // The session is taken up again, and its lease with it: the deadline moves.
+    let start = BootTime::now();
     while guard.deadline() == before {
+        assert!(BootTime::now().as_millis() < start.as_millis() + 30_000, "the session was not taken up again");
         assert_eq!(guard.state(), LockState::Held);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

@@ -61,7 +61,7 @@ impl Session {
             }
             Some(Claim::Held { .. } | Claim::Revoked) => {
                 self.claims.remove(&acquire);
-                let loss = self.loss(now).unwrap_or(Loss::DeadlinePassed);
+                let loss = self.loss(now).unwrap_or(Loss::Unacknowledged);
                 self.event(Event::Released { acquire, result: Err(ReleaseFailure::Unconfirmed(loss)) });
             }
             Some(Claim::Abandoned | Claim::Releasing) | None => {}

@@ -224,7 +224,8 @@ proptest! {
 
     #[test]
     fn a_session_never_believes_too_long_and_never_changes_its_mind(steps in prop::collection::vec(step(), 1..80)) {
-        let config = Config { session: 9, ttl_ms: TTL_MS, label: String::new(), host: String::new(), pid: 0 };
+        let (label, host, open_patience_ms) = (String::new(), String::new(), TTL_MS);
+        let config = Config { session: 9, ttl_ms: TTL_MS, label, host, pid: 0, open_patience_ms };
         let (mut session, mut witness, mut now) = (Session::new(config), Witness::default(), 50_000);
         session.start();
         for step in steps {

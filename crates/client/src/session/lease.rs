@@ -7,6 +7,11 @@ use super::Millis;
 /// margin, since the client counts from when it asked and the server from when it heard.
 pub const MARGIN_SHARE: u64 = 50;
 
+/// A loss is told so long before the deadline, so that whoever works under a lock can stop while nobody else can be
+/// granted it: one part in so many of the time to live, and no longer than this.
+const NOTICE_SHARE: u64 = 20;
+const NOTICE_MS_MAX: u64 = 1_000;
+
 /// However long the lease, a server that is silent for so long is worth a change.
 const PATIENCE_MS_MAX: u64 = 10_000;
 
@@ -37,10 +42,16 @@ impl Lease {
         self.asked_at = self.asked_at.max(Some(sent_at));
     }
 
-    /// From this moment on nothing is believed; none yet if nothing was ever acknowledged.
+    /// The lease may be over from this moment on; none yet if nothing was ever acknowledged.
     pub(super) fn deadline(&self) -> Option<Millis> {
         let margin = (self.ttl_ms / MARGIN_SHARE).max(1);
         self.asked_at.map(|asked_at| asked_at + self.ttl_ms.saturating_sub(margin))
+    }
+
+    /// From this moment on nothing is believed: a little before the deadline.
+    pub(super) fn lost_from(&self) -> Option<Millis> {
+        let notice = (self.ttl_ms / NOTICE_SHARE).clamp(1, NOTICE_MS_MAX);
+        self.deadline().map(|deadline| deadline.saturating_sub(notice))
     }
 
     /// From this moment on half of the time has gone by without an acknowledgement.

@@ -6,8 +6,9 @@
 //! [`Session::next_wake`] ([`Session::tick`]). Begin with [`Session::start`].
 //!
 //! What it keeps:
-//! - The deadline runs from when the last acknowledged keep-alive was *sent*. What is asked after it is answered by Lost, even
-//!   if nobody called `tick` in between, and a session past its deadline never revives.
+//! - The deadline runs from when the last acknowledged keep-alive was *sent*. The session is lost a little before it, so that
+//!   whoever is told so has time to stop. What is asked from then on is answered by Lost, even if nobody called `tick` in
+//!   between, and a lost session never revives.
 //! - A request keeps its number and its operation for ever. What is unanswered is sent again, in order, on each new
 //!   connection.
 //! - A request tells which answers before it were seen, and of none that it was seen if it was not: the server forgets those,
@@ -124,7 +125,7 @@ impl Session {
         }
         self.connection =
             Some(Connection { opened: false, open_sent_at: now, asked_at: now, keep_alives: VecDeque::new() });
-        let Config { session, ttl_ms, label, host, pid } = self.config.clone();
+        let Config { session, ttl_ms, label, host, pid, .. } = self.config.clone();
         self.send(client_frame::Frame::Open(v1::Open { session, ttl_ms, label, host, pid, resume: self.opened }));
     }
 
@@ -177,7 +178,7 @@ impl Session {
     /// Time goes by.
     pub fn tick(&mut self, now: Millis) {
         if self.phase == Phase::Live && self.state(now) == SessionState::Lost {
-            self.pass_deadline(now);
+            self.run_out(now);
         }
         if matches!(self.phase, Phase::Leaving { until, .. } if now >= until) {
             self.finish(false);
@@ -199,7 +200,7 @@ impl Session {
             Phase::Live => {
                 let at_risk = self.lease.at_risk_from().filter(|_| !self.told_at_risk);
                 let timeout = self.timeouts.first().map(|timeout| timeout.at);
-                let wakes = [self.lease.deadline(), at_risk, timeout, self.keep_alive_at(), self.silent_at()];
+                let wakes = [self.lease.lost_from(), at_risk, timeout, self.keep_alive_at(), self.silent_at()];
                 wakes.into_iter().flatten().min()
             }
             Phase::Leaving { until, .. } => Some(until),
@@ -210,7 +211,7 @@ impl Session {
     /// The session at this moment, whether or not `tick` was called.
     pub fn state(&self, now: Millis) -> SessionState {
         let is_past = |moment: Option<Millis>| moment.is_some_and(|moment| now >= moment);
-        if self.phase != Phase::Live || is_past(self.lease.deadline()) {
+        if self.phase != Phase::Live || is_past(self.lease.lost_from()) {
             SessionState::Lost
         } else if self.lease.deadline().is_none() {
             SessionState::Opening
@@ -221,8 +222,8 @@ impl Session {
         }
     }
 
-    /// From this moment on nothing is believed. It moves later with every acknowledgement, until the session is lost. None
-    /// if the session was never acknowledged.
+    /// The end of the lease: until this moment nobody else is granted what the session holds. It moves later with every
+    /// acknowledgement, until the session is lost, which is a little before it. None if it was never acknowledged.
     pub fn deadline(&self) -> Option<Millis> {
         self.lease.deadline()
     }
@@ -231,7 +232,7 @@ impl Session {
     pub fn loss(&self, now: Millis) -> Option<Loss> {
         match &self.phase {
             Phase::Leaving { loss, .. } | Phase::Finished(loss) => Some(loss.clone()),
-            Phase::Live => (self.state(now) == SessionState::Lost).then_some(Loss::DeadlinePassed),
+            Phase::Live => (self.state(now) == SessionState::Lost).then_some(Loss::Unacknowledged),
         }
     }
 
@@ -297,8 +298,8 @@ impl Session {
         self.finish(true);
     }
 
-    /// What was sent then is acknowledged now. `tick` came first, so that a session that is still live is not past its
-    /// deadline; one that is not live stays so.
+    /// What was sent then is acknowledged now. `tick` came first, so that a session that is still live has not run
+    /// out; one that is not live stays so.
     fn confirm(&mut self, now: Millis, sent_at: Millis) {
         if self.phase != Phase::Live {
             return;
@@ -306,7 +307,7 @@ impl Session {
         self.lease.confirm(sent_at);
         // A first answer can be so late that it confirms nothing.
         if self.state(now) == SessionState::Lost {
-            self.pass_deadline(now);
+            self.run_out(now);
         } else if self.told_at_risk && self.state(now) == SessionState::Alive {
             self.told_at_risk = false;
             self.event(Event::Confirmed);
@@ -322,8 +323,8 @@ impl Session {
     }
 
     /// What the server may still hold is given back on the present connection, if there is one; otherwise the lease has to end.
-    fn pass_deadline(&mut self, now: Millis) {
-        self.become_lost(now, Loss::DeadlinePassed);
+    fn run_out(&mut self, now: Millis) {
+        self.become_lost(now, Loss::Unacknowledged);
         if self.is_connected() {
             self.say_goodbye();
         } else {
@@ -378,7 +379,12 @@ impl Session {
             _ if !connection.opened => Some(connection.open_sent_at),
             keep_alive => keep_alive.map(|(_, sent_at)| *sent_at),
         };
-        unanswered.map(|sent_at| sent_at + self.lease.patience())
+        unanswered.map(|sent_at| sent_at + self.patience_ms())
+    }
+
+    /// How long a server may take to be reached, or to answer, before another one has its turn.
+    pub fn patience_ms(&self) -> u64 {
+        if self.opened { self.lease.patience() } else { self.lease.patience().min(self.config.open_patience_ms) }
     }
 
     fn give_up_silent_connection(&mut self, now: Millis) {

@@ -18,7 +18,12 @@ fn wish(name: &str) -> Wish {
 
 impl Driver {
     fn new() -> Self {
-        let config = Config { session: 9, ttl_ms: 9_000, label: "test".into(), host: "here".into(), pid: 1 };
+        Driver::with(9_000, 9_000)
+    }
+
+    fn with(ttl_ms: u64, open_patience_ms: u64) -> Self {
+        let (label, host) = ("test".into(), "here".into());
+        let config = Config { session: 9, ttl_ms, label, host, pid: 1, open_patience_ms };
         let mut driver = Driver { session: Session::new(config), now: 1_000_000, log: String::new() };
         driver.session.start();
         driver.drain();
@@ -58,7 +63,7 @@ impl Driver {
         self.drain();
     }
 
-    /// At time 1,000,000, with a deadline at 1,000,000 + 9,000 - 180.
+    /// At time 1,000,000, with a deadline at 1,000,000 + 9,000 - 180, and lost 450 before that.
     fn opened() -> Self {
         let mut driver = Driver::new();
         driver.connected();
@@ -307,10 +312,48 @@ fn a_lock_is_held_then_at_risk_then_lost_whether_or_not_anybody_ticks() {
     };
     assert_eq!(at(4_499), (LockState::Held, Some(40)));
     assert_eq!(at(4_500), (LockState::AtRisk, Some(40)));
-    assert_eq!(at(8_819), (LockState::AtRisk, Some(40)));
-    assert_eq!(at(8_820), (LockState::Lost, None));
-    assert_eq!(driver.session.loss(driver.now + 8_820), Some(Loss::DeadlinePassed));
-    assert_eq!(driver.session.loss(driver.now + 8_819), None);
+    assert_eq!(at(8_369), (LockState::AtRisk, Some(40)));
+    assert_eq!(at(8_370), (LockState::Lost, None));
+    assert_eq!(driver.session.loss(driver.now + 8_370), Some(Loss::Unacknowledged));
+    assert_eq!(driver.session.loss(driver.now + 8_369), None);
+}
+
+#[test]
+fn who_wakes_in_time_is_told_of_the_loss_before_the_deadline_and_has_time_to_stop() {
+    for (ttl_ms, time_to_stop) in [(1_000, 50), (6_000, 300), (10_000, 500), (20_000, 1_000), (86_400_000, 1_000)] {
+        let mut driver = Driver::with(ttl_ms, ttl_ms);
+        driver.connected();
+        driver.hear(server_frame::Frame::Opened(v1::Opened { session: 9, ttl_ms }));
+        while driver.session.state(driver.now) != SessionState::Lost {
+            driver.now = driver.session.next_wake().unwrap();
+            driver.after(0);
+        }
+        assert!(driver.said().contains("Lost(Unacknowledged)"));
+        let deadline = driver.session.deadline().unwrap();
+        assert_eq!((deadline - driver.now, deadline), (time_to_stop, 1_000_000 + ttl_ms - ttl_ms / 50), "{ttl_ms}");
+    }
+}
+
+#[test]
+fn until_a_session_is_opened_each_server_has_its_share_of_the_time() {
+    let mut driver = Driver::with(9_000, 500);
+    driver.connected();
+    driver.after(499).says(expect![[r#"
+        Connect
+        > open 9 resume=false
+    "#]]);
+    driver.after(1).says(expect![[r#"
+        Connect
+    "#]]);
+    driver.connected();
+    driver.hear(server_frame::Frame::Opened(v1::Opened { session: 9, ttl_ms: 9_000 }));
+    driver.disconnected();
+    driver.connected();
+    driver.said();
+    driver.after(2_999).says(expect![""]);
+    driver.after(1).says(expect![[r#"
+        Connect
+    "#]]);
 }
 
 #[test]
@@ -319,16 +362,16 @@ fn the_first_thing_after_waking_is_lost_and_an_alive_revives_nothing() {
     driver.after(3_000);
     driver.said();
     // A pause, then at once an acknowledgement that would have been good for longer.
-    driver.now += 5_820;
+    driver.now += 5_370;
     driver.alive(1);
     driver.says(expect![[r#"
-        Lost(DeadlinePassed)
+        Lost(Unacknowledged)
     "#]]);
     assert_eq!(driver.session.lock_state(driver.now, 1), LockState::Lost);
     assert_eq!(driver.session.deadline(), Some(1_008_820));
     driver.acquire(&wish("b"));
     driver.says(expect![[r#"
-        Refused { acquire: 2, refusal: Lost(DeadlinePassed) }
+        Refused { acquire: 2, refusal: Lost(Unacknowledged) }
     "#]]);
 }
 
@@ -338,8 +381,8 @@ fn a_lost_session_gives_back_what_is_left_on_its_connection_and_no_sooner_than_i
     driver.acquire(&wish("b"));
     driver.said();
     driver.after(8_820).says(expect![[r#"
-        Lost(DeadlinePassed)
-        Refused { acquire: 2, refusal: Lost(DeadlinePassed) }
+        Lost(Unacknowledged)
+        Refused { acquire: 2, refusal: Lost(Unacknowledged) }
         > 3 (seen 1): cancel 2
     "#]]);
     // A grant after the deadline is not a grant.
@@ -365,7 +408,7 @@ fn a_lost_session_does_not_connect_again() {
     driver.disconnected();
     driver.after(8_820).says(expect![[r#"
         Connect
-        Lost(DeadlinePassed)
+        Lost(Unacknowledged)
         Disconnect
         Finished { confirmed: false }
     "#]]);
@@ -373,7 +416,7 @@ fn a_lost_session_does_not_connect_again() {
     driver.give_up(1);
     driver.says(expect![[r#"
         Disconnect
-        Released { acquire: 1, result: Err(Unconfirmed(DeadlinePassed)) }
+        Released { acquire: 1, result: Err(Unconfirmed(Unacknowledged)) }
     "#]]);
     assert_eq!(driver.session.next_wake(), None);
 }
@@ -405,7 +448,7 @@ fn a_first_answer_that_comes_too_late_opens_nothing() {
     driver.hear(server_frame::Frame::Opened(v1::Opened { session: 9, ttl_ms: 2_000 }));
     driver.says(expect![[r#"
         Opened
-        Lost(DeadlinePassed)
+        Lost(Unacknowledged)
         > 1 (seen 0): close
     "#]]);
 }

@@ -22,6 +22,8 @@ pub struct Config {
     pub host: String,
     /// For people: as which process.
     pub pid: u32,
+    /// How long each server has to open it, at most, before another one is asked.
+    pub open_patience_ms: u64,
 }
 
 /// How a lock is wanted.
@@ -116,8 +118,8 @@ pub enum Event {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Loss {
     /// No keep-alive was acknowledged in time.
-    #[error("no keep-alive was acknowledged before the deadline")]
-    DeadlinePassed,
+    #[error("no keep-alive was acknowledged in time")]
+    Unacknowledged,
     /// The server says so.
     #[error("the server ended the session: {0}")]
     Ended(String),

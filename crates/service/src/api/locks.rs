@@ -118,8 +118,8 @@ async fn carry(service: &Service, mut frames: Streaming<v1::ClientFrame>, outgoi
         Err(malformed) => return tell(outgoing, wire::malformed(&malformed)).await,
     };
     let Command::Open { session, resume, .. } = command else { unreachable!("wire::open makes nothing else") };
-    if !resume && service.low_space() {
-        return tell(outgoing, wire::low_space()).await;
+    if let Some(low) = service.low_space().filter(|_| !resume) {
+        return tell(outgoing, wire::low_space(low)).await;
     }
     let (stream, given_up) = service.desk.attach(session, outgoing.clone());
     let carried = async {
@@ -189,8 +189,7 @@ pub(super) async fn request(
         }
     };
     let acquires = matches!(command, Command::Request { operation: Operation::Acquire { .. }, .. });
-    if acquires && service.low_space() {
-        let message = "the server has too little free space to grant locks".to_owned();
+    if let Some(message) = service.low_space().filter(|_| acquires) {
         return tell(outgoing, wire::refuse(number, v1::Refusal::LowSpace, message)).await;
     }
     service.propose(command).await.map_err(unavailable)?;

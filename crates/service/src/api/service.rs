@@ -1,8 +1,8 @@
 //! The node with the desk in front of it, and the three loops that keep them going.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::desk::Desk;
@@ -25,22 +25,25 @@ pub struct Service {
     pub desk: Arc<Desk>,
     /// When it began, on the clock that leases are measured by.
     started_ms: u64,
-    low_space: AtomicBool,
+    data: PathBuf,
+    /// How much more can be written there, when it was last looked at.
+    free_bytes: AtomicU64,
 }
 
 impl Service {
     /// Opens a data folder, makes it if there is none, and returns once the node leads.
     pub async fn open(data: &Path) -> Result<Self, OpenError> {
-        Self::open_on(Arc::new(Folder::open(data)?)).await
+        Self::open_on(Arc::new(Folder::open(data)?), data).await
     }
 
-    /// The same on any disk.
-    pub async fn open_on(disk: Arc<dyn Disk>) -> Result<Self, OpenError> {
+    /// The same on any disk, of this name.
+    pub async fn open_on(disk: Arc<dyn Disk>, data: &Path) -> Result<Self, OpenError> {
         let desk = Arc::new(Desk::default());
         let told = Arc::clone(&desk);
         let on_apply: crate::raft::OnApply = Box::new(move |_, applied| told.applied(&applied.effects));
         let node = Node::open(disk, Options { on_apply, ..Options::default() }).await?;
-        let service = Service { node, desk, started_ms: clock::boot_ms(), low_space: AtomicBool::new(false) };
+        let (started_ms, data, free_bytes) = (clock::boot_ms(), data.to_owned(), AtomicU64::new(u64::MAX));
+        let service = Service { node, desk, started_ms, data, free_bytes };
         service.look_at_space();
         let mut leadership = service.node.leadership();
         let leads = leadership.wait_for(|leadership| matches!(leadership, Leadership::Leads { .. })).await.is_ok();
@@ -52,15 +55,19 @@ impl Service {
         clock::boot_ms().saturating_sub(self.started_ms)
     }
 
-    /// Whether the disk is so full that only what frees something is let through.
-    pub fn low_space(&self) -> bool {
-        self.low_space.load(Ordering::Relaxed)
+    /// Why only what frees something is let through, if the disk is so full.
+    pub fn low_space(&self) -> Option<String> {
+        let free = self.free_bytes.load(Ordering::Relaxed);
+        let too_little = || {
+            let data = self.data.display();
+            format!("too little free space in {data} of the server: {free} bytes, and {FREE_BYTES_MIN} are needed")
+        };
+        (free < FREE_BYTES_MIN).then(too_little)
     }
 
     pub(super) fn look_at_space(&self) {
         // A disk that cannot say how much room it has is written to until it fails.
-        let low = self.node.free_bytes().is_ok_and(|free| free < FREE_BYTES_MIN);
-        self.low_space.store(low, Ordering::Relaxed);
+        self.free_bytes.store(self.node.free_bytes().unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// Proposes a command, in the order of the calls. What follows from it comes back to the desk.

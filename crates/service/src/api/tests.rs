@@ -1,5 +1,6 @@
 //! What the api lets through, on a disk that has no room left.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use baton_proto::v1;
@@ -31,7 +32,7 @@ async fn next(answers: &mut mpsc::Receiver<Result<v1::ServerFrame, tonic::Status
 #[tokio::test]
 async fn on_a_full_disk_locks_are_given_back_and_not_given_out() {
     let disk = FakeDisk::default();
-    let service = Service::open_on(Arc::new(disk.clone())).await.unwrap();
+    let service = Service::open_on(Arc::new(disk.clone()), Path::new("/data")).await.unwrap();
     let (outgoing, mut answers) = mpsc::channel(16);
     let _attached = service.desk.attach(SESSION, outgoing.clone());
     let open = Command::Open {
@@ -46,8 +47,11 @@ async fn on_a_full_disk_locks_are_given_back_and_not_given_out() {
     request(&service, SESSION, acquire(1, "a"), &outgoing).await.unwrap();
     assert_eq!(next(&mut answers).await, (1, None));
 
+    assert_eq!(service.low_space(), None);
     disk.set_full(true);
     service.look_at_space();
+    let says = "too little free space in /data of the server: 0 bytes, and 67108864 are needed";
+    assert_eq!(service.low_space().as_deref(), Some(says));
     request(&service, SESSION, acquire(2, "b"), &outgoing).await.unwrap();
     assert_eq!(next(&mut answers).await, (2, Some(v1::Refusal::LowSpace)));
     let operation = Some(v1::request::Operation::Release(v1::Release { acquire: 1 }));

@@ -149,7 +149,6 @@ fn frame(frame: v1::server_frame::Frame) -> v1::ServerFrame {
 }
 
 /// The server has no room for a session more.
-pub fn low_space() -> v1::ServerFrame {
-    let message = "the server has too little free space for a new session".to_owned();
+pub fn low_space(message: String) -> v1::ServerFrame {
     frame(v1::server_frame::Frame::Ended(v1::Ended { reason: v1::ended::Reason::LowSpace.into(), message }))
 }

@@ -52,17 +52,16 @@ impl Folder {
     /// Takes the folder, which is made if it is not there.
     pub fn open(path: impl Into<PathBuf>) -> Result<Folder, OpenError> {
         let path = path.into();
-        let failed = |source| OpenError::Folder { path: path.clone(), source };
         if path.exists() && !path.is_dir() {
-            return Err(OpenError::NotAFolder { path });
+            return Err(OpenError::NotAFolder);
         }
-        DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(failed)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(OpenError::Folder)?;
         let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path.join("LOCK"));
-        let lock = lock.map_err(failed)?;
+        let lock = lock.map_err(OpenError::Folder)?;
         match lock.try_lock() {
             Ok(()) => Ok(Folder { path, _lock: lock }),
             Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path }),
-            Err(TryLockError::Error(source)) => Err(failed(source)),
+            Err(TryLockError::Error(source)) => Err(OpenError::Folder(source)),
         }
     }
 
@@ -171,8 +170,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         std::fs::write(&file, b"").unwrap();
-        assert!(matches!(Folder::open(&file), Err(OpenError::NotAFolder { .. })));
-        assert!(matches!(Folder::open(file.join("below")), Err(OpenError::Folder { .. })));
+        assert!(matches!(Folder::open(&file), Err(OpenError::NotAFolder)));
+        assert!(matches!(Folder::open(file.join("below")), Err(OpenError::Folder(_))));
     }
 
     #[test]

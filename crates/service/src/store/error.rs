@@ -3,31 +3,24 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Why a data folder cannot be opened. What it holds is as it was, and nothing is served from it.
+/// Why a data folder cannot be opened; whoever tells it also names the folder. What it holds is as it was, and nothing is
+/// served from it.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process has it.
-    #[error("the data folder {} is in use by another process; stop that one, or name another folder", .path.display())]
+    #[error("it is in use by another process; stop that one, or name another folder")]
     InUse {
         /// Which folder.
         path: PathBuf,
     },
     /// It is a file.
-    #[error("the data folder {} is not a folder", .path.display())]
-    NotAFolder {
-        /// Which path.
-        path: PathBuf,
-    },
+    #[error("it is not a folder")]
+    NotAFolder,
     /// The system does not let us.
-    #[error("the data folder {} cannot be used: {source}", .path.display())]
-    Folder {
-        /// Which folder.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
+    #[error("{0}")]
+    Folder(io::Error),
     /// It was written by a newer version.
-    #[error("the data folder has format {found}, and this version knows format {known}; use the version that wrote it")]
+    #[error("it has format {found}, and this version knows format {known}; use the version that wrote it")]
     Newer {
         /// The folder's format.
         found: u32,
@@ -61,7 +54,7 @@ pub enum OpenError {
         source: io::Error,
     },
     /// The consensus engine does not start from what was read.
-    #[error("the group cannot be started from the data folder: {0}")]
+    #[error("the group cannot be started from it: {0}")]
     Raft(String),
 }
 

@@ -244,7 +244,7 @@ pub enum Refusal {
     #[error("the request would wait for itself: {}", cycle_in_words(.0))]
     Deadlock(Vec<WaitFor>),
     /// The lock has another number of permits.
-    #[error("the lock is used with a number of permits of {has}, and the request says {says}")]
+    #[error("the lock is in use with {}, and the request says {says}", permits(*has))]
     PermitsDiffer {
         /// Now.
         has: u32,
@@ -288,6 +288,10 @@ pub enum EndReason {
     Closed,
     /// There is no such session (any more).
     Unknown,
+}
+
+fn permits(count: u32) -> String {
+    if count == 1 { "1 permit".to_owned() } else { format!("{count} permits") }
 }
 
 fn cycle_in_words(cycle: &[WaitFor]) -> String {

@@ -157,22 +157,22 @@ fn permits_must_agree_while_the_lock_is_in_use() {
         acquire a 1 pool p2
             a 1: granted, fence 1
         acquire b 1 pool p3
-            b 1: the lock is used with a number of permits of 2, and the request says 3
+            b 1: the lock is in use with 2 permits, and the request says 3
         acquire b 2 pool x
-            b 2: the lock is used with a number of permits of 2, and the request says 1
+            b 2: the lock is in use with 2 permits, and the request says 1
         acquire b 3 pool p2
             b 3: granted, fence 2
         release a 2 1
             a 2: Released
         acquire a 3 pool s
-            a 3: the lock is used with a number of permits of 2, and the request says 1
+            a 3: the lock is in use with 2 permits, and the request says 1
         release b 4 3
             b 4: Released
         acquire a 4 pool p1
             a 4: granted, fence 3
         acquire b 5 pool x
         acquire b 6 pool p4
-            b 6: the lock is used with a number of permits of 1, and the request says 4
+            b 6: the lock is in use with 1 permit, and the request says 4
         cancel b 7 5
             b 7: Cancelled(Removed)
             b 5: the request was cancelled
@@ -184,7 +184,7 @@ fn permits_must_agree_while_the_lock_is_in_use() {
             b ended, Expired
             pool closed, generation 1, 100 ms
         acquire a 6 pool p5
-            a 6: the lock is used with a number of permits of 4, and the request says 5
+            a 6: the lock is in use with 4 permits, and the request says 5
         end-delay pool 1
         acquire a 7 pool p5
             a 7: granted, fence 5

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use baton_client::session::{AcquireNumber, Config, Event, LockState, Mode, Output, Session, SessionState, Wish};
+use baton_client::session::{AcquireNumber, Config, Event, LockState, Loss, Mode, Output, Session, SessionState, Wish};
 use baton_service::table::SessionId;
 
 use super::clock::{Clock, Micros};
@@ -109,20 +109,25 @@ impl Client {
         SessionId(self.session_id)
     }
 
-    /// Everything that it believes to hold at this moment.
+    /// Everything that it believes to hold at this moment, or still works under: who is told of a loss has time to stop, until
+    /// the deadline.
     pub fn believes(&self, now: Micros) -> impl Iterator<Item = Believed<'_>> {
         let now_ms = self.now_ms(now);
         self.claims.iter().filter_map(move |(acquire, claim)| {
-            let held = self.session.as_ref()?.lock_state(now_ms, *acquire) != LockState::Lost;
-            let fence = claim.fence.filter(|_| held)?;
+            let session = self.session.as_ref()?;
+            let holds = session.lock_state(now_ms, *acquire) != LockState::Lost;
+            let stops = session.lock_loss(now_ms, *acquire) == Some(Loss::Unacknowledged)
+                && session.deadline().is_some_and(|deadline| now_ms < deadline);
+            let fence = claim.fence.filter(|_| holds || stops)?;
             Some(Believed { client: self.id, lock: &claim.lock, mode: claim.mode, fence })
         })
     }
 
-    /// Whether it believes that this session is alive.
+    /// Whether it believes that this session is alive, or still works under what it held.
     pub fn believes_in(&self, now: Micros, session: SessionId) -> bool {
         let state = self.session.as_ref().map(|session| session.state(self.now_ms(now)));
-        self.session_id() == session && matches!(state, Some(SessionState::Alive | SessionState::AtRisk))
+        let is_alive = matches!(state, Some(SessionState::Alive | SessionState::AtRisk));
+        self.session_id() == session && (is_alive || self.believes(now).next().is_some())
     }
 
     /// Whether nothing is left to be done.
@@ -133,6 +138,10 @@ impl Client {
     /// Takes the next step of its life: opens a session, wants a lock, gives one back.
     pub fn act(&mut self, now: Micros, ttl_ms: u64, locks: &[LockKind], rng: &mut fastrand::Rng) -> Next {
         let now_ms = self.now_ms(now);
+        if self.session.as_ref().is_some_and(Session::is_finished) {
+            self.session = None;
+            self.claims.clear();
+        }
         let Some(session) = &mut self.session else {
             if self.last_wish != LastWish::Done {
                 self.open(ttl_ms);
@@ -146,8 +155,9 @@ impl Client {
             }
             return Next::Waits;
         }
-        if let Some(acquire) = self.claims.keys().next_back().copied() {
-            if self.last_wish == LastWish::Asked(acquire) {
+        if let Some((&acquire, claim)) = self.claims.last_key_value() {
+            // Once all is healed, whoever waits is served.
+            if self.last_wish != LastWish::NotYet && claim.fence.is_none() {
                 return Next::Waits;
             }
             if self.claims.len() == 1 && self.last_wish == LastWish::NotYet && rng.u8(..4) == 0 {
@@ -180,7 +190,8 @@ impl Client {
         self.sessions += 1;
         self.session_id = (self.id as u64 + 1) * 1_000 + self.sessions;
         let (label, host) = (String::new(), String::new());
-        let mut session = Session::new(Config { session: self.session_id, ttl_ms, label, host, pid: self.id as u32 });
+        let (session, pid, open_patience_ms) = (self.session_id, self.id as u32, ttl_ms);
+        let mut session = Session::new(Config { session, ttl_ms, label, host, pid, open_patience_ms });
         session.start();
         self.session = Some(session);
         self.claims.clear();
@@ -253,11 +264,7 @@ impl Client {
                 self.wish_again_if(|last_wish| matches!(last_wish, LastWish::Asked(_)));
                 Some(rng.u64(..100_000))
             }
-            Event::Finished { .. } => {
-                self.session = None;
-                self.claims.clear();
-                Some(rng.u64(1_000..300_000))
-            }
+            Event::Finished { .. } => Some(rng.u64(1_000..300_000)),
             Event::Released { .. } | Event::AtRisk | Event::Confirmed => None,
         }
     }

@@ -3,9 +3,10 @@
 //! that they lead no more; clients that pause; streams that break; messages that are late, lost and repeated; clocks that
 //! drift. Then everything is healed, and everybody must be served.
 //!
-//! What is judged ([`oracle`]): no two believed holds overlap; nobody believes in a session that has ended; fences grow; a
-//! request that is repeated is answered as before; after healing every client gets the lock that it wants, and in the end
-//! nothing is held, awaited or kept by anybody.
+//! What is judged ([`oracle`]): no two believed holds overlap, until the deadline of who was told of a loss; nobody believes in a
+//! session that has ended; fences grow, permits' too; a request that is repeated is answered as before; what clients say that
+//! they have seen they have; after healing whoever waits is served, every client gets one lock more, and in the end nothing is
+//! held, awaited or kept by anybody.
 //!
 //! One seed is one run. [`Broken`] breaks a rule on purpose, so that the tests can see the oracle bite.
 

@@ -1,9 +1,11 @@
 //! Judges from outside: what clients believe, what the log says, and when.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use baton_client::session::Mode;
-use baton_service::table::{Answer, Effect, SessionId};
+use baton_proto::v1::{self, client_frame, server_frame};
+use baton_service::table::{self, Answer, Command, Effect, Operation, SessionId};
 
 use super::client::Client;
 use super::clock::Micros;
@@ -26,8 +28,16 @@ pub struct Believed<'a> {
 pub struct Oracle {
     /// The highest fence under which each lock was believed, and whether that was shared.
     fences: BTreeMap<String, (u64, bool)>,
+    /// What each acquire of the log wants.
+    acquires: BTreeMap<(SessionId, u64), (String, table::Mode)>,
     /// The answer to each request that was ever answered.
     answers: BTreeMap<(SessionId, u64), Answer>,
+    /// What each client ever asked, and whether it has heard the answer.
+    heard: BTreeMap<(SessionId, u64), bool>,
+    /// The highest fence that the log ever granted.
+    highest_fence: u64,
+    /// The fence of those who share a lock, if they were the last to be granted it.
+    shared_fences: BTreeMap<String, u64>,
     /// How often a lock was believed to be held.
     pub grants: u64,
 }
@@ -50,7 +60,7 @@ impl Oracle {
         }
         let is_shared = mode == Mode::Shared;
         match self.fences.get(lock) {
-            // A permit's fences grow in the order of grants, which reach their holders in any order.
+            // A permit's fences grow in the order of the log, and reach their holders in any order.
             Some(_) if matches!(mode, Mode::Permit { .. }) => Ok(()),
             Some((highest, was_shared)) if fence < *highest || (fence == *highest && !(is_shared && *was_shared)) => {
                 Err(format!("client {client} is granted {lock:?} with fence {fence} after {highest}"))
@@ -62,21 +72,78 @@ impl Oracle {
         }
     }
 
+    /// A client says this, of its own session. Whatever it says that it has seen the server forgets: it must be true. (A Close
+    /// makes the answers to all else pointless.)
+    pub fn says(&mut self, session: SessionId, frame: &v1::ClientFrame) -> Result<(), String> {
+        let Some(client_frame::Frame::Request(request)) = &frame.frame else { return Ok(()) };
+        let v1::Request { number, seen, missing, operation } = request;
+        let closes = matches!(operation, Some(v1::request::Operation::Close(_)));
+        for ((_, earlier), heard) in self.heard.range((session, 1)..(session, *number)) {
+            if !heard && !closes && earlier <= seen && !missing.contains(earlier) {
+                return Err(format!("request {number} of {session} says that {earlier} was answered, and it was not"));
+            }
+        }
+        self.heard.entry((session, *number)).or_insert(false);
+        Ok(())
+    }
+
+    /// A client hears this.
+    pub fn hears(&mut self, session: SessionId, frame: &v1::ServerFrame) {
+        if let Some(server_frame::Frame::Answer(v1::Answer { number, .. })) = frame.frame {
+            self.heard.insert((session, number), true);
+        }
+    }
+
+    /// This command is committed; what follows from it comes next.
+    pub fn asked(&mut self, command: &Command) {
+        if let Command::Request { session, number, operation: Operation::Acquire { lock, mode, .. }, .. } = command {
+            self.acquires.entry((*session, *number)).or_insert_with(|| (lock.clone(), *mode));
+        }
+    }
+
     /// An entry was committed, with this effect.
     pub fn committed(&mut self, now: Micros, effect: &Effect, clients: &[Client]) -> Result<(), String> {
         match effect {
-            Effect::Answer { session, number, answer } => {
-                let first = self.answers.entry((*session, *number)).or_insert_with(|| answer.clone());
-                if first != answer {
+            Effect::Answer { session, number, answer } => match self.answers.entry((*session, *number)) {
+                Entry::Occupied(first) if first.get() != answer => {
+                    let first = first.get();
                     return Err(format!("request {number} of {session} is answered {answer:?}, and was by {first:?}"));
                 }
-            }
+                Entry::Occupied(_) => {}
+                Entry::Vacant(first) => {
+                    first.insert(answer.clone());
+                    if let Answer::Granted { fence } = *answer {
+                        return self.fence_grows((*session, *number), fence);
+                    }
+                }
+            },
             Effect::Ended { session, .. } => {
                 if let Some(client) = clients.iter().find(|client| client.believes_in(now, *session)) {
                     return Err(format!("client {} believes in {session}, which has ended", client.id));
                 }
             }
             _ => {}
+        }
+        Ok(())
+    }
+
+    /// In the order of the log each grant has a greater fence than all before it, on whatever lock; but who joins others that
+    /// share has theirs.
+    fn fence_grows(&mut self, acquire: (SessionId, u64), fence: u64) -> Result<(), String> {
+        let (session, number) = acquire;
+        let (lock, mode) = self.acquires.get(&acquire).ok_or("something is granted that nobody asked for")?;
+        let joins = *mode == table::Mode::Shared && self.shared_fences.get(lock) == Some(&fence);
+        if fence <= self.highest_fence && !joins {
+            let highest = self.highest_fence;
+            return Err(format!(
+                "request {number} of {session} is granted {lock:?} with fence {fence} after {highest}"
+            ));
+        }
+        self.highest_fence = self.highest_fence.max(fence);
+        if *mode == table::Mode::Shared {
+            self.shared_fences.insert(lock.clone(), fence);
+        } else {
+            self.shared_fences.remove(lock);
         }
         Ok(())
     }

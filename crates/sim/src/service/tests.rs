@@ -25,7 +25,8 @@ struct Pair {
 impl Pair {
     /// Connected, and the other session holds the lock "slow".
     fn new(seed: u64) -> Self {
-        let config = Config { session: OURS.0, ttl_ms: 10_000, label: "ours".into(), host: String::new(), pid: 1 };
+        let (label, host, ttl_ms) = ("ours".into(), String::new(), 10_000);
+        let config = Config { session: OURS.0, ttl_ms, label, host, pid: 1, open_patience_ms: ttl_ms };
         let mut pair = Pair {
             session: Session::new(config),
             table: Table::default(),

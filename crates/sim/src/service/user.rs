@@ -21,7 +21,9 @@ impl World {
             }
             ClientEvent::Frame { connection, frame } => {
                 let to = &mut self.clients[client];
+                let session_id = to.session_id();
                 if let Some(session) = to.session.as_mut().filter(|_| to.connection == Some(connection)) {
+                    self.oracle.hears(session_id, &frame);
                     session.receive(now_ms, frame);
                 }
             }
@@ -78,7 +80,10 @@ impl World {
                     self.hang_up(client);
                     self.clients[client].dials = false;
                 }
-                Output::Send(frame) => self.send(client, frame),
+                Output::Send(frame) => {
+                    self.oracle.says(self.clients[client].session_id(), &frame)?;
+                    self.send(client, frame);
+                }
                 Output::Event(event) => self.hear(client, &event)?,
             }
         }

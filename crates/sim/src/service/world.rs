@@ -324,6 +324,7 @@ impl World {
         while let Some(proposal) = self.log.committed.get(self.truth_applied) {
             self.truth_applied += 1;
             self.truth.apply(self.now / MS, &proposal.command, &mut effects);
+            self.oracle.asked(&proposal.command);
             if self.story.is_some() {
                 let line = format!("committed {:?} -> {effects:?}", proposal.command);
                 self.tell(|| line);
