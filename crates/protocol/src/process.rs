@@ -43,6 +43,12 @@ pub trait Protocol: Clone + Eq + Hash + Debug + Send + Sync + 'static {
     /// Handles one input. Everything that follows from it goes into `out`.
     fn step(&mut self, input: Input<Self>, out: &mut Outbox<Self>);
 
+    /// Forgets everything, but for what is on stable storage: nothing, for most. `fresh` is the process newly made. Drivers
+    /// call it when a process recovers without its memory, before [`Start::Recovered`].
+    fn forget(&mut self, fresh: Self) {
+        *self = fresh;
+    }
+
     /// Whether it may be given commands. A process that has recovered may first have to hear from others where they are.
     /// What is asked of it before counts from when it is ready, so drivers hold commands back until then.
     fn is_ready(&self) -> bool {
@@ -115,7 +121,7 @@ pub enum Input<P: Protocol> {
 pub enum Start {
     /// For the first time, together with the group.
     Fresh,
-    /// Again after a crash: with the state it had, or newly made if its memory is gone.
+    /// Again after a crash: with the state it had, or with what it does not [forget](Protocol::forget).
     /// Either way its timers are lost, and all messages that were on their way to it or from it by then, and its failure
     /// detector begins anew: it suspects nobody until it says so.
     Recovered,

@@ -530,11 +530,11 @@ mod tests {
         assert_eq!(refusal("suzuki-kasami", &params("x")), "`suzuki-kasami` has no variant `x`; it has none");
         assert_eq!(
             refusal("voting", &params("ask-all+x")),
-            "`voting` has no variant `x`; it has ask-m, ask-all, back-off:B"
+            "`voting` has no variant `x`; it has ask-m, ask-all, stored-fence, back-off:B"
         );
         assert_eq!(
             refusal("voting", &params("ask-all:1")),
-            "`voting` has no variant `ask-all`; it has ask-m, ask-all, back-off:B"
+            "`voting` has no variant `ask-all`; it has ask-m, ask-all, stored-fence, back-off:B"
         );
     }
 }

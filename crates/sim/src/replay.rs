@@ -351,7 +351,7 @@ impl<'t, P: Protocol> Stage<'t, P> {
             Event::Recover { memory } => {
                 self.down.remove(&process);
                 if !memory {
-                    self.processes[process] = (self.make)(process);
+                    self.processes[process].forget((self.make)(process));
                 }
                 self.step(process, Input::Start(Start::Recovered))
             }
