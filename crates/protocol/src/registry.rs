@@ -35,6 +35,7 @@ algorithms! {
     mutex broken::singhal_1989;
     mutex broken::maekawa_no_inquire;
     mutex broken::maekawa_1985;
+    mutex broken::maekawa_yield_unseen;
     mutex broken::generalized_unchecked;
     mutex broken::token_ring_last_word;
     election election::bully;

@@ -226,6 +226,19 @@ fn as_published_in_1985_maekawa_deadlocks_with_4_processes_but_not_with_3() {
 }
 
 #[test]
+fn giving_back_a_grant_before_it_comes_lets_two_in_on_the_plane_of_7_where_messages_overtake_each_other() {
+    let two_inside = |fifo, seed| {
+        let mut options = rough("maekawa-yield-unseen", "plane", 7, Load::All, seed);
+        options.network.fifo = fifo;
+        report(&options).properties.safety.verdict == Verdict::Violated
+    };
+    assert!(count(200, |seed| two_inside(false, seed)) > 0);
+    // No INQUIRE is ever before its GRANT.
+    assert_eq!(count(200, |seed| two_inside(true, seed)), 0);
+    assert_eq!(per_entry("maekawa-yield-unseen", "plane", 7, Load::All), 6.0);
+}
+
+#[test]
 fn generalized_costs_what_the_algorithm_costs_that_it_is() {
     for algorithm in ["central", "ricart-agrawala", "maekawa"] {
         for n in [2, 3, 4, 7, 10] {

@@ -15,6 +15,7 @@ fn variant(about: &About, rng: &mut fastrand::Rng) -> Option<String> {
         (_, Family::Election) => &["", "quorum", "witness"],
         ("token-ring", _) => &["", "parked"],
         ("maekawa", _) => &["", "yield-at-once", "majority"],
+        ("lamport", _) => &["", "ack-only"],
         ("voting", _) => &["", "ask-all", "stored-fence", "ask-all+stored-fence"],
         ("raymond", _) => &["", "greedy:3", "chain"],
         ("central", _) => &["", "lease:20"],

@@ -126,7 +126,7 @@ pub fn costs(setting: &Setting) -> Option<Costs> {
         "voting" => voting(setting),
         // Those that break only when several ask at once.
         "permission-ring-original" => alone(setting, permission_ring(setting)),
-        "maekawa-no-inquire" | "maekawa-1985" => alone(setting, maekawa(setting)),
+        "maekawa-no-inquire" | "maekawa-1985" | "maekawa-yield-unseen" => alone(setting, maekawa(setting)),
         "suzuki-kasami-no-outdated-check" => alone(setting, suzuki_kasami(setting)),
         "singhal-1989" => alone(setting, singhal(setting)),
         "raymond-greedy" => alone(setting, raymond(setting)),

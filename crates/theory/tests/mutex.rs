@@ -151,6 +151,7 @@ fn broken_ones_cost_the_same_while_nobody_competes() {
         ("permission-ring-original", "permission-ring"),
         ("maekawa-1985", "maekawa"),
         ("maekawa-no-inquire", "maekawa"),
+        ("maekawa-yield-unseen", "maekawa"),
         ("suzuki-kasami-no-outdated-check", "suzuki-kasami"),
         ("singhal-1989", "singhal"),
         ("raymond-greedy", "raymond"),
