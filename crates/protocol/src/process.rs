@@ -7,6 +7,8 @@ use core::ops::RangeInclusive;
 
 use serde::{Serialize, de::DeserializeOwned};
 
+use crate::clock::Stamp;
+
 /// A process of the group: clients are numbered from 0, helpers (coordinators, voters, stores) follow.
 pub type ProcessId = usize;
 
@@ -81,6 +83,12 @@ pub enum Counter {
 pub trait Message: Clone + Eq + Ord + Hash + Debug + Serialize + DeserializeOwned + Send + Sync {
     /// Its kind in the words of the paper, e.g. `"REQUEST"`; messages are counted by it.
     fn kind(&self) -> &'static str;
+
+    /// Which request it is about, by its stamp, if messages of this protocol are each about one and name it.
+    fn request(&self, from: ProcessId, to: ProcessId) -> Option<Stamp> {
+        let _ = (from, to);
+        None
+    }
 
     /// Shows every counter in this message of `from` that grows without bound; see [`Counter`].
     fn counters(&mut self, from: ProcessId, visit: &mut dyn FnMut(Counter, &mut u64)) {

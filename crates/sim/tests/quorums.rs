@@ -170,7 +170,7 @@ fn a_single_request_can_cost_more_than_5_k_minus_1() {
     options.params.delay_max = options.network.delay.guess();
     options.workload = Workload { think: 2.0, entries: 100, app_messages: false, ..options.workload };
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("a-single-request.jsonl");
-    run(&options, Some(Box::new(File::create(&path).unwrap()))).unwrap();
+    let Ok(Report::Mutex(report)) = run(&options, Some(Box::new(File::create(&path).unwrap()))) else { panic!() };
     let (_, records) = baton_trace::read(BufReader::new(File::open(&path).unwrap())).unwrap();
     let mut costs: BTreeMap<(usize, u64), u64> = BTreeMap::new();
     for record in records {
@@ -181,6 +181,7 @@ fn a_single_request_can_cost_more_than_5_k_minus_1() {
     }
     assert_eq!(costs.len(), 100);
     assert_eq!(costs.values().max(), Some(&13), "K = 3: 6.5(K-1)");
+    assert_eq!(report.messages_per_entry_max, Some(13), "as the report says");
 }
 
 #[test]

@@ -516,8 +516,8 @@ fn voting(setting: &Setting) -> Costs {
         (true, "m") => "5m".to_owned(),
         (true, _) => format!("3{letter} + 2m"),
     };
-    let storing = if stored { "2m to store the fence, " } else { "" };
-    let contention = format!("{alone} or more: {storing}2{letter}k and every vote given back, k attempts");
+    let storing = if stored { " + 2m" } else { "" };
+    let contention = format!("{alone} or more: 2{letter}k{storing} and every vote given back, k attempts");
     // One that has left rests for a while; the others' turns must last at least as long, or it is delayed.
     let rested = (setting.n as f64 - 1.0) * (delay + setting.hold) >= 3.0;
     Table {

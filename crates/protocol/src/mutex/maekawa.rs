@@ -156,6 +156,14 @@ impl crate::Message for Message {
         }
     }
 
+    fn request(&self, from: ProcessId, to: ProcessId) -> Option<Stamp> {
+        let process = match self {
+            Message::Request(_) | Message::Relinquish(_) | Message::Release(_) => from,
+            Message::Grant(_) | Message::Postpone(_) | Message::Inquire(_) => to,
+        };
+        Some(Stamp { time: self.body().request, process })
+    }
+
     fn counters(&mut self, _: ProcessId, visit: &mut dyn FnMut(Counter, &mut u64)) {
         let body = self.body_mut();
         visit(Counter::Clock, &mut body.time);
