@@ -20,22 +20,25 @@ fn locks() -> impl Iterator<Item = &'static str> {
     healthy.map(|about| about.name)
 }
 
+/// An algorithm with its variant and n; whose crash stalls it, and whose does not.
+type Crashes = ((&'static str, &'static str, usize), &'static [&'static str], &'static [&'static str]);
+
 /// "Stalls when ... crashes", the column of the table, and that it does not when somebody else does. One request at a time, P0
 /// first; who crashes at 0.5 T is inside if it has the token, and else has not asked yet.
 #[test]
 fn each_stalls_when_somebody_crashes_whom_it_needs_and_only_then() {
-    let table: [(&str, &str, usize, &[&str], &[&str]); 9] = [
-        ("central", "", 3, &["crash 3 @ 0.5", "crash 0 @ 2.5"], &["crash 2 @ 0.5"]),
-        ("permission-ring", "", 4, &["crash 0 @ 0.5", "crash 1 @ 0.5", "crash 2 @ 0.5", "crash 3 @ 0.5"], &[]),
-        ("carvalho-roucairol", "", 4, &["crash 1 @ 0.5", "crash 2 @ 0.5", "crash 3 @ 0.5"], &[]),
-        ("maekawa", "", 7, &["crash 1 @ 0.5", "crash 4 @ 0.5", "crash 6 @ 0.5"], &[]),
-        ("maekawa", "tree", 7, &["crash 0 @ 20"], &["crash 6 @ 0.5"]),
-        ("generalized", "central", 3, &["crash 3 @ 0.5"], &["crash 2 @ 0.5"]),
-        ("suzuki-kasami", "", 4, &["crash 0 @ 0.5"], &["crash 1 @ 0.5", "crash 3 @ 0.5"]),
-        ("singhal", "", 4, &["crash 0 @ 0.5"], &["crash 1 @ 0.5", "crash 3 @ 0.5"]),
-        ("raymond", "", 7, &["crash 0 @ 0.5", "crash 1 @ 0.5", "crash 2 @ 0.5"], &["crash 3 @ 0.5", "crash 6 @ 0.5"]),
+    let table: [Crashes; 9] = [
+        (("central", "", 3), &["crash 3 @ 0.5", "crash 0 @ 2.5"], &["crash 2 @ 0.5"]),
+        (("permission-ring", "", 4), &["crash 0 @ 0.5", "crash 1 @ 0.5", "crash 2 @ 0.5", "crash 3 @ 0.5"], &[]),
+        (("carvalho-roucairol", "", 4), &["crash 1 @ 0.5", "crash 2 @ 0.5", "crash 3 @ 0.5"], &[]),
+        (("maekawa", "", 7), &["crash 1 @ 0.5", "crash 4 @ 0.5", "crash 6 @ 0.5"], &[]),
+        (("maekawa", "tree", 7), &["crash 0 @ 20"], &["crash 6 @ 0.5"]),
+        (("generalized", "central", 3), &["crash 3 @ 0.5"], &["crash 2 @ 0.5"]),
+        (("suzuki-kasami", "", 4), &["crash 0 @ 0.5"], &["crash 1 @ 0.5", "crash 3 @ 0.5"]),
+        (("singhal", "", 4), &["crash 0 @ 0.5"], &["crash 1 @ 0.5", "crash 3 @ 0.5"]),
+        (("raymond", "", 7), &["crash 0 @ 0.5", "crash 1 @ 0.5", "crash 2 @ 0.5"], &["crash 3 @ 0.5", "crash 6 @ 0.5"]),
     ];
-    for (algorithm, variant, n, needed, idle) in table {
+    for ((algorithm, variant, n), needed, idle) in table {
         let mut options = Options::new(algorithm, n);
         options.params.variant = (!variant.is_empty()).then(|| variant.into());
         options.workload.load = Load::Solo;
