@@ -154,7 +154,7 @@ mod tests {
         for (time, process) in [(1, 0), (1, 1), (4, 0), (1, 0), (4, 0), (1, 0), (9, 0), (4, 0), (9, 0)] {
             messages.count_for(Stamp { time, process });
         }
-        assert_eq!(messages.by_request.latest, [[(9, 2), (4, 3)], [(1, 1), (0, 0)]]);
+        assert_eq!(messages.by_request.latest, [[(4, 3), (9, 2)], [(0, 0), (1, 1)]]);
         assert_eq!(messages.most_for_one_request(), Some(3));
     }
 
