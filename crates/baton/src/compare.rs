@@ -77,12 +77,13 @@ fn list<T: PartialEq>(text: &str, one: fn(&str) -> Result<T, Failure>) -> Result
 }
 
 /// Variants that are algorithms in their own right.
-const VARIANTS: [(&str, &str); 5] = [
+const VARIANTS: [(&str, &str); 6] = [
     ("maekawa", "yield-at-once"),
     ("token-ring", "parked"),
     ("raymond", "chain"),
     ("raymond", "star"),
     ("voting", "ask-all"),
+    ("voting", "stored-fence"),
 ];
 
 /// Warm-up, then so many rounds in which everybody enters; and at least so many entries, that means settle.

@@ -1,30 +1,55 @@
 //! `baton sim`: run an algorithm in virtual time, measure it and judge it.
 
-use std::fs::{self, File};
-use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use baton_protocol::registry;
 use baton_sim::app::mutex::{Load, StoreKind};
 use baton_sim::metrics::DelaySummary;
 use baton_sim::oracle::Verdict;
-use baton_sim::replay::replay;
 use baton_sim::report::{AppendReport, DetectorReport, ElectionReport, MutexReport, Properties, Report};
 use baton_sim::run::{Options, check_runs, run as simulate, seeds};
-use baton_sim::scenario::Scenario;
 use baton_sim::spec::{LinkOrder, NetworkKind, Spec};
 use baton_theory::election::ElectionCosts;
 use baton_theory::mutex::Costs;
 use clap::ValueEnum;
 use serde_json::json;
 
-use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table, unreadable};
+use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table};
 use crate::progress::Progress;
 use crate::sink::Sink;
 use crate::theory::{
     AppendTheory, DetectorTheory, WithTheory, beside, of_append, of_detector, of_election, of_mutex, too_short,
 };
+
+mod replay;
+mod scenario;
+
+/// What says how to run an algorithm: a scenario or a trace says it itself.
+const A_RUN: [&str; 23] = [
+    "algorithm",
+    "n",
+    "variant",
+    "coordinators",
+    "votes",
+    "load",
+    "entries",
+    "hold",
+    "think",
+    "network",
+    "delay",
+    "delay_max",
+    "order",
+    "loss",
+    "drift",
+    "duplicate",
+    "fault",
+    "app_messages",
+    "store",
+    "seed",
+    "runs",
+    "ignore_assumptions",
+    "patience",
+];
 
 /// Run an algorithm in virtual time, measure it and judge it
 ///
@@ -36,10 +61,10 @@ pub struct Args {
     #[arg(required_unless_present_any = ["scenario", "replay"])]
     algorithm: Option<String>,
     /// Play a named situation and compare what comes out with what must
-    #[arg(long, value_name = "FILE", exclusive = true)]
+    #[arg(long, value_name = "FILE", conflicts_with_all = A_RUN)]
     scenario: Option<PathBuf>,
     /// Repeat a trace step by step, and judge it again
-    #[arg(long, value_name = "TRACE", exclusive = true)]
+    #[arg(long, value_name = "TRACE", conflicts_with_all = A_RUN, conflicts_with_all = ["scenario", "trace"])]
     replay: Option<PathBuf>,
     /// How many processes may ask [default: 5]
     #[arg(short)]
@@ -166,10 +191,10 @@ impl From<LoadArg> for Load {
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.scenario {
-        return play(path);
+        return scenario::play(args, path);
     }
     if let Some(path) = &args.replay {
-        return repeat(path);
+        return replay::repeat(args, path);
     }
     let mut options = args.spec().options().map_err(Failure::bad_input)?;
     let progress = Progress::bar(&options.algorithm);
@@ -231,54 +256,6 @@ fn run_many(args: &Args, options: &Options, runs: u64, progress: &Progress) -> O
         print(&text)?;
     }
     Ok(ExitCode::from(if failures.is_empty() { HELD } else { VIOLATED }))
-}
-
-/// `--scenario`: what comes out is compared with what must.
-fn play(path: &Path) -> Outcome {
-    let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
-    let wrong = |error| Failure::bad_input(format!("{}: {error}", path.display()));
-    let scenario = Scenario::parse(&text).map_err(wrong)?;
-    let progress = Progress::bar(&scenario.title);
-    let played = scenario.play_watched(Some(progress.watch()));
-    progress.finish();
-    let played = played.map_err(wrong)?;
-    print(&format!("{}\n\n{}\n\n", scenario.title, scenario.story.trim()))?;
-    if let Some(report) = played.telling() {
-        print(&to_text(report, None))?;
-    }
-    if played.differences.is_empty() {
-        print(&format!("\nwhat must come out came out, in {} run(s)\n", played.reports.len()))?;
-        return Ok(ExitCode::from(HELD));
-    }
-    print(&format!("\n{}\n", played.differences.join("\n")))?;
-    Ok(ExitCode::from(VIOLATED))
-}
-
-/// `--replay`: the same steps with the same outcome, judged again.
-fn repeat(path: &Path) -> Outcome {
-    let file = File::open(path).map_err(|error| unreadable(path, &error))?;
-    let wrong = |error: &dyn std::fmt::Display| Failure::bad_input(format!("{}: {error}", path.display()));
-    let progress = Progress::bar(path.display().to_string());
-    let bytes = file.metadata().map_or(0, |file| file.len());
-    let (header, records) =
-        baton_trace::read(BufReader::new(progress.reading(file, bytes))).map_err(|error| wrong(&error))?;
-    let replayed = replay(&header, &records);
-    progress.finish();
-    let replayed = replayed.map_err(|error| wrong(&error))?;
-    let (steps, entries) = (replayed.steps, replayed.entries);
-    print(&format!("{}: {steps} records repeated step by step, {entries} entries\n", header.algorithm))?;
-    let promises = registry::find(&header.algorithm).map_err(Failure::bad_input)?.promises;
-    // The checker tells deadlock from starvation; who promises to serve everybody promises both.
-    let promised = |property: &str| {
-        let property = if property == "deadlock" { "liveness" } else { property };
-        promises.each().contains(&(property, true))
-    };
-    for (property, detail) in &replayed.violations {
-        let verdict = if promised(property) { "VIOLATED" } else { "violated, not promised" };
-        print(&format!("{property} {verdict}: {detail}\n"))?;
-    }
-    let broken = replayed.violations.iter().any(|(property, _)| promised(property));
-    Ok(ExitCode::from(if broken { VIOLATED } else { HELD }))
 }
 
 impl Args {
@@ -346,11 +323,12 @@ fn mutex_to_text(report: &MutexReport, theory: &Costs, no_theory: Option<String>
         vec![
             "per entry".into(),
             format!(
-                "{} messages{}, {} of them in leaving; {} if one multicast counts once",
+                "{} messages{}, {} of them in leaving; {} if one multicast counts once{}",
                 number(report.messages_per_entry),
                 beside(&theory.messages_per_entry),
                 number(report.exit_messages),
-                number(report.multicasts_per_entry)
+                number(report.multicasts_per_entry),
+                report.messages_per_entry_max.map_or(String::new(), |most| format!("; at most {most} for one entry")),
             ),
         ],
         vec!["bytes".into(), report.bytes.to_string()],

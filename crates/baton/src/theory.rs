@@ -163,6 +163,7 @@ pub fn in_words(expectation: &Expectation) -> String {
     match expectation.kind {
         Kind::Bound | Kind::Exact if expectation.formula == value => value,
         Kind::Exact => format!("{value} = {}", expectation.formula),
+        Kind::Mean if expectation.formula == value => format!("about {value}"),
         Kind::Mean => format!("about {value} = {}", expectation.formula),
         Kind::Bound => expectation.formula.clone(),
     }

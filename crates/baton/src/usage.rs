@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 
 use clap::Parser;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::{ContextKind, ErrorKind};
 
 use crate::output::Failure;
 
@@ -33,7 +33,7 @@ fn in_one_sentence(error: &clap::Error) -> String {
     let words: Vec<&str> = wrong.split_whitespace().collect();
     let wrong = possible_values(&words.join(" ").replace(" tip: ", "; "));
     let command: Vec<&str> = usage.split_whitespace().take_while(|word| !word.starts_with(['[', '<', '-'])).collect();
-    let wrong = number(error).or_else(|| alone(error)).unwrap_or(wrong);
+    let wrong = number(error).unwrap_or(wrong);
     format!("{wrong}; `{} --help` tells what there is", command.join(" "))
 }
 
@@ -43,20 +43,6 @@ fn possible_values(wrong: &str) -> String {
         Some((wrong, values)) => format!("{wrong}; it can be {}", values.replacen(']', "", 1)),
         None => wrong.to_owned(),
     }
-}
-
-/// An option that goes with no other: those beside it, as they were typed.
-fn alone(error: &clap::Error) -> Option<String> {
-    if error.kind() != ErrorKind::ArgumentConflict || error.get(ContextKind::PriorArg) != Some(&ContextValue::None) {
-        return None;
-    }
-    let option = error.get(ContextKind::InvalidArg)?.to_string();
-    let name = option.split_whitespace().next().unwrap_or_default().to_owned();
-    let typed: Vec<String> = std::env::args().skip(2).collect();
-    let at = typed.iter().position(|word| *word == name || word.starts_with(&format!("{name}=")))?;
-    let own = if typed.get(at).is_some_and(|word| word.contains('=')) { 1 } else { 2 };
-    let others: Vec<&str> = typed[..at].iter().chain(typed.iter().skip(at + own)).map(String::as_str).collect();
-    Some(format!("'{option}' goes with no other argument; leave out '{}'", others.join(" ")))
 }
 
 /// What is wrong with a number.

@@ -19,7 +19,7 @@ fn refusal(args: &[&str]) -> String {
 
 #[test]
 fn what_was_typed_wrong_is_told_in_one_sentence() {
-    let cases: [(&[&str], &str); 18] = [
+    let cases: [(&[&str], &str); 21] = [
         (&["dance"], "unrecognized subcommand 'dance'; `baton --help` tells what there is"),
         (&["demo", "dance"], "unrecognized subcommand 'dance'; `baton demo --help` tells what there is"),
         (
@@ -47,7 +47,19 @@ fn what_was_typed_wrong_is_told_in_one_sentence() {
         (&["sim", "central", "--delay"], "a value is required for '--delay <DELAY>' but none was supplied; `baton sim"),
         (
             &["sim", "central", "--scenario", "x", "--json"],
-            "'--scenario <FILE>' goes with no other argument; leave out 'central --json'; `baton sim --help` tells",
+            "the argument '[ALGORITHM]' cannot be used with '--scenario <FILE>'; `baton sim --help` tells",
+        ),
+        (
+            &["sim", "--replay", "x", "-n", "3", "--seed", "7"],
+            "the argument '--replay <TRACE>' cannot be used with: -n <N> --seed <S>; `baton sim --help` tells",
+        ),
+        (
+            &["sim", "--replay", "x", "--trace", "y"],
+            "the argument '--replay <TRACE>' cannot be used with '--trace <FILE>'; `baton sim --help` tells",
+        ),
+        (
+            &["sim", "--scenario", "x", "--replay", "y"],
+            "the argument '--scenario <FILE>' cannot be used with '--replay <TRACE>'; `baton sim --help` tells",
         ),
         (
             &["check", "central", "--order", "x"],

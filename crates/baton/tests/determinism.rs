@@ -65,3 +65,29 @@ fn two_processes_find_the_same_failures() {
     }
     assert!(failures > 5, "reports of {failures} are compared");
 }
+
+/// A scenario shows its most telling run, and writes down and draws that one; a trace can be repeated, and drawn as well.
+#[test]
+fn what_a_scenario_shows_is_written_drawn_and_repeated() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let baton = |args: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_baton")).arg("sim").args(args).output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+        (output.status.code(), report)
+    };
+    let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/voting-forgetful.toml");
+    let (trace, svg, again) = (file("trace"), file("svg"), file("again"));
+    let (status, played) = baton(&["--scenario", scenario, "--json", "--trace", &trace, "--svg", &svg]);
+    assert_eq!((status, &played["runs"], &played["differences"]), (Some(0), &50.into(), &serde_json::json!([])));
+    let report = &played["report"];
+    assert_eq!((&report["properties"]["safety"], &report["algorithm"]), (&"violated".into(), &"voting".into()));
+    let (status, replayed) = baton(&["--replay", &trace, "--json", "--svg", &again]);
+    assert_eq!((status, &replayed["entries"]), (Some(1), &report["entries"]));
+    let violations = replayed["violations"].as_array().unwrap();
+    let detail = report["properties"]["detail"]["safety"].as_str().unwrap();
+    let same = |violation: &&serde_json::Value| detail.starts_with(violation["detail"].as_str().unwrap());
+    let found = violations.iter().find(same).expect("what the scenario tells");
+    assert_eq!((&found["property"], &found["promised"]), (&"safety".into(), &true.into()));
+    assert_eq!(fs::read(svg).unwrap(), fs::read(again).unwrap());
+}

@@ -67,6 +67,10 @@ fn three_processes_take_turns_and_each_writes_its_trace() {
         assert_eq!(fences.len(), 15, "{algorithm}: every entry has a fence of its own");
         let traced = (0..members).map(|id| entries_in(&trace(id))).sum::<usize>();
         assert_eq!(traced, 15, "{algorithm}");
+        let replayed = Command::new(BATON).args(["sim", "--replay"]).arg(trace(1)).output().unwrap();
+        let complaint = String::from_utf8_lossy(&replayed.stderr).into_owned();
+        assert_eq!(replayed.status.code(), Some(2), "{complaint}");
+        assert!(complaint.contains("what P1 alone saw of its group") && complaint.lines().count() == 1, "{complaint}");
     }
 }
 

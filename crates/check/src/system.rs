@@ -141,7 +141,7 @@ pub enum Stimulus<A> {
     Recover {
         /// Of how many changes, per process.
         told: Tally,
-        /// Whether it has kept its memory; if not, it is made anew.
+        /// Whether it has kept its memory; if not, there is left what it does not forget.
         memory: bool,
     },
     /// Its failure detector says that a process has crashed.
@@ -442,7 +442,7 @@ impl<P: Protocol, U: User<P>> System<P, U> {
             }
             Stimulus::Recover { told, memory } => {
                 if !memory {
-                    local.process = self.local(self.before_start[usize::from(at)]).process.clone();
+                    local.process.forget(self.local(self.before_start[usize::from(at)]).process.clone());
                 }
                 local.news = News { told, mistaken: 0 };
                 Some(Input::Start(Start::Recovered))

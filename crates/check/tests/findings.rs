@@ -91,6 +91,30 @@ fn lamport_needs_links_that_keep_the_order() {
         options.ignore_assumptions = true;
     };
     case("lamport", 2).with(unordered).breaks(Property::Safety, 4);
+    // 6, if only ACK and RELEASE count as answers.
+    case("lamport", 2).variant("ack-only").property(Property::Safety).with(unordered).breaks(Property::Safety, 6);
+}
+
+#[test]
+fn maekawa_that_gives_back_a_grant_before_it_comes_lets_two_in() {
+    case("maekawa-yield-unseen", 4).property(Property::Safety).breaks(Property::Safety, 14);
+}
+
+/// One coordinator, which may crash and forget; so may a client.
+fn forgetful(variant: &str) -> Case {
+    let mut case = case("voting", 2).variant(variant).property(Property::Fence).with(|options| {
+        (options.faults.crash, options.timers, options.ignore_assumptions) = (1, 1, true);
+    });
+    case.params.coordinators = Some(1);
+    case
+}
+
+#[test]
+fn a_coordinator_that_forgets_gives_out_a_lower_fence_unless_fences_are_stored() {
+    forgetful("ask-m").breaks(Property::Fence, 10);
+    let Case { algorithm, params, options } = forgetful("stored-fence");
+    let report = check(algorithm, &params, &options).unwrap();
+    assert_eq!((report.result, report.states), (Verdict::Holds, 15_604));
 }
 
 #[test]

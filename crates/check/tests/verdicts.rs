@@ -70,6 +70,8 @@ fn voting_is_safe_and_never_stuck_within_a_few_timers() {
     assert_holds(&vote(2, 1, 3, 1, None), 60_247);
     assert_holds(&vote(2, 1, 3, 1, Some("ask-all")), 108_082);
     assert_holds(&vote(3, 1, 1, 1, None), 4_870);
+    assert_holds(&vote(2, 1, 3, 1, Some("stored-fence")), 251_647);
+    assert_holds(&vote(2, 2, 1, 2, Some("stored-fence")), 51_164);
     // A REQUEST that overtakes the RELEASE before it must not bring back an old fence.
     assert_holds(&vote(2, 2, 1, 2, None), 10_586);
     assert_holds(&vote(2, 2, 2, 1, None), 22_113);

@@ -7,6 +7,8 @@ use core::ops::RangeInclusive;
 
 use serde::{Serialize, de::DeserializeOwned};
 
+use crate::clock::Stamp;
+
 /// A process of the group: clients are numbered from 0, helpers (coordinators, voters, stores) follow.
 pub type ProcessId = usize;
 
@@ -43,6 +45,12 @@ pub trait Protocol: Clone + Eq + Hash + Debug + Send + Sync + 'static {
     /// Handles one input. Everything that follows from it goes into `out`.
     fn step(&mut self, input: Input<Self>, out: &mut Outbox<Self>);
 
+    /// Forgets everything, but for what is on stable storage: nothing, for most. `fresh` is the process newly made. Drivers
+    /// call it when a process recovers without its memory, before [`Start::Recovered`].
+    fn forget(&mut self, fresh: Self) {
+        *self = fresh;
+    }
+
     /// Whether it may be given commands. A process that has recovered may first have to hear from others where they are.
     /// What is asked of it before counts from when it is ready, so drivers hold commands back until then.
     fn is_ready(&self) -> bool {
@@ -75,6 +83,12 @@ pub enum Counter {
 pub trait Message: Clone + Eq + Ord + Hash + Debug + Serialize + DeserializeOwned + Send + Sync {
     /// Its kind in the words of the paper, e.g. `"REQUEST"`; messages are counted by it.
     fn kind(&self) -> &'static str;
+
+    /// Which request it is about, by its stamp, if messages of this protocol are each about one and name it.
+    fn request(&self, from: ProcessId, to: ProcessId) -> Option<Stamp> {
+        let _ = (from, to);
+        None
+    }
 
     /// Shows every counter in this message of `from` that grows without bound; see [`Counter`].
     fn counters(&mut self, from: ProcessId, visit: &mut dyn FnMut(Counter, &mut u64)) {
@@ -115,7 +129,7 @@ pub enum Input<P: Protocol> {
 pub enum Start {
     /// For the first time, together with the group.
     Fresh,
-    /// Again after a crash: with the state it had, or newly made if its memory is gone.
+    /// Again after a crash: with the state it had, or with what it does not [forget](Protocol::forget).
     /// Either way its timers are lost, and all messages that were on their way to it or from it by then, and its failure
     /// detector begins anew: it suspects nobody until it says so.
     Recovered,

@@ -35,6 +35,7 @@ algorithms! {
     mutex broken::singhal_1989;
     mutex broken::maekawa_no_inquire;
     mutex broken::maekawa_1985;
+    mutex broken::maekawa_yield_unseen;
     mutex broken::generalized_unchecked;
     mutex broken::token_ring_last_word;
     election election::bully;
@@ -530,11 +531,11 @@ mod tests {
         assert_eq!(refusal("suzuki-kasami", &params("x")), "`suzuki-kasami` has no variant `x`; it has none");
         assert_eq!(
             refusal("voting", &params("ask-all+x")),
-            "`voting` has no variant `x`; it has ask-m, ask-all, back-off:B"
+            "`voting` has no variant `x`; it has ask-m, ask-all, stored-fence, back-off:B"
         );
         assert_eq!(
             refusal("voting", &params("ask-all:1")),
-            "`voting` has no variant `ask-all`; it has ask-m, ask-all, back-off:B"
+            "`voting` has no variant `ask-all`; it has ask-m, ask-all, stored-fence, back-off:B"
         );
     }
 }

@@ -366,8 +366,8 @@ impl<P: Protocol> Driver<P> {
             return;
         }
         if self.random.bool() {
-            self.processes[process] = (self.group.make)(process);
-            self.twins[process] = (self.group.make)(process);
+            self.processes[process].forget((self.group.make)(process));
+            self.twins[process].forget((self.group.make)(process));
             self.users.remove(&process);
         }
         self.step(process, Input::Start(Start::Recovered));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use baton_protocol::Ticks;
+use baton_protocol::clock::Stamp;
 use serde::Serialize;
 
 use crate::time::{T, in_t};
@@ -19,6 +20,7 @@ pub struct Messages {
     /// Those sent on leaving the critical section.
     pub on_exit: u64,
     by_kind: Vec<(&'static str, u64)>,
+    by_request: ByRequest,
 }
 
 impl Messages {
@@ -33,9 +35,43 @@ impl Messages {
         }
     }
 
+    /// Counts one message for the request that it is about.
+    pub fn count_for(&mut self, request: Stamp) {
+        self.by_request.count(request);
+    }
+
+    /// The most for any one request; none where messages do not name the request that they are about.
+    pub fn most_for_one_request(&self) -> Option<u64> {
+        (self.by_request.most > 0).then_some(self.by_request.most)
+    }
+
     /// How many of each kind.
     pub fn by_kind(&self) -> BTreeMap<&'static str, u64> {
         self.by_kind.iter().copied().collect()
+    }
+}
+
+/// Messages by the request that they are about.
+#[derive(Clone, Debug, Default)]
+struct ByRequest {
+    /// The times of the two latest requests of each process, and how many messages are about each. Nobody speaks of an earlier
+    /// one any more: when a second request is granted, everybody has been told of the end of the first.
+    latest: Vec<[(u64, u64); 2]>,
+    most: u64,
+}
+
+impl ByRequest {
+    fn count(&mut self, Stamp { time, process }: Stamp) {
+        if self.latest.len() <= process {
+            self.latest.resize(process + 1, Default::default());
+        }
+        let [one, other] = &mut self.latest[process];
+        let place = if one.0 == time || (other.0 != time && one.0 < other.0) { one } else { other };
+        if place.0 != time {
+            *place = (time, 0);
+        }
+        place.1 += 1;
+        self.most = self.most.max(place.1);
     }
 }
 
@@ -109,6 +145,17 @@ mod tests {
         let summary = delays.summary().unwrap();
         assert_eq!(summary, DelaySummary { mean: 50.5, p50: 50.0, p99: 99.0, max: 100.0 });
         assert!(Delays::default().summary().is_none());
+    }
+
+    #[test]
+    fn messages_are_counted_by_request() {
+        let mut messages = Messages::default();
+        assert_eq!(messages.most_for_one_request(), None);
+        for (time, process) in [(1, 0), (1, 1), (4, 0), (1, 0), (4, 0), (1, 0), (9, 0), (4, 0), (9, 0)] {
+            messages.count_for(Stamp { time, process });
+        }
+        assert_eq!(messages.by_request.latest, [[(4, 3), (9, 2)], [(0, 0), (1, 1)]]);
+        assert_eq!(messages.most_for_one_request(), Some(3));
     }
 
     #[test]

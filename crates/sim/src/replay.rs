@@ -41,6 +41,15 @@ pub enum ReplayError {
         /// What is missing in the trace.
         reason: &'static str,
     },
+    /// It is the trace of one member of a group over sockets.
+    #[error(
+        "this is what P{member} alone saw of its group, without what the others sent it, and cannot be repeated; \
+         traces of `baton sim` and `baton check` can"
+    )]
+    OneMember {
+        /// Which one.
+        member: u64,
+    },
     /// The trace speaks of other processes than the group has.
     #[error("the trace has {found} processes, and `{algorithm}` with {clients} clients has {expected}")]
     Processes {
@@ -79,6 +88,9 @@ pub enum ReplayError {
 
 /// Repeats a trace.
 pub fn replay(header: &Header, records: &[Record]) -> Result<Replayed, ReplayError> {
+    if let Some(member) = header.network["member"].as_u64() {
+        return Err(ReplayError::OneMember { member });
+    }
     registry::visit(&header.algorithm, &header.group_params(), Replay { header, records })?
 }
 
@@ -351,7 +363,7 @@ impl<'t, P: Protocol> Stage<'t, P> {
             Event::Recover { memory } => {
                 self.down.remove(&process);
                 if !memory {
-                    self.processes[process] = (self.make)(process);
+                    self.processes[process].forget((self.make)(process));
                 }
                 self.step(process, Input::Start(Start::Recovered))
             }

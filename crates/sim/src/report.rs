@@ -44,6 +44,8 @@ pub struct MutexReport {
     pub messages: u64,
     /// After the warm-up, over whole rounds.
     pub messages_per_entry: Option<f64>,
+    /// The most that are about one request; none where messages do not name the request that they are about.
+    pub messages_per_entry_max: Option<u64>,
     /// All messages of the run.
     pub messages_by_kind: BTreeMap<&'static str, u64>,
     /// If one transmission could reach many receivers.

@@ -294,6 +294,7 @@ impl Visitor for Run<'_> {
             messages: messages.sent,
             messages_per_entry: per_entry(|messages| messages.sent),
             messages_by_kind: messages.by_kind(),
+            messages_per_entry_max: messages.most_for_one_request(),
             multicasts_per_entry: per_entry(|messages| messages.multicasts),
             bytes: messages.bytes,
             bytes_per_entry: per_entry(|messages| messages.bytes),

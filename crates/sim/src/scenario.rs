@@ -65,13 +65,13 @@ pub struct Played {
 }
 
 impl Played {
-    /// A run that shows most of what went wrong, the first of these.
-    pub fn telling(&self) -> Option<&Report> {
+    /// A run that shows most of what went wrong, the first of these, and its place.
+    pub fn telling(&self) -> Option<(usize, &Report)> {
         let violated = |report: &Report| {
             let each = report.properties().each();
             each.iter().filter(|(_, finding)| finding.verdict == Verdict::Violated).count()
         };
-        self.reports.iter().rev().max_by_key(|report| violated(report))
+        self.reports.iter().enumerate().rev().max_by_key(|(_, report)| violated(report))
     }
 }
 

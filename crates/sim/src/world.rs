@@ -281,7 +281,7 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
             return;
         }
         if !memory {
-            self.processes[process] = (self.make)(process);
+            self.processes[process].forget((self.make)(process));
         }
         self.wire.born[process] = self.wire.sent;
         self.wire.status[process] = Status::Up;

@@ -79,6 +79,22 @@ fn voting_alone_takes_three_messages_a_vote() {
 }
 
 #[test]
+fn a_stored_fence_takes_two_messages_a_vote_and_two_delays_more() {
+    for (n, coordinators, votes) in [(2, 2, 2), (3, 3, 2), (5, 5, 3), (5, 8, 5), (4, 8, 6)] {
+        let mut options = Options::new("voting", n);
+        options.workload.load = Load::Solo;
+        options.params.coordinators = Some(coordinators);
+        options.params.votes = Some(votes);
+        for (variant, asked) in [("stored-fence", votes), ("ask-all+stored-fence", coordinators)] {
+            options.params.variant = Some(variant.into());
+            let report = mutex(&options);
+            assert_eq!(report.messages_per_entry, Some((3 * asked + 2 * votes) as f64), "{variant}");
+            assert_eq!(report.client_delay.unwrap().max, 4.0, "{variant}");
+        }
+    }
+}
+
+#[test]
 fn voting_under_contention_takes_2mk_plus_m_plus_the_votes_given_back() {
     let report = measured("voting", 5, Load::All);
     let count = |kind| report.messages_by_kind[kind];

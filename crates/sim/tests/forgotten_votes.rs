@@ -1,5 +1,7 @@
 //! How often two are inside when coordinators forget their votes: the protocol itself, played many times, beside the
-//! closed form.
+//! closed form. And what their fences are worth then.
+
+use std::collections::VecDeque;
 
 use baton_protocol::mutex::voting::{self, Voting};
 use baton_protocol::mutex::{Command, Event};
@@ -75,4 +77,50 @@ fn two_are_inside_as_often_as_the_closed_form_says() {
         assert!((found - expected).abs() < 4.0 * deviation, "{variant}: {found}, where {expected} was expected");
         assert_eq!(violations(variant, 0.0, 1), 0.0, "{variant}: who remembers votes once");
     }
+}
+
+/// Delivers everything until nothing is left to say; with which fence the client that asks, and chooses its voters by this
+/// script, enters.
+fn entry(client: ProcessId, voters: [usize; 2], processes: &mut [Voting]) -> Option<u64> {
+    let mut out = Outbox::new(Choices::scripted(voters.to_vec()));
+    let mut granted = None;
+    let mut inputs = VecDeque::from([(client, Input::Command(Command::Acquire))]);
+    while let Some((at, input)) = inputs.pop_front() {
+        processes[at].step(input, &mut out);
+        for output in out.drain() {
+            match output {
+                Output::Send { to, message } => inputs.push_back((to, Input::Message { from: at, message })),
+                Output::Event(Event::Granted { fence }) => granted = Some(fence),
+                _ => {}
+            }
+        }
+    }
+    granted
+}
+
+/// A store that accepts a write only with a fence not below the highest seen; whether it accepts each of these.
+fn accepts(fences: &[u64]) -> Vec<bool> {
+    let accepted = |(place, fence): (usize, &u64)| fences[..place].iter().all(|earlier| fence >= earlier);
+    fences.iter().enumerate().map(accepted).collect()
+}
+
+/// P1 enters with the votes of c0 and c1, c1 forgets, and P0 enters with those of c1 and c2.
+fn two_entries(variant: &str) -> (u64, u64) {
+    let mut params = Params::new(2, 1_000);
+    (params.coordinators, params.variant) = (Some(3), Some(variant.into()));
+    let group = voting::group(&params).unwrap();
+    let mut processes: Vec<Voting> = (0..group.processes).map(&group.make).collect();
+    let first = entry(1, [0, 1], &mut processes).unwrap();
+    processes[3].forget((group.make)(3));
+    (first, entry(0, [1, 1], &mut processes).unwrap())
+}
+
+#[test]
+fn a_late_write_is_refused_only_if_fences_are_stored_with_the_voters() {
+    // The first sleeps, the second writes, the first wakes up and writes.
+    let late_write = |(first, second)| accepts(&[second, first]);
+    assert_eq!(two_entries("ask-m"), ((1 << 16) + 1, 1 << 16), "number 1 twice, and the id decides");
+    assert_eq!(late_write(two_entries("ask-m")), [true, true]);
+    assert_eq!(two_entries("stored-fence"), ((1 << 16) + 1, 2 << 16));
+    assert_eq!(late_write(two_entries("stored-fence")), [true, false]);
 }

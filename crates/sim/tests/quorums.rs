@@ -170,7 +170,7 @@ fn a_single_request_can_cost_more_than_5_k_minus_1() {
     options.params.delay_max = options.network.delay.guess();
     options.workload = Workload { think: 2.0, entries: 100, app_messages: false, ..options.workload };
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("a-single-request.jsonl");
-    run(&options, Some(Box::new(File::create(&path).unwrap()))).unwrap();
+    let Ok(Report::Mutex(report)) = run(&options, Some(Box::new(File::create(&path).unwrap()))) else { panic!() };
     let (_, records) = baton_trace::read(BufReader::new(File::open(&path).unwrap())).unwrap();
     let mut costs: BTreeMap<(usize, u64), u64> = BTreeMap::new();
     for record in records {
@@ -181,6 +181,7 @@ fn a_single_request_can_cost_more_than_5_k_minus_1() {
     }
     assert_eq!(costs.len(), 100);
     assert_eq!(costs.values().max(), Some(&13), "K = 3: 6.5(K-1)");
+    assert_eq!(report.messages_per_entry_max, Some(13), "as the report says");
 }
 
 #[test]
@@ -223,6 +224,19 @@ fn as_published_in_1985_maekawa_deadlocks_with_4_processes_but_not_with_3() {
     };
     assert!(count(400, |seed| deadlocks(4, seed)) > 0);
     assert_eq!(count(200, |seed| deadlocks(3, seed)), 0);
+}
+
+#[test]
+fn giving_back_a_grant_before_it_comes_lets_two_in_on_the_plane_of_7_where_messages_overtake_each_other() {
+    let two_inside = |fifo, seed| {
+        let mut options = rough("maekawa-yield-unseen", "plane", 7, Load::All, seed);
+        options.network.fifo = fifo;
+        report(&options).properties.safety.verdict == Verdict::Violated
+    };
+    assert!(count(200, |seed| two_inside(false, seed)) > 0);
+    // No INQUIRE is ever before its GRANT.
+    assert_eq!(count(200, |seed| two_inside(true, seed)), 0);
+    assert_eq!(per_entry("maekawa-yield-unseen", "plane", 7, Load::All), 6.0);
 }
 
 #[test]

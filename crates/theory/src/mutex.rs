@@ -126,7 +126,7 @@ pub fn costs(setting: &Setting) -> Option<Costs> {
         "voting" => voting(setting),
         // Those that break only when several ask at once.
         "permission-ring-original" => alone(setting, permission_ring(setting)),
-        "maekawa-no-inquire" | "maekawa-1985" => alone(setting, maekawa(setting)),
+        "maekawa-no-inquire" | "maekawa-1985" | "maekawa-yield-unseen" => alone(setting, maekawa(setting)),
         "suzuki-kasami-no-outdated-check" => alone(setting, suzuki_kasami(setting)),
         "singhal-1989" => alone(setting, singhal(setting)),
         "raymond-greedy" => alone(setting, raymond(setting)),
@@ -501,23 +501,32 @@ fn raymond(setting: &Setting) -> Costs {
     .look_up(setting)
 }
 
-/// REQUEST, an answer and RELEASE for each vote. Under contention 2mk + m and the votes given back in k attempts; what
-/// k is, depends on luck, but it is at least 1.
+/// REQUEST, an answer and RELEASE for each vote, and STORE and its answer for each of the m that let one in, if fences are
+/// stored. Under contention 2mk + m and the votes given back in k attempts; what k is, depends on luck, but it is at
+/// least 1.
 fn voting(setting: &Setting) -> Costs {
     let coordinators = setting.coordinators.unwrap_or(setting.n);
     let votes = setting.votes.unwrap_or(coordinators / 2 + 1);
     let (asked, letter) = if setting.has("ask-all") { (coordinators, "c") } else { (votes, "m") };
-    let alone = format!("3{letter}");
-    let contention = format!("3{letter} or more: 2{letter}k and every vote given back, k attempts");
+    let stored = setting.has("stored-fence");
+    let (messages, delay) = if stored { (3 * asked + 2 * votes, 4.0) } else { (3 * asked, 2.0) };
+    let messages = messages as f64;
+    let alone = match (stored, letter) {
+        (false, _) => format!("3{letter}"),
+        (true, "m") => "5m".to_owned(),
+        (true, _) => format!("3{letter} + 2m"),
+    };
+    let storing = if stored { " + 2m" } else { "" };
+    let contention = format!("{alone} or more: 2{letter}k{storing} and every vote given back, k attempts");
     // One that has left rests for a while; the others' turns must last at least as long, or it is delayed.
-    let rested = (setting.n as f64 - 1.0) * (2.0 + setting.hold) >= 3.0;
+    let rested = (setting.n as f64 - 1.0) * (delay + setting.hold) >= 3.0;
     Table {
-        messages_solo: Some(Expectation::exact(&alone, 3.0 * asked as f64)),
-        messages_solo_random: Some(Expectation::exact(&alone, 3.0 * asked as f64)),
-        messages_all: Some(Expectation::at_least(contention, 3.0 * asked as f64)),
-        client_delay_solo: rested.then(|| Expectation::exact("2", 2.0)),
-        client_delay_solo_random: Some(Expectation::at_least("2 or more, if it still rests", 2.0)),
-        sync_delay: Some(Expectation::at_least("2 or more: 2 + back-off", 2.0)),
+        messages_solo: Some(Expectation::exact(&alone, messages)),
+        messages_solo_random: Some(Expectation::exact(&alone, messages)),
+        messages_all: Some(Expectation::at_least(contention, messages)),
+        client_delay_solo: rested.then(|| Expectation::exact(format!("{delay}"), delay)),
+        client_delay_solo_random: Some(Expectation::at_least(format!("{delay} or more, if it still rests"), delay)),
+        sync_delay: Some(Expectation::at_least(format!("{delay} or more: {delay} + back-off"), delay)),
         ..Table::default()
     }
     .look_up(setting)

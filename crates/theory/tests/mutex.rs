@@ -49,6 +49,8 @@ fn messages_per_entry() {
         ("raymond", "star", 8, [3.5, 3.5, 3.5]),
         ("voting", "", 9, [15.0, 15.0, 15.0]),
         ("voting", "ask-all", 9, [27.0, 27.0, 27.0]),
+        ("voting", "stored-fence", 9, [25.0, 25.0, 25.0]),
+        ("voting", "ask-all+stored-fence", 9, [37.0, 37.0, 37.0]),
     ];
     for (algorithm, variant, n, expected) in table {
         assert_eq!(messages(algorithm, variant, n), expected.map(Some), "{algorithm} {variant}");
@@ -64,6 +66,8 @@ fn delays_in_t() {
         ("suzuki-kasami", "", 10, [2.0, 1.0, 19.0]),
         ("raymond", "star", 8, [3.5, 1.75, 21.0]),
         ("maekawa", "", 9, [2.0, 2.0, 26.0]),
+        ("voting", "", 9, [2.0, 2.0, 26.0]),
+        ("voting", "stored-fence", 9, [4.0, 4.0, 44.0]),
     ];
     for (algorithm, variant, n, expected) in table {
         assert_eq!(delays(algorithm, variant, n), expected.map(Some), "{algorithm} {variant}");
@@ -147,6 +151,7 @@ fn broken_ones_cost_the_same_while_nobody_competes() {
         ("permission-ring-original", "permission-ring"),
         ("maekawa-1985", "maekawa"),
         ("maekawa-no-inquire", "maekawa"),
+        ("maekawa-yield-unseen", "maekawa"),
         ("suzuki-kasami-no-outdated-check", "suzuki-kasami"),
         ("singhal-1989", "singhal"),
         ("raymond-greedy", "raymond"),

@@ -56,7 +56,7 @@ costs. Every dot is a simulated run; every line is a formula from paper. They sh
 <div class="scroll">{table}</div>
 </figure>
 <footer>Made by <code>baton compare --html</code>. T is the time that a message takes. <b>Solo</b>: one request at a time, the clients take turns.
-<b>All</b>: everybody always wants to enter. <b>Client delay</b>: from a request to its entry. <b>Sync delay</b>: from one's exit to the
+<b>Solo-random</b>: the next one is drawn. <b>All</b>: everybody always wants to enter. <b>Random</b>: everybody asks at random times. <b>Client delay</b>: from a request to its entry. <b>Sync delay</b>: from one's exit to the
 next one's entry while somebody waits. Point at a dot or a name to single it out.</footer>
 </body>
 </html>
@@ -150,7 +150,7 @@ const PLOTS: [Plot; 8] = [
 ];
 
 const KEY: &str =
-    "Dots are measured, lines are theory; thin broken lines only join dots, where theory gives no more than a bound.";
+    "Dots are measured, lines are theory; thin broken lines only join dots, where theory gives a bound or nothing.";
 
 impl Plot {
     fn draw(&self, rows: &[Row]) -> Option<String> {

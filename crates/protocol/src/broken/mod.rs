@@ -3,6 +3,7 @@
 pub mod generalized_unchecked;
 pub mod maekawa_1985;
 pub mod maekawa_no_inquire;
+pub mod maekawa_yield_unseen;
 pub mod no_lock;
 pub mod permission_ring_original;
 pub mod raymond_greedy;

@@ -5,7 +5,8 @@
 //! Everybody keeps a queue of all requests, by (time, id). Who wants to enter puts its own there and sends it as REQUEST
 //! to all others, who answer with ACK, and enters when its request heads the queue and something later has come from
 //! everyone. RELEASE to all takes it out. Any later message counts, a REQUEST as well as an ACK: on links that keep
-//! the order, nothing earlier can follow it. On others SAFE fails with two processes in 4 steps.
+//! the order, nothing earlier can follow it. On others SAFE fails with two processes in 4 steps. In the variant
+//! `ack-only` a REQUEST does not count, only what answers one: ACK or RELEASE. It fails on such links too, in 6 steps.
 //!
 //! Invariants: a request is in the queue of everyone from whom something later has come; entries are in queue order.
 //! Costs: 3(n-1) messages an entry; 2T from request to grant; T from exit to the next entry.
@@ -26,17 +27,27 @@ use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
 use crate::clock::{LamportClock, Stamp};
-use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError};
+use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
 use crate::{Counter, Input, Outbox, ProcessId, Protocol, Start};
 
 /// One process of the group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Lamport {
     me: ProcessId,
+    answers: Answers,
     clock: LamportClock,
     state: State,
     /// What is known of each process; the own place is not used.
     peers: Vec<Peer>,
+}
+
+/// What tells a process that waits that nothing earlier can come any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Answers {
+    /// Any later message.
+    Any,
+    /// Any but a REQUEST.
+    AckOnly,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,7 +64,7 @@ enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Peer {
     standing: Standing,
-    /// The time of the latest message from it.
+    /// The time of the latest message from it that counts as an answer.
     latest: u64,
     /// The time of its request: its place in the queue, if it has one.
     request: Option<u64>,
@@ -182,7 +193,11 @@ impl Lamport {
     fn on_message(&mut self, from: ProcessId, message: Message, out: &mut Outbox<Self>) {
         match (self.peers[from].standing, message) {
             (Standing::Alive, Message::Request { time }) => {
+                let latest = self.peers[from].latest;
                 self.hear(from, time, Some(time));
+                if self.answers == Answers::AckOnly {
+                    self.peers[from].latest = latest;
+                }
                 out.send(from, Message::Ack { time: self.clock.tick() });
             }
             (Standing::Alive, Message::Ack { time }) => self.hear(from, time, self.peers[from].request),
@@ -266,16 +281,21 @@ pub const ABOUT: About = About {
     summary: "everybody keeps the same queue of requests, by Lamport time and id",
     assumes: Assumes { fifo: true, crashes: Crashes::Detected, ..Assumes::LOSSLESS },
     promises: Promises::ALL,
-    variants: &[],
+    variants: &[ACK_ONLY],
     broken: None,
 };
+
+const ACK_ONLY: Variant =
+    Variant { name: "ack-only", summary: "a REQUEST does not count as an answer, however late it is" };
 
 /// n equal processes.
 pub fn group(params: &Params) -> Result<Group<Lamport>, SetupError> {
     let n = params.n;
     params.at_most_quadratic()?;
+    let answers = if params.has(ACK_ONLY.name) { Answers::AckOnly } else { Answers::Any };
     Ok(Group::new(n, n, move |me| Lamport {
         me,
+        answers,
         clock: LamportClock::default(),
         state: State::Idle,
         peers: vec![Peer { standing: Standing::Alive, latest: 0, request: None }; n],

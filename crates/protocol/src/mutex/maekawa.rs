@@ -90,6 +90,8 @@ pub enum Deadlocks {
     Paper1985,
     /// Not at all.
     NoInquire,
+    /// By giving way whenever asked to, even with a grant that has yet to come, and counts when it does.
+    YieldUnseen,
 }
 
 /// What processes tell each other.
@@ -152,6 +154,14 @@ impl crate::Message for Message {
             Message::Relinquish(_) => "RELINQUISH",
             Message::Release(_) => "RELEASE",
         }
+    }
+
+    fn request(&self, from: ProcessId, to: ProcessId) -> Option<Stamp> {
+        let process = match self {
+            Message::Request(_) | Message::Relinquish(_) | Message::Release(_) => from,
+            Message::Grant(_) | Message::Postpone(_) | Message::Inquire(_) => to,
+        };
+        Some(Stamp { time: self.body().request, process })
     }
 
     fn counters(&mut self, _: ProcessId, visit: &mut dyn FnMut(Counter, &mut u64)) {
@@ -260,15 +270,22 @@ impl Maekawa {
 
     /// Gives back the grants that it has and is asked for, if it cannot win now.
     fn give_way(&mut self, out: &mut Outbox<Self>) {
-        let cannot_win = |it: &Self| it.deadlocks == Deadlocks::YieldAtOnce || !it.postponed.is_empty();
+        let yields = matches!(self.deadlocks, Deadlocks::YieldAtOnce | Deadlocks::YieldUnseen);
         while let State::Waiting(request) = self.state
-            && cannot_win(self)
-            && let Some(voter) = self.inquired.first_common(&self.granted)
+            && (yields || !self.postponed.is_empty())
+            && let Some(voter) = self.grant_to_give_back()
         {
             self.inquired.remove(voter);
             self.granted.remove(voter);
             self.postponed.insert(voter);
             self.send(voter, Message::Relinquish, request, out);
+        }
+    }
+
+    fn grant_to_give_back(&self) -> Option<ProcessId> {
+        match self.deadlocks {
+            Deadlocks::YieldUnseen => self.inquired.iter().next(),
+            _ => self.inquired.first_common(&self.granted),
         }
     }
 

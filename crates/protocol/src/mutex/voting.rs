@@ -19,6 +19,14 @@
 //! later attempt tells that the earlier is over, and a GRANT of an earlier attempt is sent back at once. So a REQUEST
 //! can end a vote like a RELEASE, and both carry the highest fence that the client knows: else the RELEASE with the
 //! last fence could be overtaken, and the fence given out again.
+//!
+//! Variant `stored-fence` is for coordinators that forget votes: who has m votes sends its fence with STORE to those that
+//! gave them, and enters when all have answered STORED (2m messages and 2T more). A coordinator has the fence on stable
+//! storage before it answers, so that it outlives the vote, and stores it only for who has its vote: if it has forgotten
+//! the vote, or given it to another, the answer is DENY. Then, or if there is no answer in time, the client gives its
+//! votes back and tries again; the number is used up. So of two that enter, one had its fence stored at a common voter
+//! before the other got that vote, and with it the fence: the other's is higher. SAFE still holds only probably, and
+//! the lower of the two fences may enter last, if its vote is forgotten while other answers are on their way.
 
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
@@ -51,6 +59,8 @@ pub struct Client {
     awaiting: ProcessSet,
     /// Those that gave their vote in this attempt.
     votes: ProcessSet,
+    /// Those that have been sent its fence and have not answered.
+    storing: ProcessSet,
     /// The highest fence that it ever heard of.
     fence: u64,
 }
@@ -64,6 +74,8 @@ enum State {
     BackingOff,
     /// Has asked.
     Polling,
+    /// Has the votes, and waits until this fence is stored with all who gave them.
+    Storing(u64),
     Inside,
 }
 
@@ -75,6 +87,7 @@ struct Rules {
     coordinators: usize,
     votes_needed: usize,
     ask_all: bool,
+    stored_fence: bool,
     /// How long to wait for answers.
     patience: Ticks,
     /// How long to wait after a failed attempt.
@@ -83,12 +96,14 @@ struct Rules {
     rest: RangeInclusive<Ticks>,
 }
 
-/// The memory of a coordinator; lost when it recovers without memory.
+/// The memory of a coordinator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Coordinator {
     vote: Option<(ProcessId, u64)>,
     /// The highest fence that it ever heard of.
     fence: u64,
+    /// The highest that it was told to store: on stable storage, so that it alone is left when memory is lost.
+    stored: u64,
 }
 
 /// What clients and coordinators tell each other. Each names the client's attempt.
@@ -108,7 +123,7 @@ pub enum Message {
         /// The highest fence known.
         fence: u64,
     },
-    /// Coordinator: somebody else has it.
+    /// Coordinator: it is not yours, somebody else has it or I have forgotten.
     Deny {
         /// Which attempt.
         attempt: u64,
@@ -122,6 +137,18 @@ pub enum Message {
     },
     /// Coordinator, after a crash: do you still have my vote?
     Inquire {
+        /// Which attempt.
+        attempt: u64,
+    },
+    /// Client: keep this fence, whatever happens.
+    Store {
+        /// Which attempt.
+        attempt: u64,
+        /// With which it is going to enter.
+        fence: u64,
+    },
+    /// Coordinator: I shall.
+    Stored {
         /// Which attempt.
         attempt: u64,
     },
@@ -144,6 +171,8 @@ impl crate::Message for Message {
             Message::Deny { .. } => "DENY",
             Message::Release { .. } => "RELEASE",
             Message::Inquire { .. } => "INQUIRE",
+            Message::Store { .. } => "STORE",
+            Message::Stored { .. } => "STORED",
         }
     }
 }
@@ -162,17 +191,28 @@ impl Protocol for Voting {
                 Message::Grant { attempt, fence } => client.on_grant(from, attempt, fence, out),
                 Message::Deny { attempt } => client.on_deny(from, attempt, out),
                 Message::Inquire { attempt } => client.on_inquire(from, attempt, out),
-                Message::Request { .. } | Message::Release { .. } => {}
+                Message::Stored { attempt } => client.on_stored(from, attempt, out),
+                Message::Request { .. } | Message::Release { .. } | Message::Store { .. } => {}
             },
             (Voting::Client(client), Input::Timer(Timer::Patience)) => client.give_up(out),
             (Voting::Client(client), Input::Timer(Timer::BackOff)) => client.on_back_off_over(out),
             (Voting::Coordinator(voter), Input::Message { from, message }) => match message {
                 Message::Request { attempt, fence } => voter.on_request(from, attempt, fence, out),
                 Message::Release { attempt, fence } => voter.on_release(from, attempt, fence),
-                Message::Grant { .. } | Message::Deny { .. } | Message::Inquire { .. } => {}
+                Message::Store { attempt, fence } => voter.on_store(from, attempt, fence, out),
+                Message::Grant { .. } | Message::Deny { .. } | Message::Inquire { .. } | Message::Stored { .. } => {}
             },
             (Voting::Coordinator(voter), Input::Start(Start::Recovered)) => voter.recover(out),
             _ => {}
+        }
+    }
+
+    fn forget(&mut self, fresh: Self) {
+        match self {
+            Voting::Client(_) => *self = fresh,
+            Voting::Coordinator(voter) => {
+                *voter = Coordinator { vote: None, fence: voter.stored, stored: voter.stored };
+            }
         }
     }
 }
@@ -206,9 +246,14 @@ impl Client {
         }
     }
 
+    /// The answer to REQUEST, or to STORE: then there was a vote, and it is forgotten.
     fn on_deny(&mut self, from: ProcessId, attempt: u64, out: &mut Outbox<Voting>) {
-        if self.is_current(attempt) && self.awaiting.remove(self.rules.voter(from)) {
+        let voter = self.rules.voter(from);
+        if self.is_current(attempt) && self.awaiting.remove(voter) {
             self.count_votes(out);
+        } else if self.is_current(attempt) && self.storing.remove(voter) {
+            self.votes.remove(voter);
+            self.give_up(out);
         }
     }
 
@@ -222,7 +267,7 @@ impl Client {
     }
 
     fn is_current(&self, attempt: u64) -> bool {
-        attempt == self.attempt && matches!(self.state, State::Polling | State::Inside)
+        attempt == self.attempt && matches!(self.state, State::Polling | State::Storing(_) | State::Inside)
     }
 
     fn count_votes(&mut self, out: &mut Outbox<Voting>) {
@@ -230,24 +275,47 @@ impl Client {
             return;
         }
         if self.votes.len() >= self.rules.votes_needed {
-            self.enter(out);
+            self.win(out);
         } else if self.awaiting.is_empty() {
             self.give_up(out);
         }
     }
 
-    fn enter(&mut self, out: &mut Outbox<Voting>) {
-        out.cancel_timer(Timer::Patience);
-        self.state = State::Inside;
+    fn win(&mut self, out: &mut Outbox<Voting>) {
         let number = self.fence / Stamp::PROCESSES_MAX as u64 + 1;
         self.fence = Stamp { time: number, process: self.me }.fence();
-        out.emit(Event::Granted { fence: self.fence });
+        if self.rules.stored_fence { self.store(out) } else { self.enter(self.fence, out) }
+    }
+
+    fn store(&mut self, out: &mut Outbox<Voting>) {
+        self.state = State::Storing(self.fence);
+        self.storing.clone_from(&self.votes);
+        let voters = self.votes.iter().map(|voter| self.rules.first + voter);
+        out.multicast(voters, Message::Store { attempt: self.attempt, fence: self.fence });
+        out.set_timer(Timer::Patience, self.rules.patience);
+    }
+
+    fn on_stored(&mut self, from: ProcessId, attempt: u64, out: &mut Outbox<Voting>) {
+        let awaited = self.is_current(attempt) && self.storing.remove(self.rules.voter(from));
+        if let State::Storing(fence) = self.state
+            && awaited
+            && self.storing.is_empty()
+        {
+            self.enter(fence, out);
+        }
+    }
+
+    /// With the fence that is stored, if any is: a vote more than needed may have brought news of a higher one since.
+    fn enter(&mut self, fence: u64, out: &mut Outbox<Voting>) {
+        out.cancel_timer(Timer::Patience);
+        self.state = State::Inside;
+        out.emit(Event::Granted { fence });
     }
 
     /// This attempt has failed: give back what votes there are and try again later. A vote that is still on its way
     /// is given back when it comes.
     fn give_up(&mut self, out: &mut Outbox<Voting>) {
-        if self.state == State::Polling {
+        if matches!(self.state, State::Polling | State::Storing(_)) {
             out.cancel_timer(Timer::Patience);
             self.return_votes(out);
             self.state = State::BackingOff;
@@ -266,13 +334,14 @@ impl Client {
         out.multicast(voters, Message::Release { attempt: self.attempt, fence: self.fence });
         self.votes.clear();
         self.awaiting.clear();
+        self.storing.clear();
     }
 
     fn on_back_off_over(&mut self, out: &mut Outbox<Voting>) {
         match self.state {
             State::BackingOff => self.poll(out),
             State::Resting => self.state = State::Idle,
-            State::Idle | State::Polling | State::Inside => {}
+            State::Idle | State::Polling | State::Storing(_) | State::Inside => {}
         }
     }
 }
@@ -318,6 +387,15 @@ impl Coordinator {
         }
     }
 
+    fn on_store(&mut self, client: ProcessId, attempt: u64, fence: u64, out: &mut Outbox<Voting>) {
+        if self.vote != Some((client, attempt)) {
+            return out.send(client, Message::Deny { attempt });
+        }
+        self.fence = self.fence.max(fence);
+        self.stored = self.stored.max(fence);
+        out.send(client, Message::Stored { attempt });
+    }
+
     fn recover(&mut self, out: &mut Outbox<Voting>) {
         if let Some((client, attempt)) = self.vote {
             out.send(client, Message::Inquire { attempt });
@@ -335,6 +413,10 @@ pub const ABOUT: About = About {
     variants: &[
         Variant { name: "ask-m", summary: "asks m coordinators at random (the default)" },
         Variant { name: "ask-all", summary: "asks all coordinators and enters with the first m votes" },
+        Variant {
+            name: "stored-fence",
+            summary: "stores its fence with its voters before it enters, for coordinators that forget votes",
+        },
         Variant {
             name: "back-off:B",
             summary: "waits for 1 to B message delays after a failed attempt, however many compete (default: 2n)",
@@ -359,6 +441,7 @@ pub fn group(params: &Params) -> Result<Group<Voting>, SetupError> {
         coordinators,
         votes_needed,
         ask_all: params.one_of(&["ask-m", "ask-all"])? == Some("ask-all"),
+        stored_fence: params.has("stored-fence"),
         // A question and its answer take 2D. Not a moment longer, and who has a fast clock would never hear an answer.
         patience: 3 * delay,
         back_off: delay..=delay.saturating_mul(back_off),
@@ -381,6 +464,7 @@ pub fn group(params: &Params) -> Result<Group<Voting>, SetupError> {
             attempt: 0,
             awaiting: ProcessSet::none(coordinators),
             votes: ProcessSet::none(coordinators),
+            storing: ProcessSet::none(coordinators),
             fence: 0,
         })
     });

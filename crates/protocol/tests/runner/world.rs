@@ -231,7 +231,7 @@ impl<P: Protocol> World<P> {
             return Err(format!("P{process} is not down"));
         }
         if !with_memory {
-            self.processes[process] = (self.group.make)(process);
+            self.processes[process].forget((self.group.make)(process));
             self.waiting.remove(&process);
             self.inside.remove(&process);
         }

@@ -118,6 +118,9 @@ impl<P: Protocol, X> Wire<P, X> {
         // What serde cannot size, it cannot send either; the law that every message has an encoding is tested.
         let bytes = postcard::experimental::serialized_size(&message).unwrap_or_default() as u64;
         self.messages.count(message.kind(), bytes);
+        if let Some(request) = message.request(from, to) {
+            self.messages.count_for(request);
+        }
         let id = self.next_message();
         self.trace(from, || Event::send(id, to, &message, bytes));
         self.dispatch(id, from, to, message, Happening::Deliver);

@@ -1,0 +1,64 @@
+//! `--scenario`: what comes out is compared with what must.
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use baton_sim::run::{run as simulate, seeds};
+use baton_sim::scenario::{Played, Scenario};
+use serde_json::json;
+
+use super::{Args, to_text};
+use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, unreadable};
+use crate::progress::Progress;
+use crate::sink::Sink;
+
+/// Plays it, and shows the most telling run.
+pub fn play(args: &Args, path: &Path) -> Outcome {
+    let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
+    let wrong = |error| Failure::bad_input(format!("{}: {error}", path.display()));
+    let scenario = Scenario::parse(&text).map_err(wrong)?;
+    let (sink, writer) = Sink::open(args.trace.as_ref(), args.svg.as_ref())?;
+    let progress = Progress::bar(&scenario.title);
+    let played = scenario.play_watched(Some(progress.watch()));
+    progress.finish();
+    let played = match played {
+        Ok(played) => played,
+        Err(error) => {
+            sink.leave_all_as_it_was();
+            return Err(wrong(error));
+        }
+    };
+    if writer.is_some() {
+        // The same seed again, which gives the same run.
+        let options = scenario.run.options().map_err(Failure::bad_input)?;
+        let telling = played.telling().map_or(0, |(index, _)| index);
+        if let Some(options) = seeds(&options, scenario.runs).nth(telling) {
+            simulate(&options, writer).map_err(Failure::bad_input)?;
+        }
+        sink.draw()?;
+    }
+    if args.json {
+        show_json(&scenario, &played)?
+    } else {
+        show(&scenario, &played)?
+    }
+    Ok(ExitCode::from(if played.differences.is_empty() { HELD } else { VIOLATED }))
+}
+
+fn show_json(scenario: &Scenario, played: &Played) -> Result<(), Failure> {
+    let report = played.telling().map(|(_, report)| report);
+    let (title, runs, differences) = (&scenario.title, played.reports.len(), &played.differences);
+    print_json(&json!({ "title": title, "runs": runs, "differences": differences, "report": report }))
+}
+
+fn show(scenario: &Scenario, played: &Played) -> Result<(), Failure> {
+    print(&format!("{}\n\n{}\n\n", scenario.title, scenario.story.trim()))?;
+    if let Some((_, report)) = played.telling() {
+        print(&to_text(report, None))?;
+    }
+    match played.differences.as_slice() {
+        [] => print(&format!("\nwhat must come out came out, in {} run(s)\n", played.reports.len())),
+        differences => print(&format!("\n{}\n", differences.join("\n"))),
+    }
+}
