@@ -65,10 +65,16 @@ pub struct Args {
     /// back, with its memory or without, as the algorithm can bear it (--ignore-assumptions: in any way)
     #[arg(long, value_name = "K", default_value_t = 0)]
     crash: u8,
+    /// How many of them may come back [default: all, one after each crash; none where the algorithm cannot bear it]
+    #[arg(long, value_name = "K")]
+    recover: Option<u8>,
     /// How many times somebody who lives may be reported as crashed, until the detector takes it back; in elections also how
     /// many deadlines may end too early
     #[arg(long, value_name = "K", default_value_t = 0)]
     suspect: u8,
+    /// Elections, with --suspect: only detectors err, and no deadline ends too early
+    #[arg(long)]
+    detectors_only: bool,
     /// How many application messages there may be [default: 1 where order is checked, else none]
     #[arg(long, value_name = "K")]
     app_messages: Option<u8>,
@@ -164,7 +170,14 @@ impl Args {
             app_messages: self.app_messages,
             timers: self.timers.unwrap_or(defaults.timers),
             delay: self.delay,
-            faults: Faults { loss: self.loss, duplicate: self.duplicate, crash: self.crash, suspect: self.suspect },
+            faults: Faults {
+                loss: self.loss,
+                duplicate: self.duplicate,
+                crash: self.crash,
+                recover: self.recover,
+                suspect: self.suspect,
+                detectors_only: self.detectors_only,
+            },
             limit: self.limit,
             memory: self.memory.map(|mib| mib.saturating_mul(1 << 20)),
             threads: self.threads,

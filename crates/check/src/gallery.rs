@@ -144,14 +144,15 @@ fn network(report: &Report) -> String {
 }
 
 fn budget(report: &Report) -> String {
-    let Faults { loss, duplicate, crash, suspect } = report.faults;
+    let Faults { loss, duplicate, crash, recover, suspect, detectors_only } = report.faults;
     let counts = [
         (report.timers.unwrap_or(0), "timer"),
         (report.app_messages.into(), "application message"),
         (loss.into(), "loss"),
         (duplicate.into(), "duplicate"),
-        (crash.into(), "crash"),
-        (suspect.into(), "wrong suspicion"),
+        (crash.into(), if recover == Some(0) { "final crash" } else { "crash" }),
+        (recover.unwrap_or(0).into(), "recovery"),
+        (suspect.into(), if detectors_only { "wrong suspicion, deadlines right" } else { "wrong suspicion" }),
     ];
     let words: Vec<String> =
         counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
