@@ -36,22 +36,16 @@ pub struct ChangRoberts {
     highest: Option<ProcessId>,
     /// How many elections it has begun.
     number: u64,
-    omits: Omits,
+    change: Change,
 }
 
-/// A rule for rings that change which is left out. Each was found missing, and is kept for how the group gets stuck.
+/// What a process that takes part in an election does when it learns that the ring has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Omits {
-    /// None.
-    Nothing,
-    /// Who learns that the ring has changed sends the highest live id that has passed once more.
-    Resending,
-    /// Who learns that its successor is dead tells the next one of the leader.
-    Telling,
-    /// A leader whose announcement has not come round begins anew when somebody lower asks.
-    Repeating,
-    /// An announcement that comes round ends an election only at one who still leads.
-    Distinguishing,
+pub enum Change {
+    /// It sends the highest live id that has passed once more.
+    Resend,
+    /// It sends its own id once more, and nothing else. Kept for how that gets stuck.
+    OwnIdOnly,
 }
 
 /// What goes round the ring.
@@ -103,8 +97,7 @@ impl Protocol for ChangRoberts {
 impl ChangRoberts {
     /// One process of the ring in this order, that believes in this leader.
     pub fn new(me: ProcessId, order: &[ProcessId], leader: Option<ProcessId>) -> Self {
-        let (ring, omits) = (Ring::new(order, me), Omits::Nothing);
-        ChangRoberts { me, ring, leader, highest: None, number: 0, omits }
+        ChangRoberts { me, ring: Ring::new(order, me), leader, highest: None, number: 0, change: Change::Resend }
     }
 
     /// Whom it believes in.
@@ -145,14 +138,14 @@ impl ChangRoberts {
         }
         if self.leader.is_none() || self.highest.is_some() {
             self.begin_anew(out);
-        } else if was_successor && self.omits != Omits::Telling {
+        } else if was_successor {
             self.pass_on(Message::Welcome(self.leader), out);
         }
     }
 
     /// The ring has changed, and what was sent may be lost: the highest id that has passed and lives is sent again.
     fn begin_anew(&mut self, out: &mut Outbox<Self>) {
-        if self.omits == Omits::Resending {
+        if self.change == Change::OwnIdOnly {
             return self.hold_election(out);
         }
         let passed = self.ring.highest_passed(self.me);
@@ -187,7 +180,7 @@ impl ChangRoberts {
                 self.believe(None, out);
             }
             self.pass_on(Message::Election { id, number }, out);
-        } else if self.highest.is_none() || self.leader == Some(self.me) && self.omits != Omits::Repeating {
+        } else if self.highest.is_none() || self.leader == Some(self.me) {
             // Who asks does not know of this leader, or not any more: the announcement has not come round, and may not.
             self.hold_election(out);
         }
@@ -208,7 +201,7 @@ impl ChangRoberts {
         if id == self.me {
             // The announcement has come round. Until now a loss on its way would have mattered. If it is of an earlier
             // election, the one that goes on now is still to be decided.
-            if self.leader == Some(self.me) || self.omits == Omits::Distinguishing {
+            if self.leader == Some(self.me) {
                 self.highest = None;
             }
         } else if self.leader > Some(id) {
@@ -262,12 +255,12 @@ pub const ABOUT: About = About {
 
 /// n processes on a ring, none of which leads yet.
 pub fn group(params: &Params) -> Result<Group<Guarded<ChangRoberts>>, SetupError> {
-    group_with(params, Omits::Nothing)
+    group_with(params, Change::Resend)
 }
 
-/// The same, with a rule left out.
-pub fn group_with(params: &Params, omits: Omits) -> Result<Group<Guarded<ChangRoberts>>, SetupError> {
+/// The same, with what they do about changes of the ring.
+pub fn group_with(params: &Params, change: Change) -> Result<Group<Guarded<ChangRoberts>>, SetupError> {
     let order: Arc<Vec<ProcessId>> = Arc::new(ring::order(params)?);
-    let make = move |me| ChangRoberts { omits, ..ChangRoberts::new(me, &order, None) };
+    let make = move |me| ChangRoberts { change, ..ChangRoberts::new(me, &order, None) };
     guarded::group(params, Rule::Highest, make)
 }
