@@ -72,6 +72,10 @@ impl Visitor for Checker<'_> {
         };
         (report.entries, report.app_messages) = (self.options.entries, app_messages);
         let liveness = report.properties.contains(&Property::Liveness);
+        let asked = self.options.properties.is_some();
+        if liveness && asked && report.faults != Faults::NONE {
+            return Err(CheckError::FaultyLiveness { algorithm: about.name });
+        }
         report.properties.retain(|property| *property != Property::Liveness);
 
         let mut random = false;
@@ -83,7 +87,6 @@ impl Visitor for Checker<'_> {
             }
             (report.timers, random) = (model.system.timers.then_some(self.options.timers), model.system.random);
         }
-        let asked = self.options.properties.is_some();
         let undecided = report.properties.is_empty() || report.result == Verdict::Holds;
         // Who leaves its fate to chance starves with bad luck; and among the dead nobody can be told from the slow.
         let sensible = !random && report.faults == Faults::NONE;

@@ -15,6 +15,7 @@ fn refusal(algorithm: &str, params: Params, options: Options) -> String {
 fn what_cannot_be_checked_is_refused_in_one_sentence() {
     let n = |n| Params::new(n, 1);
     let of = |properties: &[Property]| Options { properties: Some(properties.to_vec()), ..Options::default() };
+    let crash = Faults { crash: 1, ..Faults::NONE };
     let come_back = Faults { crash: 1, recover: Some(1), ..Faults::NONE };
     let nobody_errs = Faults { detectors_only: true, ..Faults::NONE };
     let refusals = [
@@ -24,6 +25,7 @@ fn what_cannot_be_checked_is_refused_in_one_sentence() {
         refusal("central", n(2), Options { entries: 0, ..Options::default() }),
         refusal("central", n(2), Options { limit: 0, ..Options::default() }),
         refusal("central", n(2), of(&[])),
+        refusal("lamport", n(2), Options { faults: crash, ..of(&[Property::Deadlock, Property::Liveness]) }),
         refusal("central", n(2), Options { faults: Faults { loss: 1, ..Faults::NONE }, ..Options::default() }),
         refusal("central", n(2), Options { faults: Faults { crash: 1, ..Faults::NONE }, ..Options::default() }),
         refusal("lamport", n(2), Options { faults: Faults { suspect: 1, ..Faults::NONE }, ..Options::default() }),
@@ -45,6 +47,7 @@ fn what_cannot_be_checked_is_refused_in_one_sentence() {
         0 entries prove nothing; each process must ask at least once
         a limit of 0 states proves nothing; allow at least 1
         there is nothing to check; ask for at least one property
+        `liveness` of `lamport` cannot be asked with faults, since among the dead nobody can be told from the slow; ask for deadlock
         `central` assumes that no message is lost, and here one may be; --ignore-assumptions checks it all the same
         `central` assumes that nobody crashes, and here somebody may; --ignore-assumptions checks it all the same
         `lamport` assumes that nobody is wrongly suspected, and here somebody may be; --ignore-assumptions checks it all the same
