@@ -1,6 +1,6 @@
 //! What is checked of every algorithm there is: the table of verdicts.
 
-use baton_protocol::registry::{ALGORITHMS, About, Family, Params, Variant};
+use baton_protocol::registry::{ALGORITHMS, About, Crashes, Family, Params, Variant};
 
 use crate::{CheckError, Faults, Options, Order, Property, Report, Verdict, check};
 
@@ -75,7 +75,7 @@ fn mutex(about: &'static About, exhibits: &mut Vec<Exhibit>) {
             exhibits.push(Exhibit::new(about, n, 1).properties(&[Property::Liveness]));
         }
     }
-    if about.assumes.crashes != baton_protocol::registry::Crashes::Never {
+    if about.assumes.crashes != Crashes::Never {
         let faults = Faults { crash: 1, ..Faults::NONE };
         for (n, entries) in [(2, 2), (3, 1)] {
             let exhibit = Exhibit::new(about, n, entries).properties(&bounded);
@@ -104,11 +104,19 @@ fn election(about: &'static About, exhibits: &mut Vec<Exhibit>) {
         };
         exhibits.push(Exhibit::new(about, 3, 1).with(guarded));
     }
-    // What mistakes of detectors do, which none of them is made for.
-    let suspect = |_: &mut Params, options: &mut Options| {
-        (options.faults.suspect, options.ignore_assumptions) = (1, true);
-    };
-    exhibits.push(Exhibit::new(about, 3, 1).with(suspect));
+    if about.assumes.crashes == Crashes::Detected {
+        // Of those who come back there are too many states for a verdict.
+        let for_good = Faults { crash: 1, recover: Some(0), ..Faults::NONE };
+        exhibits.push(Exhibit::new(about, 3, 1).with(|_, options| options.faults = for_good));
+    }
+    // What mistakes of detectors, and of deadlines, do, which none of them is made for.
+    for detectors_only in [true, false] {
+        let suspect = |_: &mut Params, options: &mut Options| {
+            options.faults = Faults { suspect: 1, detectors_only, ..Faults::NONE };
+            options.ignore_assumptions = true;
+        };
+        exhibits.push(Exhibit::new(about, 3, 1).with(suspect));
+    }
     if about.assumes.synchronous {
         let slow =
             |_: &mut Params, options: &mut Options| (options.delay, options.ignore_assumptions) = (Some(2), true);
