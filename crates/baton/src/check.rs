@@ -29,7 +29,11 @@ pub struct Args {
     #[arg(required_unless_present = "all")]
     algorithm: Option<String>,
     /// Check every algorithm there is, and print a table of verdicts
-    #[arg(long, conflicts_with_all = ["algorithm", "trace", "svg", "entries", "order", "property"])]
+    #[arg(long, conflicts_with_all = [
+        "algorithm", "n", "variant", "coordinators", "votes", "entries", "order", "property", "loss", "duplicate", "crash",
+        "recover", "suspect", "detectors_only", "app_messages", "timers", "delay_max", "delay", "ignore_assumptions",
+        "trace", "svg",
+    ])]
     all: bool,
     /// With --all: write the table to a file, too
     #[arg(long, value_name = "FILE", requires = "all")]
@@ -65,19 +69,25 @@ pub struct Args {
     /// back, with its memory or without, as the algorithm can bear it (--ignore-assumptions: in any way)
     #[arg(long, value_name = "K", default_value_t = 0)]
     crash: u8,
+    /// How many of them may come back [default: all, one after each crash; none where the algorithm cannot bear it]
+    #[arg(long, value_name = "K")]
+    recover: Option<u8>,
     /// How many times somebody who lives may be reported as crashed, until the detector takes it back; in elections also how
     /// many deadlines may end too early
     #[arg(long, value_name = "K", default_value_t = 0)]
     suspect: u8,
+    /// Elections, with --suspect: only detectors err, and no deadline ends too early
+    #[arg(long)]
+    detectors_only: bool,
     /// How many application messages there may be [default: 1 where order is checked, else none]
     #[arg(long, value_name = "K")]
     app_messages: Option<u8>,
     /// How many timers may fire at each process, where an algorithm retries for ever [default: 2]
     #[arg(long, value_name = "K")]
     timers: Option<u32>,
-    /// Elections: the bound on delays that the processes believe in, in ticks
-    #[arg(long, value_name = "D", default_value_t = 1)]
-    delay_max: u64,
+    /// Elections: the bound on delays that the processes believe in, in ticks [default: 1]
+    #[arg(long, value_name = "D")]
+    delay_max: Option<u64>,
     /// Elections: how many ticks a message may really take [default: the bound]
     #[arg(long, value_name = "TICKS")]
     delay: Option<u64>,
@@ -106,7 +116,15 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
+    if args.threads == Some(0) {
+        return Err(Failure::bad_input("0 threads see nothing; allow at least 1"));
+    }
     let Some(algorithm) = &args.algorithm else { return gallery::run(args) };
+    if args.markdown.is_some() {
+        return Err(Failure::bad_input(
+            "--markdown means nothing for one algorithm: it is a table of --all; leave it out",
+        ));
+    }
     args.refuse_what_means_nothing(algorithm)?;
     let new_files = [&args.trace, &args.svg].into_iter().flatten().map(|path| Target::open(path));
     let new_files: Vec<Target> = new_files.collect::<Result<_, _>>()?;
@@ -151,7 +169,7 @@ impl Args {
             variant: self.variant.clone(),
             coordinators: self.coordinators,
             votes: self.votes,
-            delay_max: self.delay_max,
+            delay_max: self.delay_max.unwrap_or(1),
         }
     }
 
@@ -164,7 +182,14 @@ impl Args {
             app_messages: self.app_messages,
             timers: self.timers.unwrap_or(defaults.timers),
             delay: self.delay,
-            faults: Faults { loss: self.loss, duplicate: self.duplicate, crash: self.crash, suspect: self.suspect },
+            faults: Faults {
+                loss: self.loss,
+                duplicate: self.duplicate,
+                crash: self.crash,
+                recover: self.recover,
+                suspect: self.suspect,
+                detectors_only: self.detectors_only,
+            },
             limit: self.limit,
             memory: self.memory.map(|mib| mib.saturating_mul(1 << 20)),
             threads: self.threads,
@@ -176,21 +201,28 @@ impl Args {
     /// Options that mean nothing for the algorithm are mistakes, not decoration.
     fn refuse_what_means_nothing(&self, algorithm: &str) -> Result<(), Failure> {
         let about = registry::find(algorithm).map_err(Failure::bad_input)?;
-        let (given, what): (&[(bool, &str)], _) = match about.family {
-            Family::Mutex => (&[(self.delay.is_some(), "--delay")], "is for mutual exclusion, which has no time here"),
-            Family::Election => (
-                &[
-                    (self.entries.is_some(), "--entries"),
-                    (self.app_messages.is_some(), "--app-messages"),
-                    (self.timers.is_some(), "--timers"),
-                ],
-                "elects a leader, and nobody enters",
-            ),
-            Family::Detector | Family::Append => (&[], ""),
+        let no_time = "it is for mutual exclusion, which has no time here";
+        let for_ever = "for liveness alone all ask for ever, and say nothing to each other";
+        let nobody_enters = "it elects a leader, and nobody enters";
+        let alone = self.property == [Property::Liveness];
+        let given: &[(bool, &str, &str)] = match about.family {
+            Family::Mutex => &[
+                (self.delay.is_some(), "--delay", no_time),
+                (self.delay_max.is_some(), "--delay-max", no_time),
+                (self.detectors_only, "--detectors-only", no_time),
+                (alone && self.entries.is_some(), "--entries", for_ever),
+                (alone && self.app_messages.is_some(), "--app-messages", for_ever),
+            ],
+            Family::Election => &[
+                (self.entries.is_some(), "--entries", nobody_enters),
+                (self.app_messages.is_some(), "--app-messages", nobody_enters),
+                (self.timers.is_some(), "--timers", nobody_enters),
+            ],
+            Family::Detector | Family::Append => &[],
         };
-        match given.iter().find(|(given, _)| *given) {
-            Some((_, option)) => {
-                Err(Failure::bad_input(format!("{option} means nothing for `{algorithm}`: it {what}; leave it out")))
+        match given.iter().find(|(given, ..)| *given) {
+            Some((_, option, why)) => {
+                Err(Failure::bad_input(format!("{option} means nothing for `{algorithm}`: {why}; leave it out")))
             }
             None => Ok(()),
         }
@@ -226,8 +258,8 @@ fn to_text(report: &Report) -> String {
         Verdict::Limit => format!("no verdict: {}\n", report.detail.as_deref().unwrap_or("a limit is reached")),
         Verdict::Violated => {
             let property = report.property.map(|property| property.to_string()).unwrap_or_default();
-            let (steps, detail) = (report.steps.unwrap_or_default(), report.detail.clone().unwrap_or_default());
-            format!("{property} is violated in {steps} steps: {detail}\n")
+            let steps = report.steps.map(|steps| format!(" in {steps} steps")).unwrap_or_default();
+            format!("{property} is violated{steps}: {}\n", report.detail.as_deref().unwrap_or_default())
         }
     });
     for line in report.counterexample.iter().flatten() {

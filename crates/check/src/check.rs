@@ -68,19 +68,25 @@ impl Visitor for Checker<'_> {
             timers: Some(self.options.timers),
             faults: report.faults,
             crashes: about.assumes.crashes,
-            recovery: self.recovery(about),
+            recovery: self.recovery(about, &group),
         };
         (report.entries, report.app_messages) = (self.options.entries, app_messages);
         let liveness = report.properties.contains(&Property::Liveness);
+        let asked = self.options.properties.is_some();
+        if liveness && asked && report.faults != Faults::NONE {
+            return Err(CheckError::FaultyLiveness { algorithm: about.name });
+        }
         report.properties.retain(|property| *property != Property::Liveness);
 
         let mut random = false;
         if !report.properties.is_empty() {
             let mut model = MutexModel::new(&group, report.order, budget, &report.properties);
             self.run(&header, &mut report, &mut model);
+            if report.reached.waiting_together == 0 {
+                report.doubt("two never wait at once, so nothing has been shown of how they get along");
+            }
             (report.timers, random) = (model.system.timers.then_some(self.options.timers), model.system.random);
         }
-        let asked = self.options.properties.is_some();
         let undecided = report.properties.is_empty() || report.result == Verdict::Holds;
         // Who leaves its fate to chance starves with bad luck; and among the dead nobody can be told from the slow.
         let sensible = !random && report.faults == Faults::NONE;
@@ -98,8 +104,8 @@ impl Visitor for Checker<'_> {
         let setting = Setting {
             times: self.times(about)?,
             faults: report.faults,
-            recovery: self.recovery(about),
-            majority: self.params.has("quorum"),
+            recovery: self.recovery(about, &group),
+            survivors: group.survivors.clone(),
         };
         report.delays = Some((setting.times.delay_max, self.params.delay_max));
         let mut model = ElectionModel::new(&group, report.order, setting, &report.properties);
@@ -160,8 +166,8 @@ impl Checker<'_> {
         })
     }
 
-    fn recovery(&self, about: &About) -> Recovery {
-        Recovery::of(about.assumes.crashes, self.options.ignore_assumptions)
+    fn recovery<P>(&self, about: &About, group: &Group<P>) -> Recovery {
+        Recovery::of(about.assumes.crashes, group.keeps_memory, self.options.ignore_assumptions)
     }
 
     fn times(&self, about: &'static About) -> Result<Times, CheckError> {
@@ -203,12 +209,9 @@ impl Checker<'_> {
         report.seconds = started.elapsed().as_secs_f64();
         report.reached = explored.reached;
         (report.states, report.transitions, report.depth) = (explored.states, explored.transitions, explored.depth);
-        let nobody = matches!(explored.end, End::Complete) && report.reached.entries == 0;
         report.conclude(&explored.end);
-        if nobody {
-            report.result = Verdict::Violated;
-            report.property = Some(Property::Reachability);
-            report.detail = Some("nobody ever gets what the algorithm is for, so nothing has been shown".into());
+        if report.reached.entries == 0 {
+            report.doubt("nobody ever gets what the algorithm is for, so nothing has been shown");
         }
         if let End::Violated { violation, path } = &explored.end {
             let told = recount(model, report.processes, violation, path);
@@ -259,6 +262,14 @@ impl Report {
                 (Verdict::Violated, Some(violation.property), Some(violation.detail.clone()))
             }
         };
+    }
+
+    /// A model that holds because too little happens in it proves nothing.
+    fn doubt(&mut self, why: &str) {
+        if self.result == Verdict::Holds {
+            let detail = Some(why.to_owned());
+            (self.result, self.property, self.detail) = (Verdict::Violated, Some(Property::Reachability), detail);
+        }
     }
 
     /// Puts a counterexample into it.

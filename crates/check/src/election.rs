@@ -8,6 +8,7 @@
 
 use baton_protocol::clock::VectorClock;
 use baton_protocol::election::{Command, Election, Event, Rule};
+use baton_protocol::registry::Survivors;
 use baton_protocol::{Choices, Group, Input, Outbox, Output, ProcessId, Start, Ticks};
 use baton_trace::DropReason;
 
@@ -92,7 +93,7 @@ pub struct Times {
 }
 
 /// What a group has to cope with.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Setting {
     /// How long things may take.
     pub times: Times,
@@ -100,8 +101,8 @@ pub struct Setting {
     pub faults: Faults,
     /// How processes come back.
     pub recovery: Recovery,
-    /// Whether nobody can lead without a majority.
-    pub majority: bool,
+    /// Who must live if anybody is to lead, where the group has a guard.
+    pub survivors: Option<Survivors>,
 }
 
 /// A group that elects, with what is asked of it.
@@ -113,6 +114,8 @@ pub struct ElectionModel<P: Election> {
     rule: Rule,
     /// Nobody leads, and any process may ask for an election.
     leaderless: bool,
+    /// And unless one does, or somebody crashes, there is none.
+    dormant: bool,
 }
 
 type FoundHere<P> = Found<ElectionModel<P>>;
@@ -127,7 +130,7 @@ impl<P: Election> ElectionModel<P> {
             Local::new(process, None, None, Believer { leader: None, term: None, noticed: false })
         });
         let (properties, rule, leaderless) = (properties.to_vec(), group.elects, leader.is_none());
-        ElectionModel { system, properties, setting, rule, leaderless }
+        ElectionModel { system, properties, setting, rule, leaderless, dormant: leaderless && is_dormant(group) }
     }
 
     fn start(&self, found: &mut FoundHere<P>) {
@@ -188,7 +191,8 @@ impl<P: Election> ElectionModel<P> {
 
     /// A mistake: a process takes the living for dead, since it waits no longer for their answer.
     fn early_timers(&self, state: &State<Global>, found: &mut FoundHere<P>) {
-        let Some(faults) = state.global.faults.after_a_mistake() else { return };
+        let faults = state.global.faults.after_a_mistake().filter(|_| !self.setting.faults.detectors_only);
+        let Some(faults) = faults else { return };
         for at in self.live(state.global) {
             for (place, (_, left)) in self.system.local(state.locals[at]).timers.iter().enumerate() {
                 if *left > 0 {
@@ -248,15 +252,27 @@ impl<P: Election> ElectionModel<P> {
             Some(leader) => format!("believes that P{leader} leads"),
             None => "knows of no leader".into(),
         };
-        let best = best.map_or(", though there is no majority".into(), |best| format!(", not P{best}"));
+        let best = best.map_or(", though too few live for that".into(), |best| format!(", not P{best}"));
         let detail = format!("{} ticks after the last change P{at} {believes}{best}", next.global.elapsed);
         Err(Violation { property: Property::Liveness, detail })
     }
 
     /// Who is to lead: the best of those who live, if that is allowed.
     fn best(&self, global: Global) -> Option<ProcessId> {
-        let enough = !self.setting.majority || self.candidates(global).count() * 2 > self.system.clients;
+        let enough = self.setting.survivors.as_ref().is_none_or(|Survivors { among, least, .. }| {
+            self.live(global).filter(|at| among.contains(at)).count() >= *least
+        });
         self.rule.best(self.candidates(global)).filter(|_| enough)
+    }
+
+    /// Whether something happens to a witness, or is said of one: no reason to hold an election where there was none yet.
+    fn concerns_helper(&self, event: &Occurrence<Notice>) -> bool {
+        let helper = |process: ProcessId| process >= self.system.clients;
+        match event.stimulus {
+            Stimulus::Crash | Stimulus::Recover { .. } => helper(event.at),
+            Stimulus::Suspect { peer, .. } | Stimulus::Trust { peer, .. } => helper(event.at) || helper(peer.into()),
+            _ => false,
+        }
     }
 
     fn believer(&self, state: &State<Global>, at: ProcessId) -> &Believer {
@@ -266,11 +282,20 @@ impl<P: Election> ElectionModel<P> {
 
 /// Who takes itself for the leader as soon as it starts.
 fn leader_at_start<P: Election>(group: &Group<P>) -> Option<ProcessId> {
-    (0..group.clients).find(|&id| {
-        let mut out = Outbox::new(Choices::scripted(Vec::new()));
-        (group.make)(id).step(Input::Start(Start::Fresh), &mut out);
-        out.drain().any(|output| matches!(output, Output::Event(Event::Elected { leader, .. }) if leader == Some(id)))
-    })
+    let leads = |id| move |output| matches!(output, Output::Event(Event::Elected { leader, .. }) if leader == Some(id));
+    (0..group.clients).find(|&id| start_of(group, id).into_iter().any(leads(id)))
+}
+
+/// Whether nobody does anything as it starts.
+fn is_dormant<P: Election>(group: &Group<P>) -> bool {
+    (0..group.processes).all(|id| start_of(group, id).is_empty())
+}
+
+/// What a process does as it starts.
+fn start_of<P: Election>(group: &Group<P>, id: ProcessId) -> Vec<Output<P>> {
+    let mut out = Outbox::new(Choices::scripted(Vec::new()));
+    (group.make)(id).step(Input::Start(Start::Fresh), &mut out);
+    out.drain().collect()
 }
 
 impl<P: Election> Model for ElectionModel<P> {
@@ -320,7 +345,7 @@ impl<P: Election> Faulty for ElectionModel<P> {
     }
 
     fn may_err(&self, about: ProcessId) -> bool {
-        Some(about) != self.system.rules.crashed && about < self.system.clients
+        Some(about) != self.system.rules.crashed
     }
 
     fn news(&self, state: &State<Global>, at: ProcessId) -> News {
@@ -335,6 +360,8 @@ impl<P: Election> Faulty for ElectionModel<P> {
 
     fn step(&self, state: &State<Global>, event: Occurrence<Notice>, global: Global, found: &mut FoundHere<P>) {
         let (at, copied) = (event.at, event.copied());
+        let begun = state.global.begun || global.begun && !(self.dormant && self.concerns_helper(&event));
+        let global = Global { begun, ..global };
         for outcome in self.system.react(at as u8, state.locals[at], event.stimulus, &mut found.gaps) {
             let next = state.after(&self.system, at as u8, outcome, event.arrived, global);
             let leads = self.believer(&next, at).leader == Some(at);

@@ -16,16 +16,21 @@ pub struct Faults {
     pub loss: u8,
     /// Messages that arrive once more.
     pub duplicate: u8,
-    /// Crashes. Each may be followed by one recovery, where the algorithm can bear that.
+    /// Crashes.
     pub crash: u8,
+    /// Recoveries; if none, one after each crash. None at all where the algorithm cannot bear them.
+    pub recover: Option<u8>,
     /// Mistakes of failure detectors: processes that are wrongly reported as crashed, and in elections timers that run
     /// out too early, since their own deadlines are what they detect failures by.
     pub suspect: u8,
+    /// Only detectors make those mistakes: no timer runs out too early.
+    pub detectors_only: bool,
 }
 
 impl Faults {
     /// None at all.
-    pub const NONE: Faults = Faults { loss: 0, duplicate: 0, crash: 0, suspect: 0 };
+    pub const NONE: Faults =
+        Faults { loss: 0, duplicate: 0, crash: 0, recover: None, suspect: 0, detectors_only: false };
 
     /// How many crashes can be told of.
     pub const CRASHES_MAX: u8 = Tally::MAX / 2;
@@ -41,15 +46,16 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    /// What an algorithm that can live with these crashes can bear; everything if nobody cares.
-    pub fn of(crashes: Crashes, ignore_assumptions: bool) -> Self {
-        let both = &[true, false];
+    /// What an algorithm that can live with these crashes can bear, in a group that may need its memory; everything if
+    /// nobody cares.
+    pub fn of(crashes: Crashes, keeps_memory: bool, ignore_assumptions: bool) -> Self {
+        let either: &[bool] = if keeps_memory { &[true] } else { &[true, false] };
         match crashes {
-            _ if ignore_assumptions => Recovery { memory: both, after_news: crashes != Crashes::Any },
+            _ if ignore_assumptions => Recovery { memory: &[true, false], after_news: crashes != Crashes::Any },
             Crashes::Never | Crashes::Final => Recovery { memory: &[], after_news: true },
-            Crashes::Detected | Crashes::ButOne => Recovery { memory: both, after_news: true },
+            Crashes::Detected | Crashes::ButOne => Recovery { memory: either, after_news: true },
             Crashes::Coordinators => Recovery { memory: &[true], after_news: false },
-            Crashes::Any => Recovery { memory: both, after_news: false },
+            Crashes::Any => Recovery { memory: either, after_news: false },
         }
     }
 }
@@ -60,14 +66,15 @@ pub struct FaultsLeft {
     loss: u8,
     duplicate: u8,
     crash: u8,
+    recover: u8,
     suspect: u8,
     /// Crashes and recoveries so far, per process: who has an odd number is down.
     changes: Tally,
 }
 
 impl From<Faults> for FaultsLeft {
-    fn from(Faults { loss, duplicate, crash, suspect }: Faults) -> Self {
-        FaultsLeft { loss, duplicate, crash, suspect, changes: Tally::default() }
+    fn from(Faults { loss, duplicate, crash, recover, suspect, .. }: Faults) -> Self {
+        FaultsLeft { loss, duplicate, crash, recover: recover.unwrap_or(crash), suspect, changes: Tally::default() }
     }
 }
 
@@ -216,10 +223,11 @@ fn crashes<M: Faulty>(model: &M, state: &M::State, found: &mut Found<M>) {
             let Recovery { memory, after_news } = model.recovery();
             let untold =
                 |peer: ProcessId| left.is_up(peer) && model.news(state, peer).told.of(at) < left.changes.of(at);
-            if after_news && (0..state.locals.len()).any(|peer| peer != at && untold(peer)) {
+            if left.recover == 0 || after_news && (0..state.locals.len()).any(|peer| peer != at && untold(peer)) {
                 continue;
             }
             changed.changes.add(at);
+            changed.recover -= 1;
             let told = changed.told_anew(state.locals.len());
             let global = M::after(&state.global, changed);
             let anew = state.without_those_of(at, state.global);

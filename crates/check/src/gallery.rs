@@ -1,6 +1,6 @@
 //! What is checked of every algorithm there is: the table of verdicts.
 
-use baton_protocol::registry::{ALGORITHMS, About, Family, Params, Variant};
+use baton_protocol::registry::{ALGORITHMS, About, Crashes, Family, Params, Variant};
 
 use crate::{CheckError, Faults, Options, Order, Property, Report, Verdict, check};
 
@@ -75,7 +75,7 @@ fn mutex(about: &'static About, exhibits: &mut Vec<Exhibit>) {
             exhibits.push(Exhibit::new(about, n, 1).properties(&[Property::Liveness]));
         }
     }
-    if about.assumes.crashes != baton_protocol::registry::Crashes::Never {
+    if about.assumes.crashes != Crashes::Never {
         let faults = Faults { crash: 1, ..Faults::NONE };
         for (n, entries) in [(2, 2), (3, 1)] {
             let exhibit = Exhibit::new(about, n, entries).properties(&bounded);
@@ -104,11 +104,19 @@ fn election(about: &'static About, exhibits: &mut Vec<Exhibit>) {
         };
         exhibits.push(Exhibit::new(about, 3, 1).with(guarded));
     }
-    // What mistakes of detectors do, which none of them is made for.
-    let suspect = |_: &mut Params, options: &mut Options| {
-        (options.faults.suspect, options.ignore_assumptions) = (1, true);
-    };
-    exhibits.push(Exhibit::new(about, 3, 1).with(suspect));
+    if about.assumes.crashes == Crashes::Detected {
+        // Of those who come back there are too many states for a verdict.
+        let for_good = Faults { crash: 1, recover: Some(0), ..Faults::NONE };
+        exhibits.push(Exhibit::new(about, 3, 1).with(|_, options| options.faults = for_good));
+    }
+    // What mistakes of detectors, and of deadlines, do, which none of them is made for.
+    for detectors_only in [true, false] {
+        let suspect = |_: &mut Params, options: &mut Options| {
+            options.faults = Faults { suspect: 1, detectors_only, ..Faults::NONE };
+            options.ignore_assumptions = true;
+        };
+        exhibits.push(Exhibit::new(about, 3, 1).with(suspect));
+    }
     if about.assumes.synchronous {
         let slow =
             |_: &mut Params, options: &mut Options| (options.delay, options.ignore_assumptions) = (Some(2), true);
@@ -144,14 +152,15 @@ fn network(report: &Report) -> String {
 }
 
 fn budget(report: &Report) -> String {
-    let Faults { loss, duplicate, crash, suspect } = report.faults;
+    let Faults { loss, duplicate, crash, recover, suspect, detectors_only } = report.faults;
     let counts = [
         (report.timers.unwrap_or(0), "timer"),
         (report.app_messages.into(), "application message"),
         (loss.into(), "loss"),
         (duplicate.into(), "duplicate"),
-        (crash.into(), "crash"),
-        (suspect.into(), "wrong suspicion"),
+        (crash.into(), if recover == Some(0) { "final crash" } else { "crash" }),
+        (recover.unwrap_or(0).into(), "recovery"),
+        (suspect.into(), if detectors_only { "wrong suspicion, deadlines right" } else { "wrong suspicion" }),
     ];
     let words: Vec<String> =
         counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();

@@ -147,9 +147,11 @@ impl<P: Mutex> MutexModel<P> {
     fn acts(&self, state: &State<Global>, found: &mut FoundHere<P>) {
         let mut waiting = 0;
         for at in (0..self.system.clients).filter(|&at| state.global.faults.is_up(at)) {
-            let user = &self.system.local(state.locals[at]).user;
+            let Local { user, process, .. } = self.system.local(state.locals[at]);
             match user.phase {
-                Phase::Idle if user.left > 0 => self.act(state, at, Stimulus::Act(Command::Acquire), found),
+                Phase::Idle if user.left > 0 && process.is_ready() => {
+                    self.act(state, at, Stimulus::Act(Command::Acquire), found)
+                }
                 Phase::Inside => self.act(state, at, Stimulus::Act(Command::Release), found),
                 Phase::Waiting => {
                     waiting += 1;
@@ -264,13 +266,19 @@ impl<P: Mutex> MutexModel<P> {
             if timer || news || local.user.phase == Phase::Inside {
                 return None;
             }
-            if local.user.phase == Phase::Waiting {
+            if local.user.phase == Phase::Waiting || self.is_held_back(next, at) {
                 waiting.push(format!("P{at}"));
             }
         }
         let verb = if waiting.len() == 1 { "waits" } else { "wait" };
         let detail = format!("{} {verb}, and nothing can happen", waiting.join(" and "));
         (!waiting.is_empty()).then_some(Violation { property: Property::Deadlock, detail })
+    }
+
+    /// Whether a client would ask, and has come back without being ready to: drivers hold its request back.
+    fn is_held_back(&self, state: &State<Global>, at: ProcessId) -> bool {
+        let Local { user, process, .. } = self.system.local(state.locals[at]);
+        user.phase == Phase::Idle && user.left > 0 && !process.is_ready() && state.global.faults.is_up(at)
     }
 
     fn phase(&self, state: &State<Global>, at: ProcessId) -> Phase {

@@ -9,7 +9,7 @@ use baton_protocol::registry::{About, Crashes, Family, Promises, SetupError};
 use serde::Serialize;
 
 use crate::explore::Progress;
-use crate::faults::Faults;
+use crate::faults::{Faults, Recovery};
 use crate::network::{Order, PROCESSES_MAX};
 use crate::system::Tally;
 
@@ -88,7 +88,8 @@ pub enum Property {
     Order,
     /// Fences grow from grant to grant.
     Fence,
-    /// Somebody enters, or leads, at all. Always checked: a model in which nothing happens proves nothing.
+    /// Somebody enters, or leads, at all; and two wait at once. Always checked: a model in which nothing happens proves
+    /// nothing.
     Reachability,
 }
 
@@ -177,6 +178,14 @@ pub enum CheckError {
     /// An empty model proves nothing.
     #[error("0 entries prove nothing; each process must ask at least once")]
     NoEntries,
+    /// Starvation is looked for in a group to which nothing happens.
+    #[error(
+        "`liveness` of `{algorithm}` cannot be asked with faults, since among the dead nobody can be told from the slow; ask for deadlock"
+    )]
+    FaultyLiveness {
+        /// Which algorithm.
+        algorithm: &'static str,
+    },
     /// No state may be seen.
     #[error("a limit of 0 states proves nothing; allow at least 1")]
     NoStates,
@@ -195,6 +204,17 @@ pub enum CheckError {
         /// How many there would be.
         processes: usize,
     },
+    /// Only who has crashed can come back.
+    #[error("{recoveries} recoveries are too many for {crashes} crashes; there can be at most one after each")]
+    TooManyRecoveries {
+        /// How many there would be.
+        recoveries: u8,
+        /// After how many crashes.
+        crashes: u8,
+    },
+    /// Nobody errs.
+    #[error("that only detectors err means nothing where nobody may; allow at least one wrong suspicion")]
+    NobodyErrs,
     /// Too many crashes.
     #[error("{crashes} crashes are too many; the checker takes at most {}", Faults::CRASHES_MAX)]
     TooManyCrashes {
@@ -281,10 +301,18 @@ pub fn faults(about: &'static About, options: &Options, processes: usize) -> Res
     if faults.crash + faults.suspect.min(1) > 0 && processes > Tally::PROCESSES_MAX {
         return Err(CheckError::TooManyToCrash { processes });
     }
+    if let Some(recoveries) = faults.recover.filter(|&recoveries| recoveries > faults.crash) {
+        return Err(CheckError::TooManyRecoveries { recoveries, crashes: faults.crash });
+    }
+    if faults.detectors_only && faults.suspect == 0 {
+        return Err(CheckError::NobodyErrs);
+    }
+    let comes_back = !Recovery::of(assumes.crashes, false, false).memory.is_empty();
     let too_much = [
         (faults.loss > 0 && assumes.lossless, "that no message is lost", "here one may be"),
         (faults.duplicate > 0 && assumes.no_duplicates, "that no message arrives twice", "here one may"),
         (faults.crash > 0 && assumes.crashes == Crashes::Never, "that nobody crashes", "here somebody may"),
+        (faults.recover > Some(0) && !comes_back, "that who has crashed stays dead", "here somebody may come back"),
         (
             // The deadlines of an election are suspicions themselves, and what mistakes do is what one wants to know.
             faults.suspect > 0 && assumes.crashes != Crashes::Any && about.family != Family::Election,

@@ -1,9 +1,9 @@
 //! Protocols that are wrong, each in one way, and the checker finds it.
 
-use baton_check::{CheckError, Checker, Options, Order, Property, Report, Verdict};
+use baton_check::{CheckError, Checker, Faults, Options, Order, Property, Report, Verdict};
 use baton_protocol::mutex::{Command, Event};
-use baton_protocol::registry::{About, Assumes, Family, Params, Promises, Visitor};
-use baton_protocol::{Counter, Group, Input, Outbox, ProcessId, Protocol};
+use baton_protocol::registry::{About, Assumes, Crashes, Family, Params, Promises, Visitor};
+use baton_protocol::{Counter, Group, Input, Outbox, ProcessId, Protocol, Start};
 use expect_test::{Expect, expect};
 use serde::{Deserialize, Serialize};
 
@@ -110,7 +110,9 @@ impl Clerk {
     }
 }
 
-static ABOUT: About = About {
+static ABOUT: About = ABOUT_CLERK;
+
+const ABOUT_CLERK: About = About {
     name: "clerk",
     family: Family::Mutex,
     summary: "a central server with faults",
@@ -218,6 +220,104 @@ fn a_model_in_which_nobody_enters_proves_nothing() {
     let report = run(Fault::Silent, &blind).unwrap();
     assert_eq!((report.result, report.property), (Verdict::Violated, Some(Property::Reachability)));
     assert_eq!((report.complete, report.steps, report.counterexample), (true, None, None));
+}
+
+/// Two can wait at once in whatever has to do with mutual exclusion: where they never do, no property has been put to the
+/// test, although each of them enters.
+#[test]
+fn a_model_in_which_two_never_wait_at_once_proves_nothing() {
+    let gate = |waits| Gate { waits, ..Gate::default() };
+    let deadlock = Options { properties: Some(vec![Property::Deadlock]), ..Options::default() };
+    let report = pass(gate(false), &deadlock);
+    assert_eq!((report.result, report.property), (Verdict::Violated, Some(Property::Reachability)));
+    assert!(report.reached.entries > 0 && report.reached.waiting_together == 0 && report.complete);
+    assert_eq!((report.steps, report.counterexample), (None, None));
+    let report = pass(gate(true), &deadlock);
+    assert_eq!(report.result, Verdict::Holds, "{:#?}", report.counterexample);
+    // A verdict that is none stays none.
+    let limited = Options { limit: 3, ..deadlock };
+    assert_eq!(pass(gate(false), &limited).result, Verdict::Limit);
+}
+
+/// A gate insists that it is asked nothing before it is ready.
+#[test]
+fn who_comes_back_is_asked_nothing_before_it_is_ready() {
+    let crash = Options {
+        properties: Some(vec![Property::Deadlock]),
+        faults: Faults { crash: 1, ..Faults::NONE },
+        ..Options::default()
+    };
+    let report = pass(Gate { waits: true, opens: true, ..Gate::default() }, &crash);
+    assert_eq!(report.result, Verdict::Holds, "{:#?}", report.counterexample);
+    let report = pass(Gate { waits: true, opens: false, ..Gate::default() }, &crash);
+    expect![[r#"
+        1   P0 crashes
+        2   P1 suspects P0
+        3   P0 recovers
+        4   P1 trusts P0 again
+            deadlock: P0 waits, and nothing can happen
+    "#]]
+    .assert_eq(&format!("{}\n", report.counterexample.expect("a counterexample").join("\n")));
+}
+
+/// Lets everybody in who asks, but not who has come back, until it opens.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Gate {
+    /// Whether one waits for a moment before it enters.
+    waits: bool,
+    /// Whether it opens again after a crash.
+    opens: bool,
+    shut: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Timer {
+    Enter,
+    Open,
+}
+
+impl Protocol for Gate {
+    type Message = Message;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+
+    fn step(&mut self, input: Input<Self>, out: &mut Outbox<Self>) {
+        match input {
+            Input::Start(Start::Recovered) => {
+                self.shut = true;
+                if self.opens {
+                    out.set_timer(Timer::Open, 1);
+                }
+            }
+            Input::Timer(Timer::Open) => self.shut = false,
+            Input::Command(Command::Acquire) => {
+                assert!(!self.shut, "it is asked before it is ready");
+                match self.waits {
+                    true => out.set_timer(Timer::Enter, 1),
+                    false => out.emit(Event::Granted { fence: 1 }),
+                }
+            }
+            Input::Timer(Timer::Enter) => out.emit(Event::Granted { fence: 1 }),
+            _ => {}
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        !self.shut
+    }
+}
+
+static GATE: About = About {
+    name: "gate",
+    assumes: Assumes { crashes: Crashes::Detected, ..Assumes::LOSSLESS },
+    summary: "a gate that opens late",
+    ..ABOUT_CLERK
+};
+
+fn pass(gate: Gate, options: &Options) -> Report {
+    let group = Group::new(2, 2, move |_| gate.clone());
+    Checker { params: &Params::new(2, 1), options }.mutex(&GATE, group).unwrap()
 }
 
 #[test]

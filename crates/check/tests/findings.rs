@@ -164,8 +164,8 @@ fn a_bully_that_takes_the_slow_for_dead_becomes_a_second_leader() {
     }
 }
 
-/// A deadline is how a bully suspects: one that ends too early, once, and two lead. A detector that is wrong about the
-/// leader does no harm by itself: the leader is asked, and answers in time.
+/// A deadline is how a bully suspects: one that ends too early, once, and two lead. Detectors alone do no harm, see
+/// `verdicts.rs`.
 #[test]
 fn a_bully_that_wrongly_takes_higher_ones_for_dead_becomes_a_second_leader() {
     let suspect = |options: &mut Options| options.faults = Faults { suspect: 1, ..Faults::NONE };
@@ -217,6 +217,23 @@ fn faults_that_an_algorithm_does_not_expect_are_repeated_too() {
 fn a_token_lost_in_a_crash_is_not_made_anew_if_late_news_of_the_recovery_count_twice() {
     let crash = |options: &mut Options| options.faults = Faults { crash: 1, ..Faults::NONE };
     case("token-ring-last-word", 3).property(Property::Deadlock).with(crash).breaks(Property::Deadlock, 12);
+}
+
+/// Faults that the checker found in our own elections. P0 passes P2's id on to the dead, and later sends only its own.
+#[test]
+fn an_id_that_is_lost_with_the_dead_is_waited_for_for_ever() {
+    let crash = |options: &mut Options| {
+        options.faults = Faults { crash: 1, recover: Some(0), ..Faults::NONE };
+        options.settled_after = Some(15);
+    };
+    case("chang-roberts-no-resend", 3).with(crash).breaks(Property::Liveness, 21);
+}
+
+/// The witness crashes, the leader resigns, and its RESIGN overtakes its LEADS.
+#[test]
+fn a_leader_that_has_resigned_is_followed_by_who_hears_of_it_late() {
+    let crash = |options: &mut Options| options.faults = Faults { crash: 1, ..Faults::NONE };
+    case("bully-late-leads", 2).with(crash).breaks(Property::Liveness, 52);
 }
 
 #[test]

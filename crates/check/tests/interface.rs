@@ -15,6 +15,9 @@ fn refusal(algorithm: &str, params: Params, options: Options) -> String {
 fn what_cannot_be_checked_is_refused_in_one_sentence() {
     let n = |n| Params::new(n, 1);
     let of = |properties: &[Property]| Options { properties: Some(properties.to_vec()), ..Options::default() };
+    let crash = Faults { crash: 1, ..Faults::NONE };
+    let come_back = Faults { crash: 1, recover: Some(1), ..Faults::NONE };
+    let nobody_errs = Faults { detectors_only: true, ..Faults::NONE };
     let refusals = [
         refusal("central", n(0), Options::default()),
         refusal("central", n(1), Options::default()),
@@ -22,11 +25,15 @@ fn what_cannot_be_checked_is_refused_in_one_sentence() {
         refusal("central", n(2), Options { entries: 0, ..Options::default() }),
         refusal("central", n(2), Options { limit: 0, ..Options::default() }),
         refusal("central", n(2), of(&[])),
+        refusal("lamport", n(2), Options { faults: crash, ..of(&[Property::Deadlock, Property::Liveness]) }),
         refusal("central", n(2), Options { faults: Faults { loss: 1, ..Faults::NONE }, ..Options::default() }),
         refusal("central", n(2), Options { faults: Faults { crash: 1, ..Faults::NONE }, ..Options::default() }),
         refusal("lamport", n(2), Options { faults: Faults { suspect: 1, ..Faults::NONE }, ..Options::default() }),
         refusal("lamport", n(2), Options { faults: Faults { crash: 8, ..Faults::NONE }, ..Options::default() }),
         refusal("lamport", n(17), Options { faults: Faults { crash: 1, ..Faults::NONE }, ..Options::default() }),
+        refusal("lamport", n(2), Options { faults: Faults { recover: Some(1), ..Faults::NONE }, ..Options::default() }),
+        refusal("bully", n(3), Options { faults: come_back, ..Options::default() }),
+        refusal("bully", n(3), Options { faults: nobody_errs, ..Options::default() }),
         refusal("bully", n(3), of(&[Property::Fence])),
         refusal("bully", Params::new(3, 0), Options::default()),
         refusal("bully", n(3), Options { delay: Some(2), ..Options::default() }),
@@ -40,11 +47,15 @@ fn what_cannot_be_checked_is_refused_in_one_sentence() {
         0 entries prove nothing; each process must ask at least once
         a limit of 0 states proves nothing; allow at least 1
         there is nothing to check; ask for at least one property
+        `liveness` of `lamport` cannot be asked with faults, since among the dead nobody can be told from the slow; ask for deadlock
         `central` assumes that no message is lost, and here one may be; --ignore-assumptions checks it all the same
         `central` assumes that nobody crashes, and here somebody may; --ignore-assumptions checks it all the same
         `lamport` assumes that nobody is wrongly suspected, and here somebody may be; --ignore-assumptions checks it all the same
         8 crashes are too many; the checker takes at most 7
         17 processes, helpers included, are too many with crashes; the checker takes at most 16
+        1 recoveries are too many for 0 crashes; there can be at most one after each
+        `bully` assumes that who has crashed stays dead, and here somebody may come back; --ignore-assumptions checks it all the same
+        that only detectors err means nothing where nobody may; allow at least one wrong suspicion
         `fence` cannot be asked of `bully`, which elects a leader; ask for safety or liveness
         a message delay of 0 ticks cannot be checked; it must be 1 to 100
         `bully` assumes that no message takes longer than it is told, and here one may take 2 ticks in place of 1; --ignore-assumptions checks it all the same
@@ -81,7 +92,9 @@ fn the_report_as_json_has_the_names_that_tools_rely_on() {
             "loss": 0,
             "duplicate": 0,
             "crash": 0,
-            "suspect": 0
+            "recover": null,
+            "suspect": 0,
+            "detectors_only": false
           },
           "ignored_assumptions": false,
           "app_messages": 1,

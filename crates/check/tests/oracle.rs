@@ -1,5 +1,8 @@
 //! A second, naive way to count the states of a group: whole states in a set, each step taken anew, nothing numbered,
 //! nothing remembered but the states themselves. It must come to the same numbers.
+//!
+//! For ORDER everybody, and every message, carries the set of requests that happened before, each by who made it and how
+//! many it was still to make. The checker has vector clocks for that.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -8,14 +11,31 @@ use baton_protocol::mutex::{Command, Mutex};
 use baton_protocol::registry::{About, Params, Visitor, visit};
 use baton_protocol::{Choices, Group, Input, Outbox, Output, ProcessId, Start};
 
+type Requests = BTreeSet<(ProcessId, u32)>;
+
+/// A message, and the requests that happened before it was sent.
+type Letter<M> = (M, Requests);
+
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Whole<P: Mutex> {
     processes: Vec<P>,
     timers: Vec<BTreeSet<P::Timer>>,
     timers_left: Vec<u32>,
-    links: BTreeMap<(ProcessId, ProcessId), Vec<P::Message>>,
-    phases: Vec<Phase>,
-    entries_left: Vec<u32>,
+    links: BTreeMap<(ProcessId, ProcessId), Vec<Letter<P::Message>>>,
+    /// From whom, to whom, with the algorithm's clock if it has one. They overtake each other on any network.
+    app: Vec<(ProcessId, ProcessId, Letter<Option<u64>>)>,
+    app_messages_left: u32,
+    users: Vec<User>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct User {
+    phase: Phase,
+    entries_left: u32,
+    /// The requests that have happened before now.
+    known: Requests,
+    /// Those that had happened before its own latest one, until it leaves.
+    before: Requests,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -23,6 +43,8 @@ enum Phase {
     Idle,
     Waiting,
     Inside,
+    /// Of a process that never asks.
+    Helper,
 }
 
 #[derive(Clone, Copy)]
@@ -30,19 +52,35 @@ struct Counter {
     order: Order,
     entries: u32,
     timers: u32,
+    /// How many application messages there may be, if ORDER is asked for. Otherwise nobody keeps account of requests.
+    app_messages: Option<u32>,
+}
+
+/// What the naive way comes to.
+#[derive(Debug, PartialEq, Eq)]
+enum Found {
+    /// So many states, and ORDER, if it was asked for, in all of them.
+    States(usize),
+    /// Somebody enters, and a request that happened before its own waits, after so many steps at the least.
+    Overtaken { steps: usize },
 }
 
 impl<P: Mutex> Whole<P> {
-    /// All states that `input` at a process can lead to.
-    fn step(&self, at: ProcessId, input: Input<P>, order: Order) -> Vec<Self> {
+    /// All states that `input` at a process can lead to; what it stamps goes with an application message `to` another.
+    fn step(&self, at: ProcessId, input: Input<P>, order: Order, to: Option<ProcessId>) -> Vec<Self> {
         let mut nexts = Vec::new();
         let mut script = Some(Vec::new());
         while let Some(branch) = script {
             let mut next = self.clone();
             let mut out = Outbox::new(Choices::scripted(branch));
             next.processes[at].step(input.clone(), &mut out);
+            let mut stamp = None;
             for output in out.drain() {
-                next.carry_out(at, output, order);
+                stamp = next.carry_out(at, output, order).or(stamp);
+            }
+            if let Some(to) = to {
+                next.app.push((at, to, (stamp, next.users[at].known.clone())));
+                next.app.sort();
             }
             nexts.push(next);
             script = Choices::next_branch(&out.choices().take_made());
@@ -50,94 +88,148 @@ impl<P: Mutex> Whole<P> {
         nexts
     }
 
-    fn carry_out(&mut self, at: ProcessId, output: Output<P>, order: Order) {
+    fn carry_out(&mut self, at: ProcessId, output: Output<P>, order: Order) -> Option<u64> {
         match output {
             Output::Send { to, message } => {
                 let link = self.links.entry((at, to)).or_default();
-                link.push(message);
+                link.push((message, self.users[at].known.clone()));
                 if order == Order::Unordered {
                     link.sort();
                 }
             }
             Output::SetTimer { timer, .. } => _ = self.timers[at].insert(timer),
             Output::CancelTimer(timer) => _ = self.timers[at].remove(&timer),
-            Output::Event(_) => self.phases[at] = Phase::Inside,
-            Output::Stamp(_) => {}
+            Output::Event(_) => self.users[at].phase = Phase::Inside,
+            Output::Stamp(stamp) => return Some(stamp),
         }
+        None
     }
 
-    fn nexts(&self, order: Order) -> Vec<Self> {
+    fn nexts(&self, counter: Counter) -> Vec<Self> {
+        let order = counter.order;
         let mut nexts = Vec::new();
         for at in 0..self.processes.len() {
-            let mut next = self.clone();
-            match self.phases[at] {
-                Phase::Idle if self.entries_left[at] > 0 => {
-                    next.entries_left[at] -= 1;
-                    next.phases[at] = Phase::Waiting;
-                    nexts.extend(next.step(at, Input::Command(Command::Acquire), order));
-                }
-                Phase::Inside => {
-                    next.phases[at] = Phase::Idle;
-                    nexts.extend(next.step(at, Input::Command(Command::Release), order));
-                }
-                _ => {}
-            }
+            nexts.extend(self.acts(at, counter));
             for &timer in self.timers[at].iter().filter(|_| self.timers_left[at] > 0) {
                 let mut next = self.clone();
                 next.timers[at].remove(&timer);
                 next.timers_left[at] -= 1;
-                nexts.extend(next.step(at, Input::Timer(timer), order));
+                nexts.extend(next.step(at, Input::Timer(timer), order, None));
             }
         }
         for (&(from, to), link) in &self.links {
             let first = if order == Order::Fifo { 1 } else { link.len() };
             for index in 0..first {
                 let mut next = self.clone();
-                let message = next.links.get_mut(&(from, to)).unwrap().remove(index);
+                let (message, requests) = next.links.get_mut(&(from, to)).unwrap().remove(index);
                 next.links.retain(|_, link| !link.is_empty());
-                nexts.extend(next.step(to, Input::Message { from, message }, order));
+                next.users[to].known.extend(requests);
+                nexts.extend(next.step(to, Input::Message { from, message }, order, None));
+            }
+        }
+        for index in 0..self.app.len() {
+            let mut next = self.clone();
+            let (_, to, (stamp, requests)) = next.app.remove(index);
+            next.users[to].known.extend(requests);
+            match stamp {
+                Some(stamp) => nexts.extend(next.step(to, Input::AppReceive(stamp), order, None)),
+                None => nexts.push(next),
             }
         }
         nexts
     }
+
+    /// What the user of a process can do.
+    fn acts(&self, at: ProcessId, counter: Counter) -> Vec<Self> {
+        let mut next = self.clone();
+        let user = &mut next.users[at];
+        match user.phase {
+            Phase::Idle if user.entries_left > 0 => {
+                user.entries_left -= 1;
+                user.phase = Phase::Waiting;
+                if counter.app_messages.is_some() {
+                    user.before.clone_from(&user.known);
+                    user.known.insert((at, user.entries_left));
+                }
+                next.step(at, Input::Command(Command::Acquire), counter.order, None)
+            }
+            Phase::Waiting if self.app_messages_left > 0 => {
+                next.app_messages_left -= 1;
+                let clients = self.users.iter().position(|user| user.phase == Phase::Helper);
+                let clients = clients.unwrap_or(self.users.len());
+                let others = (0..clients).filter(|&to| to != at);
+                others.flat_map(|to| next.step(at, Input::AppSend, counter.order, Some(to))).collect()
+            }
+            Phase::Inside => {
+                user.phase = Phase::Idle;
+                user.before.clear();
+                next.step(at, Input::Command(Command::Release), counter.order, None)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether somebody is inside, and a request that happened before its own waits.
+    fn is_overtaking(&self) -> bool {
+        let waiting =
+            |(at, user): (ProcessId, &User)| (user.phase == Phase::Waiting).then_some((at, user.entries_left));
+        let waiting: Requests = self.users.iter().enumerate().filter_map(waiting).collect();
+        self.users.iter().any(|user| user.phase == Phase::Inside && !user.before.is_disjoint(&waiting))
+    }
 }
 
 impl Visitor for Counter {
-    type Output = usize;
+    type Output = Found;
 
     fn unsupported(self, about: &'static About) -> Self::Output {
         panic!("{} is of a family that this test does not know", about.name)
     }
 
-    fn mutex<P: Mutex>(self, _: &'static About, group: Group<P>) -> usize {
+    fn mutex<P: Mutex>(self, _: &'static About, group: Group<P>) -> Found {
         let all = 0..group.processes;
+        let user = |id| User {
+            phase: if id < group.clients { Phase::Idle } else { Phase::Helper },
+            entries_left: self.entries,
+            known: Requests::new(),
+            before: Requests::new(),
+        };
         let mut start = Whole {
             processes: all.clone().map(|id| (group.make)(id)).collect(),
             timers: vec![BTreeSet::new(); group.processes],
             timers_left: vec![self.timers; group.processes],
             links: BTreeMap::new(),
-            phases: vec![Phase::Idle; group.processes],
-            entries_left: all.clone().map(|id| if id < group.clients { self.entries } else { 0 }).collect(),
+            app: Vec::new(),
+            app_messages_left: self.app_messages.unwrap_or(0),
+            users: all.clone().map(user).collect(),
         };
         for at in all {
-            start = start.step(at, Input::Start(Start::Fresh), self.order).remove(0);
+            start = start.step(at, Input::Start(Start::Fresh), self.order, None).remove(0);
         }
         let mut seen = HashSet::from([start.clone()]);
-        let mut stack = vec![start];
-        while let Some(state) = stack.pop() {
-            stack.extend(state.nexts(self.order).into_iter().filter(|next| seen.insert(next.clone())));
+        let mut level = vec![start];
+        for steps in 0.. {
+            if level.iter().any(Whole::is_overtaking) {
+                return Found::Overtaken { steps };
+            }
+            if level.is_empty() {
+                break;
+            }
+            let nexts = level.iter().flat_map(|state| state.nexts(self));
+            level = nexts.filter(|next| seen.insert(next.clone())).collect();
         }
-        seen.len()
+        Found::States(seen.len())
     }
 }
 
 #[track_caller]
 fn assert_same_count(algorithm: &str, params: &Params, order: Order, entries: u32, timers: u32) {
-    let counted = visit(algorithm, params, Counter { order, entries, timers }).unwrap();
+    let counter = Counter { order, entries, timers, app_messages: None };
+    let counted = visit(algorithm, params, counter).unwrap();
     let properties = Some(vec![Property::Safety, Property::Deadlock]);
     let options = Options { order: Some(order), entries, timers, properties, ..Options::default() };
     let report = check(algorithm, params, &options).unwrap();
-    assert_eq!((report.result, report.states), (Verdict::Holds, counted), "{algorithm}, {order}, n = {}", params.n);
+    assert_eq!(report.result, Verdict::Holds, "{algorithm}, {order}, n = {}", params.n);
+    assert_eq!(Found::States(report.states), counted, "{algorithm}, {order}, n = {}", params.n);
 }
 
 #[test]
@@ -161,4 +253,47 @@ fn both_ways_of_counting_come_to_the_same() {
         assert_same_count("voting", &voters(1), order, 2, 2);
         assert_same_count("voting", &voters(2), order, 1, 1);
     }
+}
+
+/// ORDER by vector clocks and by sets of requests: the same states where it holds, as many steps where it does not.
+#[test]
+fn both_ways_of_knowing_what_happened_before_come_to_the_same() {
+    let both = |algorithm, n, entries, app_messages, order| {
+        let params = Params::new(n, 1);
+        let counter = Counter { order, entries, timers: 0, app_messages: Some(app_messages) };
+        let naive = visit(algorithm, &params, counter).unwrap();
+        let (properties, app_messages) = (Some(vec![Property::Order]), Some(app_messages as u8));
+        let (order, timers) = (Some(order), 0);
+        let options = Options { order, entries, timers, properties, app_messages, ..Options::default() };
+        let report = check(algorithm, &params, &options).unwrap();
+        let found = report.steps.map_or(Found::States(report.states), |steps| Found::Overtaken { steps });
+        assert_eq!(found, naive, "{algorithm}, n = {n}, {entries} entries, {app_messages:?} messages, {order:?}");
+        assert!(report.result != Verdict::Limit && (report.result == Verdict::Holds) == report.complete);
+        found
+    };
+    // Those that keep the order.
+    for (algorithm, n, entries, app_messages) in [
+        ("ricart-agrawala", 2, 1, 1),
+        ("ricart-agrawala", 2, 1, 2),
+        ("ricart-agrawala", 2, 2, 1),
+        ("lamport", 2, 1, 1),
+        ("lamport", 2, 2, 1),
+        ("lamport", 2, 1, 2),
+        ("permission-ring", 2, 2, 1),
+        ("permission-ring", 3, 1, 1),
+    ] {
+        let found = both(algorithm, n, entries, app_messages, Order::Fifo);
+        assert!(matches!(found, Found::States(_)), "{algorithm} {found:?}");
+        if algorithm != "lamport" {
+            both(algorithm, n, entries, app_messages, Order::Unordered);
+        }
+    }
+    // Those that do not, except that nobody can know of another's request without a message.
+    for (algorithm, n) in [("central", 2), ("central", 3), ("maekawa", 3), ("suzuki-kasami", 3), ("raymond", 3)] {
+        for order in [Order::Fifo, Order::Unordered] {
+            let found = both(algorithm, n, 1, 1, order);
+            assert!(matches!(found, Found::Overtaken { .. }), "{algorithm} {found:?}");
+        }
+    }
+    assert!(matches!(both("central", 3, 1, 0, Order::Unordered), Found::States(_)));
 }

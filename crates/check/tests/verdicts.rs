@@ -210,6 +210,53 @@ fn elections_survive_a_crash() {
     elect("chang-roberts", Some("witness"), 2, None);
 }
 
+/// The witness crashes too, and comes back: without it nobody may lead, and with it the best does again.
+#[test]
+fn elections_behind_a_witness_survive_its_crash() {
+    let elect = |algorithm, states| {
+        let params = Params { variant: Some("witness".into()), ..Params::new(2, 1) };
+        let faults = Faults { crash: 1, ..Faults::NONE };
+        let report = check(algorithm, &params, &Options { faults, ..Options::default() }).unwrap();
+        assert_eq!(report.result, Verdict::Holds, "{algorithm}: {:#?}", report.counterexample);
+        assert_eq!((report.states, report.complete), (states, true), "{algorithm}");
+    };
+    elect("bully", 93_499);
+    elect("ring-list", 28_453);
+}
+
+/// A judge that comes back without its memory abstains for ever: the group needs it, and so it is not explored.
+#[test]
+fn judges_come_back_with_their_memory() {
+    let params = Params { variant: Some("quorum".into()), ..Params::new(2, 1) };
+    let faults = Faults { crash: 1, ..Faults::NONE };
+    let report = check("chang-roberts", &params, &Options { faults, ..Options::default() }).unwrap();
+    assert_eq!((report.result, report.complete), (Verdict::Holds, true), "{:#?}", report.counterexample);
+    let careless = Options { faults, ignore_assumptions: true, ..Options::default() };
+    let report = check("chang-roberts", &params, &careless).unwrap();
+    assert_eq!(report.property, Some(Property::Liveness));
+    let forgets = |line: &String| line.contains("P0 recovers without memory");
+    assert!(report.counterexample.unwrap().iter().any(forgets));
+}
+
+/// Whom a detector wrongly suspects is asked, and answers in time: with deadlines that are right a bully has one leader, and
+/// all agree on it, whatever detectors say. On a ring nobody asks the suspected.
+#[test]
+fn detectors_that_err_do_no_harm_to_a_bully_by_themselves() {
+    let err = |algorithm, n, delay, crash, suspect| {
+        let faults = Faults { crash, suspect, detectors_only: true, ..Faults::NONE };
+        check(algorithm, &Params::new(n, delay), &Options { faults, ..Options::default() }).unwrap()
+    };
+    for (n, delay, crash, suspect, states) in
+        [(2, 1, 0, 1, 491), (3, 1, 0, 1, 14_945), (3, 1, 0, 2, 33_995), (3, 2, 0, 1, 97_723), (3, 1, 1, 1, 88_225)]
+    {
+        let report = err("bully", n, delay, crash, suspect);
+        assert_eq!((report.result, report.states), (Verdict::Holds, states), "{:#?}", report.counterexample);
+        assert!(report.complete && report.reached.entries > 0);
+    }
+    let ring = err("chang-roberts", 3, 1, 0, 1);
+    assert_eq!((ring.property, ring.steps), (Some(Property::Safety), Some(11)));
+}
+
 #[test]
 fn behind_a_guard_no_term_has_two_leaders_whatever_detectors_say() {
     let params = Params { variant: Some("witness".into()), ..Params::new(2, 1) };
@@ -311,6 +358,49 @@ fn crashes_that_are_reported_do_no_harm_to_those_who_can_bear_them() {
         let report = crash(algorithm, n);
         assert_eq!(report.result, Verdict::Holds, "{algorithm}: {:#?}", report.counterexample);
     }
+}
+
+/// Who crashes may come back or not, as one asks for it.
+#[test]
+fn recoveries_have_a_budget_of_their_own() {
+    let crash = |algorithm, crash, recover, ignore_assumptions| {
+        let faults = Faults { crash, recover, ..Faults::NONE };
+        run(algorithm, 2, Options { faults, ignore_assumptions, ..asking(1, SAFE) })
+    };
+    let tells_of_a_recovery = |report: &Report| report.counterexample.iter().flatten().any(|l| l.contains("recovers"));
+    let states = |recover| {
+        let report = crash("lamport", 1, recover, false);
+        assert_eq!(report.result, Verdict::Holds, "{:#?}", report.counterexample);
+        report.states
+    };
+    let (never, once) = (states(Some(0)), states(Some(1)));
+    assert_eq!((never < once, states(None)), (true, once), "one recovery after each crash unless told otherwise");
+    // The central server forgets who is inside only if it comes back.
+    let safe = |recover| {
+        let faults = Faults { crash: 1, recover, ..Faults::NONE };
+        run("central", 2, Options { faults, ignore_assumptions: true, ..asking(1, &[Property::Safety]) })
+    };
+    assert_eq!(safe(Some(0)).result, Verdict::Holds);
+    let forgetful = safe(Some(1));
+    assert_eq!(forgetful.property, Some(Property::Safety));
+    assert!(tells_of_a_recovery(&forgetful));
+}
+
+/// Numbered replies may come twice, and permissions may get lost without anybody entering on them; a token that is lost, or
+/// there twice, is fatal.
+#[test]
+fn losses_and_copies_do_harm_to_some_and_not_to_others() {
+    let faulty = |algorithm, faults, properties: &[Property]| {
+        run(algorithm, 2, Options { faults, ignore_assumptions: true, ..asking(1, properties) })
+    };
+    let (loss, duplicate) = (Faults { loss: 1, ..Faults::NONE }, Faults { duplicate: 1, ..Faults::NONE });
+    assert_holds(&faulty("ricart-agrawala", loss, &[Property::Safety]), 56);
+    assert_holds(&faulty("ricart-agrawala", duplicate, &[Property::Safety, Property::Deadlock]), 174);
+    assert_holds(&faulty("suzuki-kasami", loss, &[Property::Safety]), 32);
+    let lost = faulty("suzuki-kasami", loss, &[Property::Safety, Property::Deadlock]);
+    assert_eq!((lost.property, lost.steps), (Some(Property::Deadlock), Some(2)));
+    let twice = faulty("token-ring", duplicate, &[Property::Safety, Property::Deadlock]);
+    assert_eq!((twice.property, twice.steps), (Some(Property::Safety), Some(5)));
 }
 
 #[test]

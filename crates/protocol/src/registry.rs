@@ -41,6 +41,8 @@ algorithms! {
     election election::bully;
     election election::chang_roberts;
     election election::ring_list;
+    election broken::bully_late_leads;
+    election broken::chang_roberts_no_resend;
     detector detector::heartbeat;
     detector detector::phi_accrual;
     append append::record_append;

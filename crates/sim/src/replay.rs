@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use baton_protocol::election::{self, Election};
 use baton_protocol::mutex::{self, Mutex};
-use baton_protocol::registry::{self, About, Family, SetupError, Visitor};
+use baton_protocol::registry::{self, About, Family, SetupError, Survivors, Visitor};
 use baton_protocol::{Choices, Group, Input, Message, Outbox, Output, ProcessId, Protocol, Start};
 use baton_trace::{Event, Header, Record, Unit};
 
@@ -166,7 +166,7 @@ impl Visitor for Replay<'_> {
             let mutex::Event::Granted { fence } = event;
             Some(*fence)
         };
-        self.go(about, group, Words { command, told, fence })
+        self.go(about, group, Words { command, told, fence, elects: false })
     }
 
     fn election<P: Election>(self, about: &'static About, group: Group<P>) -> Self::Output {
@@ -178,7 +178,7 @@ impl Visitor for Replay<'_> {
             Event::Request { .. } => Some(election::Command::Elect),
             _ => None,
         };
-        self.go(about, group, Words { command, told, fence: |_| None })
+        self.go(about, group, Words { command, told, fence: |_| None, elects: true })
     }
 }
 
@@ -196,6 +196,7 @@ fn claim(record: &Record) -> Option<&str> {
 struct Stage<'t, P: Protocol> {
     clients: usize,
     elects: election::Rule,
+    survivors: Option<Survivors>,
     processes: Vec<P>,
     make: Box<dyn Fn(ProcessId) -> P + Send + Sync>,
     records: &'t [Record],
@@ -220,15 +221,22 @@ struct Words<P: Protocol> {
     told: fn(&P::Event, &Event) -> bool,
     /// The fence of a grant, if an event is one.
     fence: fn(&P::Event) -> Option<u64>,
+    /// Whether everybody is to believe in a leader.
+    elects: bool,
 }
 
 impl<'t, P: Protocol> Stage<'t, P> {
     fn new(group: Group<P>, records: &'t [Record], words: Words<P>) -> Self {
+        let mut judge = Judge::new(group.processes, group.clients);
+        if words.elects {
+            judge.beliefs.extend((0..group.clients).map(|process| (process, None)));
+        }
         Stage {
             clients: group.clients,
             elects: group.elects,
+            survivors: group.survivors,
             processes: (0..group.processes).map(&group.make).collect(),
-            judge: Judge::new(group.processes, group.clients),
+            judge,
             make: group.make,
             records,
             next: 0,
@@ -300,8 +308,11 @@ impl<'t, P: Protocol> Stage<'t, P> {
     }
 
     fn disagrees(&self, at: ProcessId) -> bool {
-        let live = (0..self.clients).filter(|process| !self.down.contains(process));
-        !self.down.contains(&at) && self.judge.beliefs.get(&at).copied().flatten() != self.elects.best(live)
+        let lives = |process: &ProcessId| !self.down.contains(process);
+        let enough = |Survivors { among, least, .. }: &Survivors| among.clone().filter(lives).count() >= *least;
+        let best = self.elects.best((0..self.clients).filter(lives));
+        let best = best.filter(|_| self.survivors.as_ref().is_none_or(enough));
+        lives(&at) && self.judge.beliefs.get(&at).copied().flatten() != best
     }
 
     /// Gives a process the input that a record tells of. Records that tell of no input are passed over.

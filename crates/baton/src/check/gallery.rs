@@ -25,7 +25,7 @@ broken on purpose, and networks that an algorithm is not made for, are here to b
 
 Crashes may come at any time; who lives is told of each, without mistakes. Who has crashed comes back, with its memory or without,
 once all have been told, unless the algorithm is made for crashes that are final. Elections: without a crash to come the leader
-is dead at the start; a wrong suspicion is a detector that errs, or a deadline that ends too early.
+is dead at the start; a wrong suspicion is a detector that errs, or, unless deadlines are right, a deadline that ends too early.
 
 The exit status of `baton check --all` is 1 if anything is violated that should hold: not if it is broken on purpose, on a network
 or with faults that it is not made for, or ORDER of one that does not promise it. It is 3 if that is not so and a limit was

@@ -1,5 +1,7 @@
 //! Algorithms that are wrong on purpose, each kept because it is instructive how it breaks.
 
+pub mod bully_late_leads;
+pub mod chang_roberts_no_resend;
 pub mod generalized_unchecked;
 pub mod maekawa_1985;
 pub mod maekawa_no_inquire;

@@ -101,6 +101,11 @@ impl Protocol for Bully {
 }
 
 impl Bully {
+    /// One of n processes, before its start.
+    pub fn new(me: ProcessId, n: usize, delay_max: Ticks) -> Self {
+        Bully { me, n, delay_max, leader: None, state: State::Following }
+    }
+
     fn recover(&mut self, out: &mut Outbox<Self>) {
         self.forget_leader(out);
         self.hold_election(out);
@@ -208,5 +213,5 @@ pub const ABOUT: About = About {
 /// n processes, of which the highest leads at the start, as after an election.
 pub fn group(params: &Params) -> Result<Group<Guarded<Bully>>, SetupError> {
     let (n, delay_max) = (params.n, params.delay_max);
-    guarded::group(params, Rule::Highest, move |me| Bully { me, n, delay_max, leader: None, state: State::Following })
+    guarded::group(params, Rule::Highest, move |me| Bully::new(me, n, delay_max))
 }

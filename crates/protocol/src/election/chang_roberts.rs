@@ -36,6 +36,16 @@ pub struct ChangRoberts {
     highest: Option<ProcessId>,
     /// How many elections it has begun.
     number: u64,
+    change: Change,
+}
+
+/// What a process that takes part in an election does when it learns that the ring has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Change {
+    /// It sends the highest live id that has passed once more.
+    Resend,
+    /// It sends its own id once more, and nothing else. Kept for how that gets stuck.
+    OwnIdOnly,
 }
 
 /// What goes round the ring.
@@ -87,7 +97,7 @@ impl Protocol for ChangRoberts {
 impl ChangRoberts {
     /// One process of the ring in this order, that believes in this leader.
     pub fn new(me: ProcessId, order: &[ProcessId], leader: Option<ProcessId>) -> Self {
-        ChangRoberts { me, ring: Ring::new(order, me), leader, highest: None, number: 0 }
+        ChangRoberts { me, ring: Ring::new(order, me), leader, highest: None, number: 0, change: Change::Resend }
     }
 
     /// Whom it believes in.
@@ -135,6 +145,9 @@ impl ChangRoberts {
 
     /// The ring has changed, and what was sent may be lost: the highest id that has passed and lives is sent again.
     fn begin_anew(&mut self, out: &mut Outbox<Self>) {
+        if self.change == Change::OwnIdOnly {
+            return self.hold_election(out);
+        }
         let passed = self.ring.highest_passed(self.me);
         let id = passed.map(|(id, _)| id);
         if id.is_none() || id != self.highest {
@@ -242,6 +255,12 @@ pub const ABOUT: About = About {
 
 /// n processes on a ring, none of which leads yet.
 pub fn group(params: &Params) -> Result<Group<Guarded<ChangRoberts>>, SetupError> {
+    group_with(params, Change::Resend)
+}
+
+/// The same, with what they do about changes of the ring.
+pub fn group_with(params: &Params, change: Change) -> Result<Group<Guarded<ChangRoberts>>, SetupError> {
     let order: Arc<Vec<ProcessId>> = Arc::new(ring::order(params)?);
-    guarded::group(params, Rule::Highest, move |me| ChangRoberts::new(me, &order, None))
+    let make = move |me| ChangRoberts { change, ..ChangRoberts::new(me, &order, None) };
+    guarded::group(params, Rule::Highest, make)
 }

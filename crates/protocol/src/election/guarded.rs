@@ -8,6 +8,7 @@
 //! A judge gives CONSENT to each term once, and never to a term below one that it gave; otherwise it says REFUSE with the
 //! term it stands at, and the winner asks for a later one. While the one that it gave a term to has not said RESIGN, and
 //! is not suspected, all others wait; if a better one does, the judge tells the one in office to STEP-DOWN.
+//! LEADS and RESIGN may overtake each other: who has resigned from a term is not believed to lead in it any more.
 //! A leader resigns when it is told to, when it hears of a later term, or when its failure detector leaves it without a
 //! majority of those who consented, or without the witness.
 //!
@@ -20,6 +21,7 @@
 //!
 //! A judge that loses its memory abstains for ever: it might consent to the same term twice.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -64,6 +66,18 @@ pub struct Member<E> {
     office: Office,
     /// The latest term that this process knows of.
     term: u64,
+    /// The latest term that each other one has resigned from: it leads in none up to that.
+    resigned: BTreeMap<ProcessId, u64>,
+    late: Late,
+}
+
+/// What a member makes of LEADS that comes after RESIGN of the same term.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Late {
+    /// Nothing: it is over.
+    Ignored,
+    /// It follows, for ever. Kept for how that breaks.
+    Believed,
 }
 
 /// What a member is to the others.
@@ -387,6 +401,10 @@ impl<E: Election> Member<E> {
     }
 
     fn on_resign(&mut self, from: ProcessId, term: u64, out: &mut Outbox<Guarded<E>>) {
+        if self.late == Late::Ignored {
+            let latest = self.resigned.entry(from).or_default();
+            *latest = term.max(*latest);
+        }
         let rulings = self.judge.on_resign(from, term);
         self.announce(rulings, out);
         if self.office == Office::Follows(Some((from, term))) {
@@ -396,7 +414,9 @@ impl<E: Election> Member<E> {
     }
 
     fn on_leads(&mut self, from: ProcessId, term: u64, out: &mut Outbox<Guarded<E>>) {
+        let over = self.resigned.get(&from).is_some_and(|&resigned| term <= resigned);
         let outdated = match self.office {
+            _ if over => true,
             Office::Follows(known) => known.is_some_and(|(_, known)| term <= known),
             Office::Asks { term: asked, .. } => term < asked && !self.yields_to(from),
             Office::Leads { term: own, .. } => term <= own,
@@ -499,6 +519,16 @@ pub fn group<E: Election>(
     rule: Rule,
     make: impl Fn(ProcessId) -> E + Send + Sync + 'static,
 ) -> Result<Group<Guarded<E>>, SetupError> {
+    group_with(params, rule, Late::Ignored, make)
+}
+
+/// The same, with what its members make of what comes late.
+pub fn group_with<E: Election>(
+    params: &Params,
+    rule: Rule,
+    late: Late,
+    make: impl Fn(ProcessId) -> E + Send + Sync + 'static,
+) -> Result<Group<Guarded<E>>, SetupError> {
     let n = params.n;
     params.at_most_quadratic()?;
     let guard = match params.one_of(&[QUORUM.name, WITNESS.name])? {
@@ -525,6 +555,8 @@ pub fn group<E: Election>(
             judge: Judge::new(n, rule),
             office: Office::Follows(None),
             term: 0,
+            resigned: BTreeMap::new(),
+            late,
         })
     });
     group.elects = rule;

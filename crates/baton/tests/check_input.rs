@@ -1,0 +1,77 @@
+//! What `baton check` refuses, in one sentence and with status 2; and that nothing it is told is passed over in silence.
+
+use std::process::Command;
+
+fn check(args: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_baton")).arg("check").args(args).output().expect("the binary starts");
+    let text = if output.status.code() == Some(2) { output.stderr } else { output.stdout };
+    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+}
+
+#[test]
+fn options_that_mean_nothing_are_refused() {
+    let cases: [(&[&str], &str); 13] = [
+        (&["central", "--delay-max", "5"], "--delay-max means nothing for `central`: it is for mutual exclusion"),
+        (&["central", "--delay", "2"], "--delay means nothing for `central`: it is for mutual exclusion"),
+        (&["lamport", "--detectors-only"], "--detectors-only means nothing for `lamport`: it is for mutual exclusion"),
+        (&["bully", "--entries", "2"], "--entries means nothing for `bully`: it elects a leader, and nobody enters"),
+        (&["bully", "--app-messages", "1"], "--app-messages means nothing for `bully`: it elects a leader"),
+        (&["bully", "--timers", "1"], "--timers means nothing for `bully`: it elects a leader, and nobody enters"),
+        (
+            &["central", "--property", "liveness", "--entries", "2"],
+            "--entries means nothing for `central`: for liveness",
+        ),
+        (&["central", "--property", "liveness", "--app-messages", "1"], "--app-messages means nothing for `central`"),
+        (&["lamport", "--property", "liveness", "--crash", "1"], "`liveness` of `lamport` cannot be asked with faults"),
+        (&["central", "--markdown", "x.md"], "--markdown means nothing for one algorithm: it is a table of --all"),
+        (&["bully", "--detectors-only"], "that only detectors err means nothing where nobody may"),
+        (&["bully", "--crash", "1", "--recover", "1"], "`bully` assumes that who has crashed stays dead"),
+        (&["central", "--threads", "0"], "0 threads see nothing; allow at least 1"),
+    ];
+    for (args, expected) in cases {
+        let (status, told) = check(args);
+        let told = told.strip_prefix("baton: ").unwrap_or(&told);
+        assert!(status == Some(2) && told.starts_with(expected), "{args:?}: {status:?} {told}");
+        assert_eq!(told.lines().count(), 1, "{args:?}: {told}");
+    }
+}
+
+/// The gallery is what it is: what one asks of one algorithm does not change it.
+#[test]
+fn options_of_one_algorithm_do_not_go_with_all() {
+    let options: [&[&str]; 19] = [
+        &["-n", "2"],
+        &["--variant", "quorum"],
+        &["--coordinators", "2"],
+        &["--votes", "2"],
+        &["--entries", "1"],
+        &["--order", "fifo"],
+        &["--property", "safety"],
+        &["--loss", "1"],
+        &["--duplicate", "1"],
+        &["--crash", "1"],
+        &["--recover", "1"],
+        &["--suspect", "1"],
+        &["--detectors-only"],
+        &["--app-messages", "1"],
+        &["--timers", "1"],
+        &["--delay-max", "2"],
+        &["--delay", "2"],
+        &["--ignore-assumptions"],
+        &["--trace", "x.jsonl"],
+    ];
+    for option in options {
+        let (status, told) = check(&[&["--all"], option].concat());
+        assert!(
+            status == Some(2) && told.contains(option[0]) && told.contains("--all"),
+            "{option:?}: {status:?} {told}"
+        );
+    }
+}
+
+#[test]
+fn a_model_that_proves_nothing_is_told_without_steps() {
+    let (status, told) = check(&["no-lock", "-n", "2", "--property", "deadlock"]);
+    assert_eq!(status, Some(1), "{told}");
+    assert!(told.contains("reachability is violated: two never wait at once"), "{told}");
+}

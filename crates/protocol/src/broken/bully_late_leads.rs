@@ -1,0 +1,25 @@
+//! [Bully](crate::election::bully) behind a [guard](crate::election::guarded) whose members believe what comes late.
+//!
+//! A leader that is left without its judges resigns, and its RESIGN may overtake its LEADS of the same term. Who believes
+//! the LEADS then follows a leader that does not lead, and nobody tells it otherwise until somebody leads again.
+
+use crate::election::Rule;
+use crate::election::bully::{self, Bully};
+use crate::election::guarded::{self, Guarded, Late};
+use crate::registry::{About, Group, Params, SetupError};
+
+/// What the registry knows of it.
+pub const ABOUT: About = About {
+    name: "bully-late-leads",
+    summary: "bully behind a guard, and LEADS is believed even after RESIGN (witness unless told otherwise)",
+    broken: Some("a leader that has resigned is followed for ever: LIVE fails at n = 2 if the witness crashes"),
+    ..bully::ABOUT
+};
+
+/// n processes behind a guard, of which the highest leads at the start, as after an election.
+pub fn group(params: &Params) -> Result<Group<Guarded<Bully>>, SetupError> {
+    let (n, delay_max) = (params.n, params.delay_max);
+    let variant = params.variant.clone().or_else(|| Some(guarded::WITNESS.name.into()));
+    let params = Params { variant, ..params.clone() };
+    guarded::group_with(&params, Rule::Highest, Late::Believed, move |me| Bully::new(me, n, delay_max))
+}
