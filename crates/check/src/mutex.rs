@@ -5,6 +5,7 @@ use baton_protocol::mutex::{Command, Event, Mutex};
 use baton_protocol::registry::Crashes;
 use baton_protocol::{Group, Input, ProcessId};
 use baton_trace::DropReason;
+use serde::{Deserialize, Serialize};
 
 use crate::Property;
 use crate::check::GroupModel;
@@ -78,7 +79,7 @@ impl<P: Mutex> User<P> for Client {
 }
 
 /// What the properties need beyond the processes and the network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Global {
     /// Of the latest grant, where growing fences are asked for.
     fence: Option<u64>,
@@ -136,7 +137,7 @@ impl<P: Mutex> MutexModel<P> {
             let (app_messages_left, faults) = (self.budget.app_messages, self.budget.faults.into());
             let global = Global { fence: None, app_messages_left, faults };
             let locals = begun.outcomes.iter().map(|&outcome| self.system.outcome(outcome).local).collect();
-            let state = State { locals, network: begun.network.into(), global };
+            let state = State { locals, network: begun.network, global };
             let uninvited = (0..state.locals.len()).find(|&at| self.phase(&state, at) == Phase::Uninvited);
             let next = uninvited.map_or(Ok(state), |at| Err(uninvited_guest(at)));
             self.push(Action::Start(begun.outcomes.into()), next, found);
