@@ -207,15 +207,15 @@ impl<P: Mutex> MutexModel<P> {
     }
 
     /// Whether the step at `at` that led to `next` was in order. Only a grant can break anything but liveness.
-    fn judge(&self, mut next: State<Global>, at: ProcessId, outcome: u32) -> Result<State<Global>, Violation> {
+    fn judge(&self, next: &mut State<Global>, at: ProcessId, outcome: u32) -> Result<(), Violation> {
         for &(_, Event::Granted { fence }) in &self.system.outcome(outcome).events {
-            if self.phase(&next, at) == Phase::Uninvited {
+            if self.phase(next, at) == Phase::Uninvited {
                 return Err(uninvited_guest(at));
             }
             let broken = self.properties.iter().find_map(|property| match property {
-                Property::Safety => self.unsafe_entry(&next, at),
+                Property::Safety => self.unsafe_entry(next, at),
                 Property::Fence => falling_fence(next.global.fence, fence, at),
-                Property::Order => self.overtaking_entry(&next, at),
+                Property::Order => self.overtaking_entry(next, at),
                 Property::Deadlock | Property::Liveness | Property::Reachability => None,
             });
             if let Some(violation) = broken {
@@ -228,12 +228,12 @@ impl<P: Mutex> MutexModel<P> {
         self.unless_dead(next)
     }
 
-    /// The state, unless it must not be because nothing can happen in it.
-    fn unless_dead(&self, next: State<Global>) -> Result<State<Global>, Violation> {
+    /// A state must not be if nothing can happen in it.
+    fn unless_dead(&self, next: &State<Global>) -> Result<(), Violation> {
         if self.properties.contains(&Property::Deadlock) && next.global.faults.nothing_arrives(&next.network) {
-            return self.dead(&next).map_or(Ok(next), Err);
+            return self.dead(next).map_or(Ok(()), Err);
         }
-        Ok(next)
+        Ok(())
     }
 
     fn unsafe_entry(&self, next: &State<Global>, at: ProcessId) -> Option<Violation> {
@@ -366,15 +366,16 @@ impl<P: Mutex> Faulty for MutexModel<P> {
     fn step(&self, state: &State<Global>, event: Occurrence<Command>, global: Global, found: &mut FoundHere<P>) {
         let (at, copied) = (event.at, event.copied());
         for outcome in self.system.react(at as u8, state.locals[at], event.stimulus, &mut found.gaps) {
-            let next = state.after(&self.system, at as u8, outcome, event.arrived, global);
+            let mut next = state.after(&self.system, at as u8, outcome, event.arrived, global);
             found.reached.entries += self.system.outcome(outcome).events.len() as u64;
-            let next = self.judge(next, at, outcome);
+            let next = self.judge(&mut next, at, outcome).map(|()| next);
             self.push(Action::Step { at: at as u8, stimulus: event.stimulus, outcome, copied }, next, found);
         }
     }
 
     fn lose(&self, state: &State<Global>, place: usize, reason: DropReason, global: Global, found: &mut FoundHere<P>) {
-        let next = self.unless_dead(state.without(place, global));
+        let next = state.without(place, global);
+        let next = self.unless_dead(&next).map(|()| next);
         self.push(Action::Lost { flight: state.network[place], reason }, next, found);
     }
 }

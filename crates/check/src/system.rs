@@ -512,9 +512,9 @@ impl<G> State<G> {
         without: Option<usize>,
         global: G,
     ) -> Self {
-        let mut locals = self.locals.clone();
+        let mut locals = SmallVec::from_slice(&self.locals);
         locals[usize::from(at)] = system.outcome(outcome).local;
-        let mut network = self.network.clone();
+        let mut network = Network::from_slice(&self.network);
         if let Some(index) = without {
             network.remove(index);
         }
