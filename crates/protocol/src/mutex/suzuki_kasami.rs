@@ -119,11 +119,11 @@ impl Protocol for SuzukiKasami {
 
 impl SuzukiKasami {
     fn acquire(&mut self, out: &mut Outbox<Self>) {
-        self.requested[self.me] += 1;
         self.state = State::Waiting;
         if self.token.is_some() {
             self.enter(out);
         } else {
+            self.requested[self.me] += 1;
             let others = (0..self.requested.len()).filter(|&other| other != self.me);
             out.multicast(others, Message::Request { number: self.requested[self.me] });
         }
