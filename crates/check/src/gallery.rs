@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn what_the_table_is_for_gets_all_the_time_there_is() {
-        let minutes = |minutes| Duration::from_secs(60 * minutes);
+        let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
         for exhibit in gallery().iter().filter(|exhibit| exhibit.algorithm == "maekawa") {
             let (n, entries) = (exhibit.params.n, exhibit.options.entries);
             let bounded = exhibit.options.properties.as_ref().is_some_and(|asked| asked.contains(&Property::Safety));

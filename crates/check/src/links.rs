@@ -99,6 +99,6 @@ mod tests {
             let (parent, nth) = known(state);
             assert_eq!(links.get(state), (parent, nth as usize));
         }
-        assert_eq!(links.path_to(Some(4), 9), [0, 1, 4, 9]);
+        assert_eq!(links.path_to(Some(4), 9), [0, 2, 4, 9]);
     }
 }

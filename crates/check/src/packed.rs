@@ -127,7 +127,7 @@ mod tests {
         one.append(&rest);
         (0..3).for_each(|number| all.push_packed(one.get(number)));
         assert_eq!(all.len(), 3);
-        assert_eq!([0, 1, 2].map(|number| all.unpack(number)), states);
+        assert_eq!([0, 1, 2].map(|number| all.unpack::<(u32, Vec<u32>)>(number)), states);
     }
 
     #[test]
