@@ -105,7 +105,11 @@ impl Bounds {
         match end {
             End::Complete | End::Violated { .. } => None,
             End::Limit => Some(format!("the limit of {} states is reached", self.limit)),
-            End::Memory => Some(format!("{} GiB are used", tenths(self.memory.bytes_max() as f64 / GIB))),
+            End::Memory => {
+                let bytes = self.memory.bytes_max() as f64;
+                let (unit, name) = if bytes < GIB { (MIB, "MiB") } else { (GIB, "GiB") };
+                Some(format!("the limit of {} {name} is reached", tenths(bytes / unit)))
+            }
             End::Time => {
                 let minutes = tenths(self.time.unwrap_or_default().as_secs_f64() / 60.0);
                 let verb = if minutes == 1.0 { "minute is" } else { "minutes are" };
@@ -115,6 +119,7 @@ impl Bounds {
     }
 }
 
+const MIB: f64 = (1_u64 << 20) as f64;
 const GIB: f64 = (1_u64 << 30) as f64;
 
 fn tenths(number: f64) -> f64 {
@@ -525,7 +530,7 @@ mod tests {
         let reached = |elapsed, used, more| bounds.reached(elapsed, used, more).and_then(|end| bounds.why(&end));
         assert_eq!(reached(9 * minute, Some(2 << 30), 1 << 30), None);
         assert_eq!(reached(10 * minute, Some(1), 1).as_deref(), Some("10 minutes are over"));
-        assert_eq!(reached(minute, Some(2 << 30), (1 << 30) + 1).as_deref(), Some("3 GiB are used"));
+        assert_eq!(reached(minute, Some(2 << 30), (1 << 30) + 1).as_deref(), Some("the limit of 3 GiB is reached"));
         assert_eq!(reached(minute, None, usize::MAX), None);
         assert!(NO_BOUND.reached(1_000 * minute, Some(usize::MAX), usize::MAX).is_none());
         let limited = Bounds { limit: 7, time: Some(minute), ..NO_BOUND };
