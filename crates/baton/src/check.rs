@@ -5,6 +5,7 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use baton_check::explore::Progress as Explored;
 use baton_check::{Faults, Options, Order, Property, Report, Verdict, Watch, check};
@@ -38,6 +39,9 @@ pub struct Args {
     /// With --all: write the table to a file, too
     #[arg(long, value_name = "FILE", requires = "all")]
     markdown: Option<PathBuf>,
+    /// With --all: check these algorithms; the file keeps its lines on the others
+    #[arg(long, value_name = "ALGORITHM", value_delimiter = ',', requires = "all")]
+    only: Vec<String>,
     /// How many processes may ask
     #[arg(short, default_value_t = 3)]
     n: usize,
@@ -94,12 +98,16 @@ pub struct Args {
     /// Check it on a network that it is not made for
     #[arg(long)]
     ignore_assumptions: bool,
-    /// How many states to see before giving up
-    #[arg(long, value_name = "STATES", default_value_t = 20_000_000)]
-    limit: usize,
-    /// How many MiB to use before giving up [default: most of what is free]
-    #[arg(long, value_name = "MIB")]
+    /// How many states to see before giving up [default: 20000000; with --minutes as many as there are]
+    #[arg(long, value_name = "STATES")]
+    limit: Option<usize>,
+    /// How many MiB to use before giving up, or as in 20GiB [default: most of what is free]
+    #[arg(long, value_name = "MIB", value_parser = bytes)]
     memory: Option<usize>,
+    /// How long to go on before giving up; with --all for each model of 3 processes that ask twice or 4 that ask once, and a
+    /// tenth of it for smaller and other ones [default: as long as it takes]
+    #[arg(long, value_name = "M", value_parser = minutes)]
+    minutes: Option<Duration>,
     /// How many threads to use [default: one for each core]
     #[arg(long, value_name = "THREADS")]
     threads: Option<usize>,
@@ -142,6 +150,22 @@ pub fn run(args: &Args) -> Outcome {
         print(&to_text(&report))?
     }
     Ok(ExitCode::from(status(report.result)))
+}
+
+/// So many MiB, or GiB if it says so.
+fn bytes(text: &str) -> Result<usize, String> {
+    let (number, unit) = match text.strip_suffix("GiB") {
+        Some(number) => (number, 1 << 30),
+        None => (text.strip_suffix("MiB").unwrap_or(text), 1 << 20),
+    };
+    let number: usize = number.parse().map_err(|_| "give a number of MiB, as 500, or of GiB, as 20GiB".to_owned())?;
+    Ok(number.saturating_mul(unit))
+}
+
+fn minutes(text: &str) -> Result<Duration, String> {
+    let minutes: Option<f64> = text.parse().ok();
+    let time = minutes.filter(|minutes| *minutes > 0.0).map(|minutes| Duration::try_from_secs_f64(60.0 * minutes));
+    time.and_then(Result::ok).ok_or_else(|| "give a number of minutes above 0, as 10 or 0.5".to_owned())
 }
 
 /// Has the checker tell how far it is.
@@ -190,8 +214,9 @@ impl Args {
                 suspect: self.suspect,
                 detectors_only: self.detectors_only,
             },
-            limit: self.limit,
-            memory: self.memory.map(|mib| mib.saturating_mul(1 << 20)),
+            limit: self.limit.unwrap_or(if self.minutes.is_some() { usize::MAX } else { defaults.limit }),
+            memory: self.memory,
+            time: self.minutes,
             threads: self.threads,
             ignore_assumptions: self.ignore_assumptions,
             ..defaults
@@ -255,7 +280,10 @@ fn to_text(report: &Report) -> String {
     let mut text = format!("{algorithm}, n = {n}{entries}, {order} links{budget}: {}\n", names.join(", "));
     text.push_str(&match report.result {
         Verdict::Holds => "holds in every state\n".to_owned(),
-        Verdict::Limit => format!("no verdict: {}\n", report.detail.as_deref().unwrap_or("a limit is reached")),
+        Verdict::Limit => {
+            let (why, states) = (report.detail.as_deref().unwrap_or("a limit is reached"), report.states);
+            format!("no verdict: {why}, and {states} states have been seen\n")
+        }
         Verdict::Violated => {
             let property = report.property.map(|property| property.to_string()).unwrap_or_default();
             let steps = report.steps.map(|steps| format!(" in {steps} steps")).unwrap_or_default();
@@ -290,4 +318,21 @@ fn to_text(report: &Report) -> String {
 
 fn components(number: usize) -> String {
     if number == 1 { "1 component".to_owned() } else { format!("{number} components") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_in_mib_unless_it_says_gib() {
+        assert_eq!(["500", "500MiB", "20GiB"].map(bytes), [Ok(500 << 20), Ok(500 << 20), Ok(20 << 30)]);
+        assert!(["", "GiB", "-1", "20GB", "1.5GiB"].into_iter().all(|text| bytes(text).is_err()));
+    }
+
+    #[test]
+    fn minutes_may_be_parts_of_one_and_never_none() {
+        assert_eq!(["10", "0.5"].map(minutes), [Ok(Duration::from_secs(600)), Ok(Duration::from_secs(30))]);
+        assert!(["0", "-1", "nan", "inf", "1e300", "ten"].into_iter().all(|text| minutes(text).is_err()));
+    }
 }

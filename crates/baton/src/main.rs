@@ -37,7 +37,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Algorithms(algorithms::Args),
-    Check(check::Args),
+    Check(Box<check::Args>),
     Demo(demo::Args),
     Peer(peer::Args),
     Serve(serve::Args),

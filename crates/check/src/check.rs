@@ -1,7 +1,7 @@
 //! From a name and options to a report.
 
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
@@ -192,6 +192,7 @@ impl Checker<'_> {
         Bounds {
             limit: self.options.limit,
             memory: self.options.memory.map_or_else(Memory::most_of_what_is_free, Memory::at_most),
+            time: self.options.time,
             threads: self.options.threads.unwrap_or_else(cores),
         }
     }
@@ -205,11 +206,12 @@ impl Checker<'_> {
     /// Explores a model, and says what came of it.
     fn run<M: GroupModel>(&self, header: &Header, report: &mut Report, model: &mut M) {
         let started = Instant::now();
-        let explored = explore(model, &self.bounds(), &|progress| self.watch(progress));
+        let bounds = self.bounds();
+        let explored = explore(model, &bounds, &|progress| self.watch(progress));
         report.seconds = started.elapsed().as_secs_f64();
         report.reached = explored.reached;
         (report.states, report.transitions, report.depth) = (explored.states, explored.transitions, explored.depth);
-        report.conclude(&explored.end);
+        report.conclude(&explored.end, &bounds);
         if report.reached.entries == 0 {
             report.doubt("nobody ever gets what the algorithm is for, so nothing has been shown");
         }
@@ -226,6 +228,7 @@ impl Checker<'_> {
         if !asked {
             bounds.limit = bounds.limit.min(CYCLIC_STATES_UNASKED);
         }
+        bounds.time = bounds.time.map(|time| time.saturating_sub(Duration::from_secs_f64(report.seconds)));
         let found = starve(&mut model, &bounds, &|progress| self.watch(progress));
         report.seconds += started.elapsed().as_secs_f64();
         let (states, transitions, components) = (found.states, found.transitions, found.components);
@@ -235,13 +238,13 @@ impl Checker<'_> {
         }
         let result = match &found.end {
             End::Complete => Verdict::Holds,
-            End::Limit | End::Memory => Verdict::Limit,
+            End::Limit | End::Memory | End::Time => Verdict::Limit,
             End::Violated { .. } => Verdict::Violated,
         };
         report.cyclic = Some(Cyclic { states, transitions, components, result });
         if result != Verdict::Limit || asked {
             report.properties.push(Property::Liveness);
-            report.conclude(&found.end);
+            report.conclude(&found.end, &bounds);
         }
         if let End::Violated { violation, path } = &found.end {
             let told = recount_raw(&mut model, report.processes, violation, path, found.prefix);
@@ -252,12 +255,11 @@ impl Checker<'_> {
 
 impl Report {
     /// What the end of an exploration means.
-    fn conclude(&mut self, end: &End) {
+    fn conclude(&mut self, end: &End, bounds: &Bounds) {
         self.complete = matches!(end, End::Complete);
         (self.result, self.property, self.detail) = match end {
             End::Complete => (Verdict::Holds, None, None),
-            End::Limit => (Verdict::Limit, None, Some("the limit of states is reached".into())),
-            End::Memory => (Verdict::Limit, None, Some("there is no more memory".into())),
+            End::Limit | End::Memory | End::Time => (Verdict::Limit, None, bounds.why(end)),
             End::Violated { violation, .. } => {
                 (Verdict::Violated, Some(violation.property), Some(violation.detail.clone()))
             }

@@ -11,6 +11,7 @@ use baton_protocol::election::{Command, Election, Event, Rule};
 use baton_protocol::registry::Survivors;
 use baton_protocol::{Choices, Group, Input, Outbox, Output, ProcessId, Start, Ticks};
 use baton_trace::DropReason;
+use serde::{Deserialize, Serialize};
 
 use crate::Property;
 use crate::check::GroupModel;
@@ -70,7 +71,7 @@ impl<P: Election> User<P> for Believer {
 }
 
 /// What the properties need beyond the processes and the network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Global {
     /// Ticks since the latest crash, recovery, mistake or loss; stands still once all should be settled.
     elapsed: Ticks,
@@ -142,7 +143,7 @@ impl<P: Election> ElectionModel<P> {
                 faults: self.setting.faults.into(),
             };
             let locals = begun.outcomes.iter().map(|&outcome| self.system.outcome(outcome).local).collect();
-            let next = Ok(State { locals, network: begun.network.into(), global });
+            let next = Ok(State { locals, network: begun.network, global });
             found.successors.push(Successor { action: Action::Start(begun.outcomes.into()), next });
         }
     }

@@ -1,26 +1,31 @@
 //! Breadth-first exploration of any [`Model`], for the shortest way to break a property.
 //!
 //! What is remembered of a state that has been seen is 64 bits of fingerprint and a link to where it came from; whole
-//! states live only in the queue. The way to a state is found by going the links backwards and then repeating the
+//! states live only in the queue, packed. The way to a state is found by going the links backwards and then repeating the
 //! steps, so expanding a state twice must give the same successors in the same order.
 //!
 //! The queue is worked off in blocks. The states of a block are expanded by all threads, the fingerprints of what comes
 //! of them are looked up by all threads, each in its own part of the set, and what is new is queued in order of
 //! discovery: whatever the number of threads, the states, their order and the counterexample are the same.
 
-use std::hash::Hash;
+use std::ops::Range;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::Property;
-use crate::memory::Memory;
+use crate::links::Links;
+use crate::memory::{self, Memory};
+use crate::packed::{BLOCK, Packed, Queue};
 use crate::report::Reached;
 use crate::seen::{Seen, fingerprint};
 
 /// Something that can be explored.
 pub trait Model: Sync {
-    /// A state. Equal states must hash alike, and different ones differently.
-    type State: Hash + Send + Sync;
+    /// A state. Equal states must be serialized alike, and different ones differently.
+    type State: Serialize + DeserializeOwned + Send + Sync;
     /// What leads from a state to the next.
     type Action: Send;
     /// Something that must be computed before a state can be expanded.
@@ -74,8 +79,51 @@ pub struct Bounds {
     pub limit: usize,
     /// How many bytes may be used.
     pub memory: Memory,
+    /// How long it may take; none: as long as it takes.
+    pub time: Option<Duration>,
     /// How many threads work on it.
     pub threads: usize,
+}
+
+impl Bounds {
+    /// Which of them ends an exploration that has gone on for so long, uses so many bytes, if that is known, and is about
+    /// to need `more`.
+    pub fn reached(&self, elapsed: Duration, used: Option<usize>, more: usize) -> Option<End> {
+        if self.time.is_some_and(|time| elapsed >= time) {
+            return Some(End::Time);
+        }
+        used.is_some_and(|used| self.memory.is_short(used, more)).then_some(End::Memory)
+    }
+
+    /// The same as things are now.
+    pub fn reached_now(&self, started: Instant, more: usize) -> Option<End> {
+        self.reached(started.elapsed(), memory::used(), more)
+    }
+
+    /// What to say of an exploration that one of them has ended; of any other nothing.
+    pub fn why(&self, end: &End) -> Option<String> {
+        match end {
+            End::Complete | End::Violated { .. } => None,
+            End::Limit => Some(format!("the limit of {} states is reached", self.limit)),
+            End::Memory => {
+                let bytes = self.memory.bytes_max() as f64;
+                let (unit, name) = if bytes < GIB { (MIB, "MiB") } else { (GIB, "GiB") };
+                Some(format!("the limit of {} {name} is reached", tenths(bytes / unit)))
+            }
+            End::Time => {
+                let minutes = tenths(self.time.unwrap_or_default().as_secs_f64() / 60.0);
+                let verb = if minutes == 1.0 { "minute is" } else { "minutes are" };
+                Some(format!("{minutes} {verb} over"))
+            }
+        }
+    }
+}
+
+const MIB: f64 = (1_u64 << 20) as f64;
+const GIB: f64 = (1_u64 << 30) as f64;
+
+fn tenths(number: f64) -> f64 {
+    (number * 10.0).round() / 10.0
 }
 
 /// How far an exploration has come.
@@ -113,8 +161,10 @@ pub enum End {
     Complete,
     /// There were more states than allowed.
     Limit,
-    /// There was no more memory.
+    /// All memory that may be used is used.
     Memory,
+    /// It has taken as long as it may.
+    Time,
     /// Something is wrong.
     Violated {
         /// What.
@@ -124,19 +174,8 @@ pub enum End {
     },
 }
 
-/// Where a state came from.
-struct Link {
-    /// The number of the state before it, in order of discovery.
-    parent: u32,
-    /// Which of its successors.
-    nth: u32,
-}
-
-/// The parent of the states at the start.
-const NONE: u32 = u32::MAX;
-
-/// How many states are expanded before what comes of them is looked up.
-const BLOCK: usize = 1 << 12;
+/// How many states can be numbered.
+pub const STATES_MAX: usize = u32::MAX as usize;
 
 /// Fewer states than this are not worth a second thread.
 const BLOCK_TO_SHARE: usize = 1 << 9;
@@ -161,31 +200,29 @@ pub fn explore<M: Model>(model: &mut M, bounds: &Bounds, watch: &dyn Fn(&Progres
     let started = Instant::now();
     let threads = bounds.threads.max(1);
     let mut search = Search {
-        limit: bounds.limit.min(NONE as usize),
+        limit: bounds.limit.min(STATES_MAX),
         seen: Seen::new(threads),
-        links: Vec::new(),
-        next: Vec::new(),
+        links: Links::default(),
+        next: Queue::default(),
         transitions: 0,
         reached: Reached::default(),
     };
     let start = Expansion::of(expand(model, None));
-    let mut end = search.take_in(start, NONE, 1);
+    let mut end = search.take_in(start, None, 1);
     search.transitions = 0;
 
-    let (mut depth, mut first) = (0, 0);
+    let (mut depth, mut first, mut queue) = (0, 0, search.links.len());
     while end.is_none() && !search.next.is_empty() {
-        let level = std::mem::take(&mut search.next);
-        let mut level = level.into_iter();
-        while end.is_none() && level.len() > 0 {
-            let block: Vec<M::State> = level.by_ref().take(BLOCK).collect();
+        for block in search.next.take() {
             let threads = if block.len() < BLOCK_TO_SHARE { 1 } else { threads };
-            let found = expand_all(model, &block, threads);
-            end = search.take_in(found, first, threads);
+            let (found, before) = (expand_all(model, &block, threads), search.links.len());
+            end = search.take_in(found, Some(first), threads);
             first += block.len() as u32;
-            let queue = level.len() + search.next.len();
+            queue = queue + search.links.len() - before - block.len();
             watch(&Progress { states: search.links.len(), depth, queue, seconds: started.elapsed().as_secs_f64() });
-            if end.is_none() && bounds.memory.is_short(search.seen.growth(BLOCK)) {
-                end = Some(End::Memory);
+            end = end.or_else(|| bounds.reached_now(started, search.seen.growth(BLOCK)));
+            if end.is_some() {
+                break;
             }
         }
         depth += usize::from(!search.next.is_empty());
@@ -200,9 +237,10 @@ pub fn explore<M: Model>(model: &mut M, bounds: &Bounds, watch: &dyn Fn(&Progres
 }
 
 /// What comes of some states, one after the other.
-struct Expansion<M: Model> {
+#[derive(Default)]
+struct Expansion {
     /// Successors of all of them, with their fingerprints beside them.
-    states: Vec<Option<M::State>>,
+    states: Packed,
     fingerprints: Vec<u64>,
     /// Per expanded state, where its successors end.
     ends: Vec<u32>,
@@ -211,31 +249,23 @@ struct Expansion<M: Model> {
     reached: Reached,
 }
 
-impl<M: Model> Expansion<M> {
-    fn new() -> Self {
-        let (states, fingerprints, ends) = (Vec::new(), Vec::new(), Vec::new());
-        Expansion { states, fingerprints, ends, violation: None, reached: Reached::default() }
-    }
-
-    fn of(mut found: Found<M>) -> Self {
-        let mut expansion = Self::new();
+impl Expansion {
+    fn of<M: Model>(mut found: Found<M>) -> Self {
+        let mut expansion = Self::default();
         expansion.add(&mut found);
         expansion
     }
 
     /// One more state has been expanded.
-    fn add(&mut self, found: &mut Found<M>) {
+    fn add<M: Model>(&mut self, found: &mut Found<M>) {
         self.reached.add(found.reached);
         for successor in found.successors.drain(..) {
             match successor.next {
-                Ok(next) => {
-                    self.fingerprints.push(fingerprint(&next));
-                    self.states.push(Some(next));
-                }
+                Ok(next) => self.fingerprints.push(fingerprint(self.states.push(&next))),
                 Err(violation) => {
                     self.violation.get_or_insert((self.states.len(), violation));
                     self.fingerprints.push(0);
-                    self.states.push(None);
+                    self.states.push_packed(&[]);
                 }
             }
         }
@@ -243,22 +273,24 @@ impl<M: Model> Expansion<M> {
     }
 
     /// More states have been expanded.
-    fn append(&mut self, mut more: Expansion<M>) {
+    fn append(&mut self, mut more: Expansion) {
         let before = self.states.len();
         if self.violation.is_none() {
             self.violation = more.violation.map(|(place, violation)| (before + place, violation));
         }
         self.ends.extend(more.ends.iter().map(|end| before as u32 + end));
-        self.states.append(&mut more.states);
+        self.states.append(&more.states);
         self.fingerprints.append(&mut more.fingerprints);
         self.reached.add(more.reached);
     }
 }
 
 /// Expands all states of a block; each thread has a part of it.
-fn expand_all<M: Model>(model: &mut M, block: &[M::State], threads: usize) -> Expansion<M> {
-    let part = block.len().div_ceil(threads);
-    let mut parts: Vec<Partial<M>> = block.chunks(part).map(Partial::new).collect();
+fn expand_all<M: Model>(model: &mut M, block: &Packed, threads: usize) -> Expansion {
+    let size = block.len().div_ceil(threads).max(1);
+    let begins = (0..block.len()).step_by(size);
+    let mut parts: Vec<Partial<M>> =
+        begins.map(|begin| Partial::new(block, begin..block.len().min(begin + size))).collect();
     loop {
         let shared: &M = model;
         in_parallel(parts.iter_mut(), |partial| partial.go_on(shared));
@@ -268,24 +300,45 @@ fn expand_all<M: Model>(model: &mut M, block: &[M::State], threads: usize) -> Ex
         }
         gaps.for_each(|gap| model.learn(gap));
     }
-    let mut whole = Expansion::new();
-    parts.into_iter().flat_map(|partial| partial.runs).for_each(|run| whole.append(run));
+    let mut runs = parts.into_iter().flat_map(|partial| partial.runs);
+    let mut whole = runs.next().unwrap_or_default();
+    runs.for_each(|run| whole.append(run));
     whole
+}
+
+/// The same, with what comes of each of them as it is.
+pub fn expand_each<M: Model>(model: &mut M, block: &[M::State], threads: usize) -> Vec<Found<M>> {
+    let mut all: Vec<Found<M>> = block.iter().map(|_| Found::default()).collect();
+    let mut ahead: Vec<(&M::State, &mut Found<M>)> = block.iter().zip(&mut all).collect();
+    while !ahead.is_empty() {
+        let threads = if ahead.len() < BLOCK_TO_SHARE { 1 } else { threads };
+        let (shared, size): (&M, usize) = (model, ahead.len().div_ceil(threads));
+        in_parallel(ahead.chunks_mut(size), |part| {
+            part.iter_mut().for_each(|(state, found)| shared.expand(Some(state), found));
+        });
+        ahead.retain(|(_, found)| !found.gaps.is_empty());
+        for (_, found) in &mut ahead {
+            std::mem::take(*found).gaps.into_iter().for_each(|gap| model.learn(gap));
+        }
+    }
+    all
 }
 
 /// One thread's part of a block.
 struct Partial<'b, M: Model> {
-    block: &'b [M::State],
+    block: &'b Packed,
+    /// Those of its states that it has not looked at.
+    ahead: Range<usize>,
     /// What came of its states, in order.
-    runs: Vec<Expansion<M>>,
+    runs: Vec<Expansion>,
     /// Runs that are still empty, each for one state that could not be expanded.
-    postponed: Vec<(usize, &'b M::State)>,
+    postponed: Vec<(usize, usize)>,
     gaps: Vec<M::Gap>,
 }
 
 impl<'b, M: Model> Partial<'b, M> {
-    fn new(block: &'b [M::State]) -> Self {
-        Partial { block, runs: Vec::new(), postponed: Vec::new(), gaps: Vec::new() }
+    fn new(block: &'b Packed, ahead: Range<usize>) -> Self {
+        Partial { block, ahead, runs: Vec::new(), postponed: Vec::new(), gaps: Vec::new() }
     }
 
     /// Expands all states that it can; those that it cannot are left for the next time.
@@ -295,7 +348,7 @@ impl<'b, M: Model> Partial<'b, M> {
             self.try_expand(model, state, run, &mut found);
         }
         let mut run = None;
-        for state in std::mem::take(&mut self.block) {
+        for state in std::mem::take(&mut self.ahead) {
             let current = run.unwrap_or_else(|| self.begin_run());
             let expanded = self.try_expand(model, state, current, &mut found);
             // A run that is left to be filled in later holds nothing else.
@@ -304,12 +357,12 @@ impl<'b, M: Model> Partial<'b, M> {
     }
 
     fn begin_run(&mut self) -> usize {
-        self.runs.push(Expansion::new());
+        self.runs.push(Expansion::default());
         self.runs.len() - 1
     }
 
-    fn try_expand(&mut self, model: &M, state: &'b M::State, run: usize, found: &mut Found<M>) -> bool {
-        model.expand(Some(state), found);
+    fn try_expand(&mut self, model: &M, state: usize, run: usize, found: &mut Found<M>) -> bool {
+        model.expand(Some(&self.block.unpack(state)), found);
         let expanded = found.gaps.is_empty();
         if expanded {
             self.runs[run].add(found);
@@ -338,24 +391,19 @@ fn in_parallel<T: Send>(mut items: impl ExactSizeIterator<Item = T>, work: impl 
 }
 
 /// What has been seen so far.
-struct Search<S> {
+struct Search {
     limit: usize,
     seen: Seen,
-    links: Vec<Link>,
+    links: Links,
     /// The states of the next level.
-    next: Vec<S>,
+    next: Queue,
     transitions: u64,
     reached: Reached,
 }
 
-impl<S> Search<S> {
-    /// Takes in what came of some states, numbered from `parent` on.
-    fn take_in<M: Model<State = S>>(
-        &mut self,
-        mut found: Expansion<M>,
-        mut parent: u32,
-        threads: usize,
-    ) -> Option<End> {
+impl Search {
+    /// Takes in what came of some states, numbered from `parent` on; or of the start, if there is none.
+    fn take_in(&mut self, mut found: Expansion, mut parent: Option<u32>, threads: usize) -> Option<End> {
         self.reached.add(found.reached);
         let valid = found.violation.as_ref().map_or(found.states.len(), |(place, _)| *place);
         let mut fresh = self.seen.insert_all(&found.fingerprints[..valid], threads).into_iter().peekable();
@@ -365,30 +413,19 @@ impl<S> Search<S> {
                 if self.links.len() == self.limit {
                     return Some(End::Limit);
                 }
-                self.links.push(Link { parent, nth: place - begin });
-                self.next.extend(found.states[place as usize].take());
+                self.links.push(parent, place - begin);
+                self.next.push(found.states.get(place as usize));
             }
             self.transitions += u64::from(end - begin);
             if let Some((_, violation)) = found.violation.take_if(|(place, _)| *place < end as usize) {
-                let path = path_to(&self.links, parent, valid - begin as usize);
+                let path = self.links.path_to(parent, valid - begin as usize);
                 return Some(End::Violated { violation, path });
             }
             begin = end;
-            parent = parent.wrapping_add(1);
+            parent = parent.map(|parent| parent + 1);
         }
         None
     }
-}
-
-/// The successors to take from the start in order to come to successor `nth` of state `parent`.
-fn path_to(links: &[Link], mut parent: u32, nth: usize) -> Vec<usize> {
-    let mut path = vec![nth];
-    while let Some(link) = links.get(parent as usize) {
-        path.push(link.nth as usize);
-        parent = link.parent;
-    }
-    path.reverse();
-    path
 }
 
 #[cfg(test)]
@@ -409,7 +446,7 @@ mod tests {
         }
 
         fn explore(&mut self, limit: usize, threads: usize) -> Explored {
-            explore(self, &Bounds { limit, memory: Memory::UNBOUNDED, threads }, &|_| {})
+            explore(self, &Bounds { limit, memory: Memory::UNBOUNDED, time: None, threads }, &|_| {})
         }
     }
 
@@ -477,9 +514,27 @@ mod tests {
         assert!(matches!(Counters::new(9, 99).explore(100, 1).end, End::Complete));
     }
 
+    const NO_BOUND: Bounds = Bounds { limit: usize::MAX, memory: Memory::UNBOUNDED, time: None, threads: 1 };
+
     #[test]
-    fn no_memory_is_no_verdict() {
-        let bounds = Bounds { limit: usize::MAX, memory: Memory::at_most(1), threads: 1 };
-        assert!(matches!(explore(&mut Counters::new(9, 99), &bounds, &|_| {}).end, End::Memory));
+    fn no_memory_and_no_time_are_no_verdict() {
+        let explore = |bounds: &Bounds| explore(&mut Counters::new(9, 99), bounds, &|_| {}).end;
+        assert!(matches!(explore(&Bounds { memory: Memory::at_most(1), ..NO_BOUND }), End::Memory));
+        assert!(matches!(explore(&Bounds { time: Some(Duration::ZERO), ..NO_BOUND }), End::Time));
+    }
+
+    #[test]
+    fn a_bound_is_reached_when_it_is_reached_and_says_which() {
+        let minute = Duration::from_secs(60);
+        let bounds = Bounds { memory: Memory::at_most(3 << 30), time: Some(10 * minute), ..NO_BOUND };
+        let reached = |elapsed, used, more| bounds.reached(elapsed, used, more).and_then(|end| bounds.why(&end));
+        assert_eq!(reached(9 * minute, Some(2 << 30), 1 << 30), None);
+        assert_eq!(reached(10 * minute, Some(1), 1).as_deref(), Some("10 minutes are over"));
+        assert_eq!(reached(minute, Some(2 << 30), (1 << 30) + 1).as_deref(), Some("the limit of 3 GiB is reached"));
+        assert_eq!(reached(minute, None, usize::MAX), None);
+        assert!(NO_BOUND.reached(1_000 * minute, Some(usize::MAX), usize::MAX).is_none());
+        let limited = Bounds { limit: 7, time: Some(minute), ..NO_BOUND };
+        assert_eq!(limited.why(&End::Limit).as_deref(), Some("the limit of 7 states is reached"));
+        assert_eq!(limited.why(&End::Time).as_deref(), Some("1 minute is over"));
     }
 }

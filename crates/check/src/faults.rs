@@ -3,7 +3,7 @@
 use baton_protocol::ProcessId;
 use baton_protocol::registry::Crashes;
 use baton_trace::DropReason;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::explore::{Found, Model};
 use crate::network::Flight;
@@ -61,7 +61,7 @@ impl Recovery {
 }
 
 /// How many faults there may still be, and who is down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultsLeft {
     loss: u8,
     duplicate: u8,

@@ -1,5 +1,7 @@
 //! What is checked of every algorithm there is: the table of verdicts.
 
+use std::time::Duration;
+
 use baton_protocol::registry::{ALGORITHMS, About, Crashes, Family, Params, Variant};
 
 use crate::{CheckError, Faults, Options, Order, Property, Report, Verdict, check};
@@ -13,12 +15,22 @@ pub struct Exhibit {
     pub params: Params,
     /// What to check.
     pub options: Options,
+    /// Whether it is one of those that the table is for, and gets all the time there is for a line.
+    pub main: bool,
 }
+
+/// What is not [`main`](Exhibit::main) gets so much less time.
+const SHARE_OF_TIME: u32 = 10;
 
 impl Exhibit {
     fn new(about: &'static About, n: usize, entries: u32) -> Self {
         let options = Options { entries, ignore_assumptions: about.broken.is_some(), ..Options::default() };
-        Exhibit { algorithm: about.name, params: Params::new(n, 1), options }
+        Exhibit { algorithm: about.name, params: Params::new(n, 1), options, main: false }
+    }
+
+    fn main(mut self, main: bool) -> Self {
+        self.main = main;
+        self
     }
 
     fn properties(mut self, properties: &[Property]) -> Self {
@@ -31,14 +43,19 @@ impl Exhibit {
         self
     }
 
+    /// How long it may take, if a line may take so long.
+    pub fn time(&self, longest: Duration) -> Duration {
+        if self.main { longest } else { longest / SHARE_OF_TIME }
+    }
+
     /// Checks it.
     pub fn check(&self) -> Result<Report, CheckError> {
         check(self.algorithm, &self.params, &self.options)
     }
 }
 
-/// All of them: every algorithm with three processes that ask twice and with four that ask once, with three that ask for
-/// ever, with one crash where it can bear one; elections among three and four.
+/// All of them: every algorithm with three processes that ask twice and with four that ask once, which are the main ones,
+/// and with fewer; with three that ask for ever, with one crash where it can bear one; elections among three and four.
 pub fn gallery() -> Vec<Exhibit> {
     let mut exhibits = Vec::new();
     for about in ALGORITHMS.iter().copied() {
@@ -62,17 +79,20 @@ fn mutex(about: &'static About, exhibits: &mut Vec<Exhibit>) {
     ];
     let bounded: Vec<Property> =
         asked.into_iter().filter_map(|(property, promised)| promised.then_some(property)).collect();
-    for (n, entries) in [(2, 2), (3, 1), (3, 2), (4, 1)] {
-        exhibits.push(Exhibit::new(about, n, entries).properties(&bounded));
+    let random = about.variants.iter().any(|Variant { name, .. }| name.starts_with("back-off"));
+    // Chance makes so many states that the smallest model of all may be the largest that can be finished.
+    let smallest: &[(usize, u32)] = if random { &[(2, 1)] } else { &[] };
+    for &(n, entries) in smallest.iter().chain(&[(2, 2), (3, 1), (3, 2), (4, 1)]) {
+        let main = [(3, 2), (4, 1)].contains(&(n, entries));
+        exhibits.push(Exhibit::new(about, n, entries).properties(&bounded).main(main));
     }
     for n in [2, 3] {
         // For algorithms that do not promise it, too: that is where it is of interest.
         let app_messages = Some(1);
         let exhibit = Exhibit::new(about, n, 1).properties(&[Property::Order]);
         exhibits.push(exhibit.with(|_, options| options.app_messages = app_messages));
-        let random = about.variants.iter().any(|Variant { name, .. }| name.starts_with("back-off"));
         if !random {
-            exhibits.push(Exhibit::new(about, n, 1).properties(&[Property::Liveness]));
+            for_ever(about, n, exhibits);
         }
     }
     if about.assumes.crashes != Crashes::Never {
@@ -90,9 +110,38 @@ fn mutex(about: &'static About, exhibits: &mut Vec<Exhibit>) {
     }
 }
 
+fn for_ever(about: &'static About, n: usize, exhibits: &mut Vec<Exhibit>) {
+    let exhibit = Exhibit::new(about, n, 1).properties(&[Property::Liveness]);
+    let order = if about.assumes.fifo { Order::Fifo } else { Order::Unordered };
+    let endless = |order| endless(about.name, n, order).is_some();
+    exhibits.push(exhibit.clone().main(!endless(order)));
+    // Where the order of messages makes the states finitely many, that is the next best thing.
+    if endless(order) && !endless(Order::Fifo) {
+        exhibits.push(exhibit.main(true).with(|_, options| options.order = Some(Order::Fifo)));
+    }
+}
+
+/// Why there are infinitely many states, normal forms or not, if everybody asks for ever; none if there are not.
+pub fn endless(algorithm: &str, n: usize, order: Order) -> Option<&'static str> {
+    match algorithm {
+        "carvalho-roucairol" => Some("who has all permissions enters without asking, and its clock runs away"),
+        "maekawa" | "maekawa-1985" | "generalized" if n > 2 => {
+            Some("the clocks of those who enter run away from one that is in none of their sets")
+        }
+        "maekawa" | "maekawa-1985" | "generalized" | "generalized-unchecked" if order == Order::Unordered => {
+            Some("INQUIREs and POSTPONEs that come too late for anybody may pile up on their way")
+        }
+        "suzuki-kasami" if n > 2 => Some("REQUESTs to one that never has the token may pile up on their way"),
+        "singhal" if n > 2 => {
+            Some("the request numbers of two run away from what a third, whom nobody asks, knows of them")
+        }
+        _ => None,
+    }
+}
+
 fn election(about: &'static About, exhibits: &mut Vec<Exhibit>) {
     for (n, delay) in [(2, 1), (3, 1), (3, 2), (4, 1)] {
-        exhibits.push(Exhibit::new(about, n, 1).with(|params, _| params.delay_max = delay));
+        exhibits.push(Exhibit::new(about, n, 1).with(|params, _| params.delay_max = delay).main(n > 2));
     }
     for n in [2, 3] {
         let crash = |_: &mut Params, options: &mut Options| options.faults.crash = 1;
@@ -129,7 +178,7 @@ pub const COLUMNS: [&str; 7] = ["algorithm", "n", "entries", "network", "budget"
 
 /// A report as a line of the table.
 pub fn row(report: &Report) -> [String; 7] {
-    let for_ever = report.properties == [Property::Liveness] && report.cyclic.is_some();
+    let for_ever = is_for_ever(report);
     let entries = match report.entries {
         0 => "-".to_owned(),
         _ if for_ever => "for ever".to_owned(),
@@ -140,6 +189,10 @@ pub fn row(report: &Report) -> [String; 7] {
     let variant = report.variant.as_deref().map(|variant| format!(" ({variant})")).unwrap_or_default();
     let (algorithm, n, network) = (format!("{}{variant}", report.algorithm), report.n.to_string(), network(report));
     [algorithm, n, entries, network, budget(report), states, verdict(report)]
+}
+
+fn is_for_ever(report: &Report) -> bool {
+    report.properties == [Property::Liveness] && report.cyclic.is_some()
 }
 
 /// The order of messages; and where there is time, how many ticks one may take and is believed to take.
@@ -172,11 +225,45 @@ fn verdict(report: &Report) -> String {
     let components = report.cyclic.map(|cyclic| format!(" ({} components)", cyclic.components)).unwrap_or_default();
     match report.result {
         Verdict::Holds => format!("holds: {}{components}", names.join(", ")),
-        Verdict::Limit => format!("no verdict: {}, {}", names.join(", "), report.detail.as_deref().unwrap_or_default()),
+        Verdict::Limit => {
+            let endless = is_for_ever(report).then(|| endless(report.algorithm, report.n, report.order)).flatten();
+            let endless = endless.map(|why| format!("; there are infinitely many states: {why}")).unwrap_or_default();
+            format!("no verdict: {}, {}{endless}", names.join(", "), report.detail.as_deref().unwrap_or_default())
+        }
         Verdict::Violated => {
             let property = report.property.map(Property::name).unwrap_or_default();
             let steps = report.steps.map(|steps| format!(" in {steps} steps")).unwrap_or_default();
             format!("**violated: {property}{steps}**: {}", report.detail.as_deref().unwrap_or_default())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_who_ask_for_ever_have_infinitely_many_states_exactly_where_it_is_said() {
+        let for_ever = |exhibit: &Exhibit| exhibit.options.properties.as_deref() == Some(&[Property::Liveness]);
+        let exhibits: Vec<Exhibit> = gallery().into_iter().filter(|it| for_ever(it) && it.params.n == 2).collect();
+        assert!(exhibits.len() > 20);
+        for exhibit in exhibits {
+            let report = exhibit.with(|_, options| options.limit = 20_000).check().unwrap();
+            let endless = endless(report.algorithm, 2, report.order).is_some();
+            assert_eq!(report.result == Verdict::Limit, endless, "{} {}", report.algorithm, report.order);
+        }
+    }
+
+    #[test]
+    fn what_the_table_is_for_gets_all_the_time_there_is() {
+        let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
+        for exhibit in gallery().iter().filter(|exhibit| exhibit.algorithm == "maekawa") {
+            let (n, entries) = (exhibit.params.n, exhibit.options.entries);
+            let bounded = exhibit.options.properties.as_ref().is_some_and(|asked| asked.contains(&Property::Safety));
+            if bounded {
+                let main = [(3, 2), (4, 1)].contains(&(n, entries));
+                assert_eq!(exhibit.time(minutes(10)), minutes(if main { 10 } else { 1 }), "{n} {entries}");
+            }
         }
     }
 }

@@ -22,9 +22,11 @@ use petgraph::visit::{EdgeRef, NodeFiltered};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::Property;
-use crate::explore::{Bounds, End, Progress, Violation, expand};
+use crate::explore::{Bounds, End, Found, Progress, STATES_MAX, Violation, expand, expand_each};
+use crate::links::Links;
 use crate::mutex::{Global, MutexModel};
 use crate::network::{Channel, Order};
+use crate::packed::{Packed, Queue};
 use crate::seen::fingerprint;
 use crate::system::{Action, Payload, State, Stimulus};
 
@@ -60,8 +62,11 @@ type Label = Option<u32>;
 
 struct Cycles<P: Mutex> {
     graph: Graph<u64, Label>,
-    /// Where each state came from: which state, which of its successors.
-    links: Vec<(u32, u32)>,
+    /// States by their fingerprints.
+    numbers: FxHashMap<u64, u32>,
+    links: Links,
+    /// Those of the next level.
+    next: Queue,
     duties: IndexSet<Duty<P>, FxBuildHasher>,
     /// Of messages, whose duty takes time to find out.
     messages: FxHashMap<(Channel, u8, u8, u32), u32>,
@@ -73,7 +78,9 @@ struct Cycles<P: Mutex> {
 pub fn starve<P: Mutex>(model: &mut MutexModel<P>, bounds: &Bounds, watch: &dyn Fn(&Progress)) -> Starvation {
     let mut cycles = Cycles {
         graph: Graph::new(),
-        links: Vec::new(),
+        numbers: FxHashMap::default(),
+        links: Links::default(),
+        next: Queue::default(),
         duties: IndexSet::default(),
         messages: FxHashMap::default(),
         expanded: 0,
@@ -97,52 +104,67 @@ pub fn starve<P: Mutex>(model: &mut MutexModel<P>, bounds: &Bounds, watch: &dyn 
 impl<P: Mutex> Cycles<P> {
     fn explore(&mut self, model: &mut MutexModel<P>, bounds: &Bounds, watch: &dyn Fn(&Progress)) -> (End, usize) {
         let started = Instant::now();
-        let mut numbers: FxHashMap<u64, u32> = FxHashMap::default();
-        let mut queue: VecDeque<(State<Global>, usize)> = VecDeque::new();
-        let mut current: Option<(State<Global>, usize)> = None;
-        let mut parent = u32::MAX;
-        loop {
-            let (state, depth) = current.as_ref().map_or((None, 0), |(state, depth)| (Some(state), *depth));
-            for (nth, successor) in expand(model, state).successors.into_iter().enumerate() {
-                let next = match successor.next {
-                    Ok(next) => next,
-                    // Whoever waits where nothing can happen waits for ever too.
-                    Err(violation) => {
-                        let violation = Violation { property: Property::Liveness, ..violation };
-                        return (End::Violated { violation, path: self.path_to(parent, nth) }, depth);
-                    }
-                };
-                let fresh = self.links.len() as u32;
-                let number = *numbers.entry(fingerprint(&next)).or_insert(fresh);
-                if number == fresh {
-                    if self.links.len() == bounds.limit.min(u32::MAX as usize - 1) {
-                        return (End::Limit, depth);
-                    }
-                    self.links.push((parent, nth as u32));
-                    self.graph.add_node(model.waiting(&next));
-                    queue.push_back((next, depth + usize::from(parent != u32::MAX)));
-                }
-                if parent != u32::MAX {
-                    let label = self.label(model, state, &successor.action);
-                    self.graph.add_edge(NodeIndex::new(parent as usize), NodeIndex::new(number as usize), label);
-                }
-            }
-            if parent != u32::MAX {
-                self.expanded += 1;
-            }
-            if self.expanded.is_multiple_of(1 << 14) {
-                let (states, queue) = (self.links.len(), queue.len());
+        let mut depth = 0;
+        let start = expand(model, None);
+        let mut end = self.take_in(model, None, start, bounds.limit);
+        while end.is_none() && !self.next.is_empty() {
+            for block in self.next.take() {
+                let states: Vec<State<Global>> = (0..block.len()).map(|number| block.unpack(number)).collect();
+                let found = expand_each(model, &states, bounds.threads.max(1));
+                end = states.iter().zip(found).find_map(|(state, found)| {
+                    let end = self.take_in(model, Some(state), found, bounds.limit);
+                    self.expanded += usize::from(end.is_none());
+                    end
+                });
+                let (states, queue) = (self.links.len(), self.links.len() - self.expanded);
                 watch(&Progress { states, depth, queue, seconds: started.elapsed().as_secs_f64() });
-                if bounds.memory.is_short(2 * self.graph.capacity().1 * size_of::<(Label, [u32; 4])>()) {
-                    return (End::Memory, depth);
+                let more = 2 * self.graph.capacity().1 * size_of::<(Label, [u32; 4])>();
+                end = end.or_else(|| bounds.reached_now(started, more));
+                if end.is_some() {
+                    return (end.unwrap_or(End::Complete), depth);
                 }
             }
-            current = queue.pop_front();
-            if current.is_none() {
-                return (End::Complete, depth);
-            }
-            parent = self.expanded as u32;
+            depth += usize::from(!self.next.is_empty());
         }
+        (end.unwrap_or(End::Complete), depth)
+    }
+
+    /// Takes in what can happen in a state, the next one in order of discovery; or at the start, if there is none.
+    fn take_in(
+        &mut self,
+        model: &MutexModel<P>,
+        state: Option<&State<Global>>,
+        found: Found<MutexModel<P>>,
+        limit: usize,
+    ) -> Option<End> {
+        let parent = state.map(|_| self.expanded as u32);
+        for (nth, successor) in found.successors.into_iter().enumerate() {
+            let next = match successor.next {
+                Ok(next) => next,
+                // Whoever waits where nothing can happen waits for ever too.
+                Err(violation) => {
+                    let violation = Violation { property: Property::Liveness, ..violation };
+                    return Some(End::Violated { violation, path: self.links.path_to(parent, nth) });
+                }
+            };
+            let mut packed = Packed::default();
+            let bytes = packed.push(&next);
+            let fresh = self.links.len() as u32;
+            let number = *self.numbers.entry(fingerprint(bytes)).or_insert(fresh);
+            if number == fresh {
+                if self.links.len() == limit.min(STATES_MAX) {
+                    return Some(End::Limit);
+                }
+                self.links.push(parent, nth as u32);
+                self.graph.add_node(model.waiting(&next));
+                self.next.push(bytes);
+            }
+            if let Some(parent) = parent {
+                let label = self.label(model, state, &successor.action);
+                self.graph.add_edge(NodeIndex::new(parent as usize), NodeIndex::new(number as usize), label);
+            }
+        }
+        None
     }
 
     fn label(&mut self, model: &MutexModel<P>, state: Option<&State<Global>>, action: &Action<Command>) -> Label {
@@ -230,8 +252,8 @@ impl<P: Mutex> Cycles<P> {
         if at != entry || cycle.is_empty() {
             cycle.extend(self.way(&inside, at, |_, _, to| to == entry).into_iter().map(|(nth, ..)| nth));
         }
-        let (parent, nth) = self.links[entry.index()];
-        let mut path = self.path_to(parent, nth as usize);
+        let (parent, nth) = self.links.get(entry.index() as u32);
+        let mut path = self.links.path_to(parent, nth);
         let prefix = path.len();
         path.extend(cycle);
         (path, prefix)
@@ -269,15 +291,5 @@ impl<P: Mutex> Cycles<P> {
             }
         }
         Vec::new()
-    }
-
-    fn path_to(&self, mut parent: u32, nth: usize) -> Vec<usize> {
-        let mut path = vec![nth];
-        while let Some(&(earlier, nth)) = self.links.get(parent as usize) {
-            path.push(nth as usize);
-            parent = earlier;
-        }
-        path.reverse();
-        path
     }
 }

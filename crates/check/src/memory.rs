@@ -26,14 +26,19 @@ impl Memory {
         free.map_or(Self::UNBOUNDED, |free| Memory { bytes_max: free.saturating_add(used().unwrap_or(0)) })
     }
 
-    /// Whether `more` bytes would be too many.
-    pub fn is_short(self, more: usize) -> bool {
-        self.bytes_max != usize::MAX && used().is_some_and(|used| used.saturating_add(more) > self.bytes_max)
+    /// Whether `more` bytes would be too many for who has `used` so many.
+    pub fn is_short(self, used: usize, more: usize) -> bool {
+        used.saturating_add(more) > self.bytes_max
+    }
+
+    /// How many bytes there may be.
+    pub fn bytes_max(self) -> usize {
+        self.bytes_max
     }
 }
 
 /// What this process uses now, in bytes; none where the system does not say.
-fn used() -> Option<usize> {
+pub fn used() -> Option<usize> {
     kib("/proc/self/status", "VmRSS:").map(|used| used * 1024)
 }
 

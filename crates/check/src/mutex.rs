@@ -5,6 +5,7 @@ use baton_protocol::mutex::{Command, Event, Mutex};
 use baton_protocol::registry::Crashes;
 use baton_protocol::{Group, Input, ProcessId};
 use baton_trace::DropReason;
+use serde::{Deserialize, Serialize};
 
 use crate::Property;
 use crate::check::GroupModel;
@@ -78,7 +79,7 @@ impl<P: Mutex> User<P> for Client {
 }
 
 /// What the properties need beyond the processes and the network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Global {
     /// Of the latest grant, where growing fences are asked for.
     fence: Option<u64>,
@@ -136,7 +137,7 @@ impl<P: Mutex> MutexModel<P> {
             let (app_messages_left, faults) = (self.budget.app_messages, self.budget.faults.into());
             let global = Global { fence: None, app_messages_left, faults };
             let locals = begun.outcomes.iter().map(|&outcome| self.system.outcome(outcome).local).collect();
-            let state = State { locals, network: begun.network.into(), global };
+            let state = State { locals, network: begun.network, global };
             let uninvited = (0..state.locals.len()).find(|&at| self.phase(&state, at) == Phase::Uninvited);
             let next = uninvited.map_or(Ok(state), |at| Err(uninvited_guest(at)));
             self.push(Action::Start(begun.outcomes.into()), next, found);
@@ -208,15 +209,15 @@ impl<P: Mutex> MutexModel<P> {
     }
 
     /// Whether the step at `at` that led to `next` was in order. Only a grant can break anything but liveness.
-    fn judge(&self, mut next: State<Global>, at: ProcessId, outcome: u32) -> Result<State<Global>, Violation> {
+    fn judge(&self, next: &mut State<Global>, at: ProcessId, outcome: u32) -> Result<(), Violation> {
         for &(_, Event::Granted { fence }) in &self.system.outcome(outcome).events {
-            if self.phase(&next, at) == Phase::Uninvited {
+            if self.phase(next, at) == Phase::Uninvited {
                 return Err(uninvited_guest(at));
             }
             let broken = self.properties.iter().find_map(|property| match property {
-                Property::Safety => self.unsafe_entry(&next, at),
+                Property::Safety => self.unsafe_entry(next, at),
                 Property::Fence => falling_fence(next.global.fence, fence, at),
-                Property::Order => self.overtaking_entry(&next, at),
+                Property::Order => self.overtaking_entry(next, at),
                 Property::Deadlock | Property::Liveness | Property::Reachability => None,
             });
             if let Some(violation) = broken {
@@ -229,12 +230,12 @@ impl<P: Mutex> MutexModel<P> {
         self.unless_dead(next)
     }
 
-    /// The state, unless it must not be because nothing can happen in it.
-    fn unless_dead(&self, next: State<Global>) -> Result<State<Global>, Violation> {
+    /// A state must not be if nothing can happen in it.
+    fn unless_dead(&self, next: &State<Global>) -> Result<(), Violation> {
         if self.properties.contains(&Property::Deadlock) && next.global.faults.nothing_arrives(&next.network) {
-            return self.dead(&next).map_or(Ok(next), Err);
+            return self.dead(next).map_or(Ok(()), Err);
         }
-        Ok(next)
+        Ok(())
     }
 
     fn unsafe_entry(&self, next: &State<Global>, at: ProcessId) -> Option<Violation> {
@@ -373,15 +374,16 @@ impl<P: Mutex> Faulty for MutexModel<P> {
     fn step(&self, state: &State<Global>, event: Occurrence<Command>, global: Global, found: &mut FoundHere<P>) {
         let (at, copied) = (event.at, event.copied());
         for outcome in self.system.react(at as u8, state.locals[at], event.stimulus, &mut found.gaps) {
-            let next = state.after(&self.system, at as u8, outcome, event.arrived, global);
+            let mut next = state.after(&self.system, at as u8, outcome, event.arrived, global);
             found.reached.entries += self.system.outcome(outcome).events.len() as u64;
-            let next = self.judge(next, at, outcome);
+            let next = self.judge(&mut next, at, outcome).map(|()| next);
             self.push(Action::Step { at: at as u8, stimulus: event.stimulus, outcome, copied }, next, found);
         }
     }
 
     fn lose(&self, state: &State<Global>, place: usize, reason: DropReason, global: Global, found: &mut FoundHere<P>) {
-        let next = self.unless_dead(state.without(place, global));
+        let next = state.without(place, global);
+        let next = self.unless_dead(&next).map(|()| next);
         self.push(Action::Lost { flight: state.network[place], reason }, next, found);
     }
 }

@@ -1,9 +1,8 @@
 //! The network: what is on its way, in one canonical order, so that equal networks are equal values.
 
-use std::hash::{Hash, Hasher};
-
 use baton_protocol::ProcessId;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 /// In which order messages from one process to another arrive. Application messages have a channel of their own, and
 /// arrive in any order whichever of the two it is.
@@ -17,7 +16,7 @@ pub enum Order {
 }
 
 /// A message on its way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Flight {
     /// Whose message it is.
     pub channel: Channel,
@@ -31,9 +30,11 @@ pub struct Flight {
     pub payload: u32,
 }
 
+/// All that is on its way, in one canonical order.
+pub type Network = SmallVec<[Flight; 16]>;
+
 /// Whose message it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Channel {
     /// The algorithm's.
     Protocol,
@@ -55,16 +56,8 @@ impl Flight {
     }
 }
 
-/// All at once, since most of the time spent on a state is spent on its hash.
-impl Hash for Flight {
-    fn hash<H: Hasher>(&self, hasher: &mut H) {
-        let [from, to, age, channel] = [self.from, self.to, self.age, self.channel as u8].map(u64::from);
-        hasher.write_u64(u64::from(self.payload) << 32 | channel << 24 | age << 16 | to << 8 | from);
-    }
-}
-
 /// Adds a message that has just been sent.
-pub fn send(network: &mut Vec<Flight>, order: Order, flight: Flight) {
+pub fn send(network: &mut Network, order: Order, flight: Flight) {
     let place = match (order, flight.channel) {
         // Behind all of its own link, older ones first.
         (Order::Fifo, Channel::Protocol) => network
@@ -101,7 +94,7 @@ mod tests {
     }
 
     fn arrivals(order: Order, sent: &[Flight]) -> Vec<u32> {
-        let mut network = Vec::new();
+        let mut network = Network::new();
         for &flight in sent {
             send(&mut network, order, flight);
         }
@@ -127,7 +120,7 @@ mod tests {
     fn an_unordered_network_forgets_the_order_of_sending_and_equal_messages_arrive_as_one() {
         let (a, b) = (flight(Channel::Protocol, 0, 1, 1), flight(Channel::Protocol, 0, 1, 2));
         let network = |sent: [Flight; 3]| {
-            let mut network = Vec::new();
+            let mut network = Network::new();
             sent.into_iter().for_each(|flight| send(&mut network, Order::Unordered, flight));
             network
         };

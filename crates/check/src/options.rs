@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use baton_protocol::Ticks;
 use baton_protocol::registry::{About, Crashes, Family, Promises, SetupError};
@@ -36,6 +37,8 @@ pub struct Options {
     pub limit: usize,
     /// How many bytes to use before giving up; if none, most of what is free.
     pub memory: Option<usize>,
+    /// How long to go on before giving up; if none, as long as it takes.
+    pub time: Option<Duration>,
     /// How many threads to use; if none, as many as there are cores.
     pub threads: Option<usize>,
     /// Check on a network that is weaker than the algorithm assumes.
@@ -67,6 +70,7 @@ impl Default for Options {
             faults: Faults::NONE,
             limit: 20_000_000,
             memory: None,
+            time: None,
             threads: None,
             ignore_assumptions: false,
             watch: None,

@@ -1,80 +1,117 @@
 //! The fingerprints of all states seen.
 
-use std::collections::HashSet;
-use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
+use std::hash::{BuildHasher, Hasher};
 use std::thread;
 
 use foldhash::quality::FixedState;
 
-/// 64 bits of a hash that mixes all of its input well (rustc-hash, which is linear, does not): among s states the chance
-/// that any two share a fingerprint, so that one is missed, is below s^2 / 2^65, which is 1 in 30,000 for 33 million.
-/// The keys are fixed, so that a run can be repeated.
-pub fn fingerprint(state: &impl Hash) -> u64 {
-    FixedState::default().hash_one(state)
+/// 64 bits of a hash that mixes all of its input well: among s states the chance that any two share a fingerprint, so
+/// that one is missed, is below s^2 / 2^65, which is 1 in 30,000 for 33 million and 1 in 150 for 500 million. The keys are
+/// fixed, so that a run can be repeated.
+pub fn fingerprint(state: &[u8]) -> u64 {
+    let mut hasher = FixedState::default().build_hasher();
+    hasher.write(state);
+    // 0 is what a free place looks like.
+    hasher.finish().max(1)
 }
 
-/// A set of fingerprints in several parts, so that several threads can work on it.
+/// A set of fingerprints in several parts, so that several threads can work on it and little of it grows at once.
 pub struct Seen {
-    parts: Vec<HashSet<u64, BuildHasherDefault<AsIs>>>,
+    parts: Vec<Part>,
+    threads: usize,
 }
 
-/// Roughly what a fingerprint takes up in a set: its 8 bytes, one more to find it, and an eighth of that free.
-const BYTES_EACH: usize = 10;
+/// Parts for each thread.
+const PARTS_EACH: usize = 32;
 
 impl Seen {
     /// Nothing has been seen.
-    pub fn new(parts: usize) -> Self {
-        Seen { parts: (0..parts).map(|_| HashSet::default()).collect() }
+    pub fn new(threads: usize) -> Self {
+        Seen { parts: (0..threads * PARTS_EACH).map(|_| Part::default()).collect(), threads }
     }
 
     /// Inserts all; returns the places of those that are new, in ascending order. Of several that are equal the first
     /// is the new one.
     pub fn insert_all(&mut self, fingerprints: &[u64], threads: usize) -> Vec<u32> {
-        let parts = self.parts.len() as u64;
-        let insert = |part: usize, set: &mut HashSet<u64, _>| -> Vec<u32> {
-            // The bits that the set itself looks at are others.
-            let mine = |fingerprint: u64| (fingerprint >> 32) % parts == part as u64;
-            let new = fingerprints.iter().enumerate().filter(|&(_, &f)| mine(f) && set.insert(f));
-            new.map(|(place, _)| place as u32).collect()
-        };
+        let number = self.parts.len() as u64;
+        // The bits that a part looks at are others.
+        let part_of = |fingerprint: u64| (fingerprint % number) as usize;
         if threads == 1 {
             let new = |(place, &fingerprint): (usize, &u64)| {
-                let part = ((fingerprint >> 32) % parts) as usize;
-                self.parts[part].insert(fingerprint).then_some(place as u32)
+                self.parts[part_of(fingerprint)].insert(fingerprint).then_some(place as u32)
             };
             return fingerprints.iter().enumerate().filter_map(new).collect();
         }
+        let share = number as usize / self.threads;
+        let insert = |first: usize, parts: &mut [Part]| -> Vec<u32> {
+            let mut new = Vec::new();
+            for (place, &fingerprint) in fingerprints.iter().enumerate() {
+                let mine = part_of(fingerprint).checked_sub(first).and_then(|part| parts.get_mut(part));
+                if mine.is_some_and(|part| part.insert(fingerprint)) {
+                    new.push(place as u32);
+                }
+            }
+            new
+        };
         let mut places: Vec<u32> = thread::scope(|scope| {
-            let sets = self.parts.iter_mut().enumerate();
-            let workers: Vec<_> = sets.map(|(part, set)| scope.spawn(move || insert(part, set))).collect();
+            let shares = self.parts.chunks_mut(share).enumerate();
+            let workers: Vec<_> = shares.map(|(nth, parts)| scope.spawn(move || insert(nth * share, parts))).collect();
             workers.into_iter().flat_map(|worker| worker.join().expect("no panic in a set")).collect()
         });
         places.sort_unstable();
         places
     }
 
-    /// How many more bytes it may need at once for `more` fingerprints: a set that grows is copied.
+    /// How many more bytes it may need at once for `more` fingerprints: a part that grows is copied.
     pub fn growth(&self, more: usize) -> usize {
-        let full = |set: &&HashSet<u64, _>| set.len() + more > set.capacity();
-        self.parts.iter().filter(full).map(|set| 2 * set.capacity() * BYTES_EACH).sum()
+        let full = |part: &&Part| part.is_full(more);
+        self.parts.iter().filter(full).map(|part| size_of::<u64>() * part.larger()).sum()
     }
 }
 
-/// A fingerprint is a hash already.
+/// A hash table without anything but the fingerprints. They lie nearly in their own order, so that growing is a walk
+/// through it.
 #[derive(Default)]
-pub struct AsIs(u64);
+struct Part {
+    places: Vec<u64>,
+    len: usize,
+}
 
-impl Hasher for AsIs {
-    fn finish(&self) -> u64 {
-        self.0
+impl Part {
+    /// Whether `more` would make it too full to find anything quickly.
+    fn is_full(&self, more: usize) -> bool {
+        (self.len + more) * 6 > self.places.len() * 5
     }
 
-    fn write_u64(&mut self, fingerprint: u64) {
-        self.0 = fingerprint;
+    /// How many places it has after growing: little more each time, since they are most of the memory there is.
+    fn larger(&self) -> usize {
+        self.places.len() + self.places.len() / 4 + 16
     }
 
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("only fingerprints are kept here");
+    /// Whether it is new.
+    fn insert(&mut self, fingerprint: u64) -> bool {
+        if self.is_full(1) {
+            let larger = vec![0; self.larger()];
+            let before = std::mem::replace(&mut self.places, larger);
+            for known in before.into_iter().filter(|&known| known != 0) {
+                let place = self.place_of(known);
+                self.places[place] = known;
+            }
+        }
+        let place = self.place_of(fingerprint);
+        let new = self.places[place] == 0;
+        self.places[place] = fingerprint;
+        self.len += usize::from(new);
+        new
+    }
+
+    /// Where it is, or where it belongs.
+    fn place_of(&self, fingerprint: u64) -> usize {
+        let mut place = ((u128::from(fingerprint) * self.places.len() as u128) >> u64::BITS) as usize;
+        while self.places[place] != 0 && self.places[place] != fingerprint {
+            place = if place + 1 == self.places.len() { 0 } else { place + 1 };
+        }
+        place
     }
 }
 
@@ -84,11 +121,21 @@ mod tests {
 
     #[test]
     fn the_first_of_equal_ones_is_new_whatever_the_threads() {
-        let fingerprints: Vec<u64> = (0..1_000_u64).map(|i| fingerprint(&(i % 300))).collect();
+        let fingerprints: Vec<u64> = (0..100_000_u32).map(|i| fingerprint(&(i % 30_000).to_le_bytes())).collect();
         for threads in [1, 2, 3] {
             let mut seen = Seen::new(threads);
-            assert!(seen.insert_all(&fingerprints, threads).into_iter().eq(0..300));
+            assert!(seen.insert_all(&fingerprints, threads).into_iter().eq(0..30_000));
             assert!(seen.insert_all(&fingerprints, threads).is_empty());
         }
+    }
+
+    #[test]
+    fn what_would_share_a_place_does_not_share_it() {
+        // All belong at the very end, and go on at the beginning.
+        let mut part = Part::default();
+        let close = |i: u64| u64::MAX - i;
+        assert!((0..1_000).all(|i| part.insert(close(i))));
+        assert!((0..1_000).all(|i| !part.insert(close(i))));
+        assert!(part.insert(1));
     }
 }

@@ -1,8 +1,8 @@
 //! A whole group as one value, and what a step of one of its processes makes of it.
 //!
 //! Everything that is local to a process (its protocol, its timers, its user) and everything that a message carries is
-//! stored once and numbered; a [`State`] is a few numbers. That keeps the queue small, makes a state quick to copy and
-//! to hash, and above all means that a step is computed once per local state and stimulus, not once per global state.
+//! stored once and numbered; a [`State`] is a few numbers, which lie in one place unless they are many. That keeps the
+//! queue small, makes a state quick to copy and to pack, and above all means that a step is computed once per local state and stimulus, not once per global state.
 
 use std::hash::Hash;
 use std::mem::discriminant;
@@ -13,8 +13,10 @@ use baton_protocol::{Choice, Choices, Group, Input, Outbox, Output, ProcessId, P
 use baton_trace::DropReason;
 use indexmap::IndexSet;
 use rustc_hash::{FxBuildHasher, FxHashMap};
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
-use crate::network::{self, Channel, Flight, Order};
+use crate::network::{self, Channel, Flight, Network, Order};
 use crate::normal::{Missing, Normal};
 use crate::story::Story;
 
@@ -66,7 +68,7 @@ pub struct News {
 }
 
 /// A small number per process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Tally(u64);
 
 impl Tally {
@@ -186,12 +188,12 @@ pub struct Outcome<P: Protocol> {
 }
 
 /// The state of a whole group; `G` is what the properties need beyond that.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State<G> {
     /// The number of each process's local state.
-    pub locals: Box<[u32]>,
+    pub locals: SmallVec<[u32; 8]>,
     /// What is on its way.
-    pub network: Box<[Flight]>,
+    pub network: Network,
     /// The rest.
     pub global: G,
 }
@@ -249,7 +251,7 @@ pub struct Rules {
 /// One way in which a group can start.
 pub struct Begun {
     /// What is on its way after that.
-    pub network: Vec<Flight>,
+    pub network: Network,
     /// Of each process in turn.
     pub outcomes: Vec<u32>,
 }
@@ -317,7 +319,7 @@ impl<P: Protocol, U: User<P>> System<P, U> {
 
     /// Every way in which the group can start: one, unless a process has a choice at its start.
     pub fn starts(&self, gaps: &mut Vec<Gap<U::Act>>) -> Vec<Begun> {
-        let mut starts = vec![Begun { network: Vec::new(), outcomes: Vec::new() }];
+        let mut starts = vec![Begun { network: Network::new(), outcomes: Vec::new() }];
         for at in 0..self.before_start.len() {
             let outcomes = self.react(at as u8, self.before_start[at], Stimulus::Start, gaps);
             let mut continued = Vec::new();
@@ -364,7 +366,7 @@ impl<P: Protocol, U: User<P>> System<P, U> {
     }
 
     /// Puts what a process has sent on its way.
-    pub fn send_all(&self, network: &mut Vec<Flight>, at: u8, outcome: u32) {
+    pub fn send_all(&self, network: &mut Network, at: u8, outcome: u32) {
         for &(to, channel, payload) in &self.outcome(outcome).sends {
             if self.rules.crashed != Some(to.into()) {
                 network::send(network, self.rules.order, Flight { channel, from: at, to, age: 0, payload });
@@ -510,22 +512,21 @@ impl<G> State<G> {
         without: Option<usize>,
         global: G,
     ) -> Self {
-        let mut locals = self.locals.clone();
+        let mut locals = SmallVec::from_slice(&self.locals);
         locals[usize::from(at)] = system.outcome(outcome).local;
-        let mut network = Vec::with_capacity(self.network.len() + system.outcome(outcome).sends.len());
-        network.extend_from_slice(&self.network);
+        let mut network = Network::from_slice(&self.network);
         if let Some(index) = without {
             network.remove(index);
         }
         system.send_all(&mut network, at, outcome);
-        State { locals, network: network.into(), global }
+        State { locals, network, global }
     }
 
     /// What becomes of this state when a message is lost.
     pub fn without(&self, lost: usize, global: G) -> Self {
-        let mut network = self.network.to_vec();
+        let mut network = self.network.clone();
         network.remove(lost);
-        State { locals: self.locals.clone(), network: network.into(), global }
+        State { locals: self.locals.clone(), network, global }
     }
 
     /// What becomes of this state when nothing that is on its way to or from a process will arrive: as a process comes back,

@@ -52,9 +52,9 @@ fn ricart_agrawala_is_safe_and_never_stuck() {
 #[test]
 fn suzuki_kasami_is_safe_and_never_stuck() {
     assert_holds(&run("suzuki-kasami", 2, asking(1, SAFE)), 21);
-    assert_holds(&run("suzuki-kasami", 2, asking(2, SAFE)), 89);
+    assert_holds(&run("suzuki-kasami", 2, asking(2, SAFE)), 83);
     assert_holds(&run("suzuki-kasami", 3, asking(1, SAFE)), 657);
-    assert_holds(&run("suzuki-kasami", 3, asking(2, SAFE)), 41_533);
+    assert_holds(&run("suzuki-kasami", 3, asking(2, SAFE)), 39_421);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn two_of_the_original_permission_ring_swallow_each_others_requests() {
 #[test]
 fn a_network_that_keeps_the_order_allows_less() {
     let fifo = |options| Options { order: Some(Order::Fifo), ..options };
-    assert_holds(&run("suzuki-kasami", 3, fifo(asking(2, SAFE))), 11_008);
+    assert_holds(&run("suzuki-kasami", 3, fifo(asking(2, SAFE))), 10_475);
     assert_holds(&run("ricart-agrawala", 2, fifo(asking(2, SAFE))), 151);
 }
 
@@ -338,11 +338,11 @@ fn greed_starves_neighbours() {
 }
 
 #[test]
-fn without_a_bound_on_numbers_there_is_no_verdict_on_starvation() {
-    let report = run("suzuki-kasami", 2, Options { limit: 10_000, ..asking(1, &[Property::Liveness]) });
+fn while_clocks_run_apart_there_is_no_verdict_on_starvation() {
+    let report = run("carvalho-roucairol", 2, Options { limit: 10_000, ..asking(1, &[Property::Liveness]) });
     assert_eq!((report.result, report.complete), (Verdict::Limit, false));
     // Unless it was asked for, what is known of the rest is not spoilt by it.
-    let report = run("suzuki-kasami", 2, Options { limit: 10_000, ..Options::default() });
+    let report = run("carvalho-roucairol", 2, Options { limit: 10_000, ..Options::default() });
     assert_eq!((report.result, report.complete), (Verdict::Holds, true));
     assert_eq!(report.cyclic.unwrap().result, Verdict::Limit);
     assert!(!report.properties.contains(&Property::Liveness));

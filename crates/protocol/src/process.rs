@@ -73,7 +73,7 @@ pub trait Protocol: Clone + Eq + Hash + Debug + Send + Sync + 'static {
 pub enum Counter {
     /// Lamport times.
     Clock,
-    /// The numbers of the requests of one process, or, if it serves others, of its grants.
+    /// The numbers of the requests of one process, or, if it serves others, of its grants; or of the grants of one epoch.
     Number(ProcessId),
     /// Carried along for the user: no step does anything else because of its value.
     Fence,

@@ -27,7 +27,7 @@ use super::{Command, Event};
 use crate::clock::Stamp;
 use crate::election::{self, chang_roberts, chang_roberts::ChangRoberts};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError};
-use crate::{Input, Outbox, Output, ProcessId, ProcessSet, Protocol, Start};
+use crate::{Counter, Input, Outbox, Output, ProcessId, ProcessSet, Protocol, Start};
 
 /// One process of the group: client, and coordinator if it is elected.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -116,6 +116,14 @@ impl crate::Message for Message {
             Message::State { .. } => "STATE",
         }
     }
+
+    fn counters(&mut self, _: ProcessId, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        match self {
+            Message::Grant { fence, .. } | Message::Release { fence, .. } => show_fence(fence, visit),
+            Message::State { wish, .. } => wish.counters(visit),
+            Message::Election(_) | Message::Request { .. } | Message::Inquire { .. } => {}
+        }
+    }
 }
 
 impl Protocol for CentralElected {
@@ -148,6 +156,14 @@ impl Protocol for CentralElected {
                 self.on_grant(fence, out);
             }
             _ => {}
+        }
+    }
+
+    fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        self.wish.counters(visit);
+        if let Some(desk) = &mut self.desk {
+            visit(grants_of(self.epoch.time), &mut desk.grants);
+            desk.holder.iter_mut().for_each(|(_, fence)| show_fence(fence, visit));
         }
     }
 }
@@ -330,6 +346,25 @@ impl Desk {
 
 /// In one epoch; a fence is the epoch times this, and the number of the grant.
 const GRANTS_MAX: u64 = 1 << 32;
+
+/// Every epoch counts its grants anew, and nobody adds to those of an earlier one.
+fn grants_of(epoch: u64) -> Counter {
+    Counter::Number(epoch as usize)
+}
+
+fn show_fence(fence: &mut u64, visit: &mut dyn FnMut(Counter, &mut u64)) {
+    let (epoch, mut grant) = (*fence / GRANTS_MAX, *fence % GRANTS_MAX);
+    visit(grants_of(epoch), &mut grant);
+    *fence = epoch * GRANTS_MAX + grant;
+}
+
+impl Wish {
+    fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        if let Wish::Inside { fence } = self {
+            show_fence(fence, visit);
+        }
+    }
+}
 
 /// What the registry knows of it.
 pub const ABOUT: About = About {

@@ -130,11 +130,11 @@ impl Protocol for Singhal {
 
 impl Singhal {
     fn acquire(&mut self, out: &mut Outbox<Self>) {
-        self.requested[self.me] += 1;
         self.state = State::Waiting;
         if self.token.is_some() {
             self.enter(out);
         } else {
+            self.requested[self.me] += 1;
             self.asked = self.ask.clone();
             out.multicast(self.ask.iter(), Message::Request { number: self.requested[self.me] });
         }

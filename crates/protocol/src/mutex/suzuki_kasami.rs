@@ -2,7 +2,8 @@
 //!
 //! Assumes: nothing of the order of messages. None may be lost, and the holder of the token may not crash.
 //!
-//! Whoever has the TOKEN may enter. Who wants it sends REQUEST(number) to all others, its requests numbered from 1.
+//! Whoever has the TOKEN may enter. Who wants it sends REQUEST(number) to all others, its requests numbered from 1;
+//! who has it already needs no request, and no number.
 //! Everybody keeps the highest number heard of each process, and the token carries the number last served of each.
 //! On release the token goes to the first process, round the ids from the own one on, with requested = served + 1.
 //!
@@ -119,11 +120,11 @@ impl Protocol for SuzukiKasami {
 
 impl SuzukiKasami {
     fn acquire(&mut self, out: &mut Outbox<Self>) {
-        self.requested[self.me] += 1;
         self.state = State::Waiting;
         if self.token.is_some() {
             self.enter(out);
         } else {
+            self.requested[self.me] += 1;
             let others = (0..self.requested.len()).filter(|&other| other != self.me);
             out.multicast(others, Message::Request { number: self.requested[self.me] });
         }
