@@ -112,6 +112,19 @@ pub enum Message {
     },
 }
 
+impl Message {
+    /// The sender's clock.
+    fn time(&self) -> u64 {
+        match *self {
+            Message::Request { time }
+            | Message::Ack { time }
+            | Message::Release { time }
+            | Message::Welcome { time, .. }
+            | Message::Joined { time } => time,
+        }
+    }
+}
+
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {
         match self {
@@ -191,6 +204,8 @@ impl Lamport {
     }
 
     fn on_message(&mut self, from: ProcessId, message: Message, out: &mut Outbox<Self>) {
+        // Of the dead, too: what we ask for from now on comes after what they had heard of.
+        self.clock.observe(message.time());
         match (self.peers[from].standing, message) {
             (Standing::Alive, Message::Request { time }) => {
                 let latest = self.peers[from].latest;
@@ -215,7 +230,6 @@ impl Lamport {
 
     /// A message of this life says what the time is there, and what request there is in the queue.
     fn hear(&mut self, from: ProcessId, time: u64, request: Option<u64>) {
-        self.clock.observe(time);
         self.peers[from] = Peer { standing: Standing::Alive, latest: time, request };
     }
 

@@ -118,8 +118,7 @@ impl Protocol for RicartAgrawala {
         match input {
             Input::Command(Command::Acquire) => self.acquire(out),
             Input::Command(Command::Release) => self.release(out),
-            // What comes from the dead was sent before they crashed.
-            Input::Message { from, message } if self.alive.contains(from) => self.on_message(from, message, out),
+            Input::Message { from, message } => self.on_message(from, message, out),
             Input::Start(Start::Recovered) => self.recover(),
             Input::Suspect(other) => self.on_suspect(other, out),
             Input::Trust(other) if other != self.me => self.on_trust(other, out),
@@ -159,17 +158,14 @@ impl RicartAgrawala {
     }
 
     fn on_message(&mut self, from: ProcessId, message: Message, out: &mut Outbox<Self>) {
+        let (Message::Request { time } | Message::Reply { time, .. } | Message::Welcome { time }) = message;
+        self.clock.observe(time);
         match message {
-            Message::Request { time } => {
-                self.clock.observe(time);
-                self.on_request(Stamp { time, process: from }, out);
-            }
-            Message::Reply { time, request } => {
-                self.clock.observe(time);
-                self.on_reply(from, request, out);
-            }
-            Message::Welcome { time } => {
-                self.clock.observe(time);
+            // Sent before the sender crashed: what we ask for from now on comes after it, and that is all.
+            _ if !self.alive.contains(from) => {}
+            Message::Request { time } => self.on_request(Stamp { time, process: from }, out),
+            Message::Reply { request, .. } => self.on_reply(from, request, out),
+            Message::Welcome { .. } => {
                 self.unwelcomed.remove(from);
                 self.ask_if_welcome(out);
             }
