@@ -104,8 +104,8 @@ pub struct Args {
     /// How many MiB to use before giving up, or as in 20GiB [default: most of what is free]
     #[arg(long, value_name = "MIB", value_parser = bytes)]
     memory: Option<usize>,
-    /// How long to go on before giving up; with --all for each model of 3 processes that ask twice or 4 that ask once, and a
-    /// tenth of it for smaller and other ones [default: as long as it takes]
+    /// How long to go on before giving up; with --all for each model that the table is for (it says which), and a tenth of it
+    /// for the others [default: as long as it takes]
     #[arg(long, value_name = "M", value_parser = minutes)]
     minutes: Option<Duration>,
     /// How many threads to use [default: one for each core]
@@ -128,10 +128,12 @@ pub fn run(args: &Args) -> Outcome {
         return Err(Failure::bad_input("0 threads see nothing; allow at least 1"));
     }
     let Some(algorithm) = &args.algorithm else { return gallery::run(args) };
-    if args.markdown.is_some() {
-        return Err(Failure::bad_input(
-            "--markdown means nothing for one algorithm: it is a table of --all; leave it out",
-        ));
+    // Beside an algorithm, which conflicts with --all, clap does not insist on it.
+    for (given, option) in [(args.markdown.is_some(), "--markdown"), (!args.only.is_empty(), "--only")] {
+        if given {
+            let why = "means nothing for one algorithm: it goes with --all; leave it out";
+            return Err(Failure::bad_input(format!("{option} {why}")));
+        }
     }
     args.refuse_what_means_nothing(algorithm)?;
     let new_files = [&args.trace, &args.svg].into_iter().flatten().map(|path| Target::open(path));
@@ -269,7 +271,7 @@ impl Args {
 
 fn to_text(report: &Report) -> String {
     let names: Vec<String> = report.properties.iter().map(Property::to_string).collect();
-    let budget = report.timers.map(|timers| format!(", at most {timers} timers each")).unwrap_or_default();
+    let budget = budget(report).map(|budget| format!(", at most {budget}")).unwrap_or_default();
     let entries = match report.entries {
         0 => String::new(),
         _ if report.properties == [Property::Liveness] => ", asking for ever".to_owned(),

@@ -10,7 +10,7 @@ fn check(args: &[&str]) -> (Option<i32>, String) {
 
 #[test]
 fn options_that_mean_nothing_are_refused() {
-    let cases: [(&[&str], &str); 13] = [
+    let cases: [(&[&str], &str); 14] = [
         (&["central", "--delay-max", "5"], "--delay-max means nothing for `central`: it is for mutual exclusion"),
         (&["central", "--delay", "2"], "--delay means nothing for `central`: it is for mutual exclusion"),
         (&["lamport", "--detectors-only"], "--detectors-only means nothing for `lamport`: it is for mutual exclusion"),
@@ -23,7 +23,8 @@ fn options_that_mean_nothing_are_refused() {
         ),
         (&["central", "--property", "liveness", "--app-messages", "1"], "--app-messages means nothing for `central`"),
         (&["lamport", "--property", "liveness", "--crash", "1"], "`liveness` of `lamport` cannot be asked with faults"),
-        (&["central", "--markdown", "x.md"], "--markdown means nothing for one algorithm: it is a table of --all"),
+        (&["central", "--markdown", "x.md"], "--markdown means nothing for one algorithm: it goes with --all"),
+        (&["central", "--only", "nobody"], "--only means nothing for one algorithm: it goes with --all"),
         (&["bully", "--detectors-only"], "that only detectors err means nothing where nobody may"),
         (&["bully", "--crash", "1", "--recover", "1"], "`bully` assumes that who has crashed stays dead"),
         (&["central", "--threads", "0"], "0 threads see nothing; allow at least 1"),

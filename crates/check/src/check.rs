@@ -127,8 +127,8 @@ impl Checker<'_> {
             return Err(CheckError::NoStates);
         }
         let faults = options::faults(about, self.options, group.processes)?;
-        // Where grants are leases being alone ends with the lease, and here nothing says how long anything takes. The
-        // order of requests does not hold for one that has crashed.
+        // Where grants are leases being alone ends with the lease, and here nothing says how long anything takes. With
+        // crashes ORDER, which takes application messages, makes so many states that it has to be asked for.
         let Promises { safety, fence, order, .. } = about.promises;
         let endless = group.lease.is_none();
         let promises = Promises {
@@ -236,11 +236,7 @@ impl Checker<'_> {
         if alone {
             (report.states, report.transitions, report.depth) = (states, transitions, found.depth);
         }
-        let result = match &found.end {
-            End::Complete => Verdict::Holds,
-            End::Limit | End::Memory | End::Time => Verdict::Limit,
-            End::Violated { .. } => Verdict::Violated,
-        };
+        let result = found.end.verdict();
         report.cyclic = Some(Cyclic { states, transitions, components, result });
         if result != Verdict::Limit || asked {
             report.properties.push(Property::Liveness);
@@ -257,12 +253,10 @@ impl Report {
     /// What the end of an exploration means.
     fn conclude(&mut self, end: &End, bounds: &Bounds) {
         self.complete = matches!(end, End::Complete);
-        (self.result, self.property, self.detail) = match end {
-            End::Complete => (Verdict::Holds, None, None),
-            End::Limit | End::Memory | End::Time => (Verdict::Limit, None, bounds.why(end)),
-            End::Violated { violation, .. } => {
-                (Verdict::Violated, Some(violation.property), Some(violation.detail.clone()))
-            }
+        self.result = end.verdict();
+        (self.property, self.detail) = match end {
+            End::Violated { violation, .. } => (Some(violation.property), Some(violation.detail.clone())),
+            End::Complete | End::Limit | End::Memory | End::Time => (None, bounds.why(end)),
         };
     }
 

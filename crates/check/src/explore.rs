@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::Property;
 use crate::links::Links;
 use crate::memory::{self, Memory};
 use crate::packed::{BLOCK, Packed, Queue};
 use crate::report::Reached;
 use crate::seen::{Seen, fingerprint};
+use crate::{Property, Verdict};
 
 /// Something that can be explored.
 pub trait Model: Sync {
@@ -104,7 +104,7 @@ impl Bounds {
     pub fn why(&self, end: &End) -> Option<String> {
         match end {
             End::Complete | End::Violated { .. } => None,
-            End::Limit => Some(format!("the limit of {} states is reached", self.limit)),
+            End::Limit => Some(format!("the limit of {} states is reached", self.limit.min(STATES_MAX))),
             End::Memory => {
                 let bytes = self.memory.bytes_max() as f64;
                 let (unit, name) = if bytes < GIB { (MIB, "MiB") } else { (GIB, "GiB") };
@@ -174,6 +174,17 @@ pub enum End {
     },
 }
 
+impl End {
+    /// What it means.
+    pub fn verdict(&self) -> Verdict {
+        match self {
+            End::Complete => Verdict::Holds,
+            End::Limit | End::Memory | End::Time => Verdict::Limit,
+            End::Violated { .. } => Verdict::Violated,
+        }
+    }
+}
+
 /// How many states can be numbered.
 pub const STATES_MAX: usize = u32::MAX as usize;
 
@@ -211,15 +222,15 @@ pub fn explore<M: Model>(model: &mut M, bounds: &Bounds, watch: &dyn Fn(&Progres
     let mut end = search.take_in(start, None, 1);
     search.transitions = 0;
 
-    let (mut depth, mut first, mut queue) = (0, 0, search.links.len());
+    let (mut depth, mut first) = (0, 0);
     while end.is_none() && !search.next.is_empty() {
         for block in search.next.take() {
             let threads = if block.len() < BLOCK_TO_SHARE { 1 } else { threads };
-            let (found, before) = (expand_all(model, &block, threads), search.links.len());
+            let found = expand_all(model, &block, threads);
             end = search.take_in(found, Some(first), threads);
             first += block.len() as u32;
-            queue = queue + search.links.len() - before - block.len();
-            watch(&Progress { states: search.links.len(), depth, queue, seconds: started.elapsed().as_secs_f64() });
+            let (states, queue) = (search.links.len(), search.links.len().saturating_sub(first as usize));
+            watch(&Progress { states, depth, queue, seconds: started.elapsed().as_secs_f64() });
             end = end.or_else(|| bounds.reached_now(started, search.seen.growth(BLOCK)));
             if end.is_some() {
                 break;

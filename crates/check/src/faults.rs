@@ -18,7 +18,7 @@ pub struct Faults {
     pub duplicate: u8,
     /// Crashes.
     pub crash: u8,
-    /// Recoveries; if none, one after each crash. None at all where the algorithm cannot bear them.
+    /// Recoveries at most; if nothing is said, one after each crash. There are none where the algorithm cannot bear them.
     pub recover: Option<u8>,
     /// Mistakes of failure detectors: processes that are wrongly reported as crashed, and in elections timers that run
     /// out too early, since their own deadlines are what they detect failures by.
@@ -192,6 +192,7 @@ pub fn faults<M: Faulty>(model: &M, state: &M::State, found: &mut Found<M>) {
     if model.budget() != Faults::NONE {
         losses(model, state, found);
         crashes(model, state, found);
+        recoveries(model, state, found);
         reports(model, state, found);
         mistakes(model, state, found);
     }
@@ -217,28 +218,35 @@ fn losses<M: Faulty>(model: &M, state: &M::State, found: &mut Found<M>) {
 
 fn crashes<M: Faulty>(model: &M, state: &M::State, found: &mut Found<M>) {
     let left = M::left(&state.global);
-    for at in 0..state.locals.len() {
-        let mut changed = left;
-        if !left.is_up(at) {
-            let Recovery { memory, after_news } = model.recovery();
-            let untold =
-                |peer: ProcessId| left.is_up(peer) && model.news(state, peer).told.of(at) < left.changes.of(at);
-            if left.recover == 0 || after_news && (0..state.locals.len()).any(|peer| peer != at && untold(peer)) {
-                continue;
-            }
-            changed.changes.add(at);
-            changed.recover -= 1;
-            let told = changed.told_anew(state.locals.len());
-            let global = M::after(&state.global, changed);
-            let anew = state.without_those_of(at, state.global);
-            for &memory in memory {
-                model.step(&anew, Occurrence::new(at, Stimulus::Recover { told, memory }), global, found);
-            }
-        } else if left.crash > 0 && model.may_crash(at) {
-            changed.changes.add(at);
-            changed.crash -= 1;
-            let global = M::after(&state.global, changed);
-            model.step(state, Occurrence::new(at, Stimulus::Crash), global, found);
+    if left.crash == 0 {
+        return;
+    }
+    for at in (0..state.locals.len()).filter(|&at| left.is_up(at) && model.may_crash(at)) {
+        let mut changed = FaultsLeft { crash: left.crash - 1, ..left };
+        changed.changes.add(at);
+        let global = M::after(&state.global, changed);
+        model.step(state, Occurrence::new(at, Stimulus::Crash), global, found);
+    }
+}
+
+fn recoveries<M: Faulty>(model: &M, state: &M::State, found: &mut Found<M>) {
+    let (left, processes) = (M::left(&state.global), state.locals.len());
+    if left.recover == 0 {
+        return;
+    }
+    let Recovery { memory, after_news } = model.recovery();
+    for at in (0..processes).filter(|&at| !left.is_up(at)) {
+        let untold = |peer: ProcessId| left.is_up(peer) && model.news(state, peer).told.of(at) < left.changes.of(at);
+        if after_news && (0..processes).any(|peer| peer != at && untold(peer)) {
+            continue;
+        }
+        let mut changed = FaultsLeft { recover: left.recover - 1, ..left };
+        changed.changes.add(at);
+        let told = changed.told_anew(processes);
+        let global = M::after(&state.global, changed);
+        let anew = state.without_those_of(at, state.global);
+        for &memory in memory {
+            model.step(&anew, Occurrence::new(at, Stimulus::Recover { told, memory }), global, found);
         }
     }
 }

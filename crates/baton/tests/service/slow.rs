@@ -91,7 +91,6 @@ async fn a_slow_server_costs_nothing_until_it_is_too_slow_and_then_the_lock_befo
     let other = Client::connect([&server.address]).await.unwrap().session().open().await.unwrap();
     let next = tokio::spawn(other.lock("deploy").acquire());
     assert_eq!(guard.lost().await, Loss::Unacknowledged);
-    assert!(BootTime::now() < guard.deadline());
     assert!(!next.is_finished(), "somebody else has it already");
     let next = next.await.unwrap().unwrap();
     assert!(BootTime::now() > guard.deadline());

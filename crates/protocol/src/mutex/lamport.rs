@@ -16,8 +16,8 @@
 //! memory survives, since the others go on. Who is told of a recovery sends WELCOME with its clock and its request, and
 //! JOINED comes back: on both sides, what came on the link before that is of an earlier life. Who recovers asks only
 //! when all who live have sent it WELCOME: then it knows the queue, and uses no stamp below earlier ones. What its user
-//! asks before it is ready counts from then on. Processes have to recover one at a time, each WELCOME and JOINED arriving before the next recovery, and somebody who knows of the last entry has to
-//! be alive then, or fences begin anew.
+//! asks before it is ready counts from then on. Processes have to recover one at a time, each WELCOME and JOINED arriving
+//! before the next recovery, and somebody who knows of the last entry has to be alive then, or fences begin anew.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -208,11 +208,8 @@ impl Lamport {
         self.clock.observe(message.time());
         match (self.peers[from].standing, message) {
             (Standing::Alive, Message::Request { time }) => {
-                let latest = self.peers[from].latest;
-                self.hear(from, time, Some(time));
-                if self.answers == Answers::AckOnly {
-                    self.peers[from].latest = latest;
-                }
+                let latest = if self.answers == Answers::AckOnly { self.peers[from].latest } else { time };
+                self.hear(from, latest, Some(time));
                 out.send(from, Message::Ack { time: self.clock.tick() });
             }
             (Standing::Alive, Message::Ack { time }) => self.hear(from, time, self.peers[from].request),
@@ -229,8 +226,8 @@ impl Lamport {
     }
 
     /// A message of this life says what the time is there, and what request there is in the queue.
-    fn hear(&mut self, from: ProcessId, time: u64, request: Option<u64>) {
-        self.peers[from] = Peer { standing: Standing::Alive, latest: time, request };
+    fn hear(&mut self, from: ProcessId, latest: u64, request: Option<u64>) {
+        self.peers[from] = Peer { standing: Standing::Alive, latest, request };
     }
 
     fn enter_if_first(&mut self, out: &mut Outbox<Self>) {

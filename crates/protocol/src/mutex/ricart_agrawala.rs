@@ -17,8 +17,9 @@
 //! The dead need not answer, are not asked, and their requests are void. A crash ends a request and a stay inside even
 //! if memory survives, since the others go on. Who recovers must not use a stamp below earlier ones: it asks only
 //! when all who live have sent it WELCOME with their clock, which they do when told of the recovery; who waits by then
-//! asks it as well. What its user asks before it is ready counts from then on. Processes have to recover one at a time, each WELCOME arriving before the next recovery, and somebody who knows of the last
-//! entry has to be alive then, or fences begin anew.
+//! asks it as well. What its user asks before it is ready counts from then on. Processes have to recover one at a time,
+//! each WELCOME arriving before the next recovery, and somebody who knows of the last entry has to be alive then, or
+//! fences begin anew.
 
 use alloc::vec::Vec;
 use core::convert::Infallible;

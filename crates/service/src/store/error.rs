@@ -1,7 +1,6 @@
 //! Why a data folder cannot be opened.
 
 use std::io;
-use std::path::PathBuf;
 
 /// Why a data folder cannot be opened; whoever tells it also names the folder. What it holds is as it was, and nothing is
 /// served from it.
@@ -9,10 +8,7 @@ use std::path::PathBuf;
 pub enum OpenError {
     /// Another process has it.
     #[error("it is in use by another process; stop that one, or name another folder")]
-    InUse {
-        /// Which folder.
-        path: PathBuf,
-    },
+    InUse,
     /// It is a file.
     #[error("it is not a folder")]
     NotAFolder,
