@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_check::explore::Progress as Explored;
+use baton_check::gallery::budget;
 use baton_check::{Faults, Options, Order, Property, Report, Verdict, Watch, check};
 use baton_protocol::registry::{self, Family, Params};
 use baton_trace::diagram;

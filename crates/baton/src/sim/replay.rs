@@ -11,7 +11,7 @@ use baton_trace::diagram;
 use serde_json::{Value, json};
 
 use super::Args;
-use crate::output::{Failure, HELD, Outcome, Target, VIOLATED, print, print_json, unreadable, unwritable};
+use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, unreadable, unwritable};
 use crate::progress::Progress;
 
 /// Repeats a trace.
