@@ -12,7 +12,7 @@ use crate::view::Holder;
 /// Take a lock from whoever holds it
 ///
 /// A holder releases its lock itself; this command is for when it cannot. The holders are told to stop, and the lock is free when
-/// they have said that they did or when their leases have ended, whichever comes first.
+/// they have said that they did or when their leases have ended, whichever comes first. With --now a lock-delay ends, too.
 ///
 /// Exit status 0: done, or nobody held it; 2: bad usage; 69: no server answered.
 #[derive(clap::Args)]
@@ -53,7 +53,8 @@ pub fn run(args: &Args) -> Outcome {
 
 fn to_text(name: &str, now: bool, holders: &[Holder]) -> String {
     if holders.is_empty() {
-        return format!("nobody holds the lock {name:?}\n");
+        let delay = if now { "is over" } else { "goes on" };
+        return format!("nobody holds the lock {name:?}; its lock-delay, if there is one, {delay}\n");
     }
     let line = |holder: &Holder| {
         let (label, place, fence) = (&holder.label, holder.place(), holder.fence);

@@ -14,6 +14,8 @@ pub const NO_SERVER: u8 = 69;
 /// The longest name of a lock.
 const NAME_BYTES_MAX: usize = 512;
 
+/// Where the servers are, handed down to a command under a lock.
+pub const SERVER: &str = "BATON_SERVER";
 /// Where the servers are, if nothing is said.
 const DEFAULT: &str = "127.0.0.1:7420";
 
@@ -33,12 +35,18 @@ impl ServerArgs {
 
     /// The same, for no longer than this.
     pub async fn connect_within(&self, within: Duration) -> Result<Client, Failure> {
-        let environment = std::env::var_os("BATON_SERVER").map(|servers| servers.to_string_lossy().into_owned());
-        let servers = addresses(self.server.as_deref(), environment.as_deref());
-        Client::connect_within(servers, within).await.map_err(|error| match error {
+        Client::connect_within(self.addresses(), within).await.map_err(|error| match error {
             ConnectError::NoServer { .. } => no_server(error),
             ConnectError::NoServers | ConnectError::InvalidAddress { .. } => Failure::bad_input(error),
         })
+    }
+}
+
+impl ServerArgs {
+    /// Where they are, each as it was named.
+    pub fn addresses(&self) -> Vec<String> {
+        let environment = std::env::var_os(SERVER).map(|servers| servers.to_string_lossy().into_owned());
+        addresses(self.server.as_deref(), environment.as_deref()).into_iter().map(String::from).collect()
     }
 }
 

@@ -95,7 +95,9 @@ impl Client {
             Ok(response) => Ok(response.into_inner().holders),
             Err(status) => {
                 self.forget_channel(&status).await;
-                Err(CallError::Refused(status))
+                // The deadline is our own: nobody has answered.
+                let unanswered = matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled);
+                Err(if unanswered { CallError::Unanswered } else { CallError::Refused(status) })
             }
         }
     }

@@ -45,6 +45,12 @@ pub enum ServeError {
         /// Why not.
         error: std::io::Error,
     },
+    /// The data folder is not there any more.
+    #[error("the data folder {data} was removed or replaced; what was acknowledged since then is lost")]
+    Gone {
+        /// Which.
+        data: String,
+    },
     /// The connections failed as a whole.
     #[error("the server stopped serving: {0}")]
     Transport(#[from] tonic::transport::Error),
@@ -91,7 +97,8 @@ impl Server {
             served = served => served?,
             () = service.run() => {}
         }
+        let gone = !service.node.is_there();
         service.node.shutdown().await;
-        Ok(())
+        if gone { Err(ServeError::Gone { data: service.data().display().to_string() }) } else { Ok(()) }
     }
 }

@@ -25,8 +25,8 @@ pub const OWNER: &str = "BATON_OWNER";
 /// deadline, SIGKILL half-way from there. Whatever it started ends with it.
 ///
 /// The command finds in its environment: BATON_LOCK; BATON_FENCE; BATON_DEADLINE
-/// (seconds of CLOCK_BOOTTIME; it moves later); BATON_OWNER. Without a command the
-/// fence is printed.
+/// (seconds of CLOCK_BOOTTIME; it moves later); BATON_OWNER and BATON_SERVER, for a
+/// `baton lock` in it. Without a command the fence is printed.
 ///
 /// Exit status:
 ///   the command's; 128 + n if signal n ended it
@@ -53,13 +53,13 @@ pub struct Args {
     #[arg(short = 'w', long, visible_alias = "wait", value_name = "SECS", value_parser = timeout)]
     #[arg(allow_negative_numbers = true)]
     timeout: Option<Duration>,
-    /// Hold one of so many permits; all who use the lock must name the same number
+    /// Hold one of so many permits, at most 1000000; all who use the lock must name the same number
     #[arg(short = 'k', long, value_name = "PERMITS", value_parser = permits, allow_negative_numbers = true)]
     permits: Option<u32>,
-    /// After so long without a word from us the server gives the lock to somebody else
+    /// After so many whole seconds without a word from us the server gives the lock to somebody else; 1 to 86400
     #[arg(long, value_name = "SECS", default_value_t = 10, value_parser = ttl, allow_negative_numbers = true)]
     ttl: u64,
-    /// If the lock is lost so, it stays closed for so much longer
+    /// If the lock is lost so, it stays closed for so much longer; at most 3600
     #[arg(long, value_name = "SECS", default_value = "0", value_parser = lock_delay, allow_negative_numbers = true)]
     lock_delay: Duration,
     /// The exit status if the lock was not acquired
@@ -103,6 +103,12 @@ impl Args {
     /// Checks it all.
     pub fn wanted(&self) -> Result<Wanted<'_>, Failure> {
         let command = self.command();
+        // An empty variable in a script, most likely: to hold the lock until a signal comes is not what was meant.
+        if command.is_empty() && std::env::args_os().next_back().is_some_and(|last| last == "--") {
+            return Err(Failure::bad_input(
+                "there is no command after `--`; leave that out to hold the lock without one",
+            ));
+        }
         Ok(Wanted {
             name: lock_name(&self.name)?,
             mode: match self.permits {
@@ -114,7 +120,7 @@ impl Args {
             ttl: Duration::from_secs(self.ttl),
             lock_delay: self.lock_delay,
             conflict: self.conflict_exit_code,
-            owner: std::env::var_os(OWNER).map(owner).transpose()?,
+            owner: std::env::var_os(OWNER).filter(|owner| !owner.is_empty()).map(owner).transpose()?,
             label: label(&command),
             command,
             server: &self.server,

@@ -29,7 +29,7 @@ use tokio::sync::mpsc;
 pub use args::Args;
 
 use crate::output::{Failure, Outcome, print};
-use crate::server::{block_on, no_server};
+use crate::server::{SERVER, block_on, no_server};
 use crate::view;
 use args::{OWNER, Wanted};
 use channel::Exit;
@@ -218,6 +218,8 @@ async fn work(wanted: &Wanted<'_>, guard: &Guard, signals: &mut Signals) -> Resu
             ("BATON_FENCE", fence.to_string()),
             ("BATON_DEADLINE", deadline.to_string()),
             (OWNER, view::id(guard.owner())),
+            // A nested `baton lock` asks the same servers, where the owner means something.
+            (SERVER, wanted.server.addresses().join(",")),
         ];
         let job = Job { ttl_ms, deadline_ms: deadline.as_millis(), command: wanted.command.clone(), environment };
         let ended = tokio::select! {

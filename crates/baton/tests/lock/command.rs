@@ -167,6 +167,24 @@ fn a_nested_lock_has_the_same_owner() {
 }
 
 #[test]
+fn a_nested_lock_asks_the_same_servers() {
+    let server = Server::start();
+    let mut command = Command::new(BATON);
+    command.args(["lock", "a", "--server", &server.address, "--", BATON, "lock", "b", "--", "true"]);
+    assert_eq!(done(command.env_remove("BATON_SERVER").env("BATON_OWNER", "")), (0, String::new(), String::new()));
+    assert_eq!(server.facts().acquired.len(), 2);
+}
+
+#[test]
+fn two_dashes_without_a_command_are_a_mistake() {
+    let server = Server::start();
+    let (status, output, error) = done(&mut baton(&server, &["lock", "a", "--"]));
+    assert_eq!((status, output.as_str()), (2, ""));
+    assert_eq!(error, "baton: there is no command after `--`; leave that out to hold the lock without one\n");
+    assert_eq!(server.facts().acquired.len(), 0);
+}
+
+#[test]
 fn what_is_wanted_reaches_the_server() {
     let server = Server::start();
     let wants = |args: &[&str]| {

@@ -227,3 +227,10 @@ fn a_data_folder_that_cannot_be_used_is_refused_in_one_sentence() {
     std::fs::write(&format, text).unwrap();
     server.kill_and_restart();
 }
+
+#[test]
+fn a_server_whose_folder_is_removed_says_so_and_ends() {
+    let mut server = Server::start();
+    std::fs::remove_dir_all(server.data()).unwrap();
+    assert_eq!(server.ends().code(), Some(1));
+}

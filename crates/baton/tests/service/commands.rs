@@ -78,6 +78,7 @@ fn what_programs_read_of_a_lock_a_session_and_a_server() {
     assert!(waiter.wait().unwrap().success());
     let lock = json(&server, &["lock-info", "deploy"]);
     assert_eq!((&lock["mode"], lock["holders"].as_array().unwrap().len()), (&Value::Null, 0));
+    assert_eq!(json(&server, &["status"])["locks"], 0, "it is only remembered");
     let names = ["ended", "fence", "from_ms", "label", "session", "to_ms"];
     assert_eq!(keys(&lock["history"][0]), names);
     let ended: Vec<&Value> = lock["history"].as_array().unwrap().iter().map(|past| &past["ended"]).collect();

@@ -63,6 +63,17 @@ impl Server {
         self.child.wait().unwrap();
     }
 
+    /// Waits until it has ended by itself.
+    pub fn ends(&mut self) -> std::process::ExitStatus {
+        for _ in 0..3_000 {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        panic!("it goes on");
+    }
+
     /// Asks it to stop, and waits until it has.
     pub fn stop(&mut self) -> std::process::ExitStatus {
         self.signal(Signal::SIGTERM);

@@ -90,3 +90,13 @@ async fn wait_for_waiters(client: &Client, waiters: usize) {
     }
     panic!("the lock never had {waiters} waiters");
 }
+
+#[test]
+fn a_forced_release_that_nobody_answers_may_still_happen() {
+    let server = Server::start();
+    server.signal(Signal::SIGSTOP);
+    let output = server.run(&["release", "deploy", "--force"]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    let told = "baton: the server does not answer; what it was asked for may still happen\n";
+    assert_eq!((output.status.code(), error.as_str()), (Some(69), told));
+}

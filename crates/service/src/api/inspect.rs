@@ -94,14 +94,15 @@ pub fn sessions(service: &Service) -> Vec<v1::Session> {
 /// How the node is.
 pub fn status(service: &Service) -> v1::GetStatusResponse {
     let status = service.node.status();
-    let counts = service.node.table().counts();
+    let table = service.node.table();
+    let counts = table.counts();
     v1::GetStatusResponse {
         node: status.node,
         role: role(status.role).to_owned(),
         term: status.term,
         commit: status.commit,
         applied: status.applied,
-        locks: counts.locks as u64,
+        locks: table.locks().filter(LockView::is_used).count() as u64,
         sessions: counts.sessions as u64,
         waiters: counts.waiters as u64,
         uptime_ms: service.uptime_ms(),

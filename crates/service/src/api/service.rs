@@ -11,8 +11,8 @@ use crate::raft::{Leadership, Node, Options, Pending, ProposeError};
 use crate::store::{Disk, FREE_BYTES_MIN, Folder, OpenError};
 use crate::table::{Command, Entry};
 
-/// How often the free space of the disk is looked at.
-const SPACE_EVERY: Duration = Duration::from_secs(1);
+/// How often the disk is looked at: whether the folder is there, and how much space is free.
+const DISK_EVERY: Duration = Duration::from_secs(1);
 
 /// How long to wait after a round that failed.
 const ROUND_AGAIN: Duration = Duration::from_millis(50);
@@ -50,6 +50,11 @@ impl Service {
         if leads { Ok(service) } else { Err(OpenError::Raft("the node stopped before it led".to_owned())) }
     }
 
+    /// Where its data is.
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
     /// How long it has run.
     pub fn uptime_ms(&self) -> u64 {
         clock::boot_ms().saturating_sub(self.started_ms)
@@ -75,13 +80,13 @@ impl Service {
         self.node.propose(Entry { now_ms: clock::wall_ms(), commands: vec![command] }).await
     }
 
-    /// Keeps everything going. Does not return while the node runs.
+    /// Keeps everything going. Does not return while the node runs, and the data folder is there.
     pub async fn run(&self) {
         tokio::select! {
             () = self.follow_leadership() => {}
             () = self.keep_time() => {}
             () = self.acknowledge() => {}
-            () = self.watch_space() => {}
+            () = self.watch_disk() => {}
         }
     }
 
@@ -147,10 +152,10 @@ impl Service {
         }
     }
 
-    async fn watch_space(&self) {
-        loop {
-            tokio::time::sleep(SPACE_EVERY).await;
+    async fn watch_disk(&self) {
+        while self.node.is_there() {
             self.look_at_space();
+            tokio::time::sleep(DISK_EVERY).await;
         }
     }
 }

@@ -291,6 +291,11 @@ impl Node {
         self.disk.free_bytes()
     }
 
+    /// Whether the data folder is still there; see [`Disk::is_there`].
+    pub fn is_there(&self) -> bool {
+        self.disk.is_there()
+    }
+
     /// Stops. When it returns, nothing of the node uses the data folder any more.
     pub async fn shutdown(&self) {
         // An error here says that it had stopped already.

@@ -1,14 +1,17 @@
 //! The file layer: all that the store asks of a disk. Tests put another one in its place.
 
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
 
 use super::error::OpenError;
+
+/// Whoever has locked this file has the folder.
+const LOCK: &str = "LOCK";
 
 /// A folder of files with names of our own, and what becomes durable when.
 ///
@@ -30,6 +33,9 @@ pub trait Disk: Send + Sync + 'static {
     fn sync_folder(&self) -> io::Result<()>;
     /// How much more can be written.
     fn free_bytes(&self) -> io::Result<u64>;
+    /// Whether it is still where it was opened: what is written to a folder that was removed is lost, and another process
+    /// may have made one in its place.
+    fn is_there(&self) -> bool;
 }
 
 /// An open file.
@@ -45,7 +51,7 @@ pub trait DiskFile: Send + Sync {
 pub struct Folder {
     path: PathBuf,
     /// Locked; the system unlocks it when it is closed, however the process ends.
-    _lock: File,
+    lock: File,
 }
 
 impl Folder {
@@ -56,10 +62,10 @@ impl Folder {
             return Err(OpenError::NotAFolder);
         }
         DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(OpenError::Folder)?;
-        let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path.join("LOCK"));
+        let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path.join(LOCK));
         let lock = lock.map_err(OpenError::Folder)?;
         match lock.try_lock() {
-            Ok(()) => Ok(Folder { path, _lock: lock }),
+            Ok(()) => Ok(Folder { path, lock }),
             Err(TryLockError::WouldBlock) => Err(OpenError::InUse),
             Err(TryLockError::Error(source)) => Err(OpenError::Folder(source)),
         }
@@ -119,6 +125,13 @@ impl Disk for Folder {
         let stat = nix::sys::statvfs::statvfs(&self.path)?;
         Ok(stat.blocks_available().saturating_mul(stat.fragment_size()))
     }
+
+    fn is_there(&self) -> bool {
+        let file = |metadata: Metadata| (metadata.dev(), metadata.ino());
+        let ours = self.lock.metadata().map(file);
+        let there = std::fs::metadata(self.path.join(LOCK)).map(file);
+        matches!((ours, there), (Ok(ours), Ok(there)) if ours == there)
+    }
 }
 
 impl DiskFile for File {
@@ -163,6 +176,18 @@ mod tests {
         assert!(matches!(refused, OpenError::InUse), "{refused}");
         drop(first);
         Folder::open(&path).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_was_removed_is_not_there_even_if_another_takes_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data");
+        let first = Folder::open(&path).unwrap();
+        assert!(first.is_there());
+        std::fs::remove_dir_all(&path).unwrap();
+        assert!(!first.is_there());
+        let second = Folder::open(&path).unwrap();
+        assert_eq!((first.is_there(), second.is_there()), (false, true));
     }
 
     #[test]

@@ -232,6 +232,10 @@ impl Disk for FakeDisk {
     fn free_bytes(&self) -> io::Result<u64> {
         Ok(if self.lock().full { 0 } else { u64::MAX })
     }
+
+    fn is_there(&self) -> bool {
+        true
+    }
 }
 
 struct FakeFile {

@@ -187,6 +187,11 @@ impl<'a> LockView<'a> {
         &self.lock.name
     }
 
+    /// Whether it is held, waited for or closed, and not only remembered.
+    pub fn is_used(&self) -> bool {
+        !self.lock.holders.is_empty() || !self.lock.waiters.is_empty() || self.delay().is_some()
+    }
+
     /// How it is held, if it is.
     pub fn mode(&self) -> Option<Mode> {
         self.lock.holders.first().map(|holder| holder.claim.mode)
