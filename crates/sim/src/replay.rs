@@ -105,7 +105,7 @@ impl Replay<'_> {
             let (found, expected) = (self.header.processes, group.processes);
             return Err(ReplayError::Processes { algorithm: about.name, clients: group.clients, found, expected });
         }
-        let cycle_from = self.header.workload[CYCLE_FROM].as_u64();
+        let cycle_from = self.header.cycle_from();
         let mut stage = Stage::new(group, self.records, words);
         stage.play(cycle_from)?;
         let end = self.records.last().and_then(|record| match &record.event {
@@ -181,9 +181,6 @@ impl Visitor for Replay<'_> {
         self.go(about, group, Words { command, told, fence: |_| None, elects: true })
     }
 }
-
-/// In the header's workload: the record from which on everything happens again and again.
-pub const CYCLE_FROM: &str = "cycle_from";
 
 /// The property that a record tells to be violated, if it does.
 fn claim(record: &Record) -> Option<&str> {

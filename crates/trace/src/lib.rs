@@ -66,6 +66,11 @@ impl Header {
         }
     }
 
+    /// The record from which on everything happens again and again, if this shows that somebody starves.
+    pub fn cycle_from(&self) -> Option<u64> {
+        self.workload["cycle_from"].as_u64()
+    }
+
     /// What the group was made with.
     pub fn group_params(&self) -> registry::Params {
         registry::Params {
@@ -225,6 +230,13 @@ impl Event {
 
 fn with_memory() -> bool {
     true
+}
+
+/// Whether this is a counterexample: the checker ends a run with the violation that it shows, and nobody else does. Its
+/// times count steps, and no seed is behind it.
+pub fn is_counterexample(records: &[Record]) -> bool {
+    let end = records.last().map(|record| &record.event);
+    matches!(end, Some(Event::End { reason, .. }) if reason == "violation")
 }
 
 /// Why a message never arrives.
