@@ -57,7 +57,7 @@ fn a_clean_replay_tells_what_held() {
 }
 
 #[test]
-fn an_election_that_hangs_does_not_hold_what_it_does_not() {
+fn what_is_violated_is_not_told_to_hold() {
     let (status, again, told) = repeated("check bully --suspect 1");
     assert_eq!((status, again), (Some(1), Some(1)));
     assert!(told.contains("\nsafety VIOLATED: ") && !told.contains("held"), "{told}");
