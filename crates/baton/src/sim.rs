@@ -63,7 +63,7 @@ pub struct Args {
     /// Play a named situation and compare what comes out with what must
     #[arg(long, value_name = "FILE", conflicts_with_all = A_RUN)]
     scenario: Option<PathBuf>,
-    /// Repeat a trace step by step, and judge it again
+    /// Repeat a trace step by step, and judge it again; what a counterexample shows counts, promised or not
     #[arg(long, value_name = "TRACE", conflicts_with_all = A_RUN, conflicts_with_all = ["scenario", "trace"])]
     replay: Option<PathBuf>,
     /// How many processes may ask [default: 5]

@@ -143,7 +143,7 @@ impl Replay<'_> {
             steps: self.records.len(),
             entries: stage.judge.entries,
             held: stage.held(counterexample),
-            shown: claims().last().filter(|_| counterexample).map(str::to_owned),
+            shown: claims().next_back().filter(|_| counterexample).map(str::to_owned),
             violations: stage.judge.violations,
         })
     }
