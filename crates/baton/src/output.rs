@@ -37,7 +37,13 @@ pub fn unreadable(path: &Path, error: &io::Error) -> Failure {
 
 /// A file that cannot be written.
 pub fn unwritable(path: &Path, error: &io::Error) -> Failure {
-    let right = "name a file in a folder that exists and that you may write to";
+    let right = match error.kind() {
+        io::ErrorKind::NotFound => "name a file in a folder that exists",
+        io::ErrorKind::PermissionDenied => "name a file that you may write to",
+        io::ErrorKind::IsADirectory => "name a file in it",
+        io::ErrorKind::StorageFull => "make room, or name a file where there is some",
+        _ => "name another file",
+    };
     Failure::bad_input(format!("cannot write {}: {error}; {right}", path.display()))
 }
 
@@ -75,6 +81,11 @@ pub fn print(text: &str) -> Result<(), Failure> {
         }
         _ => Ok(()),
     }
+}
+
+/// So many of something.
+pub fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
 }
 
 /// Prints one JSON object on one line.

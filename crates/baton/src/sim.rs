@@ -63,7 +63,7 @@ pub struct Args {
     /// Play a named situation and compare what comes out with what must
     #[arg(long, value_name = "FILE", conflicts_with_all = A_RUN)]
     scenario: Option<PathBuf>,
-    /// Repeat a trace step by step, and judge it again
+    /// Repeat a trace step by step, and judge it again; what a counterexample shows counts, promised or not
     #[arg(long, value_name = "TRACE", conflicts_with_all = A_RUN, conflicts_with_all = ["scenario", "trace"])]
     replay: Option<PathBuf>,
     /// How many processes may ask [default: 5]
@@ -318,7 +318,7 @@ fn mutex_to_text(report: &MutexReport, theory: &Costs, no_theory: Option<String>
     let by_kind: Vec<String> = report.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
     let number = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.3}"));
     let mut rows = vec![
-        vec!["entries".into(), report.entries.to_string()],
+        vec!["entries".into(), entries_to_text(report)],
         vec!["messages".into(), format!("{}  ({})", report.messages, by_kind.join(", "))],
         vec![
             "per entry".into(),
@@ -359,13 +359,31 @@ fn mutex_to_text(report: &MutexReport, theory: &Costs, no_theory: Option<String>
     )
 }
 
+/// With how many of them are measured, if not all are.
+fn entries_to_text(MutexReport { entries, measured_entries, .. }: &MutexReport) -> String {
+    match measured_entries == entries {
+        true => entries.to_string(),
+        false => format!("{entries}; what is told per entry, and delays, are of {measured_entries}, after a warm-up"),
+    }
+}
+
+/// Who is dead, if anybody is.
+fn dead_to_text(dead: &[usize]) -> String {
+    let names: Vec<String> = dead.iter().map(|process| format!("P{process}")).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [one] => format!("; {one} is dead"),
+        many => format!("; {} are dead", many.join(", ")),
+    }
+}
+
 fn election_to_text(report: &ElectionReport, theory: &ElectionCosts) -> String {
     let by_kind: Vec<String> = report.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
     let by_kind = if by_kind.is_empty() { "none".into() } else { by_kind.join(", ") };
     let term = report.term.map(|term| format!(", term {term}")).unwrap_or_default();
     let leader = report.leader.map_or("none".into(), |leader| format!("P{leader}{term}"));
     let rows = vec![
-        vec!["leader".into(), leader],
+        vec!["leader".into(), leader + &dead_to_text(&report.dead)],
         vec!["messages".into(), format!("{}{}  ({by_kind} in all)", report.messages, beside(&theory.messages))],
         vec!["time".into(), report.time.map_or("-".into(), |time| format!("{time:.3} T{}", beside(&theory.time)))],
         vec!["rivals".into(), format!("more than one led for {:.3} T", report.rivals)],

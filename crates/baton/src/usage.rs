@@ -37,10 +37,13 @@ fn in_one_sentence(error: &clap::Error) -> String {
     format!("{wrong}; `{} --help` tells what there is", command.join(" "))
 }
 
-/// Says what a value can be as a part of the sentence.
+/// Says what a value can be as a part of the sentence; which of these is like it is to be seen then.
 fn possible_values(wrong: &str) -> String {
     match wrong.split_once(" [possible values: ") {
-        Some((wrong, values)) => format!("{wrong}; it can be {}", values.replacen(']', "", 1)),
+        Some((wrong, values)) => {
+            let (values, _) = values.split_once(']').unwrap_or((values, ""));
+            format!("{wrong}; it can be {values}")
+        }
         None => wrong.to_owned(),
     }
 }
@@ -63,7 +66,7 @@ mod tests {
 
     #[test]
     fn possible_values_lose_their_brackets_and_nothing_else_does() {
-        assert_eq!(possible_values("no 'x' [possible values: a, b]; see"), "no 'x'; it can be a, b; see");
+        assert_eq!(possible_values("no 'x' [possible values: a, b]; like 'a'"), "no 'x'; it can be a, b");
         assert_eq!(possible_values("with '[COMMAND]...'"), "with '[COMMAND]...'");
         assert_eq!(possible_values("for '[ID]' [possible values: a]"), "for '[ID]'; it can be a");
     }

@@ -19,7 +19,7 @@ fn refusal(args: &[&str]) -> String {
 
 #[test]
 fn what_was_typed_wrong_is_told_in_one_sentence() {
-    let cases: [(&[&str], &str); 21] = [
+    let cases: [(&[&str], &str); 22] = [
         (&["dance"], "unrecognized subcommand 'dance'; `baton --help` tells what there is"),
         (&["demo", "dance"], "unrecognized subcommand 'dance'; `baton demo --help` tells what there is"),
         (
@@ -43,6 +43,10 @@ fn what_was_typed_wrong_is_told_in_one_sentence() {
         (
             &["sim", "central", "--load", "x"],
             "invalid value 'x' for '--load <LOAD>'; it can be solo, solo-random, all, random; `baton sim --help` tells",
+        ),
+        (
+            &["sim", "central", "--load", "foo"],
+            "invalid value 'foo' for '--load <LOAD>'; it can be solo, solo-random, all, random; `baton sim --help` tells",
         ),
         (&["sim", "central", "--delay"], "a value is required for '--delay <DELAY>' but none was supplied; `baton sim"),
         (
@@ -151,6 +155,30 @@ fn what_is_refused_leaves_files_as_they_were() {
     assert!(baton(&[&["sim", "central"], &files[..]].concat()).status.success());
     assert!(fs::read_to_string(&old).unwrap().starts_with("{\"baton_trace\":1"));
     assert!(fs::read_to_string(&new).unwrap().starts_with("<svg"));
+}
+
+#[test]
+fn a_file_that_cannot_be_written_comes_with_advice_that_fits() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path().to_str().unwrap();
+    for (file, right) in [
+        ("/no/such/folder/svg", "; name a file in a folder that exists"),
+        ("/dev/full", "; make room, or name a file where there is some"),
+        (here, "; name a file in it"),
+    ] {
+        let told = refusal(&["sim", "central", "--svg", file]);
+        assert!(told.ends_with(right), "{told}");
+    }
+}
+
+#[test]
+fn what_is_no_trace_is_told_from_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("picture.svg");
+    fs::write(&file, "<svg></svg>").unwrap();
+    let told = refusal(&["sim", "--replay", file.to_str().unwrap()]);
+    assert!(told.contains(": this is no trace: its first line is no header ("), "{told}");
+    assert!(told.ends_with("; name a file that `baton sim --trace` or `baton check --trace` has written"), "{told}");
 }
 
 #[test]

@@ -1,8 +1,11 @@
-//! Every command in docs/verdicts.md does what the page says: its exit status, and what its output contains.
+//! Every command in docs/verdicts.md does what the page says: its exit status, and what its output contains. So do the
+//! transcripts of the other pages: what follows a line that begins with four spaces and `$ baton` is in its output.
+//! And where a page says how many states a check sees, that many it is.
 //!
 //! A command is a line that begins with four spaces and `baton`, the next one begins with `    # `, the exit status and
 //! fragments of the output, with `...` between them. What takes long says `long` after the status and is not run here.
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -38,9 +41,9 @@ fn claims(page: &str) -> Vec<Claim> {
         .collect()
 }
 
-/// As a shell would; only single quotes are used.
+/// As a shell would; no quote is within another.
 fn arguments(command: &str) -> Vec<String> {
-    let quoted = command.split('\'').enumerate();
+    let quoted = command.split(['\'', '"']).enumerate();
     let words = quoted.flat_map(|(index, part)| match index % 2 {
         0 => part.split_whitespace().map(str::to_owned).collect(),
         _ => vec![part.to_owned()],
@@ -53,25 +56,97 @@ fn squeezed(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// What a command prints, with its exit status.
+fn run(command: &str) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_baton"))
+        .args(arguments(command))
+        .current_dir(root())
+        .output()
+        .expect("the binary starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    (output.status.code(), squeezed(&text))
+}
+
+/// The pages of `docs/` and of `docs/algorithms/`, with the lines that go on in the next one joined.
+fn pages() -> Vec<(String, String)> {
+    let files = ["docs", "docs/algorithms"].into_iter().flat_map(|folder| fs::read_dir(root().join(folder)).unwrap());
+    let files = files.map(|file| file.unwrap().path()).filter(|path| path.extension().is_some_and(|end| end == "md"));
+    let mut pages: Vec<(String, String)> = files
+        .map(|path| (path.display().to_string(), fs::read_to_string(path).unwrap().replace("\\\n", " ")))
+        .collect();
+    pages.sort();
+    pages
+}
+
+/// More states take too long here.
+const STATES_MAX: u64 = 50_000;
+
+/// Commands, and what their output must contain.
+fn transcripts(page: &str) -> Vec<(String, Vec<String>)> {
+    let mut found: Vec<(String, Vec<String>)> = Vec::new();
+    let mut in_one = false;
+    for line in page.lines() {
+        if let Some(command) = line.strip_prefix("    $ ").filter(|command| known(command)) {
+            found.push((command.to_owned(), Vec::new()));
+            in_one = true;
+        } else if let (true, Some(said)) = (in_one, line.strip_prefix("    ")) {
+            let (_, parts) = found.last_mut().expect("a transcript begins with its command");
+            parts.push(squeezed(said));
+        } else {
+            in_one = false;
+        }
+    }
+    found
+}
+
+/// Those of the lock service need one.
+fn known(command: &str) -> bool {
+    ["baton sim ", "baton check "].iter().any(|begins| command.starts_with(begins))
+}
+
+/// Checks with the number of states that they see: `baton check ...  # holds in all of 13,538 states`.
+fn counts(page: &str) -> Vec<(String, Vec<String>)> {
+    let count = |line: &str| {
+        let (command, said) = line.strip_prefix("    ")?.split_once(" # ")?;
+        let (said, _) = said.split_once(" states")?;
+        let states = said.rsplit(' ').next()?.replace(',', "");
+        let small = states.parse::<u64>().is_ok_and(|states| states <= STATES_MAX);
+        (known(command) && small).then(|| (command.trim().to_owned(), vec![format!(" {states} states, ")]))
+    };
+    page.lines().filter_map(count).collect()
+}
+
+#[test]
+fn every_transcript_and_every_count_of_a_page_is_what_comes_out() {
+    let mut wrong = String::new();
+    let (mut transcribed, mut counted) = (0, 0);
+    for (name, page) in pages() {
+        let (transcripts, counts) = (transcripts(&page), counts(&page));
+        transcribed += transcripts.len();
+        counted += counts.len();
+        for (command, parts) in transcripts.iter().chain(&counts) {
+            let (_, text) = run(command);
+            let missing: Vec<_> = parts.iter().filter(|part| !text.contains(*part)).collect();
+            if !missing.is_empty() {
+                wrong.push_str(&format!("{name}: {command}\n  without {missing:?}, in\n  {text}\n"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+    assert!(transcribed > 15 && counted > 3, "only {transcribed} transcripts and {counted} counts were found");
+}
+
 #[test]
 fn every_command_of_the_page_does_what_it_says() {
-    let page = std::fs::read_to_string(root().join("docs/verdicts.md")).unwrap();
+    let page = fs::read_to_string(root().join("docs/verdicts.md")).unwrap();
     let claims = claims(&page);
     assert!(claims.len() > 20, "only {} commands were found", claims.len());
     let mut wrong = String::new();
     for claim in claims.iter().filter(|claim| !claim.long) {
-        let output = Command::new(env!("CARGO_BIN_EXE_baton"))
-            .args(arguments(&claim.command))
-            .current_dir(root())
-            .output()
-            .expect("the binary starts");
-        let text = squeezed(
-            &(String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)),
-        );
+        let (status, text) = run(&claim.command);
         let missing: Vec<_> = claim.fragments.iter().filter(|fragment| !text.contains(*fragment)).collect();
-        if output.status.code() != Some(claim.status) || !missing.is_empty() {
-            let status = output.status;
-            wrong.push_str(&format!("{}\n  {status}, without {missing:?}, in\n  {text}\n", claim.command));
+        if status != Some(claim.status) || !missing.is_empty() {
+            wrong.push_str(&format!("{}\n  {status:?}, without {missing:?}, in\n  {text}\n", claim.command));
         }
     }
     assert!(wrong.is_empty(), "{wrong}");

@@ -7,7 +7,7 @@ use baton_protocol::election::{self, Election};
 use baton_protocol::mutex::{self, Mutex};
 use baton_protocol::registry::{self, About, Family, SetupError, Survivors, Visitor};
 use baton_protocol::{Choices, Group, Input, Message, Outbox, Output, ProcessId, Protocol, Start};
-use baton_trace::{Event, Header, Record, Unit};
+use baton_trace::{Event, Header, Record, Unit, is_counterexample};
 
 use self::recurrence::Snapshot;
 use crate::oracle::causality::{Causality, Past};
@@ -25,6 +25,10 @@ pub struct Replayed {
     pub entries: u64,
     /// What the oracles found: property and detail.
     pub violations: Vec<Violation>,
+    /// What they have watched, and found nothing.
+    pub held: Vec<&'static str>,
+    /// What a counterexample is there to show, promised or not; nothing if it is a run.
+    pub shown: Option<String>,
 }
 
 /// Why a trace cannot be repeated.
@@ -105,7 +109,7 @@ impl Replay<'_> {
             let (found, expected) = (self.header.processes, group.processes);
             return Err(ReplayError::Processes { algorithm: about.name, clients: group.clients, found, expected });
         }
-        let cycle_from = self.header.workload[CYCLE_FROM].as_u64();
+        let cycle_from = self.header.cycle_from();
         let mut stage = Stage::new(group, self.records, words);
         stage.play(cycle_from)?;
         let end = self.records.last().and_then(|record| match &record.event {
@@ -116,6 +120,7 @@ impl Replay<'_> {
         if end.is_none() && self.header.unit == Unit::T {
             return Err(ReplayError::CutOff { records: self.records.len() });
         }
+        let counterexample = is_counterexample(self.records);
         let claims = || self.records.iter().filter_map(claim);
         for record in self.records {
             match &record.event {
@@ -131,10 +136,16 @@ impl Replay<'_> {
         }
         // A counterexample ends with what it shows; a run of the simulator goes on, and may be judged by its times.
         let found = |property: &str| stage.judge.violations.iter().any(|(found, _)| *found == property);
-        if let (true, Some(property)) = (end == Some("violation"), claims().find(|property| !found(property))) {
+        if let (true, Some(property)) = (counterexample, claims().find(|property| !found(property))) {
             return Err(ReplayError::Outcome { property: property.into() });
         }
-        Ok(stage.judge.verdict(self.records.len()))
+        Ok(Replayed {
+            steps: self.records.len(),
+            entries: stage.judge.entries,
+            held: stage.held(counterexample),
+            shown: claims().next_back().filter(|_| counterexample).map(str::to_owned),
+            violations: stage.judge.violations,
+        })
     }
 }
 
@@ -181,9 +192,6 @@ impl Visitor for Replay<'_> {
         self.go(about, group, Words { command, told, fence: |_| None, elects: true })
     }
 }
-
-/// In the header's workload: the record from which on everything happens again and again.
-pub const CYCLE_FROM: &str = "cycle_from";
 
 /// The property that a record tells to be violated, if it does.
 fn claim(record: &Record) -> Option<&str> {
@@ -305,6 +313,24 @@ impl<'t, P: Protocol> Stage<'t, P> {
             let detail = who.map(|who| ("liveness", format!("{who}, and the run has come to its end")));
             self.judge.violations.extend(detail);
         }
+    }
+
+    /// What has been watched, without a violation. That a counterexample ends while somebody waits says nothing.
+    fn held(&self, counterexample: bool) -> Vec<&'static str> {
+        let elects = self.words.elects;
+        let served = match elects {
+            true => !self.judge.beliefs.keys().any(|at| self.disagrees(*at)),
+            false => self.judge.phases().0.is_empty(),
+        };
+        let watched = [
+            ("safety", true),
+            ("liveness", served && !counterexample),
+            ("order", !elects && self.judge.causality.is_some()),
+            ("fence", !elects),
+        ];
+        let violated = |property| self.judge.violations.iter().any(|(found, _)| *found == property);
+        let held = |&(property, watched): &(&'static str, bool)| watched && !violated(property);
+        watched.iter().filter(|property| held(property)).map(|(property, _)| *property).collect()
     }
 
     fn disagrees(&self, at: ProcessId) -> bool {
@@ -569,9 +595,5 @@ impl Judge {
         self.mutex.crash(process);
         self.inside.remove(&process);
         self.leaders.gone(process);
-    }
-
-    fn verdict(self, steps: usize) -> Replayed {
-        Replayed { steps, entries: self.entries, violations: self.violations }
     }
 }

@@ -40,6 +40,8 @@ pub struct MutexReport {
     pub seed: u64,
     /// How many times somebody entered.
     pub entries: u64,
+    /// How many of these entries what is told per entry is of: after the warm-up, over whole rounds.
+    pub measured_entries: u64,
     /// All messages of the run.
     pub messages: u64,
     /// After the warm-up, over whole rounds.
@@ -113,6 +115,8 @@ pub struct ElectionReport {
     pub leader: Option<usize>,
     /// In which term, where the algorithm counts terms.
     pub term: Option<u64>,
+    /// Who does not live at the end.
+    pub dead: Vec<usize>,
     /// Who noticed that there was no leader.
     pub noticed: Vec<usize>,
     /// From the first notice on.

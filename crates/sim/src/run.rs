@@ -291,6 +291,7 @@ impl Visitor for Run<'_> {
             load: options.workload.load,
             seed: options.seed,
             entries: entered,
+            measured_entries: users.measured.entries(entered),
             messages: messages.sent,
             messages_per_entry: per_entry(|messages| messages.sent),
             messages_by_kind: messages.by_kind(),
@@ -356,6 +357,7 @@ impl Visitor for Run<'_> {
         }
         finish_trace(&mut wire, ended, 0)?;
         let last_arrival = wire.last_arrival();
+        let dead = (0..n).filter(|&process| !wire.is_up(process)).collect();
         let messages = wire.messages();
         Ok(Report::Election(Box::new(ElectionReport {
             algorithm: about.name,
@@ -364,6 +366,7 @@ impl Visitor for Run<'_> {
             seed: options.seed,
             leader,
             term,
+            dead,
             noticed: users.noticed.clone(),
             messages: messages.sent - users.messages_before(),
             messages_by_kind: messages.by_kind(),

@@ -62,11 +62,13 @@ const ROUNDING: f64 = 1e-9;
 impl Expectation {
     /// Exactly so.
     pub fn exact(formula: impl Into<String>, value: f64) -> Self {
+        let value = tidy(value);
         Expectation { formula: formula.into(), value, kind: Kind::Exact, least: value, most: value }
     }
 
     /// On average so, within [`MEAN_TOLERANCE`].
     pub fn mean(formula: impl Into<String>, value: f64) -> Self {
+        let value = tidy(value);
         let tolerance = value * MEAN_TOLERANCE;
         let (least, most) = (value - tolerance, value + tolerance);
         Expectation { formula: formula.into(), value, kind: Kind::Mean, least, most }
@@ -74,12 +76,12 @@ impl Expectation {
 
     /// Not below `least` and not above `most`.
     pub fn between(formula: impl Into<String>, least: f64, most: f64) -> Self {
-        Expectation { formula: formula.into(), value: most, kind: Kind::Bound, least, most }
+        Expectation { formula: formula.into(), value: tidy(most), kind: Kind::Bound, least, most }
     }
 
     /// Not below `least`.
     pub fn at_least(formula: impl Into<String>, least: f64) -> Self {
-        Expectation { formula: formula.into(), value: least, kind: Kind::Bound, least, most: f64::INFINITY }
+        Expectation { formula: formula.into(), value: tidy(least), kind: Kind::Bound, least, most: f64::INFINITY }
     }
 
     /// Not above `most`.
@@ -94,9 +96,27 @@ impl Expectation {
     }
 }
 
+/// 7.2 for 7.199999999999999: what has few digits on paper, and was a rounding error away from it. All else stays as it is.
+fn tidy(value: f64) -> f64 {
+    const DIGITS: f64 = 1e12;
+    let few = (value * DIGITS).round() / DIGITS;
+    if (few - value).abs() <= 4.0 * f64::EPSILON * value.abs() { few } else { value }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_have_the_digits_that_they_have_on_paper() {
+        let value = |value| Expectation::exact("x", value).value;
+        assert_eq!([3.0 * (3.4 - 1.0), 3.0 * (5.2 - 1.0), 0.1 + 0.2].map(value), [7.2, 12.6, 0.3]);
+        for untouched in [5.0 / 3.0, 1.0 / 3.0 * 1e-6, 0.0, f64::MAX, f64::INFINITY] {
+            assert_eq!(value(untouched), untouched);
+        }
+        let (mean, most) = (Expectation::mean("x", 0.1 + 0.2), Expectation::at_most("x", 0.1 + 0.2));
+        assert_eq!([mean.value, most.value, Expectation::at_least("x", 0.1 + 0.2).value], [0.3; 3]);
+    }
 
     #[test]
     fn exact_means_exact() {

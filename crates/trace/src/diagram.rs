@@ -1,12 +1,13 @@
-//! A trace as a space-time diagram: a line a process, an arrow a message, bars for the critical section, marks for
-//! faults. One self-contained SVG.
+//! A trace as a space-time diagram: a line a process, an arrow a message (an open one if it is still on its way at the
+//! end), bars for the critical section, marks for faults. One self-contained SVG.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use crate::{DropReason, Event, Header, Record};
+use crate::{DropReason, Event, Header, Record, Unit, is_counterexample};
 
 const LEFT: f64 = 70.0;
+const MARGIN: f64 = 16.0;
 const RIGHT: f64 = 40.0;
 const TOP: f64 = 96.0;
 const LANE: f64 = 90.0;
@@ -15,12 +16,17 @@ const BAR: f64 = 14.0;
 const GAP_MIN: f64 = 30.0;
 /// How far apart a whole unit of time is drawn, where it need not be more.
 const UNIT: f64 = 150.0;
+/// How far from its receiver's line a message ends that has not arrived.
+const SHORT_OF: f64 = 26.0;
+/// How wide a letter of the text below the lanes is at most.
+const LETTER: f64 = 7.0;
 
 const STYLE: &str = "
   svg { background: #ffffff; font-family: system-ui, sans-serif; font-size: 12px; }
   .title { font-size: 15px; font-weight: 600; fill: #1f2933; }
   .name { font-weight: 600; fill: #1f2933; text-anchor: end; }
   .time { fill: #7b8794; text-anchor: middle; font-size: 10px; }
+  .unit { fill: #7b8794; text-anchor: end; font-size: 10px; }
   .lane { stroke: #9aa5b1; stroke-width: 1.5; }
   .down { stroke: #e12d39; stroke-width: 1.5; stroke-dasharray: 2 5; }
   .tick { stroke: #e4e7eb; stroke-width: 1; }
@@ -29,6 +35,8 @@ const STYLE: &str = "
   .message { stroke: #52606d; stroke-width: 1.2; fill: none; marker-end: url(#arrow); }
   .app { stroke: #b44d12; stroke-dasharray: 5 3; }
   .lost { stroke: #e12d39; }
+  .under-way { stroke-dasharray: 2 3; marker-end: url(#open); }
+  .cycle { fill: #f0f4f8; } .again { fill: #3e4c59; font-size: 10px; }
   .kind { fill: #323f4b; text-anchor: middle; font-size: 10px; paint-order: stroke; stroke: #ffffff; stroke-width: 3px; }
   .mark { fill: #e12d39; font-size: 16px; text-anchor: middle; font-weight: 700; }
   .note { fill: #3e4c59; font-size: 10px; text-anchor: middle; paint-order: stroke; stroke: #ffffff; stroke-width: 3px; }
@@ -39,24 +47,60 @@ const STYLE: &str = "
 pub fn draw(header: &Header, records: &[Record]) -> String {
     let scale = Scale::new(records);
     let mut picture = Picture { scale, svg: String::new(), lanes: header.processes };
-    let (width, height) = (picture.scale.width() + RIGHT, picture.below() + 30.0 + 18.0 * violations(records) as f64);
-    let variant = header.variant.as_ref().map(|variant| format!(" ({variant})")).unwrap_or_default();
-    let title = format!("{}{variant}, {} processes, seed {}", header.algorithm, header.processes, header.seed);
-    picture.frame(header, &title);
+    let violations = violations(records);
+    let longest = violations.iter().map(|text| text.chars().count()).max().unwrap_or_default();
+    let width = (picture.scale.width() + RIGHT).max(2.0 * MARGIN + LETTER * longest as f64);
+    let height = picture.below() + 30.0 + 18.0 * violations.len() as f64;
+    picture.cycle(header, records);
+    picture.frame(header, unit(header, records));
+    picture.text("title", MARGIN, 26.0, &title(header, records));
     picture.stays(records);
     picture.messages(records);
     picture.marks(records);
+    for (line, text) in (1..).zip(&violations) {
+        picture.text("violation", MARGIN, picture.below() + 18.0 * f64::from(line), text);
+    }
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
          viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\">\n<style>{STYLE}</style>\n\
-         <defs><marker id=\"arrow\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" \
-         orient=\"auto-start-reverse\"><path d=\"M0 0 L8 4 L0 8 z\" fill=\"#52606d\"/></marker></defs>\n{}</svg>\n",
+         <defs>{}{}</defs>\n{}</svg>\n",
+        marker("arrow", "M0 0 L8 4 L0 8 z", "fill=\"#52606d\""),
+        marker("open", "M1 0 L7 4 L1 8", "fill=\"none\" stroke=\"#52606d\" stroke-width=\"1.2\""),
         picture.svg
     )
 }
 
-fn violations(records: &[Record]) -> usize {
-    records.iter().filter(|record| matches!(record.event, Event::Violation { .. })).count()
+/// The head of an arrow.
+fn marker(id: &str, path: &str, paint: &str) -> String {
+    format!(
+        "<marker id=\"{id}\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" \
+         orient=\"auto-start-reverse\"><path d=\"{path}\" {paint}/></marker>"
+    )
+}
+
+/// The seed only where one was drawn from: the checker tries everything, and peers have none.
+fn title(header: &Header, records: &[Record]) -> String {
+    let variant = header.variant.as_ref().map(|variant| format!(" ({variant})")).unwrap_or_default();
+    let drawn = header.unit == Unit::T && !is_counterexample(records);
+    let seed = if drawn { format!(", seed {}", header.seed) } else { String::new() };
+    format!("{}{variant}, {} processes{seed}", header.algorithm, header.processes)
+}
+
+/// What the times above the lanes count.
+fn unit(header: &Header, records: &[Record]) -> &'static str {
+    match header.unit {
+        Unit::T if is_counterexample(records) => "step",
+        Unit::T => "T",
+        Unit::Seconds => "s",
+    }
+}
+
+fn violations(records: &[Record]) -> Vec<String> {
+    let violation = |record: &Record| match &record.event {
+        Event::Violation { property, detail } => Some(format!("{property}: {detail}")),
+        _ => None,
+    };
+    records.iter().filter_map(violation).collect()
 }
 
 /// Where each moment is drawn: in proportion to time, but never too close to the moment before.
@@ -95,6 +139,35 @@ struct Arrow {
     from: (f64, usize),
     to: (f64, usize),
     kinds: Vec<String>,
+    /// If not, it ends before its receiver's line.
+    arrives: bool,
+}
+
+/// A message that has been sent.
+#[derive(Clone)]
+struct Sent {
+    from: (f64, usize),
+    to: usize,
+    kind: String,
+    class: &'static str,
+}
+
+/// Messages that leave and arrive together are drawn on one line, and share a label.
+#[derive(Default)]
+struct Arrows {
+    drawn: Vec<Arrow>,
+    places: BTreeMap<(String, u64, usize, u64, usize), usize>,
+}
+
+impl Arrows {
+    fn add(&mut self, class: String, from: (f64, usize), to: (f64, usize), kind: String, arrives: bool) {
+        let place = (class.clone(), from.0.to_bits(), from.1, to.0.to_bits(), to.1);
+        let index = *self.places.entry(place).or_insert(self.drawn.len());
+        match self.drawn.get_mut(index) {
+            Some(arrow) => arrow.kinds.push(kind),
+            None => self.drawn.push(Arrow { class, from, to, kinds: vec![kind], arrives }),
+        }
+    }
 }
 
 struct Picture {
@@ -132,8 +205,21 @@ impl Picture {
         );
     }
 
-    fn frame(&mut self, header: &Header, title: &str) {
-        self.text("title", 16.0, 26.0, title);
+    /// What happens again and again, if anything does, is on another ground.
+    fn cycle(&mut self, header: &Header, records: &[Record]) {
+        let first = header.cycle_from().and_then(|first| records.get(usize::try_from(first).ok()?));
+        let Some(first) = first else { return };
+        let (x, y) = (self.scale.x(first.t) - GAP_MIN / 2.0, TOP - 42.0);
+        let (width, height) = (self.scale.width() - x, self.below() - 20.0 - y);
+        let _ = writeln!(
+            self.svg,
+            "<rect class=\"cycle\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\"/>"
+        );
+        self.text("again", x, self.below() - 7.0, "from here on, again and again");
+    }
+
+    fn frame(&mut self, header: &Header, unit: &str) {
+        self.text("unit", LEFT - 8.0, TOP - 46.0, unit);
         let bottom = self.below() - 20.0;
         let mut last_label = f64::NEG_INFINITY;
         for (t, x) in self.scale.moments.clone() {
@@ -167,18 +253,14 @@ impl Picture {
                     waiting.insert(p, x);
                 }
                 Event::Enter { fence, .. } => {
-                    if let Some(from) = waiting.remove(&p) {
-                        self.bar("waiting", p, from, x, BAR / 2.0);
-                    }
+                    self.wait(p, waiting.remove(&p), x);
                     inside.insert(p, (x, *fence));
                 }
                 Event::Exit { .. } => self.leave(p, inside.remove(&p), x),
-                Event::Cancel { .. } => {
-                    waiting.remove(&p);
-                }
+                Event::Cancel { .. } => self.wait(p, waiting.remove(&p), x),
                 Event::Crash => {
                     self.leave(p, inside.remove(&p), x);
-                    waiting.remove(&p);
+                    self.wait(p, waiting.remove(&p), x);
                     down.insert(p, x);
                 }
                 Event::Recover { .. } => {
@@ -190,13 +272,19 @@ impl Picture {
             }
         }
         for (p, from) in waiting {
-            self.bar("waiting", p, from, end, BAR / 2.0);
+            self.wait(p, Some(from), end);
         }
         for (p, stay) in inside {
             self.leave(p, Some(stay), end);
         }
         for (p, from) in down {
             self.line("down", (from, self.y(p)), (end, self.y(p)));
+        }
+    }
+
+    fn wait(&mut self, process: usize, from: Option<f64>, to: f64) {
+        if let Some(from) = from {
+            self.bar("waiting", process, from, to, BAR / 2.0);
         }
     }
 
@@ -210,43 +298,44 @@ impl Picture {
 
     fn messages(&mut self, records: &[Record]) {
         let mut sent = BTreeMap::new();
-        // Messages that leave and arrive together are drawn on one line, and share a label.
-        let mut arrows: Vec<Arrow> = Vec::new();
-        let mut places = BTreeMap::new();
-        let mut arrow = |class: String, from: (f64, usize), to: (f64, usize), kind: String| {
-            let place = (class.clone(), from.0.to_bits(), from.1, to.0.to_bits(), to.1);
-            let index = *places.entry(place).or_insert(arrows.len());
-            match arrows.get_mut(index) {
-                Some(arrow) => arrow.kinds.push(kind),
-                None => arrows.push(Arrow { class, from, to, kinds: vec![kind] }),
-            }
-        };
+        let mut under_way = BTreeSet::new();
+        let mut arrows = Arrows::default();
         let mut crosses = Vec::new();
         for record in records {
             let (Some(p), x) = (record.p, self.scale.x(record.t)) else { continue };
             match &record.event {
-                Event::Send { msg, kind, .. } => {
-                    sent.insert(*msg, (p, x, kind.clone(), ""));
+                Event::Send { msg, to, kind, .. } => {
+                    under_way.insert(*msg);
+                    sent.insert(*msg, Sent { from: (x, p), to: *to, kind: kind.clone(), class: "" });
                 }
-                Event::AppSend { msg, .. } => {
-                    sent.insert(*msg, (p, x, "app".to_owned(), " app"));
+                Event::AppSend { msg, to } => {
+                    under_way.insert(*msg);
+                    sent.insert(*msg, Sent { from: (x, p), to: *to, kind: "app".into(), class: " app" });
                 }
                 Event::Deliver { msg, .. } | Event::AppDeliver { msg, .. } => {
-                    if let Some((from, start, kind, class)) = sent.get(msg).cloned() {
-                        arrow(format!("message{class}"), (start, from), (x, p), kind);
+                    under_way.remove(msg);
+                    if let Some(Sent { from, kind, class, .. }) = sent.get(msg).cloned() {
+                        arrows.add(format!("message{class}"), from, (x, p), kind, true);
                     }
                 }
                 Event::Drop { msg, reason } => {
-                    if let Some((from, start, kind, _)) = sent.get(msg).cloned() {
-                        let x = if *reason == DropReason::Crashed { x } else { start + GAP_MIN };
-                        arrow("message lost".into(), (start, from), (x, p), kind);
+                    under_way.remove(msg);
+                    if let Some(Sent { from, kind, .. }) = sent.get(msg).cloned() {
+                        let x = if *reason == DropReason::Crashed { x } else { from.0 + GAP_MIN };
+                        arrows.add("message lost".into(), from, (x, p), kind, true);
                         crosses.push((x, p));
                     }
                 }
                 _ => {}
             }
         }
-        for arrow in arrows {
+        let end = self.scale.width();
+        for Sent { from, to, kind, class } in under_way.iter().filter_map(|msg| sent.remove(msg)) {
+            // Beside the moments: the head is at none.
+            let x = end.min(from.0 + 0.75 * UNIT);
+            arrows.add(format!("message{class} under-way"), from, (x, to), kind, false);
+        }
+        for arrow in arrows.drawn {
             self.arrow(&arrow);
         }
         for (x, p) in crosses {
@@ -255,12 +344,15 @@ impl Picture {
     }
 
     /// An arrow with its kinds written along it, nearer to the sender: that is where arrows that meet are still apart.
-    fn arrow(&mut self, Arrow { class, from, to, kinds }: &Arrow) {
+    fn arrow(&mut self, Arrow { class, from, to, kinds, arrives }: &Arrow) {
         let (&(x1, p1), &(x2, p2)) = (from, to);
-        let (y1, y2) = (self.y(p1), self.y(p2));
+        let (y1, mut y2) = (self.y(p1), self.y(p2));
+        if !arrives {
+            y2 -= SHORT_OF * (y2 - y1).signum();
+        }
         self.line(class, (x1, y1), (x2, y2));
         // The farther an arrow goes, the farther along it the label: arrows of one multicast part ways slowly.
-        let part = 0.3 + 0.1 * (p1.abs_diff(p2) as f64 - 1.0).clamp(0.0, 3.0);
+        let part = if *arrives { 0.3 + 0.1 * (p1.abs_diff(p2) as f64 - 1.0).clamp(0.0, 3.0) } else { 0.6 };
         let (x, y) = (x1 + (x2 - x1) * part, y1 + (y2 - y1) * part);
         let angle = (y2 - y1).atan2((x2 - x1).max(1.0)).to_degrees();
         let kind = escape(&kinds.join(", "));
@@ -271,7 +363,6 @@ impl Picture {
     }
 
     fn marks(&mut self, records: &[Record]) {
-        let mut line = self.below();
         // Notes at one place at one moment are stacked.
         let mut stacked: BTreeMap<(Option<usize>, u64), f64> = BTreeMap::new();
         for record in records {
@@ -290,11 +381,6 @@ impl Picture {
                 }
                 Event::StoreWrite { fence, accepted, .. } => {
                     Some(format!("write {fence} {}", if *accepted { "accepted" } else { "refused" }))
-                }
-                Event::Violation { property, detail } => {
-                    line += 18.0;
-                    self.text("violation", 16.0, line, &format!("{property}: {detail}"));
-                    None
                 }
                 Event::Partition { groups, oneway } => Some(format!("\u{26a1} {}", cut_in_words(groups, *oneway))),
                 Event::Heal => Some("heal".to_owned()),
@@ -342,9 +428,8 @@ mod tests {
     use super::*;
     use crate::{Params, Unit, VERSION};
 
-    #[test]
-    fn everything_that_happens_is_drawn() {
-        let header = Header {
+    fn header() -> Header {
+        Header {
             baton_trace: VERSION,
             algorithm: "a<b".into(),
             variant: Some("v".into()),
@@ -357,11 +442,101 @@ mod tests {
             workload: serde_json::json!({}),
             params: Params::default(),
             unit: Unit::T,
+        }
+    }
+
+    fn records(events: impl IntoIterator<Item = (f64, usize, Event)>) -> Vec<Record> {
+        (0..).zip(events).map(|(seq, (t, p, event))| Record { seq, t, p: Some(p), event }).collect()
+    }
+
+    fn send(msg: u64, kind: &str) -> Event {
+        Event::Send { msg, to: 1, kind: kind.into(), bytes: 1, body: None }
+    }
+
+    fn end(reason: &str) -> Event {
+        Event::End { reason: reason.into(), entries: 0, messages: 0 }
+    }
+
+    #[test]
+    fn what_has_not_arrived_at_the_end_is_an_open_arrow_that_ends_before_its_receiver() {
+        let deliver = |msg| Event::Deliver { msg, from: 0, kind: "k".into() };
+        let lost = Event::Drop { msg: 2, reason: DropReason::Loss };
+        let all = records([
+            (0.0, 0, send(0, "ARRIVED")),
+            (0.0, 0, send(1, "OVERTAKEN")),
+            (0.0, 0, send(2, "LOST")),
+            (0.0, 0, Event::AppSend { msg: 3, to: 1 }),
+            (1.0, 1, deliver(0)),
+            (1.0, 1, lost),
+        ]);
+        let svg = draw(&header(), &all);
+        let lines: Vec<&str> = svg.lines().collect();
+        let arrow_of = |kind: &str| {
+            let label = lines.iter().position(|line| line.contains(&format!(">{kind}<")));
+            lines[label.unwrap_or_else(|| panic!("no {kind} in {svg}")) - 1]
         };
+        let receiver = TOP + LANE;
+        for (kind, class, y) in [
+            ("ARRIVED", "message", receiver),
+            ("OVERTAKEN", "message under-way", receiver - SHORT_OF),
+            ("LOST", "message lost", receiver),
+            ("app", "message app under-way", receiver - SHORT_OF),
+        ] {
+            let arrow = arrow_of(kind);
+            assert!(arrow.contains(&format!("\"{class}\"")) && arrow.contains(&format!("y2=\"{y:.1}\"")), "{arrow}");
+        }
+    }
+
+    #[test]
+    fn the_title_tells_a_seed_and_the_axis_its_unit_where_they_have_one() {
+        let steps = |reason| records([(1.0, 0, end(reason))]);
+        let peers = Header { unit: Unit::Seconds, ..header() };
+        for (header, reason, seed, unit) in [
+            (header(), "finished", true, ">T<"),
+            (header(), "violation", false, ">step<"),
+            (peers, "finished", false, ">s<"),
+        ] {
+            let svg = draw(&header, &steps(reason));
+            assert_eq!((svg.contains(", seed 1"), svg.contains(unit)), (seed, true), "{svg}");
+        }
+    }
+
+    #[test]
+    fn what_happens_again_and_again_is_marked() {
+        let all = records([(1.0, 0, Event::Crash), (2.0, 0, Event::Resume), (2.0, 0, end("violation"))]);
+        let workload = serde_json::json!({ "cycle_from": 1 });
+        let svg = draw(&Header { workload, ..header() }, &all);
+        let x = LEFT + GAP_MIN + UNIT - GAP_MIN / 2.0;
+        assert!(svg.contains(&format!("class=\"cycle\" x=\"{x:.1}\"")) && svg.contains("again and again"), "{svg}");
+        assert!(!draw(&header(), &all).contains("again and again"));
+        let nowhere = serde_json::json!({ "cycle_from": 9 });
+        assert!(!draw(&Header { workload: nowhere, ..header() }, &all).contains("again and again"));
+    }
+
+    #[test]
+    fn who_waits_does_so_until_it_crashes_or_gives_up() {
+        for ends in [Event::Crash, Event::Cancel { req: 0 }] {
+            let svg = draw(&header(), &records([(0.0, 0, Event::Request { req: 0, lamport: 1 }), (1.0, 0, ends)]));
+            assert!(svg.contains("class=\"waiting\"") && svg.contains(&format!("width=\"{UNIT:.1}\"")), "{svg}");
+        }
+    }
+
+    #[test]
+    fn a_long_violation_fits_in() {
+        let detail = "so ".repeat(200);
+        let width = 600.0 * LETTER;
+        let svg = draw(&header(), &records([(0.0, 0, Event::Violation { property: "safety".into(), detail })]));
+        let drawn = svg.split("width=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+        assert!(drawn.parse::<f64>().unwrap() > width, "{drawn}");
+    }
+
+    #[test]
+    fn everything_that_happens_is_drawn() {
+        let header = header();
         let events = [
             (0.0, Event::Request { req: 0, lamport: 1 }),
-            (0.0, Event::Send { msg: 0, to: 1, kind: "REQUEST".into(), bytes: 1, body: None }),
-            (0.0, Event::Send { msg: 1, to: 1, kind: "MORE".into(), bytes: 1, body: None }),
+            (0.0, send(0, "REQUEST")),
+            (0.0, send(1, "MORE")),
             (2.0, Event::Enter { req: 0, fence: 7 }),
             (3.0, Event::Exit { req: 0 }),
             (4.0, Event::Crash),
@@ -370,8 +545,7 @@ mod tests {
             (4.5, Event::Partition { groups: Vec::new(), oneway: Some((0, 1)) }),
             (5.0, Event::Violation { property: "safety".into(), detail: "wrong".into() }),
         ];
-        let mut records: Vec<Record> =
-            (0..).zip(events).map(|(seq, (t, event))| Record { seq, t, p: Some(0), event }).collect();
+        let mut records = records(events.map(|(t, event)| (t, 0, event)));
         for (msg, kind) in [(0, "REQUEST"), (1, "MORE")] {
             let deliver = Event::Deliver { msg, from: 0, kind: kind.into() };
             records.insert(3 + msg as usize, Record { seq: 2, t: 1.0, p: Some(1), event: deliver });

@@ -66,6 +66,11 @@ impl Header {
         }
     }
 
+    /// The record from which on everything happens again and again, if this shows that somebody starves.
+    pub fn cycle_from(&self) -> Option<u64> {
+        self.workload["cycle_from"].as_u64()
+    }
+
     /// What the group was made with.
     pub fn group_params(&self) -> registry::Params {
         registry::Params {
@@ -227,6 +232,13 @@ fn with_memory() -> bool {
     true
 }
 
+/// Whether this is a counterexample: the checker ends a run with the violation that it shows, and nobody else does. Its
+/// times count steps, and no seed is behind it.
+pub fn is_counterexample(records: &[Record]) -> bool {
+    let end = records.last().map(|record| &record.event);
+    matches!(end, Some(Event::End { reason, .. }) if reason == "violation")
+}
+
 /// Why a message never arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -280,13 +292,17 @@ pub enum ReadError {
     /// There is not even a header.
     #[error("the trace is empty; its first line must be a header")]
     Empty,
+    /// It begins with something else than a header.
+    #[error(
+        "this is no trace: its first line is no header ({0}); name a file that `baton sim --trace` or `baton check \
+         --trace` has written"
+    )]
+    NoTrace(serde_json::Error),
     /// A line that is not of the format.
-    #[error("line {line} of the trace is not {expected}: {source}")]
+    #[error("line {line} of the trace is not an event: {source}")]
     Malformed {
         /// From 1.
         line: usize,
-        /// What should have been there.
-        expected: &'static str,
         /// What serde says.
         source: serde_json::Error,
     },
@@ -302,14 +318,13 @@ pub enum ReadError {
 pub fn read(source: impl BufRead) -> Result<(Header, Vec<Record>), ReadError> {
     let mut lines = source.lines().enumerate();
     let (_, first) = lines.next().ok_or(ReadError::Empty)?;
-    let malformed = |line, expected| move |source| ReadError::Malformed { line: line + 1, expected, source };
-    let header: Header = serde_json::from_str(&first?).map_err(malformed(0, "a header"))?;
+    let malformed = |line| move |source| ReadError::Malformed { line: line + 1, source };
+    let header: Header = serde_json::from_str(&first?).map_err(ReadError::NoTrace)?;
     if header.baton_trace != VERSION {
         return Err(ReadError::Version { found: header.baton_trace });
     }
-    let records = lines
-        .map(|(line, text)| serde_json::from_str(&text?).map_err(malformed(line, "an event")))
-        .collect::<Result<_, _>>()?;
+    let records =
+        lines.map(|(line, text)| serde_json::from_str(&text?).map_err(malformed(line))).collect::<Result<_, _>>()?;
     Ok((header, records))
 }
 
@@ -355,7 +370,10 @@ mod tests {
     fn what_is_not_a_trace_is_refused_with_the_line() {
         let refusal = |text: &str| read(text.as_bytes()).unwrap_err().to_string();
         assert_eq!(refusal(""), "the trace is empty; its first line must be a header");
-        assert!(refusal("{}").starts_with("line 1 of the trace is not a header"));
+        assert!(refusal("{}").starts_with("this is no trace: its first line is no header (missing field `"));
+        assert!(
+            refusal("<svg>").ends_with("; name a file that `baton sim --trace` or `baton check --trace` has written")
+        );
         let mut bytes = Vec::new();
         Writer::new(&mut bytes, &header()).unwrap();
         bytes.extend(b"{\"seq\":0,\"t\":0.0,\"event\":\"dance\"}\n");

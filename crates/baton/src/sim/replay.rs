@@ -5,13 +5,13 @@ use std::io::BufReader;
 use std::path::Path;
 use std::process::ExitCode;
 
-use baton_protocol::registry;
-use baton_sim::replay::replay;
+use baton_protocol::registry::{self, Family};
+use baton_sim::replay::{Replayed, replay};
 use baton_trace::diagram;
 use serde_json::{Value, json};
 
 use super::Args;
-use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, unreadable, unwritable};
+use crate::output::{Failure, HELD, Outcome, VIOLATED, counted, print, print_json, unreadable, unwritable};
 use crate::progress::Progress;
 
 /// Repeats a trace.
@@ -28,27 +28,52 @@ pub fn repeat(args: &Args, path: &Path) -> Outcome {
     if let Some(svg) = &args.svg {
         fs::write(svg, diagram::draw(&header, &records)).map_err(|error| unwritable(svg, &error))?;
     }
-    let promises = registry::find(&header.algorithm).map_err(Failure::bad_input)?.promises;
+    let about = registry::find(&header.algorithm).map_err(Failure::bad_input)?;
     // The checker tells deadlock from starvation; who promises to serve everybody promises both.
     let promised = |property: &str| {
         let property = if property == "deadlock" { "liveness" } else { property };
-        promises.each().contains(&(property, true))
+        about.promises.each().contains(&(property, true))
     };
-    let (steps, entries) = (replayed.steps, replayed.entries);
+    // What a counterexample shows was asked for, promised or not.
+    let shown = |property: &str| replayed.shown.as_deref() == Some(property);
     if args.json {
         let violation = |(property, detail): &(&str, String)| -> Value {
-            json!({ "property": property, "promised": promised(property), "detail": detail })
+            json!({
+                "property": property,
+                "promised": promised(property),
+                "asked": shown(property),
+                "detail": detail,
+            })
         };
         let violations: Vec<Value> = replayed.violations.iter().map(violation).collect();
-        let algorithm = &header.algorithm;
-        print_json(&json!({ "algorithm": algorithm, "records": steps, "entries": entries, "violations": violations }))?;
+        let Replayed { steps, entries, held, .. } = &replayed;
+        print_json(&json!({
+            "algorithm": about.name,
+            "records": steps,
+            "entries": entries,
+            "violations": violations,
+            "held": held,
+        }))?;
     } else {
-        print(&format!("{}: {steps} records repeated step by step, {entries} entries\n", header.algorithm))?;
+        let entries = match about.family {
+            Family::Mutex => format!(", {}", counted(replayed.entries, "entry", "entries")),
+            _ => String::new(),
+        };
+        let records = counted(replayed.steps as u64, "record", "records");
+        print(&format!("{}: {records} repeated step by step{entries}\n", about.name))?;
         for (property, detail) in &replayed.violations {
-            let verdict = if promised(property) { "VIOLATED" } else { "violated, not promised" };
+            let verdict = match (promised(property), shown(property)) {
+                (true, _) => "VIOLATED",
+                (false, true) => "VIOLATED, as was asked, though not promised",
+                (false, false) => "violated, not promised",
+            };
             print(&format!("{property} {verdict}: {detail}\n"))?;
         }
+        if !replayed.held.is_empty() {
+            print(&format!("held: {}\n", replayed.held.join(", ")))?;
+        }
     }
-    let broken = replayed.violations.iter().any(|(property, _)| promised(property));
+    let counts = |property: &str| promised(property) || shown(property);
+    let broken = replayed.violations.iter().any(|(property, _)| counts(property));
     Ok(ExitCode::from(if broken { VIOLATED } else { HELD }))
 }

@@ -9,7 +9,7 @@ use baton_sim::scenario::{Played, Scenario};
 use serde_json::json;
 
 use super::{Args, to_text};
-use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, unreadable};
+use crate::output::{Failure, HELD, Outcome, VIOLATED, counted, print, print_json, unreadable};
 use crate::progress::Progress;
 use crate::sink::Sink;
 
@@ -58,7 +58,10 @@ fn show(scenario: &Scenario, played: &Played) -> Result<(), Failure> {
         print(&to_text(report, None))?;
     }
     match played.differences.as_slice() {
-        [] => print(&format!("\nwhat must come out came out, in {} run(s)\n", played.reports.len())),
+        [] => {
+            let runs = counted(played.reports.len() as u64, "run", "runs");
+            print(&format!("\nwhat must come out came out, in {runs}\n"))
+        }
         differences => print(&format!("\n{}\n", differences.join("\n"))),
     }
 }

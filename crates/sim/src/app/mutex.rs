@@ -168,11 +168,20 @@ impl Measured {
         number > self.first && number <= self.last
     }
 
+    /// Over how many entries, if so many `entered`.
+    pub fn entries(&self, entered: u64) -> u64 {
+        match (&self.at_first, &self.at_last) {
+            (Some(_), Some(_)) => self.last - self.first,
+            _ => entered,
+        }
+    }
+
     /// How many there were of something per entry, `in_all` being the messages of the whole run.
     pub fn per_entry(&self, in_all: &Messages, entered: u64, of: impl Fn(&Messages) -> u64) -> Option<f64> {
-        let (count, entries) = match (&self.at_first, &self.at_last) {
-            (Some(first), Some(last)) => (of(last) - of(first), self.last - self.first),
-            _ => (of(in_all), entered),
+        let entries = self.entries(entered);
+        let count = match (&self.at_first, &self.at_last) {
+            (Some(first), Some(last)) => of(last) - of(first),
+            _ => of(in_all),
         };
         (entries > 0).then(|| count as f64 / entries as f64)
     }

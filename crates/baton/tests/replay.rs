@@ -1,0 +1,71 @@
+//! `--replay` repeats a trace with the outcome that it had: the same exit status, and what held told beside it.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn baton(args: &[&str], trace: &Path) -> (Option<i32>, String) {
+    let Output { status, stdout, stderr } =
+        Command::new(env!("CARGO_BIN_EXE_baton")).args(args).arg(trace).output().expect("the binary starts");
+    assert!(stderr.is_empty(), "{args:?}: {}", String::from_utf8_lossy(&stderr));
+    (status.code(), String::from_utf8_lossy(&stdout).into_owned())
+}
+
+/// Writes a trace with this command, and repeats it. Returns the statuses of both, and what the second says.
+fn repeated(command: &str) -> (Option<i32>, Option<i32>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace");
+    let words: Vec<&str> = command.split_whitespace().chain(["--trace"]).collect();
+    let (status, _) = baton(&words, &trace);
+    let (again, told) = baton(&["sim", "--replay"], &trace);
+    (status, again, told)
+}
+
+#[test]
+fn a_counterexample_counts_though_the_property_is_not_promised() {
+    let (status, again, told) = repeated("check central --property order");
+    assert_eq!((status, again), (Some(1), Some(1)), "{told}");
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(lines[0], "central: 12 records repeated step by step, 1 entry");
+    assert!(lines[1].starts_with("order VIOLATED, as was asked, though not promised: P1 was granted"), "{told}");
+    assert_eq!(lines[2], "held: safety, fence");
+    assert_eq!(lines.len(), 3);
+}
+
+#[test]
+fn what_a_counterexample_does_not_show_counts_only_if_it_is_promised() {
+    let (status, again, told) = repeated("check raymond-greedy --property liveness");
+    assert_eq!((status, again), (Some(1), Some(1)), "{told}");
+    assert!(told.contains("order violated, not promised: ") && told.contains("liveness VIOLATED: "), "{told}");
+}
+
+#[test]
+fn a_run_that_breaks_what_is_not_promised_keeps_its_promises_in_a_replay_too() {
+    let run = "sim central -n 3 --load random --think 3 --network async --app-messages --entries 60 --seed 2";
+    let (status, again, told) = repeated(run);
+    assert_eq!((status, again), (Some(0), Some(0)), "{told}");
+    assert!(told.contains("order violated, not promised: "), "{told}");
+}
+
+#[test]
+fn a_clean_replay_tells_what_held() {
+    let (status, again, told) = repeated("sim lamport -n 3 --entries 4");
+    assert_eq!((status, again), (Some(0), Some(0)));
+    assert!(told.ends_with("repeated step by step, 4 entries\nheld: safety, liveness, order, fence\n"), "{told}");
+    let (status, again, told) = repeated("sim bully");
+    assert_eq!((status, again), (Some(0), Some(0)));
+    assert!(told.ends_with("repeated step by step\nheld: safety, liveness\n"), "{told}");
+}
+
+#[test]
+fn what_is_violated_is_not_told_to_hold() {
+    let (status, again, told) = repeated("check bully --suspect 1");
+    assert_eq!((status, again), (Some(1), Some(1)));
+    assert!(told.contains("\nsafety VIOLATED: ") && !told.contains("held"), "{told}");
+}
+
+#[test]
+fn a_counterexample_is_cut_short_and_says_nothing_of_liveness() {
+    let (status, again, told) = repeated("check ricart-agrawala-time-only -n 2");
+    assert_eq!((status, again), (Some(1), Some(1)));
+    assert!(told.contains("\nsafety VIOLATED: ") && !told.contains("liveness"), "{told}");
+}
