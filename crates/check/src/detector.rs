@@ -4,9 +4,9 @@
 //! the clock second. The clock itself stands still, and what detectors remember moves into the past instead, as far as it
 //! matters: so the states are finite, although nobody ever stops beating.
 //!
-//! SAFE is accuracy: nobody who lives is suspected. Who has come back has D ticks until its first beat has arrived. LIVE
-//! is completeness: who has been dead for more than P + 2D ticks is suspected by all who have lived so long, at the end of
-//! every instant, and so for good.
+//! SAFE is accuracy: nobody who lives is suspected, except for who has just come back, until its first beat must have
+//! arrived. LIVE is completeness: who has been dead for more than P + 2D ticks is suspected by all who have lived for so
+//! long, at the end of every instant, and so for good.
 
 use std::hash::{Hash, Hasher};
 
@@ -58,9 +58,7 @@ impl<D: Detector> Hash for Watcher<D> {
 struct Times {
     /// One tick after the deadline of who was last heard of at 0: what is longer ago is overdue all the same.
     now: Ticks,
-    /// D, as the processes believe.
-    delay_max: Ticks,
-    /// How long after a crash everybody must have noticed it.
+    /// How long after a crash everybody must have noticed it, if messages take no longer than the processes believe.
     noticed_after: Ticks,
 }
 
@@ -68,12 +66,11 @@ impl Times {
     fn new<D: Detector>(group: &Group<D>, params: &Params) -> Self {
         let mut detector = (group.make)(0);
         detector.watch(0);
-        let delay_max = params.delay_max;
-        // D, unless a detector is told to wait for longer or shorter.
-        let allowed: f64 = params.value("timeout").and_then(|timeout| timeout.parse().ok()).unwrap_or(1.0);
-        let allowed = (allowed * delay_max as f64).ceil() as Ticks;
-        let noticed_after = detector.period() + allowed + delay_max;
-        Times { now: detector.deadline() + 1, delay_max, noticed_after }
+        // A beat takes up to D. What a detector allows for that is D too, unless it is told otherwise.
+        let timeout: f64 = params.value("timeout").and_then(|timeout| timeout.parse().ok()).unwrap_or(1.0);
+        let allowed = (timeout * params.delay_max as f64).ceil() as Ticks;
+        let noticed_after = detector.period() + allowed + params.delay_max;
+        Times { now: detector.deadline() + 1, noticed_after }
     }
 }
 
@@ -81,6 +78,7 @@ impl<D: Detector> Watcher<D> {
     fn new(me: ProcessId, group: &Group<D>, times: Times) -> Self {
         let watch = |peer| (peer != me).then(|| Watch { detector: (group.make)(peer), suspected: false });
         let watches = (0..group.processes).map(watch).collect();
+        // Who is there from the start has no excuse: the first wait begins with it.
         let mut watcher = Watcher { watches, up: true, since: times.noticed_after + 1, times };
         watcher.watch_anew();
         watcher
@@ -255,7 +253,7 @@ impl<D: Detector> DetectorModel<D> {
     fn mistake(&self, state: &State<Global>, at: ProcessId, peer: ProcessId) -> Option<Violation> {
         let suspected = self.watcher(state, at).suspects(peer);
         let watched = self.watcher(state, peer);
-        let wrong = suspected && watched.up && watched.since >= self.times.delay_max;
+        let wrong = suspected && watched.up && watched.since >= self.delay;
         let detail = || format!("P{at} suspects P{peer}, which is alive");
         (wrong && self.properties.contains(&Property::Safety))
             .then(|| Violation { property: Property::Safety, detail: detail() })

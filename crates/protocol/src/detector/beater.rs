@@ -24,6 +24,10 @@ impl Message for Beat {
     }
 }
 
+/// Runs until the next beat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Period;
+
 /// A beat of this process has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heard(pub ProcessId);
@@ -37,15 +41,15 @@ impl Beater {
 
 impl Protocol for Beater {
     type Message = Beat;
-    type Timer = ();
+    type Timer = Period;
     type Command = Infallible;
     type Event = Heard;
 
     fn step(&mut self, input: Input<Self>, out: &mut Outbox<Self>) {
         match input {
-            Input::Start(Start::Fresh | Start::Recovered) | Input::Timer(()) => {
+            Input::Start(Start::Fresh | Start::Recovered) | Input::Timer(Period) => {
                 out.multicast((0..self.n).filter(|&other| other != self.me), Beat);
-                out.set_timer((), self.period);
+                out.set_timer(Period, self.period);
             }
             Input::Message { from, .. } => out.emit(Heard(from)),
             _ => {}

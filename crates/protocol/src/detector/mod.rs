@@ -12,7 +12,7 @@ mod beater;
 pub mod heartbeat;
 pub mod phi_accrual;
 
-pub use beater::{Beat, Beater, Heard};
+pub use beater::{Beat, Beater, Heard, Period};
 
 /// Watches one other process by its beats, and judges by their absence.
 ///
