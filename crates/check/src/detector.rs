@@ -23,7 +23,7 @@ use crate::explore::{Found, Model, Successor, Violation};
 use crate::faults::{self, Faults, FaultsLeft, Faulty, Occurrence, Recovery};
 use crate::network::{self, Flight, Order};
 use crate::story::Story;
-use crate::system::{Action, Gap, Local, News, Rules, State, Stimulus, System, User};
+use crate::system::{Action, Gap, Local, News, Rules, State, Stimulus, System, Tally, User};
 
 /// The user of a process: what it thinks of the others.
 #[derive(Clone, Debug, PartialEq)]
@@ -333,10 +333,15 @@ impl<D: Detector> Faulty for DetectorModel<D> {
 
     fn step(&self, state: &State<Global>, event: Occurrence<Look>, global: Global, found: &mut FoundHere<D>) {
         let (at, copied) = (event.at, event.copied());
-        for outcome in self.system.react(at as u8, state.locals[at], event.stimulus, &mut found.gaps) {
+        let stimulus = match event.stimulus {
+            // Nobody tells it anything, so nobody has to remember what it has been told.
+            Stimulus::Recover { memory, .. } => Stimulus::Recover { told: Tally::default(), memory },
+            stimulus => stimulus,
+        };
+        for outcome in self.system.react(at as u8, state.locals[at], stimulus, &mut found.gaps) {
             let next = state.after(&self.system, at as u8, outcome, event.arrived, global);
             let mut wrong = None;
-            match event.stimulus {
+            match stimulus {
                 Stimulus::Deliver { .. } => found.reached.entries += 1,
                 Stimulus::Act(Look(peer)) => {
                     found.reached.suspicions += u64::from(!global.faults.is_up(peer));
@@ -344,7 +349,7 @@ impl<D: Detector> Faulty for DetectorModel<D> {
                 }
                 _ => {}
             }
-            let action = Action::Step { at: at as u8, stimulus: event.stimulus, outcome, copied };
+            let action = Action::Step { at: at as u8, stimulus, outcome, copied };
             found.successors.push(Successor { action, next: wrong.map_or(Ok(next), Err) });
         }
     }
@@ -364,5 +369,39 @@ impl<D: Detector> GroupModel for DetectorModel<D> {
                 story.trusts_again(at, from);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_protocol::detector::heartbeat;
+    use baton_trace::Event;
+
+    use super::*;
+    use crate::explore::expand;
+
+    /// A run in which beats take as long as they may, which is much longer than anybody expects.
+    #[test]
+    fn who_was_suspected_is_trusted_again_with_its_next_beat() {
+        let params = Params { variant: Some("period:1".into()), ..Params::new(2, 1) };
+        let group = heartbeat::group(&params).unwrap();
+        let mut model = DetectorModel::new(&group, Order::Unordered, &params, 9, Faults::NONE, &[Property::Liveness]);
+        let is_delivery =
+            |action: &Action<Look>| matches!(action, Action::Step { stimulus: Stimulus::Deliver { .. }, .. });
+        let (mut story, mut state) = (Story::new(2), None);
+        for _ in 0..60 {
+            let successors = expand(&mut model, state.as_ref()).successors;
+            let next = successors.into_iter().min_by_key(|next| is_delivery(&next.action)).unwrap();
+            model.tell(&mut story, state.as_ref(), &next.action);
+            state = next.next.ok();
+        }
+        let told = story.end(&Violation { property: Property::Liveness, detail: String::new() });
+        let lines = told.lines.join("\n");
+        assert!(lines.contains("P0 suspects P1") && lines.contains("P1 -> P0 BEAT; P0 trusts P1 again"), "{lines}");
+        let traced = |event: fn(&Event) -> bool| told.records.iter().filter(|record| event(&record.event)).count();
+        let suspicions = traced(|event| matches!(event, Event::Suspect { .. }));
+        let trusts = traced(|event| matches!(event, Event::Trust { .. }));
+        assert!(trusts > 0 && suspicions >= trusts, "{lines}");
+        assert_eq!(trusts, lines.matches("trusts").count(), "{lines}");
     }
 }
