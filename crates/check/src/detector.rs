@@ -70,7 +70,7 @@ impl Times {
         let timeout: f64 = params.value("timeout").and_then(|timeout| timeout.parse().ok()).unwrap_or(1.0);
         let allowed = (timeout * params.delay_max as f64).ceil() as Ticks;
         let noticed_after = detector.period() + allowed + params.delay_max;
-        Times { now: detector.deadline() + 1, noticed_after }
+        Times { now: detector.deadline().saturating_add(1), noticed_after }
     }
 }
 

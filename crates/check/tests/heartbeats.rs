@@ -5,9 +5,9 @@
 
 use std::collections::HashSet;
 
-use baton_check::{Faults, Options, Property, Report, Verdict, check};
+use baton_check::{Checker, Faults, Options, Property, Report, Verdict, check};
 use baton_protocol::detector::Detector;
-use baton_protocol::registry::{About, Params, Visitor, visit};
+use baton_protocol::registry::{About, Params, Visitor, find, visit};
 use baton_protocol::{Group, ProcessId, Ticks};
 
 fn heartbeats(params: &Params, options: &Options) -> Report {
@@ -109,6 +109,43 @@ fn a_lost_beat_is_a_mistake_unless_there_is_room_for_the_next() {
 fn beats_may_arrive_twice() {
     let faults = Faults { duplicate: 2, crash: 1, ..Faults::NONE };
     assert_holds(&heartbeats(&Params::new(2, 2), &Options { faults, ..Options::default() }));
+}
+
+/// Suspects nobody, ever.
+#[derive(Clone, Debug, PartialEq)]
+struct Blind;
+
+impl Detector for Blind {
+    fn period(&self) -> Ticks {
+        2
+    }
+
+    fn watch(&mut self, _: Ticks) {}
+
+    fn beat(&mut self, _: Ticks) {}
+
+    fn deadline(&self) -> Ticks {
+        Ticks::MAX
+    }
+
+    fn recede(&mut self, _: Ticks) -> bool {
+        true
+    }
+}
+
+/// It is accurate, since it never errs; that it says nothing proves nothing.
+#[test]
+fn who_suspects_nobody_is_found_out() {
+    let params = Params::new(2, 1);
+    let blind = |options: Options| {
+        let checker = Checker { params: &params, options: &options };
+        checker.detector(find("heartbeat").unwrap(), Group::new(2, 2, |_| Blind)).unwrap()
+    };
+    let all = blind(crashes(1));
+    assert_eq!((all.result, all.property), (Verdict::Violated, Some(Property::Liveness)));
+    let safety = blind(only(Property::Safety, crashes(1)));
+    assert_eq!((safety.result, safety.property), (Verdict::Violated, Some(Property::Reachability)));
+    assert_eq!(blind(only(Property::Safety, crashes(0))).result, Verdict::Holds);
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
