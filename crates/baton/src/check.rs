@@ -90,10 +90,10 @@ pub struct Args {
     /// How many timers may fire at each process, where an algorithm retries for ever [default: 2]
     #[arg(long, value_name = "K")]
     timers: Option<u32>,
-    /// Elections: the bound on delays that the processes believe in, in ticks [default: 1]
+    /// Elections and heartbeats: the bound on delays that the processes believe in, in ticks [default: 1]
     #[arg(long, value_name = "D")]
     delay_max: Option<u64>,
-    /// Elections: how many ticks a message may really take [default: the bound]
+    /// Elections and heartbeats: how many ticks a message may really take [default: the bound]
     #[arg(long, value_name = "TICKS")]
     delay: Option<u64>,
     /// Check it on a network that it is not made for
@@ -232,6 +232,7 @@ impl Args {
         let no_time = "it is for mutual exclusion, which has no time here";
         let for_ever = "for liveness alone all ask for ever, and say nothing to each other";
         let nobody_enters = "it elects a leader, and nobody enters";
+        let nobody_asks = "it watches for crashes, and nobody asks for anything";
         let alone = self.property == [Property::Liveness];
         let given: &[(bool, &str, &str)] = match about.family {
             Family::Mutex => &[
@@ -246,7 +247,12 @@ impl Args {
                 (self.app_messages.is_some(), "--app-messages", nobody_enters),
                 (self.timers.is_some(), "--timers", nobody_enters),
             ],
-            Family::Detector | Family::Append => &[],
+            Family::Detector => &[
+                (self.entries.is_some(), "--entries", nobody_asks),
+                (self.app_messages.is_some(), "--app-messages", nobody_asks),
+                (self.timers.is_some(), "--timers", "its processes beat for ever"),
+            ],
+            Family::Append => &[],
         };
         match given.iter().find(|(given, ..)| *given) {
             Some((_, option, why)) => {
@@ -261,6 +267,9 @@ impl Args {
         if let Some(path) = &self.trace {
             let file = File::create(path).map_err(|error| unwritable(path, &error))?;
             trace.write(BufWriter::new(file)).map_err(|error| unwritable(path, &error))?;
+            if registry::find(report.algorithm).is_ok_and(|about| about.family == Family::Detector) {
+                eprintln!("baton: {} is for reading; --replay cannot repeat what goes by clocks", path.display());
+            }
         }
         if let Some(path) = &self.svg {
             let picture = diagram::draw(&trace.header, &trace.records);

@@ -10,13 +10,19 @@ fn check(args: &[&str]) -> (Option<i32>, String) {
 
 #[test]
 fn options_that_mean_nothing_are_refused() {
-    let cases: [(&[&str], &str); 14] = [
+    let cases: [(&[&str], &str); 20] = [
         (&["central", "--delay-max", "5"], "--delay-max means nothing for `central`: it is for mutual exclusion"),
         (&["central", "--delay", "2"], "--delay means nothing for `central`: it is for mutual exclusion"),
         (&["lamport", "--detectors-only"], "--detectors-only means nothing for `lamport`: it is for mutual exclusion"),
         (&["bully", "--entries", "2"], "--entries means nothing for `bully`: it elects a leader, and nobody enters"),
         (&["bully", "--app-messages", "1"], "--app-messages means nothing for `bully`: it elects a leader"),
         (&["bully", "--timers", "1"], "--timers means nothing for `bully`: it elects a leader, and nobody enters"),
+        (&["heartbeat", "--entries", "2"], "--entries means nothing for `heartbeat`: it watches for crashes"),
+        (&["heartbeat", "--app-messages", "1"], "--app-messages means nothing for `heartbeat`: it watches for crashes"),
+        (&["heartbeat", "--timers", "1"], "--timers means nothing for `heartbeat`: its processes beat for ever"),
+        (&["heartbeat", "--property", "fence"], "`fence` cannot be asked of `heartbeat`, which is a failure detector"),
+        (&["heartbeat", "--suspect", "1"], "wrong suspicions cannot be given to `heartbeat`: it is the detector"),
+        (&["phi-accrual"], "`phi-accrual` cannot be checked: it judges by statistics of the latest beats"),
         (
             &["central", "--property", "liveness", "--entries", "2"],
             "--entries means nothing for `central`: for liveness",
@@ -75,4 +81,21 @@ fn a_model_that_proves_nothing_is_told_without_steps() {
     let (status, told) = check(&["no-lock", "-n", "2", "--property", "deadlock"]);
     assert_eq!(status, Some(1), "{told}");
     assert!(told.contains("reachability is violated: two never wait at once"), "{told}");
+}
+
+/// A trace that cannot be repeated says so at once, not only when somebody tries.
+#[test]
+fn a_trace_of_heartbeats_is_written_and_told_to_be_for_reading() {
+    let path = std::env::temp_dir().join(format!("baton-heartbeat-{}.jsonl", std::process::id()));
+    let args = ["check", "heartbeat", "-n", "2", "--delay", "4", "--ignore-assumptions", "--trace"];
+    let baton = || Command::new(env!("CARGO_BIN_EXE_baton"));
+    let checked = baton().args(args).arg(&path).output().expect("the binary starts");
+    let replayed = baton().args(["sim", "--replay"]).arg(&path).output().expect("the binary starts");
+    std::fs::remove_file(&path).expect("the trace is there");
+    let told = String::from_utf8_lossy(&checked.stderr);
+    assert_eq!(checked.status.code(), Some(1), "{told}");
+    assert!(told.contains("is for reading; --replay cannot repeat what goes by clocks"), "{told}");
+    let told = String::from_utf8_lossy(&replayed.stderr);
+    assert_eq!(replayed.status.code(), Some(2), "{told}");
+    assert!(told.contains("cannot be repeated: its processes go by clocks"), "{told}");
 }

@@ -3,13 +3,15 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use baton_protocol::detector::Detector;
 use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
 use baton_protocol::registry::{self, About, Params, Promises, SetupError, Visitor};
-use baton_protocol::{Group, Protocol, Ticks};
+use baton_protocol::{Group, Ticks};
 use baton_trace::{Header, Unit};
 use serde_json::json;
 
+use crate::detector::DetectorModel;
 use crate::election::{ElectionModel, Setting, Times};
 use crate::explore::{Bounds, End, Model, Progress, Violation, expand, explore};
 use crate::faults::Recovery;
@@ -112,11 +114,25 @@ impl Visitor for Checker<'_> {
         self.run(&header, &mut report, &mut model);
         Ok(report)
     }
+
+    fn detector<D: Detector>(self, about: &'static About, group: Group<D>) -> Self::Output {
+        let mut report = self.prepare(about, &group)?;
+        options::clocked(about, &group, report.faults)?;
+        let header = Header::new(about, self.params, group.processes, &group.topology, Unit::T);
+        let delay = self.times(about)?.delay_max;
+        report.delays = Some((delay, self.params.delay_max));
+        let mut model = DetectorModel::new(&group, report.order, self.params, delay, report.faults, &report.properties);
+        self.run(&header, &mut report, &mut model);
+        if report.faults.crash > 0 && report.reached.suspicions == 0 {
+            report.doubt("nobody who crashes is ever suspected, so nothing has been shown");
+        }
+        Ok(report)
+    }
 }
 
 impl Checker<'_> {
     /// A report on nothing yet, if what is asked for can be checked.
-    fn prepare<P: Protocol>(&self, about: &'static About, group: &Group<P>) -> Result<Report, CheckError> {
+    fn prepare<P>(&self, about: &'static About, group: &Group<P>) -> Result<Report, CheckError> {
         if group.clients < 2 {
             return Err(SetupError::TooFew { n: group.clients }.into());
         }

@@ -100,6 +100,11 @@ impl FaultsLeft {
         self.changes != Tally::default() && self.news_for(observer, news).next().is_some()
     }
 
+    /// What a process knows that has been told of all there was.
+    pub fn all_told(self) -> News {
+        News { told: self.changes, mistaken: 0 }
+    }
+
     /// Of whom the failure detector of a process has something to tell.
     fn news_for(self, observer: ProcessId, news: News) -> impl Iterator<Item = ProcessId> {
         let untold = move |peer: &ProcessId| *peer != observer && news.told.of(*peer) < self.changes.of(*peer);

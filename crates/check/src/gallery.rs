@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use baton_protocol::detector::heartbeat;
 use baton_protocol::registry::{ALGORITHMS, About, Crashes, Family, Params, Variant};
 
 use crate::{CheckError, Faults, Options, Order, Property, Report, Verdict, check};
@@ -55,13 +56,15 @@ impl Exhibit {
 }
 
 /// All of them: every algorithm with three processes that ask twice and with four that ask once, which are the main ones,
-/// and with fewer; with three that ask for ever, with one crash where it can bear one; elections among three and four.
+/// and with fewer; with three that ask for ever, with one crash where it can bear one; elections among three and four;
+/// heartbeats of two and three.
 pub fn gallery() -> Vec<Exhibit> {
     let mut exhibits = Vec::new();
     for about in ALGORITHMS.iter().copied() {
         match about.family {
             Family::Mutex => mutex(about, &mut exhibits),
             Family::Election => election(about, &mut exhibits),
+            Family::Detector if about.name == heartbeat::ABOUT.name => heartbeats(about, &mut exhibits),
             Family::Detector | Family::Append => {}
         }
     }
@@ -171,6 +174,24 @@ fn election(about: &'static About, exhibits: &mut Vec<Exhibit>) {
             |_: &mut Params, options: &mut Options| (options.delay, options.ignore_assumptions) = (Some(2), true);
         exhibits.push(Exhibit::new(about, 3, 1).with(slow));
     }
+}
+
+fn heartbeats(about: &'static About, exhibits: &mut Vec<Exhibit>) {
+    let exhibit = |n, delay_max, crash| {
+        Exhibit::new(about, n, 1).with(|params, options| (params.delay_max, options.faults.crash) = (delay_max, crash))
+    };
+    for crash in [0, 1] {
+        exhibits.extend([(2, 1), (2, 2), (3, 1), (3, 2)].map(|(n, delay_max)| exhibit(n, delay_max, crash)));
+    }
+    // A network that is too slow: for a crash to be noticed in time; for the living to be told from the dead.
+    for (crash, delay) in [(1, 2), (0, 3), (0, 4)] {
+        let slow = |_: &mut Params, options: &mut Options| {
+            (options.delay, options.ignore_assumptions) = (Some(delay), true);
+        };
+        exhibits.push(exhibit(2, 1, crash).with(slow));
+    }
+    let loss = |_: &mut Params, options: &mut Options| (options.faults.loss, options.ignore_assumptions) = (1, true);
+    exhibits.push(exhibit(2, 1, 0).with(loss));
 }
 
 /// The heads of the columns of [`row`].

@@ -14,11 +14,12 @@
 //! ```
 //!
 //! Inside, [`explore`](explore::explore) knows nothing of protocols; `system` is a group and its network as a value;
-//! `mutex` and `election` say what can happen to it and what must not, `faults` what can go wrong; `liveness` looks for
+//! `mutex`, `election` and `detector` say what can happen to it and what must not, `faults` what can go wrong; `liveness` looks for
 //! somebody who waits for ever in a group that never stops, which `normal` forms make finite; `story` tells a
 //! counterexample.
 
 mod check;
+mod detector;
 mod election;
 pub mod explore;
 mod faults;

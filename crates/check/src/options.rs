@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_protocol::Ticks;
-use baton_protocol::registry::{About, Crashes, Family, Promises, SetupError};
+use baton_protocol::detector::Detector;
+use baton_protocol::registry::{About, Crashes, Family, Group, Promises, SetupError};
 use serde::Serialize;
 
 use crate::explore::Progress;
@@ -27,7 +28,7 @@ pub struct Options {
     pub app_messages: Option<u8>,
     /// How many timers may fire at each process, for algorithms that retry for ever. Elections have no such limit.
     pub timers: u32,
-    /// Elections: how many ticks a message may really take; if none, the bound D that the algorithm is given.
+    /// Elections and heartbeats: how many ticks a message may really take; if none, the bound D that the algorithm is given.
     pub delay: Option<Ticks>,
     /// Elections: how many ticks after the crash all must agree; if none, 40 D.
     pub settled_after: Option<Ticks>,
@@ -82,17 +83,19 @@ impl Default for Options {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Property {
-    /// At most one in the critical section; at most one leader. Also broken by a grant to one that has not asked.
+    /// At most one in the critical section; at most one leader; nobody who lives is suspected. Also broken by a grant to
+    /// one that has not asked.
     Safety,
     /// It never happens that somebody waits and nothing can happen.
     Deadlock,
-    /// Nobody waits for ever if everybody asks again and again; everybody agrees on the leader after a given time.
+    /// Nobody waits for ever if everybody asks again and again; everybody agrees on the leader after a given time;
+    /// who has crashed is suspected by all who live, in time and for good.
     Liveness,
     /// If request A happened before request B, A is granted first.
     Order,
     /// Fences grow from grant to grant.
     Fence,
-    /// Somebody enters, or leads, at all; and two wait at once. Always checked: a model in which nothing happens proves
+    /// Somebody enters, leads, or beats, at all; two wait at once; and who crashes is suspected by somebody. Always checked: a model in which nothing happens proves
     /// nothing.
     Reachability,
 }
@@ -171,11 +174,31 @@ pub enum CheckError {
         family: Family,
     },
     /// Not a protocol of a kind that has a model.
-    #[error("`{algorithm}` cannot be checked; only mutual exclusion and elections can")]
+    #[error("`{algorithm}` cannot be checked; only mutual exclusion, elections and heartbeats can")]
     Uncheckable {
         /// Which algorithm.
         algorithm: &'static str,
     },
+    /// A detector that remembers more than moments.
+    #[error(
+        "`{algorithm}` cannot be checked: it judges by statistics of the latest beats in floating point, which have no end of \
+         states; the simulator measures it"
+    )]
+    Statistics {
+        /// Which one.
+        algorithm: &'static str,
+    },
+    /// A mistake of the detector that is to be checked.
+    #[error(
+        "wrong suspicions cannot be given to `{algorithm}`: it is the detector, and whether it errs is what is checked"
+    )]
+    OwnMistakes {
+        /// Which one.
+        algorithm: &'static str,
+    },
+    /// Clocks are perfect.
+    #[error("the variant drift means nothing to the checker, where all clocks go alike; leave it out")]
+    Drift,
     /// Nothing was asked.
     #[error("there is nothing to check; ask for at least one property")]
     NoProperty,
@@ -250,7 +273,7 @@ fn family_has(family: Family) -> &'static str {
     match family {
         Family::Mutex => "which is for mutual exclusion; ask for safety, deadlock, liveness, order or fence",
         Family::Election => "which elects a leader; ask for safety or liveness",
-        Family::Detector => "which is a failure detector; the simulator measures those",
+        Family::Detector => "which is a failure detector; ask for safety or liveness",
         Family::Append => "which appends records; the simulator judges those",
     }
 }
@@ -270,8 +293,8 @@ pub fn properties(
     };
     let known: &[Property] = match about.family {
         Family::Mutex => &[Property::Safety, Property::Deadlock, Property::Liveness, Property::Order, Property::Fence],
-        Family::Election => &[Property::Safety, Property::Liveness],
-        Family::Detector | Family::Append => &[],
+        Family::Election | Family::Detector => &[Property::Safety, Property::Liveness],
+        Family::Append => &[],
     };
     let properties: Vec<Property> = match asked {
         Some(asked) => known.iter().filter(|property| asked.contains(property)).copied().collect(),
@@ -328,6 +351,18 @@ pub fn faults(about: &'static About, options: &Options, processes: usize) -> Res
         Some((_, assumed, given)) => Err(weaker(about, assumed, given)),
         None => Ok(faults),
     }
+}
+
+/// Refuses detectors that have no finite model, and what would mean nothing in it.
+pub fn clocked<D: Detector>(about: &'static About, group: &Group<D>, faults: Faults) -> Result<(), CheckError> {
+    let algorithm = about.name;
+    if !(group.make)(0).recede(0) {
+        return Err(CheckError::Statistics { algorithm });
+    }
+    if faults.suspect > 0 {
+        return Err(CheckError::OwnMistakes { algorithm });
+    }
+    if group.drift > 0.0 { Err(CheckError::Drift) } else { Ok(()) }
 }
 
 fn weaker(about: &'static About, assumed: &'static str, given: &str) -> CheckError {

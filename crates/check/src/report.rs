@@ -15,13 +15,13 @@ pub struct Report {
     pub n: usize,
     /// All processes, helpers included.
     pub processes: usize,
-    /// How often each of them asks; 0 for an election.
+    /// How often each of them asks; 0 for an election and for heartbeats.
     pub entries: u32,
     /// Another way to run it, if it was asked for.
     pub variant: Option<String>,
     /// Of the network.
     pub order: Order,
-    /// Elections: how many ticks a message may take, and how many the processes believe it may.
+    /// Where there is time: how many ticks a message may take, and how many the processes believe it may.
     pub delays: Option<(Ticks, Ticks)>,
     /// How many timers may fire at each process; none if there is no such limit, or no timer.
     pub timers: Option<u32>,
@@ -90,10 +90,12 @@ pub struct Cyclic {
 /// What came about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Reached {
-    /// Steps by which somebody entered the critical section, or came to lead.
+    /// Steps by which somebody entered the critical section, came to lead, or heard a beat.
     pub entries: u64,
     /// States in which two or more wait at once.
     pub waiting_together: u64,
+    /// Steps by which a heartbeat's watcher came to suspect somebody who had crashed.
+    pub suspicions: u64,
 }
 
 impl Reached {
@@ -101,6 +103,7 @@ impl Reached {
     pub fn add(&mut self, more: Reached) {
         self.entries += more.entries;
         self.waiting_together += more.waiting_together;
+        self.suspicions += more.suspicions;
     }
 }
 

@@ -97,6 +97,12 @@ impl Story {
         self.record(Some(p), Event::Suspect { peer });
     }
 
+    /// As part of a step: a beat of a process arrives that was suspected.
+    pub fn trusts_again(&mut self, p: ProcessId, peer: ProcessId) {
+        self.also(&format!("P{p} trusts P{peer} again"));
+        self.record(Some(p), Event::Trust { peer });
+    }
+
     /// What follows happens again and again.
     pub fn cycle_begins(&mut self) {
         self.lines.push("    and from here on, again and again:".into());

@@ -35,6 +35,12 @@ pub trait User<P: Protocol>: Clone + Eq + Hash + Send + Sync {
     /// Goes down with its process.
     fn crash(&mut self);
 
+    /// Comes back with its process.
+    fn recover(&mut self) {}
+
+    /// A tick passes, whether its process is up or down.
+    fn tick(&mut self) {}
+
     /// Tells of an act.
     fn tell_act(story: &mut Story, at: ProcessId, act: Self::Act);
 
@@ -436,6 +442,7 @@ impl<P: Protocol, U: User<P>> System<P, U> {
             }
             Stimulus::Tick => {
                 local.timers.iter_mut().for_each(|(_, left)| *left -= 1);
+                local.user.tick();
                 None
             }
             Stimulus::Crash => {
@@ -448,6 +455,7 @@ impl<P: Protocol, U: User<P>> System<P, U> {
                     local.process.forget(self.local(self.before_start[usize::from(at)]).process.clone());
                 }
                 local.news = News { told, mistaken: 0 };
+                local.user.recover();
                 Some(Input::Start(Start::Recovered))
             }
             Stimulus::Suspect { peer, wrongly: false } => {

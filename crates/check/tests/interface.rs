@@ -37,6 +37,13 @@ fn what_cannot_be_checked_is_refused_in_one_sentence() {
         refusal("bully", n(3), of(&[Property::Fence])),
         refusal("bully", Params::new(3, 0), Options::default()),
         refusal("bully", n(3), Options { delay: Some(2), ..Options::default() }),
+        refusal("heartbeat", n(2), of(&[Property::Deadlock])),
+        refusal("heartbeat", n(2), Options { delay: Some(2), ..Options::default() }),
+        refusal("heartbeat", n(2), Options { faults: Faults { loss: 1, ..Faults::NONE }, ..Options::default() }),
+        refusal("heartbeat", n(2), Options { faults: Faults { suspect: 1, ..Faults::NONE }, ..Options::default() }),
+        refusal("heartbeat", Params { variant: Some("drift:1".into()), ..n(2) }, Options::default()),
+        refusal("phi-accrual", n(2), Options::default()),
+        refusal("record-append", n(2), Options::default()),
         "speed".parse::<Property>().unwrap_err().to_string(),
         "random".parse::<Order>().unwrap_err().to_string(),
     ];
@@ -59,6 +66,13 @@ fn what_cannot_be_checked_is_refused_in_one_sentence() {
         `fence` cannot be asked of `bully`, which elects a leader; ask for safety or liveness
         a message delay of 0 ticks cannot be checked; it must be 1 to 100
         `bully` assumes that no message takes longer than it is told, and here one may take 2 ticks in place of 1; --ignore-assumptions checks it all the same
+        `deadlock` cannot be asked of `heartbeat`, which is a failure detector; ask for safety or liveness
+        `heartbeat` assumes that no message takes longer than it is told, and here one may take 2 ticks in place of 1; --ignore-assumptions checks it all the same
+        `heartbeat` assumes that no message is lost, and here one may be; --ignore-assumptions checks it all the same
+        wrong suspicions cannot be given to `heartbeat`: it is the detector, and whether it errs is what is checked
+        the variant drift means nothing to the checker, where all clocks go alike; leave it out
+        `phi-accrual` cannot be checked: it judges by statistics of the latest beats in floating point, which have no end of states; the simulator measures it
+        `record-append` cannot be checked; only mutual exclusion, elections and heartbeats can
         there is no property `speed`; there are safety, deadlock, liveness, order, fence
         there is no order `random`; there are fifo and unordered
     "#]].assert_eq(&format!("{}\n", refusals.join("\n")));
@@ -111,7 +125,8 @@ fn the_report_as_json_has_the_names_that_tools_rely_on() {
           "complete": false,
           "reached": {
             "entries": 60,
-            "waiting_together": 54
+            "waiting_together": 54,
+            "suspicions": 0
           },
           "cyclic": null,
           "result": "violated",

@@ -29,6 +29,7 @@ broken on purpose, and networks that an algorithm is not made for, are here to b
 Crashes may come at any time; who lives is told of each, without mistakes. Who has crashed comes back, with its memory or without,
 once all have been told, unless the algorithm is made for crashes that are final. Elections: without a crash to come the leader
 is dead at the start; a wrong suspicion is a detector that errs, or, unless deadlines are right, a deadline that ends too early.
+Heartbeats are told of nothing: they find out by themselves, and go on for ever.
 
 States are told apart by 64 bits of a hash: among 100 million the chance to have missed one is 1 in 3,700, among 500 million 1 in 150.
 

@@ -42,6 +42,11 @@ impl Detector for Heartbeat {
     fn deadline(&self) -> Ticks {
         self.last.saturating_add(self.wait)
     }
+
+    fn recede(&mut self, ticks: Ticks) -> bool {
+        self.last = self.last.saturating_sub(ticks);
+        true
+    }
 }
 
 /// What the registry knows of it.

@@ -8,21 +8,24 @@ use core::fmt::Debug;
 use crate::Ticks;
 use crate::registry::{Params, SetupError};
 
+mod beater;
 pub mod heartbeat;
 pub mod phi_accrual;
+
+pub use beater::{Beat, Beater, Heard, Period};
 
 /// Watches one other process by its beats, and judges by their absence.
 ///
 /// # How to drive it
 ///
-/// 1. Let every process send a beat to all who watch it, every [`period`](Detector::period) of its own clock.
+/// 1. Let every process send a beat to all who watch it, every [`period`](Detector::period) of its own clock: a [`Beater`].
 /// 2. Make one detector per process watched, and call [`watch`](Detector::watch) when the watching begins, and again when
 ///    the process is known to have started anew.
 /// 3. Call [`beat`](Detector::beat) for each beat that arrives, in order of arrival, and set an alarm for just after the
 ///    [`deadline`](Detector::deadline). Whoever is suspected is trusted again as soon as a beat arrives.
 ///
 /// `now` is the watcher's own clock, and never goes back.
-pub trait Detector: Clone + PartialEq + Debug + Send + 'static {
+pub trait Detector: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// How often the process that is watched has to beat.
     fn period(&self) -> Ticks;
 
@@ -38,6 +41,14 @@ pub trait Detector: Clone + PartialEq + Debug + Send + 'static {
     /// Whether the process is suspected.
     fn suspects(&self, now: Ticks) -> bool {
         now > self.deadline()
+    }
+
+    /// Moves what it remembers `ticks` into the past, to 0 at the furthest, so that a checker can let time pass while the
+    /// clock stands still: then processes that beat for ever have finitely many states. False, and nothing is done, if it
+    /// remembers more than moments. Drivers with a clock never call it.
+    fn recede(&mut self, ticks: Ticks) -> bool {
+        let _ = ticks;
+        false
     }
 }
 

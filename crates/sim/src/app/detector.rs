@@ -1,57 +1,14 @@
 //! Processes that watch each other: they beat, crash, and are suspected, rightly or not.
 
-use std::convert::Infallible;
-
-use baton_protocol::detector::Detector;
-use baton_protocol::{Group, Input, Message, Outbox, ProcessId, Protocol, Start, Ticks};
+use baton_protocol::detector::{Beater, Detector, Heard};
+use baton_protocol::{Group, ProcessId, Ticks};
 use baton_trace::Event as Traced;
-use serde::{Deserialize, Serialize};
 
 use crate::app::Application;
 use crate::metrics::Delays;
 use crate::queue::Class;
 use crate::time::in_t;
 use crate::world::Wire;
-
-/// Beats to all others every period. That is all a detector needs of a protocol; the rest needs a clock.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Beater {
-    me: ProcessId,
-    n: usize,
-    period: Ticks,
-}
-
-/// I am alive.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Beat;
-
-impl Message for Beat {
-    fn kind(&self) -> &'static str {
-        "BEAT"
-    }
-}
-
-/// A beat of this process has arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Heard(ProcessId);
-
-impl Protocol for Beater {
-    type Message = Beat;
-    type Timer = ();
-    type Command = Infallible;
-    type Event = Heard;
-
-    fn step(&mut self, input: Input<Self>, out: &mut Outbox<Self>) {
-        match input {
-            Input::Start(Start::Fresh | Start::Recovered) | Input::Timer(()) => {
-                out.multicast((0..self.n).filter(|&other| other != self.me), Beat);
-                out.set_timer((), self.period);
-            }
-            Input::Message { from, .. } => out.emit(Heard(from)),
-            _ => {}
-        }
-    }
-}
 
 /// What happens to those who are watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +85,7 @@ impl<D: Detector> DetectorUsers<D> {
     pub fn new(group: Group<D>, occasion: Occasion, seed: u64) -> (Self, Group<Beater>) {
         let n = group.processes;
         let period = (group.make)(0).period();
-        let beaters = Group { drift: group.drift, ..Group::new(n, n, move |me| Beater { me, n, period }) };
+        let beaters = Group { drift: group.drift, ..Group::new(n, n, move |me| Beater::new(me, n, period)) };
         let users = DetectorUsers {
             watches: (0..n).map(|_| (0..n).map(|peer| Watch::new((group.make)(peer))).collect()).collect(),
             make: group.make,

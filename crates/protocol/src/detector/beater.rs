@@ -1,0 +1,58 @@
+//! What a process that is watched does: it beats.
+
+use core::convert::Infallible;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Input, Message, Outbox, ProcessId, Protocol, Start, Ticks};
+
+/// Beats to all others every period. That is all a detector needs of a protocol; the rest needs a clock.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Beater {
+    me: ProcessId,
+    n: usize,
+    period: Ticks,
+}
+
+/// I am alive.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Beat;
+
+impl Message for Beat {
+    fn kind(&self) -> &'static str {
+        "BEAT"
+    }
+}
+
+/// Runs until the next beat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Period;
+
+/// A beat of this process has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heard(pub ProcessId);
+
+impl Beater {
+    /// One of `n` that beat to each other.
+    pub fn new(me: ProcessId, n: usize, period: Ticks) -> Self {
+        Beater { me, n, period }
+    }
+}
+
+impl Protocol for Beater {
+    type Message = Beat;
+    type Timer = Period;
+    type Command = Infallible;
+    type Event = Heard;
+
+    fn step(&mut self, input: Input<Self>, out: &mut Outbox<Self>) {
+        match input {
+            Input::Start(Start::Fresh | Start::Recovered) | Input::Timer(Period) => {
+                out.multicast((0..self.n).filter(|&other| other != self.me), Beat);
+                out.set_timer(Period, self.period);
+            }
+            Input::Message { from, .. } => out.emit(Heard(from)),
+            _ => {}
+        }
+    }
+}
