@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
 use crate::clock::{LamportClock, Stamp};
-use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
+use crate::registry::{About, Assumes, Crashes, Family, Group, Overlap, Params, Promises, SetupError, Variant};
 use crate::{Counter, Input, Outbox, ProcessId, Protocol, Start};
 
 /// One process of the group.
@@ -290,7 +290,7 @@ pub const ABOUT: About = About {
     name: "lamport",
     family: Family::Mutex,
     summary: "everybody keeps the same queue of requests, by Lamport time and id",
-    assumes: Assumes { fifo: true, crashes: Crashes::Detected, ..Assumes::LOSSLESS },
+    assumes: Assumes { fifo: true, crashes: Crashes::Detected, overlap: Overlap::Final, ..Assumes::LOSSLESS },
     promises: Promises::ALL,
     variants: &[ACK_ONLY],
     broken: None,

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
 use crate::clock::{LamportClock, Stamp};
-use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError};
+use crate::registry::{About, Assumes, Crashes, Family, Group, Overlap, Params, Promises, SetupError};
 use crate::{Counter, Input, Outbox, ProcessId, ProcessSet, Protocol, Start};
 
 /// One process of the group.
@@ -255,7 +255,7 @@ pub const ABOUT: About = About {
     name: "ricart-agrawala",
     family: Family::Mutex,
     summary: "ask everybody; who comes later, by Lamport time and id, waits for the reply",
-    assumes: Assumes { crashes: Crashes::Detected, ..Assumes::LOSSLESS },
+    assumes: Assumes { crashes: Crashes::Detected, overlap: Overlap::Final, ..Assumes::LOSSLESS },
     promises: Promises::ALL,
     variants: &[],
     broken: None,
