@@ -1,6 +1,7 @@
 //! Lamport, "Time, clocks, and the ordering of events in a distributed system" (1978).
 //!
-//! Assumes: links keep the order of messages and lose none. Crashes are reported to all who live, without mistakes.
+//! Assumes: links keep the order of messages and lose none. Crashes are reported to all who live, without mistakes. A crash
+//! and the recovery from it are over before the next crash, unless nobody comes back.
 //!
 //! Everybody keeps a queue of all requests, by (time, id). Who wants to enter puts its own there and sends it as REQUEST
 //! to all others, who answer with ACK, and enters when its request heads the queue and something later has come from

@@ -1,6 +1,7 @@
 //! Ricart and Agrawala, "An optimal algorithm for mutual exclusion in computer networks" (1981).
 //!
-//! Assumes: nothing of the order of messages. None may be lost. Crashes are reported to all who live, without mistakes.
+//! Assumes: nothing of the order of messages. None may be lost. Crashes are reported to all who live, without mistakes. A
+//! crash and the recovery from it are over before the next crash, unless nobody comes back.
 //!
 //! Who wants to enter sends REQUEST, stamped (time, id), to all others and enters when all have sent REPLY. A process
 //! that is in the critical section, or wants to enter with a smaller stamp, puts its REPLY off until it has left.
