@@ -116,7 +116,7 @@ fn what_is_promised_and_not_settled_or_not_checked_is_told() {
 fn the_steps_of_a_counterexample_are_told_without_names_of_types_and_ticks_in_one_line() {
     let told = |algorithm: &str, n, options: Options| {
         let ignoring = Options { ignore_assumptions: true, ..options };
-        let report = check(algorithm, &Params::new(n, 1), &ignoring).unwrap();
+        let report = check(algorithm, &Params::new(n, 2), &ignoring).unwrap();
         format!("{}\n", report.counterexample.unwrap().join("\n"))
     };
     let only = |property| Options { properties: Some(vec![property]), ..Options::default() };
@@ -128,18 +128,20 @@ fn the_steps_of_a_counterexample_are_told_without_names_of_types_and_ticks_in_on
         5   P1 -> P2 REQUEST {time: 1, request: 1, fence: 0}
         6   P2 -> P0 REQUEST {time: 1, request: 1, fence: 0}
             deadlock: P0 and P1 and P2 wait, and nothing can happen
-    "#]].assert_eq(&told("maekawa-no-inquire", 3, only(Property::Deadlock)));
+    "#]]
+    .assert_eq(&told("maekawa-no-inquire", 3, only(Property::Deadlock)));
     expect![[r#"
             P2 has crashed
         1   P0 suspects P2; P0 has no leader
         2   P1 suspects P2; P1 has no leader
         3   a tick passes
         4   P0 -> P1 ELECTION
-        5   a tick passes
-        6   P0 timer Answer; P0 leads
-        7   P1 timer Answer; P1 leads
+        7   3 ticks pass
+        8   P0 timer Answer; P0 leads
+        9   P1 timer Answer; P1 leads
             safety: P1 and P0 both lead
-    "#]].assert_eq(&told("bully", 3, Options { delay: Some(2), ..only(Property::Safety) }));
+    "#]]
+    .assert_eq(&told("bully", 3, Options { delay: Some(4), ..only(Property::Safety) }));
     let faults = Faults { suspect: 1, ..Faults::NONE };
     expect![[r#"
         1   P0 asks
@@ -147,7 +149,8 @@ fn the_steps_of_a_counterexample_are_told_without_names_of_types_and_ticks_in_on
         3   P1 -> P0 REQUEST {time: 1}; P0 enters (fence 65536)
         4   P1 wrongly suspects P0; P1 enters (fence 65537)
             safety: P1 and P0 are in the critical section at once
-    "#]].assert_eq(&told("lamport", 2, Options { faults, ..only(Property::Safety) }));
+    "#]]
+    .assert_eq(&told("lamport", 2, Options { faults, ..only(Property::Safety) }));
 }
 
 #[test]
