@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use baton_protocol::registry::{ALGORITHMS, About, Crashes, Family};
+use baton_protocol::registry::{ALGORITHMS, About, Crashes, Family, Overlap};
 use serde_json::{Value, json};
 
 use crate::output::{Outcome, print, print_json, table};
@@ -83,7 +83,13 @@ fn assumes(about: &About) -> Vec<&'static str> {
         Crashes::Coordinators => "only coordinators crash",
         Crashes::Any => "any crash",
     };
-    network.into_iter().filter_map(|(assumed, name)| assumed.then_some(name)).chain([crashes]).collect()
+    let overlap = match assumes.overlap {
+        Overlap::Any => None,
+        Overlap::Final => Some("no crash during a recovery"),
+        Overlap::SameOrder => Some("crashes told in one order"),
+    };
+    let network = network.into_iter().filter_map(|(assumed, name)| assumed.then_some(name));
+    network.chain([crashes]).chain(overlap).collect()
 }
 
 fn promises(about: &About) -> Vec<&'static str> {

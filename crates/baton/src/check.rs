@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_check::explore::Progress as Explored;
-use baton_check::gallery::budget;
-use baton_check::{Faults, Options, Order, Property, Report, Verdict, Watch, check};
-use baton_protocol::registry::{self, Family, Params};
+use baton_check::gallery::{budget, components};
+use baton_check::{Faults, Options, Order, Property, Report, Unchecked, Verdict, Watch, check};
+use baton_protocol::registry::{Family, Params};
 use baton_trace::diagram;
 
+use crate::names;
 use crate::output::{Failure, HELD, Outcome, Target, VIOLATED, print, print_json, unwritable};
 use crate::progress::Progress;
 
@@ -61,7 +62,8 @@ pub struct Args {
     /// Whether messages keep their order: fifo or unordered [default: the weakest that the algorithm can bear]
     #[arg(long)]
     order: Option<Order>,
-    /// What to check: safety, deadlock, liveness, order, fence [default: all that the algorithm promises]
+    /// What to check: safety, deadlock, liveness, order, fence [default: all that the algorithm promises; whether anybody
+    /// starves is then looked for in up to 300,000 states, and in all if liveness is asked for]
     #[arg(long, value_delimiter = ',', value_name = "PROPERTY")]
     property: Vec<Property>,
     /// How many messages may get lost
@@ -147,6 +149,9 @@ pub fn run(args: &Args) -> Outcome {
     new_files.into_iter().filter(|_| !written).for_each(Target::leave_as_it_was);
     let report = report?;
     args.write_counterexample(&report)?;
+    if let Some(missing) = args.unwritten(&report) {
+        eprintln!("baton: there is no counterexample, so {missing} not written");
+    }
     if args.json {
         print_json(&report)?
     } else {
@@ -156,12 +161,13 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 /// So many MiB, or GiB if it says so.
-fn bytes(text: &str) -> Result<usize, String> {
+fn bytes(text: &str) -> Result<usize, &'static str> {
     let (number, unit) = match text.strip_suffix("GiB") {
         Some(number) => (number, 1 << 30),
         None => (text.strip_suffix("MiB").unwrap_or(text), 1 << 20),
     };
-    let number: usize = number.parse().map_err(|_| "give a number of MiB, as 500, or of GiB, as 20GiB".to_owned())?;
+    let number: Option<usize> = number.parse().ok().filter(|number| *number > 0);
+    let number = number.ok_or("give a number of MiB above 0, as 500, or of GiB, as 20GiB")?;
     Ok(number.saturating_mul(unit))
 }
 
@@ -228,11 +234,12 @@ impl Args {
 
     /// Options that mean nothing for the algorithm are mistakes, not decoration.
     fn refuse_what_means_nothing(&self, algorithm: &str) -> Result<(), Failure> {
-        let about = registry::find(algorithm).map_err(Failure::bad_input)?;
+        let about = names::find(algorithm)?;
         let no_time = "it is for mutual exclusion, which has no time here";
         let for_ever = "for liveness alone all ask for ever, and say nothing to each other";
         let nobody_enters = "it elects a leader, and nobody enters";
         let nobody_asks = "it watches for crashes, and nobody asks for anything";
+        let no_timers = "nobody sets one";
         let alone = self.property == [Property::Liveness];
         let given: &[(bool, &str, &str)] = match about.family {
             Family::Mutex => &[
@@ -241,6 +248,8 @@ impl Args {
                 (self.detectors_only, "--detectors-only", no_time),
                 (alone && self.entries.is_some(), "--entries", for_ever),
                 (alone && self.app_messages.is_some(), "--app-messages", for_ever),
+                (alone && self.timers.is_some(), "--timers", "for liveness alone all timers fire again and again"),
+                (self.timers.is_some() && !self.has_timers(algorithm), "--timers", no_timers),
             ],
             Family::Election => &[
                 (self.entries.is_some(), "--entries", nobody_enters),
@@ -262,12 +271,30 @@ impl Args {
         }
     }
 
+    /// Whether anybody sets a timer, which two processes that ask once are enough to see. What cannot be made is refused later.
+    fn has_timers(&self, algorithm: &str) -> bool {
+        let (params, properties) = (Params { n: 2, ..self.params() }, Some(vec![Property::Deadlock]));
+        let options = Options { properties, limit: 20_000, ignore_assumptions: true, ..Options::default() };
+        check(algorithm, &params, &options).map_or(true, |report| report.timers.is_some())
+    }
+
+    /// The files that a counterexample was to be written to, if there is none.
+    fn unwritten(&self, report: &Report) -> Option<String> {
+        let files = [&self.trace, &self.svg].into_iter().flatten().map(|path| path.display().to_string());
+        let files: Vec<String> = files.filter(|_| report.trace.is_none()).collect();
+        match files.len() {
+            0 => None,
+            1 => Some(format!("{} was", files[0])),
+            _ => Some(format!("{} were", files.join(" and "))),
+        }
+    }
+
     fn write_counterexample(&self, report: &Report) -> Result<(), Failure> {
         let Some(trace) = &report.trace else { return Ok(()) };
         if let Some(path) = &self.trace {
             let file = File::create(path).map_err(|error| unwritable(path, &error))?;
             trace.write(BufWriter::new(file)).map_err(|error| unwritable(path, &error))?;
-            if registry::find(report.algorithm).is_ok_and(|about| about.family == Family::Detector) {
+            if names::find(report.algorithm)?.family == Family::Detector {
                 eprintln!("baton: {} is for reading; --replay cannot repeat what goes by clocks", path.display());
             }
         }
@@ -280,45 +307,27 @@ impl Args {
 }
 
 fn to_text(report: &Report) -> String {
-    let names: Vec<String> = report.properties.iter().map(Property::to_string).collect();
-    let budget = budget(report).map(|budget| format!(", at most {budget}")).unwrap_or_default();
-    let entries = match report.entries {
-        0 => String::new(),
-        _ if report.properties == [Property::Liveness] => ", asking for ever".to_owned(),
-        1 => ", asking once each".to_owned(),
-        entries => format!(", asking {entries} times each"),
-    };
-    let (algorithm, n, order) = (report.algorithm, report.n, report.order);
-    let mut text = format!("{algorithm}, n = {n}{entries}, {order} links{budget}: {}\n", names.join(", "));
-    text.push_str(&match report.result {
-        Verdict::Holds => "holds in every state\n".to_owned(),
-        Verdict::Limit => {
-            let (why, states) = (report.detail.as_deref().unwrap_or("a limit is reached"), report.states);
-            format!("no verdict: {why}, and {states} states have been seen\n")
-        }
-        Verdict::Violated => {
-            let property = report.property.map(|property| property.to_string()).unwrap_or_default();
-            let steps = report.steps.map(|steps| format!(" in {steps} steps")).unwrap_or_default();
-            format!("{property} is violated{steps}: {}\n", report.detail.as_deref().unwrap_or_default())
-        }
-    });
+    let mut text = format!("{}: {}\n{}\n", model(report), listed(&report.properties), verdict(report));
     for line in report.counterexample.iter().flatten() {
         text.push_str(&format!("  {line}\n"));
     }
     if let Some(cyclic) = &report.cyclic {
-        let states = cyclic.states;
+        let (states, components) = (cyclic.states, components(cyclic.components));
         text.push_str(&match cyclic.result {
-            Verdict::Holds => format!(
-                "asking for ever: {states} states, {} with cycles, nobody starves\n",
-                components(cyclic.components)
-            ),
-            Verdict::Violated => {
-                format!("asking for ever: {states} states, {} with cycles\n", components(cyclic.components))
-            }
+            Verdict::Holds => format!("asking for ever: {states} states, {components} with cycles, nobody starves\n"),
+            Verdict::Violated => format!("asking for ever: {states} states, {components} with cycles\n"),
             Verdict::Limit => {
-                format!("asking for ever: more than {states} states, so whether anybody starves is not known\n")
+                let told = if report.unsettled.is_empty() {
+                    "asking for ever:"
+                } else {
+                    "liveness: no verdict: asking for ever there are"
+                };
+                format!("{told} more than {states} states, so whether anybody starves is not known\n")
             }
         });
+    }
+    if !report.unchecked.is_empty() {
+        text.push_str(&format!("not checked here: {}\n", unchecked(&report.unchecked)));
     }
     let rate = report.states as f64 / report.seconds.max(1e-9);
     text.push_str(&format!(
@@ -328,8 +337,52 @@ fn to_text(report: &Report) -> String {
     text
 }
 
-fn components(number: usize) -> String {
-    if number == 1 { "1 component".to_owned() } else { format!("{number} components") }
+/// What has been looked at.
+fn model(report: &Report) -> String {
+    let (algorithm, n, order) = (report.algorithm, report.n, report.order);
+    let variant = report.variant.as_deref().map(|variant| format!(" ({variant})")).unwrap_or_default();
+    let is_witnessed = report.variant.iter().any(|variant| variant.split('+').any(|part| part == "witness"));
+    // It is the one that is no member.
+    let witness = if is_witnessed { format!(", P{n} the witness") } else { String::new() };
+    let entries = match report.entries {
+        0 => String::new(),
+        _ if report.properties == [Property::Liveness] => ", asking for ever".to_owned(),
+        1 => ", asking once each".to_owned(),
+        entries => format!(", asking {entries} times each"),
+    };
+    let budget = budget(report).map(|budget| format!(", at most {budget}")).unwrap_or_default();
+    format!("{algorithm}{variant}, n = {n}{witness}{entries}, {order} links{budget}")
+}
+
+fn verdict(report: &Report) -> String {
+    let detail = report.detail.as_deref();
+    match report.result {
+        Verdict::Holds if report.unsettled.is_empty() => "holds in every state".to_owned(),
+        Verdict::Holds => format!("holds in every state: {}", listed(&report.properties)),
+        Verdict::Limit => {
+            let (why, states) = (detail.unwrap_or("a limit is reached"), report.states);
+            format!("no verdict: {why}, and {states} states have been seen")
+        }
+        Verdict::Violated => {
+            let property = report.property.map(|property| property.to_string()).unwrap_or_default();
+            let steps = report.steps.map(|steps| format!(" in {steps} steps")).unwrap_or_default();
+            format!("{property} is violated{steps}: {}", detail.unwrap_or_default())
+        }
+    }
+}
+
+fn listed(properties: &[Property]) -> String {
+    let names: Vec<&str> = properties.iter().map(|property| property.name()).collect();
+    names.join(", ")
+}
+
+/// What is promised and was not checked; each reason is given once.
+fn unchecked(unchecked: &[Unchecked]) -> String {
+    let for_a_reason = unchecked.chunk_by(|one, other| one.why == other.why).map(|those| {
+        let properties: Vec<Property> = those.iter().map(|it| it.property).collect();
+        format!("{} ({})", listed(&properties), those[0].why)
+    });
+    for_a_reason.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -339,7 +392,7 @@ mod tests {
     #[test]
     fn memory_is_in_mib_unless_it_says_gib() {
         assert_eq!(["500", "500MiB", "20GiB"].map(bytes), [Ok(500 << 20), Ok(500 << 20), Ok(20 << 30)]);
-        assert!(["", "GiB", "-1", "20GB", "1.5GiB"].into_iter().all(|text| bytes(text).is_err()));
+        assert!(["", "GiB", "-1", "20GB", "1.5GiB", "0", "0GiB"].into_iter().all(|text| bytes(text).is_err()));
     }
 
     #[test]

@@ -34,6 +34,15 @@ fn options_that_mean_nothing_are_refused() {
         (&["bully", "--detectors-only"], "that only detectors err means nothing where nobody may"),
         (&["bully", "--crash", "1", "--recover", "1"], "`bully` assumes that who has crashed stays dead"),
         (&["central", "--threads", "0"], "0 threads see nothing; allow at least 1"),
+        (&["central", "--memory", "0"], "invalid value '0' for '--memory <MIB>': give a number of MiB above 0"),
+        (&["lamport", "--timers", "3"], "--timers means nothing for `lamport`: nobody sets one; leave it out"),
+        (&["central", "--timers", "3"], "--timers means nothing for `central`: nobody sets one; leave it out"),
+        (&["voting", "--property", "liveness", "--timers", "3"], "--timers means nothing for `voting`: for liveness"),
+        (&["centrall"], "there is no algorithm `centrall`; did you mean central? `baton algorithms` lists them all"),
+        (
+            &["token-ring", "--crash", "2"],
+            "`token-ring` assumes that all are told of crashes and recoveries in the same",
+        ),
     ];
     for (args, expected) in cases {
         let (status, told) = check(args);
@@ -98,4 +107,36 @@ fn a_trace_of_heartbeats_is_written_and_told_to_be_for_reading() {
     let told = String::from_utf8_lossy(&replayed.stderr);
     assert_eq!(replayed.status.code(), Some(2), "{told}");
     assert!(told.contains("cannot be repeated: its processes go by clocks"), "{told}");
+}
+
+#[test]
+fn without_a_counterexample_nothing_is_written_and_that_is_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [trace, svg] = ["trace.jsonl", "picture.svg"].map(|name| folder.path().join(name).display().to_string());
+    let mut baton = Command::new(env!("CARGO_BIN_EXE_baton"));
+    let output =
+        baton.args(["check", "central", "-n", "2", "--trace", &trace, "--svg", &svg]).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(0));
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(told, format!("baton: there is no counterexample, so {trace} and {svg} were not written\n"));
+    assert_eq!(folder.path().read_dir().expect("it is there").count(), 0);
+}
+
+#[test]
+fn what_is_not_settled_and_what_is_not_checked_has_a_line_of_its_own() {
+    let (status, told) = check(&["maekawa", "-n", "3", "--limit", "5000"]);
+    assert_eq!(status, Some(0), "{told}");
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(lines[1], "holds in every state: safety, deadlock, fence");
+    assert!(lines[2].starts_with("liveness: no verdict: asking for ever there are more than 5000 states"), "{told}");
+
+    let (status, told) = check(&["central", "-n", "2", "--variant", "lease:3", "--limit", "1000"]);
+    assert_eq!(status, Some(0), "{told}");
+    assert!(
+        told.starts_with("central (lease:3), n = 2, asking once each, unordered links, at most 2 timers: deadlock\n")
+    );
+    assert!(told.contains("\nnot checked here: safety, fence (being alone ends with the lease,"), "{told}");
+
+    let (_, told) = check(&["chang-roberts", "--variant", "witness", "--limit", "1000"]);
+    assert!(told.starts_with("chang-roberts (witness), n = 3, P3 the witness, unordered links: "), "{told}");
 }

@@ -20,7 +20,7 @@ use crate::memory::Memory;
 use crate::mutex::{Budget, MutexModel};
 use crate::network::PROCESSES_MAX;
 use crate::options::{self, DELAY_MAX};
-use crate::report::{Cyclic, Reached, Report, Trace, Verdict};
+use crate::report::{Cyclic, Reached, Report, Trace, Unchecked, Verdict};
 use crate::story::{Story, Told};
 use crate::{CheckError, Faults, Options, Property};
 
@@ -84,15 +84,17 @@ impl Visitor for Checker<'_> {
         if !report.properties.is_empty() {
             let mut model = MutexModel::new(&group, report.order, budget, &report.properties);
             self.run(&header, &mut report, &mut model);
-            if report.reached.waiting_together == 0 {
-                report.doubt("two never wait at once, so nothing has been shown of how they get along");
-            }
+            report.reached.doubt().into_iter().for_each(|why| report.doubt(why));
             (report.timers, random) = (model.system.timers.then_some(self.options.timers), model.system.random);
         }
         let undecided = report.properties.is_empty() || report.result == Verdict::Holds;
-        // Who leaves its fate to chance starves with bad luck; and among the dead nobody can be told from the slow.
-        let sensible = !random && report.faults == Faults::NONE;
-        if liveness && undecided && (asked || sensible) {
+        let senseless = match report.faults {
+            Faults::NONE => random.then_some("who leaves its fate to chance starves with bad luck"),
+            _ => Some("among the dead nobody can be told from the slow"),
+        };
+        if let Some(why) = senseless.filter(|_| liveness && !asked) {
+            report.unchecked.push(Unchecked { property: Property::Liveness, why });
+        } else if liveness && undecided {
             let budget = Budget { entries: None, app_messages: 0, timers: None, faults: Faults::NONE, ..budget };
             let model = MutexModel::new(&group, report.order, budget, &[Property::Liveness, Property::Deadlock]);
             self.run_for_ever(&header, &mut report, model, asked);
@@ -112,6 +114,9 @@ impl Visitor for Checker<'_> {
         report.delays = Some((setting.times.delay_max, self.params.delay_max));
         let mut model = ElectionModel::new(&group, report.order, setting, &report.properties);
         self.run(&header, &mut report, &mut model);
+        if report.reached.entries == 0 {
+            report.doubt("nobody ever leads, so nothing has been shown");
+        }
         Ok(report)
     }
 
@@ -143,14 +148,13 @@ impl Checker<'_> {
             return Err(CheckError::NoStates);
         }
         let faults = options::faults(about, self.options, group.processes)?;
-        // Where grants are leases being alone ends with the lease, and here nothing says how long anything takes. With
-        // crashes ORDER, which takes application messages, makes so many states that it has to be asked for.
+        let unchecked = self.unchecked(about, group.lease.is_some(), faults);
+        let left_out = |property| unchecked.iter().any(|unchecked| unchecked.property == property);
         let Promises { safety, fence, order, .. } = about.promises;
-        let endless = group.lease.is_none();
         let promises = Promises {
-            safety: safety && endless,
-            fence: fence && endless,
-            order: order && faults.crash == 0,
+            safety: safety && !left_out(Property::Safety),
+            fence: fence && !left_out(Property::Fence),
+            order: order && !left_out(Property::Order),
             ..about.promises
         };
         Ok(Report {
@@ -166,6 +170,8 @@ impl Checker<'_> {
             ignored_assumptions: self.options.ignore_assumptions,
             app_messages: 0,
             properties: options::properties(about, promises, self.options.properties.as_deref())?,
+            unsettled: Vec::new(),
+            unchecked,
             states: 0,
             transitions: 0,
             depth: 0,
@@ -180,6 +186,26 @@ impl Checker<'_> {
             counterexample: None,
             trace: None,
         })
+    }
+
+    /// Which promises are not checked unless somebody asks for them.
+    fn unchecked(&self, about: &'static About, leases: bool, faults: Faults) -> Vec<Unchecked> {
+        if self.options.properties.is_some() {
+            return Vec::new();
+        }
+        let promises = about.promises;
+        let unasked = |property, why| Unchecked { property, why };
+        let mut unchecked = Vec::new();
+        if leases {
+            let why = "being alone ends with the lease, and here nothing says how long anything takes";
+            let of_leases = [(Property::Safety, promises.safety), (Property::Fence, promises.fence)];
+            unchecked.extend(of_leases.iter().filter(|(_, promised)| *promised).map(|(it, _)| unasked(*it, why)));
+        }
+        if promises.order && faults.crash > 0 {
+            let why = "with crashes it takes very many states, so it has to be asked for";
+            unchecked.push(unasked(Property::Order, why));
+        }
+        unchecked
     }
 
     fn recovery<P>(&self, about: &About, group: &Group<P>) -> Recovery {
@@ -228,12 +254,9 @@ impl Checker<'_> {
         report.reached = explored.reached;
         (report.states, report.transitions, report.depth) = (explored.states, explored.transitions, explored.depth);
         report.conclude(&explored.end, &bounds);
-        if report.reached.entries == 0 {
-            report.doubt("nobody ever gets what the algorithm is for, so nothing has been shown");
-        }
         if let End::Violated { violation, path } = &explored.end {
             let told = recount(model, report.processes, violation, path);
-            report.show(header.clone(), path.len(), told);
+            report.show(header.clone(), explored.end.steps(), told);
         }
     }
 
@@ -251,16 +274,21 @@ impl Checker<'_> {
         let alone = report.properties.is_empty();
         if alone {
             (report.states, report.transitions, report.depth) = (states, transitions, found.depth);
+            report.reached = found.reached;
         }
-        let result = found.end.verdict();
-        report.cyclic = Some(Cyclic { states, transitions, components, result });
+        let mut result = found.end.verdict();
         if result != Verdict::Limit || asked {
             report.properties.push(Property::Liveness);
             report.conclude(&found.end, &bounds);
+            found.reached.doubt().into_iter().for_each(|why| report.doubt(why));
+            result = report.result;
+        } else {
+            report.unsettled.push(Property::Liveness);
         }
+        report.cyclic = Some(Cyclic { states, transitions, components, reached: found.reached, result });
         if let End::Violated { violation, path } = &found.end {
             let told = recount_raw(&mut model, report.processes, violation, path, found.prefix);
-            report.show(header.clone(), path.len(), told);
+            report.show(header.clone(), found.end.steps(), told);
         }
     }
 }
@@ -285,14 +313,13 @@ impl Report {
     }
 
     /// Puts a counterexample into it.
-    fn show(&mut self, mut header: Header, path: usize, told: Told) {
+    fn show(&mut self, mut header: Header, steps: Option<usize>, told: Told) {
         header.network = json!({"order": self.order});
         header.workload = json!({"entries": self.entries, "app_messages": self.app_messages});
         if let Some(record) = told.cycle_from {
             header.workload["cycle_from"] = json!(record);
         }
-        // The first successor on the path is the start, which is no step.
-        self.steps = Some(path - 1);
+        self.steps = steps;
         self.counterexample = Some(told.lines);
         self.trace = Some(Trace { header, records: told.records });
     }

@@ -138,7 +138,7 @@ impl<D: Detector> User<Beater> for Watcher<D> {
     }
 
     fn tell_act(story: &mut Story, at: ProcessId, Look(peer): Look) {
-        story.suspect(at, peer);
+        story.suspect(at, peer, false);
     }
 
     fn tell_event(_: &mut Story, _: ProcessId, _: &Heard) {}

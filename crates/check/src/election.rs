@@ -60,7 +60,7 @@ impl<P: Election> User<P> for Believer {
 
     fn tell_act(story: &mut Story, at: ProcessId, notice: Notice) {
         match notice {
-            Notice::Suspect(peer) => story.suspect(at, peer),
+            Notice::Suspect(peer) => story.suspect(at, peer, false),
             Notice::Elect => story.request(at),
         }
     }

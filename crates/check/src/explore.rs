@@ -146,7 +146,7 @@ pub struct Explored {
     pub states: usize,
     /// Steps between them, those that lead to a known state included.
     pub transitions: u64,
-    /// The number of steps from the start to the furthest state.
+    /// The number of steps from the start to the furthest state, one that must not be included.
     pub depth: usize,
     /// What has come about.
     pub reached: Reached,
@@ -181,6 +181,14 @@ impl End {
             End::Complete => Verdict::Holds,
             End::Limit | End::Memory | End::Time => Verdict::Limit,
             End::Violated { .. } => Verdict::Violated,
+        }
+    }
+
+    /// How many steps it takes to break something. The first successor on the path is the start, which is no step.
+    pub fn steps(&self) -> Option<usize> {
+        match self {
+            End::Violated { path, .. } => Some(path.len() - 1),
+            End::Complete | End::Limit | End::Memory | End::Time => None,
         }
     }
 }
@@ -238,12 +246,13 @@ pub fn explore<M: Model>(model: &mut M, bounds: &Bounds, watch: &dyn Fn(&Progres
         }
         depth += usize::from(!search.next.is_empty());
     }
+    let end = end.unwrap_or(End::Complete);
     Explored {
         states: search.links.len(),
         transitions: search.transitions,
-        depth,
+        depth: depth.max(end.steps().unwrap_or(0)),
         reached: search.reached,
-        end: end.unwrap_or(End::Complete),
+        end,
     }
 }
 
@@ -507,8 +516,9 @@ mod tests {
     #[test]
     fn the_path_is_a_shortest_one_and_can_be_repeated() {
         let mut model = Counters::new(9, 7);
-        let End::Violated { path, .. } = model.explore(usize::MAX, 1).end else { panic!("not found") };
-        assert_eq!(path.len(), 1 + 7);
+        let explored = model.explore(usize::MAX, 1);
+        assert_eq!((explored.end.steps(), explored.depth), (Some(7), 7));
+        let End::Violated { path, .. } = explored.end else { panic!("not found") };
         let mut state = None;
         for (step, &nth) in path.iter().enumerate() {
             let next = expand(&mut model, state.as_ref()).successors.swap_remove(nth).next;

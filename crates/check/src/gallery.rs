@@ -228,23 +228,37 @@ fn network(report: &Report) -> String {
 /// What may happen besides, and how often; none if nothing may.
 pub fn budget(report: &Report) -> Option<String> {
     let Faults { loss, duplicate, crash, recover, suspect, detectors_only } = report.faults;
+    let crashes = if recover == Some(0) { ["final crash", "final crashes"] } else { ["crash", "crashes"] };
     let counts = [
-        (report.timers.unwrap_or(0), "timer"),
-        (report.app_messages.into(), "application message"),
-        (loss.into(), "loss"),
-        (duplicate.into(), "duplicate"),
-        (crash.into(), if recover == Some(0) { "final crash" } else { "crash" }),
-        (recover.unwrap_or(0).into(), "recovery"),
-        (suspect.into(), if detectors_only { "wrong suspicion, deadlines right" } else { "wrong suspicion" }),
+        (report.timers.unwrap_or(0), ["timer", "timers"]),
+        (report.app_messages.into(), ["application message", "application messages"]),
+        (loss.into(), ["loss", "losses"]),
+        (duplicate.into(), ["duplicate", "duplicates"]),
+        (crash.into(), crashes),
+        (recover.unwrap_or(0).into(), ["recovery", "recoveries"]),
+        (suspect.into(), ["wrong suspicion", "wrong suspicions"]),
     ];
-    let words: Vec<String> =
-        counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    let mut words: Vec<String> = counts.map(|(count, names)| counted(count as usize, names)).collect();
+    if detectors_only {
+        words.push("deadlines right".to_owned());
+    }
     (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// So many, with the name for one or for several.
+fn counted(count: usize, [one, several]: [&str; 2]) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
+}
+
+/// So many runs that never end.
+pub fn components(number: usize) -> String {
+    counted(number, ["component", "components"])
 }
 
 fn verdict(report: &Report) -> String {
     let names: Vec<&str> = report.properties.iter().map(|property| property.name()).collect();
-    let components = report.cyclic.map(|cyclic| format!(" ({} components)", cyclic.components)).unwrap_or_default();
+    let components = report.cyclic.map(|cyclic| format!(" ({})", components(cyclic.components))).unwrap_or_default();
     match report.result {
         Verdict::Holds => format!("holds: {}{components}", names.join(", ")),
         Verdict::Limit => {
@@ -255,7 +269,7 @@ fn verdict(report: &Report) -> String {
         Verdict::Violated => {
             let property = report.property.map(Property::name).unwrap_or_default();
             let steps = report.steps.map(|steps| format!(" in {steps} steps")).unwrap_or_default();
-            format!("**violated: {property}{steps}**: {}", report.detail.as_deref().unwrap_or_default())
+            format!("violated: {property}{steps}: {}", report.detail.as_deref().unwrap_or_default())
         }
     }
 }

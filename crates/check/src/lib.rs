@@ -42,4 +42,4 @@ pub use faults::Faults;
 pub use memory::Memory;
 pub use network::Order;
 pub use options::{CheckError, Options, Property, Watch};
-pub use report::{Cyclic, Reached, Report, Trace, Verdict};
+pub use report::{Cyclic, Reached, Report, Trace, Unchecked, Verdict};

@@ -27,6 +27,7 @@ use crate::links::Links;
 use crate::mutex::{Global, MutexModel};
 use crate::network::{Channel, Order};
 use crate::packed::{Packed, Queue};
+use crate::report::Reached;
 use crate::seen::fingerprint;
 use crate::system::{Action, Payload, State, Stimulus};
 
@@ -40,6 +41,8 @@ pub struct Starvation {
     pub depth: usize,
     /// Components in which a run can stay for ever.
     pub components: usize,
+    /// What has come about.
+    pub reached: Reached,
     /// How it ended.
     pub end: End,
     /// If somebody starves: how many steps of the path lead to what then happens again and again.
@@ -72,6 +75,7 @@ struct Cycles<P: Mutex> {
     messages: FxHashMap<(Channel, u8, u8, u32), u32>,
     /// States before this one have been expanded.
     expanded: usize,
+    reached: Reached,
 }
 
 /// Explores the model, in which everybody asks for ever, and looks for somebody who waits for ever.
@@ -84,6 +88,7 @@ pub fn starve<P: Mutex>(model: &mut MutexModel<P>, bounds: &Bounds, watch: &dyn 
         duties: IndexSet::default(),
         messages: FxHashMap::default(),
         expanded: 0,
+        reached: Reached::default(),
     };
     let (mut end, depth) = cycles.explore(model, bounds, watch);
     let all = kosaraju_scc(&cycles.graph);
@@ -98,7 +103,7 @@ pub fn starve<P: Mutex>(model: &mut MutexModel<P>, bounds: &Bounds, watch: &dyn 
         prefix = Some(before);
     }
     let (states, transitions) = (cycles.graph.node_count(), cycles.graph.edge_count() as u64);
-    Starvation { states, transitions, depth, components, end, prefix }
+    Starvation { states, transitions, depth, components, reached: cycles.reached, end, prefix }
 }
 
 impl<P: Mutex> Cycles<P> {
@@ -126,7 +131,9 @@ impl<P: Mutex> Cycles<P> {
             }
             depth += usize::from(!self.next.is_empty());
         }
-        (end.unwrap_or(End::Complete), depth)
+        let end = end.unwrap_or(End::Complete);
+        let depth = depth.max(end.steps().unwrap_or(0));
+        (end, depth)
     }
 
     /// Takes in what can happen in a state, the next one in order of discovery; or at the start, if there is none.
@@ -137,6 +144,7 @@ impl<P: Mutex> Cycles<P> {
         found: Found<MutexModel<P>>,
         limit: usize,
     ) -> Option<End> {
+        self.reached.add(found.reached);
         let parent = state.map(|_| self.expanded as u32);
         for (nth, successor) in found.successors.into_iter().enumerate() {
             let next = match successor.next {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use baton_protocol::Ticks;
 use baton_protocol::detector::Detector;
-use baton_protocol::registry::{About, Crashes, Family, Group, Promises, SetupError};
+use baton_protocol::registry::{About, Crashes, Family, Group, Overlap, Promises, SetupError};
 use serde::Serialize;
 
 use crate::explore::Progress;
@@ -345,6 +345,16 @@ pub fn faults(about: &'static About, options: &Options, processes: usize) -> Res
             faults.suspect > 0 && assumes.crashes != Crashes::Any && about.family != Family::Election,
             "that nobody is wrongly suspected",
             "here somebody may be",
+        ),
+        (
+            faults.crash > 1 && faults.recover != Some(0) && assumes.overlap == Overlap::Final,
+            "that a crash and the recovery from it are over before the next crash",
+            "here they may overlap (with --recover 0 nobody comes back)",
+        ),
+        (
+            faults.crash > 1 && assumes.overlap == Overlap::SameOrder,
+            "that all are told of crashes and recoveries in the same order",
+            "here each may be told in its own",
         ),
     ];
     match too_much.into_iter().find(|(beyond, ..)| *beyond && !options.ignore_assumptions) {

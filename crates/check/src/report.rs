@@ -31,13 +31,17 @@ pub struct Report {
     pub ignored_assumptions: bool,
     /// How many application messages there may be.
     pub app_messages: u8,
-    /// What was asked.
+    /// What was checked.
     pub properties: Vec<Property>,
+    /// What is promised and was looked into, but has too many states for a verdict; nobody asked for it by name.
+    pub unsettled: Vec<Property>,
+    /// What is promised and was not checked here, and why.
+    pub unchecked: Vec<Unchecked>,
     /// Distinct states seen.
     pub states: usize,
     /// Steps seen, those to states already known included.
     pub transitions: u64,
-    /// Steps from the start to the furthest state.
+    /// Steps from the start to the furthest state, one that must not be included.
     pub depth: usize,
     /// How long it took.
     pub seconds: f64,
@@ -83,8 +87,19 @@ pub struct Cyclic {
     pub transitions: u64,
     /// Components of states that can all be reached from each other, by at least one step: runs that never end.
     pub components: usize,
-    /// Whether anybody can starve.
+    /// What came about.
+    pub reached: Reached,
+    /// Whether anybody can starve; violated also if too little happens to tell.
     pub result: Verdict,
+}
+
+/// A promise that was not checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Unchecked {
+    /// Which one.
+    pub property: Property,
+    /// Why not.
+    pub why: &'static str,
 }
 
 /// What came about.
@@ -99,6 +114,17 @@ pub struct Reached {
 }
 
 impl Reached {
+    /// Why it proves nothing of a group that asks, if it does not.
+    pub fn doubt(&self) -> Option<&'static str> {
+        match self {
+            Reached { entries: 0, .. } => Some("nobody ever gets what the algorithm is for, so nothing has been shown"),
+            Reached { waiting_together: 0, .. } => {
+                Some("two never wait at once, so nothing has been shown of how they get along")
+            }
+            _ => None,
+        }
+    }
+
     /// Adds what else has come about.
     pub fn add(&mut self, more: Reached) {
         self.entries += more.entries;

@@ -11,6 +11,8 @@ use crate::system::{Action, Content, Stimulus, System, User};
 /// A run as far as it has been told. Begins with the start of the group, which is no step.
 pub struct Story {
     steps: usize,
+    /// How many ticks the last line tells of.
+    ticks: usize,
     lines: Vec<String>,
     records: Vec<Record>,
     /// The driver's own clocks, for the trace: protocols keep theirs to themselves.
@@ -61,6 +63,7 @@ impl Story {
     pub fn new(processes: usize) -> Self {
         Story {
             steps: 0,
+            ticks: 0,
             lines: Vec::new(),
             records: Vec::new(),
             clocks: vec![LamportClock::default(); processes],
@@ -91,9 +94,10 @@ impl Story {
         self.record(Some(p), Event::Exit { req: self.requests[p] });
     }
 
-    /// The user is told that a process has crashed.
-    pub fn suspect(&mut self, p: ProcessId, peer: ProcessId) {
-        self.step(format!("P{p} suspects P{peer}"));
+    /// The user is told that a process has crashed, which may not be so.
+    pub fn suspect(&mut self, p: ProcessId, peer: ProcessId, wrongly: bool) {
+        let wrongly = if wrongly { "wrongly " } else { "" };
+        self.step(format!("P{p} {wrongly}suspects P{peer}"));
         self.record(Some(p), Event::Suspect { peer });
     }
 
@@ -149,7 +153,7 @@ impl Story {
     /// Tells what `action` does to a system with these local states.
     pub fn tell<P: Protocol, U: User<P>>(&mut self, system: &System<P, U>, locals: &[u32], action: &Action<U::Act>) {
         match *action {
-            Action::Tick => self.step("a tick passes".into()),
+            Action::Tick => self.tick(),
             Action::Lost { flight, reason } => self.lose(system, flight, reason),
             Action::Start(ref outcomes) => {
                 for (at, &outcome) in outcomes.iter().enumerate() {
@@ -172,12 +176,7 @@ impl Story {
                         self.step(format!("P{at} timer {name}{early}"));
                         self.record(Some(at), Event::Timer { name });
                     }
-                    Stimulus::Suspect { peer, wrongly } => {
-                        self.suspect(at, peer.into());
-                        if wrongly {
-                            self.also("wrongly");
-                        }
-                    }
+                    Stimulus::Suspect { peer, wrongly } => self.suspect(at, peer.into(), wrongly),
                     Stimulus::Trust { peer, .. } => {
                         self.step(format!("P{at} trusts P{peer} again"));
                         self.record(Some(at), Event::Trust { peer: peer.into() });
@@ -296,8 +295,19 @@ impl Story {
         }
     }
 
+    /// Ticks in a row are one line, with the number of the last of them.
+    fn tick(&mut self) {
+        let ticks = self.ticks + 1;
+        if ticks > 1 {
+            self.lines.pop();
+        }
+        self.step(if ticks == 1 { "a tick passes".into() } else { format!("{ticks} ticks pass") });
+        self.ticks = ticks;
+    }
+
     fn step(&mut self, what: String) {
         self.steps += 1;
+        self.ticks = 0;
         self.lines.push(format!("{:<3} {what}", self.steps));
     }
 
@@ -316,8 +326,30 @@ impl Story {
 
 /// A message as people see it: `REPLY {time: 3, request: 1}`.
 fn describe<M: Message>(message: &M) -> String {
-    let kind = message.kind();
-    let debug = format!("{message:?}");
-    let fields = debug.find(['{', '(']).map(|start| debug[start..].replace("{ ", "{").replace(" }", "}"));
-    fields.map_or(kind.to_string(), |fields| format!("{kind} {fields}"))
+    let (kind, json) = (message.kind(), serde_json::to_string(message).unwrap_or_default());
+    let body = body(&json).replace('"', "").replace(':', ": ").replace(',', ", ").replace("null", "none");
+    if body.is_empty() { kind.to_string() } else { format!("{kind} {body}") }
+}
+
+/// What a message says beyond its kind. A variant is an object with its name as the only key, which begins with a capital, as
+/// no field does; one that says nothing is only that name.
+fn body(json: &str) -> &str {
+    let key = json.strip_prefix("{\"").and_then(|rest| rest.split_once("\":"));
+    match key.filter(|(key, _)| key.starts_with(char::is_uppercase)) {
+        Some((_, inside)) => body(inside.strip_suffix('}').unwrap_or(inside)),
+        None if json.starts_with('"') => "",
+        None => json,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_body_of_a_message_has_no_names_of_types() {
+        assert_eq!(body(r#"{"Request":{"stamp":{"time":1},"wish":"Idle"}}"#), r#"{"stamp":{"time":1},"wish":"Idle"}"#);
+        assert_eq!(body(r#"{"Election":{"Election":{"id":0}}}"#), r#"{"id":0}"#);
+        assert_eq!([r#"{"Ask":7}"#, r#"{"Election":"Ok"}"#, r#""Request""#].map(body), ["7", "", ""]);
+    }
 }

@@ -158,7 +158,7 @@ fn one_that_is_forgotten_waits_for_ever() {
         2   P1 asks
         3   P0 -> P2 REQUEST
         4   P1 -> P2 REQUEST
-        5   P2 -> P0 GRANT (1); P0 enters (fence 1)
+        5   P2 -> P0 GRANT 1; P0 enters (fence 1)
         6   P0 leaves
         7   P0 -> P2 RELEASE
             deadlock: P1 waits, and nothing can happen
@@ -173,8 +173,8 @@ fn two_that_are_let_in_are_seen() {
         2   P1 asks
         3   P0 -> P2 REQUEST
         4   P1 -> P2 REQUEST
-        5   P2 -> P0 GRANT (1); P0 enters (fence 1)
-        6   P2 -> P1 GRANT (2); P1 enters (fence 2)
+        5   P2 -> P0 GRANT 1; P0 enters (fence 1)
+        6   P2 -> P1 GRANT 2; P1 enters (fence 2)
             safety: P1 and P0 are in the critical section at once
     "#]];
     assert_found(Fault::Generous, &Options::default(), Property::Safety, transcript);
@@ -189,10 +189,10 @@ fn fences_that_fall_are_seen() {
         2   P1 asks
         3   P0 -> P2 REQUEST
         4   P1 -> P2 REQUEST
-        5   P2 -> P0 GRANT (99); P0 enters (fence 99)
+        5   P2 -> P0 GRANT 99; P0 enters (fence 99)
         6   P0 leaves
         7   P0 -> P2 RELEASE
-        8   P2 -> P1 GRANT (98); P1 enters (fence 98)
+        8   P2 -> P1 GRANT 98; P1 enters (fence 98)
             fence: P1 enters with fence 98, after an entry with fence 99
     "#]];
     assert_found(Fault::Backwards, &Options::default(), Property::Fence, transcript);
@@ -203,10 +203,10 @@ fn a_grant_that_nobody_asked_for_is_seen() {
     let transcript = expect![[r#"
         1   P0 asks
         2   P0 -> P2 REQUEST
-        3   P2 -> P0 GRANT (1); P0 enters (fence 1)
+        3   P2 -> P0 GRANT 1; P0 enters (fence 1)
         4   P0 leaves
         5   P0 -> P2 RELEASE
-        6   P2 -> P0 GRANT (2); P0 enters (fence 2)
+        6   P2 -> P0 GRANT 2; P0 enters (fence 2)
             safety: P0 is let into the critical section without having asked
     "#]];
     assert_found(Fault::Confused, &Options::default(), Property::Safety, transcript);

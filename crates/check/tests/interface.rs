@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use baton_check::{Faults, Options, Order, Property, check};
+use baton_check::{Faults, Options, Order, Property, Verdict, check};
 use baton_protocol::registry::Params;
 use baton_trace::Event;
 use expect_test::expect;
@@ -17,6 +17,7 @@ fn what_cannot_be_checked_is_refused_in_one_sentence() {
     let of = |properties: &[Property]| Options { properties: Some(properties.to_vec()), ..Options::default() };
     let crash = Faults { crash: 1, ..Faults::NONE };
     let come_back = Faults { crash: 1, recover: Some(1), ..Faults::NONE };
+    let two_crashes = Faults { crash: 2, ..Faults::NONE };
     let nobody_errs = Faults { detectors_only: true, ..Faults::NONE };
     let refusals = [
         refusal("central", n(0), Options::default()),
@@ -33,6 +34,13 @@ fn what_cannot_be_checked_is_refused_in_one_sentence() {
         refusal("lamport", n(17), Options { faults: Faults { crash: 1, ..Faults::NONE }, ..Options::default() }),
         refusal("lamport", n(2), Options { faults: Faults { recover: Some(1), ..Faults::NONE }, ..Options::default() }),
         refusal("bully", n(3), Options { faults: come_back, ..Options::default() }),
+        refusal("lamport", n(2), Options { faults: two_crashes, ..Options::default() }),
+        refusal("ricart-agrawala", n(3), Options { faults: two_crashes, ..Options::default() }),
+        refusal(
+            "token-ring",
+            n(3),
+            Options { faults: Faults { recover: Some(0), ..two_crashes }, ..Options::default() },
+        ),
         refusal("bully", n(3), Options { faults: nobody_errs, ..Options::default() }),
         refusal("bully", n(3), of(&[Property::Fence])),
         refusal("bully", Params::new(3, 0), Options::default()),
@@ -62,6 +70,9 @@ fn what_cannot_be_checked_is_refused_in_one_sentence() {
         17 processes, helpers included, are too many with crashes; the checker takes at most 16
         1 recoveries are too many for 0 crashes; there can be at most one after each
         `bully` assumes that who has crashed stays dead, and here somebody may come back; --ignore-assumptions checks it all the same
+        `lamport` assumes that a crash and the recovery from it are over before the next crash, and here they may overlap (with --recover 0 nobody comes back); --ignore-assumptions checks it all the same
+        `ricart-agrawala` assumes that a crash and the recovery from it are over before the next crash, and here they may overlap (with --recover 0 nobody comes back); --ignore-assumptions checks it all the same
+        `token-ring` assumes that all are told of crashes and recoveries in the same order, and here each may be told in its own; --ignore-assumptions checks it all the same
         that only detectors err means nothing where nobody may; allow at least one wrong suspicion
         `fence` cannot be asked of `bully`, which elects a leader; ask for safety or liveness
         a message delay of 0 ticks cannot be checked; it must be 1 to 100
@@ -76,6 +87,84 @@ fn what_cannot_be_checked_is_refused_in_one_sentence() {
         there is no property `speed`; there are safety, deadlock, liveness, order, fence
         there is no order `random`; there are fifo and unordered
     "#]].assert_eq(&format!("{}\n", refusals.join("\n")));
+}
+
+#[test]
+fn crashes_that_overlap_do_harm_where_they_are_refused_and_none_where_they_are_not() {
+    let check = |algorithm: &str, recover, ignore_assumptions| {
+        let faults = Faults { crash: 2, recover, ..Faults::NONE };
+        check(algorithm, &Params::new(2, 1), &Options { faults, ignore_assumptions, ..Options::default() }).unwrap()
+    };
+    for (algorithm, property) in
+        [("lamport", Property::Fence), ("ricart-agrawala", Property::Fence), ("token-ring", Property::Deadlock)]
+    {
+        let report = check(algorithm, None, true);
+        assert_eq!((report.result, report.property), (Verdict::Violated, Some(property)), "{algorithm}");
+    }
+    for algorithm in ["lamport", "ricart-agrawala"] {
+        assert_eq!(check(algorithm, Some(0), false).result, Verdict::Holds, "{algorithm}");
+    }
+    assert_eq!(check("central-elected", None, false).result, Verdict::Holds);
+}
+
+#[test]
+fn what_is_promised_and_not_settled_or_not_checked_is_told() {
+    let check = |algorithm: &str, params, faults, limit| {
+        let report = check(algorithm, &params, &Options { faults, limit, ..Options::default() }).unwrap();
+        assert_eq!(report.result, Verdict::Holds, "{algorithm}");
+        let unchecked: Vec<Property> = report.unchecked.iter().map(|unchecked| unchecked.property).collect();
+        (report.unsettled, unchecked)
+    };
+    let crash = Faults { crash: 1, ..Faults::NONE };
+    let n = |n| Params::new(n, 1);
+    let lease = Params { variant: Some("lease:3".into()), ..n(2) };
+    assert_eq!(check("central", n(2), Faults::NONE, 1_000), (vec![], vec![]));
+    assert_eq!(check("maekawa", n(3), Faults::NONE, 5_000), (vec![Property::Liveness], vec![]));
+    let order_and_liveness = vec![Property::Order, Property::Liveness];
+    assert_eq!(check("ricart-agrawala", n(2), crash, 1_000), (vec![], order_and_liveness));
+    let safety_and_fence = vec![Property::Safety, Property::Fence];
+    assert_eq!(check("central", lease, Faults::NONE, 1_000), (vec![Property::Liveness], safety_and_fence));
+}
+
+#[test]
+fn the_steps_of_a_counterexample_are_told_without_names_of_types_and_ticks_in_one_line() {
+    let told = |algorithm: &str, n, options: Options| {
+        let ignoring = Options { ignore_assumptions: true, ..options };
+        let report = check(algorithm, &Params::new(n, 2), &ignoring).unwrap();
+        format!("{}\n", report.counterexample.unwrap().join("\n"))
+    };
+    let only = |property| Options { properties: Some(vec![property]), ..Options::default() };
+    expect![[r#"
+        1   P0 asks
+        2   P1 asks
+        3   P2 asks
+        4   P0 -> P1 REQUEST {time: 1, request: 1, fence: 0}
+        5   P1 -> P2 REQUEST {time: 1, request: 1, fence: 0}
+        6   P2 -> P0 REQUEST {time: 1, request: 1, fence: 0}
+            deadlock: P0 and P1 and P2 wait, and nothing can happen
+    "#]]
+    .assert_eq(&told("maekawa-no-inquire", 3, only(Property::Deadlock)));
+    expect![[r#"
+            P2 has crashed
+        1   P0 suspects P2; P0 has no leader
+        2   P1 suspects P2; P1 has no leader
+        3   a tick passes
+        4   P0 -> P1 ELECTION
+        7   3 ticks pass
+        8   P0 timer Answer; P0 leads
+        9   P1 timer Answer; P1 leads
+            safety: P1 and P0 both lead
+    "#]]
+    .assert_eq(&told("bully", 3, Options { delay: Some(4), ..only(Property::Safety) }));
+    let faults = Faults { suspect: 1, ..Faults::NONE };
+    expect![[r#"
+        1   P0 asks
+        2   P1 asks
+        3   P1 -> P0 REQUEST {time: 1}; P0 enters (fence 65536)
+        4   P1 wrongly suspects P0; P1 enters (fence 65537)
+            safety: P1 and P0 are in the critical section at once
+    "#]]
+    .assert_eq(&told("lamport", 2, Options { faults, ..only(Property::Safety) }));
 }
 
 #[test]
@@ -118,6 +207,8 @@ fn the_report_as_json_has_the_names_that_tools_rely_on() {
             "order",
             "fence"
           ],
+          "unsettled": [],
+          "unchecked": [],
           "states": 138,
           "transitions": 198,
           "depth": 6,

@@ -448,3 +448,21 @@ fn threads_change_neither_verdicts_nor_counterexamples() {
     };
     assert_eq!(lines(1), lines(3));
 }
+
+#[test]
+fn a_group_that_asks_for_ever_proves_something_only_if_two_of_it_wait() {
+    let liveness = |algorithm| run(algorithm, 2, asking(1, &[Property::Liveness]));
+    let central = liveness("central");
+    assert_holds(&central, 36);
+    assert_eq!(central.cyclic.map(|cyclic| cyclic.reached), Some(central.reached));
+    let no_lock = liveness("no-lock");
+    assert_eq!((no_lock.result, no_lock.property), (Verdict::Violated, Some(Property::Reachability)));
+    assert_eq!(no_lock.cyclic.map(|cyclic| cyclic.result), Some(Verdict::Violated));
+    assert!(no_lock.reached.entries > 0 && no_lock.reached.waiting_together == 0);
+}
+
+#[test]
+fn the_state_that_must_not_be_counts_as_the_deepest() {
+    let report = run("maekawa-no-inquire", 3, asking(1, &[Property::Deadlock]));
+    assert_eq!((report.steps, report.depth), (Some(6), 6));
+}

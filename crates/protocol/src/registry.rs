@@ -102,6 +102,8 @@ pub struct Assumes {
     pub synchronous: bool,
     /// What may happen to processes.
     pub crashes: Crashes,
+    /// What may happen to several of them at once.
+    pub overlap: Overlap,
 }
 
 /// Which crashes an algorithm can live with.
@@ -121,10 +123,28 @@ pub enum Crashes {
     Any,
 }
 
+/// Which crashes and recoveries may overlap: the next comes before all know of the last, or before who has recovered is
+/// one of the group again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overlap {
+    /// Any.
+    Any,
+    /// Crashes that are final. A crash and the recovery from it are over before the next crash.
+    Final,
+    /// Those of which all are told in the same order.
+    SameOrder,
+}
+
 impl Assumes {
     /// Reliable links in any order and no crashes: what most algorithms need.
-    pub const LOSSLESS: Assumes =
-        Assumes { fifo: false, lossless: true, no_duplicates: true, synchronous: false, crashes: Crashes::Never };
+    pub const LOSSLESS: Assumes = Assumes {
+        fifo: false,
+        lossless: true,
+        no_duplicates: true,
+        synchronous: false,
+        crashes: Crashes::Never,
+        overlap: Overlap::Any,
+    };
 }
 
 /// What an algorithm promises while its assumptions hold.

@@ -9,6 +9,7 @@ use baton_check::{Property, Report, Verdict};
 use baton_protocol::registry;
 
 use super::{Args, LIMIT, watch};
+use crate::names;
 use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table, unwritable};
 use crate::progress::Progress;
 
@@ -41,7 +42,7 @@ reached, and else 0.
 /// Checks all, or those that were asked for, as far as the limits allow.
 pub fn run(args: &Args) -> Outcome {
     for name in &args.only {
-        registry::find(name).map_err(Failure::bad_input)?;
+        names::find(name)?;
     }
     let page = args.markdown.as_deref().map(Page::open).transpose()?;
     let asked = |exhibit: &Exhibit| args.only.is_empty() || args.only.iter().any(|name| name == exhibit.algorithm);
@@ -117,7 +118,7 @@ impl<'a> Page<'a> {
 
 /// The page with these rows, and with what it said `before` of algorithms that none of them is about.
 fn markdown(rows: &[Vec<String>], before: &str) -> String {
-    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let line = |cells: &[String]| format!("| {} |\n", cells.iter().map(emphasized).collect::<Vec<_>>().join(" | "));
     let mut text = format!("{PREFACE}\n{}", line(&COLUMNS.map(String::from)));
     text.push_str(&format!("|{}\n", "---|".repeat(COLUMNS.len())));
     let mut algorithms: Vec<&str> = gallery().iter().map(|exhibit| exhibit.algorithm).collect();
@@ -131,6 +132,12 @@ fn markdown(rows: &[Vec<String>], before: &str) -> String {
         new.for_each(|row| text.push_str(&line(row)));
     }
     text
+}
+
+/// A violation is to be seen at a glance.
+fn emphasized(cell: &String) -> String {
+    let violated = cell.strip_prefix("violated: ").and_then(|rest| rest.split_once(": "));
+    violated.map_or_else(|| cell.clone(), |(what, how)| format!("**violated: {what}**: {how}"))
 }
 
 /// The name at the beginning of a line; a variant may follow.
@@ -168,6 +175,8 @@ mod tests {
             row
         };
         let page = markdown(&[row("central", "old"), row("bully", "old"), row("bully (quorum)", "old")], "");
+        let violated = markdown(&[row("no-lock", "violated: safety in 2 steps: P0 and P1: both")], "");
+        assert!(violated.ends_with(" | **violated: safety in 2 steps**: P0 and P1: both |\n"), "{violated}");
         let page = markdown(&[row("raymond", "new"), row("central", "new"), row("central", "newer")], &page);
         let lines: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("| ")).skip(1).collect();
         let ends = lines.iter().map(|line| (name(line), line.trim_end_matches(" |").rsplit(' ').next().unwrap()));

@@ -50,7 +50,7 @@ pub const ABOUT: About = About {
     name: "no-lock",
     family: Family::Mutex,
     summary: "no lock at all: what the others are good for",
-    assumes: Assumes { fifo: false, lossless: false, no_duplicates: false, synchronous: false, crashes: Crashes::Any },
+    assumes: Assumes { lossless: false, no_duplicates: false, crashes: Crashes::Any, ..Assumes::LOSSLESS },
     promises: Promises::ALL,
     variants: &[],
     broken: Some("everybody enters at once: SAFE fails as soon as two ask"),

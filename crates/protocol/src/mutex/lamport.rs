@@ -1,6 +1,7 @@
 //! Lamport, "Time, clocks, and the ordering of events in a distributed system" (1978).
 //!
-//! Assumes: links keep the order of messages and lose none. Crashes are reported to all who live, without mistakes.
+//! Assumes: links keep the order of messages and lose none. Crashes are reported to all who live, without mistakes. A crash
+//! and the recovery from it are over before the next crash, unless nobody comes back.
 //!
 //! Everybody keeps a queue of all requests, by (time, id). Who wants to enter puts its own there and sends it as REQUEST
 //! to all others, who answer with ACK, and enters when its request heads the queue and something later has come from
@@ -27,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
 use crate::clock::{LamportClock, Stamp};
-use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
+use crate::registry::{About, Assumes, Crashes, Family, Group, Overlap, Params, Promises, SetupError, Variant};
 use crate::{Counter, Input, Outbox, ProcessId, Protocol, Start};
 
 /// One process of the group.
@@ -290,7 +291,7 @@ pub const ABOUT: About = About {
     name: "lamport",
     family: Family::Mutex,
     summary: "everybody keeps the same queue of requests, by Lamport time and id",
-    assumes: Assumes { fifo: true, crashes: Crashes::Detected, ..Assumes::LOSSLESS },
+    assumes: Assumes { fifo: true, crashes: Crashes::Detected, overlap: Overlap::Final, ..Assumes::LOSSLESS },
     promises: Promises::ALL,
     variants: &[ACK_ONLY],
     broken: None,

@@ -1,6 +1,7 @@
 //! Ricart and Agrawala, "An optimal algorithm for mutual exclusion in computer networks" (1981).
 //!
-//! Assumes: nothing of the order of messages. None may be lost. Crashes are reported to all who live, without mistakes.
+//! Assumes: nothing of the order of messages. None may be lost. Crashes are reported to all who live, without mistakes. A
+//! crash and the recovery from it are over before the next crash, unless nobody comes back.
 //!
 //! Who wants to enter sends REQUEST, stamped (time, id), to all others and enters when all have sent REPLY. A process
 //! that is in the critical section, or wants to enter with a smaller stamp, puts its REPLY off until it has left.
@@ -28,7 +29,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
 use crate::clock::{LamportClock, Stamp};
-use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError};
+use crate::registry::{About, Assumes, Crashes, Family, Group, Overlap, Params, Promises, SetupError};
 use crate::{Counter, Input, Outbox, ProcessId, ProcessSet, Protocol, Start};
 
 /// One process of the group.
@@ -255,7 +256,7 @@ pub const ABOUT: About = About {
     name: "ricart-agrawala",
     family: Family::Mutex,
     summary: "ask everybody; who comes later, by Lamport time and id, waits for the reply",
-    assumes: Assumes { crashes: Crashes::Detected, ..Assumes::LOSSLESS },
+    assumes: Assumes { crashes: Crashes::Detected, overlap: Overlap::Final, ..Assumes::LOSSLESS },
     promises: Promises::ALL,
     variants: &[],
     broken: None,

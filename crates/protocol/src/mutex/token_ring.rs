@@ -30,7 +30,7 @@ use core::convert::Infallible;
 use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
-use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
+use crate::registry::{About, Assumes, Crashes, Family, Group, Overlap, Params, Promises, SetupError, Variant};
 use crate::roster::{Membership, News, Roster};
 use crate::{Counter, Input, Outbox, ProcessId, ProcessSet, Protocol, Start};
 
@@ -440,7 +440,7 @@ pub const ABOUT: About = About {
     name: "token-ring",
     family: Family::Mutex,
     summary: "one token goes round and round; who has it may enter",
-    assumes: Assumes { crashes: Crashes::Detected, ..Assumes::LOSSLESS },
+    assumes: Assumes { crashes: Crashes::Detected, overlap: Overlap::SameOrder, ..Assumes::LOSSLESS },
     promises: Promises { order: false, ..Promises::ALL },
     variants: &[Variant {
         name: "parked",
