@@ -102,8 +102,8 @@ fn two_of_the_original_permission_ring_swallow_each_others_requests() {
         expect![[r#"
             1   P0 asks
             2   P1 asks
-            3   P0 -> P1 REQUEST {stamp: Stamp {time: 1, process: 0}, time: 1}
-            4   P1 -> P0 REQUEST {stamp: Stamp {time: 1, process: 1}, time: 1}
+            3   P0 -> P1 REQUEST {stamp: {time: 1, process: 0}, time: 1}
+            4   P1 -> P0 REQUEST {stamp: {time: 1, process: 1}, time: 1}
                 deadlock: P0 and P1 wait, and nothing can happen
         "#]],
     );

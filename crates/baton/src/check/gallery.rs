@@ -118,7 +118,9 @@ impl<'a> Page<'a> {
 
 /// The page with these rows, and with what it said `before` of algorithms that none of them is about.
 fn markdown(rows: &[Vec<String>], before: &str) -> String {
-    let line = |cells: &[String]| format!("| {} |\n", cells.iter().map(emphasized).collect::<Vec<_>>().join(" | "));
+    let line = |cells: &[String]| {
+        format!("| {} |\n", cells.iter().map(|cell| emphasized(cell)).collect::<Vec<_>>().join(" | "))
+    };
     let mut text = format!("{PREFACE}\n{}", line(&COLUMNS.map(String::from)));
     text.push_str(&format!("|{}\n", "---|".repeat(COLUMNS.len())));
     let mut algorithms: Vec<&str> = gallery().iter().map(|exhibit| exhibit.algorithm).collect();
@@ -135,9 +137,9 @@ fn markdown(rows: &[Vec<String>], before: &str) -> String {
 }
 
 /// A violation is to be seen at a glance.
-fn emphasized(cell: &String) -> String {
+fn emphasized(cell: &str) -> String {
     let violated = cell.strip_prefix("violated: ").and_then(|rest| rest.split_once(": "));
-    violated.map_or_else(|| cell.clone(), |(what, how)| format!("**violated: {what}**: {how}"))
+    violated.map_or_else(|| cell.to_owned(), |(what, how)| format!("**violated: {what}**: {how}"))
 }
 
 /// The name at the beginning of a line; a variant may follow.
