@@ -10,7 +10,7 @@ fn check(args: &[&str]) -> (Option<i32>, String) {
 
 #[test]
 fn options_that_mean_nothing_are_refused() {
-    let cases: [(&[&str], &str); 20] = [
+    let cases: [(&[&str], &str); 26] = [
         (&["central", "--delay-max", "5"], "--delay-max means nothing for `central`: it is for mutual exclusion"),
         (&["central", "--delay", "2"], "--delay means nothing for `central`: it is for mutual exclusion"),
         (&["lamport", "--detectors-only"], "--detectors-only means nothing for `lamport`: it is for mutual exclusion"),
