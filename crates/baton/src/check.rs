@@ -73,7 +73,8 @@ pub struct Args {
     #[arg(long, value_name = "K", default_value_t = 0)]
     duplicate: u8,
     /// How many crashes there may be. All who live are told of each, without mistakes, in any order; who has crashed may come
-    /// back, with its memory or without, as the algorithm can bear it (--ignore-assumptions: in any way)
+    /// back, with its memory or without, as the algorithm can bear it (--ignore-assumptions: in any way). Heartbeats are told
+    /// of nothing
     #[arg(long, value_name = "K", default_value_t = 0)]
     crash: u8,
     /// How many of them may come back [default: all, one after each crash; none where the algorithm cannot bear it]

@@ -337,7 +337,7 @@ fn body(json: &str) -> &str {
     let key = json.strip_prefix("{\"").and_then(|rest| rest.split_once("\":"));
     match key.filter(|(key, _)| key.starts_with(char::is_uppercase)) {
         Some((_, inside)) => body(inside.strip_suffix('}').unwrap_or(inside)),
-        None if json.starts_with('"') => "",
+        None if json.starts_with('"') || json == "null" => "",
         None => json,
     }
 }

@@ -77,7 +77,7 @@ fn the_living_are_suspected_where_delays_differ_by_more_than_is_allowed_for() {
     }
     let report = heartbeats(&Params::new(2, 1), &slow(4, Options::default()));
     assert_eq!(report.steps, Some(18), "10 ticks to the second beat, 3 in which it is still on its way");
-    assert_eq!(report.counterexample.unwrap()[17], "18  P0 suspects P1");
+    assert!(report.counterexample.unwrap().contains(&"18  P0 suspects P1".to_owned()));
 }
 
 /// Too slow by one tick is enough to notice a crash later than P + 2D.
