@@ -327,6 +327,8 @@ impl Story {
 /// A message as people see it: `REPLY {time: 3, request: 1}`.
 fn describe<M: Message>(message: &M) -> String {
     let (kind, json) = (message.kind(), serde_json::to_string(message).unwrap_or_default());
+    // A kind of message that there is only one of says nothing else.
+    let json = if json == "null" { String::new() } else { json };
     let body = body(&json).replace('"', "").replace(':', ": ").replace(',', ", ").replace("null", "none");
     if body.is_empty() { kind.to_string() } else { format!("{kind} {body}") }
 }
@@ -337,7 +339,7 @@ fn body(json: &str) -> &str {
     let key = json.strip_prefix("{\"").and_then(|rest| rest.split_once("\":"));
     match key.filter(|(key, _)| key.starts_with(char::is_uppercase)) {
         Some((_, inside)) => body(inside.strip_suffix('}').unwrap_or(inside)),
-        None if json.starts_with('"') || json == "null" => "",
+        None if json.starts_with('"') => "",
         None => json,
     }
 }
