@@ -103,3 +103,15 @@ fn utilization_of_voting_collapses_with_many_competitors() {
     }
     assert!(kept("voting", None) > 0.8 && kept("central", None) > 0.95);
 }
+
+/// "A denied client waits a random time, after a release too: otherwise the releaser wins for ever." Who always wins at once
+/// waits for 2T, there and back; most must wait for others.
+#[test]
+fn the_releaser_of_voting_rests_and_so_lets_others_win() {
+    for seed in 1..=5 {
+        let mut options = Options::new("voting", 5);
+        (options.seed, options.workload.load, options.workload.entries) = (seed, Load::All, 400);
+        let waited = mutex(&options).client_delay.unwrap();
+        assert!(waited.p50 > 3.0, "seed {seed}: {waited:?}");
+    }
+}
