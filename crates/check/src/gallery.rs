@@ -20,6 +20,9 @@ pub struct Exhibit {
     pub main: bool,
 }
 
+/// How many processes of an algorithm for mutual exclusion, asking how often each, the table is for.
+const MAIN: [(usize, u32); 2] = [(3, 2), (4, 1)];
+
 /// What is not [`main`](Exhibit::main) gets one part in so many of the time.
 const TIME_DIVISOR: u32 = 10;
 
@@ -55,8 +58,8 @@ impl Exhibit {
     }
 }
 
-/// All of them: every algorithm with three processes that ask twice and with four that ask once, which are the main ones,
-/// and with fewer; with three that ask for ever, with one crash where it can bear one; elections among three and four;
+/// All of them: every algorithm with three processes that ask twice and with four that ask once, which are the main ones
+/// unless they are broken on purpose, and with fewer; with three that ask for ever, with one crash where it can bear one; elections among three and four;
 /// heartbeats of two and three.
 pub fn gallery() -> Vec<Exhibit> {
     let mut exhibits = Vec::new();
@@ -85,9 +88,22 @@ fn mutex(about: &'static About, exhibits: &mut Vec<Exhibit>) {
     let random = about.variants.iter().any(|Variant { name, .. }| name.starts_with("back-off"));
     // Chance makes so many states that the smallest model of all may be the largest that can be finished.
     let smallest: &[(usize, u32)] = if random { &[(2, 1)] } else { &[] };
-    for &(n, entries) in smallest.iter().chain(&[(2, 2), (3, 1), (3, 2), (4, 1)]) {
-        let main = [(3, 2), (4, 1)].contains(&(n, entries));
+    for &(n, entries) in smallest.iter().chain(&[(2, 2), (3, 1)]).chain(&MAIN) {
+        let main = MAIN.contains(&(n, entries)) && healthy && !random;
         exhibits.push(Exhibit::new(about, n, entries).properties(&bounded).main(main));
+    }
+    let timers = if random { 1 } else { Options::default().timers };
+    let fewer_timers = |_: &mut Params, options: &mut Options| options.timers = timers;
+    if random {
+        exhibits.push(Exhibit::new(about, 3, 1).properties(&bounded).with(fewer_timers));
+    }
+    // What comes too late for anybody makes too many states, too: on links that keep their order there is less of that.
+    let endless = |order| endless(about.name, 2, order).is_some();
+    if random || (endless(Order::Unordered) && !endless(Order::Fifo)) {
+        for (n, entries) in MAIN {
+            let exhibit = Exhibit::new(about, n, entries).properties(&bounded).with(fewer_timers).main(healthy);
+            exhibits.push(exhibit.with(|_, options| options.order = Some(Order::Fifo)));
+        }
     }
     for n in [2, 3] {
         // For algorithms that do not promise it, too: that is where it is of interest.
@@ -102,7 +118,7 @@ fn mutex(about: &'static About, exhibits: &mut Vec<Exhibit>) {
         let faults = Faults { crash: 1, ..Faults::NONE };
         for (n, entries) in [(2, 2), (3, 1)] {
             let exhibit = Exhibit::new(about, n, entries).properties(&bounded);
-            exhibits.push(exhibit.with(|_, options| options.faults = faults));
+            exhibits.push(exhibit.with(fewer_timers).with(|_, options| options.faults = faults));
         }
     }
     if about.assumes.fifo {
@@ -117,10 +133,11 @@ fn for_ever(about: &'static About, n: usize, exhibits: &mut Vec<Exhibit>) {
     let exhibit = Exhibit::new(about, n, 1).properties(&[Property::Liveness]);
     let order = if about.assumes.fifo { Order::Fifo } else { Order::Unordered };
     let endless = |order| endless(about.name, n, order).is_some();
-    exhibits.push(exhibit.clone().main(!endless(order)));
+    let healthy = about.broken.is_none();
+    exhibits.push(exhibit.clone().main(healthy && !endless(order)));
     // Where the order of messages makes the states finitely many, that is the next best thing.
     if endless(order) && !endless(Order::Fifo) {
-        exhibits.push(exhibit.main(true).with(|_, options| options.order = Some(Order::Fifo)));
+        exhibits.push(exhibit.main(healthy).with(|_, options| options.order = Some(Order::Fifo)));
     }
 }
 
@@ -297,7 +314,10 @@ mod tests {
             let main = gallery().into_iter().filter(|it| it.algorithm == algorithm && it.time(all) == all);
             main.map(|it| (it.params.n, it.options.entries, it.options.order)).collect()
         };
-        assert_eq!(main("maekawa"), [(3, 2, None), (4, 1, None), (2, 1, Some(Order::Fifo))]);
+        let fifo = Some(Order::Fifo);
+        assert_eq!(main("maekawa"), [(3, 2, None), (4, 1, None), (3, 2, fifo), (4, 1, fifo), (2, 1, fifo)]);
+        assert_eq!(main("voting"), [(3, 2, fifo), (4, 1, fifo)]);
+        assert_eq!(main("maekawa-1985"), []);
         assert_eq!(main("raymond"), [(3, 2, None), (4, 1, None), (2, 1, None), (3, 1, None)]);
         assert_eq!(main("bully"), [(3, 1, None), (3, 1, None), (4, 1, None)]);
         let maekawa = gallery().into_iter().find(|it| it.algorithm == "maekawa").expect("it is there");

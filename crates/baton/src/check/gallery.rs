@@ -19,8 +19,10 @@ const PREFACE: &str = "# What has been checked
 Written by `baton check --all --minutes 10 --memory 20GiB --markdown docs/checked.md`, or in parts with `--only ALGORITHM`: every
 interleaving of small groups, through the unchanged step functions. Three processes that ask twice each and four that ask
 once may take all that time, and so may elections of three and four without faults, and those who ask for ever where the
-states are known to be finitely many; everything else has a tenth of it. *No verdict* means that a line ran out of time,
-memory or states, says of which, and proves nothing: what is proved is the largest smaller model above it that holds.
+states are known to be finitely many; everything else, and what is broken on purpose, has a tenth of it. *No verdict* means that
+a line ran out of time, memory or states, says of which, and proves nothing: what is proved is the largest smaller model that
+holds. Where chance, or messages that come too late for anybody, make too many states, the same is checked on links that
+keep the order of messages, and with fewer timers.
 
 *Entries* is how often each process asks; *for ever* means that all ask again and again, in normal form, and that no
 fair run lets anybody wait for ever (the components are those of more than one state, or with a step back to the
