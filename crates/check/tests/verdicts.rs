@@ -227,7 +227,7 @@ fn elections_survive_a_crash() {
     elect("chang-roberts", Some("witness"), 2, None);
 }
 
-/// The witness crashes too, and comes back: without it nobody may lead, and with it the best does again.
+/// The witness may be the one that crashes, for good: without it nobody may lead.
 #[test]
 fn elections_behind_a_witness_survive_its_crash() {
     let elect = |algorithm, states| {
