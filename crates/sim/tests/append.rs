@@ -1,4 +1,4 @@
-//! Record append. Every test cites the sentence of the fact sheet that it checks.
+//! Record append. Every test cites the sentence that it checks.
 
 use baton_sim::app::mutex::Load;
 use baton_sim::append_or_lock::{Cost, compare};

@@ -1,4 +1,4 @@
-//! Failure detectors: how fast and how often wrong. Every test cites the sentence of the fact sheet that it checks.
+//! Failure detectors: how fast and how often wrong. Every test cites the sentence that it checks.
 
 use baton_protocol::registry::SetupError;
 use baton_sim::network::Delay;

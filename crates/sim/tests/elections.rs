@@ -1,5 +1,5 @@
-//! Elections against the fact sheet: what they cost, what they promise, and where they break; and mutual exclusion under
-//! a coordinator that is elected.
+//! Elections: what they should cost, what they promise, and where they break; and mutual exclusion under a coordinator
+//! that is elected.
 
 use baton_protocol::ProcessId;
 use baton_sim::app::mutex::Load;

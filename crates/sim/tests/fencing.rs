@@ -1,4 +1,4 @@
-//! The pause scenario of the fact sheet: the holder freezes, its lease ends, the next one writes, the first wakes up
+//! The pause scenario: the holder freezes, its lease ends, the next one writes, the first wakes up
 //! and writes. "Must end with the late write refused, and with the data damaged when fencing is off."
 
 use baton_sim::app::mutex::{Load, StoreKind};

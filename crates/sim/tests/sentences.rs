@@ -1,4 +1,4 @@
-//! Sentences of the fact sheet that are about many algorithms at once.
+//! Sentences that are about many algorithms at once; every test cites the one that it checks.
 
 use baton_protocol::registry::{ALGORITHMS, Family};
 use baton_sim::app::mutex::{Load, StoreKind};

@@ -48,7 +48,7 @@ fn choose(n: usize, k: usize) -> f64 {
 mod tests {
     use super::*;
 
-    /// Equal to as many digits as the fact sheet gives.
+    /// Equal to as many digits as are printed.
     fn is(value: f64, printed: &str) {
         let digits = printed.split('e').next().unwrap().trim_start_matches(['0', '.']).replace('.', "").len();
         let (got, expected) =
@@ -70,7 +70,7 @@ mod tests {
         is(violation_probability(8, 5, rare, Ask::Some), "1.2e-7");
     }
 
-    /// At p = 0.2 the fact sheet gives .264 and .0116, which are simulated; the formula comes close, as it should.
+    /// At p = 0.2 a simulation gave .264 and .0116; the formula comes close, as it should.
     #[test]
     fn the_simulated_numbers() {
         for (ask, formula, simulated) in [(Ask::All, "0.2627", 0.264), (Ask::Some, "0.01186", 0.0116)] {
