@@ -314,18 +314,21 @@ fn to_text(report: &Report) -> String {
     }
     if let Some(cyclic) = &report.cyclic {
         let (states, components) = (cyclic.states, components(cyclic.components));
-        text.push_str(&match cyclic.result {
-            Verdict::Holds => format!("asking for ever: {states} states, {components} with cycles, nobody starves\n"),
-            Verdict::Violated => format!("asking for ever: {states} states, {components} with cycles\n"),
-            Verdict::Limit => {
-                let told = if report.unsettled.is_empty() {
-                    "asking for ever:"
-                } else {
-                    "liveness: no verdict: asking for ever there are"
-                };
-                format!("{told} more than {states} states, so whether anybody starves is not known\n")
+        text.push_str(&match (cyclic.result, &cyclic.detail) {
+            (Verdict::Holds, _) => {
+                format!("asking for ever: {states} states, {components} with cycles, nobody starves\n")
             }
+            (Verdict::Violated, _) => format!("asking for ever: {states} states, {components} with cycles\n"),
+            (Verdict::Limit, Some(why)) if !report.unsettled.is_empty() => {
+                format!("liveness: no verdict: asking for ever, {why}, and {states} states have been seen\n")
+            }
+            (Verdict::Limit, _) => String::new(),
         });
+    } else if !report.unsettled.is_empty() {
+        text.push_str(&format!(
+            "{}: not looked into, since there is no verdict on the rest\n",
+            listed(&report.unsettled)
+        ));
     }
     if !report.unchecked.is_empty() {
         text.push_str(&format!("not checked here: {}\n", unchecked(&report.unchecked)));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use baton_protocol::detector::Detector;
 use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
-use baton_protocol::registry::{self, About, Params, Promises, SetupError, Visitor};
+use baton_protocol::registry::{self, About, Crashes, Params, Promises, SetupError, Visitor};
 use baton_protocol::{Group, Ticks};
 use baton_trace::{Header, Unit};
 use serde_json::json;
@@ -15,7 +15,7 @@ use crate::detector::DetectorModel;
 use crate::election::{ElectionModel, Setting, Times};
 use crate::explore::{Bounds, End, Model, Progress, Violation, expand, explore};
 use crate::faults::Recovery;
-use crate::liveness::starve;
+use crate::liveness::{WAITERS_MAX, starve};
 use crate::memory::Memory;
 use crate::mutex::{Budget, MutexModel};
 use crate::network::PROCESSES_MAX;
@@ -69,14 +69,17 @@ impl Visitor for Checker<'_> {
             app_messages,
             timers: Some(self.options.timers),
             faults: report.faults,
-            crashes: about.assumes.crashes,
+            crashes: if self.options.ignore_assumptions { Crashes::Any } else { about.assumes.crashes },
             recovery: self.recovery(about, &group),
         };
         (report.entries, report.app_messages) = (self.options.entries, app_messages);
         let liveness = report.properties.contains(&Property::Liveness);
         let asked = self.options.properties.is_some();
-        if liveness && asked && report.faults != Faults::NONE {
+        if liveness && asked && report.faults.any() {
             return Err(CheckError::FaultyLiveness { algorithm: about.name });
+        }
+        if liveness && asked && group.clients > WAITERS_MAX {
+            return Err(CheckError::TooManyToStarve { clients: group.clients });
         }
         report.properties.retain(|property| *property != Property::Liveness);
 
@@ -88,9 +91,11 @@ impl Visitor for Checker<'_> {
             (report.timers, random) = (model.system.timers.then_some(self.options.timers), model.system.random);
         }
         let undecided = report.properties.is_empty() || report.result == Verdict::Holds;
-        let senseless = match report.faults {
-            Faults::NONE => random.then_some("who leaves its fate to chance starves with bad luck"),
-            _ => Some("among the dead nobody can be told from the slow"),
+        let senseless = match () {
+            () if report.faults.any() => Some("among the dead nobody can be told from the slow"),
+            () if random => Some("who leaves its fate to chance starves with bad luck"),
+            () if group.clients > WAITERS_MAX => Some("there are too many who might starve"),
+            () => None,
         };
         if let Some(why) = senseless.filter(|_| liveness && !asked) {
             report.unchecked.push(Unchecked { property: Property::Liveness, why });
@@ -98,6 +103,8 @@ impl Visitor for Checker<'_> {
             let budget = Budget { entries: None, app_messages: 0, timers: None, faults: Faults::NONE, ..budget };
             let model = MutexModel::new(&group, report.order, budget, &[Property::Liveness, Property::Deadlock]);
             self.run_for_ever(&header, &mut report, model, asked);
+        } else if liveness && report.result == Verdict::Limit {
+            report.unsettled.push(Property::Liveness);
         }
         Ok(report)
     }
@@ -281,11 +288,15 @@ impl Checker<'_> {
             report.properties.push(Property::Liveness);
             report.conclude(&found.end, &bounds);
             found.reached.doubt().into_iter().for_each(|why| report.doubt(why));
+            if components == 0 {
+                report.doubt("no run goes on for ever, so nothing has been shown of those who wait for ever");
+            }
             result = report.result;
         } else {
             report.unsettled.push(Property::Liveness);
         }
-        report.cyclic = Some(Cyclic { states, transitions, components, reached: found.reached, result });
+        let detail = bounds.why(&found.end);
+        report.cyclic = Some(Cyclic { states, transitions, components, reached: found.reached, result, detail });
         if let End::Violated { violation, path } = &found.end {
             let told = recount_raw(&mut model, report.processes, violation, path, found.prefix);
             report.show(header.clone(), found.end.steps(), told);
@@ -300,7 +311,7 @@ impl Report {
         self.result = end.verdict();
         (self.property, self.detail) = match end {
             End::Violated { violation, .. } => (Some(violation.property), Some(violation.detail.clone())),
-            End::Complete | End::Limit | End::Memory | End::Time => (None, bounds.why(end)),
+            End::Complete | End::Limit | End::Memory | End::NoMemory | End::Time => (None, bounds.why(end)),
         };
     }
 
@@ -363,9 +374,7 @@ fn recount_raw<P: Mutex>(
         model.normal = false;
         let mut successors = expand(model, real.as_ref()).successors;
         let place = successors.iter().position(|successor| match (&successor.next, &normal.next) {
-            (Ok(next), Ok(wanted)) => {
-                model.normal_form(next.clone()) == *wanted && successor.action.is_like(&normal.action)
-            }
+            (Ok(next), Ok(wanted)) => model.normal_form(next) == *wanted && successor.action.is_like(&normal.action),
             (Err(_), Err(_)) => true,
             _ => false,
         });

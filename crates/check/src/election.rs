@@ -12,6 +12,7 @@ use baton_protocol::registry::Survivors;
 use baton_protocol::{Choices, Group, Input, Outbox, Output, ProcessId, Start, Ticks};
 use baton_trace::DropReason;
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 use crate::Property;
 use crate::check::GroupModel;
@@ -71,7 +72,7 @@ impl<P: Election> User<P> for Believer {
 }
 
 /// What the properties need beyond the processes and the network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Global {
     /// Ticks since the latest crash, recovery, mistake or loss; stands still once all should be settled.
     elapsed: Ticks,
@@ -79,7 +80,22 @@ pub struct Global {
     timers_turn: bool,
     /// Somebody has had a reason to hold an election.
     begun: bool,
+    /// Who was the first to lead in each term, where there are terms: nobody else may, later neither.
+    terms: SmallVec<[(u64, u8); 4]>,
     faults: FaultsLeft,
+}
+
+impl Global {
+    /// Takes note of who leads in a term; returns who has led in it before, if that was another.
+    fn leads(&mut self, leader: ProcessId, term: u64) -> Option<ProcessId> {
+        match self.terms.binary_search_by_key(&term, |&(known, _)| known) {
+            Ok(place) => Some(self.terms[place].1.into()).filter(|&first| first != leader),
+            Err(place) => {
+                self.terms.insert(place, (term, leader as u8));
+                None
+            }
+        }
+    }
 }
 
 /// How long things may take, in ticks.
@@ -139,7 +155,9 @@ impl<P: Election> ElectionModel<P> {
             let global = Global {
                 elapsed: 0,
                 timers_turn: false,
-                begun: self.system.rules.crashed.is_some(),
+                // Who does something at its start has begun by itself.
+                begun: self.system.rules.crashed.is_some() || (self.leaderless && !self.dormant),
+                terms: SmallVec::new(),
                 faults: self.setting.faults.into(),
             };
             let locals = begun.outcomes.iter().map(|&outcome| self.system.outcome(outcome).local).collect();
@@ -149,14 +167,14 @@ impl<P: Election> ElectionModel<P> {
     }
 
     /// Whoever lives, helpers included.
-    fn live(&self, global: Global) -> impl Iterator<Item = ProcessId> {
+    fn live(&self, faults: FaultsLeft) -> impl Iterator<Item = ProcessId> {
         let crashed = self.system.rules.crashed;
-        (0..self.system.processes()).filter(move |&at| Some(at) != crashed && global.faults.is_up(at))
+        (0..self.system.processes()).filter(move |&at| Some(at) != crashed && faults.is_up(at))
     }
 
     /// Those of them that may lead.
-    fn candidates(&self, global: Global) -> impl Iterator<Item = ProcessId> {
-        self.live(global).filter(|&at| at < self.system.clients)
+    fn candidates(&self, faults: FaultsLeft) -> impl Iterator<Item = ProcessId> {
+        self.live(faults).filter(|&at| at < self.system.clients)
     }
 
     fn notices(&self, state: &State<Global>, found: &mut FoundHere<P>) {
@@ -164,9 +182,9 @@ impl<P: Election> ElectionModel<P> {
         if late || !(self.leaderless || self.system.rules.crashed.is_some()) {
             return;
         }
-        for at in self.candidates(state.global).filter(|&at| !self.believer(state, at).noticed) {
+        for at in self.candidates(state.global.faults).filter(|&at| !self.believer(state, at).noticed) {
             let notice = self.system.rules.crashed.map_or(Notice::Elect, Notice::Suspect);
-            let global = Global { begun: true, ..state.global };
+            let global = Global { begun: true, ..state.global.clone() };
             self.step(state, Occurrence::new(at, Stimulus::Act(notice)), global, found);
         }
     }
@@ -174,16 +192,16 @@ impl<P: Election> ElectionModel<P> {
     fn deliveries(&self, state: &State<Global>, found: &mut FoundHere<P>) {
         for (place, flight) in self.arrivals(state) {
             if state.global.faults.is_up(flight.receiver()) {
-                self.step(state, Occurrence::arrival(place, flight, false), state.global, found);
+                self.step(state, Occurrence::arrival(place, flight, false), state.global.clone(), found);
             }
         }
     }
 
     fn timers(&self, state: &State<Global>, found: &mut FoundHere<P>) {
-        for at in self.live(state.global) {
-            let global = Global { timers_turn: true, ..state.global };
+        for at in self.live(state.global.faults) {
             for (place, (_, left)) in self.system.local(state.locals[at]).timers.iter().enumerate() {
                 if *left == 0 {
+                    let global = Global { timers_turn: true, ..state.global.clone() };
                     self.step(state, Occurrence::new(at, Stimulus::Timer(place as u8)), global, found);
                 }
             }
@@ -194,7 +212,7 @@ impl<P: Election> ElectionModel<P> {
     fn early_timers(&self, state: &State<Global>, found: &mut FoundHere<P>) {
         let faults = state.global.faults.after_a_mistake().filter(|_| !self.setting.faults.detectors_only);
         let Some(faults) = faults else { return };
-        for at in self.live(state.global) {
+        for at in self.live(state.global.faults) {
             for (place, (_, left)) in self.system.local(state.locals[at]).timers.iter().enumerate() {
                 if *left > 0 {
                     let global = Self::after(&state.global, faults);
@@ -210,34 +228,38 @@ impl<P: Election> ElectionModel<P> {
             let news = self.news(state, at);
             news.mistaken != 0 || state.global.faults.has_news_for(at, news)
         };
-        state.global.elapsed >= self.setting.times.notice_max && self.live(state.global).any(untold)
+        state.global.elapsed >= self.setting.times.notice_max && self.live(state.global.faults).any(untold)
     }
 
     fn tick(&self, state: &State<Global>, found: &mut FoundHere<P>) {
         let due = |at: ProcessId| self.system.local(state.locals[at]).timers.iter().any(|(_, left)| *left == 0);
-        if self.live(state.global).any(due) || self.is_news_due(state) {
+        if self.live(state.global.faults).any(due) || self.is_news_due(state) {
             return;
         }
         let mut next = state.clone();
         network::age(&mut next.network);
-        for at in self.live(state.global) {
+        for at in self.live(state.global.faults) {
             let outcomes = self.system.react(at as u8, state.locals[at], Stimulus::Tick, &mut found.gaps);
             outcomes.into_iter().for_each(|outcome| next.locals[at] = self.system.outcome(outcome).local);
         }
         let passed = Ticks::from(state.global.begun);
         let elapsed = (state.global.elapsed + passed).min(self.setting.times.settled_after);
-        next.global = Global { elapsed, timers_turn: false, ..state.global };
+        (next.global.elapsed, next.global.timers_turn) = (elapsed, false);
         found.successors.push(Successor { action: Action::Tick, next: self.settled(next) });
     }
 
-    /// At most one leads in each term, or at all where there are no terms.
-    fn rivals(&self, next: &State<Global>, at: ProcessId) -> Option<Violation> {
-        let leads = |at: ProcessId| Some(self.believer(next, at)).filter(|believer| believer.leader == Some(at));
-        let term = leads(at)?.term;
-        let same_term = |&other: &ProcessId| other != at && leads(other).is_some_and(|rival| rival.term == term);
-        let rival = self.candidates(next.global).find(same_term)?;
-        let when = term.map(|term| format!(" in term {term}")).unwrap_or_default();
-        Some(Violation { property: Property::Safety, detail: format!("P{at} and P{rival} both lead{when}") })
+    /// At most one ever leads in each term, whoever believes in it; where there are no terms, at a time.
+    fn rivals(&self, next: &mut State<Global>, at: ProcessId, outcome: u32) -> Option<Violation> {
+        let leads = |next: &State<Global>, at: ProcessId| self.believer(next, at).leader == Some(at);
+        self.system.outcome(outcome).events.iter().find_map(|&(_, Event::Elected { leader, term })| {
+            let leader = leader?;
+            let rival = match term {
+                Some(term) => next.global.leads(leader, term)?,
+                None => self.candidates(next.global.faults).find(|&it| it != at && leader == at && leads(next, it))?,
+            };
+            let when = term.map(|term| format!(" in term {term}")).unwrap_or_default();
+            Some(Violation { property: Property::Safety, detail: format!("P{leader} and P{rival} both lead{when}") })
+        })
     }
 
     /// After a given time all that live agree on the best of them, for ever.
@@ -245,8 +267,8 @@ impl<P: Election> ElectionModel<P> {
         if next.global.elapsed < self.setting.times.settled_after || !self.properties.contains(&Property::Liveness) {
             return Ok(next);
         }
-        let best = self.best(next.global);
-        let Some(at) = self.candidates(next.global).find(|&at| self.believer(&next, at).leader != best) else {
+        let best = self.best(next.global.faults);
+        let Some(at) = self.candidates(next.global.faults).find(|&at| self.believer(&next, at).leader != best) else {
             return Ok(next);
         };
         let believes = match self.believer(&next, at).leader {
@@ -259,11 +281,11 @@ impl<P: Election> ElectionModel<P> {
     }
 
     /// Who is to lead: the best of those who live, if that is allowed.
-    fn best(&self, global: Global) -> Option<ProcessId> {
+    fn best(&self, faults: FaultsLeft) -> Option<ProcessId> {
         let enough = self.setting.survivors.as_ref().is_none_or(|Survivors { among, least, .. }| {
-            self.live(global).filter(|at| among.contains(at)).count() >= *least
+            self.live(faults).filter(|at| among.contains(at)).count() >= *least
         });
-        self.rule.best(self.candidates(global)).filter(|_| enough)
+        self.rule.best(self.candidates(faults)).filter(|_| enough)
     }
 
     /// Whether something happens to a witness, or is said of one: no reason to hold an election where there was none yet.
@@ -338,7 +360,7 @@ impl<P: Election> Faulty for ElectionModel<P> {
     }
 
     fn after(global: &Global, faults: FaultsLeft) -> Global {
-        Global { faults, elapsed: 0, begun: true, ..*global }
+        Global { faults, elapsed: 0, begun: true, ..global.clone() }
     }
 
     fn may_crash(&self, process: ProcessId) -> bool {
@@ -364,10 +386,11 @@ impl<P: Election> Faulty for ElectionModel<P> {
         let begun = state.global.begun || global.begun && !(self.dormant && self.concerns_helper(&event));
         let global = Global { begun, ..global };
         for outcome in self.system.react(at as u8, state.locals[at], event.stimulus, &mut found.gaps) {
-            let next = state.after(&self.system, at as u8, outcome, event.arrived, global);
+            let mut next = state.after(&self.system, at as u8, outcome, event.arrived, global.clone());
             let leads = self.believer(&next, at).leader == Some(at);
             found.reached.entries += u64::from(leads && !self.system.outcome(outcome).events.is_empty());
-            let rivals = self.rivals(&next, at).filter(|_| self.properties.contains(&Property::Safety));
+            let is_asked = self.properties.contains(&Property::Safety);
+            let rivals = if is_asked { self.rivals(&mut next, at, outcome) } else { None };
             let next = rivals.map_or_else(|| self.settled(next), Err);
             let action = Action::Step { at: at as u8, stimulus: event.stimulus, outcome, copied };
             found.successors.push(Successor { action, next });
@@ -383,5 +406,83 @@ impl<P: Election> Faulty for ElectionModel<P> {
 impl<P: Election> GroupModel for ElectionModel<P> {
     fn tell(&self, story: &mut Story, state: Option<&State<Global>>, action: &Action<Notice>) {
         story.tell(&self.system, state.map_or(&[], |state| &state.locals), action);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_protocol::Protocol;
+
+    use super::*;
+    use crate::explore::{Bounds, End, explore};
+    use crate::memory::Memory;
+
+    /// Whoever is asked to leads for a tick, in the term that it is given.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    struct ForATick {
+        me: ProcessId,
+        term: Option<u64>,
+    }
+
+    #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    enum Nothing {}
+
+    impl baton_protocol::Message for Nothing {
+        fn kind(&self) -> &'static str {
+            match *self {}
+        }
+    }
+
+    impl Protocol for ForATick {
+        type Message = Nothing;
+        type Timer = ();
+        type Command = Command;
+        type Event = Event;
+
+        fn step(&mut self, input: Input<Self>, out: &mut Outbox<Self>) {
+            match input {
+                Input::Command(Command::Elect) => {
+                    out.emit(Event::Elected { leader: Some(self.me), term: self.term });
+                    out.set_timer((), 1);
+                }
+                Input::Timer(()) => out.emit(Event::Elected { leader: None, term: None }),
+                _ => {}
+            }
+        }
+    }
+
+    /// What is wrong with two of them, and after how many steps.
+    fn wrong(terms: [Option<u64>; 2]) -> Option<(String, usize)> {
+        let group = Group::new(2, 2, move |me| ForATick { me, term: terms[me] });
+        let times = Times { delay_max: 1, notice_max: 4, settled_after: 9 };
+        let recovery = Recovery { memory: &[], after_news: true };
+        let setting = Setting { times, faults: Faults::NONE, recovery, survivors: None };
+        let mut model = ElectionModel::new(&group, Order::Unordered, setting, &[Property::Safety]);
+        let bounds = Bounds { limit: 1_000, memory: Memory::UNBOUNDED, time: None, threads: 1 };
+        let end = explore(&mut model, &bounds, &|_| {}).end;
+        let steps = end.steps();
+        let End::Violated { violation, .. } = end else { return None };
+        assert_eq!(violation.property, Property::Safety);
+        steps.map(|steps| (violation.detail, steps))
+    }
+
+    #[test]
+    fn a_term_has_one_leader_for_ever_and_without_terms_there_is_one_at_a_time() {
+        assert_eq!(wrong([Some(1), Some(2)]), None);
+        assert_eq!(wrong([Some(7), Some(7)]), Some(("P1 and P0 both lead in term 7".into(), 2)));
+        assert_eq!(wrong([None, None]), Some(("P1 and P0 both lead".into(), 2)));
+    }
+
+    #[test]
+    fn who_has_resigned_is_remembered_as_the_leader_of_its_term() {
+        let mut global = Global {
+            elapsed: 0,
+            timers_turn: false,
+            begun: false,
+            terms: SmallVec::new(),
+            faults: Faults::NONE.into(),
+        };
+        assert_eq!([(2, 5), (1, 3), (2, 5), (0, 4)].map(|(leader, term)| global.leads(leader, term)), [None; 4]);
+        assert_eq!([(1, 5), (2, 3), (0, 4)].map(|(leader, term)| global.leads(leader, term)), [Some(2), Some(1), None]);
     }
 }

@@ -72,6 +72,15 @@ pub struct Violation {
     pub detail: String,
 }
 
+/// How many bytes this process uses, and how many are free; none where the system does not say.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MemoryNow {
+    /// By this process.
+    pub used: Option<usize>,
+    /// For anybody.
+    pub free: Option<usize>,
+}
+
 /// How far to go, and with what.
 #[derive(Clone, Debug)]
 pub struct Bounds {
@@ -86,18 +95,21 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Which of them ends an exploration that has gone on for so long, uses so many bytes, if that is known, and is about
-    /// to need `more`.
-    pub fn reached(&self, elapsed: Duration, used: Option<usize>, more: usize) -> Option<End> {
+    /// Which of them ends an exploration that has gone on for so long and is about to need `more` bytes.
+    pub fn reached(&self, elapsed: Duration, now: MemoryNow, more: usize) -> Option<End> {
         if self.time.is_some_and(|time| elapsed >= time) {
             return Some(End::Time);
         }
-        used.is_some_and(|used| self.memory.is_short(used, more)).then_some(End::Memory)
+        if now.used.is_some_and(|used| self.memory.is_short(used, more)) {
+            return Some(End::Memory);
+        }
+        // Whatever it may use: others may have taken it meanwhile.
+        now.free.is_some_and(|free| free < more.saturating_add(memory::RESERVE)).then_some(End::NoMemory)
     }
 
     /// The same as things are now.
     pub fn reached_now(&self, started: Instant, more: usize) -> Option<End> {
-        self.reached(started.elapsed(), memory::used(), more)
+        self.reached(started.elapsed(), MemoryNow { used: memory::used(), free: memory::free() }, more)
     }
 
     /// What to say of an exploration that one of them has ended; of any other nothing.
@@ -110,6 +122,7 @@ impl Bounds {
                 let (unit, name) = if bytes < GIB { (MIB, "MiB") } else { (GIB, "GiB") };
                 Some(format!("the limit of {} {name} is reached", tenths(bytes / unit)))
             }
+            End::NoMemory => Some("hardly any memory is free any more".to_owned()),
             End::Time => {
                 let minutes = tenths(self.time.unwrap_or_default().as_secs_f64() / 60.0);
                 let verb = if minutes == 1.0 { "minute is" } else { "minutes are" };
@@ -163,6 +176,8 @@ pub enum End {
     Limit,
     /// All memory that may be used is used.
     Memory,
+    /// Less memory is free than it may use.
+    NoMemory,
     /// It has taken as long as it may.
     Time,
     /// Something is wrong.
@@ -179,7 +194,7 @@ impl End {
     pub fn verdict(&self) -> Verdict {
         match self {
             End::Complete => Verdict::Holds,
-            End::Limit | End::Memory | End::Time => Verdict::Limit,
+            End::Limit | End::Memory | End::NoMemory | End::Time => Verdict::Limit,
             End::Violated { .. } => Verdict::Violated,
         }
     }
@@ -188,7 +203,7 @@ impl End {
     pub fn steps(&self) -> Option<usize> {
         match self {
             End::Violated { path, .. } => Some(path.len() - 1),
-            End::Complete | End::Limit | End::Memory | End::Time => None,
+            End::Complete | End::Limit | End::Memory | End::NoMemory | End::Time => None,
         }
     }
 }
@@ -548,12 +563,17 @@ mod tests {
     fn a_bound_is_reached_when_it_is_reached_and_says_which() {
         let minute = Duration::from_secs(60);
         let bounds = Bounds { memory: Memory::at_most(3 << 30), time: Some(10 * minute), ..NO_BOUND };
-        let reached = |elapsed, used, more| bounds.reached(elapsed, used, more).and_then(|end| bounds.why(&end));
+        let now = |used, free| MemoryNow { used, free };
+        let told = |end: Option<End>| end.and_then(|end| bounds.why(&end));
+        let reached = |elapsed, used, more| told(bounds.reached(elapsed, now(used, None), more));
         assert_eq!(reached(9 * minute, Some(2 << 30), 1 << 30), None);
         assert_eq!(reached(10 * minute, Some(1), 1).as_deref(), Some("10 minutes are over"));
         assert_eq!(reached(minute, Some(2 << 30), (1 << 30) + 1).as_deref(), Some("the limit of 3 GiB is reached"));
         assert_eq!(reached(minute, None, usize::MAX), None);
-        assert!(NO_BOUND.reached(1_000 * minute, Some(usize::MAX), usize::MAX).is_none());
+        assert!(NO_BOUND.reached(1_000 * minute, now(Some(usize::MAX), None), usize::MAX).is_none());
+        let free = |free| NO_BOUND.reached(minute, now(Some(1), Some(free)), 1_000);
+        assert!(free(memory::RESERVE + 1_000).is_none());
+        assert_eq!(told(free(memory::RESERVE + 999)).as_deref(), Some("hardly any memory is free any more"));
         let limited = Bounds { limit: 7, time: Some(minute), ..NO_BOUND };
         assert_eq!(limited.why(&End::Limit).as_deref(), Some("the limit of 7 states is reached"));
         assert_eq!(limited.why(&End::Time).as_deref(), Some("1 minute is over"));

@@ -32,6 +32,12 @@ impl Faults {
     pub const NONE: Faults =
         Faults { loss: 0, duplicate: 0, crash: 0, recover: None, suspect: 0, detectors_only: false };
 
+    /// Whether there may be any.
+    pub fn any(self) -> bool {
+        let Faults { loss, duplicate, crash, suspect, .. } = self;
+        [loss, duplicate, crash, suspect] != [0; 4]
+    }
+
     /// How many crashes can be told of.
     pub const CRASHES_MAX: u8 = Tally::MAX / 2;
 }
@@ -122,7 +128,7 @@ impl FaultsLeft {
 /// A model in which there may be faults.
 pub trait Faulty: Model<State = State<Self::Global>, Action = Action<Self::Act>> {
     /// What it keeps beyond the processes and the network.
-    type Global: Copy;
+    type Global: Clone;
     /// What users may do.
     type Act;
 
@@ -194,7 +200,7 @@ impl<A> Occurrence<A> {
 
 /// Whatever can go wrong, and what failure detectors make of it.
 pub fn faults<M: Faulty>(model: &M, state: &M::State, found: &mut Found<M>) {
-    if model.budget() != Faults::NONE {
+    if model.budget().any() {
         losses(model, state, found);
         crashes(model, state, found);
         recoveries(model, state, found);
@@ -207,7 +213,7 @@ fn losses<M: Faulty>(model: &M, state: &M::State, found: &mut Found<M>) {
     let left = M::left(&state.global);
     for (place, flight) in model.arrivals(state) {
         if !left.is_up(flight.receiver()) {
-            model.lose(state, place, DropReason::Crashed, state.global, found);
+            model.lose(state, place, DropReason::Crashed, state.global.clone(), found);
             continue;
         }
         if left.loss > 0 {
@@ -249,9 +255,9 @@ fn recoveries<M: Faulty>(model: &M, state: &M::State, found: &mut Found<M>) {
         changed.changes.add(at);
         let told = changed.told_anew(processes);
         let global = M::after(&state.global, changed);
-        let anew = state.without_those_of(at, state.global);
+        let anew = state.without_those_of(at);
         for &memory in memory {
-            model.step(&anew, Occurrence::new(at, Stimulus::Recover { told, memory }), global, found);
+            model.step(&anew, Occurrence::new(at, Stimulus::Recover { told, memory }), global.clone(), found);
         }
     }
 }
@@ -266,7 +272,7 @@ fn reports<M: Faulty>(model: &M, state: &M::State, found: &mut Found<M>) {
                 true => Stimulus::Suspect { peer: peer as u8, wrongly: false },
                 false => Stimulus::Trust { peer: peer as u8, wrongly: false },
             };
-            model.step(state, Occurrence::new(at, stimulus), state.global, found);
+            model.step(state, Occurrence::new(at, stimulus), state.global.clone(), found);
         }
     }
 }
@@ -282,7 +288,7 @@ fn mistakes<M: Faulty>(model: &M, state: &M::State, found: &mut Found<M>) {
         for peer in (0..state.locals.len()).filter(|&peer| peer != at && left.is_up(peer) && model.may_err(peer)) {
             if mistaken >> peer & 1 == 1 {
                 let stimulus = Stimulus::Trust { peer: peer as u8, wrongly: true };
-                model.step(state, Occurrence::new(at, stimulus), state.global, found);
+                model.step(state, Occurrence::new(at, stimulus), state.global.clone(), found);
             } else if left.suspect > 0 {
                 let global = M::after(&state.global, FaultsLeft { suspect: left.suspect - 1, ..left });
                 let stimulus = Stimulus::Suspect { peer: peer as u8, wrongly: true };

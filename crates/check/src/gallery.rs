@@ -28,7 +28,7 @@ const TIME_DIVISOR: u32 = 10;
 
 impl Exhibit {
     fn new(about: &'static About, n: usize, entries: u32) -> Self {
-        let options = Options { entries, ignore_assumptions: about.broken.is_some(), ..Options::default() };
+        let options = Options { entries, ..Options::default() };
         Exhibit { algorithm: about.name, params: Params::new(n, 1), options, main: false }
     }
 
@@ -275,7 +275,8 @@ pub fn components(number: usize) -> String {
 
 fn verdict(report: &Report) -> String {
     let names: Vec<&str> = report.properties.iter().map(|property| property.name()).collect();
-    let components = report.cyclic.map(|cyclic| format!(" ({})", components(cyclic.components))).unwrap_or_default();
+    let components =
+        report.cyclic.as_ref().map(|cyclic| format!(" ({})", components(cyclic.components))).unwrap_or_default();
     match report.result {
         Verdict::Holds => format!("holds: {}{components}", names.join(", ")),
         Verdict::Limit => {

@@ -2,12 +2,13 @@
 //! fair?
 //!
 //! Fair means weakly fair: a message that is on its way arrives, who is inside leaves, a timer that goes on running
-//! fires. Nobody has to ask again. The states are explored in normal form, all steps between them are kept, and for
+//! fires, unless it is set again. Nobody has to ask again. The states are explored in normal form, all steps between them are kept, and for
 //! each client the strongly connected components of those states in which it waits are looked at: a component is a way
 //! to wait for ever if whatever is possible in all of its states also happens within it.
 //!
 //! On links that keep the order this is exact. On others a message is told from one of the same kind on the same link
-//! only by what is no counter: "one of them keeps arriving" is then taken for fair to all. So nothing is missed.
+//! only by what is no counter: "one of them keeps arriving" is then taken for fair to all. So nothing is missed, but a
+//! run may be found that is unfair to one of them.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Instant;
@@ -17,7 +18,7 @@ use baton_protocol::{ProcessId, Protocol};
 use indexmap::IndexSet;
 use petgraph::Graph;
 use petgraph::algo::kosaraju_scc;
-use petgraph::graph::NodeIndex;
+use petgraph::graph::{EdgeIndex, NodeIndex};
 use petgraph::visit::{EdgeRef, NodeFiltered};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
@@ -25,11 +26,14 @@ use crate::Property;
 use crate::explore::{Bounds, End, Found, Progress, STATES_MAX, Violation, expand, expand_each};
 use crate::links::Links;
 use crate::mutex::{Global, MutexModel};
-use crate::network::{Channel, Order};
+use crate::network::Order;
 use crate::packed::{Packed, Queue};
 use crate::report::Reached;
 use crate::seen::fingerprint;
 use crate::system::{Action, Payload, State, Stimulus};
+
+/// How many clients may wait: each has a bit.
+pub const WAITERS_MAX: usize = u64::BITS as usize;
 
 /// What has come of it.
 pub struct Starvation {
@@ -57,7 +61,7 @@ enum Duty<P: Protocol> {
     /// The first message of a link.
     Link(u8, u8),
     /// A message of this content.
-    Message(Channel, u8, u8, Payload<P::Message>),
+    Message(u8, u8, Payload<P::Message>),
 }
 
 /// The number of a duty, or none for what nobody has to do.
@@ -72,7 +76,9 @@ struct Cycles<P: Mutex> {
     next: Queue,
     duties: IndexSet<Duty<P>, FxBuildHasher>,
     /// Of messages, whose duty takes time to find out.
-    messages: FxHashMap<(Channel, u8, u8, u32), u32>,
+    messages: FxHashMap<(u8, u8, u32), u32>,
+    /// The duties that steps do away with by setting a timer again, where they do.
+    restarts: FxHashMap<EdgeIndex, Vec<u32>>,
     /// States before this one have been expanded.
     expanded: usize,
     reached: Reached,
@@ -87,6 +93,7 @@ pub fn starve<P: Mutex>(model: &mut MutexModel<P>, bounds: &Bounds, watch: &dyn 
         next: Queue::default(),
         duties: IndexSet::default(),
         messages: FxHashMap::default(),
+        restarts: FxHashMap::default(),
         expanded: 0,
         reached: Reached::default(),
     };
@@ -149,9 +156,11 @@ impl<P: Mutex> Cycles<P> {
         for (nth, successor) in found.successors.into_iter().enumerate() {
             let next = match successor.next {
                 Ok(next) => next,
-                // Whoever waits where nothing can happen waits for ever too.
-                Err(violation) => {
-                    let violation = Violation { property: Property::Liveness, ..violation };
+                Err(mut violation) => {
+                    // Whoever waits where nothing can happen waits for ever too.
+                    if violation.property == Property::Deadlock {
+                        violation.property = Property::Liveness;
+                    }
                     return Some(End::Violated { violation, path: self.links.path_to(parent, nth) });
                 }
             };
@@ -169,7 +178,9 @@ impl<P: Mutex> Cycles<P> {
             }
             if let Some(parent) = parent {
                 let label = self.label(model, state, &successor.action);
-                self.graph.add_edge(NodeIndex::new(parent as usize), NodeIndex::new(number as usize), label);
+                let (from, to) = (NodeIndex::new(parent as usize), NodeIndex::new(number as usize));
+                let edge = self.graph.add_edge(from, to, label);
+                self.note_restarts(model, edge, &successor.action);
             }
         }
         None
@@ -185,11 +196,11 @@ impl<P: Mutex> Cycles<P> {
             }
             Stimulus::Deliver { from, .. } if model.system.rules.order == Order::Fifo => Duty::Link(from, at),
             Stimulus::Deliver { from, payload } => {
-                let key = (Channel::Protocol, from, at, payload);
+                let key = (from, at, payload);
                 if let Some(&known) = self.messages.get(&key) {
                     return Some(known);
                 }
-                let duty = Duty::Message(Channel::Protocol, from, at, model.system.gist(payload, from));
+                let duty = Duty::Message(from, at, model.system.gist(payload, from));
                 let number = self.duties.insert_full(duty).0 as u32;
                 self.messages.insert(key, number);
                 return Some(number);
@@ -197,6 +208,20 @@ impl<P: Mutex> Cycles<P> {
             _ => return None,
         };
         Some(self.duties.insert_full(duty).0 as u32)
+    }
+
+    fn note_restarts(&mut self, model: &MutexModel<P>, edge: EdgeIndex, action: &Action<Command>) {
+        let Action::Step { at, outcome, .. } = *action else { return };
+        let timers = &model.system.outcome(outcome).timers_set;
+        if !timers.is_empty() {
+            let duties = timers.iter().map(|&timer| self.duties.insert_full(Duty::Fire(at, timer)).0 as u32);
+            self.restarts.insert(edge, duties.collect());
+        }
+    }
+
+    /// The duties that a step does, or does away with.
+    fn done(&self, edge: EdgeIndex) -> impl Iterator<Item = u32> {
+        self.graph[edge].into_iter().chain(self.restarts.get(&edge).into_iter().flatten().copied())
     }
 
     fn is_cycle(&self, component: &[NodeIndex]) -> bool {
@@ -228,7 +253,7 @@ impl<P: Mutex> Cycles<P> {
             let possible = self.possible(node);
             always.retain(|duty| possible.contains(duty));
             let within = self.graph.edges(node).filter(|edge| inside.contains(&edge.target()));
-            happens.extend(within.filter_map(|edge| *edge.weight()));
+            happens.extend(within.flat_map(|edge| self.done(edge.id())));
         }
         &always - &happens
     }
@@ -245,12 +270,12 @@ impl<P: Mutex> Cycles<P> {
         let mut pending = self.possible(entry);
         // Round by round to the nearest step that does, or state that lacks, one of the duties that are still pending.
         while !pending.is_empty() {
-            let way = self.way(&inside, at, |label, to| {
-                label.is_some_and(|duty| pending.contains(&duty)) || !pending.is_subset(&self.possible(to))
+            let way = self.way(&inside, at, |edge, to| {
+                self.done(edge).any(|duty| pending.contains(&duty)) || !pending.is_subset(&self.possible(to))
             });
-            for (nth, label, to) in way {
+            for (nth, edge, to) in way {
                 cycle.push(nth);
-                label.iter().for_each(|duty| _ = pending.remove(duty));
+                self.done(edge).for_each(|duty| _ = pending.remove(&duty));
                 let possible = self.possible(to);
                 pending.retain(|duty| possible.contains(duty));
                 at = to;
@@ -271,32 +296,120 @@ impl<P: Mutex> Cycles<P> {
         &self,
         inside: &BTreeSet<NodeIndex>,
         from: NodeIndex,
-        wanted: impl Fn(Label, NodeIndex) -> bool,
-    ) -> Vec<(usize, Label, NodeIndex)> {
-        let mut before: FxHashMap<NodeIndex, (NodeIndex, usize, Label)> = FxHashMap::default();
+        wanted: impl Fn(EdgeIndex, NodeIndex) -> bool,
+    ) -> Vec<(usize, EdgeIndex, NodeIndex)> {
+        let mut before: FxHashMap<NodeIndex, (NodeIndex, usize, EdgeIndex)> = FxHashMap::default();
         let mut queue = VecDeque::from([from]);
         while let Some(node) = queue.pop_front() {
             // Edges come out latest first, and the latest was the last of the successors.
             let edges: Vec<_> = self.graph.edges(node).collect();
             for (nth, edge) in edges.into_iter().rev().enumerate().filter(|(_, edge)| inside.contains(&edge.target())) {
-                let (label, to) = (*edge.weight(), edge.target());
-                if wanted(label, to) {
-                    let mut way = vec![(nth, label, to)];
+                let (edge, to) = (edge.id(), edge.target());
+                if wanted(edge, to) {
+                    let mut way = vec![(nth, edge, to)];
                     let mut at = node;
                     while at != from {
-                        let (earlier, nth, label) = before[&at];
-                        way.push((nth, label, at));
+                        let (earlier, nth, edge) = before[&at];
+                        way.push((nth, edge, at));
                         at = earlier;
                     }
                     way.reverse();
                     return way;
                 }
                 if to != from && !before.contains_key(&to) {
-                    before.insert(to, (node, nth, label));
+                    before.insert(to, (node, nth, edge));
                     queue.push_back(to);
                 }
             }
         }
         Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_protocol::mutex::Event;
+    use baton_protocol::registry::Crashes;
+    use baton_protocol::{Group, Input, Outbox};
+    use serde::{Deserialize, Serialize};
+
+    use super::*;
+    use crate::Faults;
+    use crate::faults::Recovery;
+    use crate::memory::Memory;
+    use crate::mutex::Budget;
+
+    /// P0 enters whenever it likes. P1 asks P0, and P0 lets it in for good when a timer fires.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    struct Host {
+        me: ProcessId,
+        /// Whether P0 has been asked.
+        asked: bool,
+        /// Whether P0 begins to wait anew each time it enters.
+        restarts: bool,
+    }
+
+    #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    enum Word {
+        Ask,
+        Come,
+    }
+
+    impl baton_protocol::Message for Word {
+        fn kind(&self) -> &'static str {
+            "WORD"
+        }
+    }
+
+    impl Protocol for Host {
+        type Message = Word;
+        type Timer = ();
+        type Command = Command;
+        type Event = Event;
+
+        fn step(&mut self, input: Input<Self>, out: &mut Outbox<Self>) {
+            match input {
+                Input::Command(Command::Acquire) if self.me == 1 => out.send(0, Word::Ask),
+                Input::Command(Command::Acquire) => {
+                    if self.asked && self.restarts {
+                        out.set_timer((), 1);
+                    }
+                    out.emit(Event::Granted { fence: 0 });
+                }
+                Input::Message { message: Word::Ask, .. } => {
+                    self.asked = true;
+                    out.set_timer((), 1);
+                }
+                Input::Timer(()) => {
+                    self.asked = false;
+                    out.send(1, Word::Come);
+                }
+                Input::Message { message: Word::Come, .. } => out.emit(Event::Granted { fence: 0 }),
+                _ => {}
+            }
+        }
+    }
+
+    fn end_of(restarts: bool) -> End {
+        let group = Group::new(2, 2, move |me| Host { me, asked: false, restarts });
+        let budget = Budget {
+            entries: None,
+            app_messages: 0,
+            timers: None,
+            faults: Faults::NONE,
+            crashes: Crashes::Never,
+            recovery: Recovery::of(Crashes::Never, false, false),
+        };
+        let mut model = MutexModel::new(&group, Order::Unordered, budget, &[Property::Liveness]);
+        let bounds = Bounds { limit: 1_000, memory: Memory::UNBOUNDED, time: None, threads: 1 };
+        starve(&mut model, &bounds, &|_| {}).end
+    }
+
+    #[test]
+    fn a_timer_fires_in_the_end_unless_it_is_set_again_and_again() {
+        assert!(matches!(end_of(false), End::Complete), "{:?}", end_of(false));
+        let End::Violated { violation, .. } = end_of(true) else { panic!("P1 does not starve") };
+        assert_eq!(violation.property, Property::Liveness);
+        assert!(violation.detail.starts_with("P1 waits for ever"), "{}", violation.detail);
     }
 }

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::explore::Progress;
 use crate::faults::{Faults, Recovery};
+use crate::liveness::WAITERS_MAX;
 use crate::network::{Order, PROCESSES_MAX};
 use crate::system::Tally;
 
@@ -221,6 +222,12 @@ pub enum CheckError {
     TooManyProcesses {
         /// How many there would be.
         processes: usize,
+    },
+    /// Too many processes for starvation.
+    #[error("whether one of {clients} processes starves cannot be checked; the checker takes at most {WAITERS_MAX}")]
+    TooManyToStarve {
+        /// How many there would be.
+        clients: usize,
     },
     /// Too many processes for crashes.
     #[error(

@@ -33,7 +33,7 @@ pub struct Report {
     pub app_messages: u8,
     /// What was checked.
     pub properties: Vec<Property>,
-    /// What is promised and was looked into, but has too many states for a verdict; nobody asked for it by name.
+    /// What was to be checked, too, and has no verdict. If nobody asked for it by name, the others may have one.
     pub unsettled: Vec<Property>,
     /// What is promised and was not checked here, and why.
     pub unchecked: Vec<Unchecked>,
@@ -79,7 +79,7 @@ pub enum Verdict {
 }
 
 /// What came of the model in which everybody asks for ever.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cyclic {
     /// Distinct states, in normal form.
     pub states: usize,
@@ -91,6 +91,8 @@ pub struct Cyclic {
     pub reached: Reached,
     /// Whether anybody can starve; violated also if too little happens to tell.
     pub result: Verdict,
+    /// Why there is no verdict, if there is none.
+    pub detail: Option<String>,
 }
 
 /// A promise that was not checked.

@@ -190,6 +190,8 @@ pub struct Outcome<P: Protocol> {
     pub sends: Box<[(u8, Channel, u32)]>,
     /// What it told its user, each time after so many sends.
     pub events: Box<[(usize, P::Event)]>,
+    /// Timers that it set, or set again.
+    pub timers_set: Box<[P::Timer]>,
     /// How its choices were resolved.
     pub choices: Box<[Choice]>,
 }
@@ -389,7 +391,7 @@ impl<P: Protocol, U: User<P>> System<P, U> {
             local.process.step(input, &mut out);
         }
         let outputs: Vec<Output<P>> = out.drain().collect();
-        let (mut sends, mut events, mut stamp) = (Vec::new(), Vec::new(), None);
+        let (mut sends, mut events, mut timers_set, mut stamp) = (Vec::new(), Vec::new(), Vec::new(), None);
         for output in outputs {
             match output {
                 Output::Send { to, message } => {
@@ -402,6 +404,7 @@ impl<P: Protocol, U: User<P>> System<P, U> {
                     self.timers = true;
                     let after = if self.rules.timed { pick(after, &mut out) } else { 0 };
                     local.set_timer(timer, after);
+                    timers_set.push(timer);
                 }
                 Output::CancelTimer(timer) => local.timers.retain(|(running, _)| *running != timer),
                 Output::Event(event) => {
@@ -417,7 +420,8 @@ impl<P: Protocol, U: User<P>> System<P, U> {
         }
         let choices: Box<[Choice]> = out.choices().take_made().into();
         self.random |= !choices.is_empty();
-        Outcome { local: self.number_local(local), sends: sends.into(), events: events.into(), choices }
+        let (sends, events, timers_set) = (sends.into(), events.into(), timers_set.into());
+        Outcome { local: self.number_local(local), sends, events, timers_set, choices }
     }
 
     /// What `stimulus` does outside the protocol, and what it is to the protocol.
@@ -540,10 +544,13 @@ impl<G> State<G> {
 
     /// What becomes of this state when nothing that is on its way to or from a process will arrive: as a process comes back,
     /// all of it is of an earlier life.
-    pub fn without_those_of(&self, process: ProcessId, global: G) -> Self {
+    pub fn without_those_of(&self, process: ProcessId) -> Self
+    where
+        G: Clone,
+    {
         let concerns = |flight: &&Flight| usize::from(flight.from) != process && usize::from(flight.to) != process;
         let network = self.network.iter().filter(concerns).copied().collect();
-        State { locals: self.locals.clone(), network, global }
+        State { locals: self.locals.clone(), network, global: self.global.clone() }
     }
 
     /// Puts messages back in order after their numbers have changed. On a link that keeps their order they are.

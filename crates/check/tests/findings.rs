@@ -114,7 +114,7 @@ fn a_coordinator_that_forgets_gives_out_a_lower_fence_unless_fences_are_stored()
     forgetful("ask-m").breaks(Property::Fence, 10);
     let Case { algorithm, params, options } = forgetful("stored-fence");
     let report = check(algorithm, &params, &options).unwrap();
-    assert_eq!((report.result, report.states), (Verdict::Holds, 15_604));
+    assert_eq!((report.result, report.states), (Verdict::Holds, 33_572));
 }
 
 #[test]

@@ -209,14 +209,14 @@ fn the_report_as_json_has_the_names_that_tools_rely_on() {
           ],
           "unsettled": [],
           "unchecked": [],
-          "states": 138,
-          "transitions": 198,
+          "states": 218,
+          "transitions": 329,
           "depth": 6,
           "seconds": 0.5,
           "complete": false,
           "reached": {
-            "entries": 60,
-            "waiting_together": 54,
+            "entries": 94,
+            "waiting_together": 87,
             "suspicions": 0
           },
           "cyclic": null,

@@ -143,7 +143,7 @@ impl<P: Mutex> Whole<P> {
     fn acts(&self, at: ProcessId, counter: Counter) -> Vec<Self> {
         let mut next = self.clone();
         let user = &mut next.users[at];
-        match user.phase {
+        let mut nexts = match user.phase {
             Phase::Idle if user.entries_left > 0 => {
                 user.entries_left -= 1;
                 user.phase = Phase::Waiting;
@@ -153,20 +153,27 @@ impl<P: Mutex> Whole<P> {
                 }
                 next.step(at, Input::Command(Command::Acquire), counter.order, None)
             }
-            Phase::Waiting if self.app_messages_left > 0 => {
-                next.app_messages_left -= 1;
-                let clients = self.users.iter().position(|user| user.phase == Phase::Helper);
-                let clients = clients.unwrap_or(self.users.len());
-                let others = (0..clients).filter(|&to| to != at);
-                others.flat_map(|to| next.step(at, Input::AppSend, counter.order, Some(to))).collect()
-            }
             Phase::Inside => {
                 user.phase = Phase::Idle;
                 user.before.clear();
                 next.step(at, Input::Command(Command::Release), counter.order, None)
             }
             _ => Vec::new(),
+        };
+        nexts.extend(self.app_sends(at, counter));
+        nexts
+    }
+
+    /// Any client may say something to any other.
+    fn app_sends(&self, at: ProcessId, counter: Counter) -> Vec<Self> {
+        let is_client = |process: &ProcessId| self.users[*process].phase != Phase::Helper;
+        if self.app_messages_left == 0 || !is_client(&at) {
+            return Vec::new();
         }
+        let mut next = self.clone();
+        next.app_messages_left -= 1;
+        let others = (0..self.users.len()).filter(|to| *to != at && is_client(to));
+        others.flat_map(|to| next.step(at, Input::AppSend, counter.order, Some(to))).collect()
     }
 
     /// Whether somebody is inside, and a request that happened before its own waits.
