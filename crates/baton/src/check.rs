@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_check::explore::Progress as Explored;
-use baton_check::gallery::{budget, components};
+use baton_check::gallery::{budget, components, is_for_ever};
 use baton_check::{Faults, Options, Order, Property, Report, Unchecked, Verdict, Watch, check};
 use baton_protocol::registry::{Family, Params};
 use baton_trace::diagram;
@@ -241,7 +241,7 @@ impl Args {
         let nobody_enters = "it elects a leader, and nobody enters";
         let nobody_asks = "it watches for crashes, and nobody asks for anything";
         let no_timers = "nobody sets one";
-        let alone = self.property == [Property::Liveness];
+        let alone = self.property == [Property::Liveness] && !self.options().faults.any();
         let given: &[(bool, &str, &str)] = match about.family {
             Family::Mutex => &[
                 (self.delay.is_some(), "--delay", no_time),
@@ -314,6 +314,7 @@ fn to_text(report: &Report) -> String {
     }
     if let Some(cyclic) = &report.cyclic {
         let (states, components) = (cyclic.states, components(cyclic.components));
+        let runs = if report.faults.any() { "to the end of every run" } else { "asking for ever" };
         text.push_str(&match (cyclic.result, &cyclic.detail) {
             (Verdict::Holds, _) => {
                 format!("asking for ever: {states} states, {components} with cycles, nobody starves\n")
@@ -350,7 +351,7 @@ fn model(report: &Report) -> String {
     let witness = if is_witnessed { format!(", P{n} the witness") } else { String::new() };
     let entries = match report.entries {
         0 => String::new(),
-        _ if report.properties == [Property::Liveness] => ", asking for ever".to_owned(),
+        _ if is_for_ever(report) => ", asking for ever".to_owned(),
         1 => ", asking once each".to_owned(),
         entries => format!(", asking {entries} times each"),
     };

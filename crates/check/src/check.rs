@@ -75,9 +75,6 @@ impl Visitor for Checker<'_> {
         (report.entries, report.app_messages) = (self.options.entries, app_messages);
         let liveness = report.properties.contains(&Property::Liveness);
         let asked = self.options.properties.is_some();
-        if liveness && asked && report.faults.any() {
-            return Err(CheckError::FaultyLiveness { algorithm: about.name });
-        }
         if liveness && asked && group.clients > WAITERS_MAX {
             return Err(CheckError::TooManyToStarve { clients: group.clients });
         }
@@ -92,7 +89,6 @@ impl Visitor for Checker<'_> {
         }
         let undecided = report.properties.is_empty() || report.result == Verdict::Holds;
         let senseless = match () {
-            () if report.faults.any() => Some("among the dead nobody can be told from the slow"),
             () if random => Some("who leaves its fate to chance starves with bad luck"),
             () if group.clients > WAITERS_MAX => Some("there are too many who might starve"),
             () => None,
@@ -100,9 +96,13 @@ impl Visitor for Checker<'_> {
         if let Some(why) = senseless.filter(|_| liveness && !asked) {
             report.unchecked.push(Unchecked { property: Property::Liveness, why });
         } else if liveness && undecided {
-            let budget = Budget { entries: None, app_messages: 0, timers: None, faults: Faults::NONE, ..budget };
+            // Normal forms are exact only where nothing goes wrong; where something may, nobody asks for ever.
+            let budget = match report.faults.any() {
+                true => Budget { app_messages: 0, ..budget },
+                false => Budget { entries: None, app_messages: 0, timers: None, ..budget },
+            };
             let model = MutexModel::new(&group, report.order, budget, &[Property::Liveness, Property::Deadlock]);
-            self.run_for_ever(&header, &mut report, model, asked);
+            self.run_to_the_end(&header, &mut report, model, asked);
         } else if liveness && report.result == Verdict::Limit {
             report.unsettled.push(Property::Liveness);
         }
@@ -262,13 +262,13 @@ impl Checker<'_> {
         (report.states, report.transitions, report.depth) = (explored.states, explored.transitions, explored.depth);
         report.conclude(&explored.end, &bounds);
         if let End::Violated { violation, path } = &explored.end {
-            let told = recount(model, report.processes, violation, path);
+            let told = recount(model, report.processes, violation, path, None);
             report.show(header.clone(), explored.end.steps(), told);
         }
     }
 
-    /// Looks for somebody who starves in a model in which everybody asks for ever.
-    fn run_for_ever<P: Mutex>(&self, header: &Header, report: &mut Report, mut model: MutexModel<P>, asked: bool) {
+    /// Looks for somebody who starves in a model in which runs may go on for ever.
+    fn run_to_the_end<P: Mutex>(&self, header: &Header, report: &mut Report, mut model: MutexModel<P>, asked: bool) {
         let started = Instant::now();
         let mut bounds = self.bounds();
         if !asked {
@@ -288,7 +288,7 @@ impl Checker<'_> {
             report.properties.push(Property::Liveness);
             report.conclude(&found.end, &bounds);
             found.reached.doubt().into_iter().for_each(|why| report.doubt(why));
-            if components == 0 {
+            if components == 0 && model.normal {
                 report.doubt("no run goes on for ever, so nothing has been shown of those who wait for ever");
             }
             result = report.result;
@@ -298,7 +298,10 @@ impl Checker<'_> {
         let detail = bounds.why(&found.end);
         report.cyclic = Some(Cyclic { states, transitions, components, reached: found.reached, result, detail });
         if let End::Violated { violation, path } = &found.end {
-            let told = recount_raw(&mut model, report.processes, violation, path, found.prefix);
+            let told = match model.normal {
+                true => recount_raw(&mut model, report.processes, violation, path, found.prefix),
+                false => recount(&mut model, report.processes, violation, path, found.prefix),
+            };
             report.show(header.clone(), found.end.steps(), told);
         }
     }
@@ -342,11 +345,20 @@ pub trait GroupModel: Model {
     fn tell(&self, story: &mut Story, state: Option<&Self::State>, action: &Self::Action);
 }
 
-/// Goes the path to a violation again, and tells of it.
-fn recount<M: GroupModel>(model: &mut M, processes: usize, violation: &Violation, path: &[usize]) -> Told {
+/// Goes the path to a violation again, and tells of it; from step `cycle` on it goes round.
+fn recount<M: GroupModel>(
+    model: &mut M,
+    processes: usize,
+    violation: &Violation,
+    path: &[usize],
+    cycle: Option<usize>,
+) -> Told {
     let mut story = Story::new(processes);
     let mut state = None;
-    for &nth in path {
+    for (step, &nth) in path.iter().enumerate() {
+        if cycle == Some(step) {
+            story.cycle_begins();
+        }
         let successor = expand(model, state.as_ref()).successors.swap_remove(nth);
         model.tell(&mut story, state.as_ref(), &successor.action);
         state = successor.next.ok();
@@ -361,12 +373,12 @@ fn recount_raw<P: Mutex>(
     processes: usize,
     violation: &Violation,
     path: &[usize],
-    prefix: Option<usize>,
+    cycle: Option<usize>,
 ) -> Told {
     let mut story = Story::new(processes);
     let (mut state, mut real) = (None, None);
     for (step, &nth) in path.iter().enumerate() {
-        if prefix == Some(step) {
+        if cycle == Some(step) {
             story.cycle_begins();
         }
         model.normal = true;

@@ -118,7 +118,11 @@ fn mutex(about: &'static About, exhibits: &mut Vec<Exhibit>) {
         let faults = Faults { crash: 1, ..Faults::NONE };
         for (n, entries) in [(2, 2), (3, 1)] {
             let exhibit = Exhibit::new(about, n, entries).properties(&bounded);
-            exhibits.push(exhibit.with(fewer_timers).with(|_, options| options.faults = faults));
+            exhibits.push(exhibit.clone().with(fewer_timers).with(|_, options| options.faults = faults));
+            if !random {
+                let starves = exhibit.properties(&[Property::Liveness]);
+                exhibits.push(starves.with(|_, options| options.faults = faults));
+            }
         }
     }
     if about.assumes.fifo {
@@ -229,8 +233,9 @@ pub fn row(report: &Report) -> [String; 7] {
     [algorithm, n, entries, network, budget(report).unwrap_or_else(|| "-".to_owned()), states, verdict(report)]
 }
 
-fn is_for_ever(report: &Report) -> bool {
-    report.properties == [Property::Liveness] && report.cyclic.is_some()
+/// Whether all ask for ever in all of it.
+pub fn is_for_ever(report: &Report) -> bool {
+    report.properties == [Property::Liveness] && report.cyclic.is_some() && !report.faults.any()
 }
 
 /// The order of messages; and where there is time, how many ticks one may take and is believed to take.
@@ -298,7 +303,9 @@ mod tests {
 
     #[test]
     fn two_who_ask_for_ever_have_infinitely_many_states_exactly_where_it_is_said() {
-        let for_ever = |exhibit: &Exhibit| exhibit.options.properties.as_deref() == Some(&[Property::Liveness]);
+        let for_ever = |Exhibit { options, .. }: &Exhibit| {
+            options.properties.as_deref() == Some(&[Property::Liveness]) && !options.faults.any()
+        };
         let exhibits: Vec<Exhibit> = gallery().into_iter().filter(|it| for_ever(it) && it.params.n == 2).collect();
         assert!(exhibits.len() > 20);
         for exhibit in exhibits {

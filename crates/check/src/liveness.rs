@@ -1,9 +1,9 @@
 //! Starvation: is there a run, in a group that never stops asking, in which somebody waits for ever though the run is
-//! fair?
+//! fair? With faults nobody asks for ever, but a token may go round for ever, past one that has come back.
 //!
 //! Fair means weakly fair: a message that is on its way arrives, who is inside leaves, a timer that goes on running
-//! fires, unless it is set again. Nobody has to ask again. The states are explored in normal form, all steps between them are kept, and for
-//! each client the strongly connected components of those states in which it waits are looked at: a component is a way
+//! fires, unless it is set again, and a detector tells its news. Nobody has to ask again, or to come back. The states are
+//! explored in normal form (where nothing goes wrong), all steps between them are kept, and for each client the strongly connected components of those states in which it waits are looked at: a component is a way
 //! to wait for ever if whatever is possible in all of its states also happens within it.
 //!
 //! On links that keep the order this is exact. On others a message is told from one of the same kind on the same link
@@ -58,6 +58,8 @@ pub struct Starvation {
 enum Duty<P: Protocol> {
     Leave(u8),
     Fire(u8, P::Timer),
+    /// A detector has news for the first of the second, or is mistaken and has to find out.
+    Report(u8, u8),
     /// The first message of a link.
     Link(u8, u8),
     /// A message of this content.
@@ -194,6 +196,7 @@ impl<P: Mutex> Cycles<P> {
                 let local = model.system.local(state?.locals[usize::from(at)]);
                 Duty::Fire(at, local.timers[usize::from(place)].0)
             }
+            Stimulus::Suspect { peer, wrongly: false } | Stimulus::Trust { peer, .. } => Duty::Report(at, peer),
             Stimulus::Deliver { from, .. } if model.system.rules.order == Order::Fifo => Duty::Link(from, at),
             Stimulus::Deliver { from, payload } => {
                 let key = (from, at, payload);

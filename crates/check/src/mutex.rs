@@ -298,9 +298,9 @@ impl<P: Mutex> MutexModel<P> {
         }
     }
 
-    /// Who waits, a bit each.
+    /// Who waits, a bit each; or is not let ask.
     pub fn waiting(&self, state: &State<Global>) -> u64 {
-        let waits = |&at: &usize| self.phase(state, at) == Phase::Waiting;
+        let waits = |&at: &usize| self.phase(state, at) == Phase::Waiting || self.is_held_back(state, at);
         (0..self.system.clients).filter(waits).fold(0, |set, at| set | 1 << at)
     }
 }

@@ -206,14 +206,6 @@ pub enum CheckError {
     /// An empty model proves nothing.
     #[error("0 entries prove nothing; each process must ask at least once")]
     NoEntries,
-    /// Starvation is looked for in a group to which nothing happens.
-    #[error(
-        "`liveness` of `{algorithm}` cannot be asked with faults, since among the dead nobody can be told from the slow; ask for deadlock"
-    )]
-    FaultyLiveness {
-        /// Which algorithm.
-        algorithm: &'static str,
-    },
     /// No state may be seen.
     #[error("a limit of 0 states proves nothing; allow at least 1")]
     NoStates,

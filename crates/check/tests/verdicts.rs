@@ -316,6 +316,27 @@ fn a_limit_is_no_verdict() {
     assert_eq!((report.result, report.complete, report.states), (Verdict::Limit, false, 1_000));
 }
 
+/// A token that goes round for ever gets to everybody who waits, also to who has come back.
+#[test]
+fn nobody_starves_although_one_crashes() {
+    let crash = Faults { crash: 1, ..Faults::NONE };
+    let run = |algorithm, n, entries| {
+        let report = run(algorithm, n, Options { faults: crash, ..asking(entries, &[Property::Liveness]) });
+        assert_eq!(
+            (report.result, report.complete),
+            (Verdict::Holds, true),
+            "{algorithm}: {:#?}",
+            report.counterexample
+        );
+        report.cyclic.map(|cyclic| cyclic.components > 0)
+    };
+    assert_eq!(run("token-ring", 2, 2), Some(true));
+    assert_eq!(run("token-ring", 3, 1), Some(true));
+    assert_eq!(run("central-elected", 2, 2), Some(false));
+    assert_eq!(run("ricart-agrawala", 2, 2), Some(false));
+    assert_eq!(run("lamport", 2, 1), Some(false));
+}
+
 /// What comes of asking for ever.
 #[track_caller]
 fn assert_nobody_starves(algorithm: &str, n: usize, order: Option<Order>, states: usize) {
