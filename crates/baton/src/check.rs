@@ -317,11 +317,11 @@ fn to_text(report: &Report) -> String {
         let runs = if report.faults.any() { "to the end of every run" } else { "asking for ever" };
         text.push_str(&match (cyclic.result, &cyclic.detail) {
             (Verdict::Holds, _) => {
-                format!("asking for ever: {states} states, {components} with cycles, nobody starves\n")
+                format!("{runs}: {states} states, {components} with cycles, nobody starves\n")
             }
-            (Verdict::Violated, _) => format!("asking for ever: {states} states, {components} with cycles\n"),
+            (Verdict::Violated, _) => format!("{runs}: {states} states, {components} with cycles\n"),
             (Verdict::Limit, Some(why)) if !report.unsettled.is_empty() => {
-                format!("liveness: no verdict: asking for ever, {why}, and {states} states have been seen\n")
+                format!("liveness: no verdict: {runs}, {why}, and {states} states have been seen\n")
             }
             (Verdict::Limit, _) => String::new(),
         });
@@ -334,7 +334,10 @@ fn to_text(report: &Report) -> String {
     if !report.unchecked.is_empty() {
         text.push_str(&format!("not checked here: {}\n", unchecked(&report.unchecked)));
     }
-    let rate = report.states as f64 / report.seconds.max(1e-9);
+    // Both models take their time.
+    let more = report.cyclic.as_ref().filter(|_| report.properties != [Property::Liveness]);
+    let seen = report.states + more.map_or(0, |cyclic| cyclic.states);
+    let rate = seen as f64 / report.seconds.max(1e-9);
     text.push_str(&format!(
         "{} states, {} steps between them, {} deep, {:.2} s ({rate:.0} states/s)\n",
         report.states, report.transitions, report.depth, report.seconds

@@ -256,14 +256,15 @@ impl<P: Mutex> MutexModel<P> {
         Some(Violation { property: Property::Order, detail })
     }
 
-    /// Nothing is on its way, no timer will fire, no detector has news, nobody is inside, and yet somebody waits. That
+    /// Nothing is on its way, no timer will fire, no detector has news or errs, nobody is inside, and yet somebody waits. That
     /// others could still ask or come back does not help: they need not.
     fn dead(&self, next: &State<Global>) -> Option<Violation> {
         let mut waiting = Vec::new();
         for at in 0..next.locals.len() {
             let local = self.system.local(next.locals[at]);
             let timer = !local.timers.is_empty() && self.budget.timers != Some(0);
-            let news = next.global.faults.is_up(at) && next.global.faults.has_news_for(at, local.news);
+            let news = local.news.mistaken != 0 || next.global.faults.has_news_for(at, local.news);
+            let news = news && next.global.faults.is_up(at);
             if timer || news || local.user.phase == Phase::Inside {
                 return None;
             }

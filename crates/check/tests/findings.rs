@@ -208,7 +208,7 @@ fn faults_that_an_algorithm_does_not_expect_are_repeated_too() {
     case("central", 2).with(faulty(Faults { loss: 1, ..Faults::NONE })).breaks(Property::Deadlock, 2);
     case("central", 2).with(faulty(Faults { duplicate: 1, ..Faults::NONE })).breaks(Property::Safety, 4);
     case("suzuki-kasami", 2).with(faulty(Faults { crash: 1, ..Faults::NONE })).breaks(Property::Deadlock, 3);
-    case("lamport", 2).with(faulty(Faults { suspect: 1, ..Faults::NONE })).breaks(Property::Deadlock, 3);
+    case("lamport", 2).with(faulty(Faults { suspect: 1, ..Faults::NONE })).breaks(Property::Safety, 4);
 }
 
 /// A fault that the checker found in our own rules: P2 hears of the recovery by INQUIRE before it hears of it from its
