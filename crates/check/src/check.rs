@@ -6,22 +6,23 @@ use std::time::{Duration, Instant};
 use baton_protocol::detector::Detector;
 use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
-use baton_protocol::registry::{self, About, Crashes, Params, Promises, SetupError, Visitor};
+use baton_protocol::registry::{self, About, Crashes, Params, SetupError, Visitor};
 use baton_protocol::{Group, Ticks};
 use baton_trace::{Header, Unit};
 use serde_json::json;
 
 use crate::detector::DetectorModel;
 use crate::election::{ElectionModel, Setting, Times};
-use crate::explore::{Bounds, End, Model, Progress, Violation, expand, explore};
+use crate::explore::{Bounds, End, Progress, explore};
 use crate::faults::Recovery;
 use crate::liveness::{WAITERS_MAX, starve};
 use crate::memory::Memory;
 use crate::mutex::{Budget, MutexModel};
 use crate::network::PROCESSES_MAX;
 use crate::options::{self, DELAY_MAX};
+use crate::recount::{GroupModel, recount, recount_raw};
 use crate::report::{Cyclic, Reached, Report, Trace, Unchecked, Verdict};
-use crate::story::{Story, Told};
+use crate::story::Told;
 use crate::{CheckError, Faults, Options, Property};
 
 /// Elections: failure detectors tell of the crash within so many D, which is longer than an election takes, so that
@@ -157,13 +158,6 @@ impl Checker<'_> {
         let faults = options::faults(about, self.options, group.processes)?;
         let unchecked = self.unchecked(about, group.lease.is_some(), faults);
         let left_out = |property| unchecked.iter().any(|unchecked| unchecked.property == property);
-        let Promises { safety, fence, order, .. } = about.promises;
-        let promises = Promises {
-            safety: safety && !left_out(Property::Safety),
-            fence: fence && !left_out(Property::Fence),
-            order: order && !left_out(Property::Order),
-            ..about.promises
-        };
         Ok(Report {
             algorithm: about.name,
             n: group.clients,
@@ -176,7 +170,7 @@ impl Checker<'_> {
             faults,
             ignored_assumptions: self.options.ignore_assumptions,
             app_messages: 0,
-            properties: options::properties(about, promises, self.options.properties.as_deref())?,
+            properties: options::properties(about, self.options.properties.as_deref(), left_out)?,
             unsettled: Vec::new(),
             unchecked,
             states: 0,
@@ -205,8 +199,8 @@ impl Checker<'_> {
         let mut unchecked = Vec::new();
         if leases {
             let why = "being alone ends with the lease, and here nothing says how long anything takes";
-            let of_leases = [(Property::Safety, promises.safety), (Property::Fence, promises.fence)];
-            unchecked.extend(of_leases.iter().filter(|(_, promised)| *promised).map(|(it, _)| unasked(*it, why)));
+            let of_leases = [Property::Safety, Property::Fence].into_iter().filter(|it| it.is_promised(&promises));
+            unchecked.extend(of_leases.map(|it| unasked(it, why)));
         }
         if promises.order && faults.crash > 0 {
             let why = "with crashes it takes very many states, so it has to be asked for";
@@ -337,62 +331,4 @@ impl Report {
         self.counterexample = Some(told.lines);
         self.trace = Some(Trace { header, records: told.records });
     }
-}
-
-/// A model of a group.
-pub trait GroupModel: Model {
-    /// Tells what `action` does in `state`.
-    fn tell(&self, story: &mut Story, state: Option<&Self::State>, action: &Self::Action);
-}
-
-/// Goes the path to a violation again, and tells of it; from step `cycle` on it goes round.
-fn recount<M: GroupModel>(
-    model: &mut M,
-    processes: usize,
-    violation: &Violation,
-    path: &[usize],
-    cycle: Option<usize>,
-) -> Told {
-    let mut story = Story::new(processes);
-    let mut state = None;
-    for (step, &nth) in path.iter().enumerate() {
-        if cycle == Some(step) {
-            story.cycle_begins();
-        }
-        let successor = expand(model, state.as_ref()).successors.swap_remove(nth);
-        model.tell(&mut story, state.as_ref(), &successor.action);
-        state = successor.next.ok();
-    }
-    story.end(violation)
-}
-
-/// The same for a path among normal forms: goes along with states as they really are, so that counters and fences are
-/// those of a real run.
-fn recount_raw<P: Mutex>(
-    model: &mut MutexModel<P>,
-    processes: usize,
-    violation: &Violation,
-    path: &[usize],
-    cycle: Option<usize>,
-) -> Told {
-    let mut story = Story::new(processes);
-    let (mut state, mut real) = (None, None);
-    for (step, &nth) in path.iter().enumerate() {
-        if cycle == Some(step) {
-            story.cycle_begins();
-        }
-        model.normal = true;
-        let normal = expand(model, state.as_ref()).successors.swap_remove(nth);
-        model.normal = false;
-        let mut successors = expand(model, real.as_ref()).successors;
-        let place = successors.iter().position(|successor| match (&successor.next, &normal.next) {
-            (Ok(next), Ok(wanted)) => model.normal_form(next) == *wanted && successor.action.is_like(&normal.action),
-            (Err(_), Err(_)) => true,
-            _ => false,
-        });
-        let successor = successors.swap_remove(place.expect("what can happen to a normal form can really happen"));
-        model.tell(&mut story, real.as_ref(), &successor.action);
-        (state, real) = (normal.next.ok(), successor.next.ok());
-    }
-    story.end(violation)
 }

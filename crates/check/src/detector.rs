@@ -18,12 +18,12 @@ use baton_trace::DropReason;
 use serde::{Deserialize, Serialize};
 
 use crate::Property;
-use crate::check::GroupModel;
 use crate::explore::{Found, Model, Successor, Violation};
-use crate::faults::{self, Faults, FaultsLeft, Faulty, Occurrence, Recovery};
+use crate::faults::{self, Faults, FaultsLeft, Faulty, News, Occurrence, Recovery, Tally};
 use crate::network::{self, Flight, Order};
+use crate::recount::GroupModel;
 use crate::story::Story;
-use crate::system::{Action, Gap, Local, News, Rules, State, Stimulus, System, Tally, User};
+use crate::system::{Action, Gap, Local, Rules, State, Stimulus, System, User};
 
 /// The user of a process: what it thinks of the others.
 #[derive(Clone, Debug, PartialEq)]
@@ -279,7 +279,7 @@ impl<D: Detector> Model for DetectorModel<D> {
     fn expand(&self, state: Option<&State<Global>>, found: &mut FoundHere<D>) {
         let Some(state) = state else { return self.start(found) };
         self.deliveries(state, found);
-        if state.network.iter().all(|flight| Ticks::from(flight.age) < self.delay) {
+        if !network::is_overdue(&state.network, self.delay) {
             self.beats_and_looks(state, found);
             self.tick(state, found);
         }
@@ -327,8 +327,11 @@ impl<D: Detector> Faulty for DetectorModel<D> {
 
     /// What has been on its way for a tick, unless beats and looks have had their turn at this instant.
     fn arrivals(&self, state: &State<Global>) -> Vec<(usize, Flight)> {
-        let arrives = |(_, flight): &(usize, Flight)| flight.age > 0 && !state.global.timers_turn;
-        network::deliverable(&state.network, self.system.rules.order).filter(arrives).collect()
+        if state.global.timers_turn {
+            Vec::new()
+        } else {
+            network::arriving(&state.network, self.system.rules.order).collect()
+        }
     }
 
     fn step(&self, state: &State<Global>, event: Occurrence<Look>, global: Global, found: &mut FoundHere<D>) {

@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::Property;
-use crate::check::GroupModel;
 use crate::explore::{Found, Model, Successor, Violation};
-use crate::faults::{self, Faults, FaultsLeft, Faulty, Occurrence, Recovery};
+use crate::faults::{self, Faults, FaultsLeft, Faulty, News, Occurrence, Recovery};
 use crate::network::{self, Flight, Order};
+use crate::recount::GroupModel;
 use crate::story::Story;
-use crate::system::{Action, Gap, Local, News, Rules, State, Stimulus, System, User};
+use crate::system::{Action, Gap, Local, Rules, State, Stimulus, System, User};
 
 /// The user of a process: whom it believes to lead.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -330,7 +330,7 @@ impl<P: Election> Model for ElectionModel<P> {
         let Some(state) = state else { return self.start(found) };
         self.notices(state, found);
         self.deliveries(state, found);
-        if state.network.iter().all(|flight| Ticks::from(flight.age) < self.setting.times.delay_max) {
+        if !network::is_overdue(&state.network, self.setting.times.delay_max) {
             self.timers(state, found);
             self.tick(state, found);
         }
@@ -377,8 +377,11 @@ impl<P: Election> Faulty for ElectionModel<P> {
 
     /// What has been on its way for a tick, unless timers have had their turn at this instant.
     fn arrivals(&self, state: &State<Global>) -> Vec<(usize, Flight)> {
-        let arrives = |(_, flight): &(usize, Flight)| flight.age > 0 && !state.global.timers_turn;
-        network::deliverable(&state.network, self.system.rules.order).filter(arrives).collect()
+        if state.global.timers_turn {
+            Vec::new()
+        } else {
+            network::arriving(&state.network, self.system.rules.order).collect()
+        }
     }
 
     fn step(&self, state: &State<Global>, event: Occurrence<Notice>, global: Global, found: &mut FoundHere<P>) {

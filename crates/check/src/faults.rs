@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::explore::{Found, Model};
 use crate::network::Flight;
-use crate::system::{Action, News, State, Stimulus, Tally};
+use crate::system::{Action, State, Stimulus};
 
 /// How many faults there may be, of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -40,6 +40,44 @@ impl Faults {
 
     /// How many crashes can be told of.
     pub const CRASHES_MAX: u8 = Tally::MAX / 2;
+}
+
+/// What a failure detector has told of crashes and recoveries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct News {
+    /// Of how many, per process.
+    pub told: Tally,
+    /// Whom it has wrongly reported as crashed, a bit each.
+    pub mistaken: u16,
+}
+
+/// A small number per process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Tally(u64);
+
+impl Tally {
+    const BITS: usize = 4;
+
+    /// For how many processes there is room.
+    pub const PROCESSES_MAX: usize = 64 / Self::BITS;
+
+    /// The largest number that there is room for.
+    pub const MAX: u8 = (1 << Self::BITS) - 1;
+
+    /// The number of `process`.
+    pub fn of(self, process: ProcessId) -> u8 {
+        (self.0 >> (process * Self::BITS)) as u8 & Self::MAX
+    }
+
+    /// One more for `process`.
+    pub fn add(&mut self, process: ProcessId) {
+        self.0 += 1 << (process * Self::BITS);
+    }
+
+    /// One less for `process`.
+    pub fn remove(&mut self, process: ProcessId) {
+        self.0 -= 1 << (process * Self::BITS);
+    }
 }
 
 /// How processes come back.

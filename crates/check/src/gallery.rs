@@ -75,16 +75,12 @@ pub fn gallery() -> Vec<Exhibit> {
 }
 
 fn mutex(about: &'static About, exhibits: &mut Vec<Exhibit>) {
-    let promises = about.promises;
     let healthy = about.broken.is_none();
-    let asked = [
-        (Property::Safety, promises.safety),
-        (Property::Deadlock, promises.liveness),
-        // What is broken on purpose is here for what is broken, and fences make more states.
-        (Property::Fence, promises.fence && healthy),
-    ];
-    let bounded: Vec<Property> =
-        asked.into_iter().filter_map(|(property, promised)| promised.then_some(property)).collect();
+    // What is broken on purpose is here for what is broken, and fences make more states.
+    let asked = [Property::Safety, Property::Deadlock, Property::Fence]
+        .into_iter()
+        .filter(|it| *it != Property::Fence || healthy);
+    let bounded: Vec<Property> = asked.filter(|it| it.is_promised(&about.promises)).collect();
     let random = about.variants.iter().any(|Variant { name, .. }| name.starts_with("back-off"));
     // Chance makes so many states that the smallest model of all may be the largest that can be finished.
     let smallest: &[(usize, u32)] = if random { &[(2, 1)] } else { &[] };

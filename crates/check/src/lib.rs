@@ -15,8 +15,8 @@
 //!
 //! Inside, [`explore`](explore::explore) knows nothing of protocols; `system` is a group and its network as a value;
 //! `mutex`, `election` and `detector` say what can happen to it and what must not, `faults` what can go wrong; `liveness` looks for
-//! somebody who waits for ever in a group that never stops, which `normal` forms make finite; `story` tells a
-//! counterexample.
+//! somebody who waits for ever in a group that never stops, which `normal` forms make finite; `recount` goes the way to a violation
+//! again, and `story` tells it.
 
 mod check;
 mod detector;
@@ -32,6 +32,7 @@ mod network;
 mod normal;
 mod options;
 mod packed;
+mod recount;
 mod report;
 mod seen;
 mod story;

@@ -8,12 +8,12 @@ use baton_trace::DropReason;
 use serde::{Deserialize, Serialize};
 
 use crate::Property;
-use crate::check::GroupModel;
 use crate::explore::{Found, Model, Successor, Violation};
-use crate::faults::{self, Faults, FaultsLeft, Faulty, Occurrence, Recovery};
+use crate::faults::{self, Faults, FaultsLeft, Faulty, News, Occurrence, Recovery};
 use crate::network::{self, Flight, Order};
+use crate::recount::GroupModel;
 use crate::story::Story;
-use crate::system::{Action, Gap, Local, News, Rules, State, Stimulus, System, User};
+use crate::system::{Action, Gap, Local, Rules, State, Stimulus, System, User};
 
 /// The user of a process that may ask.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -1,6 +1,6 @@
 //! The network: what is on its way, in one canonical order, so that equal networks are equal values.
 
-use baton_protocol::ProcessId;
+use baton_protocol::{ProcessId, Ticks};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -76,6 +76,16 @@ pub fn deliverable(network: &[Flight], order: Order) -> impl Iterator<Item = (us
             _ => flight != before,
         }
     })
+}
+
+/// Which of them can, where messages take time: those that have been on their way for a tick.
+pub fn arriving(network: &[Flight], order: Order) -> impl Iterator<Item = (usize, Flight)> {
+    deliverable(network, order).filter(|(_, flight)| flight.age > 0)
+}
+
+/// Whether one of them must arrive before anything else happens.
+pub fn is_overdue(network: &[Flight], delay_max: Ticks) -> bool {
+    network.iter().any(|flight| Ticks::from(flight.age) >= delay_max)
 }
 
 /// Lets a tick pass. All age alike, so that the order stays what it is.

@@ -11,10 +11,9 @@ use baton_protocol::registry::{About, Crashes, Family, Group, Overlap, Promises,
 use serde::Serialize;
 
 use crate::explore::Progress;
-use crate::faults::{Faults, Recovery};
+use crate::faults::{Faults, Recovery, Tally};
 use crate::liveness::WAITERS_MAX;
 use crate::network::{Order, PROCESSES_MAX};
-use crate::system::Tally;
 
 /// What to check, and within which bounds.
 #[derive(Clone, Debug)]
@@ -105,6 +104,26 @@ impl Property {
     /// All that can be asked for.
     pub const ALL: [Property; 5] =
         [Property::Safety, Property::Deadlock, Property::Liveness, Property::Order, Property::Fence];
+
+    /// All that can be asked of an algorithm of this family.
+    pub fn of(family: Family) -> &'static [Property] {
+        match family {
+            Family::Mutex => &Self::ALL,
+            Family::Election | Family::Detector => &[Property::Safety, Property::Liveness],
+            Family::Append => &[],
+        }
+    }
+
+    /// Whether it is among these promises.
+    pub fn is_promised(self, promises: &Promises) -> bool {
+        match self {
+            Property::Safety => promises.safety,
+            Property::Deadlock | Property::Liveness => promises.liveness,
+            Property::Order => promises.order,
+            Property::Fence => promises.fence,
+            Property::Reachability => true,
+        }
+    }
 
     /// What the command line calls it.
     pub fn name(self) -> &'static str {
@@ -277,33 +296,22 @@ fn family_has(family: Family) -> &'static str {
     }
 }
 
-/// What is to be checked: what was asked, or all that is promised.
+/// What is to be checked: what was asked, or all that is promised and not `left_out`.
 pub fn properties(
     about: &'static About,
-    promises: Promises,
     asked: Option<&[Property]>,
+    left_out: impl Fn(Property) -> bool,
 ) -> Result<Vec<Property>, CheckError> {
-    let promised = |property: &Property| match property {
-        Property::Safety => promises.safety,
-        Property::Deadlock | Property::Liveness => promises.liveness,
-        Property::Order => promises.order,
-        Property::Fence => promises.fence,
-        Property::Reachability => true,
-    };
-    let known: &[Property] = match about.family {
-        Family::Mutex => &[Property::Safety, Property::Deadlock, Property::Liveness, Property::Order, Property::Fence],
-        Family::Election | Family::Detector => &[Property::Safety, Property::Liveness],
-        Family::Append => &[],
-    };
-    let properties: Vec<Property> = match asked {
-        Some(asked) => known.iter().filter(|property| asked.contains(property)).copied().collect(),
-        None => known.iter().filter(|property| promised(property)).copied().collect(),
-    };
-    match asked.and_then(|asked| asked.iter().find(|property| !known.contains(property))) {
-        Some(&property) => Err(CheckError::OtherFamily { property, algorithm: about.name, family: about.family }),
-        None if properties.is_empty() => Err(CheckError::NoProperty),
-        None => Ok(properties),
+    let known = Property::of(about.family);
+    if let Some(&property) = asked.and_then(|asked| asked.iter().find(|property| !known.contains(property))) {
+        return Err(CheckError::OtherFamily { property, algorithm: about.name, family: about.family });
     }
+    let is_wanted = |property: Property| match asked {
+        Some(asked) => asked.contains(&property),
+        None => property.is_promised(&about.promises) && !left_out(property),
+    };
+    let properties: Vec<Property> = known.iter().copied().filter(|property| is_wanted(*property)).collect();
+    if properties.is_empty() { Err(CheckError::NoProperty) } else { Ok(properties) }
 }
 
 /// The order of the network: what was asked, if the algorithm can bear it, or the weakest that it can.

@@ -17,6 +17,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
+use crate::faults::{News, Tally};
 use crate::network::{self, Channel, Flight, Network, Order};
 use crate::normal::{Missing, Normal};
 use crate::story::Story;
@@ -63,44 +64,6 @@ pub struct Local<P: Protocol, U> {
     pub news: News,
     /// The user.
     pub user: U,
-}
-
-/// What a failure detector has told of crashes and recoveries.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct News {
-    /// Of how many, per process.
-    pub told: Tally,
-    /// Whom it has wrongly reported as crashed, a bit each.
-    pub mistaken: u16,
-}
-
-/// A small number per process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Tally(u64);
-
-impl Tally {
-    const BITS: usize = 4;
-
-    /// For how many processes there is room.
-    pub const PROCESSES_MAX: usize = 64 / Self::BITS;
-
-    /// The largest number that there is room for.
-    pub const MAX: u8 = (1 << Self::BITS) - 1;
-
-    /// The number of `process`.
-    pub fn of(self, process: ProcessId) -> u8 {
-        (self.0 >> (process * Self::BITS)) as u8 & Self::MAX
-    }
-
-    /// One more for `process`.
-    pub fn add(&mut self, process: ProcessId) {
-        self.0 += 1 << (process * Self::BITS);
-    }
-
-    /// One less for `process`.
-    pub fn remove(&mut self, process: ProcessId) {
-        self.0 -= 1 << (process * Self::BITS);
-    }
 }
 
 /// What a message carries.

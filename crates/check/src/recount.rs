@@ -1,0 +1,65 @@
+//! The way to a violation, gone again step by step and told.
+
+use baton_protocol::mutex::Mutex;
+
+use crate::explore::{Model, Violation, expand};
+use crate::mutex::MutexModel;
+use crate::story::{Story, Told};
+
+/// A model of a group.
+pub trait GroupModel: Model {
+    /// Tells what `action` does in `state`.
+    fn tell(&self, story: &mut Story, state: Option<&Self::State>, action: &Self::Action);
+}
+
+/// Goes the path to a violation again, and tells of it; from step `cycle` on it goes round.
+pub fn recount<M: GroupModel>(
+    model: &mut M,
+    processes: usize,
+    violation: &Violation,
+    path: &[usize],
+    cycle: Option<usize>,
+) -> Told {
+    let mut story = Story::new(processes);
+    let mut state = None;
+    for (step, &nth) in path.iter().enumerate() {
+        if cycle == Some(step) {
+            story.cycle_begins();
+        }
+        let successor = expand(model, state.as_ref()).successors.swap_remove(nth);
+        model.tell(&mut story, state.as_ref(), &successor.action);
+        state = successor.next.ok();
+    }
+    story.end(violation)
+}
+
+/// The same for a path among normal forms: goes along with states as they really are, so that counters and fences are
+/// those of a real run.
+pub fn recount_raw<P: Mutex>(
+    model: &mut MutexModel<P>,
+    processes: usize,
+    violation: &Violation,
+    path: &[usize],
+    cycle: Option<usize>,
+) -> Told {
+    let mut story = Story::new(processes);
+    let (mut state, mut real) = (None, None);
+    for (step, &nth) in path.iter().enumerate() {
+        if cycle == Some(step) {
+            story.cycle_begins();
+        }
+        model.normal = true;
+        let normal = expand(model, state.as_ref()).successors.swap_remove(nth);
+        model.normal = false;
+        let mut successors = expand(model, real.as_ref()).successors;
+        let place = successors.iter().position(|successor| match (&successor.next, &normal.next) {
+            (Ok(next), Ok(wanted)) => model.normal_form(next) == *wanted && successor.action.is_like(&normal.action),
+            (Err(_), Err(_)) => true,
+            _ => false,
+        });
+        let successor = successors.swap_remove(place.expect("what can happen to a normal form can really happen"));
+        model.tell(&mut story, real.as_ref(), &successor.action);
+        (state, real) = (normal.next.ok(), successor.next.ok());
+    }
+    story.end(violation)
+}
