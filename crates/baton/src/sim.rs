@@ -14,6 +14,7 @@ use baton_theory::mutex::Costs;
 use clap::ValueEnum;
 use serde_json::json;
 
+use crate::names;
 use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table};
 use crate::progress::Progress;
 use crate::sink::Sink;
@@ -196,6 +197,7 @@ pub fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.replay {
         return replay::repeat(args, path);
     }
+    args.algorithm.as_deref().map(names::find).transpose()?;
     let mut options = args.spec().options().map_err(Failure::bad_input)?;
     let progress = Progress::bar(&options.algorithm);
     options.watch = Some(progress.watch());

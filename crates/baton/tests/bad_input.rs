@@ -30,6 +30,10 @@ fn what_was_typed_wrong_is_told_in_one_sentence() {
             &["peer"],
             "the following required arguments were not provided: --id <ID> <GROUP>; `baton peer --help` tells what there is",
         ),
+        (
+            &["sim", "centrall"],
+            "there is no algorithm `centrall`; did you mean central? `baton algorithms` lists them all",
+        ),
         (&["sim", "central", "-n", "x"], "'x' is no whole number from 0 on, for '-n <N>'; `baton sim --help` tells"),
         (&["sim", "central", "-n", "-1"], "'-1' is no whole number from 0 on, for '-n <N>'; `baton sim --help` tells"),
         (&["check", "central", "--loss", "300"], "invalid value '300' for '--loss <K>': 300 is not in 0..=255; `baton"),

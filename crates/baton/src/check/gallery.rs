@@ -24,15 +24,18 @@ a line ran out of time, memory or states, says of which, and proves nothing: wha
 holds. Where chance, or messages that come too late for anybody, make too many states, the same is checked on links that
 keep the order of messages, and with fewer timers.
 
-*Entries* is how often each process asks; *for ever* means that all ask again and again, in normal form, and that no
-fair run lets anybody wait for ever (the components are those of more than one state, or with a step back to the
-same: runs that never end). *Budget* is what may happen besides, at most so often; timers count per process. Algorithms that are
-broken on purpose, and networks that an algorithm is not made for, are here to be found out.
+*Entries* is how often each process asks. *For ever* means that all ask again and again, and that no fair run lets anybody wait
+for ever. States that differ only in how far counters have come are then one, and the components are sets of states among which
+a run can go on for ever. *Budget* is what may happen besides, at most so often; timers count per process. *Reachability* is
+violated where too little happens to show anything. Algorithms that are broken on purpose, and networks that an algorithm is not
+made for, are here to be found out.
 
-Crashes may come at any time; who lives is told of each, without mistakes. Who has crashed comes back, with its memory or without,
-once all have been told, unless the algorithm is made for crashes that are final. Elections: without a crash to come the leader
-is dead at the start; a wrong suspicion is a detector that errs, or, unless deadlines are right, a deadline that ends too early.
-Heartbeats are told of nothing: they find out by themselves, and go on for ever.
+Crashes may come at any time; who lives is told of each, without mistakes. Who has crashed comes back as the algorithm can bear
+it: not at all, with its memory, or without, too, and once all have been told of the crash. What a process sends in one step is
+sent as one, and arrives even if the sender dies meanwhile. Liveness with a crash means that nobody waits for ever, though messages
+may go round for ever. Elections: without a crash to come the leader is dead at the start; a wrong suspicion is a detector
+that errs, or, unless deadlines are right, a deadline that ends too early. Heartbeats are told of nothing: they find out by
+themselves, and go on for ever.
 
 States are told apart by 64 bits of a hash: among 100 million the chance to have missed one is 1 in 3,700, among 500 million 1 in 150.
 
