@@ -28,7 +28,7 @@ fn options_that_mean_nothing_are_refused() {
             "--entries means nothing for `central`: for liveness",
         ),
         (&["central", "--property", "liveness", "--app-messages", "1"], "--app-messages means nothing for `central`"),
-        (&["lamport", "--property", "liveness", "--crash", "1"], "`liveness` of `lamport` cannot be asked with faults"),
+        (&["central", "-n", "65", "--property", "liveness"], "whether one of 65 processes starves cannot be checked"),
         (&["central", "--markdown", "x.md"], "--markdown means nothing for one algorithm: it goes with --all"),
         (&["central", "--only", "nobody"], "--only means nothing for one algorithm: it goes with --all"),
         (&["bully", "--detectors-only"], "that only detectors err means nothing where nobody may"),
