@@ -237,18 +237,20 @@ impl Args {
     fn refuse_what_means_nothing(&self, algorithm: &str) -> Result<(), Failure> {
         let about = names::find(algorithm)?;
         let no_time = "it is for mutual exclusion, which has no time here";
-        let for_ever = "for liveness alone all ask for ever, and say nothing to each other";
+        let for_ever = "for liveness alone all ask for ever";
+        let silent = "for liveness alone users say nothing to each other";
         let nobody_enters = "it elects a leader, and nobody enters";
         let nobody_asks = "it watches for crashes, and nobody asks for anything";
         let no_timers = "nobody sets one";
-        let alone = self.property == [Property::Liveness] && !self.options().faults.any();
+        let alone = self.property == [Property::Liveness];
+        let faults = self.options().faults.any();
         let given: &[(bool, &str, &str)] = match about.family {
             Family::Mutex => &[
                 (self.delay.is_some(), "--delay", no_time),
                 (self.delay_max.is_some(), "--delay-max", no_time),
                 (self.detectors_only, "--detectors-only", no_time),
-                (alone && self.entries.is_some(), "--entries", for_ever),
-                (alone && self.app_messages.is_some(), "--app-messages", for_ever),
+                (alone && !faults && self.entries.is_some(), "--entries", for_ever),
+                (alone && self.app_messages.is_some(), "--app-messages", silent),
                 (alone && self.timers.is_some(), "--timers", "for liveness alone all timers fire again and again"),
                 (self.timers.is_some() && !self.has_timers(algorithm), "--timers", no_timers),
             ],
@@ -314,13 +316,13 @@ fn to_text(report: &Report) -> String {
     }
     if let Some(cyclic) = &report.cyclic {
         let (states, components) = (cyclic.states, components(cyclic.components));
-        let runs = if report.faults.any() { "to the end of every run" } else { "asking for ever" };
+        let runs = if report.faults.any() { "with these faults" } else { "asking for ever" };
         text.push_str(&match (cyclic.result, &cyclic.detail) {
             (Verdict::Holds, _) => {
                 format!("{runs}: {states} states, {components} with cycles, nobody starves\n")
             }
             (Verdict::Violated, _) => format!("{runs}: {states} states, {components} with cycles\n"),
-            (Verdict::Limit, Some(why)) if !report.unsettled.is_empty() => {
+            (Verdict::Limit, Some(why)) if !is_alone(report) => {
                 format!("liveness: no verdict: {runs}, {why}, and {states} states have been seen\n")
             }
             (Verdict::Limit, _) => String::new(),
@@ -335,7 +337,7 @@ fn to_text(report: &Report) -> String {
         text.push_str(&format!("not checked here: {}\n", unchecked(&report.unchecked)));
     }
     // Both models take their time.
-    let more = report.cyclic.as_ref().filter(|_| report.properties != [Property::Liveness]);
+    let more = report.cyclic.as_ref().filter(|_| !is_alone(report));
     let seen = report.states + more.map_or(0, |cyclic| cyclic.states);
     let rate = seen as f64 / report.seconds.max(1e-9);
     text.push_str(&format!(
@@ -368,7 +370,8 @@ fn verdict(report: &Report) -> String {
         Verdict::Holds if report.unsettled.is_empty() => "holds in every state".to_owned(),
         Verdict::Holds => format!("holds in every state: {}", listed(&report.properties)),
         Verdict::Limit => {
-            let (why, states) = (detail.unwrap_or("a limit is reached"), report.states);
+            let cyclic = report.cyclic.as_ref().map(|cyclic| cyclic.states);
+            let (why, states) = (detail.unwrap_or("a limit is reached"), cyclic.unwrap_or(report.states));
             format!("no verdict: {why}, and {states} states have been seen")
         }
         Verdict::Violated => {
@@ -377,6 +380,11 @@ fn verdict(report: &Report) -> String {
             format!("{property} is violated{steps}: {}", detail.unwrap_or_default())
         }
     }
+}
+
+/// Whether liveness was all that was looked into.
+fn is_alone(report: &Report) -> bool {
+    report.properties == [Property::Liveness]
 }
 
 fn listed(properties: &[Property]) -> String {

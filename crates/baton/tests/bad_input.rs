@@ -19,7 +19,7 @@ fn refusal(args: &[&str]) -> String {
 
 #[test]
 fn what_was_typed_wrong_is_told_in_one_sentence() {
-    let cases: [(&[&str], &str); 23] = [
+    let cases: &[(&[&str], &str)] = &[
         (&["dance"], "unrecognized subcommand 'dance'; `baton --help` tells what there is"),
         (&["demo", "dance"], "unrecognized subcommand 'dance'; `baton demo --help` tells what there is"),
         (

@@ -10,7 +10,7 @@ fn check(args: &[&str]) -> (Option<i32>, String) {
 
 #[test]
 fn options_that_mean_nothing_are_refused() {
-    let cases: [(&[&str], &str); 26] = [
+    let cases: &[(&[&str], &str)] = &[
         (&["central", "--delay-max", "5"], "--delay-max means nothing for `central`: it is for mutual exclusion"),
         (&["central", "--delay", "2"], "--delay means nothing for `central`: it is for mutual exclusion"),
         (&["lamport", "--detectors-only"], "--detectors-only means nothing for `lamport`: it is for mutual exclusion"),
@@ -28,6 +28,10 @@ fn options_that_mean_nothing_are_refused() {
             "--entries means nothing for `central`: for liveness",
         ),
         (&["central", "--property", "liveness", "--app-messages", "1"], "--app-messages means nothing for `central`"),
+        (
+            &["token-ring", "--crash", "1", "--property", "liveness", "--app-messages", "1"],
+            "--app-messages means nothing for `token-ring`: for liveness alone users say nothing to each other",
+        ),
         (&["central", "-n", "65", "--property", "liveness"], "whether one of 65 processes starves cannot be checked"),
         (&["central", "--markdown", "x.md"], "--markdown means nothing for one algorithm: it goes with --all"),
         (&["central", "--only", "nobody"], "--only means nothing for one algorithm: it goes with --all"),
@@ -132,6 +136,12 @@ fn what_is_not_settled_and_what_is_not_checked_has_a_line_of_its_own() {
         lines[2].starts_with("liveness: no verdict: asking for ever, the limit of 5000 states is reached"),
         "{told}"
     );
+
+    // Asked for by name it is what the verdict depends on.
+    let (status, told) = check(&["maekawa", "-n", "3", "--property", "deadlock,liveness", "--limit", "5000"]);
+    assert_eq!(status, Some(3), "{told}");
+    let verdict = told.lines().nth(1);
+    assert_eq!(verdict, Some("no verdict: the limit of 5000 states is reached, and 5000 states have been seen"));
 
     let (status, told) = check(&["central", "-n", "2", "--variant", "lease:3", "--limit", "1000"]);
     assert_eq!(status, Some(0), "{told}");

@@ -20,7 +20,7 @@ use crate::memory::Memory;
 use crate::mutex::{Budget, MutexModel};
 use crate::network::PROCESSES_MAX;
 use crate::options::{self, DELAY_MAX};
-use crate::recount::{GroupModel, recount, recount_raw};
+use crate::recount::{GroupModel, recount, recount_normal};
 use crate::report::{Cyclic, Reached, Report, Trace, Unchecked, Verdict};
 use crate::story::Told;
 use crate::{CheckError, Faults, Options, Property};
@@ -89,19 +89,19 @@ impl Visitor for Checker<'_> {
             (report.timers, random) = (model.system.timers.then_some(self.options.timers), model.system.random);
         }
         let undecided = report.properties.is_empty() || report.result == Verdict::Holds;
-        let senseless = match () {
-            () if random => Some("who leaves its fate to chance starves with bad luck"),
-            () if group.clients > WAITERS_MAX => Some("there are too many who might starve"),
-            () => None,
+        let senseless = if random {
+            Some("who leaves its fate to chance starves with bad luck")
+        } else if group.clients > WAITERS_MAX {
+            Some("there are too many who might starve")
+        } else {
+            None
         };
         if let Some(why) = senseless.filter(|_| liveness && !asked) {
             report.unchecked.push(Unchecked { property: Property::Liveness, why });
         } else if liveness && undecided {
             // Normal forms are exact only where nothing goes wrong; where something may, nobody asks for ever.
-            let budget = match report.faults.any() {
-                true => Budget { app_messages: 0, ..budget },
-                false => Budget { entries: None, app_messages: 0, timers: None, ..budget },
-            };
+            let entries = budget.entries.filter(|_| report.faults.any());
+            let budget = Budget { entries, app_messages: 0, timers: None, ..budget };
             let model = MutexModel::new(&group, report.order, budget, &[Property::Liveness, Property::Deadlock]);
             self.run_to_the_end(&header, &mut report, model, asked);
         } else if liveness && report.result == Verdict::Limit {
@@ -195,16 +195,15 @@ impl Checker<'_> {
             return Vec::new();
         }
         let promises = about.promises;
-        let unasked = |property, why| Unchecked { property, why };
         let mut unchecked = Vec::new();
         if leases {
             let why = "being alone ends with the lease, and here nothing says how long anything takes";
             let of_leases = [Property::Safety, Property::Fence].into_iter().filter(|it| it.is_promised(&promises));
-            unchecked.extend(of_leases.map(|it| unasked(it, why)));
+            unchecked.extend(of_leases.map(|property| Unchecked { property, why }));
         }
         if promises.order && faults.crash > 0 {
             let why = "with crashes it takes very many states, so it has to be asked for";
-            unchecked.push(unasked(Property::Order, why));
+            unchecked.push(Unchecked { property: Property::Order, why });
         }
         unchecked
     }
@@ -270,6 +269,8 @@ impl Checker<'_> {
         }
         bounds.time = bounds.time.map(|time| time.saturating_sub(Duration::from_secs_f64(report.seconds)));
         let found = starve(&mut model, &bounds, &|progress| self.watch(progress));
+        // The time that is over is all the time there was, not what was left of it.
+        let told = Bounds { time: self.options.time, ..bounds };
         report.seconds += started.elapsed().as_secs_f64();
         let (states, transitions, components) = (found.states, found.transitions, found.components);
         let alone = report.properties.is_empty();
@@ -280,7 +281,7 @@ impl Checker<'_> {
         let mut result = found.end.verdict();
         if result != Verdict::Limit || asked {
             report.properties.push(Property::Liveness);
-            report.conclude(&found.end, &bounds);
+            report.conclude(&found.end, &told);
             found.reached.doubt().into_iter().for_each(|why| report.doubt(why));
             if components == 0 && model.normal {
                 report.doubt("no run goes on for ever, so nothing has been shown of those who wait for ever");
@@ -289,11 +290,11 @@ impl Checker<'_> {
         } else {
             report.unsettled.push(Property::Liveness);
         }
-        let detail = bounds.why(&found.end);
+        let detail = told.why(&found.end);
         report.cyclic = Some(Cyclic { states, transitions, components, reached: found.reached, result, detail });
         if let End::Violated { violation, path } = &found.end {
             let told = match model.normal {
-                true => recount_raw(&mut model, report.processes, violation, path, found.prefix),
+                true => recount_normal(&mut model, report.processes, violation, path, found.prefix),
                 false => recount(&mut model, report.processes, violation, path, found.prefix),
             };
             report.show(header.clone(), found.end.steps(), told);
@@ -308,7 +309,7 @@ impl Report {
         self.result = end.verdict();
         (self.property, self.detail) = match end {
             End::Violated { violation, .. } => (Some(violation.property), Some(violation.detail.clone())),
-            End::Complete | End::Limit | End::Memory | End::NoMemory | End::Time => (None, bounds.why(end)),
+            End::Complete | End::Limit | End::MemoryLimit | End::MachineFull | End::Time => (None, bounds.why(end)),
         };
     }
 

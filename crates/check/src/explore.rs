@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::links::Links;
-use crate::memory::{self, Memory};
+use crate::memory::{Memory, MemoryNow};
 use crate::packed::{BLOCK, Packed, Queue};
 use crate::report::Reached;
 use crate::seen::{Seen, fingerprint};
@@ -72,15 +72,6 @@ pub struct Violation {
     pub detail: String,
 }
 
-/// How many bytes this process uses, and how many are free; none where the system does not say.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct MemoryNow {
-    /// By this process.
-    pub used: Option<usize>,
-    /// For anybody.
-    pub free: Option<usize>,
-}
-
 /// How far to go, and with what.
 #[derive(Clone, Debug)]
 pub struct Bounds {
@@ -96,20 +87,19 @@ pub struct Bounds {
 
 impl Bounds {
     /// Which of them ends an exploration that has gone on for so long and is about to need `more` bytes.
-    pub fn reached(&self, elapsed: Duration, now: MemoryNow, more: usize) -> Option<End> {
+    fn reached(&self, elapsed: Duration, now: MemoryNow, more: usize) -> Option<End> {
         if self.time.is_some_and(|time| elapsed >= time) {
             return Some(End::Time);
         }
         if now.used.is_some_and(|used| self.memory.is_short(used, more)) {
-            return Some(End::Memory);
+            return Some(End::MemoryLimit);
         }
-        // Whatever it may use: others may have taken it meanwhile.
-        now.free.is_some_and(|free| free < more.saturating_add(memory::RESERVE)).then_some(End::NoMemory)
+        now.is_machine_full(more).then_some(End::MachineFull)
     }
 
     /// The same as things are now.
     pub fn reached_now(&self, started: Instant, more: usize) -> Option<End> {
-        self.reached(started.elapsed(), MemoryNow { used: memory::used(), free: memory::free() }, more)
+        self.reached(started.elapsed(), MemoryNow::look(), more)
     }
 
     /// What to say of an exploration that one of them has ended; of any other nothing.
@@ -117,12 +107,12 @@ impl Bounds {
         match end {
             End::Complete | End::Violated { .. } => None,
             End::Limit => Some(format!("the limit of {} states is reached", self.limit.min(STATES_MAX))),
-            End::Memory => {
+            End::MemoryLimit => {
                 let bytes = self.memory.bytes_max() as f64;
                 let (unit, name) = if bytes < GIB { (MIB, "MiB") } else { (GIB, "GiB") };
                 Some(format!("the limit of {} {name} is reached", tenths(bytes / unit)))
             }
-            End::NoMemory => Some("hardly any memory is free any more".to_owned()),
+            End::MachineFull => Some("hardly any memory is free any more".to_owned()),
             End::Time => {
                 let minutes = tenths(self.time.unwrap_or_default().as_secs_f64() / 60.0);
                 let verb = if minutes == 1.0 { "minute is" } else { "minutes are" };
@@ -175,9 +165,9 @@ pub enum End {
     /// There were more states than allowed.
     Limit,
     /// All memory that may be used is used.
-    Memory,
-    /// Less memory is free than it may use.
-    NoMemory,
+    MemoryLimit,
+    /// Hardly any memory is free, whatever it may use.
+    MachineFull,
     /// It has taken as long as it may.
     Time,
     /// Something is wrong.
@@ -194,7 +184,7 @@ impl End {
     pub fn verdict(&self) -> Verdict {
         match self {
             End::Complete => Verdict::Holds,
-            End::Limit | End::Memory | End::NoMemory | End::Time => Verdict::Limit,
+            End::Limit | End::MemoryLimit | End::MachineFull | End::Time => Verdict::Limit,
             End::Violated { .. } => Verdict::Violated,
         }
     }
@@ -203,7 +193,7 @@ impl End {
     pub fn steps(&self) -> Option<usize> {
         match self {
             End::Violated { path, .. } => Some(path.len() - 1),
-            End::Complete | End::Limit | End::Memory | End::NoMemory | End::Time => None,
+            End::Complete | End::Limit | End::MemoryLimit | End::MachineFull | End::Time => None,
         }
     }
 }
@@ -555,7 +545,7 @@ mod tests {
     #[test]
     fn no_memory_and_no_time_are_no_verdict() {
         let explore = |bounds: &Bounds| explore(&mut Counters::new(9, 99), bounds, &|_| {}).end;
-        assert!(matches!(explore(&Bounds { memory: Memory::at_most(1), ..NO_BOUND }), End::Memory));
+        assert!(matches!(explore(&Bounds { memory: Memory::at_most(1), ..NO_BOUND }), End::MemoryLimit));
         assert!(matches!(explore(&Bounds { time: Some(Duration::ZERO), ..NO_BOUND }), End::Time));
     }
 
@@ -571,9 +561,8 @@ mod tests {
         assert_eq!(reached(minute, Some(2 << 30), (1 << 30) + 1).as_deref(), Some("the limit of 3 GiB is reached"));
         assert_eq!(reached(minute, None, usize::MAX), None);
         assert!(NO_BOUND.reached(1_000 * minute, now(Some(usize::MAX), None), usize::MAX).is_none());
-        let free = |free| NO_BOUND.reached(minute, now(Some(1), Some(free)), 1_000);
-        assert!(free(memory::RESERVE + 1_000).is_none());
-        assert_eq!(told(free(memory::RESERVE + 999)).as_deref(), Some("hardly any memory is free any more"));
+        let full = NO_BOUND.reached(minute, now(Some(1 << 30), Some(1)), 1_000);
+        assert_eq!(told(full).as_deref(), Some("hardly any memory is free any more"));
         let limited = Bounds { limit: 7, time: Some(minute), ..NO_BOUND };
         assert_eq!(limited.why(&End::Limit).as_deref(), Some("the limit of 7 states is reached"));
         assert_eq!(limited.why(&End::Time).as_deref(), Some("1 minute is over"));

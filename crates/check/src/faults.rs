@@ -95,7 +95,10 @@ impl Recovery {
     pub fn of(crashes: Crashes, keeps_memory: bool, ignore_assumptions: bool) -> Self {
         let either: &[bool] = if keeps_memory { &[true] } else { &[true, false] };
         match crashes {
-            _ if ignore_assumptions => Recovery { memory: &[true, false], after_news: crashes != Crashes::Any },
+            _ if ignore_assumptions => {
+                let after_news = !matches!(crashes, Crashes::Any | Crashes::Coordinators);
+                Recovery { memory: &[true, false], after_news }
+            }
             Crashes::Never | Crashes::Final => Recovery { memory: &[], after_news: true },
             Crashes::Detected | Crashes::ButOne => Recovery { memory: either, after_news: true },
             Crashes::Coordinators => Recovery { memory: &[true], after_news: false },

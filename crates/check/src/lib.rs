@@ -14,9 +14,9 @@
 //! ```
 //!
 //! Inside, [`explore`](explore::explore) knows nothing of protocols; `system` is a group and its network as a value;
-//! `mutex`, `election` and `detector` say what can happen to it and what must not, `faults` what can go wrong; `liveness` looks for
-//! somebody who waits for ever in a group that never stops, which `normal` forms make finite; `recount` goes the way to a violation
-//! again, and `story` tells it.
+//! `mutex`, `election` and `detector` say what can happen to it and what must not, `faults` what can go wrong; `liveness`
+//! looks for somebody who waits for ever in runs that never end; of those who ask for ever `normal` forms make the states
+//! finite; `recount` goes the way to a violation again, and `story` tells it.
 
 mod check;
 mod detector;

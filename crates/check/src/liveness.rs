@@ -3,12 +3,13 @@
 //!
 //! Fair means weakly fair: a message that is on its way arrives, who is inside leaves, a timer that goes on running
 //! fires, unless it is set again, and a detector tells its news. Nobody has to ask again, or to come back. The states are
-//! explored in normal form (where nothing goes wrong), all steps between them are kept, and for each client the strongly connected components of those states in which it waits are looked at: a component is a way
-//! to wait for ever if whatever is possible in all of its states also happens within it.
+//! explored, in normal form where nothing goes wrong, all steps between them are kept, and for each client the strongly
+//! connected components of those states in which it waits are looked at: a component is a way to wait for ever if whatever
+//! is possible in all of its states also happens within it.
 //!
-//! On links that keep the order this is exact. On others a message is told from one of the same kind on the same link
-//! only by what is no counter: "one of them keeps arriving" is then taken for fair to all. So nothing is missed, but a
-//! run may be found that is unfair to one of them.
+//! On links that keep the order, and with faults, this is exact. On others a message is told from one of the same kind on
+//! the same link only by what is no counter: "one of them keeps arriving" is then taken for fair to all. So nothing is
+//! missed, but a run may be found that is unfair to one of them.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Instant;
@@ -37,7 +38,7 @@ pub const WAITERS_MAX: usize = u64::BITS as usize;
 
 /// What has come of it.
 pub struct Starvation {
-    /// Distinct states, in normal form.
+    /// Distinct states.
     pub states: usize,
     /// Steps between them.
     pub transitions: u64,
@@ -69,6 +70,8 @@ enum Duty<P: Protocol> {
 /// The number of a duty, or none for what nobody has to do.
 type Label = Option<u32>;
 
+/// Nodes are states, with those who wait in them, a bit each; edges are steps, with the duty that each of them does. A run that
+/// goes on for ever stays in a component, and is fair if no duty that is possible in all of its states is neglected.
 struct Cycles<P: Mutex> {
     graph: Graph<u64, Label>,
     /// States by their fingerprints.
@@ -86,7 +89,7 @@ struct Cycles<P: Mutex> {
     reached: Reached,
 }
 
-/// Explores the model, in which everybody asks for ever, and looks for somebody who waits for ever.
+/// Explores the model, and looks for somebody who waits for ever.
 pub fn starve<P: Mutex>(model: &mut MutexModel<P>, bounds: &Bounds, watch: &dyn Fn(&Progress)) -> Starvation {
     let mut cycles = Cycles {
         graph: Graph::new(),
@@ -188,6 +191,7 @@ impl<P: Mutex> Cycles<P> {
         None
     }
 
+    /// The duty that a step does.
     fn label(&mut self, model: &MutexModel<P>, state: Option<&State<Global>>, action: &Action<Command>) -> Label {
         let Action::Step { at, stimulus, .. } = *action else { return None };
         let duty = match stimulus {
@@ -203,7 +207,11 @@ impl<P: Mutex> Cycles<P> {
                 if let Some(&known) = self.messages.get(&key) {
                     return Some(known);
                 }
-                let duty = Duty::Message(from, at, model.system.gist(payload, from));
+                let content = match model.normal {
+                    true => model.system.gist(payload, from),
+                    false => model.system.payload(payload).clone(),
+                };
+                let duty = Duty::Message(from, at, content);
                 let number = self.duties.insert_full(duty).0 as u32;
                 self.messages.insert(key, number);
                 return Some(number);
@@ -248,6 +256,7 @@ impl<P: Mutex> Cycles<P> {
         self.neglected(component).is_empty()
     }
 
+    /// What is possible in all of them, and does not happen among them.
     fn neglected(&self, component: &[NodeIndex]) -> BTreeSet<u32> {
         let inside: BTreeSet<NodeIndex> = component.iter().copied().collect();
         let mut always = self.possible(component[0]);
@@ -261,6 +270,7 @@ impl<P: Mutex> Cycles<P> {
         &always - &happens
     }
 
+    /// The duties that could be done next.
     fn possible(&self, node: NodeIndex) -> BTreeSet<u32> {
         self.graph.edges(node).filter_map(|edge| *edge.weight()).collect()
     }

@@ -12,8 +12,8 @@ pub struct Memory {
 /// Of what is free at the beginning, so many hundredths may be used.
 const SHARE_OF_FREE: usize = 80;
 
-/// So much is left to the others, who may need more than at the beginning.
-pub const RESERVE: usize = 256 << 20;
+/// So much is left to the others, who may need more than at the beginning, by one that uses more than that itself.
+const RESERVE: usize = 256 << 20;
 
 impl Memory {
     /// No bound at all.
@@ -41,6 +41,29 @@ impl Memory {
     }
 }
 
+/// How many bytes this process uses, and how many are free; none where the system does not say.
+#[derive(Clone, Copy, Debug)]
+pub struct MemoryNow {
+    /// By this process.
+    pub used: Option<usize>,
+    /// For anybody.
+    pub free: Option<usize>,
+}
+
+impl MemoryNow {
+    /// As it is now.
+    pub fn look() -> Self {
+        MemoryNow { used: used(), free: free() }
+    }
+
+    /// Whether `more` bytes would leave the others too little, who may have taken what was free at the beginning. One that
+    /// is small itself does not make the difference.
+    pub fn is_machine_full(self, more: usize) -> bool {
+        let reserve = RESERVE.min(self.used.unwrap_or(RESERVE));
+        self.free.is_some_and(|free| free < more.saturating_add(reserve))
+    }
+}
+
 /// What this process uses now, in bytes; none where the system does not say.
 pub fn used() -> Option<usize> {
     kib(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")
@@ -55,17 +78,44 @@ pub fn free() -> Option<usize> {
 /// What the control group of this process, or one around it, leaves of what it may use. Caches do not count: they give way.
 fn free_in_group() -> Option<usize> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let group = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    let read = |group: &Path, file: &str| fs::read_to_string(Path::new("/sys/fs/cgroup").join(group).join(file)).ok();
-    let left = |group: &Path| left(&read(group, "memory.max")?, &read(group, "memory.stat")?);
+    let (version, group) = groups.lines().find_map(of_memory)?;
+    let read = |group: &Path, file: &str| fs::read_to_string(Path::new(version.root).join(group).join(file)).ok();
+    let left = |group: &Path| left(&read(group, version.max)?, &read(group, "memory.stat")?, version.fixed);
     Path::new(group).ancestors().filter_map(left).min()
 }
 
+/// Where control groups of either version are, and what they say.
+#[derive(Debug, PartialEq, Eq)]
+struct Version {
+    root: &'static str,
+    /// The file with the bound.
+    max: &'static str,
+    /// What counts as used and does not give way.
+    fixed: &'static [&'static str],
+}
+
+const VERSION_1: Version =
+    Version { root: "/sys/fs/cgroup/memory", max: "memory.limit_in_bytes", fixed: &["total_rss ", "total_shmem "] };
+const VERSION_2: Version =
+    Version { root: "/sys/fs/cgroup", max: "memory.max", fixed: &["anon ", "kernel ", "shmem "] };
+
+/// The group of a line of /proc/self/cgroup, if that is the one that bounds memory. Where both versions are in use it is the
+/// first, whose line comes first.
+fn of_memory(line: &str) -> Option<(Version, &str)> {
+    let (_, line) = line.split_once(':')?;
+    let (controllers, group) = line.split_once(":/")?;
+    match controllers {
+        "" => Some((VERSION_2, group)),
+        _ => controllers.split(',').any(|controller| controller == "memory").then_some((VERSION_1, group)),
+    }
+}
+
 /// From what a control group may use, and from what it says of how it does. There is no bound that is no number.
-fn left(max: &str, stat: &str) -> Option<usize> {
-    let used: usize = stat.lines().find_map(|line| line.strip_prefix("anon "))?.trim().parse().ok()?;
+fn left(max: &str, stat: &str, fixed: &[&str]) -> Option<usize> {
+    let used = |name: &&str| stat.lines().find_map(|line| line.strip_prefix(name))?.trim().parse::<usize>().ok();
+    let used: Vec<usize> = fixed.iter().filter_map(used).collect();
     let max: usize = max.trim().parse().ok()?;
-    Some(max.saturating_sub(used))
+    (!used.is_empty()).then(|| max.saturating_sub(used.iter().sum()))
 }
 
 /// The bytes after `name` in what the kernel says in KiB.
@@ -80,11 +130,30 @@ mod tests {
 
     #[test]
     fn what_is_left_of_a_control_group_is_what_it_may_use_less_what_cannot_be_given_back() {
-        let stat = "anon 300\nfile 5000\nkernel 7\n";
-        assert_eq!(left("1000\n", stat), Some(700));
-        assert_eq!(left("200\n", stat), Some(0));
-        assert_eq!(left("max\n", stat), None);
-        assert_eq!(left("1000\n", "file 5000\n"), None);
+        let stat = "anon 300\nfile 5000\nkernel 7\nshmem 3\n";
+        assert_eq!(left("1000\n", stat, VERSION_2.fixed), Some(690));
+        assert_eq!(left("200\n", stat, VERSION_2.fixed), Some(0));
+        assert_eq!(left("max\n", stat, VERSION_2.fixed), None);
+        assert_eq!(left("1000\n", "file 5000\n", VERSION_2.fixed), None);
+        assert_eq!(left("1000\n", "rss 9\ntotal_rss 50\n", VERSION_1.fixed), Some(950));
+    }
+
+    #[test]
+    fn the_control_group_that_bounds_memory_is_found_in_either_version() {
+        assert_eq!(of_memory("0::/user/me"), Some((VERSION_2, "user/me")));
+        assert_eq!(of_memory("4:cpu,memory:/me"), Some((VERSION_1, "me")));
+        assert_eq!(of_memory("9:name=systemd:/"), None);
+        assert_eq!(of_memory("3:cpuset:/me"), None);
+    }
+
+    #[test]
+    fn others_are_left_a_reserve_unless_it_is_they_who_have_taken_it() {
+        let full = |used, free, more| MemoryNow { used, free }.is_machine_full(more);
+        assert!(full(Some(1 << 30), Some(RESERVE + 9), 10));
+        assert!(!full(Some(1 << 30), Some(RESERVE + 10), 10));
+        assert!(!full(Some(1 << 20), Some(1 << 21), 10));
+        assert!(full(Some(1 << 20), Some(1 << 21), 1 << 21));
+        assert!(!full(Some(1 << 30), None, usize::MAX));
     }
 
     #[test]

@@ -121,8 +121,8 @@ type FoundHere<P> = Found<MutexModel<P>>;
 impl<P: Mutex> MutexModel<P> {
     /// `group` on a network with this order.
     pub fn new(group: &Group<P>, order: Order, budget: Budget, properties: &[Property]) -> Self {
-        // Where processes crash, some compare counters with numbers of their own: normal forms would not be exact.
-        assert!(budget.entries.is_some() || !budget.faults.any(), "those who ask for ever do not crash");
+        // With faults some compare counters with numbers of their own.
+        assert!(budget.entries.is_some() || !budget.faults.any(), "normal forms are exact only without faults");
         let clients = group.clients;
         let known = properties.contains(&Property::Order).then(|| VectorClock::new(clients));
         let rules = Rules { order, timed: false, crashed: None };

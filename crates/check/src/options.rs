@@ -88,15 +88,15 @@ pub enum Property {
     Safety,
     /// It never happens that somebody waits and nothing can happen.
     Deadlock,
-    /// Nobody waits for ever if everybody asks again and again; everybody agrees on the leader after a given time;
+    /// Nobody waits for ever, though everybody asks again and again or there are faults; everybody agrees on the leader after a given time;
     /// who has crashed is suspected by all who live, in time and for good.
     Liveness,
     /// If request A happened before request B, A is granted first.
     Order,
     /// Fences grow from grant to grant.
     Fence,
-    /// Somebody enters, leads, or beats, at all; two wait at once; and who crashes is suspected by somebody. Always checked: a model in which nothing happens proves
-    /// nothing.
+    /// Somebody enters, leads, or beats, at all; two wait at once; and who crashes is suspected by somebody. Always checked:
+    /// a model in which nothing happens proves nothing.
     Reachability,
 }
 

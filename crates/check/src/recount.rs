@@ -35,7 +35,7 @@ pub fn recount<M: GroupModel>(
 
 /// The same for a path among normal forms: goes along with states as they really are, so that counters and fences are
 /// those of a real run.
-pub fn recount_raw<P: Mutex>(
+pub fn recount_normal<P: Mutex>(
     model: &mut MutexModel<P>,
     processes: usize,
     violation: &Violation,
@@ -54,12 +54,13 @@ pub fn recount_raw<P: Mutex>(
         let mut successors = expand(model, real.as_ref()).successors;
         let place = successors.iter().position(|successor| match (&successor.next, &normal.next) {
             (Ok(next), Ok(wanted)) => model.normal_form(next) == *wanted && successor.action.is_like(&normal.action),
-            (Err(_), Err(_)) => true,
+            (Err(found), Err(wanted)) => found == wanted && successor.action.is_like(&normal.action),
             _ => false,
         });
         let successor = successors.swap_remove(place.expect("what can happen to a normal form can really happen"));
         model.tell(&mut story, real.as_ref(), &successor.action);
         (state, real) = (normal.next.ok(), successor.next.ok());
     }
+    model.normal = true;
     story.end(violation)
 }

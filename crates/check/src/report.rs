@@ -49,7 +49,7 @@ pub struct Report {
     pub complete: bool,
     /// What came about, so that nobody takes an empty model for a proof.
     pub reached: Reached,
-    /// What came of the model in which everybody asks for ever, if it was explored.
+    /// What came of the model for starvation, if it was explored.
     pub cyclic: Option<Cyclic>,
     /// The verdict.
     pub result: Verdict,
@@ -78,10 +78,10 @@ pub enum Verdict {
     Limit,
 }
 
-/// What came of the model in which everybody asks for ever.
+/// What came of the model for starvation: everybody asks for ever, or with faults as often as in the other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cyclic {
-    /// Distinct states, in normal form.
+    /// Distinct states; where everybody asks for ever, in normal form.
     pub states: usize,
     /// Steps between them.
     pub transitions: u64,

@@ -260,6 +260,32 @@ fn who_comes_back_is_asked_nothing_before_it_is_ready() {
     .assert_eq(&format!("{}\n", report.counterexample.expect("a counterexample").join("\n")));
 }
 
+/// Where something always goes on nobody is ever stuck, but one may wait for ever.
+#[test]
+fn who_comes_back_and_is_never_ready_starves() {
+    let liveness = Options {
+        properties: Some(vec![Property::Liveness]),
+        faults: Faults { crash: 1, ..Faults::NONE },
+        ..Options::default()
+    };
+    let gate = |opens| Gate { waits: true, opens, rings: true, ..Gate::default() };
+    assert_eq!(pass(gate(true), &liveness).result, Verdict::Holds);
+    let deadlock = Options { properties: Some(vec![Property::Deadlock]), ..liveness.clone() };
+    assert_eq!(pass(gate(false), &deadlock).result, Verdict::Holds);
+    let report = pass(gate(false), &liveness);
+    expect![[r#"
+        1   P0 crashes
+        2   P1 suspects P0
+        3   P0 recovers
+        4   P1 trusts P0 again
+            and from here on, again and again:
+        5   P1 timer Ring
+            liveness: P0 waits for ever, while others enter again and again or messages go round
+    "#]]
+    .assert_eq(&format!("{}\n", report.counterexample.expect("a counterexample").join("\n")));
+    assert!(report.trace.expect("a trace").header.workload["cycle_from"].is_u64());
+}
+
 /// Lets everybody in who asks, but not who has come back, until it opens.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Gate {
@@ -267,6 +293,8 @@ struct Gate {
     waits: bool,
     /// Whether it opens again after a crash.
     opens: bool,
+    /// Whether something goes on for ever beside it.
+    rings: bool,
     shut: bool,
 }
 
@@ -274,6 +302,7 @@ struct Gate {
 enum Timer {
     Enter,
     Open,
+    Ring,
 }
 
 impl Protocol for Gate {
@@ -291,6 +320,7 @@ impl Protocol for Gate {
                 }
             }
             Input::Timer(Timer::Open) => self.shut = false,
+            Input::Start(Start::Fresh) | Input::Timer(Timer::Ring) if self.rings => out.set_timer(Timer::Ring, 1),
             Input::Command(Command::Acquire) => {
                 assert!(!self.shut, "it is asked before it is ready");
                 match self.waits {

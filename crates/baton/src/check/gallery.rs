@@ -19,7 +19,8 @@ const PREFACE: &str = "# What has been checked
 Written by `baton check --all --minutes 10 --memory 20GiB --markdown docs/checked.md`, or in parts with `--only ALGORITHM`: every
 interleaving of small groups, through the unchanged step functions. Three processes that ask twice each and four that ask
 once may take all that time, and so may elections of three and four without faults, and those who ask for ever where the
-states are known to be finitely many; everything else, and what is broken on purpose, has a tenth of it. *No verdict* means that
+states are known to be finitely many; everything else, what is broken on purpose, and `voting` but for the smallest such
+models, has a tenth of it. *No verdict* means that
 a line ran out of time, memory or states, says of which, and proves nothing: what is proved is the largest smaller model that
 holds. Where chance, or messages that come too late for anybody, make too many states, the same is checked on links that
 keep the order of messages, and with fewer timers.
