@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_check::explore::Progress as Explored;
-use baton_check::gallery::{budget, components, is_for_ever};
+use baton_check::gallery::{budget, components, delays, is_for_ever};
 use baton_check::{Faults, Options, Order, Property, Report, Unchecked, Verdict, Watch, check};
 use baton_protocol::registry::{Family, Params};
 use baton_trace::diagram;
@@ -21,6 +21,9 @@ mod gallery;
 
 /// No verdict: a limit was reached first.
 const LIMIT: u8 = 3;
+
+/// More are of no use to anybody.
+const THREADS_MAX: usize = 1_024;
 
 /// Try every interleaving of a small group, and show the shortest way to break what breaks
 ///
@@ -128,8 +131,12 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
-    if args.threads == Some(0) {
-        return Err(Failure::bad_input("0 threads see nothing; allow at least 1"));
+    match args.threads {
+        Some(0) => return Err(Failure::bad_input("0 threads see nothing; allow at least 1")),
+        Some(threads) if threads > THREADS_MAX => {
+            return Err(Failure::bad_input(format!("{threads} threads are too many; allow at most {THREADS_MAX}")));
+        }
+        _ => {}
     }
     let Some(algorithm) = &args.algorithm else { return gallery::run(args) };
     // Beside an algorithm, which conflicts with --all, clap does not insist on it.
@@ -243,7 +250,7 @@ impl Args {
         let nobody_asks = "it watches for crashes, and nobody asks for anything";
         let no_timers = "nobody sets one";
         let alone = self.property == [Property::Liveness];
-        let faults = self.options().faults.any();
+        let faults = self.options().faults.of_processes();
         let given: &[(bool, &str, &str)] = match about.family {
             Family::Mutex => &[
                 (self.delay.is_some(), "--delay", no_time),
@@ -316,8 +323,11 @@ fn to_text(report: &Report) -> String {
     }
     if let Some(cyclic) = &report.cyclic {
         let (states, components) = (cyclic.states, components(cyclic.components));
-        let runs = if report.faults.any() { "with these faults" } else { "asking for ever" };
+        let runs = if report.faults.of_processes() { "with these faults" } else { "asking for ever" };
         text.push_str(&match (cyclic.result, &cyclic.detail) {
+            (Verdict::Holds, _) if cyclic.components == 0 => {
+                format!("{runs}: {states} states, every run ends, and nobody is left waiting\n")
+            }
             (Verdict::Holds, _) => {
                 format!("{runs}: {states} states, {components} with cycles, nobody starves\n")
             }
@@ -361,7 +371,8 @@ fn model(report: &Report) -> String {
         entries => format!(", asking {entries} times each"),
     };
     let budget = budget(report).map(|budget| format!(", at most {budget}")).unwrap_or_default();
-    format!("{algorithm}{variant}, n = {n}{witness}{entries}, {order} links{budget}")
+    let delays = delays(report);
+    format!("{algorithm}{variant}, n = {n}{witness}{entries}, {order} links{delays}{budget}")
 }
 
 fn verdict(report: &Report) -> String {

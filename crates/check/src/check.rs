@@ -29,9 +29,11 @@ use crate::{CheckError, Faults, Options, Property};
 /// notices meet elections at every stage.
 const NOTICE_MAX_D: Ticks = 10;
 
-/// Elections: all agree after so many D, unless told otherwise. The slowest way to notice a crash is the silence of the
-/// leader, some 22 D, and an election takes a few D more.
+/// Elections: all agree after so many D, unless told otherwise or more take part. The slowest way to notice a crash is the
+/// silence of the leader, some 22 D; and on a ring an election goes round up to three times.
 const SETTLED_AFTER_D: Ticks = 40;
+const NOTICED_AFTER_D: Ticks = 22;
+const ROUNDS: Ticks = 4;
 
 /// How many states to look for starvation in if nobody has asked for it: often there are infinitely many.
 const CYCLIC_STATES_UNASKED: usize = 300_000;
@@ -99,8 +101,8 @@ impl Visitor for Checker<'_> {
         if let Some(why) = senseless.filter(|_| liveness && !asked) {
             report.unchecked.push(Unchecked { property: Property::Liveness, why });
         } else if liveness && undecided {
-            // Normal forms are exact only where nothing goes wrong; where something may, nobody asks for ever.
-            let entries = budget.entries.filter(|_| report.faults.any());
+            // Normal forms are exact only where nobody is taken for dead; where somebody may be, nobody asks for ever.
+            let entries = budget.entries.filter(|_| report.faults.of_processes());
             let budget = Budget { entries, app_messages: 0, timers: None, ..budget };
             let model = MutexModel::new(&group, report.order, budget, &[Property::Liveness, Property::Deadlock]);
             self.run_to_the_end(&header, &mut report, model, asked);
@@ -130,7 +132,7 @@ impl Visitor for Checker<'_> {
 
     fn detector<D: Detector>(self, about: &'static About, group: Group<D>) -> Self::Output {
         let mut report = self.prepare(about, &group)?;
-        options::clocked(about, &group, report.faults)?;
+        options::clocked(about, self.params, &group, report.faults)?;
         let header = Header::new(about, self.params, group.processes, &group.topology, Unit::T);
         let delay = self.times(about)?.delay_max;
         report.delays = Some((delay, self.params.delay_max));
@@ -156,6 +158,7 @@ impl Checker<'_> {
             return Err(CheckError::NoStates);
         }
         let faults = options::faults(about, self.options, group.processes)?;
+        options::leases(about, self.options, group.lease.is_some())?;
         let unchecked = self.unchecked(about, group.lease.is_some(), faults);
         let left_out = |property| unchecked.iter().any(|unchecked| unchecked.property == property);
         Ok(Report {
@@ -225,7 +228,8 @@ impl Checker<'_> {
                 given: format!("here one may take {delay_max} ticks in place of {assumed}"),
             });
         }
-        let settled_after = self.options.settled_after.unwrap_or(SETTLED_AFTER_D * assumed);
+        let settled_after_d = SETTLED_AFTER_D.max(NOTICED_AFTER_D + ROUNDS * self.params.n as Ticks);
+        let settled_after = self.options.settled_after.unwrap_or(settled_after_d * assumed.max(delay_max));
         Ok(Times { delay_max, notice_max: NOTICE_MAX_D * assumed, settled_after })
     }
 
@@ -279,7 +283,9 @@ impl Checker<'_> {
             report.reached = found.reached;
         }
         let mut result = found.end.verdict();
-        if result != Verdict::Limit || asked {
+        // Nobody has asked for it, and nobody has set this limit.
+        let is_ours = !asked && matches!(found.end, End::Limit) && bounds.limit < self.options.limit;
+        if !is_ours {
             report.properties.push(Property::Liveness);
             report.conclude(&found.end, &told);
             found.reached.doubt().into_iter().for_each(|why| report.doubt(why));
@@ -309,7 +315,9 @@ impl Report {
         self.result = end.verdict();
         (self.property, self.detail) = match end {
             End::Violated { violation, .. } => (Some(violation.property), Some(violation.detail.clone())),
-            End::Complete | End::Limit | End::MemoryLimit | End::MachineFull | End::Time => (None, bounds.why(end)),
+            End::Complete | End::Limit | End::MemoryLimit | End::MachineFull | End::TooWide | End::Time => {
+                (None, bounds.why(end))
+            }
         };
     }
 

@@ -289,6 +289,10 @@ impl<D: Detector> Model for DetectorModel<D> {
     fn learn(&mut self, gap: Gap<Look>) {
         self.system.learn(gap);
     }
+
+    fn is_too_wide(&self) -> bool {
+        self.system.too_wide
+    }
 }
 
 impl<D: Detector> Faulty for DetectorModel<D> {

@@ -349,6 +349,10 @@ impl<P: Election> Model for ElectionModel<P> {
     fn learn(&mut self, gap: Gap<Notice>) {
         self.system.learn(gap);
     }
+
+    fn is_too_wide(&self) -> bool {
+        self.system.too_wide
+    }
 }
 
 impl<P: Election> Faulty for ElectionModel<P> {

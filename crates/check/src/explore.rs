@@ -20,6 +20,7 @@ use crate::memory::{Memory, MemoryNow};
 use crate::packed::{BLOCK, Packed, Queue};
 use crate::report::Reached;
 use crate::seen::{Seen, fingerprint};
+use crate::system::BRANCHES_MAX;
 use crate::{Property, Verdict};
 
 /// Something that can be explored.
@@ -37,6 +38,11 @@ pub trait Model: Sync {
 
     /// Closes a gap.
     fn learn(&mut self, gap: Self::Gap);
+
+    /// Whether so much can happen in one step that not all of it has been looked at.
+    fn is_too_wide(&self) -> bool {
+        false
+    }
 }
 
 /// What can happen in a state.
@@ -112,11 +118,13 @@ impl Bounds {
                 let (unit, name) = if bytes < GIB { (MIB, "MiB") } else { (GIB, "GiB") };
                 Some(format!("the limit of {} {name} is reached", tenths(bytes / unit)))
             }
+            End::TooWide => Some(format!("a step has more than {BRANCHES_MAX} outcomes")),
             End::MachineFull => Some("hardly any memory is free any more".to_owned()),
             End::Time => {
-                let minutes = tenths(self.time.unwrap_or_default().as_secs_f64() / 60.0);
-                let verb = if minutes == 1.0 { "minute is" } else { "minutes are" };
-                Some(format!("{minutes} {verb} over"))
+                let seconds = self.time.unwrap_or_default().as_secs_f64();
+                let (number, unit) = if seconds < 60.0 { (seconds, "second") } else { (seconds / 60.0, "minute") };
+                let (number, verb) = (tenths(number), if tenths(number) == 1.0 { " is" } else { "s are" });
+                Some(format!("{number} {unit}{verb} over"))
             }
         }
     }
@@ -168,6 +176,8 @@ pub enum End {
     MemoryLimit,
     /// Hardly any memory is free, whatever it may use.
     MachineFull,
+    /// So much can happen in one step that nobody can look at all of it.
+    TooWide,
     /// It has taken as long as it may.
     Time,
     /// Something is wrong.
@@ -184,7 +194,7 @@ impl End {
     pub fn verdict(&self) -> Verdict {
         match self {
             End::Complete => Verdict::Holds,
-            End::Limit | End::MemoryLimit | End::MachineFull | End::Time => Verdict::Limit,
+            End::Limit | End::MemoryLimit | End::MachineFull | End::TooWide | End::Time => Verdict::Limit,
             End::Violated { .. } => Verdict::Violated,
         }
     }
@@ -193,7 +203,7 @@ impl End {
     pub fn steps(&self) -> Option<usize> {
         match self {
             End::Violated { path, .. } => Some(path.len() - 1),
-            End::Complete | End::Limit | End::MemoryLimit | End::MachineFull | End::Time => None,
+            End::Complete | End::Limit | End::MemoryLimit | End::MachineFull | End::TooWide | End::Time => None,
         }
     }
 }
@@ -233,20 +243,27 @@ pub fn explore<M: Model>(model: &mut M, bounds: &Bounds, watch: &dyn Fn(&Progres
     };
     let start = Expansion::of(expand(model, None));
     let mut end = search.take_in(start, None, 1);
+    end = model.is_too_wide().then_some(End::TooWide).or(end);
     search.transitions = 0;
 
     let (mut depth, mut first) = (0, 0);
     while end.is_none() && !search.next.is_empty() {
-        for block in search.next.take() {
-            let threads = if block.len() < BLOCK_TO_SHARE { 1 } else { threads };
-            let found = expand_all(model, &block, threads);
-            end = search.take_in(found, Some(first), threads);
-            first += block.len() as u32;
-            let (states, queue) = (search.links.len(), search.links.len().saturating_sub(first as usize));
-            watch(&Progress { states, depth, queue, seconds: started.elapsed().as_secs_f64() });
-            end = end.or_else(|| bounds.reached_now(started, search.seen.growth(BLOCK)));
-            if end.is_some() {
-                break;
+        'level: for block in search.next.take() {
+            let mut begin = 0;
+            while begin < block.len() {
+                let part = begin..block.len().min(begin + search.expand_at_once(first));
+                (first, begin) = (first + part.len() as u32, part.end);
+                let threads = if part.len() < BLOCK_TO_SHARE { 1 } else { threads };
+                let parent = first - part.len() as u32;
+                let found = expand_all(model, &block, part, threads);
+                end = search.take_in(found, Some(parent), threads);
+                let (states, queue) = (search.links.len(), search.links.len().saturating_sub(first as usize));
+                watch(&Progress { states, depth, queue, seconds: started.elapsed().as_secs_f64() });
+                end = model.is_too_wide().then_some(End::TooWide).or(end);
+                end = end.or_else(|| bounds.reached_now(started, search.seen.growth(BLOCK)));
+                if end.is_some() {
+                    break 'level;
+                }
             }
         }
         depth += usize::from(!search.next.is_empty());
@@ -310,12 +327,12 @@ impl Expansion {
     }
 }
 
-/// Expands all states of a block; each thread has a part of it.
-fn expand_all<M: Model>(model: &mut M, block: &Packed, threads: usize) -> Expansion {
-    let size = block.len().div_ceil(threads).max(1);
-    let begins = (0..block.len()).step_by(size);
+/// Expands these states of a block; each thread has a part of them.
+fn expand_all<M: Model>(model: &mut M, block: &Packed, states: Range<usize>, threads: usize) -> Expansion {
+    let size = states.len().div_ceil(threads).max(1);
+    let begins = states.clone().step_by(size);
     let mut parts: Vec<Partial<M>> =
-        begins.map(|begin| Partial::new(block, begin..block.len().min(begin + size))).collect();
+        begins.map(|begin| Partial::new(block, begin..states.end.min(begin + size))).collect();
     loop {
         let shared: &M = model;
         in_parallel(parts.iter_mut(), |partial| partial.go_on(shared));
@@ -426,7 +443,16 @@ struct Search {
     reached: Reached,
 }
 
+/// How many successors there may be at once, about: all of them are in memory.
+const SUCCESSORS_MAX: u64 = 1 << 18;
+
 impl Search {
+    /// How many states to expand at once, if so many have been: few where each has many successors.
+    fn expand_at_once(&self, expanded: u32) -> usize {
+        let average = self.transitions / u64::from(expanded.max(1));
+        (SUCCESSORS_MAX / (average + 1)).max(1) as usize
+    }
+
     /// Takes in what came of some states, numbered from `parent` on; or of the start, if there is none.
     fn take_in(&mut self, mut found: Expansion, mut parent: Option<u32>, threads: usize) -> Option<End> {
         self.reached.add(found.reached);

@@ -38,6 +38,11 @@ impl Faults {
         [loss, duplicate, crash, suspect] != [0; 4]
     }
 
+    /// Whether anybody may be dead, or be taken for dead.
+    pub fn of_processes(self) -> bool {
+        self.crash > 0 || self.suspect > 0
+    }
+
     /// How many crashes can be told of.
     pub const CRASHES_MAX: u8 = Tally::MAX / 2;
 }

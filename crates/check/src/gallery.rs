@@ -234,15 +234,20 @@ pub fn row(report: &Report) -> [String; 7] {
 
 /// Whether all ask for ever in all of it.
 pub fn is_for_ever(report: &Report) -> bool {
-    report.properties == [Property::Liveness] && report.cyclic.is_some() && !report.faults.any()
+    report.properties == [Property::Liveness] && report.cyclic.is_some() && !report.faults.of_processes()
 }
 
-/// The order of messages; and where there is time, how many ticks one may take and is believed to take.
+/// The order of messages, and how long they take.
 fn network(report: &Report) -> String {
+    format!("{}{}", report.order, delays(report))
+}
+
+/// Where there is time: how many ticks a message is believed to take, and may in truth take, at most.
+pub fn delays(report: &Report) -> String {
     match report.delays {
-        None => report.order.to_string(),
-        Some((delay, assumed)) if delay == assumed => format!("{}, D = {assumed}", report.order),
-        Some((delay, assumed)) => format!("{}, D = {assumed}, in truth {delay}", report.order),
+        None => String::new(),
+        Some((delay, assumed)) if delay == assumed => format!(", D = {assumed}"),
+        Some((delay, assumed)) => format!(", D = {assumed}, in truth {delay}"),
     }
 }
 

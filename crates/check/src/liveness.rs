@@ -24,7 +24,7 @@ use petgraph::visit::{EdgeRef, NodeFiltered};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::Property;
-use crate::explore::{Bounds, End, Found, Progress, STATES_MAX, Violation, expand, expand_each};
+use crate::explore::{Bounds, End, Found, Model, Progress, STATES_MAX, Violation, expand, expand_each};
 use crate::links::Links;
 use crate::mutex::{Global, MutexModel};
 use crate::network::Order;
@@ -86,8 +86,15 @@ struct Cycles<P: Mutex> {
     restarts: FxHashMap<EdgeIndex, Vec<u32>>,
     /// States before this one have been expanded.
     expanded: usize,
+    /// After so many it is worth while to look for somebody who starves.
+    look_after: usize,
+    /// Who does, and the states in which that happens.
+    victim: Option<(ProcessId, Vec<NodeIndex>)>,
     reached: Reached,
 }
+
+/// The first time to look, if it takes so long; from there on each time there are twice as many states.
+const LOOK_AFTER: usize = 100_000;
 
 /// Explores the model, and looks for somebody who waits for ever.
 pub fn starve<P: Mutex>(model: &mut MutexModel<P>, bounds: &Bounds, watch: &dyn Fn(&Progress)) -> Starvation {
@@ -100,6 +107,8 @@ pub fn starve<P: Mutex>(model: &mut MutexModel<P>, bounds: &Bounds, watch: &dyn 
         messages: FxHashMap::default(),
         restarts: FxHashMap::default(),
         expanded: 0,
+        look_after: LOOK_AFTER,
+        victim: None,
         reached: Reached::default(),
     };
     let (mut end, depth) = cycles.explore(model, bounds, watch);
@@ -107,7 +116,7 @@ pub fn starve<P: Mutex>(model: &mut MutexModel<P>, bounds: &Bounds, watch: &dyn 
     let components = all.iter().filter(|component| cycles.is_cycle(component)).count();
     let mut prefix = None;
     if !matches!(end, End::Violated { .. })
-        && let Some((victim, component)) = cycles.find_victim(model.system.clients)
+        && let Some((victim, component)) = cycles.victim.take().or_else(|| cycles.find_victim(model.system.clients))
     {
         let (path, before) = cycles.lasso(&component);
         let detail = format!("P{victim} waits for ever, while others enter again and again or messages go round");
@@ -124,7 +133,7 @@ impl<P: Mutex> Cycles<P> {
         let mut depth = 0;
         let start = expand(model, None);
         let mut end = self.take_in(model, None, start, bounds.limit);
-        while end.is_none() && !self.next.is_empty() {
+        while end.is_none() && self.victim.is_none() && !self.next.is_empty() {
             for block in self.next.take() {
                 let states: Vec<State<Global>> = (0..block.len()).map(|number| block.unpack(number)).collect();
                 let found = expand_each(model, &states, bounds.threads.max(1));
@@ -136,8 +145,13 @@ impl<P: Mutex> Cycles<P> {
                 let (states, queue) = (self.links.len(), self.links.len() - self.expanded);
                 watch(&Progress { states, depth, queue, seconds: started.elapsed().as_secs_f64() });
                 let more = 2 * self.graph.capacity().1 * size_of::<(Label, [u32; 4])>();
+                end = model.is_too_wide().then_some(End::TooWide).or(end);
                 end = end.or_else(|| bounds.reached_now(started, more));
-                if end.is_some() {
+                if end.is_none() && self.expanded >= self.look_after {
+                    self.look_after *= 2;
+                    self.victim = self.find_victim(model.system.clients);
+                }
+                if end.is_some() || self.victim.is_some() {
                     break;
                 }
             }

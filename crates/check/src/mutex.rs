@@ -121,8 +121,9 @@ type FoundHere<P> = Found<MutexModel<P>>;
 impl<P: Mutex> MutexModel<P> {
     /// `group` on a network with this order.
     pub fn new(group: &Group<P>, order: Order, budget: Budget, properties: &[Property]) -> Self {
-        // With faults some compare counters with numbers of their own.
-        assert!(budget.entries.is_some() || !budget.faults.any(), "normal forms are exact only without faults");
+        // With crashes some compare counters with numbers of their own.
+        let is_exact = !budget.faults.of_processes();
+        assert!(budget.entries.is_some() || is_exact, "normal forms are exact only where nobody is taken for dead");
         let clients = group.clients;
         let known = properties.contains(&Property::Order).then(|| VectorClock::new(clients));
         let rules = Rules { order, timed: false, crashed: None };
@@ -262,7 +263,7 @@ impl<P: Mutex> MutexModel<P> {
         let mut waiting = Vec::new();
         for at in 0..next.locals.len() {
             let local = self.system.local(next.locals[at]);
-            let timer = !local.timers.is_empty() && self.budget.timers != Some(0);
+            let timer = !local.timers.is_empty();
             let news = local.news.mistaken != 0 || next.global.faults.has_news_for(at, local.news);
             let news = news && next.global.faults.is_up(at);
             if timer || news || local.user.phase == Phase::Inside {
@@ -332,6 +333,10 @@ impl<P: Mutex> Model for MutexModel<P> {
 
     fn learn(&mut self, gap: Gap<Command>) {
         self.system.learn(gap);
+    }
+
+    fn is_too_wide(&self) -> bool {
+        self.system.too_wide
     }
 }
 

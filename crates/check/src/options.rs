@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use baton_protocol::Ticks;
 use baton_protocol::detector::Detector;
-use baton_protocol::registry::{About, Crashes, Family, Group, Overlap, Promises, SetupError};
+use baton_protocol::registry::{About, Crashes, Family, Group, Overlap, Params, Promises, SetupError};
 use serde::Serialize;
 
 use crate::explore::Progress;
@@ -216,6 +216,11 @@ pub enum CheckError {
         /// Which one.
         algorithm: &'static str,
     },
+    /// Time is discrete.
+    #[error(
+        "a timeout of less than one delay cannot be checked: ticks are too coarse for it; the simulator measures it"
+    )]
+    ShortTimeout,
     /// Clocks are perfect.
     #[error("the variant drift means nothing to the checker, where all clocks go alike; leave it out")]
     Drift,
@@ -370,9 +375,28 @@ pub fn faults(about: &'static About, options: &Options, processes: usize) -> Res
     }
 }
 
+/// Being alone ends with the lease, which is a matter of time: whoever asks for it here has to know that.
+pub fn leases(about: &'static About, options: &Options, leases: bool) -> Result<(), CheckError> {
+    let of_leases = |property: &Property| matches!(property, Property::Safety | Property::Fence);
+    match options.properties.iter().flatten().any(of_leases) && leases && !options.ignore_assumptions {
+        true => {
+            Err(weaker(about, "with leases that nobody outlives its own", "here nothing says how long anything takes"))
+        }
+        false => Ok(()),
+    }
+}
+
 /// Refuses detectors that have no finite model, and what would mean nothing in it.
-pub fn clocked<D: Detector>(about: &'static About, group: &Group<D>, faults: Faults) -> Result<(), CheckError> {
+pub fn clocked<D: Detector>(
+    about: &'static About,
+    params: &Params,
+    group: &Group<D>,
+    faults: Faults,
+) -> Result<(), CheckError> {
     let algorithm = about.name;
+    if params.value("timeout").and_then(|timeout| timeout.parse::<f64>().ok()).is_some_and(|timeout| timeout < 1.0) {
+        return Err(CheckError::ShortTimeout);
+    }
     if !(group.make)(0).recede(0) {
         return Err(CheckError::Statistics { algorithm });
     }

@@ -245,7 +245,12 @@ pub struct System<P: Protocol, U: User<P>> {
     pub random: bool,
     /// Whether a process has ever set a timer.
     pub timers: bool,
+    /// Whether a step has more branches than can be looked at.
+    pub too_wide: bool,
 }
+
+/// How many branches a step may have.
+pub const BRANCHES_MAX: usize = 100_000;
 
 impl<P: Protocol, U: User<P>> System<P, U> {
     /// A group before its start, each process with its `user`.
@@ -261,6 +266,7 @@ impl<P: Protocol, U: User<P>> System<P, U> {
             normal: Normal::default(),
             random: false,
             timers: false,
+            too_wide: false,
         };
         for id in 0..group.processes {
             let number = system.locals.insert_full(local(id, (group.make)(id))).0;
@@ -330,6 +336,10 @@ impl<P: Protocol, U: User<P>> System<P, U> {
         let first = self.outcomes.len() as u32;
         let mut script = Some(Vec::new());
         while let Some(branch) = script {
+            if self.outcomes.len() - first as usize == BRANCHES_MAX {
+                self.too_wide = true;
+                break;
+            }
             let outcome = self.step(at, local, stimulus, branch);
             script = Choices::next_branch(&outcome.choices);
             self.outcomes.push(outcome);
