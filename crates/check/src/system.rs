@@ -250,7 +250,7 @@ pub struct System<P: Protocol, U: User<P>> {
 }
 
 /// How many branches a step may have.
-pub const BRANCHES_MAX: usize = 100_000;
+pub const BRANCHES_MAX: usize = 20_000;
 
 impl<P: Protocol, U: User<P>> System<P, U> {
     /// A group before its start, each process with its `user`.

@@ -330,7 +330,7 @@ fn a_step_with_too_many_outcomes_is_no_verdict() {
     let params = Params { coordinators: Some(13), ..Params::new(2, 1) };
     let report = check("voting", &params, &Options::default()).unwrap();
     assert_eq!((report.result, report.complete), (Verdict::Limit, false));
-    assert_eq!(report.detail.as_deref(), Some("a step has more than 100000 outcomes"));
+    assert_eq!(report.detail.as_deref(), Some("a step has more than 20000 outcomes"));
 }
 
 /// A token that goes round for ever gets to everybody who waits, also to who has come back.

@@ -76,6 +76,12 @@ pub enum ReplayError {
         /// What would fit.
         expected: String,
     },
+    /// The network is none.
+    #[error("the trace says that the order of its network is `{found}`; there are fifo and unordered")]
+    Order {
+        /// What it says.
+        found: String,
+    },
     /// The last line is missing.
     #[error("the trace is cut off after {records} records; its last one must be `end`")]
     CutOff {
@@ -110,7 +116,12 @@ impl Replay<'_> {
             return Err(ReplayError::Processes { algorithm: about.name, clients: group.clients, found, expected });
         }
         let cycle_from = self.header.cycle_from();
-        let mut stage = Stage::new(group, self.records, words);
+        let fifo = match self.header.network["order"].as_str() {
+            Some("fifo") => true,
+            Some("unordered") | None => false,
+            Some(other) => return Err(ReplayError::Order { found: other.to_owned() }),
+        };
+        let mut stage = Stage::new(group, fifo, self.records, words);
         stage.play(cycle_from)?;
         let end = self.records.last().and_then(|record| match &record.event {
             Event::End { reason, .. } => Some(reason.as_str()),
@@ -201,6 +212,14 @@ fn claim(record: &Record) -> Option<&str> {
     }
 }
 
+/// A message that has been sent.
+#[derive(Clone)]
+struct Letter<M> {
+    from: ProcessId,
+    to: ProcessId,
+    message: M,
+}
+
 struct Stage<'t, P: Protocol> {
     clients: usize,
     elects: election::Rule,
@@ -209,7 +228,9 @@ struct Stage<'t, P: Protocol> {
     make: Box<dyn Fn(ProcessId) -> P + Send + Sync>,
     records: &'t [Record],
     next: usize,
-    messages: BTreeMap<u64, (ProcessId, P::Message)>,
+    /// Whether links keep the order of messages.
+    fifo: bool,
+    messages: BTreeMap<u64, Letter<P::Message>>,
     app_messages: BTreeMap<u64, (ProcessId, Option<u64>)>,
     timers: BTreeSet<(ProcessId, P::Timer)>,
     /// Sent, and neither delivered nor lost: to whom.
@@ -234,7 +255,7 @@ struct Words<P: Protocol> {
 }
 
 impl<'t, P: Protocol> Stage<'t, P> {
-    fn new(group: Group<P>, records: &'t [Record], words: Words<P>) -> Self {
+    fn new(group: Group<P>, fifo: bool, records: &'t [Record], words: Words<P>) -> Self {
         let mut judge = Judge::new(group.processes, group.clients);
         if words.elects {
             judge.beliefs.extend((0..group.clients).map(|process| (process, None)));
@@ -248,6 +269,7 @@ impl<'t, P: Protocol> Stage<'t, P> {
             make: group.make,
             records,
             next: 0,
+            fifo,
             messages: BTreeMap::new(),
             app_messages: BTreeMap::new(),
             timers: BTreeSet::new(),
@@ -275,8 +297,8 @@ impl<'t, P: Protocol> Stage<'t, P> {
 
     fn snapshot(&self) -> Snapshot<P> {
         let on_their_way = self.in_flight.iter().filter_map(|(msg, to)| {
-            let (from, message) = self.messages.get(msg)?;
-            Some((*from, *to, message.clone()))
+            let letter = self.messages.get(msg)?;
+            Some((letter.from, *to, letter.message.clone()))
         });
         Snapshot::new(&self.processes, on_their_way.collect(), &self.timers, self.judge.phases())
     }
@@ -360,7 +382,16 @@ impl<'t, P: Protocol> Stage<'t, P> {
         match &record.event {
             Event::Deliver { msg, .. } => {
                 let sent = self.messages.get(msg).cloned();
-                let (from, message) = sent.ok_or_else(|| differs(record, "that nobody has sent it".into()))?;
+                let Letter { from, to, message } =
+                    sent.ok_or_else(|| differs(record, "that nobody has sent it".into()))?;
+                if to != process {
+                    return Err(differs(record, format!("that it was sent to P{to}")));
+                }
+                let on_this_link =
+                    |other: &u64| self.messages.get(other).is_some_and(|other| (other.from, other.to) == (from, to));
+                if self.fifo && self.in_flight.range(..msg).any(|(earlier, _)| on_this_link(earlier)) {
+                    return Err(differs(record, "that an earlier message on this link is still on its way".into()));
+                }
                 self.judge.receive(process, *msg);
                 self.in_flight.remove(msg);
                 self.step(process, Input::Message { from, message })
@@ -400,6 +431,10 @@ impl<'t, P: Protocol> Stage<'t, P> {
             }
             Event::Recover { memory } => {
                 self.down.remove(&process);
+                // What was on its way then is of an earlier life.
+                let messages = &self.messages;
+                let concerns = |msg: &u64| messages.get(msg).is_some_and(|it| [it.from, it.to].contains(&process));
+                self.in_flight.retain(|msg, _| !concerns(msg));
                 if !memory {
                     self.processes[process].forget((self.make)(process));
                 }
@@ -457,7 +492,7 @@ impl<'t, P: Protocol> Stage<'t, P> {
             {
                 self.judge.send(process, *msg);
                 self.in_flight.insert(*msg, to);
-                self.messages.insert(*msg, (process, message));
+                self.messages.insert(*msg, Letter { from: process, to, message });
                 Ok(())
             }
             _ => Err(differs(record, format!("that P{process} sends {} to P{to}", message.kind()))),

@@ -200,6 +200,29 @@ fn a_trace_that_does_not_fit_is_refused_with_the_place() {
     assert!(refusal(&many, &records).contains("at most 1048576"));
 }
 
+/// Who says that links keep the order has to keep it; and what was sent to one arrives at no other.
+#[test]
+fn a_trace_of_messages_that_cannot_arrive_so_is_refused() {
+    let mut options = Options::new("lamport", 3);
+    (options.network.fifo, options.network.delay) = (false, "exp:1".parse().unwrap());
+    options.ignore_assumptions = true;
+    let (header, records) = baton_trace::read(trace(&options).as_slice()).unwrap();
+    assert!(replay(&header, &records).is_ok());
+    let refusal = |order: &str, records: &[Record]| {
+        let network = serde_json::json!({ "order": order });
+        replay(&Header { network, ..header.clone() }, records).unwrap_err().to_string()
+    };
+    let overtakes = "the processes say that an earlier message on this link is still on its way";
+    assert!(refusal("fifo", &records).ends_with(overtakes), "{}", refusal("fifo", &records));
+    let wibble = "the trace says that the order of its network is `wibble`; there are fifo and unordered";
+    assert_eq!(refusal("wibble", &records), wibble);
+    let mut elsewhere = records.clone();
+    let arrival = elsewhere.iter_mut().find(|record| matches!(record.event, Event::Deliver { .. })).unwrap();
+    let to = arrival.p.unwrap();
+    arrival.p = Some((to + 1) % 3);
+    assert!(refusal("unordered", &elsewhere).ends_with(&format!("the processes say that it was sent to P{to}")));
+}
+
 #[test]
 fn a_lamport_time_is_later_than_that_of_every_request_before_it() {
     // P0 asks, and its application message makes P1 ask: the second request must bear a later time.
