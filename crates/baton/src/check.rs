@@ -304,9 +304,6 @@ impl Args {
         if let Some(path) = &self.trace {
             let file = File::create(path).map_err(|error| unwritable(path, &error))?;
             trace.write(BufWriter::new(file)).map_err(|error| unwritable(path, &error))?;
-            if names::find(report.algorithm)?.family == Family::Detector {
-                eprintln!("baton: {} is for reading; --replay cannot repeat what goes by clocks", path.display());
-            }
         }
         if let Some(path) = &self.svg {
             let picture = diagram::draw(&trace.header, &trace.records);

@@ -333,6 +333,9 @@ impl Report {
     fn show(&mut self, mut header: Header, steps: Option<usize>, told: Told) {
         header.network = json!({"order": self.order});
         header.workload = json!({"entries": self.entries, "app_messages": self.app_messages});
+        if told.by_the_clock {
+            header.workload["dated_by"] = json!("ticks");
+        }
         if let Some(record) = told.cycle_from {
             header.workload["cycle_from"] = json!(record);
         }

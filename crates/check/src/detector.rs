@@ -11,7 +11,7 @@
 use std::hash::{Hash, Hasher};
 
 use baton_protocol::clock::VectorClock;
-use baton_protocol::detector::{Beater, Detector, Heard};
+use baton_protocol::detector::{Beater, Detector, Heard, heartbeat};
 use baton_protocol::registry::Params;
 use baton_protocol::{Group, Input, ProcessId, Ticks};
 use baton_trace::DropReason;
@@ -66,10 +66,7 @@ impl Times {
     fn new<D: Detector>(group: &Group<D>, params: &Params) -> Self {
         let mut detector = (group.make)(0);
         detector.watch(0);
-        // A beat takes up to D. What a detector allows for that is D too, unless it is told otherwise.
-        let timeout: f64 = params.value("timeout").and_then(|timeout| timeout.parse().ok()).unwrap_or(1.0);
-        let allowed = (timeout * params.delay_max as f64).ceil() as Ticks;
-        let noticed_after = detector.period() + allowed + params.delay_max;
+        let noticed_after = heartbeat::noticed_after(detector.period(), params);
         Times { now: detector.deadline().saturating_add(1), noticed_after }
     }
 }
@@ -368,6 +365,10 @@ impl<D: Detector> Faulty for DetectorModel<D> {
 }
 
 impl<D: Detector> GroupModel for DetectorModel<D> {
+    fn story(processes: usize) -> Story {
+        Story::by_the_clock(processes)
+    }
+
     fn tell(&self, story: &mut Story, state: Option<&State<Global>>, action: &Action<Look>) {
         story.tell(&self.system, state.map_or(&[], |state| &state.locals), action);
         if let (Some(state), &Action::Step { at, stimulus: Stimulus::Deliver { from, .. }, .. }) = (state, action) {
@@ -381,7 +382,6 @@ impl<D: Detector> GroupModel for DetectorModel<D> {
 
 #[cfg(test)]
 mod tests {
-    use baton_protocol::detector::heartbeat;
     use baton_trace::Event;
 
     use super::*;

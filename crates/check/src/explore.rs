@@ -243,7 +243,7 @@ pub fn explore<M: Model>(model: &mut M, bounds: &Bounds, watch: &dyn Fn(&Progres
     };
     let start = Expansion::of(expand(model, None));
     let mut end = search.take_in(start, None, 1);
-    end = model.is_too_wide().then_some(End::TooWide).or(end);
+    end = end.or_else(|| model.is_too_wide().then_some(End::TooWide));
     search.transitions = 0;
 
     let (mut depth, mut first) = (0, 0);
@@ -259,7 +259,7 @@ pub fn explore<M: Model>(model: &mut M, bounds: &Bounds, watch: &dyn Fn(&Progres
                 end = search.take_in(found, Some(parent), threads);
                 let (states, queue) = (search.links.len(), search.links.len().saturating_sub(first as usize));
                 watch(&Progress { states, depth, queue, seconds: started.elapsed().as_secs_f64() });
-                end = model.is_too_wide().then_some(End::TooWide).or(end);
+                end = end.or_else(|| model.is_too_wide().then_some(End::TooWide));
                 end = end.or_else(|| bounds.reached_now(started, search.seen.growth(BLOCK)));
                 if end.is_some() {
                     break 'level;

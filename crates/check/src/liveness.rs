@@ -145,7 +145,7 @@ impl<P: Mutex> Cycles<P> {
                 let (states, queue) = (self.links.len(), self.links.len() - self.expanded);
                 watch(&Progress { states, depth, queue, seconds: started.elapsed().as_secs_f64() });
                 let more = 2 * self.graph.capacity().1 * size_of::<(Label, [u32; 4])>();
-                end = model.is_too_wide().then_some(End::TooWide).or(end);
+                end = end.or_else(|| model.is_too_wide().then_some(End::TooWide));
                 end = end.or_else(|| bounds.reached_now(started, more));
                 if end.is_none() && self.expanded >= self.look_after {
                     self.look_after *= 2;

@@ -10,6 +10,11 @@ use crate::story::{Story, Told};
 pub trait GroupModel: Model {
     /// Tells what `action` does in `state`.
     fn tell(&self, story: &mut Story, state: Option<&Self::State>, action: &Self::Action);
+
+    /// How it begins to be told.
+    fn story(processes: usize) -> Story {
+        Story::new(processes)
+    }
 }
 
 /// Goes the path to a violation again, and tells of it; from step `cycle` on it goes round.
@@ -20,7 +25,7 @@ pub fn recount<M: GroupModel>(
     path: &[usize],
     cycle: Option<usize>,
 ) -> Told {
-    let mut story = Story::new(processes);
+    let mut story = M::story(processes);
     let mut state = None;
     for (step, &nth) in path.iter().enumerate() {
         if cycle == Some(step) {

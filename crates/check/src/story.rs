@@ -13,6 +13,8 @@ pub struct Story {
     steps: usize,
     /// How many ticks the last line tells of.
     ticks: usize,
+    /// How many have passed in all, if that is what records are dated by; otherwise it is steps.
+    time: Option<usize>,
     lines: Vec<String>,
     records: Vec<Record>,
     /// The driver's own clocks, for the trace: protocols keep theirs to themselves.
@@ -39,6 +41,8 @@ pub struct Told {
     pub records: Vec<Record>,
     /// The record from which on everything happens again and again, if there is one.
     pub cycle_from: Option<u64>,
+    /// Whether records are dated by ticks, not by steps.
+    pub by_the_clock: bool,
 }
 
 /// A message on its way.
@@ -64,6 +68,7 @@ impl Story {
         Story {
             steps: 0,
             ticks: 0,
+            time: None,
             lines: Vec::new(),
             records: Vec::new(),
             clocks: vec![LamportClock::default(); processes],
@@ -76,6 +81,11 @@ impl Story {
             letters: Vec::new(),
             cycle_from: None,
         }
+    }
+
+    /// The same, dated by ticks: for processes that go by clocks.
+    pub fn by_the_clock(processes: usize) -> Self {
+        Story { time: Some(0), ..Story::new(processes) }
     }
 
     /// The user asks for the critical section.
@@ -147,7 +157,8 @@ impl Story {
         self.record(None, Event::Violation { property, detail: violation.detail.clone() });
         let (entries, messages) = (self.entries, self.messages);
         self.record(None, Event::End { reason: "violation".into(), entries, messages });
-        Told { lines: self.lines, records: self.records, cycle_from: self.cycle_from }
+        let by_the_clock = self.time.is_some();
+        Told { lines: self.lines, records: self.records, cycle_from: self.cycle_from, by_the_clock }
     }
 
     /// Tells what `action` does to a system with these local states.
@@ -303,6 +314,7 @@ impl Story {
         }
         self.step(if ticks == 1 { "a tick passes".into() } else { format!("{ticks} ticks pass") });
         self.ticks = ticks;
+        self.time = self.time.map(|time| time + 1);
     }
 
     fn step(&mut self, what: String) {
@@ -320,7 +332,7 @@ impl Story {
 
     fn record(&mut self, p: Option<ProcessId>, event: Event) {
         let seq = self.records.len() as u64;
-        self.records.push(Record { seq, t: self.steps as f64, p, event });
+        self.records.push(Record { seq, t: self.time.unwrap_or(self.steps) as f64, p, event });
     }
 }
 

@@ -9,9 +9,49 @@ use baton_check::{Checker, Faults, Options, Property, Report, Verdict, check};
 use baton_protocol::detector::Detector;
 use baton_protocol::registry::{About, Params, Visitor, find, visit};
 use baton_protocol::{Group, ProcessId, Ticks};
+use baton_sim::replay::replay;
+use baton_trace::{Event, Record};
+use expect_test::expect;
 
+/// A counterexample can be repeated, with the same outcome.
 fn heartbeats(params: &Params, options: &Options) -> Report {
-    check("heartbeat", params, options).unwrap()
+    let report = check("heartbeat", params, options).unwrap();
+    if let (Some(trace), Some(property), Some(detail)) = (&report.trace, report.property, &report.detail) {
+        let replayed = replay(&trace.header, &trace.records).unwrap();
+        assert_eq!((replayed.steps, replayed.shown.as_deref()), (trace.records.len(), Some(property.name())));
+        assert!(replayed.violations.contains(&(property.name(), detail.clone())), "{:?}", replayed.violations);
+    }
+    report
+}
+
+#[test]
+fn a_counterexample_whose_times_do_not_fit_is_refused() {
+    let report = heartbeats(&Params::new(2, 1), &slow(4, Options::default()));
+    let trace = report.trace.unwrap();
+    let place = |wanted: fn(&Event) -> bool| trace.records.iter().position(|record| wanted(&record.event)).unwrap();
+    let suspicion = place(|event| matches!(event, Event::Suspect { .. }));
+    let refusal = |change: &dyn Fn(&mut Vec<Record>)| {
+        let mut records = trace.records.clone();
+        change(&mut records);
+        replay(&trace.header, &records).unwrap_err().to_string()
+    };
+    let told = [
+        refusal(&|records| records[suspicion].t -= 1.0),
+        refusal(&|records| records[suspicion].t += 1.0),
+        refusal(&|records| _ = records.remove(suspicion)),
+        refusal(&|records| _ = records.remove(place(|event| matches!(event, Event::Timer { .. })))),
+        refusal(&|records| records.iter_mut().for_each(|record| record.t /= 2.0)),
+        refusal(&|records| records.truncate(suspicion)),
+    ];
+    expect![[r#"
+        record 8 does not fit: the trace says P0 {"event":"suspect","peer":1}, the processes say that it is not overdue
+        record 8 does not fit: the trace says P0 {"event":"suspect","peer":1}, the processes say that P0 suspects P1 before
+        the trace tells of a violation of safety, and its steps do not lead to one
+        record 5 does not fit: the trace says P0 {"event":"send","msg":2,"to":1,"kind":"BEAT","bytes":0}, the processes say nothing of the kind
+        record 2 does not fit: the trace says P1 {"event":"deliver","msg":0,"from":0,"kind":"BEAT"}, the processes say that it is tick 0 or a later one
+        the trace is cut off after 8 records; its last one must be `end`
+    "#]]
+    .assert_eq(&format!("{}\n", told.join("\n")));
 }
 
 fn crashes(crash: u8) -> Options {

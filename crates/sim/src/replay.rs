@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use baton_protocol::detector::Detector;
 use baton_protocol::election::{self, Election};
 use baton_protocol::mutex::{self, Mutex};
 use baton_protocol::registry::{self, About, Family, SetupError, Survivors, Visitor};
@@ -14,6 +15,7 @@ use crate::oracle::causality::{Causality, Past};
 use crate::oracle::leaders::Leaders;
 use crate::oracle::mutex::{MutexJudge, Violation};
 
+mod beats;
 mod recurrence;
 
 /// What a replay has shown.
@@ -165,13 +167,27 @@ impl Visitor for Replay<'_> {
 
     fn unsupported(self, about: &'static About) -> Self::Output {
         let reason = match about.family {
-            Family::Detector => "its processes go by clocks, and the trace format tells the time of the simulator only",
+            Family::Detector => {
+                "its processes go by their own clocks, and the trace tells the time of the simulator only"
+            }
             Family::Append => {
                 "the trace format has no event for what a client appends, or for the offset that it is told"
             }
             Family::Mutex | Family::Election => "this family of algorithms is not known to the replay",
         };
         Err(ReplayError::Unsupported { algorithm: about.name, reason })
+    }
+
+    /// A run of the simulator tells no process's clock; in the checker they all show the same.
+    fn detector<D: Detector>(self, about: &'static About, group: Group<D>) -> Self::Output {
+        if self.header.workload["dated_by"] != "ticks" {
+            return self.unsupported(about);
+        }
+        if group.processes != self.header.processes {
+            let (found, expected) = (self.header.processes, group.processes);
+            return Err(ReplayError::Processes { algorithm: about.name, clients: group.clients, found, expected });
+        }
+        beats::repeat(self.header, self.records, &group)
     }
 
     fn mutex<P: Mutex>(self, about: &'static About, group: Group<P>) -> Self::Output {

@@ -64,6 +64,13 @@ pub const ABOUT: About = About {
     broken: None,
 };
 
+/// How long after a crash everybody has noticed it, in ticks: a beat takes up to D, and what a detector allows for that is D
+/// too, unless it is told otherwise.
+pub fn noticed_after(period: Ticks, params: &Params) -> Ticks {
+    let timeout: f64 = params.value("timeout").and_then(|timeout| timeout.parse().ok()).unwrap_or(1.0);
+    period + in_ticks(timeout * params.delay_max as f64) + params.delay_max
+}
+
 /// n processes that watch each other.
 pub fn group(params: &Params) -> Result<Group<Heartbeat>, SetupError> {
     params.at_most(WATCHED_MAX, "every two of them watch each other")?;
