@@ -180,7 +180,7 @@ impl Visitor for Replay<'_> {
 
     /// A run of the simulator tells no process's clock; in the checker they all show the same.
     fn detector<D: Detector>(self, about: &'static About, group: Group<D>) -> Self::Output {
-        if self.header.workload["dated_by"] != "ticks" {
+        if !self.header.is_dated_by_ticks() {
             return self.unsupported(about);
         }
         if group.processes != self.header.processes {

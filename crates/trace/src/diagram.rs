@@ -89,6 +89,7 @@ fn title(header: &Header, records: &[Record]) -> String {
 /// What the times above the lanes count.
 fn unit(header: &Header, records: &[Record]) -> &'static str {
     match header.unit {
+        Unit::T if header.is_dated_by_ticks() => "tick",
         Unit::T if is_counterexample(records) => "step",
         Unit::T => "T",
         Unit::Seconds => "s",
@@ -491,9 +492,11 @@ mod tests {
     fn the_title_tells_a_seed_and_the_axis_its_unit_where_they_have_one() {
         let steps = |reason| records([(1.0, 0, end(reason))]);
         let peers = Header { unit: Unit::Seconds, ..header() };
+        let beats = Header { workload: serde_json::json!({ "dated_by": "ticks" }), ..header() };
         for (header, reason, seed, unit) in [
             (header(), "finished", true, ">T<"),
             (header(), "violation", false, ">step<"),
+            (beats, "violation", false, ">tick<"),
             (peers, "finished", false, ">s<"),
         ] {
             let svg = draw(&header, &steps(reason));

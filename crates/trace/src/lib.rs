@@ -66,6 +66,11 @@ impl Header {
         }
     }
 
+    /// Whether the times of a counterexample count ticks, which all clocks show; otherwise they count steps.
+    pub fn is_dated_by_ticks(&self) -> bool {
+        self.workload["dated_by"] == "ticks"
+    }
+
     /// The record from which on everything happens again and again, if this shows that somebody starves.
     pub fn cycle_from(&self) -> Option<u64> {
         self.workload["cycle_from"].as_u64()
