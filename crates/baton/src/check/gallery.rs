@@ -20,10 +20,9 @@ Written by `baton check --all --minutes 10 --memory 20GiB --markdown docs/checke
 interleaving of small groups, through the unchanged step functions. Three processes that ask twice each and four that ask
 once may take all that time, and so may elections of three and four without faults, and those who ask for ever where the
 states are known to be finitely many; everything else, what is broken on purpose, and `voting` but for the smallest such
-models, has a tenth of it. *No verdict* means that
-a line ran out of time, memory or states, says of which, and proves nothing: what is proved is the largest smaller model that
-holds. Where chance, or messages that come too late for anybody, make too many states, the same is checked on links that
-keep the order of messages, and with fewer timers.
+models, has a tenth of it. *No verdict* means that a line ran out of time, memory or states, says of which, and proves
+nothing: what is proved is the largest smaller model that holds. Where chance, or messages that come too late for anybody,
+make too many states, the same is checked on links that keep the order of messages, and with fewer timers.
 
 *Entries* is how often each process asks. *For ever* means that all ask again and again, and that no fair run lets anybody wait
 for ever. States that differ only in how far counters have come are then one, and the components are sets of states among which
