@@ -1,13 +1,13 @@
 //! Starvation: is there a run, in a group that never stops asking, in which somebody waits for ever though the run is
-//! fair? With faults nobody asks for ever, but a token may go round for ever, past one that has come back.
+//! fair? With crashes nobody asks for ever, but a token may go round for ever, past one that has come back.
 //!
 //! Fair means weakly fair: a message that is on its way arrives, who is inside leaves, a timer that goes on running
 //! fires, unless it is set again, and a detector tells its news. Nobody has to ask again, or to come back. The states are
-//! explored, in normal form where nothing goes wrong, all steps between them are kept, and for each client the strongly
+//! explored, in normal form where all ask for ever, all steps between them are kept, and for each client the strongly
 //! connected components of those states in which it waits are looked at: a component is a way to wait for ever if whatever
 //! is possible in all of its states also happens within it.
 //!
-//! On links that keep the order, and with faults, this is exact. On others a message is told from one of the same kind on
+//! On links that keep the order, and with crashes, this is exact. On others a message is told from one of the same kind on
 //! the same link only by what is no counter: "one of them keeps arriving" is then taken for fair to all. So nothing is
 //! missed, but a run may be found that is unfair to one of them.
 

@@ -78,7 +78,7 @@ pub enum Verdict {
     Limit,
 }
 
-/// What came of the model for starvation: everybody asks for ever, or with faults as often as in the other.
+/// What came of the model for starvation: everybody asks for ever, or with crashes as often as in the other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cyclic {
     /// Distinct states; where everybody asks for ever, in normal form.

@@ -239,14 +239,15 @@ fn a_model_in_which_two_never_wait_at_once_proves_nothing() {
     assert_eq!(pass(gate(false), &limited).result, Verdict::Limit);
 }
 
+fn with_a_crash(property: Property) -> Options {
+    let faults = Faults { crash: 1, ..Faults::NONE };
+    Options { properties: Some(vec![property]), faults, ..Options::default() }
+}
+
 /// A gate insists that it is asked nothing before it is ready.
 #[test]
 fn who_comes_back_is_asked_nothing_before_it_is_ready() {
-    let crash = Options {
-        properties: Some(vec![Property::Deadlock]),
-        faults: Faults { crash: 1, ..Faults::NONE },
-        ..Options::default()
-    };
+    let crash = with_a_crash(Property::Deadlock);
     let report = pass(Gate { waits: true, opens: true, ..Gate::default() }, &crash);
     assert_eq!(report.result, Verdict::Holds, "{:#?}", report.counterexample);
     let report = pass(Gate { waits: true, opens: false, ..Gate::default() }, &crash);
@@ -263,16 +264,10 @@ fn who_comes_back_is_asked_nothing_before_it_is_ready() {
 /// Where something always goes on nobody is ever stuck, but one may wait for ever.
 #[test]
 fn who_comes_back_and_is_never_ready_starves() {
-    let liveness = Options {
-        properties: Some(vec![Property::Liveness]),
-        faults: Faults { crash: 1, ..Faults::NONE },
-        ..Options::default()
-    };
     let gate = |opens| Gate { waits: true, opens, rings: true, ..Gate::default() };
-    assert_eq!(pass(gate(true), &liveness).result, Verdict::Holds);
-    let deadlock = Options { properties: Some(vec![Property::Deadlock]), ..liveness.clone() };
-    assert_eq!(pass(gate(false), &deadlock).result, Verdict::Holds);
-    let report = pass(gate(false), &liveness);
+    assert_eq!(pass(gate(true), &with_a_crash(Property::Liveness)).result, Verdict::Holds);
+    assert_eq!(pass(gate(false), &with_a_crash(Property::Deadlock)).result, Verdict::Holds);
+    let report = pass(gate(false), &with_a_crash(Property::Liveness));
     expect![[r#"
         1   P0 crashes
         2   P1 suspects P0

@@ -10,12 +10,12 @@ use baton_protocol::registry::{self, About, Family, SetupError, Survivors, Visit
 use baton_protocol::{Choices, Group, Input, Message, Outbox, Output, ProcessId, Protocol, Start};
 use baton_trace::{Event, Header, Record, Unit, is_counterexample};
 
+use self::judge::Judge;
 use self::recurrence::Snapshot;
-use crate::oracle::causality::{Causality, Past};
-use crate::oracle::leaders::Leaders;
-use crate::oracle::mutex::{MutexJudge, Violation};
+use crate::oracle::mutex::Violation;
 
 mod beats;
+mod judge;
 mod recurrence;
 
 /// What a replay has shown.
@@ -112,11 +112,15 @@ struct Replay<'t> {
 }
 
 impl Replay<'_> {
+    /// Refuses a trace of another number of processes.
+    fn check_size<P>(&self, about: &'static About, group: &Group<P>) -> Result<(), ReplayError> {
+        let (clients, found, expected) = (group.clients, self.header.processes, group.processes);
+        let wrong = || ReplayError::Processes { algorithm: about.name, clients, found, expected };
+        if found == expected { Ok(()) } else { Err(wrong()) }
+    }
+
     fn go<P: Protocol>(self, about: &'static About, group: Group<P>, words: Words<P>) -> Result<Replayed, ReplayError> {
-        if group.processes != self.header.processes {
-            let (found, expected) = (self.header.processes, group.processes);
-            return Err(ReplayError::Processes { algorithm: about.name, clients: group.clients, found, expected });
-        }
+        self.check_size(about, &group)?;
         let cycle_from = self.header.cycle_from();
         let fifo = match self.header.network["order"].as_str() {
             Some("fifo") => true,
@@ -183,10 +187,7 @@ impl Visitor for Replay<'_> {
         if !self.header.is_dated_by_ticks() {
             return self.unsupported(about);
         }
-        if group.processes != self.header.processes {
-            let (found, expected) = (self.header.processes, group.processes);
-            return Err(ReplayError::Processes { algorithm: about.name, clients: group.clients, found, expected });
-        }
+        self.check_size(about, &group)?;
         beats::repeat(self.header, self.records, &group)
     }
 
@@ -553,98 +554,4 @@ fn differs(record: &Record, expected: String) -> ReplayError {
     let found = serde_json::to_string(&record.event).unwrap_or_else(|_| format!("{:?}", record.event));
     let place = record.p.map(|p| format!("P{p} ")).unwrap_or_default();
     ReplayError::Differs { seq: record.seq, found: place + &found, expected }
-}
-
-/// The oracles, fed from the trace.
-struct Judge {
-    mutex: MutexJudge,
-    causality: Option<Causality>,
-    pasts: BTreeMap<u64, Past>,
-    leaders: Leaders,
-    /// Who is inside, and who has been since the cycle began.
-    inside: BTreeSet<ProcessId>,
-    entered: BTreeSet<ProcessId>,
-    /// Whom each believes to lead, if it has said so.
-    beliefs: BTreeMap<ProcessId, Option<ProcessId>>,
-    entries: u64,
-    violations: Vec<Violation>,
-}
-
-impl Judge {
-    fn new(processes: usize, clients: usize) -> Self {
-        let watch_order = clients <= Causality::CLIENTS_MAX;
-        Judge {
-            mutex: MutexJudge::new(clients, watch_order),
-            causality: watch_order.then(|| Causality::new(processes, clients)),
-            pasts: BTreeMap::new(),
-            leaders: Leaders::default(),
-            inside: BTreeSet::new(),
-            entered: BTreeSet::new(),
-            beliefs: BTreeMap::new(),
-            entries: 0,
-            violations: Vec::new(),
-        }
-    }
-
-    fn command(&mut self, process: ProcessId, event: &Event) {
-        match event {
-            Event::Request { .. } => {
-                let past = self.causality.as_mut().map(|causality| causality.request(process));
-                self.mutex.request(process, past);
-            }
-            _ => {
-                self.inside.remove(&process);
-                self.mutex.leave(process);
-            }
-        }
-    }
-
-    /// Who waits, and who is inside.
-    fn phases(&self) -> (BTreeSet<ProcessId>, BTreeSet<ProcessId>) {
-        (self.mutex.who_waits().collect(), self.inside.clone())
-    }
-
-    fn send(&mut self, process: ProcessId, msg: u64) {
-        if let Some(causality) = &self.causality {
-            self.pasts.insert(msg, causality.of(process));
-        }
-    }
-
-    fn receive(&mut self, process: ProcessId, msg: u64) {
-        if let (Some(causality), Some(past)) = (&mut self.causality, self.pasts.get(&msg)) {
-            causality.receive(process, past);
-        }
-    }
-
-    /// Whether this grant is to one that has not asked: a violation, and no entry.
-    fn unasked(&mut self, process: ProcessId, fence: u64) -> bool {
-        let unasked = !self.mutex.is_waiting(process);
-        if unasked {
-            self.violations.extend(self.mutex.grant(process, fence));
-        }
-        unasked
-    }
-
-    fn event(&mut self, process: ProcessId, event: &Event) {
-        match event {
-            Event::Enter { fence, .. } => {
-                self.entries += 1;
-                self.inside.insert(process);
-                self.entered.insert(process);
-                self.violations.extend(self.mutex.grant(process, *fence));
-            }
-            Event::Elected { leader, term } => {
-                self.beliefs.insert(process, *leader);
-                let found = self.leaders.believes(process, *leader, *term);
-                self.violations.extend(found.map(|detail| ("safety", detail)));
-            }
-            _ => {}
-        }
-    }
-
-    fn crash(&mut self, process: ProcessId) {
-        self.mutex.crash(process);
-        self.inside.remove(&process);
-        self.leaders.gone(process);
-    }
 }
