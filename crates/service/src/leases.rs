@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::table::{Command, Effect, PendingTimers, RequestNumber, SessionId};
+use crate::state::locks::{self, LockName};
+use crate::state::{Command, Effect, PendingTimers, RequestNumber, SessionId, sessions};
 
 /// So many read-index rounds may be under way at a time: one, and one for those who came after it began.
 pub const ROUNDS_MAX: usize = 2;
@@ -14,7 +15,7 @@ pub const RETRY_MS: u64 = 100;
 ///
 /// How to drive it:
 /// - When this process leads and its own `Lead` command **has been applied**, call [`lead`](Leases::lead) with that term and
-///   [`Table::pending_timers`](crate::table::Table::pending_timers). All leases then start anew in full: nobody knows what an
+///   [`State::pending_timers`](crate::state::State::pending_timers). All leases then start anew in full: nobody knows what an
 ///   earlier leader acknowledged. When it no longer leads, or is not sure, call [`step_down`](Leases::step_down). To lead
 ///   again, even in the same term, it needs another `Lead`: what it proposed before is then before that in the log.
 /// - Show every effect of every applied command to [`observe`](Leases::observe) before it is sent to anybody, and do not
@@ -33,7 +34,7 @@ pub struct Leases {
     /// Acquires that wait with a time-out, and when it is over: none if that has been proposed.
     waits: BTreeMap<(SessionId, RequestNumber), Option<u64>>,
     /// Closed locks.
-    delays: BTreeMap<String, Delay>,
+    delays: BTreeMap<LockName, Delay>,
     /// What is to be proposed when; exactly those of the above that are not proposed.
     timers: BTreeSet<(u64, Timer)>,
     /// The latest keep-alives that no round has begun for.
@@ -62,7 +63,7 @@ struct Delay {
 enum Timer {
     Lease(SessionId),
     Wait(SessionId, RequestNumber),
-    Delay(String),
+    Delay(LockName),
 }
 
 /// A read-index round. No two have the same, in whatever term.
@@ -119,9 +120,13 @@ impl Leases {
             Effect::Opened { session, ttl_ms } => return self.opened(now_ms, session, ttl_ms),
             Effect::Ended { session, .. } => self.ended(session),
             Effect::Answer { session, number, .. } => self.answered(session, number),
-            Effect::Waits { session, number, timeout_ms } => self.waits(now_ms, session, number, timeout_ms),
-            Effect::LockDelay { ref lock, generation, delay_ms } => self.closed(now_ms, lock, generation, delay_ms),
-            Effect::Revoked { .. } => {}
+            Effect::Locks(locks::Effect::Waits { session, number, timeout_ms }) => {
+                self.waits(now_ms, session, number, timeout_ms)
+            }
+            Effect::Locks(locks::Effect::LockDelay { ref lock, generation, delay_ms }) => {
+                self.closed(now_ms, lock, generation, delay_ms)
+            }
+            Effect::Locks(locks::Effect::Revoked { .. }) => {}
         }
         true
     }
@@ -177,15 +182,15 @@ impl Leases {
             commands.extend(match timer {
                 Timer::Lease(session) => self.sessions.get_mut(&session).map(|lease| {
                     (lease.expire_ms, lease.condemned) = (None, true);
-                    Command::Expire { session, term }
+                    sessions::Command::Expire { session, term }.into()
                 }),
                 Timer::Wait(session, number) => self.waits.get_mut(&(session, number)).map(|deadline_ms| {
                     *deadline_ms = None;
-                    Command::CancelWait { session, number }
+                    locks::Command::CancelWait { session, number }.into()
                 }),
                 Timer::Delay(lock) => self.delays.get_mut(&lock).map(|delay| {
                     delay.deadline_ms = None;
-                    Command::EndLockDelay { generation: delay.generation, lock }
+                    locks::Command::EndLockDelay { generation: delay.generation, lock }.into()
                 }),
             });
         }
@@ -203,7 +208,7 @@ impl Leases {
         let again_ms = now_ms.saturating_add(RETRY_MS);
         match *command {
             // Its end was observed if it was applied in this term; if in a later one, this process does not lead.
-            Command::Expire { session, term } => {
+            Command::Sessions(sessions::Command::Expire { session, term }) => {
                 if let Some(lease @ Lease { expire_ms: None, .. }) = self.sessions.get_mut(&session)
                     && !applied
                     && self.term == Some(term)
@@ -212,15 +217,17 @@ impl Leases {
                     self.timers.insert((again_ms, Timer::Lease(session)));
                 }
             }
-            Command::CancelWait { session, number } => match self.waits.get_mut(&(session, number)) {
-                Some(deadline_ms @ None) if !applied => {
-                    *deadline_ms = Some(again_ms);
-                    self.timers.insert((again_ms, Timer::Wait(session, number)));
+            Command::Locks(locks::Command::CancelWait { session, number }) => {
+                match self.waits.get_mut(&(session, number)) {
+                    Some(deadline_ms @ None) if !applied => {
+                        *deadline_ms = Some(again_ms);
+                        self.timers.insert((again_ms, Timer::Wait(session, number)));
+                    }
+                    Some(None) => self.answered(session, number),
+                    _ => {}
                 }
-                Some(None) => self.answered(session, number),
-                _ => {}
-            },
-            Command::EndLockDelay { ref lock, generation } => match self.delays.get_mut(lock) {
+            }
+            Command::Locks(locks::Command::EndLockDelay { ref lock, generation }) => match self.delays.get_mut(lock) {
                 Some(delay) if delay.generation == generation && delay.deadline_ms.is_none() => {
                     if applied {
                         self.delays.remove(lock);
@@ -231,7 +238,8 @@ impl Leases {
                 }
                 _ => {}
             },
-            Command::Lead { .. } | Command::Open { .. } | Command::Request { .. } | Command::Force { .. } => {}
+            // Nobody here proposes anything else.
+            Command::Sessions(_) | Command::Locks(_) | Command::Request(_) => {}
         }
     }
 
@@ -249,7 +257,7 @@ impl Leases {
     }
 
     /// How long the lock stays closed, at most: for people.
-    pub fn opens_in(&self, lock: &str, now_ms: u64) -> Option<u64> {
+    pub fn opens_in(&self, lock: &LockName, now_ms: u64) -> Option<u64> {
         Some(self.delays.get(lock)?.deadline_ms.unwrap_or(0).saturating_sub(now_ms))
     }
 
@@ -291,12 +299,12 @@ impl Leases {
         self.timers.insert((deadline_ms, Timer::Wait(session, number)));
     }
 
-    fn closed(&mut self, now_ms: u64, lock: &str, generation: u64, delay_ms: u64) {
+    fn closed(&mut self, now_ms: u64, lock: &LockName, generation: u64, delay_ms: u64) {
         let deadline_ms = Some(now_ms.saturating_add(delay_ms).saturating_add(1));
-        if let Some(before) = self.delays.insert(lock.to_string(), Delay { generation, deadline_ms }) {
-            self.disarm(before.deadline_ms, Timer::Delay(lock.to_string()));
+        if let Some(before) = self.delays.insert(lock.clone(), Delay { generation, deadline_ms }) {
+            self.disarm(before.deadline_ms, Timer::Delay(lock.clone()));
         }
-        self.timers.extend(deadline_ms.map(|at_ms| (at_ms, Timer::Delay(lock.to_string()))));
+        self.timers.extend(deadline_ms.map(|at_ms| (at_ms, Timer::Delay(lock.clone()))));
     }
 
     fn disarm(&mut self, at_ms: Option<u64>, timer: Timer) {

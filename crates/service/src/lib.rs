@@ -1,4 +1,4 @@
-//! The lock service. `table` and `leases` are pure and decide everything; `raft` replicates the table, `store` keeps it on
+//! The lock service. `state` and `leases` are pure and decide everything; `raft` replicates the state, `store` keeps it on
 //! disk, `api` serves it.
 
 #[cfg(feature = "server")]
@@ -12,6 +12,6 @@ pub mod leases;
 pub mod raft;
 #[cfg(feature = "server")]
 pub mod server;
+pub mod state;
 #[cfg(feature = "server")]
 pub mod store;
-pub mod table;

@@ -1,8 +1,8 @@
-//! Who held a lock, and how that ended: for people to read.
+//! Ended holds: for people to read.
 
 use serde::{Deserialize, Serialize};
 
-use super::SessionId;
+use crate::state::SessionId;
 
 /// How a hold ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,7 +19,7 @@ pub enum Ended {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Past {
     /// Ended holds of all locks are numbered in log order; the lowest are forgotten first.
-    pub(super) order: u64,
+    pub order: u64,
     /// Whose it was.
     pub session: SessionId,
     /// The label of that session.

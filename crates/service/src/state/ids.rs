@@ -1,0 +1,34 @@
+//! The numbers by which everything in the state is known.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A session, by the number that its client chose at random: 1 to [`SessionId::MAX`]. Sessions of data format 1 may have any
+/// number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SessionId(pub u64);
+
+/// An owner of claims. A session may have several; several sessions may share one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct OwnerId(pub u64);
+
+/// The number of a request within its session, from 1 on.
+pub type RequestNumber = u64;
+
+impl SessionId {
+    /// The highest id of a new session. A signed 64-bit number holds it, as etcd's lease ids want.
+    pub const MAX: u64 = i64::MAX as u64;
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl fmt::Display for OwnerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}

@@ -1,0 +1,52 @@
+//! Somebody who is not the holder wants a lock released.
+//!
+//! Without `now` the holders are told, and the lock stays theirs until they give it back (or close their session, or it
+//! expires): nothing overlaps. With `now` their claims end at once, and a lock-delay too: whoever asks for that takes the risk
+//! that a holder still runs. Its release, when it comes, is answered by Released all the same.
+//!
+//! A claim of several locks is one claim: it ends, or is told, as a whole.
+
+use std::sync::Arc;
+
+use super::limits::FORCED_MAX;
+use super::{Claim, Effect, Ended, LockName, Locks, Names};
+use crate::state::What;
+use crate::state::turn::Turn;
+
+impl Locks {
+    pub(super) fn force(&mut self, turn: &mut Turn<'_>, name: &LockName, now: bool) {
+        let Some(lock) = self.locks.get(name) else { return };
+        let holders: Vec<Arc<Claim>> = lock.holders().cloned().collect();
+        for holder in &holders {
+            turn.tell(Effect::Revoked { session: holder.session, acquire: holder.number });
+        }
+        if now {
+            self.take_at_once(turn, name, &holders);
+        } else {
+            holders.iter().filter(|holder| !holder.revoked).for_each(|holder| self.revoke(turn, holder));
+        }
+    }
+
+    fn revoke(&mut self, turn: &mut Turn<'_>, holder: &Arc<Claim>) {
+        let revoked = Arc::new(Claim { revoked: true, ..Claim::clone(holder) });
+        self.replace(&revoked);
+        self.revoked.insert(revoked.key());
+        turn.change(None, What::Claim { before: Some(holder.clone()), after: Some(revoked) });
+    }
+
+    fn take_at_once(&mut self, turn: &mut Turn<'_>, name: &LockName, holders: &[Arc<Claim>]) {
+        self.set_delay(turn, name, None);
+        let mut freed = Names::from_elem(name.clone(), 1);
+        for holder in holders {
+            self.leave(turn, holder);
+            self.remember(turn, holder, Ended::Forced, &mut freed);
+            let acquires = self.forced.entry(holder.session).or_default();
+            acquires.insert(holder.number);
+            if acquires.len() > FORCED_MAX {
+                acquires.pop_first();
+            }
+            freed.extend(holder.wants.iter().map(|want| want.lock.clone()).filter(|lock| lock != name));
+        }
+        self.grant_next(turn, freed);
+    }
+}

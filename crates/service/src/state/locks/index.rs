@@ -1,0 +1,149 @@
+//! The ways to find claims and locks, and whether they are as they should be.
+
+use std::collections::BTreeSet;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use imbl::OrdSet;
+
+use super::lock::Lock;
+use super::{Claim, Delay, LockName, Locks};
+use crate::state::{OwnerId, RequestNumber, SessionId};
+
+impl Locks {
+    /// The fence of the latest grant; 0 if there was none.
+    pub fn last_fence(&self) -> u64 {
+        self.last_fence
+    }
+
+    /// How many locks are held, waited for, closed or remembered.
+    pub(in crate::state) fn len(&self) -> usize {
+        self.locks.len()
+    }
+
+    /// How many locks are held, waited for or closed.
+    pub(in crate::state) fn used(&self) -> usize {
+        self.used
+    }
+
+    /// How many claims hold.
+    pub(in crate::state) fn holding(&self) -> usize {
+        self.holds.len()
+    }
+
+    /// How many claims wait.
+    pub(in crate::state) fn waiting(&self) -> usize {
+        self.waits.len()
+    }
+
+    /// A lock that is held, waited for, closed or remembered.
+    pub(in crate::state) fn get(&self, name: &[u8]) -> Option<(&LockName, &Lock)> {
+        self.locks.get_key_value(name).map(|(name, lock)| (name, lock.as_ref()))
+    }
+
+    /// All locks from this name on, by name.
+    pub(in crate::state) fn from<'a>(
+        &'a self,
+        name: &[u8],
+    ) -> impl Iterator<Item = (&'a LockName, &'a Lock)> + use<'a> {
+        let range = (Bound::Included(name), Bound::<&[u8]>::Unbounded);
+        self.locks.range::<_, [u8]>(range).map(|(name, lock)| (name, lock.as_ref()))
+    }
+
+    /// The claims of a session, in the order of their numbers.
+    pub(in crate::state) fn claims_of(&self, session: SessionId) -> impl Iterator<Item = &Arc<Claim>> {
+        self.claims.range((session, 0)..=(session, RequestNumber::MAX)).map(|(_, claim)| claim)
+    }
+
+    /// All claims that wait.
+    pub(in crate::state) fn waiting_claims(&self) -> impl Iterator<Item = &Claim> {
+        self.waits.iter().map(|&(_, session, number)| self.claim(session, number))
+    }
+
+    /// All closed locks.
+    pub(in crate::state) fn closed(&self) -> impl Iterator<Item = (&LockName, Delay)> {
+        self.delays.iter().map(|name| (name, self.locks[name].delay().expect("a lock in this index is closed")))
+    }
+
+    /// The claims of this owner that hold.
+    pub(super) fn holds_of(&self, owner: OwnerId) -> impl Iterator<Item = &Claim> {
+        self.claims_in(&self.holds, owner)
+    }
+
+    /// The claims of this owner that wait.
+    pub(super) fn waits_of(&self, owner: OwnerId) -> impl Iterator<Item = &Claim> {
+        self.claims_in(&self.waits, owner)
+    }
+
+    fn claims_in<'a>(
+        &'a self,
+        index: &'a OrdSet<(OwnerId, SessionId, RequestNumber)>,
+        owner: OwnerId,
+    ) -> impl Iterator<Item = &'a Claim> {
+        let all = (owner, SessionId(0), 0)..=(owner, SessionId(u64::MAX), RequestNumber::MAX);
+        index.range(all).map(|&(_, session, number)| self.claim(session, number))
+    }
+
+    fn claim(&self, session: SessionId, number: RequestNumber) -> &Claim {
+        self.claims.get(&(session, number)).expect("what an index names is there")
+    }
+
+    /// The sessions that have claims, or are to be told of some; a session as often as it has them.
+    pub(in crate::state) fn sessions(&self) -> impl Iterator<Item = SessionId> {
+        self.claims.keys().map(|&(session, _)| session).chain(self.forced.keys().copied())
+    }
+
+    /// Whether all indices are as they should be.
+    pub(in crate::state) fn check(&self) -> Result<(), String> {
+        let mut standing = 0;
+        for (name, lock) in &self.locks {
+            self.check_lock(name, lock)?;
+            standing += lock.line.len();
+        }
+        let mut wanted = 0;
+        for (key, claim) in &self.claims {
+            let (in_index, in_other) = match claim.holds() {
+                true => (&self.holds, &self.waits),
+                false => (&self.waits, &self.holds),
+            };
+            let is_indexed = in_index.contains(&claim.owner_key()) && !in_other.contains(&claim.owner_key());
+            let is_told = claim.revoked == self.revoked.contains(key);
+            if *key != claim.key() || !is_indexed || !is_told || claim.ticket > self.last_ticket {
+                return Err(format!("request {} of session {} is not found as it should be", key.1, key.0));
+            }
+            wanted += claim.wants.len();
+        }
+        let revoked = self.claims.values().filter(|claim| claim.revoked).count();
+        let used = self.locks.values().filter(|lock| lock.in_use()).count();
+        let closed = self.locks.iter().filter(|(_, lock)| lock.delay().is_some()).map(|(name, _)| name);
+        let remembered = self.locks.values().map(|lock| lock.history().len()).sum();
+        let counts = [
+            ("places in lines", standing, wanted),
+            ("claims by owner", self.holds.len() + self.waits.len(), self.claims.len()),
+            ("revoked claims", self.revoked.len(), revoked),
+            ("used locks", self.used, used),
+            ("remembered holds", self.history.len(), remembered),
+        ];
+        if let Some((what, counted, there)) = counts.into_iter().find(|(_, counted, there)| counted != there) {
+            return Err(format!("{counted} {what} are counted, and {there} are there"));
+        }
+        if !closed.eq(&self.delays) {
+            return Err("the index of closed locks is not that of the locks that are closed".to_owned());
+        }
+        Ok(())
+    }
+
+    fn check_lock(&self, name: &LockName, lock: &Lock) -> Result<(), String> {
+        let tickets: BTreeSet<u64> = lock.line.iter().map(|claim| claim.ticket).collect();
+        let is_sorted = lock.line.iter().map(|claim| claim.ticket).eq(tickets);
+        let is_parted = lock.holders().all(|claim| claim.holds()) && lock.waiters().all(|claim| !claim.holds());
+        let is_there =
+            |claim: &Arc<Claim>| self.claims.get(&claim.key()).is_some_and(|other| Arc::ptr_eq(claim, other));
+        let is_remembered = lock.history().iter().all(|past| self.history.get(&past.order) == Some(name));
+        let is_something = lock.in_use() || lock.aside.is_some();
+        if is_sorted && is_parted && is_remembered && is_something && lock.line.iter().all(is_there) {
+            return Ok(());
+        }
+        Err(format!("the line of the lock {name:?} is not as it should be"))
+    }
+}

@@ -1,0 +1,116 @@
+//! One lock: the claims that stand at it, in order.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::claim::{Claim, Ticket};
+use super::{LockName, Mode, Past};
+
+/// The lock is closed: a holder expired, and its process may not have noticed yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delay {
+    /// What its end has to name.
+    pub generation: u64,
+    /// How long, in all.
+    pub delay_ms: u64,
+    /// Since when.
+    pub since_ms: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lock {
+    /// In ascending order of their tickets. The first `held` of them hold the lock, the others wait: nobody overtakes.
+    pub line: VecDeque<Arc<Claim>>,
+    pub held: usize,
+    /// 1 for exclusive and shared. It can change whenever the lock is not in use.
+    pub permits: u32,
+    /// What most locks do not have.
+    pub aside: Option<Box<Aside>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Aside {
+    pub delay: Option<Delay>,
+    pub history: Vec<Past>,
+}
+
+impl Lock {
+    pub fn delay(&self) -> Option<Delay> {
+        self.aside.as_ref()?.delay
+    }
+
+    pub fn history(&self) -> &[Past] {
+        self.aside.as_ref().map_or(&[], |aside| &aside.history)
+    }
+
+    /// Changes what is aside, and forgets it if nothing is left of it.
+    pub fn set_aside<T>(&mut self, change: impl FnOnce(&mut Aside) -> T) -> T {
+        let mut aside = self.aside.take().unwrap_or_default();
+        let changed = change(&mut aside);
+        self.aside = (aside.delay.is_some() || !aside.history.is_empty()).then_some(aside);
+        changed
+    }
+
+    pub fn holders(&self) -> impl ExactSizeIterator<Item = &Arc<Claim>> {
+        self.line.range(..self.held)
+    }
+
+    pub fn waiters(&self) -> impl ExactSizeIterator<Item = &Arc<Claim>> {
+        self.line.range(self.held..)
+    }
+
+    pub fn next_waiter(&self) -> Option<&Arc<Claim>> {
+        self.line.get(self.held)
+    }
+
+    /// While it is in use all claims must agree about its permits.
+    pub fn in_use(&self) -> bool {
+        !self.line.is_empty() || self.delay().is_some()
+    }
+
+    /// Whether it could be held so, besides its present holders, whatever waits. All holders hold it alike: one is looked at.
+    pub fn admits(&self, name: &LockName, mode: Mode) -> bool {
+        if self.delay().is_some() {
+            return false;
+        }
+        match self.holders().next() {
+            None => true,
+            Some(first) => first.mode(name).shares_with(mode) || self.held < self.permits as usize,
+        }
+    }
+
+    /// The fence of those who hold it so that a claim in this mode shares with them.
+    pub fn shared_fence(&self, name: &LockName, mode: Mode) -> Option<std::num::NonZeroU64> {
+        let last = self.line.get(self.held.checked_sub(1)?)?;
+        if last.mode(name).shares_with(mode) { last.fence } else { None }
+    }
+
+    /// Where in the line a claim that stands there is.
+    pub fn position(&self, ticket: Ticket) -> usize {
+        let found = self.line.binary_search_by_key(&ticket, |claim| claim.ticket);
+        found.expect("a claim stands at the locks that it wants")
+    }
+
+    /// Adds a claim at the end of the line.
+    pub fn push(&mut self, claim: Arc<Claim>) {
+        assert!(self.line.back().is_none_or(|last| last.ticket < claim.ticket), "tickets only grow");
+        if self.line.is_empty() {
+            // Most locks have one holder at a time: no room for more until there are.
+            self.line.reserve_exact(1);
+        }
+        self.line.push_back(claim);
+    }
+
+    /// Takes a claim out of the line.
+    pub fn remove(&mut self, ticket: Ticket) {
+        let at = self.position(ticket);
+        let claim = self.line.remove(at).expect("just found");
+        assert_eq!(claim.holds(), at < self.held, "the first in the line hold, the others wait");
+        self.held -= usize::from(claim.holds());
+        if self.line.is_empty() {
+            self.line = VecDeque::new();
+        }
+    }
+}

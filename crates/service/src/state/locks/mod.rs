@@ -1,0 +1,390 @@
+//! The locks: claims, queues, fences.
+//!
+//! - Claims are granted in log order: a new claim waits behind those who wait, even if it could go in now. What ends a hold or a
+//!   wait also grants whatever can be granted then.
+//! - A claim stands at all locks that it wants from the moment it enters. It is granted when it is the first waiter of each of
+//!   them and each admits it: in one command, with one fence. Until then nobody overtakes it anywhere.
+//! - One counter gives all fences, so that a lock can be forgotten as soon as nobody uses or remembers it.
+
+mod claim;
+mod deadlock;
+mod force;
+mod grant;
+mod history;
+mod index;
+pub mod limits;
+mod lock;
+mod name;
+mod record;
+mod words;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use imbl::{OrdMap, OrdSet};
+use smallvec::SmallVec;
+
+pub use claim::{Claim, Ticket};
+pub use history::{Ended, Past};
+pub use lock::Delay;
+pub(super) use lock::Lock;
+pub use name::LockName;
+pub use record::Record;
+pub use words::{Acquire, Answer, CancelOutcome, Command, Effect, Mode, Operation, Refusal, WaitFor, Want, Wants};
+
+use super::sessions::EndReason;
+use super::turn::Turn;
+use super::{OwnerId, RequestNumber, SessionId, What};
+use limits::{HISTORY_MAX, HISTORY_OF_LOCK_MAX};
+
+/// Locks that have to be looked at again; one is normal.
+type Names = SmallVec<[LockName; 1]>;
+
+/// All locks and claims, and the ways to find them. Only locks and claims are written down; the rest follows from them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Locks {
+    last_fence: u64,
+    last_ticket: Ticket,
+    last_delay: u64,
+    last_past: u64,
+    locks: OrdMap<LockName, Arc<Lock>>,
+    claims: OrdMap<(SessionId, RequestNumber), Arc<Claim>>,
+    holds: OrdSet<(OwnerId, SessionId, RequestNumber)>,
+    waits: OrdSet<(OwnerId, SessionId, RequestNumber)>,
+    /// Claims that hold, and whose sessions were told to give them back.
+    revoked: OrdSet<(SessionId, RequestNumber)>,
+    /// Acquires whose holds were ended by force, and about which the client has said nothing since: its word about them is no
+    /// error, and it is told again when it takes up the session.
+    forced: OrdMap<SessionId, BTreeSet<RequestNumber>>,
+    /// Closed locks.
+    delays: OrdSet<LockName>,
+    /// Which lock remembers the ended hold of this order.
+    history: OrdMap<u64, LockName>,
+    /// How many locks are in use, and not only remembered.
+    used: usize,
+}
+
+impl Locks {
+    /// Applies a command that is not a session's request.
+    pub(super) fn apply(&mut self, turn: &mut Turn<'_>, command: &Command) {
+        match command {
+            Command::EndLockDelay { lock: name, generation } => {
+                let delay = self.locks.get(name).and_then(|lock| lock.delay());
+                if delay.is_some_and(|delay| delay.generation == *generation) {
+                    self.set_delay(turn, name, None);
+                    self.grant_next(turn, Names::from_elem(name.clone(), 1));
+                }
+            }
+            Command::CancelWait { session, number } => {
+                if let Some(claim) = self.claims.get(&(*session, *number)).filter(|claim| !claim.holds()) {
+                    self.stop_waiting(turn, &claim.clone(), Refusal::TimedOut);
+                }
+            }
+            Command::Force { lock, now, caller: _ } => self.force(turn, lock, *now),
+        }
+    }
+
+    /// Applies a session's request.
+    pub(super) fn request(
+        &mut self,
+        turn: &mut Turn<'_>,
+        session: SessionId,
+        number: RequestNumber,
+        operation: &Operation,
+    ) {
+        match operation {
+            Operation::Acquire(acquire) => self.acquire(turn, session, number, acquire),
+            Operation::Release { acquire } => self.release(turn, session, number, *acquire),
+            Operation::Cancel { acquire } => self.cancel(turn, session, number, *acquire),
+        }
+    }
+
+    /// The session is taken up again: it is told what it has to give back.
+    pub(super) fn resumed(&self, turn: &mut Turn<'_>, session: SessionId) {
+        let held = self.revoked.range((session, 0)..=(session, RequestNumber::MAX)).map(|&(_, acquire)| acquire);
+        let mut revoked: Vec<RequestNumber> = held.collect();
+        revoked.extend(self.forced.get(&session).into_iter().flatten());
+        revoked.sort_unstable();
+        revoked.into_iter().for_each(|acquire| turn.tell(Effect::Revoked { session, acquire }));
+    }
+
+    /// The session ends. All that it has goes before anybody is granted anything.
+    pub(super) fn session_ends(&mut self, turn: &mut Turn<'_>, session: SessionId, reason: EndReason) {
+        self.forced.remove(&session);
+        let claims: Vec<Arc<Claim>> = self.claims_of(session).cloned().collect();
+        let expired = reason == EndReason::Expired;
+        // Each lock once, in the order in which the session asked for them.
+        let mut freed = Names::new();
+        let mut delays: BTreeMap<LockName, u64> = BTreeMap::new();
+        let mut evicted = Names::new();
+        for claim in &claims {
+            self.leave(turn, claim);
+            if claim.holds() {
+                let ended = if expired { Ended::Expired } else { ended_by_holder(claim) };
+                self.remember(turn, claim, ended, &mut evicted);
+            }
+            let delay_ms = if expired && claim.holds() { u64::from(claim.lock_delay_ms) } else { 0 };
+            for want in &claim.wants {
+                let longest_ms = delays.entry(want.lock.clone()).or_insert_with(|| {
+                    freed.push(want.lock.clone());
+                    0
+                });
+                *longest_ms = delay_ms.max(*longest_ms);
+            }
+        }
+        // All are closed before one is granted: a claim of several locks looks at more than one.
+        for name in &freed {
+            self.close(turn, name, delays[name]);
+        }
+        freed.extend(evicted);
+        self.grant_next(turn, freed);
+    }
+
+    fn acquire(&mut self, turn: &mut Turn<'_>, session: SessionId, number: RequestNumber, acquire: &Acquire) {
+        if let Err(refusal) = self.check_permits(acquire) {
+            return turn.answer(session, number, Answer::Refused(refusal));
+        }
+        let mut claim = Claim {
+            ticket: self.last_ticket + 1,
+            revision: 0,
+            session,
+            number,
+            owner: acquire.owner,
+            parent: acquire.parent,
+            wants: acquire.wants.clone(),
+            timeout_ms: None,
+            lock_delay_ms: u32::try_from(acquire.lock_delay_ms).expect("limits bound it by an hour"),
+            since_ms: turn.now_ms,
+            fence: None,
+            revoked: false,
+        };
+        if self.is_free_for(&claim) {
+            claim.fence = Some(self.fence_for(&claim));
+        } else {
+            if let Err(refusal) = self.may_wait(turn, &claim, acquire.timeout_ms) {
+                return turn.answer(session, number, Answer::Refused(refusal));
+            }
+            claim.timeout_ms = acquire.timeout_ms.and_then(NonZeroU64::new);
+        }
+        self.enter(turn, claim);
+    }
+
+    /// While a lock is in use all claims must agree about its permits.
+    fn check_permits(&self, acquire: &Acquire) -> Result<(), Refusal> {
+        for want in &acquire.wants {
+            let says = want.mode.permits();
+            if let Some(lock) = self.locks.get(&want.lock).filter(|lock| lock.in_use() && lock.permits != says) {
+                return Err(Refusal::PermitsDiffer { lock: Some(want.lock.clone()), has: lock.permits, says });
+            }
+        }
+        Ok(())
+    }
+
+    fn may_wait(&self, turn: &Turn<'_>, claim: &Claim, timeout_ms: Option<u64>) -> Result<(), Refusal> {
+        if timeout_ms == Some(0) {
+            return Err(Refusal::NotAvailable);
+        }
+        self.cycle(turn.sessions, claim).map_or(Ok(()), |cycle| Err(Refusal::Deadlock(cycle)))
+    }
+
+    /// The claim enters the lines of all its locks, and is granted already or waits from now on.
+    fn enter(&mut self, turn: &mut Turn<'_>, claim: Claim) {
+        let revision = turn.revise();
+        let claim = Arc::new(Claim { revision, ..claim });
+        self.last_ticket = claim.ticket;
+        for want in &claim.wants {
+            let lock = self.locks.entry(want.lock.clone()).or_default();
+            let lock = Arc::make_mut(lock);
+            if !lock.in_use() {
+                lock.permits = want.mode.permits();
+                self.used += 1;
+            }
+            lock.push(claim.clone());
+            lock.held += usize::from(claim.holds());
+        }
+        self.index(&claim);
+        let before = self.claims.insert(claim.key(), claim.clone());
+        assert!(before.is_none(), "a request makes one claim");
+        let (session, number) = claim.key();
+        match (claim.fence, claim.timeout_ms) {
+            (Some(fence), _) => turn.answer(session, number, Answer::Granted { fence: fence.get() }),
+            (None, Some(timeout_ms)) => turn.tell(Effect::Waits { session, number, timeout_ms: timeout_ms.get() }),
+            (None, None) => {}
+        }
+        turn.change(Some(revision), What::Claim { before: None, after: Some(claim) });
+    }
+
+    fn release(&mut self, turn: &mut Turn<'_>, session: SessionId, number: RequestNumber, acquire: RequestNumber) {
+        match self.claims.get(&(session, acquire)).cloned() {
+            Some(claim) if claim.holds() => {
+                turn.answer(session, number, Answer::Released);
+                self.give_back(turn, &claim);
+            }
+            // The holder does as it was told. That somebody was faster is not its error.
+            None if self.forget_forced(session, acquire) => turn.answer(session, number, Answer::Released),
+            _ => turn.answer(session, number, Answer::Refused(Refusal::NotHolder { acquire })),
+        }
+    }
+
+    fn cancel(&mut self, turn: &mut Turn<'_>, session: SessionId, number: RequestNumber, acquire: RequestNumber) {
+        match self.claims.get(&(session, acquire)).cloned() {
+            Some(claim) if claim.holds() => {
+                turn.answer(session, number, Answer::Cancelled(CancelOutcome::Released));
+                self.give_back(turn, &claim);
+            }
+            Some(claim) => {
+                turn.answer(session, number, Answer::Cancelled(CancelOutcome::Removed));
+                self.stop_waiting(turn, &claim, Refusal::Cancelled);
+            }
+            None => {
+                if !self.forget_forced(session, acquire) {
+                    // The cancel may have overtaken the acquire, which then must not be granted when it comes.
+                    turn.sessions.answer_ahead(session, acquire, Answer::Refused(Refusal::Cancelled).into());
+                }
+                turn.answer(session, number, Answer::Cancelled(CancelOutcome::Nothing));
+            }
+        }
+    }
+
+    /// A claim waits no more; nor do those that waited only because of it.
+    fn stop_waiting(&mut self, turn: &mut Turn<'_>, claim: &Arc<Claim>, why: Refusal) {
+        self.leave(turn, claim);
+        turn.answer(claim.session, claim.number, Answer::Refused(why));
+        self.grant_next(turn, names(claim));
+    }
+
+    /// A hold ends by the word of its holder.
+    fn give_back(&mut self, turn: &mut Turn<'_>, claim: &Arc<Claim>) {
+        self.leave(turn, claim);
+        let mut freed = names(claim);
+        self.remember(turn, claim, ended_by_holder(claim), &mut freed);
+        self.grant_next(turn, freed);
+    }
+
+    /// The claim ends, and leaves the lines of all its locks.
+    fn leave(&mut self, turn: &mut Turn<'_>, claim: &Arc<Claim>) {
+        for want in &claim.wants {
+            self.with_lock(&want.lock, |lock| lock.remove(claim.ticket));
+        }
+        self.claims.remove(&claim.key()).expect("a claim that ends is there");
+        let index = if claim.holds() { &mut self.holds } else { &mut self.waits };
+        index.remove(&claim.owner_key()).expect("a claim is found by its owner");
+        if claim.revoked {
+            self.revoked.remove(&claim.key()).expect("a claim that was revoked is found");
+        }
+        let revision = turn.revise();
+        turn.change(Some(revision), What::Claim { before: Some(claim.clone()), after: None });
+    }
+
+    /// Puts the claim into the indices that follow from it.
+    fn index(&mut self, claim: &Claim) {
+        let index = if claim.holds() { &mut self.holds } else { &mut self.waits };
+        index.insert(claim.owner_key());
+        if claim.revoked {
+            self.revoked.insert(claim.key());
+        }
+    }
+
+    /// Changes a lock that is there.
+    fn with_lock<T>(&mut self, name: &LockName, change: impl FnOnce(&mut Lock) -> T) -> T {
+        let lock = self.lock_mut(name);
+        let before = lock.in_use();
+        let changed = change(lock);
+        let after = lock.in_use();
+        self.used = self.used + usize::from(after) - usize::from(before);
+        changed
+    }
+
+    fn lock_mut(&mut self, name: &LockName) -> &mut Lock {
+        Arc::make_mut(self.locks.get_mut(name).expect("a lock with claims, a delay or a history is there"))
+    }
+
+    /// Nobody gets the lock until this delay is over, nor before one that it is already closed for.
+    fn close(&mut self, turn: &mut Turn<'_>, name: &LockName, delay_ms: u64) {
+        if delay_ms == 0 {
+            return;
+        }
+        let before_ms = self.locks.get(name).and_then(|lock| lock.delay()).map_or(0, |delay| delay.delay_ms);
+        let delay_ms = delay_ms.max(before_ms);
+        self.last_delay += 1;
+        let generation = self.last_delay;
+        turn.tell(Effect::LockDelay { lock: name.clone(), generation, delay_ms });
+        self.set_delay(turn, name, Some(Delay { generation, delay_ms, since_ms: turn.now_ms }));
+    }
+
+    fn set_delay(&mut self, turn: &mut Turn<'_>, name: &LockName, delay: Option<Delay>) {
+        let before = self.with_lock(name, |lock| lock.set_aside(|aside| std::mem::replace(&mut aside.delay, delay)));
+        match delay {
+            Some(_) => self.delays.insert(name.clone()),
+            None => self.delays.remove(name),
+        };
+        if before != delay {
+            turn.change(None, What::Delay { lock: name.clone(), before, after: delay });
+        }
+    }
+
+    /// Remembers an ended hold at each of its locks, and forgets the oldest of the lock, or of all, if that is one too many. The
+    /// locks of those are added to `evicted`: nothing may be left of them.
+    fn remember(&mut self, turn: &Turn<'_>, claim: &Claim, ended: Ended, evicted: &mut Names) {
+        let fence = claim.fence.expect("only holds are remembered").get();
+        for want in &claim.wants {
+            self.last_past += 1;
+            let (order, session, label) = (self.last_past, claim.session, turn.sessions.label(claim.session).into());
+            let past = Past { order, session, label, fence, from_ms: claim.since_ms, to_ms: turn.now_ms, ended };
+            let forgotten = self.lock_mut(&want.lock).set_aside(|aside| {
+                let is_full = aside.history.len() == HISTORY_OF_LOCK_MAX;
+                let forgotten = is_full.then(|| aside.history.remove(0).order);
+                if aside.history.is_empty() {
+                    aside.history.reserve_exact(1);
+                }
+                aside.history.push(past);
+                forgotten
+            });
+            if let Some(order) = forgotten {
+                self.history.remove(&order).expect("what a lock remembers is found");
+            }
+            self.history.insert(order, want.lock.clone());
+            evicted.extend(self.evict());
+        }
+    }
+
+    /// Forgets the oldest ended hold of all, if there are too many, and gives its lock.
+    fn evict(&mut self) -> Option<LockName> {
+        if self.history.len() <= HISTORY_MAX {
+            return None;
+        }
+        let (order, name) = self.history.get_min().cloned()?;
+        self.history.remove(&order);
+        // The oldest of all is the oldest of its lock.
+        let forgotten = self.lock_mut(&name).set_aside(|aside| aside.history.remove(0));
+        assert_eq!(forgotten.order, order, "a lock remembers its holds in order");
+        Some(name)
+    }
+
+    /// A lock that nobody uses and that has no history is as good as one that never was.
+    fn forget_if_idle(&mut self, name: &LockName) {
+        if self.locks.get(name).is_some_and(|lock| !lock.in_use() && lock.aside.is_none()) {
+            self.locks.remove(name);
+        }
+    }
+
+    fn forget_forced(&mut self, session: SessionId, acquire: RequestNumber) -> bool {
+        let Some(acquires) = self.forced.get_mut(&session) else { return false };
+        let forgotten = acquires.remove(&acquire);
+        if acquires.is_empty() {
+            self.forced.remove(&session);
+        }
+        forgotten
+    }
+}
+
+/// How a hold ends that its holder gives back.
+fn ended_by_holder(claim: &Claim) -> Ended {
+    if claim.revoked { Ended::Forced } else { Ended::Released }
+}
+
+/// The names of the locks that a claim wants.
+fn names(claim: &Claim) -> Names {
+    claim.wants.iter().map(|want| want.lock.clone()).collect()
+}

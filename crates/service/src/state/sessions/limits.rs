@@ -1,0 +1,102 @@
+//! Bounds of what clients say about sessions and request numbers, checked here and nowhere else. The api asks before it proposes,
+//! so that a client gets its answer at once; the state asks again, since it must stand whatever the log says.
+
+use crate::state::{RequestNumber, SessionId};
+
+/// The longest label of a session, in bytes.
+pub const LABEL_BYTES_MAX: usize = 256;
+/// The longest name of a host, in bytes.
+pub const HOST_BYTES_MAX: usize = 256;
+/// The shortest time to live of a session.
+pub const TTL_MS_MIN: u64 = 1_000;
+/// The longest time to live of a session: a day.
+pub const TTL_MS_MAX: u64 = 86_400_000;
+/// So many requests of a session may be without a seen answer before a further one is refused. Twice as many before one that
+/// gives something back is, so that a session with too many can still give some back.
+pub const REQUESTS_MAX: usize = 1_024;
+/// So many answers can be missing: as many as a session can have requests without a seen answer.
+pub const MISSING_MAX: usize = 2 * REQUESTS_MAX;
+
+/// What is wrong with what a client sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Invalid {
+    /// A new session with an id that is out of range.
+    #[error("a session has the id {id}; new sessions have ids from 1 to {}", SessionId::MAX)]
+    SessionId {
+        /// What was said.
+        id: u64,
+    },
+    /// A label of too many bytes.
+    #[error("the label of a session has {bytes} bytes; at most {LABEL_BYTES_MAX} are kept")]
+    LabelTooLong {
+        /// How many.
+        bytes: usize,
+    },
+    /// A host of too many bytes.
+    #[error("the host of a session has {bytes} bytes; at most {HOST_BYTES_MAX} are kept")]
+    HostTooLong {
+        /// How many.
+        bytes: usize,
+    },
+    /// A time to live that is too short or too long.
+    #[error("the time to live of a session is {ttl_ms} ms; it must be from {TTL_MS_MIN} to {TTL_MS_MAX} ms")]
+    Ttl {
+        /// What was said.
+        ttl_ms: u64,
+    },
+    /// A request without a number.
+    #[error("a request has the number 0; numbers go from 1 on")]
+    NumberZero,
+    /// More missing answers than a session can have.
+    #[error("request {number} misses {missing} answers; it can miss at most {MISSING_MAX}")]
+    MissingTooMany {
+        /// The request.
+        number: RequestNumber,
+        /// How many.
+        missing: usize,
+    },
+    /// Missing answers that are out of order, of later requests, or above `seen`.
+    #[error(
+        "the missing answers of request {number} are not in order, from 1 on, before it and up to {seen}, which was seen"
+    )]
+    Missing {
+        /// The request.
+        number: RequestNumber,
+        /// What it says was seen.
+        seen: RequestNumber,
+    },
+}
+
+/// Whether a new session can have this id. Only the api asks: sessions of data format 1 may have any id.
+pub fn check_new_id(SessionId(id): SessionId) -> Result<(), Invalid> {
+    if (1..=SessionId::MAX).contains(&id) { Ok(()) } else { Err(Invalid::SessionId { id }) }
+}
+
+/// Whether a session can be opened so.
+pub fn check_open(ttl_ms: u64, label: &str, host: &str) -> Result<(), Invalid> {
+    if !(TTL_MS_MIN..=TTL_MS_MAX).contains(&ttl_ms) {
+        return Err(Invalid::Ttl { ttl_ms });
+    }
+    if label.len() > LABEL_BYTES_MAX {
+        return Err(Invalid::LabelTooLong { bytes: label.len() });
+    }
+    if host.len() > HOST_BYTES_MAX {
+        return Err(Invalid::HostTooLong { bytes: host.len() });
+    }
+    Ok(())
+}
+
+/// Whether a request can have this number and say that all answers up to `seen` were seen, except these.
+pub fn check_seen(number: RequestNumber, seen: RequestNumber, missing: &[RequestNumber]) -> Result<(), Invalid> {
+    if missing.len() > MISSING_MAX {
+        return Err(Invalid::MissingTooMany { number, missing: missing.len() });
+    }
+    let in_order = missing.is_sorted_by(|earlier, later| earlier < later);
+    let within = |missing: &RequestNumber| (1..number).contains(missing) && *missing <= seen;
+    if in_order && missing.iter().all(within) { Ok(()) } else { Err(Invalid::Missing { number, seen }) }
+}
+
+/// Whether it is a number.
+pub fn check_number(number: RequestNumber) -> Result<(), Invalid> {
+    if number == 0 { Err(Invalid::NumberZero) } else { Ok(()) }
+}

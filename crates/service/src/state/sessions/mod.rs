@@ -1,0 +1,148 @@
+//! The sessions: who is there, and that each request is applied once. They know nothing of what is requested.
+
+pub mod limits;
+mod record;
+mod session;
+mod words;
+
+use std::sync::Arc;
+
+use imbl::OrdMap;
+
+pub use record::{Record, SessionRecord};
+pub use session::{Kept, Session};
+pub use words::{Command, EndReason, Open, Refusal};
+
+use super::{Answer, Request, RequestNumber, SessionId};
+use session::Place;
+
+/// All sessions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sessions {
+    /// Of the last `Lead`.
+    term: u64,
+    sessions: OrdMap<SessionId, Arc<Session>>,
+}
+
+/// What is to be done with a request that has arrived.
+pub(super) enum Arrival {
+    /// It is there for the first time, and is to be applied and answered.
+    New,
+    /// It is there for the first time, and makes no sense.
+    Invalid(String),
+    /// It was answered before.
+    Answered(Answer),
+    /// It waits already, or its client has seen its answer.
+    Known,
+    /// It is refused, and the refusal is not kept.
+    Refused(Refusal),
+    /// There is no such session.
+    NoSession,
+}
+
+impl Sessions {
+    /// A session that has not ended.
+    pub fn get(&self, id: SessionId) -> Option<&Session> {
+        self.sessions.get(&id).map(Arc::as_ref)
+    }
+
+    /// All sessions from this id on, by id.
+    pub fn from(&self, id: SessionId) -> impl Iterator<Item = (SessionId, &Session)> {
+        self.sessions.range(id..).map(|(&id, session)| (id, session.as_ref()))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
+    }
+
+    /// The term of the last `Lead`.
+    pub fn term(&self) -> u64 {
+        self.term
+    }
+
+    /// The label of a session that is there.
+    pub(super) fn label(&self, id: SessionId) -> &str {
+        &self.there(id).label
+    }
+
+    pub(super) fn lead(&mut self, term: u64) {
+        self.term = term;
+    }
+
+    /// Begins the session, if it is not there and may begin so. Gives it if it begins. An Open that is not from our api may be
+    /// wrong: it begins nothing.
+    pub(super) fn open(&mut self, open: &Open) -> Option<Arc<Session>> {
+        let begins = !open.resume
+            && !self.sessions.contains_key(&open.session)
+            && limits::check_open(open.ttl_ms, &open.label, &open.host).is_ok();
+        let session = begins.then(|| Arc::new(Session::new(open)))?;
+        self.sessions.insert(open.session, session.clone());
+        Some(session)
+    }
+
+    /// Whether an Expire that was counted in this term ends the session.
+    pub(super) fn may_expire(&self, id: SessionId, term: u64) -> bool {
+        term == self.term && self.sessions.contains_key(&id)
+    }
+
+    /// The session is no more.
+    pub(super) fn end(&mut self, id: SessionId) -> Arc<Session> {
+        self.sessions.remove(&id).expect("a session that ends is there")
+    }
+
+    /// A request has arrived. If it is new, it is pending from now on.
+    pub(super) fn arrives(&mut self, request: &Request) -> Arrival {
+        let Some(session) = self.sessions.get_mut(&request.session).map(Arc::make_mut) else {
+            return Arrival::NoSession;
+        };
+        // What makes no sense makes nothing seen.
+        let sense = limits::check_seen(request.number, request.seen, &request.missing);
+        if sense.is_ok() {
+            session.saw(request.seen, &request.missing);
+        }
+        let fingerprint = request.operation.fingerprint();
+        match session.place(request.number, fingerprint) {
+            Place::Reused => return Arrival::Refused(Refusal::NumberReused),
+            Place::Answered(answer) => return Arrival::Answered(answer.clone()),
+            Place::Pending | Place::Seen => return Arrival::Known,
+            Place::Free => {}
+        }
+        let limit = request.operation.requests_max();
+        if session.is_full(limit) {
+            return Arrival::Refused(Refusal::TooManyRequests { limit: limit as u32 });
+        }
+        session.pending(request.number, fingerprint);
+        match sense.and_then(|()| limits::check_number(request.number)) {
+            Err(invalid) => Arrival::Invalid(invalid.to_string()),
+            Ok(()) => request.operation.check(request.number).map_or_else(Arrival::Invalid, |()| Arrival::New),
+        }
+    }
+
+    /// Keeps an answer until it is seen.
+    pub(super) fn answer(&mut self, id: SessionId, number: RequestNumber, answer: &Answer) {
+        self.there_mut(id).answer(number, answer);
+    }
+
+    /// Keeps an answer to a request that has not arrived yet, unless it has. The request gets it when it comes.
+    pub(super) fn answer_ahead(&mut self, id: SessionId, number: RequestNumber, answer: Answer) {
+        let session = self.there_mut(id);
+        if !session.is_known(number) {
+            session.answer(number, &answer);
+        }
+    }
+
+    fn there(&self, id: SessionId) -> &Session {
+        self.get(id).expect("a session that has claims or requests is there")
+    }
+
+    fn there_mut(&mut self, id: SessionId) -> &mut Session {
+        let session = self.sessions.get_mut(&id).expect("a session that has claims or requests is there");
+        Arc::make_mut(session)
+    }
+}

@@ -1,0 +1,78 @@
+//! The sessions in pieces, as a snapshot holds them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Kept, Session, Sessions};
+use crate::state::{Caller, RequestNumber, SessionId};
+
+/// A piece of the sessions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Record {
+    /// The term of the last `Lead`.
+    Term(u64),
+    /// A session.
+    Session(SessionRecord),
+}
+
+/// A session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionRecord {
+    /// Its id.
+    pub id: SessionId,
+    /// How long it lives after its last keep-alive.
+    pub ttl_ms: u64,
+    /// What it is.
+    pub label: Box<str>,
+    /// Where it runs.
+    pub host: Box<str>,
+    /// As which process.
+    pub pid: u32,
+    /// SHA-256 of its secret.
+    pub secret_hash: Option<[u8; 32]>,
+    /// Who opened it.
+    pub caller: Caller,
+    /// The client has seen every answer up to this one, except the missing ones.
+    pub seen: RequestNumber,
+    /// None is above `seen`.
+    pub missing: BTreeSet<RequestNumber>,
+    /// The requests that wait, and those whose answers have not been seen.
+    pub requests: BTreeMap<RequestNumber, Kept>,
+}
+
+impl Sessions {
+    /// All of them, in pieces.
+    pub(in crate::state) fn records(&self) -> impl Iterator<Item = Record> + '_ {
+        let sessions = self.sessions.iter().map(|(&id, session)| {
+            let Session { ttl_ms, ref label, ref host, pid, secret_hash, ref caller, .. } = **session;
+            Record::Session(SessionRecord {
+                id,
+                ttl_ms,
+                label: label.clone(),
+                host: host.clone(),
+                pid,
+                secret_hash,
+                caller: caller.clone(),
+                seen: session.seen,
+                missing: session.missing.clone(),
+                requests: session.requests.clone(),
+            })
+        });
+        std::iter::once(Record::Term(self.term)).chain(sessions)
+    }
+
+    /// Adds a piece.
+    pub(in crate::state) fn restore(&mut self, record: Record) {
+        match record {
+            Record::Term(term) => self.term = term,
+            Record::Session(record) => {
+                let SessionRecord { id, ttl_ms, label, host, pid, secret_hash, caller, seen, missing, requests } =
+                    record;
+                let session = Session { ttl_ms, label, host, pid, secret_hash, caller, seen, missing, requests };
+                self.sessions.insert(id, Arc::new(session));
+            }
+        }
+    }
+}

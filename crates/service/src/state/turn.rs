@@ -1,0 +1,64 @@
+//! What a module may do while a command is applied.
+
+use super::sessions::{Open, Sessions};
+use super::{Answer, Change, Effect, Outcome, RequestNumber, SessionId, What};
+
+/// One command's turn: what it may use of the rest of the state, and where it puts what follows.
+pub(super) struct Turn<'a> {
+    pub index: u64,
+    pub now_ms: u64,
+    pub revision: &'a mut u64,
+    /// The command has raised the revision.
+    pub raised: bool,
+    pub sessions: &'a mut Sessions,
+    pub outcome: &'a mut Outcome,
+}
+
+impl Turn<'_> {
+    /// Adds an effect.
+    pub fn tell(&mut self, effect: impl Into<Effect>) {
+        self.outcome.effects.push(effect.into());
+    }
+
+    /// Answers a request, and keeps the answer until the client has seen it.
+    pub fn answer(&mut self, session: SessionId, number: RequestNumber, answer: impl Into<Answer>) {
+        let answer = answer.into();
+        self.sessions.answer(session, number, &answer);
+        self.tell(Effect::Answer { session, number, answer });
+    }
+
+    /// The revision of what this command changes: one higher than before, however often it is asked.
+    pub fn revise(&mut self) -> u64 {
+        if !self.raised {
+            *self.revision += 1;
+            self.raised = true;
+        }
+        *self.revision
+    }
+
+    /// Adds a change.
+    pub fn change(&mut self, revision: Option<u64>, what: What) {
+        let position = self.outcome.changes.len() as u32;
+        self.outcome.changes.push(Change { index: self.index, position, revision, what });
+    }
+
+    /// Begins a session, or takes one up again. Says whether it is there.
+    pub fn open(&mut self, open: &Open) -> bool {
+        if let Some(begun) = self.sessions.open(open) {
+            self.change(None, What::Session { id: open.session, before: None, after: Some(begun) });
+        }
+        let opened = match self.sessions.get(open.session) {
+            Some(session) => Effect::Opened { session: open.session, ttl_ms: session.ttl_ms },
+            None => Effect::Ended { session: open.session, reason: super::EndReason::Unknown },
+        };
+        let is_open = matches!(opened, Effect::Opened { .. });
+        self.tell(opened);
+        is_open
+    }
+
+    /// The session ends.
+    pub fn end(&mut self, id: SessionId) {
+        let before = Some(self.sessions.end(id));
+        self.change(None, What::Session { id, before, after: None });
+    }
+}
