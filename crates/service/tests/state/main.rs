@@ -8,3 +8,4 @@ mod missing;
 // mod random;
 mod requests;
 mod script;
+mod several;
