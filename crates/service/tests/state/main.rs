@@ -13,3 +13,4 @@ mod records;
 mod requests;
 mod script;
 mod several;
+mod several_ends;
