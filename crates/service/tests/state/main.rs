@@ -11,6 +11,8 @@ mod model;
 mod random;
 mod records;
 mod requests;
+mod reuse;
+mod revisions;
 mod script;
 mod several;
 mod several_ends;
