@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use baton_client::session::{AcquireNumber, Config, Event, LockState, Loss, Mode, Output, Session, SessionState, Wish};
-use baton_service::table::SessionId;
+use baton_service::state::SessionId;
 
 use super::clock::{Clock, Micros};
 use super::log::ConnectionId;

@@ -1,6 +1,5 @@
 //! The ways to find claims and locks, and whether they are as they should be.
 
-use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -134,8 +133,7 @@ impl Locks {
     }
 
     fn check_lock(&self, name: &LockName, lock: &Lock) -> Result<(), String> {
-        let tickets: BTreeSet<u64> = lock.line.iter().map(|claim| claim.ticket).collect();
-        let is_sorted = lock.line.iter().map(|claim| claim.ticket).eq(tickets);
+        let is_sorted = lock.line.iter().is_sorted_by(|before, after| before.ticket < after.ticket);
         let is_parted = lock.holders().all(|claim| claim.holds()) && lock.waiters().all(|claim| !claim.holds());
         let is_there =
             |claim: &Arc<Claim>| self.claims.get(&claim.key()).is_some_and(|other| Arc::ptr_eq(claim, other));
