@@ -57,23 +57,23 @@ impl Client {
 
     /// All locks that are held, waited for or remembered.
     pub async fn list_locks(&self) -> Result<Vec<v1::Lock>, CallError> {
-        let call = async |mut locks: LocksClient<Channel>| locks.list_locks(timely(v1::ListLocksRequest {})).await;
+        let request = v1::ListLocksRequest { history: true, all: true, ..v1::ListLocksRequest::default() };
+        let call = async |mut locks: LocksClient<Channel>| locks.list_locks(timely(request.clone())).await;
         Ok(self.look(call).await?.locks)
     }
 
     /// One of them; none if nobody holds it, waits for it, or is remembered to have held it.
-    pub async fn get_lock(&self, name: &str) -> Result<Option<v1::Lock>, CallError> {
-        check_name(name)?;
-        let call = async |mut locks: LocksClient<Channel>| {
-            locks.get_lock(timely(v1::GetLockRequest { name: name.as_bytes().to_vec() })).await
-        };
+    pub async fn get_lock(&self, name: impl AsRef<[u8]>) -> Result<Option<v1::Lock>, CallError> {
+        check_name(name.as_ref())?;
+        let request = v1::GetLockRequest { name: name.as_ref().to_vec(), page: Vec::new() };
+        let call = async |mut locks: LocksClient<Channel>| locks.get_lock(timely(request.clone())).await;
         Ok(self.look(call).await?.lock)
     }
 
     /// All sessions.
     pub async fn list_sessions(&self) -> Result<Vec<v1::Session>, CallError> {
-        let call =
-            async |mut locks: LocksClient<Channel>| locks.list_sessions(timely(v1::ListSessionsRequest {})).await;
+        let request = v1::ListSessionsRequest::default();
+        let call = async |mut locks: LocksClient<Channel>| locks.list_sessions(timely(request.clone())).await;
         Ok(self.look(call).await?.sessions)
     }
 
@@ -87,9 +87,9 @@ impl Client {
     /// be at work. Says who was told.
     ///
     /// It is never repeated by itself: a second one could hit those who come after.
-    pub async fn force_release(&self, name: &str, now: bool) -> Result<Vec<v1::Holder>, CallError> {
-        check_name(name)?;
-        let request = v1::ForceReleaseRequest { name: name.as_bytes().to_vec(), now };
+    pub async fn force_release(&self, name: impl AsRef<[u8]>, now: bool) -> Result<Vec<v1::Holder>, CallError> {
+        check_name(name.as_ref())?;
+        let request = v1::ForceReleaseRequest { name: name.as_ref().to_vec(), now };
         let mut locks = calls(self.channel().await?);
         match locks.force_release(timely(request)).await {
             Ok(response) => Ok(response.into_inner().holders),

@@ -67,6 +67,7 @@ mod servers;
 
 #[cfg(feature = "net")]
 pub use acquire::{Acquire, Guard};
+pub use baton_proto::name;
 #[cfg(feature = "net")]
 pub use baton_proto::v1;
 #[cfg(feature = "net")]

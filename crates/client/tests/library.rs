@@ -42,12 +42,12 @@ impl Locks for Fake {
     }
 
     async fn list_locks(&self, _: Request<v1::ListLocksRequest>) -> Result<Response<v1::ListLocksResponse>, Status> {
-        Ok(Response::new(v1::ListLocksResponse { locks: vec![lock("a"), lock("b")] }))
+        Ok(Response::new(v1::ListLocksResponse { locks: vec![lock("a"), lock("b")], next_page: Vec::new() }))
     }
 
     async fn get_lock(&self, request: Request<v1::GetLockRequest>) -> Result<Response<v1::GetLockResponse>, Status> {
-        let name = String::from_utf8(request.into_inner().name).unwrap();
-        Ok(Response::new(v1::GetLockResponse { lock: (name == "a").then(|| lock("a")) }))
+        let lock = (request.into_inner().name == b"a").then(|| lock("a"));
+        Ok(Response::new(v1::GetLockResponse { lock, next_page: Vec::new() }))
     }
 
     async fn list_sessions(
@@ -55,7 +55,7 @@ impl Locks for Fake {
         _: Request<v1::ListSessionsRequest>,
     ) -> Result<Response<v1::ListSessionsResponse>, Status> {
         let session = v1::Session { id: 5, ..v1::Session::default() };
-        Ok(Response::new(v1::ListSessionsResponse { sessions: vec![session] }))
+        Ok(Response::new(v1::ListSessionsResponse { sessions: vec![session], next_page: Vec::new() }))
     }
 
     async fn force_release(
@@ -73,7 +73,7 @@ impl Locks for Fake {
 }
 
 fn lock(name: &str) -> v1::Lock {
-    v1::Lock { name: name.to_owned(), ..v1::Lock::default() }
+    v1::Lock { name: name.into(), ..v1::Lock::default() }
 }
 
 /// A server on a free port, and the streams that reach it.
@@ -174,7 +174,7 @@ async fn a_lock_is_acquired_and_given_back_and_a_session_closed() {
     let asked = stream.grant(40).await;
     assert_eq!((asked.name, asked.timeout_ms, asked.lock_delay_ms), (b"a".to_vec(), Some(60_000), 2_000));
     let guard = acquires.await.unwrap().unwrap();
-    assert_eq!((guard.fence(), guard.state(), guard.name()), (Ok(40), LockState::Held, "a"));
+    assert_eq!((guard.fence(), guard.state(), guard.name()), (Ok(40), LockState::Held, &b"a"[..]));
     assert!(guard.deadline() > BootTime::now());
     let releases = tokio::spawn(guard.release());
     let (number, operation) = stream.request().await;
@@ -212,7 +212,7 @@ async fn a_time_out_cancels() {
     let acquired = tokio::spawn(session.lock("a").timeout(Duration::from_millis(5)).acquire());
     let (number, _) = stream.request().await;
     assert_eq!(stream.request().await.1, Operation::Cancel(v1::Cancel { acquire: number }));
-    assert_eq!(acquired.await.unwrap().unwrap_err(), AcquireError::TimedOut { name: "a".to_owned() });
+    assert_eq!(acquired.await.unwrap().unwrap_err(), AcquireError::TimedOut { name: b"a".to_vec() });
 }
 
 #[tokio::test]
@@ -252,10 +252,50 @@ async fn refusals_say_why() {
     stream.answer(number, answer::Answer::Refused(refused)).await;
     let error = acquired.await.unwrap().unwrap_err();
     assert_eq!(error.to_string(), "the request would wait for itself: 0000000000000001 (me) waits for \"a\"");
+    // A mistake of the client's own, which is told like any other refusal.
+    let acquired = tokio::spawn(session.lock("a").acquire());
+    let (number, _) = stream.request().await;
+    stream.refuse(number, v1::Refusal::NumberReused, "request 3 asked for something else before").await;
+    let error = acquired.await.unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "the server refused: request 3 asked for something else before");
     for (name, bytes) in [(String::new(), 0), ("x".repeat(513), 513)] {
         let error = session.lock(name).acquire().await.unwrap_err();
         assert_eq!(error.to_string(), format!("the name of a lock has 1 to 512 bytes, not {bytes}"));
     }
+}
+
+#[tokio::test]
+async fn a_name_is_any_bytes_and_shown_escaped_if_it_is_not_utf8() {
+    let mut server = Server::start().await;
+    let (session, mut stream) = server.session(LONG).await;
+    let acquires = tokio::spawn(session.lock(b"caf\xe9\x1b").timeout(LONG).acquire());
+    assert_eq!(stream.grant(1).await.name, b"caf\xe9\x1b");
+    let guard = acquires.await.unwrap().unwrap();
+    assert_eq!(guard.name(), b"caf\xe9\x1b");
+    assert!(format!("{guard:?}").contains(r#"name: "caf\xe9\x1b""#), "{guard:?}");
+    let acquired = tokio::spawn(session.lock(b"\xff").timeout(Duration::from_millis(5)).acquire());
+    let error = acquired.await.unwrap().unwrap_err();
+    assert_eq!(error.to_string(), r#"the lock "\xff" was not granted within the time-out"#);
+    stream.request().await;
+    stream.request().await;
+    let acquired = tokio::spawn(session.lock("a").acquire());
+    let (number, _) = stream.request().await;
+    let cycle = vec![v1::Wait { owner: 1, label: "me".into(), lock: b"a\\\xff".to_vec() }];
+    let refused = v1::Refused { refusal: v1::Refusal::Deadlock.into(), message: String::new(), cycle };
+    stream.answer(number, answer::Answer::Refused(refused)).await;
+    let error = acquired.await.unwrap().unwrap_err();
+    assert!(error.to_string().ends_with(r#"(me) waits for "a\\\xff""#), "{error}");
+}
+
+#[tokio::test]
+async fn a_session_whose_end_is_refused_is_not_said_to_have_ended() {
+    let mut server = Server::start().await;
+    let (session, mut stream) = server.session(LONG).await;
+    let closes = tokio::spawn(session.close());
+    let (number, operation) = stream.request().await;
+    assert_eq!(operation, Operation::Close(v1::Close {}));
+    stream.refuse(number, v1::Refusal::NumberReused, "request 1 asked for something else before").await;
+    assert_eq!(closes.await.unwrap(), Err(CloseError::Unconfirmed));
 }
 
 #[tokio::test]
@@ -431,8 +471,8 @@ async fn a_server_that_cannot_be_reached_is_passed_over() {
 async fn the_service_can_be_looked_at() {
     let server = Server::start().await;
     let client = server.client().await;
-    let names: Vec<String> = client.list_locks().await.unwrap().into_iter().map(|lock| lock.name).collect();
-    assert_eq!(names, ["a", "b"]);
+    let names: Vec<Vec<u8>> = client.list_locks().await.unwrap().into_iter().map(|lock| lock.name).collect();
+    assert_eq!(names, [b"a", b"b"]);
     assert_eq!(client.get_lock("a").await.unwrap(), Some(lock("a")));
     assert_eq!(client.get_lock("b").await.unwrap(), None);
     assert_eq!(client.list_sessions().await.unwrap()[0].id, 5);

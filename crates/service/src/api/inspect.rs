@@ -42,7 +42,7 @@ fn view(service: &Service, lock: LockView<'_>) -> v1::Lock {
     };
     let left = |delay: DelayView| delay.delay_ms.saturating_sub(since(delay.since_ms));
     v1::Lock {
-        name: lock.name().to_owned(),
+        name: lock.name().into(),
         mode: lock.mode().map_or(v1::Mode::Unspecified, mode).into(),
         permits: lock.permits(),
         holders: lock.holders().map(holder).collect(),
@@ -85,8 +85,8 @@ pub fn sessions(service: &Service) -> Vec<v1::Session> {
         pid: session.pid,
         ttl_ms: session.ttl_ms,
         expires_in_ms: service.desk.expires_in_ms(session.id),
-        holds: session.holds().map(str::to_owned).collect(),
-        waits: session.waits().map(str::to_owned).collect(),
+        holds: session.holds().map(Vec::from).collect(),
+        waits: session.waits().map(Vec::from).collect(),
     };
     service.node.table().sessions().map(session).collect()
 }

@@ -56,14 +56,14 @@ impl Locks for LocksService {
     async fn list_locks(&self, _: Request<v1::ListLocksRequest>) -> Result<Response<v1::ListLocksResponse>, Status> {
         self.current().await?;
         let locks = inspect::locks(&self.0);
-        Ok(Response::new(v1::ListLocksResponse { locks }))
+        Ok(Response::new(v1::ListLocksResponse { locks, next_page: Vec::new() }))
     }
 
     async fn get_lock(&self, request: Request<v1::GetLockRequest>) -> Result<Response<v1::GetLockResponse>, Status> {
         let name = name(request.into_inner().name)?;
         self.current().await?;
         let lock = inspect::lock(&self.0, &name);
-        Ok(Response::new(v1::GetLockResponse { lock }))
+        Ok(Response::new(v1::GetLockResponse { lock, next_page: Vec::new() }))
     }
 
     async fn list_sessions(
@@ -72,7 +72,7 @@ impl Locks for LocksService {
     ) -> Result<Response<v1::ListSessionsResponse>, Status> {
         self.current().await?;
         let sessions = inspect::sessions(&self.0);
-        Ok(Response::new(v1::ListSessionsResponse { sessions }))
+        Ok(Response::new(v1::ListSessionsResponse { sessions, next_page: Vec::new() }))
     }
 
     async fn force_release(

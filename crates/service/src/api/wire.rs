@@ -1,10 +1,17 @@
 //! Between the words on the wire and the words of the log: pure, and the only place that knows both.
 
+use std::ops::RangeInclusive;
+
 use baton_proto::v1;
 
 use crate::table::{
     Answer, CancelOutcome, Command, EndReason, Mode, Operation, OwnerId, Refusal, SessionId, WaitFor, limits,
 };
+
+/// The ids of new sessions. (Earlier versions began sessions with others, which can be resumed.)
+const SESSION_IDS: RangeInclusive<u64> = 1..=i64::MAX as u64;
+/// The length of a SHA-256.
+const SECRET_HASH_BYTES: usize = 32;
 
 /// Why the words of a client cannot be words of the log.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +22,18 @@ pub enum Malformed {
     /// A name that is no text.
     #[error("the name of a lock is not UTF-8")]
     NameNotUtf8,
+    /// A new session whose id is of the other half.
+    #[error("a new session has the id {session}; it must be from {} to {}", SESSION_IDS.start(), SESSION_IDS.end())]
+    SessionId {
+        /// What was said.
+        session: u64,
+    },
+    /// A hash of a secret that is no SHA-256.
+    #[error("the hash of a session's secret has {bytes} bytes; it has {SECRET_HASH_BYTES}, or none without a secret")]
+    SecretHash {
+        /// How many.
+        bytes: usize,
+    },
     /// An acquire in no mode.
     #[error("an acquire is exclusive, shared or for a permit; this one says none of them")]
     NoMode,
@@ -25,8 +44,14 @@ pub enum Malformed {
 
 /// The command that begins a session, or takes it up again.
 pub fn open(open: v1::Open) -> Result<Command, Malformed> {
-    let v1::Open { session, ttl_ms, label, host, pid, resume } = open;
+    let v1::Open { session, ttl_ms, label, host, pid, resume, secret_hash } = open;
     limits::check_open(ttl_ms, &label, &host)?;
+    if !resume && !SESSION_IDS.contains(&session) {
+        return Err(Malformed::SessionId { session });
+    }
+    if !matches!(secret_hash.len(), 0 | SECRET_HASH_BYTES) {
+        return Err(Malformed::SecretHash { bytes: secret_hash.len() });
+    }
     Ok(Command::Open { session: SessionId(session), ttl_ms, label, host, pid, resume })
 }
 
@@ -52,11 +77,10 @@ fn acquire(acquire: v1::Acquire) -> Result<Operation, Malformed> {
         v1::Mode::Unspecified => return Err(Malformed::NoMode),
     };
     let v1::Acquire { name, owner, timeout_ms, lock_delay_ms, .. } = acquire;
-    let lock = String::from_utf8(name).map_err(|_| Malformed::NameNotUtf8)?;
-    Ok(Operation::Acquire { lock, mode, owner: OwnerId(owner), timeout_ms, lock_delay_ms })
+    Ok(Operation::Acquire { lock: self::name(name)?, mode, owner: OwnerId(owner), timeout_ms, lock_delay_ms })
 }
 
-/// A lock's name, if it is one.
+/// A lock's name, as the table has it.
 pub fn name(bytes: Vec<u8>) -> Result<String, Malformed> {
     let name = String::from_utf8(bytes).map_err(|_| Malformed::NameNotUtf8)?;
     limits::check_name(&name)?;
@@ -108,7 +132,7 @@ fn refused(refusal: &Refusal) -> v1::Refused {
 }
 
 fn wait(WaitFor { owner, label, lock }: &WaitFor) -> v1::Wait {
-    v1::Wait { owner: owner.0, label: label.clone(), lock: lock.clone() }
+    v1::Wait { owner: owner.0, label: label.clone(), lock: lock.clone().into() }
 }
 
 /// The session is open.
