@@ -53,26 +53,27 @@ impl Locks for LocksService {
         Ok(Response::new(ReceiverStream::new(frames)))
     }
 
-    async fn list_locks(&self, _: Request<v1::ListLocksRequest>) -> Result<Response<v1::ListLocksResponse>, Status> {
+    async fn list_locks(
+        &self,
+        request: Request<v1::ListLocksRequest>,
+    ) -> Result<Response<v1::ListLocksResponse>, Status> {
         self.current().await?;
-        let locks = inspect::locks(&self.0);
-        Ok(Response::new(v1::ListLocksResponse { locks, next_page: Vec::new() }))
+        inspect::list_locks(&self.0, request.get_ref()).map(Response::new).map_err(invalid)
     }
 
     async fn get_lock(&self, request: Request<v1::GetLockRequest>) -> Result<Response<v1::GetLockResponse>, Status> {
-        let name = name(request.into_inner().name)?;
+        let v1::GetLockRequest { name, page } = request.into_inner();
+        let name = wire::name(name).map_err(invalid)?;
         self.current().await?;
-        let lock = inspect::lock(&self.0, &name);
-        Ok(Response::new(v1::GetLockResponse { lock, next_page: Vec::new() }))
+        inspect::get_lock(&self.0, &name, &page).map(Response::new).map_err(invalid)
     }
 
     async fn list_sessions(
         &self,
-        _: Request<v1::ListSessionsRequest>,
+        request: Request<v1::ListSessionsRequest>,
     ) -> Result<Response<v1::ListSessionsResponse>, Status> {
         self.current().await?;
-        let sessions = inspect::sessions(&self.0);
-        Ok(Response::new(v1::ListSessionsResponse { sessions, next_page: Vec::new() }))
+        inspect::list_sessions(&self.0, &request.get_ref().page).map(Response::new).map_err(invalid)
     }
 
     async fn force_release(
@@ -80,9 +81,9 @@ impl Locks for LocksService {
         request: Request<v1::ForceReleaseRequest>,
     ) -> Result<Response<v1::ForceReleaseResponse>, Status> {
         let v1::ForceReleaseRequest { name: lock, now } = request.into_inner();
-        let lock = name(lock)?;
+        let lock = wire::name(lock).map_err(invalid)?;
         self.current().await?;
-        let holders = inspect::lock(&self.0, &lock).map(|lock| lock.holders).unwrap_or_default();
+        let holders = inspect::holders(&self.0, &lock);
         let proposed = self.0.propose(Command::Force { lock, now }).await.map_err(unavailable)?;
         let effects = proposed.await.map_err(unavailable)?.effects;
         let told = |session: u64| {
@@ -102,8 +103,8 @@ fn unavailable(error: impl std::fmt::Display) -> Status {
     Status::unavailable(error.to_string())
 }
 
-fn name(bytes: Vec<u8>) -> Result<String, Status> {
-    wire::name(bytes).map_err(|invalid| Status::invalid_argument(invalid.to_string()))
+fn invalid(error: impl std::fmt::Display) -> Status {
+    Status::invalid_argument(error.to_string())
 }
 
 /// Carries one stream, from its Open to its end.
