@@ -63,6 +63,8 @@ mod error;
 #[cfg(feature = "net")]
 mod handle;
 #[cfg(feature = "net")]
+mod listing;
+#[cfg(feature = "net")]
 mod servers;
 
 #[cfg(feature = "net")]
@@ -78,4 +80,6 @@ pub use clock::BootTime;
 pub use error::{AcquireError, CallError, CloseError, ConnectError, OpenError, ReleaseError};
 #[cfg(feature = "net")]
 pub use handle::{Session, SessionBuilder};
+#[cfg(feature = "net")]
+pub use listing::ListLocks;
 pub use session::{LockState, Loss, Mode, SessionState, Wait};
