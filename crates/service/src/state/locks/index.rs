@@ -51,7 +51,16 @@ impl Locks {
 
     /// The claims of a session, in the order of their numbers.
     pub(in crate::state) fn claims_of(&self, session: SessionId) -> impl Iterator<Item = &Arc<Claim>> {
-        self.claims.range((session, 0)..=(session, RequestNumber::MAX)).map(|(_, claim)| claim)
+        self.claims_from(session, 0)
+    }
+
+    /// The claims of a session from this number on, in the order of their numbers.
+    pub(in crate::state) fn claims_from(
+        &self,
+        session: SessionId,
+        number: RequestNumber,
+    ) -> impl Iterator<Item = &Arc<Claim>> {
+        self.claims.range((session, number)..=(session, RequestNumber::MAX)).map(|(_, claim)| claim)
     }
 
     /// All claims that wait.
