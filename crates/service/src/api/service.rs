@@ -80,13 +80,13 @@ impl Service {
         self.node.propose(Entry { now_ms: clock::wall_ms(), commands: vec![command] }).await
     }
 
-    /// Keeps everything going. Does not return while the node runs, and the data folder is there.
-    pub async fn run(&self) {
+    /// Keeps everything going. Does not return while the node runs, and its data is there. If data is gone, says what.
+    pub async fn run(&self) -> Option<String> {
         tokio::select! {
-            () = self.follow_leadership() => {}
-            () = self.keep_time() => {}
-            () = self.acknowledge() => {}
-            () = self.watch_disk() => {}
+            () = self.follow_leadership() => None,
+            () = self.keep_time() => None,
+            () = self.acknowledge() => None,
+            what = self.watch_disk() => Some(what),
         }
     }
 
@@ -152,8 +152,12 @@ impl Service {
         }
     }
 
-    async fn watch_disk(&self) {
-        while self.node.is_there() {
+    /// Returns when the data folder, or a file that must be in it, is gone; and says which.
+    async fn watch_disk(&self) -> String {
+        loop {
+            if let Some(what) = self.node.missing() {
+                return what;
+            }
             self.look_at_space();
             tokio::time::sleep(DISK_EVERY).await;
         }
