@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use super::compaction::Compaction;
 use super::log::{Head, Image, Record};
 use super::types::{LogEntry, LogId, TypeConfig, Vote};
-use crate::store::{Disk, Journal, OpenError};
+use crate::store::{Journal, OpenError, Store, Unreadable};
 
 /// An AppendEntries carries no more bytes than this, unless a single entry does; so it stays below what a transport takes.
 pub(super) const APPEND_BYTES_MAX: usize = 1 << 20;
@@ -54,14 +54,14 @@ pub struct LogStore {
 impl LogStore {
     /// Opens the log of a data folder.
     pub(super) fn open(
-        disk: Arc<dyn Disk>,
+        store: &Store,
         segment_bytes: usize,
         compaction: Arc<Compaction>,
         fatal: Fatal,
         alive: mpsc::Sender<()>,
     ) -> Result<LogStore, OpenError> {
         let mut image = Image::default();
-        let journal = Journal::open(disk, segment_bytes, |frame| image.replay(frame))?;
+        let journal = Journal::open(store, segment_bytes, |frame| image.replay(frame).map_err(Unreadable::Malformed))?;
         image.check().map_err(|what| OpenError::Missing { what })?;
         compaction.appended(image.bytes());
         let written = image.head;

@@ -62,7 +62,7 @@ impl TableBytes {
         match self {
             TableBytes::Received(table) => Ok(table),
             TableBytes::Kept { snapshots, index } => {
-                let mut bytes = snapshots.read(index).map_err(io::Error::other)?;
+                let mut bytes = snapshots.read(index).map_err(io::Error::other)?.concat();
                 let table = split(&bytes).map_err(io::Error::other)?.1.len();
                 bytes.drain(..bytes.len() - table);
                 Ok(bytes)
@@ -94,7 +94,8 @@ impl Machine {
     ) -> Result<(Machine, Shared), OpenError> {
         let shared = Shared::default();
         let newest = Newest::default();
-        if let Some((index, bytes)) = snapshots.newest()? {
+        if let Some((index, chunks)) = snapshots.newest()? {
+            let bytes = chunks.concat();
             let damaged = |what: String| OpenError::Damaged { file: format!("snapshot {index}"), offset: 0, what };
             let (meta, table) = split(&bytes).map_err(damaged)?;
             *shared.write() = state(&meta, table).map_err(damaged)?;
@@ -203,7 +204,10 @@ impl Builder {
         let meta = postcard::to_stdvec(&self.meta).map_err(io::Error::other)?;
         let (snapshots, table) = (self.snapshots.clone(), self.table.clone());
         let length = (meta.len() as u32).to_le_bytes();
-        let save = move || snapshots.save(last.index, &[&length, &meta, &table]);
+        let save = move || {
+            let chunks = [length.to_vec(), meta, table.to_vec()];
+            snapshots.save(last.index, &mut chunks.into_iter().map(Ok))
+        };
         let saved = tokio::task::spawn_blocking(save).await.map_err(io::Error::other)?;
         if let Err(error) = &saved {
             (self.fatal)(&format!("a snapshot cannot be written ({error})"));

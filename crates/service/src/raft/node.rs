@@ -21,7 +21,7 @@ use super::machine::{Machine, OnApply, Shared, State};
 use super::network::NoPeers;
 use super::types::{Applied, LogId, TypeConfig};
 use crate::clock;
-use crate::store::{self, Disk, OpenError, SEGMENT_BYTES};
+use crate::store::{Disk, OpenError, SEGMENT_BYTES, Store, Unreadable, Upgrade};
 use crate::table::{Command, Entry, Table};
 
 /// What a node is told at its start.
@@ -193,14 +193,28 @@ pub(super) struct Parts {
     pub gone: mpsc::Receiver<()>,
 }
 
+/// Version 2 has the payloads of version 1.
+struct Unchanged;
+
+impl Upgrade for Unchanged {
+    fn frame(&self, _: u32, payload: &[u8]) -> Result<Vec<u8>, Unreadable> {
+        Ok(payload.to_vec())
+    }
+
+    fn snapshot(&self, _: u32, chunks: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, Unreadable> {
+        Ok(chunks)
+    }
+}
+
 impl Parts {
     pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Parts, OpenError> {
         let Options { segment_bytes, snapshot_after_bytes, on_apply, fatal, .. } = options;
         let (alive, gone) = mpsc::channel(1);
         let compaction = Arc::new(Compaction::new(snapshot_after_bytes));
-        let snapshots = store::snapshots(disk.clone());
-        let (machine, shared) = Machine::open(snapshots, on_apply, compaction.clone(), fatal.clone(), alive.clone())?;
-        let log = LogStore::open(disk, segment_bytes, compaction.clone(), fatal, alive)?;
+        let store = Store::open(disk, &Unchanged)?;
+        let (machine, shared) =
+            Machine::open(store.snapshots(), on_apply, compaction.clone(), fatal.clone(), alive.clone())?;
+        let log = LogStore::open(&store, segment_bytes, compaction.clone(), fatal, alive)?;
         if let Some(purged) = log.purged().filter(|purged| shared.read().applied < Some(*purged)) {
             let what = format!("the log begins after entry {}, and no snapshot reaches that far", purged.index);
             return Err(OpenError::Missing { what });
@@ -286,7 +300,7 @@ impl Node {
         }
     }
 
-    /// How much more the disk takes; see [`store::FREE_BYTES_MIN`].
+    /// How much more the disk takes; see [`crate::store::FREE_BYTES_MIN`].
     pub fn free_bytes(&self) -> std::io::Result<u64> {
         self.disk.free_bytes()
     }
