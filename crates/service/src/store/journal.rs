@@ -16,6 +16,8 @@ use super::disk::{Disk, DiskFile, TEMPORARY};
 use super::error::OpenError;
 use super::format;
 use super::frame::{self, HEADER_BYTES, Kind, Segment, encode_frame, frame_bytes};
+use super::open::Store;
+use super::version::Unreadable;
 
 const PREFIX: &str = "log-";
 const SUFFIX: &str = ".baton";
@@ -54,15 +56,13 @@ impl Journal {
     /// Opens the journal of a folder, or makes one, and shows every payload to `visit`, which gives its mark (see
     /// [`Journal::release`]) or says why it makes no sense.
     pub fn open(
-        disk: Arc<dyn Disk>,
+        store: &Store,
         segment_bytes: usize,
-        mut visit: impl FnMut(&[u8]) -> Result<Option<u64>, String>,
+        mut visit: impl FnMut(&[u8]) -> Result<Option<u64>, Unreadable>,
     ) -> Result<Journal, OpenError> {
+        let disk = store.disk.clone();
         let names = disk.list().map_err(OpenError::io("list", "the data folder"))?;
-        let formatted = format::read(&*disk, &names)?;
-        for name in names.iter().filter(|name| name.ends_with(TEMPORARY)) {
-            disk.remove(name).map_err(OpenError::io("remove", name))?;
-        }
+        let formatted = store.format.is_some();
         let found = Found::read(&*disk, &names, &mut visit)?;
         // FORMAT is written last, so a folder without it holds nothing but what the very first start wrote.
         if !formatted && (found.payloads > 1 || names.iter().any(|name| name.starts_with("snapshot-"))) {
@@ -84,8 +84,10 @@ impl Journal {
             None => (new_segment(&*disk, segment_bytes, 1, &[]).map_err(failed)?, 2),
         };
         if !formatted {
+            format::sign(&*disk)?;
             format::write(&*disk)?;
         }
+        format::expect(&store.files);
         Ok(Journal { disk, segment_bytes, sealed: found.sealed, current, next_sequence })
     }
 
@@ -147,7 +149,7 @@ impl Found {
     fn read(
         disk: &dyn Disk,
         names: &[String],
-        visit: &mut impl FnMut(&[u8]) -> Result<Option<u64>, String>,
+        visit: &mut impl FnMut(&[u8]) -> Result<Option<u64>, Unreadable>,
     ) -> Result<Found, OpenError> {
         let first = |name: &str| name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.parse::<u64>().ok();
         let mut segments: Vec<(u64, &String)> = names.iter().filter_map(|name| Some((first(name)?, name))).collect();
@@ -182,7 +184,7 @@ impl Found {
             for payload in segment.payloads() {
                 match visit(payload) {
                     Ok(marked) => mark = mark.max(marked),
-                    Err(what) => return damaged(0, what),
+                    Err(why) => return Err(format::unreadable(disk, name, why)),
                 }
             }
             found.payloads += segment.payloads().len();

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::fake::{FakeDisk, Operation};
-use super::{Journal, OpenError, Snapshots};
+use super::{Files, Journal, OpenError, Snapshots, Store, Unreadable, Upgrade};
 
 const SEGMENT_BYTES: usize = 512;
 
@@ -51,9 +51,23 @@ fn head(released: u64) -> Vec<u8> {
     [&b"h"[..], &released.to_le_bytes()].concat()
 }
 
+struct Tagged;
+
+impl Upgrade for Tagged {
+    fn frame(&self, _: u32, payload: &[u8]) -> Result<Vec<u8>, Unreadable> {
+        Ok(payload.to_vec())
+    }
+
+    fn snapshot(&self, _: u32, chunks: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, Unreadable> {
+        Ok(chunks)
+    }
+}
+
 fn open(disk: &FakeDisk) -> Result<(Journal, Numbers), OpenError> {
     let mut numbers = Numbers::default();
-    let journal = Journal::open(Arc::new(disk.clone()), SEGMENT_BYTES, |payload| numbers.visit(payload))?;
+    let store = Store::open(Arc::new(disk.clone()), &Tagged)?;
+    let journal =
+        Journal::open(&store, SEGMENT_BYTES, |payload| numbers.visit(payload).map_err(Unreadable::Malformed))?;
     Ok((journal, numbers))
 }
 
@@ -204,7 +218,8 @@ fn a_failed_write_or_sync_is_told_and_nothing_acknowledged_is_lost() {
 #[test]
 fn each_append_is_one_write_and_one_sync() {
     let disk = FakeDisk::default();
-    let mut journal = Journal::open(Arc::new(disk.clone()), 1 << 20, |_| Ok(None)).unwrap();
+    let store = Store::open(Arc::new(disk.clone()), &Tagged).unwrap();
+    let mut journal = Journal::open(&store, 1 << 20, |_| Ok(None)).unwrap();
     let operations = Arc::new(Mutex::new(Vec::new()));
     let seen = operations.clone();
     disk.before_each(move |_, operation| {
@@ -229,18 +244,18 @@ fn the_newest_snapshot_counts_whenever_the_power_is_cut() {
         (0..12).for_each(|seed| seen.lock().unwrap().push((count.load(Ordering::SeqCst), inner.after_power_cut(seed))));
         Ok(())
     });
-    let snapshots = Snapshots::new(Arc::new(disk.clone()));
+    let snapshots = Snapshots::new(Arc::new(disk.clone()), Files::default());
     for index in 1..=4 {
-        snapshots.save(index, &[b"snapshot ", &payload(index)]).unwrap();
+        snapshots.save(index, &mut [b"snapshot ".to_vec(), payload(index)].into_iter().map(Ok)).unwrap();
         saved.store(index as usize, Ordering::SeqCst);
     }
     let cuts = std::mem::take(&mut *cuts.lock().unwrap());
     assert!(cuts.len() > 200);
     for (saved, disk) in cuts {
-        match Snapshots::new(Arc::new(disk)).newest().unwrap() {
+        match Snapshots::new(Arc::new(disk), Files::default()).newest().unwrap() {
             Some((index, bytes)) => {
                 assert!(index as usize >= saved);
-                assert_eq!(bytes, [b"snapshot ", &payload(index)[..]].concat());
+                assert_eq!(bytes, [b"snapshot ".to_vec(), payload(index)]);
             }
             None => assert_eq!(saved, 0),
         }
@@ -250,13 +265,13 @@ fn the_newest_snapshot_counts_whenever_the_power_is_cut() {
 #[test]
 fn a_damaged_snapshot_is_refused_even_if_an_older_one_is_there() {
     let disk = FakeDisk::default();
-    let snapshots = Snapshots::new(Arc::new(disk.clone()));
-    snapshots.save(1, &[b"old"]).unwrap();
+    let snapshots = Snapshots::new(Arc::new(disk.clone()), Files::default());
+    snapshots.save(1, &mut [b"old".to_vec()].into_iter().map(Ok)).unwrap();
     let old = super::Disk::read(&disk, &disk.names()[0]).unwrap();
-    snapshots.save(2, &[b"new ", b"state"]).unwrap();
+    snapshots.save(2, &mut [b"new ".to_vec(), b"state".to_vec()].into_iter().map(Ok)).unwrap();
     disk.put("snapshot-00000000000000000001.baton", old);
     let name = disk.names()[1].clone();
-    assert_eq!(snapshots.newest().unwrap(), Some((2, b"new state".to_vec())));
+    assert_eq!(snapshots.newest().unwrap(), Some((2, vec![b"new ".to_vec(), b"state".to_vec()])));
     let bytes = super::Disk::read(&disk, &name).unwrap();
     for at in 0..bytes.len() {
         for pattern in [0x01, 0x10, 0xff] {
