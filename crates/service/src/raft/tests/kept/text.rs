@@ -122,10 +122,7 @@ pub fn answers(state: &State, requests: &str) -> String {
         }
         for waiter in lock.waiters() {
             let (session, number) = (waiter.session, waiter.acquire);
-            ask(
-                format!("cancel-wait {} {number}", session.0),
-                locks::Command::CancelWait { session, number }.into(),
-            );
+            ask(format!("cancel-wait {} {number}", session.0), locks::Command::CancelWait { session, number }.into());
         }
         if let Some(locks::Delay { generation, .. }) = lock.delay() {
             let end = locks::Command::EndLockDelay { lock: name.clone(), generation };
