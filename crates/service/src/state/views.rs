@@ -215,7 +215,7 @@ impl<'a> LockView<'a> {
     /// Who waits for it, the next first.
     pub fn waiters(&self) -> impl ExactSizeIterator<Item = WaiterView<'a>> + use<'a> {
         let view = *self;
-        (1..).zip(view.lock.waiters()).map(move |(position, claim)| view.waiter(position, claim))
+        view.lock.waiters().enumerate().map(move |(index, claim)| view.waiter(index + 1, claim))
     }
 
     /// Holders and waiters whose tickets come after this one, in the order of their tickets.
