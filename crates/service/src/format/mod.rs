@@ -10,6 +10,8 @@
 
 pub(crate) mod record;
 pub(crate) mod snapshot;
+#[cfg(test)]
+mod tests;
 mod v1;
 
 pub(crate) use v1::FromOlder;

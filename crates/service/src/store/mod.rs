@@ -11,13 +11,18 @@ mod error;
 pub(crate) mod fake;
 mod files;
 mod format;
+mod found;
 mod frame;
 mod identity;
 mod journal;
 mod line;
+mod migrate;
 mod open;
+mod segments;
 mod snapshot;
+mod snapshot_v1;
 mod snapshots;
+mod synced;
 #[cfg(test)]
 mod tests;
 mod version;
@@ -28,7 +33,7 @@ pub use files::Files;
 pub use identity::Identity;
 pub use journal::Journal;
 pub use open::Store;
-pub use snapshots::Snapshots;
+pub use snapshots::{Chunks, Snapshots};
 pub use version::{Unreadable, Upgrade, VERSION};
 
 /// Below so much free space, everything that takes more of it should be refused: room for what frees some, and for a

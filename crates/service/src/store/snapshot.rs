@@ -19,8 +19,8 @@ use std::io;
 
 use super::disk::{Disk, DiskFile};
 use super::error::OpenError;
-use super::format;
 use super::version::{Unreadable, VERSION};
+use super::{format, snapshot_v1};
 
 const MAGIC: &[u8; 7] = b"BATSNAP";
 const HEADER_BYTES: usize = 32;
@@ -67,8 +67,11 @@ impl Header {
 
     fn decode(bytes: &[u8]) -> Option<Header> {
         let fields = unsealed(bytes, HEADER_BYTES)?;
-        let digit = *fields.strip_prefix(MAGIC)?.first()?;
-        let version = char::from(digit).to_digit(10)?;
+        let version = match fields.strip_prefix(MAGIC)? {
+            [digit @ b'2'..=b'9', ..] => u32::from(digit - b'0'),
+            // Version 1 had another header.
+            _ => return None,
+        };
         Some(Header { version, nonce: u64_at(fields, 8), chunks: u32_at(fields, 16), bytes: u64_at(fields, 20) })
     }
 
@@ -142,28 +145,29 @@ fn copy(file: &dyn DiskFile, range: std::ops::Range<u64>, by: u64, crc: u32) -> 
     if copied == crc { Ok(()) } else { Err(io::Error::other("the snapshot does not read as it was written")) }
 }
 
-/// The version of a snapshot, by its header.
+/// Which version wrote a snapshot, by its header.
 pub(super) fn version(file: &dyn DiskFile) -> Result<u32, Fault> {
+    if snapshot_v1::recognises(file) { Ok(1) } else { Ok(read_header(file)?.0.version) }
+}
+
+/// The header, whether both copies of it are sound, and where the second copy of the snapshot begins.
+fn read_header(file: &dyn DiskFile) -> Result<(Header, bool, u64), Fault> {
     let half = file.length().map_err(Fault::Io)? / 2;
-    either(|second| Header::decode(&bytes_at(file, if second { half } else { 0 }, HEADER_BYTES)))
-        .map(|(header, _)| header.version)
-        .ok_or(Fault::Damaged { offset: 0, what: "both copies of the snapshot's header are damaged" })
+    match either(|second| Header::decode(&bytes_at(file, if second { half } else { 0 }, HEADER_BYTES))) {
+        Some((header, _)) if header.version > VERSION => Err(Fault::Newer { version: header.version }),
+        Some((header, both)) => Ok((header, both, half)),
+        None => Err(Fault::Damaged { offset: 0, what: "both copies of the snapshot's header are damaged" }),
+    }
 }
 
 /// The chunks of a snapshot of the current version, and whether both copies of all of them are sound.
 pub(super) fn read(file: &dyn DiskFile) -> Result<(Vec<Vec<u8>>, bool), Fault> {
     let damaged = |offset: u64, what: &'static str| Fault::Damaged { offset, what };
-    let length = file.length().map_err(Fault::Io)?;
-    let half = length / 2;
+    let (header, mut sound, half) = read_header(file)?;
     let at =
         |second: bool, offset: u64, length: usize| bytes_at(file, if second { half + offset } else { offset }, length);
-
-    let (header, mut sound) = either(|second| Header::decode(&at(second, 0, HEADER_BYTES)))
-        .ok_or(damaged(0, "both copies of the snapshot's header are damaged"))?;
-    if header.version > VERSION {
-        return Err(Fault::Newer { version: header.version });
-    }
-    if header.half() != Some(half) || length % 2 != 0 {
+    let length = file.length().map_err(Fault::Io)?;
+    if header.half().and_then(|half| half.checked_mul(2)) != Some(length) {
         return Err(damaged(length, "the snapshot is not as long as its header says"));
     }
     let mut chunks = Vec::new();

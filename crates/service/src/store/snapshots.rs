@@ -1,17 +1,20 @@
 //! Snapshots: each is a file of its own, written whole, then named.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::disk::{Disk, TEMPORARY};
 use super::error::OpenError;
 use super::files::Files;
 use super::format;
-use super::snapshot;
-use super::version::Unreadable;
+use super::version::{Unreadable, Upgrade, VERSION};
+use super::{snapshot, snapshot_v1};
 
 const PREFIX: &str = "snapshot-";
 const SUFFIX: &str = ".baton";
+
+/// What a snapshot holds, in order.
+pub type Chunks = Vec<Vec<u8>>;
 
 /// The snapshots of a data folder. The newest counts; others are left-overs.
 #[derive(Clone)]
@@ -32,7 +35,7 @@ impl Snapshots {
     /// After an error, which may be one of `chunks`, the newest snapshot is the one that was the newest before, or this one as
     /// a whole, if it cannot be told whether its name is durable. Nothing must be purged then, and it can be tried again.
     pub fn save(&self, index: u64, chunks: &mut dyn Iterator<Item = io::Result<Vec<u8>>>) -> io::Result<()> {
-        let _one_at_a_time = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = self.one_at_a_time();
         self.write(index, chunks)?;
         // Whatever cannot be removed is never read and removed with the next one: it is no reason to call this one failed.
         if let Ok(all) = list(&*self.disk) {
@@ -48,10 +51,11 @@ impl Snapshots {
     /// The newest snapshot, if there is one, and up to which index it is. If it is damaged, an older one is no substitute.
     ///
     /// For the start: where one copy of something in it is damaged, it is written again.
-    pub fn newest(&self) -> Result<Option<(u64, Vec<Vec<u8>>)>, OpenError> {
+    pub fn newest(&self) -> Result<Option<(u64, Chunks)>, OpenError> {
         let Some((index, name)) = newest(&*self.disk)? else { return Ok(None) };
         let (chunks, sound) = self.read_copies(&name)?;
         if !sound {
+            let _one_at_a_time = self.one_at_a_time();
             let written = self.write(index, &mut chunks.iter().cloned().map(Ok));
             written.map_err(OpenError::io("write", &name))?;
         }
@@ -59,7 +63,7 @@ impl Snapshots {
     }
 
     /// The chunks of the snapshot of all up to this index.
-    pub fn read(&self, index: u64) -> Result<Vec<Vec<u8>>, OpenError> {
+    pub fn read(&self, index: u64) -> Result<Chunks, OpenError> {
         Ok(self.read_copies(&name(index))?.0)
     }
 
@@ -69,32 +73,60 @@ impl Snapshots {
     }
 
     /// The chunks, and whether both copies of all of them are sound.
-    fn read_copies(&self, name: &str) -> Result<(Vec<Vec<u8>>, bool), OpenError> {
+    fn read_copies(&self, name: &str) -> Result<(Chunks, bool), OpenError> {
         let file = self.disk.open(name).map_err(OpenError::io("read", name))?;
         snapshot::read(&*file).map_err(|fault| fault.of(&*self.disk, name))
+    }
+
+    fn one_at_a_time(&self) -> MutexGuard<'_, ()> {
+        // If another one panicked meanwhile, it left a temporary file, which is written anew.
+        self.saving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes a snapshot, and names it once all of it is durable.
     pub(super) fn write(&self, index: u64, chunks: &mut dyn Iterator<Item = io::Result<Vec<u8>>>) -> io::Result<()> {
         let name = name(index);
         let temporary = format!("{name}{TEMPORARY}");
-        let length = self.write_to(&temporary, chunks).inspect_err(|_| {
+        let write = |chunks| {
+            let file = self.disk.create(&temporary, 0)?;
+            let length = snapshot::write(&*file, chunks)?;
+            file.sync()?;
+            // One that it replaces may have another length.
+            self.files.remove(&name);
+            self.disk.rename(&temporary, &name)?;
+            Ok(length)
+        };
+        let written: io::Result<u64> = write(chunks);
+        if written.is_err() {
             // If that fails, too, the next start removes it. Nobody reads it.
             let _ = self.disk.remove(&temporary);
-        })?;
-        // One that it replaces may have another length.
-        self.files.remove(&name);
-        self.disk.rename(&temporary, &name)?;
+        }
+        let length = written?;
         self.disk.sync_folder()?;
         self.files.insert(&name, length);
         Ok(())
     }
 
-    fn write_to(&self, name: &str, chunks: &mut dyn Iterator<Item = io::Result<Vec<u8>>>) -> io::Result<u64> {
-        let file = self.disk.create(name, 0)?;
-        let length = snapshot::write(&*file, chunks)?;
-        file.sync()?;
-        Ok(length)
+    /// The newest snapshot with the chunks that it has in the current version, if an older one wrote it.
+    pub(super) fn upgraded(&self, upgrade: &dyn Upgrade) -> Result<Option<(u64, Chunks)>, OpenError> {
+        let Some((index, name)) = newest(&*self.disk)? else { return Ok(None) };
+        let file = self.disk.open(&name).map_err(OpenError::io("read", &name))?;
+        let version = snapshot::version(&*file).map_err(|fault| fault.of(&*self.disk, &name))?;
+        if version == VERSION {
+            return Ok(None);
+        }
+        let payload = snapshot_v1::read(&*file).map_err(|fault| fault.of(&*self.disk, &name))?;
+        let chunks = upgrade.snapshot(1, vec![payload]).map_err(|why| self.unreadable(index, why))?;
+        Ok(Some((index, chunks)))
+    }
+
+    /// The newest snapshot must be there from now on.
+    pub(super) fn expect_newest(&self) -> Result<(), OpenError> {
+        if let Some((_, name)) = newest(&*self.disk)? {
+            let length = self.disk.length(&name).map_err(OpenError::io("read", &name))?;
+            self.files.insert(&name, length);
+        }
+        Ok(())
     }
 }
 

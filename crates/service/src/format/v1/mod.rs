@@ -5,8 +5,6 @@
 
 mod raft;
 mod table;
-#[cfg(test)]
-mod tests;
 mod upgrade;
 mod words;
 

@@ -7,7 +7,9 @@ use std::sync::{Mutex, mpsc};
 use tokio::sync::oneshot;
 
 use super::*;
+use crate::format::FromOlder;
 use crate::store::fake::Operation as DiskOperation;
+use crate::store::{Journal, Store};
 
 #[tokio::test]
 async fn any_damaged_byte_of_a_data_folder_is_healed_or_the_start_is_refused() {
@@ -117,4 +119,26 @@ async fn a_failed_sync_is_fatal_and_nobody_is_told_that_it_is_durable() {
     assert!(why.starts_with("the log cannot be written (Input/output error"), "{why}");
     assert!(said.try_recv().is_err(), "said once");
     assert!(log.save_vote(&Vote::new(9, 1)).await.is_err());
+}
+
+#[tokio::test]
+async fn a_newer_record_or_snapshot_is_refused_with_a_sentence() {
+    let newer = [3, 2, 0xff, 0xff];
+    for in_log in [true, false] {
+        let disk = filled().await;
+        let store = Store::open(Arc::new(disk.clone()), &FromOlder).unwrap();
+        let mut journal = Journal::open(&store, 1024, |_| Ok(None)).unwrap();
+        if in_log {
+            journal.append(&newer, None, Vec::new).unwrap();
+        } else {
+            store.snapshots().save(1000, &mut [Ok(newer.to_vec())].into_iter()).unwrap();
+        }
+        drop((journal, store));
+        let before = disk.copy();
+        let error = everything(&disk).await.unwrap_err();
+        assert!(matches!(error, OpenError::Newer { found: 3, .. }), "{error}");
+        assert!(error.to_string().starts_with("it has data format 3, written by baton "), "{error}");
+        assert!(error.to_string().contains("start it with"), "{error}");
+        assert!(disk.names().iter().all(|name| disk.read(name).unwrap() == before.read(name).unwrap()), "untouched");
+    }
 }

@@ -3,7 +3,10 @@
 mod kept;
 mod log;
 mod node;
+mod older;
+mod snapshots;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use openraft::entry::RaftEntry;
@@ -104,24 +107,31 @@ async fn everything(disk: &FakeDisk) -> Result<Everything, OpenError> {
     Ok((reader.read_vote().await.unwrap(), purged, entries, applied, state))
 }
 
+/// Votes, appends and commits these entries.
+async fn append(log: &mut LogStore, vote: Vote, indices: Range<u64>) -> Vec<LogEntry> {
+    log.save_vote(&vote).await.unwrap();
+    for index in indices.clone() {
+        let entry = LogEntry::new_normal(LogId::new_term_index(vote.leader_id.term, index), open_session(index));
+        let (done, durable) = TypeConfig::oneshot();
+        log.append([entry.clone()], IOFlushed::signal(done)).await.unwrap();
+        durable.await.unwrap().unwrap();
+        log.save_committed(Some(entry.log_id())).await.unwrap();
+    }
+    log.get_log_reader().await.try_get_log_entries(indices).await.unwrap()
+}
+
+/// Appends and applies these entries.
+async fn fill(log: &mut LogStore, machine: &mut Machine, indices: Range<u64>) {
+    let entries = append(log, Vote::new(1, 1), indices).await;
+    machine.apply(futures::stream::iter(entries.into_iter().map(|entry| Ok((entry, None))))).await.unwrap();
+}
+
 /// A folder with votes, several segments, a snapshot and a purged log.
 async fn filled() -> FakeDisk {
     let disk = FakeDisk::default();
     let Parts { mut log, mut machine, .. } = Parts::open(Arc::new(disk.clone()), options()).unwrap();
-    let mut append = async |from: u64, to: u64, vote: Vote| {
-        log.save_vote(&vote).await.unwrap();
-        for index in from..to {
-            let entry = LogEntry::new_normal(LogId::new_term_index(vote.leader_id.term, index), open_session(index));
-            let (done, durable) = TypeConfig::oneshot();
-            log.append([entry.clone()], IOFlushed::signal(done)).await.unwrap();
-            durable.await.unwrap().unwrap();
-            log.save_committed(Some(entry.log_id())).await.unwrap();
-        }
-        log.get_log_reader().await.try_get_log_entries(from..to).await.unwrap()
-    };
-    let applied = append(0, 12, Vote::new(1, 1)).await;
-    append(12, 20, Vote::new(2, 1)).await;
-    machine.apply(futures::stream::iter(applied.into_iter().map(|entry| Ok((entry, None))))).await.unwrap();
+    fill(&mut log, &mut machine, 0..12).await;
+    append(&mut log, Vote::new(2, 1), 12..20).await;
     let last = machine.get_snapshot_builder().await.build_snapshot().await.unwrap().meta.last_log_id.unwrap();
     log.purge(LogId::new_term_index(last.leader_id.term, last.index - 3)).await.unwrap();
     log.save_vote(&Vote::new(3, 1)).await.unwrap();

@@ -42,8 +42,21 @@ fn assert_nothing_lost(folder: &str, state: &State, starts: u64) {
     let term: u64 = term.strip_prefix("term ").unwrap().parse().unwrap();
     assert_same(folder, &text::seen(state), &format!("term {}\n{expected}", term + starts));
     let answers = text::answers(state, &read(&format!("{folder}.requests.txt")));
-    assert_same(folder, &answers, &read(&format!("{folder}.expected-answers.txt")));
+    let expected = read(&format!("{folder}.expected-answers.txt"));
+    assert_same(folder, &delays_first(&answers), &delays_first(&expected));
     state.check().unwrap();
+}
+
+/// The old version closed and granted the locks of an ended session one by one. Since a claim may want several locks, all are
+/// closed before any is granted. That changes no fence and no generation, only the order in which they are told.
+fn delays_first(answers: &str) -> String {
+    let line = |line: &str| {
+        let (what, effects) = line.split_once(": ").unwrap();
+        let mut effects: Vec<&str> = effects.split("; ").collect();
+        effects.sort_by_key(|effect| (!effect.starts_with("Ended"), !effect.starts_with("LockDelay")));
+        format!("{what}: {}\n", effects.join("; "))
+    };
+    answers.lines().map(line).collect()
 }
 
 #[tokio::test]
