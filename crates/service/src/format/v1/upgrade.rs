@@ -217,7 +217,7 @@ pub(super) fn table(old: table::Table) -> Result<Vec<state::Record>, Unreadable>
             since_ms,
         });
         let history = history.into_iter().map(past).collect();
-        pieces.push(state::Record::Locks(locks::Record::Lock { name, permits, delay, history }));
+        pieces.push(state::Record::Locks(locks::Record::Lock { name, permits, delay, history, left_fence: None }));
     }
     // Claims come after all locks.
     pieces.extend(claims.into_iter().map(|claim| state::Record::Locks(locks::Record::Claim(claim))));
