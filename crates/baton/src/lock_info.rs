@@ -1,10 +1,11 @@
 //! `baton lock-info`: one lock, with its queue and its history.
 
-use std::ffi::OsString;
 use std::process::ExitCode;
 
+use baton_proto::name::Quoted;
+
 use crate::output::{Failure, Outcome, VIOLATED, print, print_json, shown, table};
-use crate::server::{ServerArgs, block_on, lock_name, no_server};
+use crate::server::{NameArgs, ServerArgs, block_on, no_server};
 use crate::view::{Lock, ago, duration, or_dash};
 
 /// Show one lock: who holds it, who waits for it, who held it
@@ -13,8 +14,8 @@ use crate::view::{Lock, ago, duration, or_dash};
 /// answered.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The name of the lock
-    name: OsString,
+    #[command(flatten)]
+    name: NameArgs,
     #[command(flatten)]
     server: ServerArgs,
     /// Print one JSON object
@@ -24,22 +25,23 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
-    let name = lock_name(&args.name)?;
+    let name = args.name.bytes()?;
     let lock = block_on(async { args.server.connect().await?.get_lock(&name).await.map_err(no_server) })?;
     let Some(lock) = lock.map(Lock::from) else {
-        let message = format!("nobody holds the lock {name:?}, waits for it, or is remembered to have held it");
+        let name = Quoted(&name);
+        let message = format!("nobody holds the lock {name}, waits for it, or is remembered to have held it");
         return Err(Failure { message, status: ExitCode::from(VIOLATED) });
     };
     if args.json {
         print_json(&lock)?
     } else {
-        print(&to_text(&lock))?
+        print(&to_text(&name, &lock))?
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn to_text(lock: &Lock) -> String {
-    let mut text = format!("lock {:?}: {}", lock.name, lock.mode.unwrap_or("free"));
+fn to_text(name: &[u8], lock: &Lock) -> String {
+    let mut text = format!("lock {}: {}", Quoted(name), lock.mode.unwrap_or("free"));
     if lock.mode == Some("permit") {
         text += &format!(", {} of {}", lock.holders.len(), lock.permits);
     }

@@ -1,12 +1,12 @@
 //! `baton release --force`: take a lock from whoever holds it.
 
-use std::ffi::OsString;
 use std::process::ExitCode;
 
+use baton_proto::name::{self, Quoted};
 use serde_json::json;
 
 use crate::output::{Failure, Outcome, print, print_json};
-use crate::server::{ServerArgs, block_on, lock_name, no_server};
+use crate::server::{NameArgs, ServerArgs, block_on, no_server};
 use crate::view::Holder;
 
 /// Take a lock from whoever holds it
@@ -17,8 +17,8 @@ use crate::view::Holder;
 /// Exit status 0: done, or nobody held it; 2: bad usage; 69: no server answered.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The name of the lock
-    name: OsString,
+    #[command(flatten)]
+    name: NameArgs,
     /// Yes, take it from its holder
     #[arg(long)]
     force: bool,
@@ -35,26 +35,32 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
-    let name = lock_name(&args.name)?;
+    let name = args.name.bytes()?;
     if !args.force {
+        let name = Quoted(&name);
         return Err(Failure::bad_input(format!(
-            "only its holder can release the lock {name:?}, by ending; to take it from its holder, add --force"
+            "only its holder can release the lock {name}, by ending; to take it from its holder, add --force"
         )));
     }
     let release = async { args.server.connect().await?.force_release(&name, args.now).await.map_err(no_server) };
     let holders: Vec<Holder> = block_on(release)?.into_iter().map(Holder::from).collect();
     if args.json {
-        print_json(&json!({ "name": name, "now": args.now, "holders": holders }))?;
+        let (name, escaped) = name::shown(&name);
+        let mut released = json!({ "name": name, "now": args.now, "holders": holders });
+        if escaped {
+            released["escaped"] = true.into();
+        }
+        print_json(&released)?;
     } else {
         print(&to_text(&name, args.now, &holders))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn to_text(name: &str, now: bool, holders: &[Holder]) -> String {
+fn to_text(name: &[u8], now: bool, holders: &[Holder]) -> String {
     if holders.is_empty() {
         let delay = if now { "is over" } else { "goes on" };
-        return format!("nobody holds the lock {name:?}; its lock-delay, if there is one, {delay}\n");
+        return format!("nobody holds the lock {}; its lock-delay, if there is one, {delay}\n", Quoted(name));
     }
     let line = |holder: &Holder| {
         let (label, place, fence) = (&holder.label, holder.place(), holder.fence);

@@ -1,18 +1,18 @@
 //! What the commands that talk to a server have in common.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
+use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use baton_client::{Client, ConnectError};
+use baton_proto::name::{NAME_BYTES_MAX, parse_escaped};
 
 use crate::output::Failure;
 
 /// No server answered.
 pub const NO_SERVER: u8 = 69;
-/// The longest name of a lock.
-const NAME_BYTES_MAX: usize = 512;
 
 /// Where the servers are, handed down to a command under a lock.
 pub const SERVER: &str = "BATON_SERVER";
@@ -67,23 +67,44 @@ pub fn block_on<T>(talk: impl Future<Output = Result<T, Failure>>) -> Result<T, 
     runtime.map_err(|error| Failure::bad_input(format!("cannot start: {error}")))?.block_on(talk)
 }
 
-/// The name of a lock, as the service wants it.
-pub fn lock_name(name: &OsStr) -> Result<String, Failure> {
-    let length = name.len();
-    if length == 0 {
-        return Err(Failure::bad_input("the name of the lock is empty; it must have 1 to 512 bytes"));
+/// Which lock.
+#[derive(clap::Args)]
+pub struct NameArgs {
+    /// The name of the lock: 1 to 512 bytes
+    name: OsString,
+    /// NAME is in the escaped form: \xNN is a byte, \\ is a backslash
+    #[arg(long)]
+    escaped: bool,
+}
+
+impl NameArgs {
+    /// Its name, as the service wants it.
+    pub fn bytes(&self) -> Result<Vec<u8>, Failure> {
+        let name = typed_bytes("name of the lock", &self.name, self.escaped)?;
+        match name.len() {
+            0 => Err(Failure::bad_input("the name of the lock is empty; it must have 1 to 512 bytes")),
+            1..=NAME_BYTES_MAX => Ok(name),
+            length => {
+                Err(Failure::bad_input(format!("the name of the lock has {length} bytes; at most 512 are allowed")))
+            }
+        }
     }
-    if length > NAME_BYTES_MAX {
-        return Err(Failure::bad_input(format!("the name of the lock has {length} bytes; at most 512 are allowed")));
+}
+
+/// The bytes that were typed: as they are, or in the escaped form.
+pub fn typed_bytes(what: &str, typed: &OsStr, is_escaped: bool) -> Result<Vec<u8>, Failure> {
+    if !is_escaped {
+        return Ok(typed.as_bytes().to_vec());
     }
-    let utf8 = name.to_str().map(str::to_owned);
-    utf8.ok_or_else(|| Failure::bad_input(format!("the name of the lock, {name:?}, is not UTF-8")))
+    let text = typed.to_str().ok_or_else(|| {
+        Failure::bad_input(format!("the {what} is not UTF-8; with --escaped, write each such byte as \\xNN"))
+    })?;
+    parse_escaped(text).map_err(|invalid| Failure::bad_input(format!("the {what} cannot be read: {invalid}")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::ffi::OsStrExt;
 
     #[test]
     fn servers_are_named_by_the_option_or_the_environment() {
@@ -96,12 +117,21 @@ mod tests {
     }
 
     #[test]
-    fn names_have_1_to_512_bytes_of_utf8() {
-        let refusal = |name: &[u8]| lock_name(OsStr::from_bytes(name)).err().map(|failure| failure.message);
-        assert_eq!(lock_name(OsStr::new("déploiement")).ok().as_deref(), Some("déploiement"));
-        assert_eq!(refusal(&[b'a'; 512]), None);
-        assert!(refusal(b"").unwrap().contains("empty"));
-        assert!(refusal(&[b'a'; 513]).unwrap().contains("513 bytes"));
-        assert!(refusal(b"a\xff").unwrap().contains("not UTF-8"));
+    fn names_have_1_to_512_bytes() {
+        let name = |typed: &[u8], escaped| {
+            let name = NameArgs { name: OsStr::from_bytes(typed).to_owned(), escaped };
+            name.bytes().map_err(|failure| failure.message)
+        };
+        assert_eq!(name("déploiement".as_bytes(), false).unwrap(), "déploiement".as_bytes());
+        assert_eq!(name(b"a\xff\\", false).unwrap(), b"a\xff\\");
+        assert_eq!(name(&[b'a'; 512], false).unwrap().len(), 512);
+        assert!(name(b"", false).unwrap_err().contains("empty"));
+        assert!(name(&[b'a'; 513], false).unwrap_err().contains("513 bytes"));
+        // What counts is what the escapes stand for.
+        assert_eq!(name(br"a\xff\\", true).unwrap(), b"a\xff\\");
+        assert_eq!(name(br"\x00".repeat(512).as_slice(), true).unwrap(), [0; 512]);
+        assert!(name(br"\x00".repeat(513).as_slice(), true).unwrap_err().contains("513 bytes"));
+        assert!(name(br"a\n", true).unwrap_err().contains(r"`\n` at byte 1"));
+        assert!(name(b"a\xff", true).unwrap_err().contains(r"write each such byte as \xNN"));
     }
 }

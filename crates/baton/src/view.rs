@@ -1,6 +1,6 @@
 //! What people and programs see of the lock service: the shapes of its JSON, and how times are told.
 
-use baton_proto::v1;
+use baton_proto::{name, v1};
 use serde::Serialize;
 
 /// A lock.
@@ -8,6 +8,9 @@ use serde::Serialize;
 pub struct Lock {
     /// Its name.
     pub name: String,
+    /// Whether that is the escaped form, since the name is not UTF-8.
+    #[serde(skip_serializing_if = "is_false")]
+    pub escaped: bool,
     /// How it is held; none if nobody holds it.
     pub mode: Option<&'static str>,
     /// How many may hold it at a time, if by permits.
@@ -87,6 +90,9 @@ pub struct Session {
     pub ttl_ms: u64,
     /// When it ends unless there is one.
     pub expires_in_ms: u64,
+    /// Whether the names of locks are all in the escaped form, since one of them is not UTF-8.
+    #[serde(skip_serializing_if = "is_false")]
+    pub escaped: bool,
     /// Locks that it holds.
     pub holds: Vec<String>,
     /// Locks that it waits for.
@@ -118,6 +124,10 @@ pub struct Status {
     pub version: String,
 }
 
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
 /// Sessions and owners are told as 16 hexadecimal digits: JSON's numbers are not as long.
 pub fn id(id: u64) -> String {
     format!("{id:016x}")
@@ -132,18 +142,13 @@ fn mode(mode: v1::Mode) -> Option<&'static str> {
     }
 }
 
-impl Lock {
-    /// Whether anybody holds it or waits for it, or it is closed.
-    pub fn is_used(&self) -> bool {
-        !self.holders.is_empty() || !self.waiters.is_empty() || self.lock_delay_ms > 0
-    }
-}
-
 impl From<v1::Lock> for Lock {
     fn from(lock: v1::Lock) -> Self {
+        let (name, escaped) = name::shown(&lock.name);
         Lock {
             mode: mode(lock.mode()),
-            name: lock.name,
+            name,
+            escaped,
             permits: lock.permits,
             holders: lock.holders.into_iter().map(Holder::from).collect(),
             waiters: lock.waiters.into_iter().map(Waiter::from).collect(),
@@ -184,7 +189,11 @@ impl From<v1::Past> for Past {
 impl From<v1::Session> for Session {
     fn from(session: v1::Session) -> Self {
         let v1::Session { id, label, host, pid, ttl_ms, expires_in_ms, holds, waits } = session;
-        Session { id: self::id(id), label, host, pid, ttl_ms, expires_in_ms, holds, waits }
+        // All in the same form, so that whoever reads them need not guess.
+        let escaped = holds.iter().chain(&waits).any(|name| str::from_utf8(name).is_err());
+        let shown = |name: &Vec<u8>| if escaped { name::escaped(name) } else { name::shown(name).0 };
+        let (holds, waits) = (holds.iter().map(shown).collect(), waits.iter().map(shown).collect());
+        Session { id: self::id(id), label, host, pid, ttl_ms, expires_in_ms, escaped, holds, waits }
     }
 }
 
@@ -282,6 +291,9 @@ mod tests {
             r#""lock_delay_ms":4}"#,
         );
         assert_eq!(serde_json::to_string(&Lock::from(lock)).unwrap(), expected);
+        let lock = Lock::from(v1::Lock { name: b"a\\\xff".to_vec(), ..v1::Lock::default() });
+        let told = serde_json::to_string(&lock).unwrap();
+        assert!(told.starts_with(r#"{"name":"a\\\\\\xff","escaped":true,"mode":null,"#), "{told}");
         let free = Lock::from(v1::Lock { name: "free".into(), ..v1::Lock::default() });
         assert_eq!(serde_json::to_value(&free).unwrap()["mode"], serde_json::Value::Null);
     }
@@ -294,6 +306,10 @@ mod tests {
             r#""holds":["a"],"waits":[]}"#,
         );
         assert_eq!(serde_json::to_string(&session).unwrap(), expected);
+        let (holds, waits) = (vec![br"a\b".to_vec()], vec![b"\xff".to_vec()]);
+        let session = Session::from(v1::Session { holds, waits, ..v1::Session::default() });
+        let told = serde_json::to_string(&session).unwrap();
+        assert!(told.ends_with(r#""escaped":true,"holds":["a\\\\b"],"waits":["\\xff"]}"#), "{told}");
         let status = Status::from(v1::GetStatusResponse { node: 1, role: "leader".into(), ..Default::default() });
         let expected = concat!(
             r#"{"node":1,"role":"leader","term":0,"commit":0,"applied":0,"locks":0,"sessions":0,"waiters":0,"#,

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_proto::name::Quoted;
+
 use crate::clock::BootTime;
 use crate::error::{AcquireError, ReleaseError, check_name, random};
 use crate::handle::Handle;
@@ -13,7 +15,7 @@ use crate::v1;
 #[must_use = "a lock is acquired by `acquire` or `try_acquire`"]
 pub struct Acquire {
     handle: Arc<Handle>,
-    name: String,
+    name: Vec<u8>,
     mode: Mode,
     owner: Option<u64>,
     timeout: Option<Duration>,
@@ -21,7 +23,7 @@ pub struct Acquire {
 }
 
 impl Acquire {
-    pub(crate) fn new(handle: Arc<Handle>, name: String, mode: Mode) -> Self {
+    pub(crate) fn new(handle: Arc<Handle>, name: Vec<u8>, mode: Mode) -> Self {
         Acquire { handle, name, mode, owner: None, timeout: None, lock_delay: Duration::ZERO }
     }
 
@@ -87,7 +89,7 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn not_acquired(name: String, refusal: Refusal) -> AcquireError {
+fn not_acquired(name: Vec<u8>, refusal: Refusal) -> AcquireError {
     let message = refusal.to_string();
     match refusal {
         Refusal::TimedOut => AcquireError::TimedOut { name },
@@ -104,13 +106,13 @@ fn not_acquired(name: String, refusal: Refusal) -> AcquireError {
 pub struct Guard {
     handle: Arc<Handle>,
     number: AcquireNumber,
-    name: String,
+    name: Vec<u8>,
     owner: u64,
 }
 
 impl Guard {
-    /// The name of the lock.
-    pub fn name(&self) -> &str {
+    /// The name of the lock. [`name::shown`](crate::name::shown) makes text of it.
+    pub fn name(&self) -> &[u8] {
         &self.name
     }
 
@@ -175,6 +177,9 @@ impl Drop for Guard {
 
 impl std::fmt::Debug for Guard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Guard").field("name", &self.name).field("state", &self.state()).finish()
+        f.debug_struct("Guard")
+            .field("name", &format_args!("{}", Quoted(&self.name)))
+            .field("state", &self.state())
+            .finish()
     }
 }

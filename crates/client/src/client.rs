@@ -12,11 +12,13 @@ use tonic::{Code, Request, Response, Status};
 
 use crate::error::{CallError, ConnectError, check_name};
 use crate::handle::SessionBuilder;
+use crate::listing::{ListLocks, join};
 use crate::servers::Servers;
 
 /// How long a call may take.
 const CALL_MAX: Duration = Duration::from_secs(10);
-/// How large an answer may be: a list of a million locks. (tonic's own limit is 4 MiB.)
+/// How large an answer may be: the holders of a lock with a million permits, from whom it is taken. (tonic's own limit is
+/// 4 MiB, which a page of a listing never reaches.)
 const ANSWER_BYTES_MAX: usize = 1 << 30;
 
 /// Somebody who knows the servers.
@@ -55,26 +57,49 @@ impl Client {
         SessionBuilder::new(Arc::clone(&self.servers))
     }
 
-    /// All locks that are held, waited for or remembered.
-    pub async fn list_locks(&self) -> Result<Vec<v1::Lock>, CallError> {
-        let call = async |mut locks: LocksClient<Channel>| locks.list_locks(timely(v1::ListLocksRequest {})).await;
-        Ok(self.look(call).await?.locks)
+    /// A listing of locks, to be asked for: by prefix, with or without history, at once or page by page.
+    pub fn locks(&self) -> ListLocks {
+        ListLocks::new(self.clone())
     }
 
-    /// One of them; none if nobody holds it, waits for it, or is remembered to have held it.
-    pub async fn get_lock(&self, name: &str) -> Result<Option<v1::Lock>, CallError> {
-        check_name(name)?;
-        let call = async |mut locks: LocksClient<Channel>| {
-            locks.get_lock(timely(v1::GetLockRequest { name: name.as_bytes().to_vec() })).await
-        };
-        Ok(self.look(call).await?.lock)
+    /// All locks that are held, waited for, closed or remembered, with their history.
+    pub async fn list_locks(&self) -> Result<Vec<v1::Lock>, CallError> {
+        self.locks().history(true).all(true).collect().await
+    }
+
+    pub(crate) async fn locks_page(&self, request: &v1::ListLocksRequest) -> Result<v1::ListLocksResponse, CallError> {
+        self.look(async |mut locks: LocksClient<Channel>| locks.list_locks(timely(request.clone())).await).await
+    }
+
+    /// One lock, with its history; none if nobody holds it, waits for it, or is remembered to have held it.
+    pub async fn get_lock(&self, name: impl AsRef<[u8]>) -> Result<Option<v1::Lock>, CallError> {
+        check_name(name.as_ref())?;
+        let mut request = v1::GetLockRequest { name: name.as_ref().to_vec(), page: Vec::new() };
+        let mut whole = Vec::new();
+        loop {
+            let call = async |mut locks: LocksClient<Channel>| locks.get_lock(timely(request.clone())).await;
+            let v1::GetLockResponse { lock, next_page } = self.look(call).await?;
+            join(&mut whole, lock);
+            if next_page.is_empty() {
+                return Ok(whole.pop());
+            }
+            request.page = next_page;
+        }
     }
 
     /// All sessions.
     pub async fn list_sessions(&self) -> Result<Vec<v1::Session>, CallError> {
-        let call =
-            async |mut locks: LocksClient<Channel>| locks.list_sessions(timely(v1::ListSessionsRequest {})).await;
-        Ok(self.look(call).await?.sessions)
+        let mut request = v1::ListSessionsRequest::default();
+        let mut whole = Vec::new();
+        loop {
+            let call = async |mut locks: LocksClient<Channel>| locks.list_sessions(timely(request.clone())).await;
+            let v1::ListSessionsResponse { sessions, next_page } = self.look(call).await?;
+            join(&mut whole, sessions);
+            if next_page.is_empty() {
+                return Ok(whole);
+            }
+            request.page = next_page;
+        }
     }
 
     /// How the server is.
@@ -87,9 +112,9 @@ impl Client {
     /// be at work. Says who was told.
     ///
     /// It is never repeated by itself: a second one could hit those who come after.
-    pub async fn force_release(&self, name: &str, now: bool) -> Result<Vec<v1::Holder>, CallError> {
-        check_name(name)?;
-        let request = v1::ForceReleaseRequest { name: name.as_bytes().to_vec(), now };
+    pub async fn force_release(&self, name: impl AsRef<[u8]>, now: bool) -> Result<Vec<v1::Holder>, CallError> {
+        check_name(name.as_ref())?;
+        let request = v1::ForceReleaseRequest { name: name.as_ref().to_vec(), now };
         let mut locks = calls(self.channel().await?);
         match locks.force_release(timely(request)).await {
             Ok(response) => Ok(response.into_inner().holders),

@@ -1,5 +1,7 @@
 //! What can go wrong, each in one sentence.
 
+use baton_proto::name::{NAME_BYTES_MAX, Quoted};
+
 use crate::session::{Loss, ReleaseFailure, Wait, in_words};
 use crate::v1;
 
@@ -83,10 +85,10 @@ pub enum AcquireError {
     #[error("the system gave no random number: {0}")]
     NoRandomness(String),
     /// Somebody else has it, and the time to wait is over.
-    #[error("the lock {name:?} was not granted within the time-out")]
+    #[error("the lock {} was not granted within the time-out", Quoted(.name))]
     TimedOut {
         /// Which lock.
-        name: String,
+        name: Vec<u8>,
     },
     /// Whoever is asked for would wait for itself.
     #[error("the request would wait for itself: {}", in_words(.cycle))]
@@ -109,16 +111,13 @@ pub enum AcquireError {
 
 /// Why a name is not that of a lock.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the name of a lock has 1 to 512 bytes, not {bytes}")]
+#[error("the name of a lock has 1 to {NAME_BYTES_MAX} bytes, not {bytes}")]
 pub struct InvalidName {
     /// How many it has.
     pub bytes: usize,
 }
 
-/// A lock's longest name, in bytes.
-const NAME_BYTES_MAX: usize = 512;
-
-pub(crate) fn check_name(name: &str) -> Result<(), InvalidName> {
+pub(crate) fn check_name(name: &[u8]) -> Result<(), InvalidName> {
     match name.len() {
         1..=NAME_BYTES_MAX => Ok(()),
         bytes => Err(InvalidName { bytes }),

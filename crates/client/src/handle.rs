@@ -56,7 +56,7 @@ impl SessionBuilder {
         if !(TTL_MIN..=TTL_MAX).contains(&self.ttl) {
             return Err(OpenError::InvalidTtl { ttl: self.ttl });
         }
-        let session = random().map_err(OpenError::NoRandomness)?;
+        let session = session_id(random().map_err(OpenError::NoRandomness)?);
         let ttl_ms = u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX);
         let host = nix::unistd::gethostname().unwrap_or_default().to_string_lossy().into_owned();
         // So that there is time for each of them, and for one more attempt.
@@ -84,6 +84,11 @@ impl SessionBuilder {
     }
 }
 
+/// The id of a new session: from 1 to 2^63-1.
+fn session_id(random: u64) -> u64 {
+    (random >> 1).max(1)
+}
+
 /// What sessions and guards have in common: when the last of them goes, the session is closed.
 pub(crate) struct Handle {
     pub(crate) shared: Arc<Shared>,
@@ -106,17 +111,17 @@ pub struct Session {
 
 impl Session {
     /// A lock, to be acquired: exclusive, and with all the time in the world, if nothing else is said.
-    pub fn lock(&self, name: impl Into<String>) -> Acquire {
-        Acquire::new(Arc::clone(&self.handle), name.into(), Mode::Exclusive)
+    pub fn lock(&self, name: impl AsRef<[u8]>) -> Acquire {
+        Acquire::new(Arc::clone(&self.handle), name.as_ref().to_vec(), Mode::Exclusive)
     }
 
     /// One permit of so many, to be acquired. All who use this lock at a time must name the same number.
-    pub fn semaphore(&self, name: impl Into<String>, permits: u32) -> Acquire {
-        Acquire::new(Arc::clone(&self.handle), name.into(), Mode::Permit { of: permits })
+    pub fn semaphore(&self, name: impl AsRef<[u8]>, permits: u32) -> Acquire {
+        Acquire::new(Arc::clone(&self.handle), name.as_ref().to_vec(), Mode::Permit { of: permits })
     }
 
     /// The lock, if it is free.
-    pub async fn try_lock(&self, name: impl Into<String>) -> Result<Option<Guard>, AcquireError> {
+    pub async fn try_lock(&self, name: impl AsRef<[u8]>) -> Result<Option<Guard>, AcquireError> {
         self.lock(name).try_acquire().await
     }
 
@@ -157,5 +162,15 @@ impl Session {
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session").field("id", &self.id()).field("state", &self.state()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_session_has_an_id_from_1_to_2_to_the_63_minus_1() {
+        assert_eq!([0, 1, 2, u64::MAX].map(session_id), [1, 1, 1, (1 << 63) - 1]);
     }
 }

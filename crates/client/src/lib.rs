@@ -63,10 +63,13 @@ mod error;
 #[cfg(feature = "net")]
 mod handle;
 #[cfg(feature = "net")]
+mod listing;
+#[cfg(feature = "net")]
 mod servers;
 
 #[cfg(feature = "net")]
 pub use acquire::{Acquire, Guard};
+pub use baton_proto::name;
 #[cfg(feature = "net")]
 pub use baton_proto::v1;
 #[cfg(feature = "net")]
@@ -77,4 +80,6 @@ pub use clock::BootTime;
 pub use error::{AcquireError, CallError, CloseError, ConnectError, OpenError, ReleaseError};
 #[cfg(feature = "net")]
 pub use handle::{Session, SessionBuilder};
+#[cfg(feature = "net")]
+pub use listing::ListLocks;
 pub use session::{LockState, Loss, Mode, SessionState, Wait};

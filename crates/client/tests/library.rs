@@ -1,8 +1,8 @@
 //! The library against a server that says exactly what a test lets it say, over real connections.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton_client::v1::locks_server::{Locks, LocksServer};
@@ -19,6 +19,7 @@ use tonic::{Request, Response, Status, Streaming};
 /// Hands every stream to the test.
 struct Fake {
     streams: mpsc::UnboundedSender<Stream>,
+    listings: Arc<Mutex<Vec<v1::ListLocksRequest>>>,
 }
 
 /// The server's end of a stream.
@@ -41,21 +42,43 @@ impl Locks for Fake {
         Ok(Response::new(ReceiverStream::new(frames)))
     }
 
-    async fn list_locks(&self, _: Request<v1::ListLocksRequest>) -> Result<Response<v1::ListLocksResponse>, Status> {
-        Ok(Response::new(v1::ListLocksResponse { locks: vec![lock("a"), lock("b")] }))
+    /// Four pages: b goes on over three of them, of which one adds nothing.
+    async fn list_locks(
+        &self,
+        request: Request<v1::ListLocksRequest>,
+    ) -> Result<Response<v1::ListLocksResponse>, Status> {
+        let request = request.into_inner();
+        let (locks, next_page) = match &request.page[..] {
+            [] => (vec![with_history("a"), held("b", 1)], "2"),
+            b"2" => (vec![], "3"),
+            b"3" => (vec![held("b", 2)], "4"),
+            b"4" => (vec![waited_for("b", 3), lock("c")], ""),
+            other => return Err(Status::invalid_argument(format!("{other:?}"))),
+        };
+        self.listings.lock().unwrap().push(request);
+        Ok(Response::new(v1::ListLocksResponse { locks, next_page: next_page.into() }))
     }
 
     async fn get_lock(&self, request: Request<v1::GetLockRequest>) -> Result<Response<v1::GetLockResponse>, Status> {
-        let name = String::from_utf8(request.into_inner().name).unwrap();
-        Ok(Response::new(v1::GetLockResponse { lock: (name == "a").then(|| lock("a")) }))
+        let request = request.into_inner();
+        let (lock, next_page) = match (&request.name[..], &request.page[..]) {
+            (b"a", b"") => (Some(held("a", 1)), "2"),
+            (b"a", b"2") => (Some(waited_for("a", 2)), "3"),
+            _ => (None, ""),
+        };
+        Ok(Response::new(v1::GetLockResponse { lock, next_page: next_page.into() }))
     }
 
     async fn list_sessions(
         &self,
-        _: Request<v1::ListSessionsRequest>,
+        request: Request<v1::ListSessionsRequest>,
     ) -> Result<Response<v1::ListSessionsResponse>, Status> {
-        let session = v1::Session { id: 5, ..v1::Session::default() };
-        Ok(Response::new(v1::ListSessionsResponse { sessions: vec![session] }))
+        let session = |id, hold: &str| v1::Session { id, holds: vec![hold.into()], ..v1::Session::default() };
+        let (sessions, next_page) = match &request.into_inner().page[..] {
+            [] => (vec![session(5, "a")], "2"),
+            _ => (vec![session(5, "b"), session(6, "c")], ""),
+        };
+        Ok(Response::new(v1::ListSessionsResponse { sessions, next_page: next_page.into() }))
     }
 
     async fn force_release(
@@ -73,12 +96,25 @@ impl Locks for Fake {
 }
 
 fn lock(name: &str) -> v1::Lock {
-    v1::Lock { name: name.to_owned(), ..v1::Lock::default() }
+    v1::Lock { name: name.into(), ..v1::Lock::default() }
+}
+
+fn with_history(name: &str) -> v1::Lock {
+    v1::Lock { history: vec![v1::Past::default()], ..lock(name) }
+}
+
+fn held(name: &str, fence: u64) -> v1::Lock {
+    v1::Lock { holders: vec![v1::Holder { fence, ..v1::Holder::default() }], ..lock(name) }
+}
+
+fn waited_for(name: &str, session: u64) -> v1::Lock {
+    v1::Lock { waiters: vec![v1::Waiter { session, ..v1::Waiter::default() }], ..lock(name) }
 }
 
 /// A server on a free port, and the streams that reach it.
 struct Server {
     address: SocketAddr,
+    listings: Arc<Mutex<Vec<v1::ListLocksRequest>>>,
     streams: mpsc::UnboundedReceiver<Stream>,
 }
 
@@ -87,10 +123,11 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (sender, streams) = mpsc::unbounded_channel();
-        let service = LocksServer::new(Fake { streams: sender });
+        let listings = Arc::<Mutex<_>>::default();
+        let service = LocksServer::new(Fake { streams: sender, listings: Arc::clone(&listings) });
         let incoming = TcpListenerStream::new(listener);
         tokio::spawn(tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming));
-        Server { address, streams }
+        Server { address, listings, streams }
     }
 
     async fn client(&self) -> Client {
@@ -174,7 +211,7 @@ async fn a_lock_is_acquired_and_given_back_and_a_session_closed() {
     let asked = stream.grant(40).await;
     assert_eq!((asked.name, asked.timeout_ms, asked.lock_delay_ms), (b"a".to_vec(), Some(60_000), 2_000));
     let guard = acquires.await.unwrap().unwrap();
-    assert_eq!((guard.fence(), guard.state(), guard.name()), (Ok(40), LockState::Held, "a"));
+    assert_eq!((guard.fence(), guard.state(), guard.name()), (Ok(40), LockState::Held, &b"a"[..]));
     assert!(guard.deadline() > BootTime::now());
     let releases = tokio::spawn(guard.release());
     let (number, operation) = stream.request().await;
@@ -212,7 +249,7 @@ async fn a_time_out_cancels() {
     let acquired = tokio::spawn(session.lock("a").timeout(Duration::from_millis(5)).acquire());
     let (number, _) = stream.request().await;
     assert_eq!(stream.request().await.1, Operation::Cancel(v1::Cancel { acquire: number }));
-    assert_eq!(acquired.await.unwrap().unwrap_err(), AcquireError::TimedOut { name: "a".to_owned() });
+    assert_eq!(acquired.await.unwrap().unwrap_err(), AcquireError::TimedOut { name: b"a".to_vec() });
 }
 
 #[tokio::test]
@@ -252,10 +289,50 @@ async fn refusals_say_why() {
     stream.answer(number, answer::Answer::Refused(refused)).await;
     let error = acquired.await.unwrap().unwrap_err();
     assert_eq!(error.to_string(), "the request would wait for itself: 0000000000000001 (me) waits for \"a\"");
+    // A mistake of the client's own, which is told like any other refusal.
+    let acquired = tokio::spawn(session.lock("a").acquire());
+    let (number, _) = stream.request().await;
+    stream.refuse(number, v1::Refusal::NumberReused, "request 3 asked for something else before").await;
+    let error = acquired.await.unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "the server refused: request 3 asked for something else before");
     for (name, bytes) in [(String::new(), 0), ("x".repeat(513), 513)] {
         let error = session.lock(name).acquire().await.unwrap_err();
         assert_eq!(error.to_string(), format!("the name of a lock has 1 to 512 bytes, not {bytes}"));
     }
+}
+
+#[tokio::test]
+async fn a_name_is_any_bytes_and_shown_escaped_if_it_is_not_utf8() {
+    let mut server = Server::start().await;
+    let (session, mut stream) = server.session(LONG).await;
+    let acquires = tokio::spawn(session.lock(b"caf\xe9\x1b").timeout(LONG).acquire());
+    assert_eq!(stream.grant(1).await.name, b"caf\xe9\x1b");
+    let guard = acquires.await.unwrap().unwrap();
+    assert_eq!(guard.name(), b"caf\xe9\x1b");
+    assert!(format!("{guard:?}").contains(r#"name: "caf\xe9\x1b""#), "{guard:?}");
+    let acquired = tokio::spawn(session.lock(b"\xff").timeout(Duration::from_millis(5)).acquire());
+    let error = acquired.await.unwrap().unwrap_err();
+    assert_eq!(error.to_string(), r#"the lock "\xff" was not granted within the time-out"#);
+    stream.request().await;
+    stream.request().await;
+    let acquired = tokio::spawn(session.lock("a").acquire());
+    let (number, _) = stream.request().await;
+    let cycle = vec![v1::Wait { owner: 1, label: "me".into(), lock: b"a\\\xff".to_vec() }];
+    let refused = v1::Refused { refusal: v1::Refusal::Deadlock.into(), message: String::new(), cycle };
+    stream.answer(number, answer::Answer::Refused(refused)).await;
+    let error = acquired.await.unwrap().unwrap_err();
+    assert!(error.to_string().ends_with(r#"(me) waits for "a\\\xff""#), "{error}");
+}
+
+#[tokio::test]
+async fn a_session_whose_end_is_refused_is_not_said_to_have_ended() {
+    let mut server = Server::start().await;
+    let (session, mut stream) = server.session(LONG).await;
+    let closes = tokio::spawn(session.close());
+    let (number, operation) = stream.request().await;
+    assert_eq!(operation, Operation::Close(v1::Close {}));
+    stream.refuse(number, v1::Refusal::NumberReused, "request 1 asked for something else before").await;
+    assert_eq!(closes.await.unwrap(), Err(CloseError::Unconfirmed));
 }
 
 #[tokio::test]
@@ -428,14 +505,38 @@ async fn a_server_that_cannot_be_reached_is_passed_over() {
 }
 
 #[tokio::test]
+async fn pages_are_put_together_again() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let b = v1::Lock { holders: [held("b", 1).holders, held("b", 2).holders].concat(), ..waited_for("b", 3) };
+    let locks = client.locks().prefix(b"\xff").history(true).collect().await.unwrap();
+    assert_eq!(locks, [with_history("a"), b.clone(), lock("c")]);
+    let asked: Vec<_> = server.listings.lock().unwrap().drain(..).collect();
+    let request =
+        |page: &[u8]| v1::ListLocksRequest { prefix: b"\xff".to_vec(), page: page.to_vec(), history: true, all: false };
+    assert_eq!(asked, [request(b""), request(b"2"), request(b"3"), request(b"4")]);
+    // Page by page each lock comes when nothing can be added to it any more.
+    let mut listing = client.locks().all(true);
+    assert_eq!(listing.next().await.unwrap(), Some(vec![with_history("a")]));
+    assert_eq!(listing.next().await.unwrap(), Some(vec![b, lock("c")]));
+    assert_eq!(listing.next().await.unwrap(), None);
+    assert_eq!(listing.next().await.unwrap(), None);
+    assert!(server.listings.lock().unwrap().iter().all(|request| request.all && !request.history));
+
+    let a = v1::Lock { waiters: waited_for("a", 2).waiters, ..held("a", 1) };
+    assert_eq!(client.get_lock("a").await.unwrap(), Some(a));
+    let sessions = client.list_sessions().await.unwrap();
+    let holds: Vec<(u64, Vec<Vec<u8>>)> = sessions.into_iter().map(|session| (session.id, session.holds)).collect();
+    assert_eq!(holds, [(5, vec![b"a".to_vec(), b"b".to_vec()]), (6, vec![b"c".to_vec()])]);
+}
+
+#[tokio::test]
 async fn the_service_can_be_looked_at() {
     let server = Server::start().await;
     let client = server.client().await;
-    let names: Vec<String> = client.list_locks().await.unwrap().into_iter().map(|lock| lock.name).collect();
-    assert_eq!(names, ["a", "b"]);
-    assert_eq!(client.get_lock("a").await.unwrap(), Some(lock("a")));
+    let names: Vec<Vec<u8>> = client.list_locks().await.unwrap().into_iter().map(|lock| lock.name).collect();
+    assert_eq!(names, [b"a", b"b", b"c"]);
     assert_eq!(client.get_lock("b").await.unwrap(), None);
-    assert_eq!(client.list_sessions().await.unwrap()[0].id, 5);
     assert_eq!(client.force_release("a", true).await.unwrap()[0].fence, 1);
     assert!(matches!(client.force_release("", true).await, Err(CallError::InvalidName(_))));
     assert_eq!(client.status().await.unwrap_err().to_string(), "the server refused: not today");

@@ -1,5 +1,5 @@
-//! The lock service. `state` and `leases` are pure and decide everything; `raft` replicates the state, `store` keeps it on
-//! disk, `api` serves it.
+//! The lock service. `state` and `leases` are pure and decide everything; `raft` replicates the state, `format` says in
+//! which bytes, `store` keeps them on disk, `api` serves it.
 
 #[cfg(feature = "server")]
 pub mod api;
@@ -7,6 +7,8 @@ pub mod api;
 mod clock;
 #[cfg(feature = "server")]
 mod connections;
+#[cfg(feature = "server")]
+mod format;
 pub mod leases;
 #[cfg(feature = "server")]
 pub mod raft;

@@ -45,11 +45,13 @@ pub enum ServeError {
         /// Why not.
         error: std::io::Error,
     },
-    /// The data folder is not there any more.
-    #[error("the data folder {data} was removed or replaced; what was acknowledged since then is lost")]
+    /// The data folder, or a file that must be in it, is not there any more.
+    #[error("data is gone from the data folder {data}: {what}; what was acknowledged may be lost")]
     Gone {
-        /// Which.
+        /// Which folder.
         data: String,
+        /// What is gone.
+        what: String,
     },
     /// The connections failed as a whole.
     #[error("the server stopped serving: {0}")]
@@ -72,7 +74,7 @@ impl Server {
         let listener = TcpListener::bind(options.listen).await.map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
         let closed = |error| ServeError::Open { data: options.data.clone(), error };
-        let service = Arc::new(Service::open(&options.data).await.map_err(closed)?);
+        let service = Arc::new(Service::open(&options.data, address.to_string()).await.map_err(closed)?);
         Ok(Server { service, listener, address, connections_max: options.connections_max })
     }
 
@@ -93,12 +95,12 @@ impl Server {
                 stop.await;
                 streams.end_streams("the server stops");
             });
-        tokio::select! {
-            served = served => served?,
-            () = service.run() => {}
-        }
-        let gone = !service.node.is_there();
+        let gone = tokio::select! {
+            served = served => served.map(|()| service.node.missing())?,
+            gone = service.run() => gone,
+        };
         service.node.shutdown().await;
-        if gone { Err(ServeError::Gone { data: service.data().display().to_string() }) } else { Ok(()) }
+        let data = service.data().display().to_string();
+        gone.map_or(Ok(()), |what| Err(ServeError::Gone { data, what }))
     }
 }

@@ -5,9 +5,10 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use baton_client::Mode;
+use baton_proto::name::Quoted;
 
 use crate::output::Failure;
-use crate::server::{ServerArgs, lock_name};
+use crate::server::{NameArgs, ServerArgs};
 
 /// The longest label of a session that the service takes.
 const LABEL_BYTES_MAX: usize = 256;
@@ -38,8 +39,8 @@ pub const OWNER: &str = "BATON_OWNER";
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment, args_override_self = true)]
 pub struct Args {
-    /// The name of the lock: 1 to 512 bytes of UTF-8
-    name: OsString,
+    #[command(flatten)]
+    name: NameArgs,
     /// Hold it together with others who want it shared
     #[arg(short, long, conflicts_with_all = ["exclusive", "permits"])]
     shared: bool,
@@ -78,7 +79,7 @@ pub struct Args {
 /// What is wanted, with all that can be checked without a server.
 pub struct Wanted<'a> {
     /// The lock.
-    pub name: String,
+    pub name: Vec<u8>,
     /// How it is wanted.
     pub mode: Mode,
     /// How long to wait; for ever if there is none.
@@ -109,8 +110,15 @@ impl Args {
                 "there is no command after `--`; leave that out to hold the lock without one",
             ));
         }
+        let name = self.name.bytes()?;
+        if !command.is_empty() && name.contains(&0) {
+            return Err(Failure::bad_input(format!(
+                "the name of the lock, {}, has a byte 0, which the environment of a command cannot hold; use another name",
+                Quoted(&name)
+            )));
+        }
         Ok(Wanted {
-            name: lock_name(&self.name)?,
+            name,
             mode: match self.permits {
                 Some(of) => Mode::Permit { of },
                 None if self.shared => Mode::Shared,
@@ -200,7 +208,7 @@ mod tests {
     fn the_letters_of_flock() {
         let args = parse(&["deploy", "-w", "1.5", "-E", "9", "--", "make", "-j4", "-n"]).unwrap();
         let wanted = args.wanted().ok().unwrap();
-        assert_eq!((wanted.name.as_str(), wanted.mode, wanted.conflict), ("deploy", Mode::Exclusive, 9));
+        assert_eq!((&*wanted.name, wanted.mode, wanted.conflict), (&b"deploy"[..], Mode::Exclusive, 9));
         assert_eq!((wanted.timeout, wanted.ttl), (Some(Duration::from_millis(1_500)), Duration::from_secs(10)));
         assert_eq!(wanted.command, ["make", "-j4", "-n"]);
         assert_eq!(wanted.label, "make -j4 -n");

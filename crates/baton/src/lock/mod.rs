@@ -17,7 +17,9 @@ mod tree;
 pub mod watchdog;
 
 use std::convert::Infallible;
+use std::ffi::OsString;
 use std::fmt::Display;
+use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -214,12 +216,12 @@ async fn work(wanted: &Wanted<'_>, guard: &Guard, signals: &mut Signals) -> Resu
         }
     } else {
         let environment = vec![
-            ("BATON_LOCK", wanted.name.clone()),
-            ("BATON_FENCE", fence.to_string()),
-            ("BATON_DEADLINE", deadline.to_string()),
-            (OWNER, view::id(guard.owner())),
+            ("BATON_LOCK", OsString::from_vec(wanted.name.clone())),
+            ("BATON_FENCE", fence.to_string().into()),
+            ("BATON_DEADLINE", deadline.to_string().into()),
+            (OWNER, view::id(guard.owner()).into()),
             // A nested `baton lock` asks the same servers, where the owner means something.
-            (SERVER, wanted.server.addresses().join(",")),
+            (SERVER, wanted.server.addresses().join(",").into()),
         ];
         let job = Job { ttl_ms, deadline_ms: deadline.as_millis(), command: wanted.command.clone(), environment };
         let ended = tokio::select! {

@@ -9,7 +9,7 @@ use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill, raise};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{Pid, getpid};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
@@ -54,7 +54,7 @@ pub struct Job {
     /// The program and its arguments.
     pub command: Vec<OsString>,
     /// What the command finds in its environment.
-    pub environment: Vec<(&'static str, String)>,
+    pub environment: Vec<(&'static str, OsString)>,
 }
 
 /// How a run ended.
@@ -101,7 +101,7 @@ fn start_watchdog(job: &Job) -> io::Result<(Child, pipe::Sender, pipe::Receiver)
     let mut command = Command::new(MYSELF);
     command.arg0("baton").args(["lock-watchdog", "--orders", &orders, "--reports", &reports]);
     command.args(["--ttl-ms", &ttl_ms, "--deadline-ms", &deadline_ms, "--"]).args(&job.command);
-    command.envs(job.environment.iter().map(|(name, value)| (OsStr::new(name), OsStr::new(value))));
+    command.envs(job.environment.iter().map(|(name, value)| (name, value)));
     // A group of its own: what a terminal sends to ours must not end the watchdog.
     let watchdog = command.process_group(0).spawn()?;
     let orders = pipe::Sender::from_owned_fd(OwnedFd::from(our_orders))?;

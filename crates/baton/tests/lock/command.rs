@@ -4,7 +4,7 @@ use baton_proto::v1;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::ffi::OsStr;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::processes::{BATON, Output, now_ms, send, until};
-use super::server::{Answer, FENCE, Server};
+use super::server::{Answer, FENCE, Listing, Server};
 
 /// A `baton lock` that runs, and what it writes.
 pub struct Running {
@@ -285,7 +285,7 @@ fn who_waits_can_be_interrupted_and_leaves_the_queue() {
 fn bad_usage_is_one_sentence_and_status_2() {
     let server = Server::start();
     let long = "a".repeat(513);
-    for name in [&b""[..], long.as_bytes(), b"\xff"] {
+    for name in [&b""[..], long.as_bytes()] {
         let mut command = baton(&server, &["lock"]);
         let (status, _, error) = done(command.arg(OsStr::from_bytes(name)).arg("true"));
         assert_eq!((status, error.lines().count()), (2, 1), "{error}");
@@ -297,6 +297,135 @@ fn bad_usage_is_one_sentence_and_status_2() {
     }
     assert_eq!(done(&mut baton(&server, &["lock", "a", "-n", "-w", "1"])).0, 2);
     assert!(server.facts().opened.is_empty());
+}
+
+#[test]
+fn a_name_is_bytes_as_they_are_typed_or_escaped() {
+    let server = Server::start();
+    let asked = |name: &[u8], args: &[&str]| {
+        let mut command = baton(&server, &["lock"]);
+        command.args(args).arg(OsStr::from_bytes(name)).args(["--", "printenv", "BATON_LOCK"]);
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let wanted = server.facts().acquired.pop().unwrap().name;
+        assert_eq!(output.stdout, [&wanted[..], b"\n"].concat(), "the command finds the bytes themselves");
+        wanted
+    };
+    assert_eq!(asked(b"caf\xe9", &[]), b"caf\xe9");
+    assert_eq!(asked(br"caf\xe9\\", &["--escaped"]), b"caf\xe9\\");
+    assert_eq!(asked(br"caf\xe9\\", &[]), br"caf\xe9\\");
+}
+
+#[test]
+fn a_name_that_cannot_be_read_is_one_sentence_and_status_2() {
+    let server = Server::start();
+    let nothing_like_it = "write a byte as \\xNN with two hexadecimal digits, a backslash as \\\\";
+    let cases: [(&[u8], &str); 6] = [
+        (br"a\", nothing_like_it),
+        (br"a\n", nothing_like_it),
+        (br"\x4", nothing_like_it),
+        (br"\xg0", nothing_like_it),
+        (b"a\xff", "with --escaped, write each such byte as \\xNN"),
+        (b"", "empty"),
+    ];
+    for (name, says) in cases {
+        for args in [&["lock", "--escaped"][..], &["lock-info", "--escaped"], &["release", "--force", "--escaped"]] {
+            let (status, output, error) = done(baton(&server, args).arg(OsStr::from_bytes(name)));
+            assert_eq!((status, output.as_str(), error.lines().count()), (2, "", 1), "{error}");
+            assert!(error.contains(says), "{error}");
+        }
+    }
+    // No variable of the environment can hold it.
+    let (status, _, error) = done(&mut baton(&server, &["lock", "--escaped", r"a\x00\xff", "true"]));
+    assert_eq!((status, error.lines().count()), (2, 1), "{error}");
+    assert!(error.contains(r#"the name of the lock, "a\x00\xff", has a byte 0"#), "{error}");
+    assert!(server.facts().opened.is_empty());
+    let mut running = start(baton(&server, &["lock", "--escaped", r"a\x00"]));
+    assert_eq!(running.output.line(), FENCE.to_string());
+    assert_eq!(server.facts().acquired[0].name, b"a\0");
+    send(running.process.id(), Signal::SIGTERM);
+    assert_eq!(running.ends(), 0);
+}
+
+#[test]
+fn a_name_that_is_not_utf8_is_shown_escaped() {
+    let server = Server::start();
+    server.facts().lock = b"caf\xe9\\".to_vec();
+    let told = |args: &[&str]| done(&mut baton(&server, args));
+    let json = |args: &[&str]| serde_json::from_str::<Value>(&told(args).1).unwrap();
+    for args in [
+        &["lock-info", "--escaped", r"caf\xe9\\", "--json"][..],
+        &["release", "--escaped", r"caf\xe9\\", "--force", "--json"],
+    ] {
+        let lock = json(args);
+        assert_eq!((&lock["name"], &lock["escaped"]), (&json!(r"caf\xe9\\"), &json!(true)), "{lock}");
+    }
+    let lock = &json(&["locks", "--json"])[0];
+    assert_eq!((&lock["name"], &lock["escaped"]), (&json!(r"caf\xe9\\"), &json!(true)), "{lock}");
+    let session = &json(&["sessions", "--json"])[0];
+    assert_eq!((&session["holds"], &session["escaped"]), (&json!([r"caf\xe9\\"]), &json!(true)), "{session}");
+    for args in [&["locks"][..], &["lock-info", "--escaped", r"caf\xe9\\"], &["sessions"]] {
+        let (status, output, _) = told(args);
+        assert_eq!(status, 0);
+        assert!(output.contains(r"caf\xe9\\"), "{output}");
+    }
+    let (status, _, error) = told(&["lock-info", "--escaped", r"no\x1b\xff"]);
+    assert_eq!(status, 1);
+    assert!(error.contains(r#"nobody holds the lock "no\x1b\xff","#), "{error}");
+    // A name that is UTF-8 says nothing of that, and looks as it always did.
+    server.facts().lock = br"a\b".to_vec();
+    for told in [
+        json(&["lock-info", r"a\b", "--json"]),
+        json(&["release", r"a\b", "--force", "--json"]),
+        json(&["locks", "--json"])[0].clone(),
+    ] {
+        assert_eq!((&told["name"], told.get("escaped")), (&json!(r"a\b"), None), "{told}");
+    }
+    let session = &json(&["sessions", "--json"])[0];
+    assert_eq!((&session["holds"], session.get("escaped")), (&json!([r"a\b"]), None), "{session}");
+}
+
+#[test]
+fn a_long_list_of_locks_is_printed_as_it_comes() {
+    let server = Server::start();
+    server.facts().listing = Listing::NeverEnds;
+    let mut running = baton(&server, &["locks", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut read = vec![0; 1 << 20];
+    let mut output = running.stdout.take().unwrap();
+    output.read_exact(&mut read).unwrap();
+    assert!(read.starts_with(br#"[{"name":"0.0","mode":"exclusive","#), "{:?}", String::from_utf8_lossy(&read[..99]));
+    // Nobody reads the rest, so nobody asks for it.
+    drop(output);
+    until("it has ended", || running.try_wait().unwrap().is_some());
+    assert_eq!(running.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_list_of_locks_that_breaks_off_is_no_list() {
+    let server = Server::start();
+    server.facts().listing = Listing::Fails;
+    let (status, output, error) = done(&mut baton(&server, &["locks", "--json"]));
+    assert_eq!((status, error.as_str()), (69, "baton: the server refused: page 1 is lost\n"));
+    assert!(serde_json::from_str::<Value>(&output).is_err(), "{output}");
+    assert_eq!(done(&mut baton(&server, &["locks"])), (69, String::new(), error));
+}
+
+#[test]
+fn a_list_of_locks_that_makes_no_sense_is_one_sentence_and_status_2() {
+    let server = Server::start();
+    let cases: [(&[&str], &str); 3] = [
+        (&["--prefix", r"a\n", "--escaped"], r"the prefix cannot be read: `\n` at byte 1 is no escape"),
+        (&["--history"], "--json"),
+        (&["--prefix"], "a value is required"),
+    ];
+    for (args, says) in cases {
+        let (status, output, error) = done(baton(&server, &["locks"]).args(args));
+        assert_eq!((status, output.as_str(), error.lines().count()), (2, "", 1), "{error}");
+        assert!(error.contains(says), "{error}");
+    }
+    let not_utf8 = OsStr::from_bytes(b"\xff");
+    let (status, _, error) = done(baton(&server, &["locks", "--escaped", "--prefix"]).arg(not_utf8));
+    assert_eq!((status, error.lines().count()), (2, 1), "{error}");
 }
 
 #[test]

@@ -22,6 +22,14 @@ pub enum Answer {
     Nothing,
 }
 
+/// How a listing goes on.
+#[derive(Clone, Copy)]
+pub enum Listing {
+    IsOver,
+    Fails,
+    NeverEnds,
+}
+
 /// What it was told, and how it behaves.
 pub struct Facts {
     pub opened: Vec<v1::Open>,
@@ -32,6 +40,10 @@ pub struct Facts {
     pub closed: Option<Vec<u32>>,
     pub look_at: Vec<u32>,
     pub answer: Answer,
+    /// The one lock that it knows of.
+    pub lock: Vec<u8>,
+    /// How its listing of locks goes on after the first page.
+    pub listing: Listing,
     /// It opens no session.
     pub full: bool,
     pub silent: bool,
@@ -54,6 +66,8 @@ impl Server {
             closed: None,
             look_at: Vec::new(),
             answer: Answer::Granted,
+            lock: b"deploy".to_vec(),
+            listing: Listing::IsOver,
             full: false,
             silent: false,
             acquire: 0,
@@ -162,28 +176,45 @@ impl Locks for Play {
         Ok(Response::new(UnboundedReceiverStream::new(receiver)))
     }
 
-    async fn list_locks(&self, _: Request<v1::ListLocksRequest>) -> Result<Response<v1::ListLocksResponse>, Status> {
-        Ok(Response::new(v1::ListLocksResponse { locks: vec![lock()] }))
+    async fn list_locks(
+        &self,
+        request: Request<v1::ListLocksRequest>,
+    ) -> Result<Response<v1::ListLocksResponse>, Status> {
+        let page: u64 = String::from_utf8(request.into_inner().page).unwrap().parse().unwrap_or(0);
+        let listing = self.0.lock().unwrap().listing;
+        let next_page = match listing {
+            Listing::IsOver => String::new(),
+            Listing::Fails if page == 0 => "1".to_owned(),
+            Listing::Fails => return Err(Status::data_loss("page 1 is lost")),
+            Listing::NeverEnds => (page + 1).to_string(),
+        };
+        let lock = |number| v1::Lock { name: format!("{page}.{number}").into_bytes(), ..self.lock() };
+        let locks = match listing {
+            Listing::IsOver => vec![self.lock()],
+            Listing::Fails | Listing::NeverEnds => (0..100).map(lock).collect(),
+        };
+        Ok(Response::new(v1::ListLocksResponse { locks, next_page: next_page.into() }))
     }
 
     async fn get_lock(&self, request: Request<v1::GetLockRequest>) -> Result<Response<v1::GetLockResponse>, Status> {
-        let lock = Some(lock()).filter(|lock| lock.name.as_bytes() == request.get_ref().name);
-        Ok(Response::new(v1::GetLockResponse { lock }))
+        let lock = Some(self.lock()).filter(|lock| lock.name == request.get_ref().name);
+        Ok(Response::new(v1::GetLockResponse { lock, next_page: Vec::new() }))
     }
 
     async fn list_sessions(
         &self,
         _: Request<v1::ListSessionsRequest>,
     ) -> Result<Response<v1::ListSessionsResponse>, Status> {
-        let session = v1::Session { id: 10, label: "make".into(), holds: vec!["deploy".into()], ..Default::default() };
-        Ok(Response::new(v1::ListSessionsResponse { sessions: vec![session] }))
+        let holds = vec![self.lock().name];
+        let session = v1::Session { id: 10, label: "make".into(), holds, ..Default::default() };
+        Ok(Response::new(v1::ListSessionsResponse { sessions: vec![session], next_page: Vec::new() }))
     }
 
     async fn force_release(
         &self,
         _: Request<v1::ForceReleaseRequest>,
     ) -> Result<Response<v1::ForceReleaseResponse>, Status> {
-        Ok(Response::new(v1::ForceReleaseResponse { holders: lock().holders }))
+        Ok(Response::new(v1::ForceReleaseResponse { holders: self.lock().holders }))
     }
 
     async fn get_status(&self, _: Request<v1::GetStatusRequest>) -> Result<Response<v1::GetStatusResponse>, Status> {
@@ -191,15 +222,18 @@ impl Locks for Play {
     }
 }
 
-/// The one lock that it knows of.
-fn lock() -> v1::Lock {
-    let holder = v1::Holder {
-        session: 10,
-        owner: 11,
-        label: "make".into(),
-        host: "here".into(),
-        fence: FENCE,
-        ..Default::default()
-    };
-    v1::Lock { name: "deploy".into(), mode: v1::Mode::Exclusive.into(), holders: vec![holder], ..Default::default() }
+impl Play {
+    /// The one lock that it knows of.
+    fn lock(&self) -> v1::Lock {
+        let holder = v1::Holder {
+            session: 10,
+            owner: 11,
+            label: "make".into(),
+            host: "here".into(),
+            fence: FENCE,
+            ..Default::default()
+        };
+        let (name, mode) = (self.0.lock().unwrap().lock.clone(), v1::Mode::Exclusive.into());
+        v1::Lock { name, mode, holders: vec![holder], ..Default::default() }
+    }
 }

@@ -46,7 +46,8 @@ impl Raw {
 }
 
 fn valid_open() -> v1::Open {
-    v1::Open { session: 7, ttl_ms: 10_000, label: "test".into(), host: "here".into(), pid: 1, resume: false }
+    let (label, host, secret_hash) = ("test".into(), "here".into(), Vec::new());
+    v1::Open { session: 7, ttl_ms: 10_000, label, host, pid: 1, resume: false, secret_hash }
 }
 
 /// The refusal of one acquire, with these answers missing.
@@ -116,9 +117,29 @@ async fn a_session_that_cannot_be_is_told_why() {
         assert!(ended.message.contains(&ttl_ms.to_string()), "{}", ended.message);
         assert_eq!(raw.next().await.unwrap(), None, "the stream ends");
     }
-    let (_, answer) = Raw::open(&server, v1::Open { resume: true, ..valid_open() }).await;
-    let v1::server_frame::Frame::Ended(ended) = answer else { panic!("{answer:?}") };
-    assert_eq!(ended.reason(), v1::ended::Reason::Unknown);
+    let hash_of = |bytes: usize| v1::Open { secret_hash: vec![7; bytes], ..valid_open() };
+    let cases = [
+        (v1::Open { session: 0, ..valid_open() }, "the id 0; it must be from 1 to 9223372036854775807"),
+        (v1::Open { session: 1 << 63, ..valid_open() }, "the id 9223372036854775808; it must be from 1 to"),
+        (hash_of(1), "has 1 bytes; it has 32, or none without a secret"),
+        (hash_of(64), "has 64 bytes"),
+    ];
+    for (open, says) in cases {
+        let (mut raw, answer) = Raw::open(&server, open).await;
+        let v1::server_frame::Frame::Ended(ended) = answer else { panic!("{answer:?}") };
+        assert_eq!(ended.reason(), v1::ended::Reason::Invalid);
+        assert!(ended.message.contains(says), "{}", ended.message);
+        assert_eq!(raw.next().await.unwrap(), None, "the stream ends");
+    }
+    // An older version may have begun a session of any id, and its client may come back.
+    for session in [7, 1 << 63] {
+        let (_, answer) = Raw::open(&server, v1::Open { resume: true, session, ..valid_open() }).await;
+        let v1::server_frame::Frame::Ended(ended) = answer else { panic!("{answer:?}") };
+        assert_eq!(ended.reason(), v1::ended::Reason::Unknown);
+    }
+    let last = v1::Open { session: (1 << 63) - 1, ..hash_of(32) };
+    let (_, answer) = Raw::open(&server, last).await;
+    assert!(matches!(answer, v1::server_frame::Frame::Opened(_)), "{answer:?}");
 }
 
 #[tokio::test]

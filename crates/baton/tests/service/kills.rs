@@ -105,10 +105,10 @@ async fn fifty_kills_lose_nothing_that_was_acknowledged() {
         let locks = client.list_locks().await.unwrap();
         for lock in &locks {
             for holder in &lock.holders {
-                assert!(!released.contains(&holder.fence), "round {round}: {} is held again: {holder:?}", lock.name);
+                assert!(!released.contains(&holder.fence), "round {round}: {:?} is held again: {holder:?}", lock.name);
             }
         }
-        let held = locks.iter().find(|lock| lock.name == "held").expect("it is held");
+        let held = locks.iter().find(|lock| lock.name == b"held").expect("it is held");
         assert_eq!(held.holders.iter().map(|holder| holder.fence).collect::<Vec<_>>(), [fence], "round {round}");
     }
     assert_ne!(held.state(), LockState::Lost);

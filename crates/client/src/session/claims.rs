@@ -99,7 +99,8 @@ impl Session {
             Operation::Acquire(_) => self.on_acquire_answered(answer.number, answer.answer),
             Operation::Cancel(v1::Cancel { acquire }) => self.on_cancel_answered(acquire, answer.answer),
             Operation::Release(v1::Release { acquire }) => self.on_release_answered(acquire, answer.answer),
-            Operation::Close(_) => self.finish(true),
+            // A session whose end was refused goes on until its lease ends.
+            Operation::Close(_) => self.finish(matches!(answer.answer, Some(answer::Answer::Closed(_)))),
         }
     }
 

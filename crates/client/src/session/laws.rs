@@ -161,7 +161,7 @@ fn take(step: Step, now: &mut Millis, session: &mut Session, witness: &mut Witne
     let hear = |frame| v1::ServerFrame { frame: Some(frame) };
     match step {
         Step::Acquire { timeout_ms } => {
-            let name = "a".to_owned();
+            let name = b"a".to_vec();
             session.acquire(*now, &Wish { name, mode: Mode::Shared, owner: 1, timeout_ms, lock_delay_ms: 0 });
         }
         Step::GiveUp(acquire) => {

@@ -126,7 +126,8 @@ impl Session {
         self.connection =
             Some(Connection { opened: false, open_sent_at: now, asked_at: now, keep_alives: VecDeque::new() });
         let Config { session, ttl_ms, label, host, pid, .. } = self.config.clone();
-        self.send(client_frame::Frame::Open(v1::Open { session, ttl_ms, label, host, pid, resume: self.opened }));
+        let (resume, secret_hash) = (self.opened, Vec::new());
+        self.send(client_frame::Frame::Open(v1::Open { session, ttl_ms, label, host, pid, resume, secret_hash }));
     }
 
     /// The connection is broken. That ends nothing but itself.

@@ -13,7 +13,7 @@ struct Driver {
 }
 
 fn wish(name: &str) -> Wish {
-    Wish { name: name.to_owned(), mode: Mode::Exclusive, owner: 7, timeout_ms: None, lock_delay_ms: 0 }
+    Wish { name: name.into(), mode: Mode::Exclusive, owner: 7, timeout_ms: None, lock_delay_ms: 0 }
 }
 
 impl Driver {
@@ -609,7 +609,7 @@ fn a_deadlock_shows_its_cycle() {
     let refusal = v1::Refusal::Deadlock.into();
     driver.answer(1, answer::Answer::Refused(v1::Refused { refusal, message: String::new(), cycle }));
     driver.says(expect![[r#"
-        Refused { acquire: 1, refusal: Deadlock { cycle: [Wait { owner: 7, label: "x", lock: "a" }] } }
+        Refused { acquire: 1, refusal: Deadlock { cycle: [Wait { owner: 7, label: "x", lock: [97] }] } }
     "#]]);
     let cycle = vec![Wait { owner: 7, label: "x".into(), lock: "a".into() }];
     expect![[r#"the request would wait for itself: 0000000000000007 (x) waits for "a""#]]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use baton_proto::name::Quoted;
 use baton_proto::v1;
 
 use super::Millis;
@@ -45,7 +46,7 @@ pub enum Mode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wish {
     /// Which lock: 1 to 512 bytes.
-    pub name: String,
+    pub name: Vec<u8>,
     /// How.
     pub mode: Mode,
     /// For whom: deadlocks are cycles of owners.
@@ -170,7 +171,7 @@ pub struct Wait {
     /// The label of its session.
     pub label: String,
     /// The lock that it waits for.
-    pub lock: String,
+    pub lock: Vec<u8>,
 }
 
 /// Why it is not certain that a lock was given back by its release.
@@ -223,12 +224,13 @@ impl Wish {
             Mode::Permit { of } => (v1::Mode::Permit, of),
         };
         v1::request::Operation::Acquire(v1::Acquire {
-            name: self.name.clone().into_bytes(),
+            name: self.name.clone(),
             mode: mode.into(),
             permits,
             owner: self.owner,
             timeout_ms: self.timeout_ms,
             lock_delay_ms: self.lock_delay_ms,
+            parent: None,
         })
     }
 }
@@ -250,7 +252,7 @@ impl From<v1::Refused> for Refusal {
 
 impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x} ({}) waits for {:?}", self.owner, self.label, self.lock)
+        write!(f, "{:016x} ({}) waits for {}", self.owner, self.label, Quoted(&self.lock))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The desk: where the streams of sessions and the leases meet what the table says. It decides nothing.
+//! The desk: where the streams of sessions and the leases meet what the state says. It decides nothing.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,13 +10,14 @@ use tonic::Status;
 use super::wire;
 use crate::clock;
 use crate::leases::{KeepAlive, Leases, RoundId};
-use crate::table::{Effect, SessionId};
+use crate::state::locks;
+use crate::state::{Effect, SessionId};
 
 /// What a stream carries to its client.
 pub type Outgoing = mpsc::Sender<Result<ServerFrame, Status>>;
 
 /// How many frames may wait for a client to read them, before its stream is given up: the client comes back and asks
-/// again, and the table has kept its answers.
+/// again, and the service has kept its answers.
 pub const FRAMES_WAITING_MAX: usize = 4096;
 
 /// See the module.
@@ -133,13 +134,14 @@ impl Desk {
 fn tell(state: &mut State, effect: &Effect) {
     match *effect {
         Effect::Answer { session, number, ref answer } => state.send(session, wire::answer(number, answer)),
-        Effect::Revoked { session, acquire } => state.send(session, wire::revoked(acquire)),
+        Effect::Locks(locks::Effect::Revoked { session, acquire }) => state.send(session, wire::revoked(acquire)),
         Effect::Ended { session, reason } => {
             state.send(session, wire::ended(reason));
             state.streams.remove(&session);
         }
         // Told by whoever proposed the Open, to the stream that it came by: see `locks::carry`.
         Effect::Opened { .. } => {}
-        Effect::Waits { .. } | Effect::LockDelay { .. } => {}
+        // For the leases alone.
+        Effect::Locks(locks::Effect::Waits { .. } | locks::Effect::LockDelay { .. }) => {}
     }
 }

@@ -13,7 +13,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::desk::{FRAMES_WAITING_MAX, Outgoing};
 use super::service::Service;
 use super::{inspect, wire};
-use crate::table::{Command, Effect, Operation, SessionId};
+use crate::state::{Caller, Command, Effect, Operation, Principal, SessionId, locks, sessions};
 
 /// How long a stream may take to say whose it is.
 const OPEN_MAX: Duration = Duration::from_secs(10);
@@ -28,7 +28,7 @@ impl LocksService {
         LocksService(service)
     }
 
-    /// Waits until the table is at least as new as this call.
+    /// Waits until the state is at least as new as this call.
     async fn current(&self) -> Result<(), Status> {
         self.0.node.read_index().await.map_err(unavailable)
     }
@@ -43,9 +43,9 @@ impl Locks for LocksService {
         request: Request<Streaming<v1::ClientFrame>>,
     ) -> Result<Response<Self::SessionStream>, Status> {
         let (outgoing, frames) = mpsc::channel(FRAMES_WAITING_MAX);
-        let service = Arc::clone(&self.0);
+        let (service, caller) = (Arc::clone(&self.0), caller(&request));
         tokio::spawn(async move {
-            if let Err(status) = carry(&service, request.into_inner(), &outgoing).await {
+            if let Err(status) = carry(&service, request.into_inner(), caller, &outgoing).await {
                 // The client may be gone, and then nobody is left to tell.
                 drop(outgoing.send(Err(status)).await);
             }
@@ -53,41 +53,44 @@ impl Locks for LocksService {
         Ok(Response::new(ReceiverStream::new(frames)))
     }
 
-    async fn list_locks(&self, _: Request<v1::ListLocksRequest>) -> Result<Response<v1::ListLocksResponse>, Status> {
+    async fn list_locks(
+        &self,
+        request: Request<v1::ListLocksRequest>,
+    ) -> Result<Response<v1::ListLocksResponse>, Status> {
         self.current().await?;
-        let locks = inspect::locks(&self.0);
-        Ok(Response::new(v1::ListLocksResponse { locks }))
+        inspect::list_locks(&self.0, request.get_ref()).map(Response::new).map_err(invalid)
     }
 
     async fn get_lock(&self, request: Request<v1::GetLockRequest>) -> Result<Response<v1::GetLockResponse>, Status> {
-        let name = name(request.into_inner().name)?;
+        let v1::GetLockRequest { name, page } = request.into_inner();
+        let name = wire::name(&name).map_err(invalid)?;
         self.current().await?;
-        let lock = inspect::lock(&self.0, &name);
-        Ok(Response::new(v1::GetLockResponse { lock }))
+        inspect::get_lock(&self.0, &name, &page).map(Response::new).map_err(invalid)
     }
 
     async fn list_sessions(
         &self,
-        _: Request<v1::ListSessionsRequest>,
+        request: Request<v1::ListSessionsRequest>,
     ) -> Result<Response<v1::ListSessionsResponse>, Status> {
         self.current().await?;
-        let sessions = inspect::sessions(&self.0);
-        Ok(Response::new(v1::ListSessionsResponse { sessions }))
+        inspect::list_sessions(&self.0, &request.get_ref().page).map(Response::new).map_err(invalid)
     }
 
     async fn force_release(
         &self,
         request: Request<v1::ForceReleaseRequest>,
     ) -> Result<Response<v1::ForceReleaseResponse>, Status> {
-        let v1::ForceReleaseRequest { name: lock, now } = request.into_inner();
-        let lock = name(lock)?;
+        let caller = caller(&request);
+        let request = request.into_inner();
+        let lock = wire::name(&request.name).map_err(invalid)?;
+        let force = wire::force(request, caller).map_err(invalid)?;
         self.current().await?;
-        let holders = inspect::lock(&self.0, &lock).map(|lock| lock.holders).unwrap_or_default();
-        let proposed = self.0.propose(Command::Force { lock, now }).await.map_err(unavailable)?;
-        let effects = proposed.await.map_err(unavailable)?.effects;
+        let holders = inspect::holders(&self.0, &lock);
+        let proposed = self.0.propose(force).await.map_err(unavailable)?;
+        let outcome = proposed.await.map_err(unavailable)?.outcome;
         let told = |session: u64| {
-            let tells = |effect: &Effect| matches!(effect, Effect::Revoked { session: told, .. } if told.0 == session);
-            effects.iter().any(tells)
+            let is_told = |effect: &Effect| matches!(effect, Effect::Locks(locks::Effect::Revoked { session: told, .. }) if told.0 == session);
+            outcome.effects.iter().any(is_told)
         };
         let holders = holders.into_iter().filter(|holder| told(holder.session)).collect();
         Ok(Response::new(v1::ForceReleaseResponse { holders }))
@@ -102,29 +105,39 @@ fn unavailable(error: impl std::fmt::Display) -> Status {
     Status::unavailable(error.to_string())
 }
 
-fn name(bytes: Vec<u8>) -> Result<String, Status> {
-    wire::name(bytes).map_err(|invalid| Status::invalid_argument(invalid.to_string()))
+fn invalid(error: impl std::fmt::Display) -> Status {
+    Status::invalid_argument(error.to_string())
+}
+
+/// Who asks: nobody has to say who it is yet.
+fn caller<T>(request: &Request<T>) -> Caller {
+    Caller { principal: Principal::Anonymous, from: request.remote_addr() }
 }
 
 /// Carries one stream, from its Open to its end.
-async fn carry(service: &Service, mut frames: Streaming<v1::ClientFrame>, outgoing: &Outgoing) -> Result<(), Status> {
+async fn carry(
+    service: &Service,
+    mut frames: Streaming<v1::ClientFrame>,
+    caller: Caller,
+    outgoing: &Outgoing,
+) -> Result<(), Status> {
     let first = tokio::time::timeout(OPEN_MAX, frames.message()).await;
     let first = first.map_err(|_| Status::deadline_exceeded("the stream did not say whose it is: send Open"))??;
     let Some(Frame::Open(open)) = first.and_then(|frame| frame.frame) else {
         return Err(Status::invalid_argument("the first frame of a stream must be Open"));
     };
-    let command = match wire::open(open) {
-        Ok(command) => command,
+    let open = match wire::open(open, caller.clone()) {
+        Ok(open) => open,
         Err(malformed) => return tell(outgoing, wire::malformed(&malformed)).await,
     };
-    let Command::Open { session, resume, .. } = command else { unreachable!("wire::open makes nothing else") };
-    if let Some(low) = service.low_space().filter(|_| !resume) {
+    let session = open.session;
+    if let Some(low) = service.low_space().filter(|_| !open.resume) {
         return tell(outgoing, wire::low_space(low)).await;
     }
     let (stream, given_up) = service.desk.attach(session, outgoing.clone());
     let carried = async {
-        let opened = open_session(service, command, outgoing);
-        let listened = listen(service, session, &mut frames, outgoing);
+        let opened = open_session(service, sessions::Command::Open(open).into(), outgoing);
+        let listened = listen(service, session, &caller, &mut frames, outgoing);
         tokio::try_join!(opened, listened).map(|_| ())
     };
     let carried = tokio::select! {
@@ -141,7 +154,7 @@ async fn open_session(service: &Service, command: Command, outgoing: &Outgoing) 
     let proposed = service.propose(command).await.map_err(unavailable)?;
     let applied = proposed.await.map_err(unavailable)?;
     let Some(&Effect::Opened { session, ttl_ms }) =
-        applied.effects.iter().find(|effect| matches!(effect, Effect::Opened { .. }))
+        applied.outcome.effects.iter().find(|effect| matches!(effect, Effect::Opened { .. }))
     else {
         // It has ended, and the desk has told it so.
         return Ok(());
@@ -159,6 +172,7 @@ async fn tell(outgoing: &Outgoing, frame: v1::ServerFrame) -> Result<(), Status>
 async fn listen(
     service: &Service,
     session: SessionId,
+    caller: &Caller,
     frames: &mut Streaming<v1::ClientFrame>,
     outgoing: &Outgoing,
 ) -> Result<(), Status> {
@@ -166,7 +180,7 @@ async fn listen(
         let Some(frame) = frames.message().await? else { return Ok(()) };
         match frame.frame {
             Some(Frame::KeepAlive(v1::KeepAlive { number })) => service.desk.keep_alive(session, number)?,
-            Some(Frame::Request(request)) => self::request(service, session, request, outgoing).await?,
+            Some(Frame::Request(request)) => self::request(service, session, caller, request, outgoing).await?,
             Some(Frame::Open(_)) => {
                 return Err(Status::invalid_argument("a stream carries one session: Open comes once"));
             }
@@ -178,20 +192,21 @@ async fn listen(
 pub(super) async fn request(
     service: &Service,
     session: SessionId,
+    caller: &Caller,
     request: v1::Request,
     outgoing: &Outgoing,
 ) -> Result<(), Status> {
     let number = request.number;
-    let command = match wire::request(session, request) {
-        Ok(command) => command,
+    let request = match wire::request(session, request, caller.clone()) {
+        Ok(request) => request,
         Err(malformed) => {
             return tell(outgoing, wire::refuse(number, v1::Refusal::Invalid, malformed.to_string())).await;
         }
     };
-    let acquires = matches!(command, Command::Request { operation: Operation::Acquire { .. }, .. });
+    let acquires = matches!(request.operation, Operation::Locks(locks::Operation::Acquire(_)));
     if let Some(message) = service.low_space().filter(|_| acquires) {
         return tell(outgoing, wire::refuse(number, v1::Refusal::LowSpace, message)).await;
     }
-    service.propose(command).await.map_err(unavailable)?;
+    service.propose(Command::Request(request)).await.map_err(unavailable)?;
     Ok(())
 }

@@ -3,6 +3,7 @@
 mod desk;
 mod inspect;
 mod locks;
+mod pages;
 mod service;
 #[cfg(test)]
 mod tests;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::desk::Desk;
 use crate::clock;
 use crate::raft::{Leadership, Node, Options, Pending, ProposeError};
+use crate::state::{Command, Entry};
 use crate::store::{Disk, FREE_BYTES_MIN, Folder, OpenError};
-use crate::table::{Command, Entry};
 
 /// How often the disk is looked at: whether the folder is there, and how much space is free.
 const DISK_EVERY: Duration = Duration::from_secs(1);
@@ -19,7 +19,7 @@ const ROUND_AGAIN: Duration = Duration::from_millis(50);
 
 /// See the module.
 pub struct Service {
-    /// The table, replicated and kept.
+    /// The state, replicated and kept.
     pub node: Node,
     /// The streams and the leases.
     pub desk: Arc<Desk>,
@@ -31,17 +31,19 @@ pub struct Service {
 }
 
 impl Service {
-    /// Opens a data folder, makes it if there is none, and returns once the node leads.
-    pub async fn open(data: &Path) -> Result<Self, OpenError> {
-        Self::open_on(Arc::new(Folder::open(data)?), data).await
+    /// Opens a data folder, makes it if there is none, and returns once the node leads. Clients reach it at this address.
+    pub async fn open(data: &Path, client_address: String) -> Result<Self, OpenError> {
+        Self::open_on(Arc::new(Folder::open(data)?), data, client_address).await
     }
 
     /// The same on any disk, of this name.
-    pub async fn open_on(disk: Arc<dyn Disk>, data: &Path) -> Result<Self, OpenError> {
+    pub async fn open_on(disk: Arc<dyn Disk>, data: &Path, client_address: String) -> Result<Self, OpenError> {
         let desk = Arc::new(Desk::default());
         let told = Arc::clone(&desk);
-        let on_apply: crate::raft::OnApply = Box::new(move |_, applied| told.applied(&applied.effects));
-        let node = Node::open(disk, Options { on_apply, ..Options::default() }).await?;
+        let on_apply: crate::raft::OnApply = Box::new(move |_, applied| told.applied(&applied.outcome.effects));
+        let mut options = Options { on_apply, ..Options::default() };
+        options.record.client_address = client_address;
+        let node = Node::open(disk, options).await?;
         let (started_ms, data, free_bytes) = (clock::boot_ms(), data.to_owned(), AtomicU64::new(u64::MAX));
         let service = Service { node, desk, started_ms, data, free_bytes };
         service.look_at_space();
@@ -80,13 +82,13 @@ impl Service {
         self.node.propose(Entry { now_ms: clock::wall_ms(), commands: vec![command] }).await
     }
 
-    /// Keeps everything going. Does not return while the node runs, and the data folder is there.
-    pub async fn run(&self) {
+    /// Keeps everything going. Does not return while the node runs, and its data is there. If data is gone, says what.
+    pub async fn run(&self) -> Option<String> {
         tokio::select! {
-            () = self.follow_leadership() => {}
-            () = self.keep_time() => {}
-            () = self.acknowledge() => {}
-            () = self.watch_disk() => {}
+            () = self.follow_leadership() => None,
+            () = self.keep_time() => None,
+            () = self.acknowledge() => None,
+            what = self.watch_disk() => Some(what),
         }
     }
 
@@ -99,8 +101,8 @@ impl Service {
             self.desk.state().leases.step_down();
             self.desk.end_streams("another term has begun");
             if let Leadership::Leads { term } = now {
-                let table = self.node.table();
-                self.desk.state().leases.lead(clock::boot_ms(), term, &table.pending_timers());
+                let pending = self.node.state().pending_timers();
+                self.desk.state().leases.lead(clock::boot_ms(), term, &pending);
                 self.desk.rearmed.notify_one();
             }
             if leadership.changed().await.is_err() {
@@ -152,8 +154,12 @@ impl Service {
         }
     }
 
-    async fn watch_disk(&self) {
-        while self.node.is_there() {
+    /// Returns when the data folder, or a file that must be in it, is gone; and says which.
+    async fn watch_disk(&self) -> String {
+        loop {
+            if let Some(what) = self.node.missing() {
+                return what;
+            }
             self.look_at_space();
             tokio::time::sleep(DISK_EVERY).await;
         }

@@ -2,19 +2,28 @@
 
 use baton_proto::v1;
 
-use crate::table::{
-    Answer, CancelOutcome, Command, EndReason, Mode, Operation, OwnerId, Refusal, SessionId, WaitFor, limits,
-};
+use crate::state::locks::{self, Acquire, CancelOutcome, LockName, Mode, WaitFor};
+use crate::state::sessions::{self, EndReason, Open};
+use crate::state::{Answer, Caller, Command, Operation, OwnerId, Request, SessionId};
+
+/// The length of a SHA-256.
+const SECRET_HASH_BYTES: usize = 32;
 
 /// Why the words of a client cannot be words of the log.
 #[derive(Debug, thiserror::Error)]
 pub enum Malformed {
-    /// They say what the table does not take.
+    /// They say of sessions or numbers what the state does not take.
     #[error(transparent)]
-    Invalid(#[from] limits::Invalid),
-    /// A name that is no text.
-    #[error("the name of a lock is not UTF-8")]
-    NameNotUtf8,
+    Session(#[from] sessions::limits::Invalid),
+    /// They say of locks what the state does not take.
+    #[error(transparent)]
+    Lock(#[from] locks::limits::Invalid),
+    /// A hash of a secret that is no SHA-256.
+    #[error("the hash of a session's secret has {bytes} bytes; it has {SECRET_HASH_BYTES}, or none without a secret")]
+    SecretHash {
+        /// How many.
+        bytes: usize,
+    },
     /// An acquire in no mode.
     #[error("an acquire is exclusive, shared or for a permit; this one says none of them")]
     NoMode,
@@ -23,60 +32,92 @@ pub enum Malformed {
     NoOperation,
 }
 
-/// The command that begins a session, or takes it up again.
-pub fn open(open: v1::Open) -> Result<Command, Malformed> {
-    let v1::Open { session, ttl_ms, label, host, pid, resume } = open;
-    limits::check_open(ttl_ms, &label, &host)?;
-    Ok(Command::Open { session: SessionId(session), ttl_ms, label, host, pid, resume })
+/// What begins a session, or takes it up again.
+pub fn open(open: v1::Open, caller: Caller) -> Result<Open, Malformed> {
+    let v1::Open { session, ttl_ms, label, host, pid, resume, secret_hash } = open;
+    let session = SessionId(session);
+    sessions::limits::check_open(ttl_ms, &label, &host)?;
+    if !resume {
+        sessions::limits::check_new_id(session)?;
+    }
+    let secret_hash = match secret_hash.len() {
+        0 => None,
+        bytes => Some(secret_hash.try_into().map_err(|_| Malformed::SecretHash { bytes })?),
+    };
+    Ok(Open { session, ttl_ms, label, host, pid, resume, secret_hash, caller })
 }
 
 /// The command that a numbered request stands for.
-pub fn request(session: SessionId, request: v1::Request) -> Result<Command, Malformed> {
+pub fn request(session: SessionId, request: v1::Request, caller: Caller) -> Result<Request, Malformed> {
     let v1::Request { number, seen, operation, missing } = request;
+    sessions::limits::check_number(number)?;
+    sessions::limits::check_seen(number, seen, &missing)?;
     let operation = match operation.ok_or(Malformed::NoOperation)? {
-        v1::request::Operation::Acquire(acquire) => self::acquire(acquire)?,
-        v1::request::Operation::Release(release) => Operation::Release { acquire: release.acquire },
-        v1::request::Operation::Cancel(cancel) => Operation::Cancel { acquire: cancel.acquire },
         v1::request::Operation::Close(v1::Close {}) => Operation::Close,
+        v1::request::Operation::Acquire(acquire) => lock_operation(number, self::acquire(acquire)?)?,
+        v1::request::Operation::Release(v1::Release { acquire }) => {
+            lock_operation(number, locks::Operation::Release { acquire })?
+        }
+        v1::request::Operation::Cancel(v1::Cancel { acquire }) => {
+            lock_operation(number, locks::Operation::Cancel { acquire })?
+        }
     };
-    limits::check_request(number, &operation)?;
-    limits::check_seen(number, seen, &missing)?;
-    Ok(Command::Request { session, number, seen, missing, operation })
+    Ok(Request { session, number, seen, missing, caller, operation })
 }
 
-fn acquire(acquire: v1::Acquire) -> Result<Operation, Malformed> {
+fn lock_operation(number: u64, operation: locks::Operation) -> Result<Operation, Malformed> {
+    operation.check(number)?;
+    Ok(Operation::Locks(operation))
+}
+
+fn acquire(acquire: v1::Acquire) -> Result<locks::Operation, Malformed> {
     let mode = match acquire.mode() {
         v1::Mode::Exclusive => Mode::Exclusive,
         v1::Mode::Shared => Mode::Shared,
         v1::Mode::Permit => Mode::Permit { of: acquire.permits },
         v1::Mode::Unspecified => return Err(Malformed::NoMode),
     };
-    let v1::Acquire { name, owner, timeout_ms, lock_delay_ms, .. } = acquire;
-    let lock = String::from_utf8(name).map_err(|_| Malformed::NameNotUtf8)?;
-    Ok(Operation::Acquire { lock, mode, owner: OwnerId(owner), timeout_ms, lock_delay_ms })
+    let v1::Acquire { name, owner, timeout_ms, lock_delay_ms, parent, .. } = acquire;
+    let one = Acquire::one(&name, mode, OwnerId(owner));
+    Ok(locks::Operation::Acquire(Acquire { parent: parent.map(OwnerId), timeout_ms, lock_delay_ms, ..one }))
 }
 
-/// A lock's name, if it is one.
-pub fn name(bytes: Vec<u8>) -> Result<String, Malformed> {
-    let name = String::from_utf8(bytes).map_err(|_| Malformed::NameNotUtf8)?;
-    limits::check_name(&name)?;
-    Ok(name)
+/// The command that forces a release.
+pub fn force(request: v1::ForceReleaseRequest, caller: Caller) -> Result<Command, Malformed> {
+    let v1::ForceReleaseRequest { name, now } = request;
+    Ok(locks::Command::Force { lock: self::name(&name)?, now, caller }.into())
+}
+
+/// A lock's name.
+pub fn name(bytes: &[u8]) -> Result<LockName, Malformed> {
+    locks::limits::check_name(bytes)?;
+    Ok(LockName::from(bytes))
 }
 
 /// An answer, as a frame.
 pub fn answer(number: u64, answer: &Answer) -> v1::ServerFrame {
     use v1::answer::Answer as Wire;
-    let answer = match *answer {
-        Answer::Granted { fence } => Wire::Granted(v1::Granted { fence }),
-        Answer::Released => Wire::Released(v1::Released {}),
-        Answer::Cancelled(outcome) => Wire::Cancelled(v1::Cancelled { outcome: cancel_outcome(outcome).into() }),
+    let answer = match answer {
         Answer::Closed => Wire::Closed(v1::Closed {}),
-        Answer::Refused(ref refusal) => Wire::Refused(refused(refusal)),
+        Answer::Refused(refusal) => {
+            let kind = match refusal {
+                sessions::Refusal::Invalid(_) => v1::Refusal::Invalid,
+                sessions::Refusal::TooManyRequests { .. } => v1::Refusal::TooManyRequests,
+                sessions::Refusal::NumberReused => v1::Refusal::NumberReused,
+            };
+            Wire::Refused(v1::Refused { refusal: kind.into(), message: refusal.to_string(), cycle: Vec::new() })
+        }
+        Answer::Locks(locks::Answer::Granted { fence }) => Wire::Granted(v1::Granted { fence: *fence }),
+        Answer::Locks(locks::Answer::Released) => Wire::Released(v1::Released {}),
+        Answer::Locks(locks::Answer::Cancelled(outcome)) => {
+            Wire::Cancelled(v1::Cancelled { outcome: cancel_outcome(*outcome).into() })
+        }
+        Answer::Locks(locks::Answer::Refused(refusal)) => Wire::Refused(refused(refusal)),
     };
     frame(v1::server_frame::Frame::Answer(v1::Answer { number, answer: Some(answer) }))
 }
 
-/// A refusal that the table has no part in.
+/// A refusal that the state has no part in.
 pub fn refuse(number: u64, refusal: v1::Refusal, message: String) -> v1::ServerFrame {
     let refused = v1::Refused { refusal: refusal.into(), message, cycle: Vec::new() };
     let answer = Some(v1::answer::Answer::Refused(refused));
@@ -91,7 +132,8 @@ fn cancel_outcome(outcome: CancelOutcome) -> v1::cancelled::Outcome {
     }
 }
 
-fn refused(refusal: &Refusal) -> v1::Refused {
+fn refused(refusal: &locks::Refusal) -> v1::Refused {
+    use locks::Refusal;
     let message = refusal.to_string();
     let wire = match *refusal {
         Refusal::NotAvailable => v1::Refusal::NotAvailable,
@@ -100,15 +142,13 @@ fn refused(refusal: &Refusal) -> v1::Refused {
         Refusal::Deadlock(_) => v1::Refusal::Deadlock,
         Refusal::PermitsDiffer { .. } => v1::Refusal::PermitsDiffer,
         Refusal::NotHolder { .. } => v1::Refusal::NotHolder,
-        Refusal::Invalid(_) => v1::Refusal::Invalid,
-        Refusal::TooManyRequests { .. } => v1::Refusal::TooManyRequests,
     };
     let cycle = if let Refusal::Deadlock(cycle) = refusal { cycle.iter().map(wait).collect() } else { Vec::new() };
     v1::Refused { refusal: wire.into(), message, cycle }
 }
 
 fn wait(WaitFor { owner, label, lock }: &WaitFor) -> v1::Wait {
-    v1::Wait { owner: owner.0, label: label.clone(), lock: lock.clone() }
+    v1::Wait { owner: owner.0, label: label.clone(), lock: lock.as_bytes().to_vec() }
 }
 
 /// The session is open.

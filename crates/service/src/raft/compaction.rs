@@ -1,24 +1,60 @@
-//! When to make a snapshot: by the bytes that would have to be read and applied again.
+//! When to make a snapshot: by the bytes that would have to be read and applied again, and a while after one failed.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// Counts bytes of the log since the last snapshot.
+/// How long to wait after a snapshot that could not be written. It doubles with each further one that fails in a row.
+#[derive(Clone, Copy, Debug)]
+pub struct Pause {
+    /// After the first.
+    pub first: Duration,
+    /// At most.
+    pub max: Duration,
+}
+
+impl Default for Pause {
+    fn default() -> Self {
+        Pause { first: Duration::from_secs(10), max: Duration::from_secs(300) }
+    }
+}
+
+impl Pause {
+    /// After so many failures in a row; none if there was none.
+    fn after(self, failures: u32) -> Option<Duration> {
+        let doublings = failures.checked_sub(1)?;
+        let factor = 1_u32.checked_shl(doublings).unwrap_or(u32::MAX);
+        Some(self.first.saturating_mul(factor).min(self.max))
+    }
+}
+
+/// Counts bytes of the log since the last snapshot, and snapshots that failed since then.
 #[derive(Debug)]
 pub(super) struct Compaction {
     bytes_min: u64,
+    pause: Pause,
     since_snapshot: AtomicU64,
     snapshot_bytes: AtomicU64,
+    failures: AtomicU32,
     wanted: Notify,
+    /// `failures` has changed.
+    tried: Notify,
 }
 
 impl Compaction {
     /// A snapshot after so many bytes, or after as many as the last snapshot has: so writing snapshots takes no more than
-    /// writing the log does, and the log, which is in memory, too, not much more than the table.
-    pub fn new(bytes_min: u64) -> Compaction {
-        let (since_snapshot, snapshot_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-        Compaction { bytes_min, since_snapshot, snapshot_bytes, wanted: Notify::new() }
+    /// writing the log does, and the log, which is in memory, too, not much more than the state.
+    pub fn new(bytes_min: u64, pause: Pause) -> Compaction {
+        Compaction {
+            bytes_min,
+            pause,
+            since_snapshot: AtomicU64::new(0),
+            snapshot_bytes: AtomicU64::new(0),
+            failures: AtomicU32::new(0),
+            wanted: Notify::new(),
+            tried: Notify::new(),
+        }
     }
 
     /// So much was added to the log.
@@ -31,13 +67,66 @@ impl Compaction {
         }
     }
 
-    /// The last snapshot has so many bytes.
+    /// The last snapshot has so many bytes, and is durable.
     pub fn saved(&self, bytes: u64) {
         self.snapshot_bytes.store(bytes, Ordering::Relaxed);
+        self.failures.store(0, Ordering::Relaxed);
+        self.tried.notify_one();
     }
 
-    /// Returns when a snapshot should be made.
+    /// A snapshot could not be written.
+    pub fn failed(&self) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        self.tried.notify_one();
+    }
+
+    /// Returns when a snapshot should be made: the log has grown, or the last attempt failed a while ago. One task waits for it.
     pub async fn wanted(&self) {
-        self.wanted.notified().await;
+        loop {
+            let pause = self.pause.after(self.failures.load(Ordering::Relaxed));
+            let paused = async {
+                match pause {
+                    Some(pause) => tokio::time::sleep(pause).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.wanted.notified() => return,
+                () = paused => return,
+                () = self.tried.notified() => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_doubles_up_to_a_limit() {
+        let pause = Pause::default();
+        assert_eq!(pause.after(0), None);
+        let seconds = |failures| pause.after(failures).unwrap().as_secs();
+        assert_eq!([1, 2, 3, 4, 5, 6, 7, 40, u32::MAX].map(seconds), [10, 20, 40, 80, 160, 300, 300, 300, 300]);
+    }
+
+    #[tokio::test]
+    async fn a_snapshot_is_wanted_after_bytes_or_a_while_after_a_failure() {
+        let pause = Pause { first: Duration::from_millis(1), max: Duration::from_millis(1) };
+        let compaction = Compaction::new(100, pause);
+        compaction.appended(101);
+        compaction.wanted().await;
+        compaction.failed();
+        compaction.wanted().await;
+        compaction.saved(1000);
+        // Only when the log has grown as much as the snapshot has, and no more because of the failure.
+        compaction.appended(1000);
+        let mut wanted = std::pin::pin!(compaction.wanted());
+        for _ in 0..3 {
+            assert!(futures::poll!(wanted.as_mut()).is_pending());
+        }
+        compaction.appended(1);
+        wanted.await;
     }
 }

@@ -1,34 +1,13 @@
-//! The Raft log as records in the journal, and its image in memory.
+//! The Raft log's image in memory: what the records of the journal add up to.
 
 use std::collections::VecDeque;
 
 use openraft::entry::RaftEntry;
-use serde::{Deserialize, Serialize};
 
-use super::types::{LogEntry, LogId, Vote};
-
-/// What is written. A frame of the journal holds any number of them, one after the other.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(super) enum Record<'a> {
-    /// An entry, after the last one.
-    Entry { id: LogId, payload: &'a [u8] },
-    /// The last vote counts.
-    Vote(Vote),
-    /// All up to here is committed.
-    Committed(LogId),
-    /// No entry after this one, or none at all.
-    Truncate(Option<LogId>),
-    /// No entry up to this one.
-    Purge(LogId),
-}
-
-impl Record<'_> {
-    /// Adds the record to those of a frame.
-    pub fn encode_to(&self, frame: &mut Vec<u8>) {
-        let frame_before = std::mem::take(frame);
-        *frame = postcard::to_extend(self, frame_before).expect("records can be encoded, and a vector grows");
-    }
-}
+use super::edge;
+use super::types::LogEntry;
+use crate::format::record::{LogId, Payload, Record, Vote};
+use crate::store::Unreadable;
 
 /// What is in the log, but for the entries: it has to be said again where a new segment begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,10 +50,10 @@ pub(super) struct Image {
 
 impl Image {
     /// Adds all records of a frame, and gives the highest index of an entry among them.
-    pub fn replay(&mut self, mut frame: &[u8]) -> Result<Option<u64>, String> {
+    pub fn replay(&mut self, mut frame: &[u8]) -> Result<Option<u64>, Unreadable> {
         let mut highest = None;
         while !frame.is_empty() {
-            let (record, rest) = postcard::take_from_bytes(frame).map_err(|e| format!("it holds no record: {e}"))?;
+            let (record, rest) = Record::read(frame)?;
             if let Record::Entry { id, .. } = &record {
                 highest = highest.max(Some(id.index));
             }
@@ -118,7 +97,7 @@ impl Image {
             return Err(format!("entry {} follows where entry {expected} should", id.index));
         }
         self.bytes += payload.len() as u64;
-        self.entries.push_back(Kept { term: id.leader_id.term, payload: payload.into() });
+        self.entries.push_back(Kept { term: id.term, payload: payload.into() });
         Ok(())
     }
 
@@ -133,7 +112,7 @@ impl Image {
 
     /// The last entry, or what is purged if there is none.
     pub fn last(&self) -> Option<LogId> {
-        let last = self.entries.back().map(|kept| LogId::new_term_index(kept.term, self.end() - 1));
+        let last = self.entries.back().map(|kept| LogId { term: kept.term, index: self.end() - 1 });
         last.or(self.head.purged)
     }
 
@@ -156,8 +135,9 @@ impl Image {
             if bytes > bytes_max && !entries.is_empty() {
                 break;
             }
-            let payload = postcard::from_bytes(&kept.payload).map_err(|e| format!("entry {index} is no entry: {e}"))?;
-            entries.push(LogEntry::new(LogId::new_term_index(kept.term, index), payload));
+            let payload = Payload::decode(&kept.payload).map_err(|e| e.to_string()).and_then(edge::payload);
+            let payload = payload.map_err(|e| format!("entry {index} is no entry: {e}"))?;
+            entries.push(LogEntry::new(LogId { term: kept.term, index }.into(), payload));
         }
         Ok(entries)
     }
@@ -166,17 +146,13 @@ impl Image {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::raft::types::TypeConfig;
-
-    type Payload = openraft::alias::PayloadOf<TypeConfig>;
 
     fn id(term: u64, index: u64) -> LogId {
-        LogId::new_term_index(term, index)
+        LogId { term, index }
     }
 
     fn entry(term: u64, index: u64) -> Record<'static> {
-        static BLANK: std::sync::LazyLock<Vec<u8>> =
-            std::sync::LazyLock::new(|| postcard::to_stdvec(&Payload::Blank).unwrap());
+        static BLANK: std::sync::LazyLock<Vec<u8>> = std::sync::LazyLock::new(|| Payload::Blank.encode());
         Record::Entry { id: id(term, index), payload: &BLANK }
     }
 
@@ -222,7 +198,9 @@ mod tests {
     fn a_hole_and_a_frame_of_something_else_are_refused() {
         let mut image = replayed(vec![entry(1, 0)]);
         assert_eq!(image.add(&entry(1, 2)).unwrap_err(), "entry 2 follows where entry 1 should");
-        assert!(image.replay(&[0xff; 7]).unwrap_err().starts_with("it holds no record"));
+        assert!(
+            matches!(image.replay(&[2, 0x7f, 1]), Err(Unreadable::Malformed(what)) if what.starts_with("it holds no record"))
+        );
     }
 
     #[test]
@@ -234,7 +212,11 @@ mod tests {
 
     #[test]
     fn the_head_says_all_but_the_entries() {
-        let head = Head { vote: Some(Vote::new(3, 1)), committed: Some(id(3, 8)), purged: Some(id(2, 5)) };
+        let head = Head {
+            vote: Some(Vote { term: 3, node: 1, committed: true }),
+            committed: Some(id(3, 8)),
+            purged: Some(id(2, 5)),
+        };
         let mut image = Image::default();
         assert_eq!(image.replay(&head.encode()), Ok(None));
         assert_eq!(image.head, head);

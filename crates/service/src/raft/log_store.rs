@@ -15,9 +15,10 @@ use openraft::{LogState, OptionalSend, RaftLogReader};
 use tokio::sync::mpsc;
 
 use super::compaction::Compaction;
-use super::log::{Head, Image, Record};
+use super::log::{Head, Image};
 use super::types::{LogEntry, LogId, TypeConfig, Vote};
-use crate::store::{Disk, Journal, OpenError};
+use crate::format::record::{self, Payload, Record};
+use crate::store::{Journal, OpenError, Store};
 
 /// An AppendEntries carries no more bytes than this, unless a single entry does; so it stays below what a transport takes.
 pub(super) const APPEND_BYTES_MAX: usize = 1 << 20;
@@ -38,6 +39,14 @@ pub fn abort() -> Fatal {
     })
 }
 
+/// Says something that whoever runs the server should know, in a sentence.
+pub type Warn = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// The hook for production: says it on the standard error.
+pub fn complain() -> Warn {
+    Arc::new(|what| eprintln!("baton: {what}"))
+}
+
 /// The log.
 pub struct LogStore {
     reader: LogReader,
@@ -54,14 +63,14 @@ pub struct LogStore {
 impl LogStore {
     /// Opens the log of a data folder.
     pub(super) fn open(
-        disk: Arc<dyn Disk>,
+        store: &Store,
         segment_bytes: usize,
         compaction: Arc<Compaction>,
         fatal: Fatal,
         alive: mpsc::Sender<()>,
     ) -> Result<LogStore, OpenError> {
         let mut image = Image::default();
-        let journal = Journal::open(disk, segment_bytes, |frame| image.replay(frame))?;
+        let journal = Journal::open(store, segment_bytes, |frame| image.replay(frame))?;
         image.check().map_err(|what| OpenError::Missing { what })?;
         compaction.appended(image.bytes());
         let written = image.head;
@@ -70,7 +79,7 @@ impl LogStore {
     }
 
     /// All up to here is in a snapshot, and no longer in the log.
-    pub(super) fn purged(&self) -> Option<LogId> {
+    pub(super) fn purged(&self) -> Option<record::LogId> {
         self.reader.image().head.purged
     }
 
@@ -121,7 +130,10 @@ impl RaftLogStorage<TypeConfig> for LogStore {
 
     async fn get_log_state(&mut self) -> io::Result<LogState<TypeConfig>> {
         let image = self.reader.image();
-        Ok(LogState { last_purged_log_id: image.head.purged, last_log_id: image.last() })
+        Ok(LogState {
+            last_purged_log_id: image.head.purged.map(LogId::from),
+            last_log_id: image.last().map(LogId::from),
+        })
     }
 
     async fn get_log_reader(&mut self) -> LogReader {
@@ -129,16 +141,16 @@ impl RaftLogStorage<TypeConfig> for LogStore {
     }
 
     async fn save_vote(&mut self, vote: &Vote) -> io::Result<()> {
-        self.write(&[Record::Vote(*vote)])
+        self.write(&[Record::Vote((*vote).into())])
     }
 
     async fn save_committed(&mut self, committed: Option<LogId>) -> io::Result<()> {
-        self.reader.image().head.committed = committed;
+        self.reader.image().head.committed = committed.map(record::LogId::from);
         Ok(())
     }
 
     async fn read_committed(&mut self) -> io::Result<Option<LogId>> {
-        Ok(self.reader.image().head.committed)
+        Ok(self.reader.image().head.committed.map(LogId::from))
     }
 
     async fn append<I>(&mut self, entries: I, callback: IOFlushed<TypeConfig>) -> io::Result<()>
@@ -146,10 +158,8 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         I: IntoIterator<Item = LogEntry> + OptionalSend,
         I::IntoIter: OptionalSend,
     {
-        let mut payloads = Vec::new();
-        for entry in entries {
-            payloads.push((entry.log_id(), postcard::to_stdvec(&entry.payload).map_err(io::Error::other)?));
-        }
+        let encoded = |entry: LogEntry| (entry.log_id().into(), Payload::from(entry.payload).encode());
+        let payloads: Vec<(record::LogId, Vec<u8>)> = entries.into_iter().map(encoded).collect();
         let records: Vec<Record<'_>> =
             payloads.iter().map(|(id, payload)| Record::Entry { id: *id, payload }).collect();
         self.write(&records)?;
@@ -159,11 +169,11 @@ impl RaftLogStorage<TypeConfig> for LogStore {
     }
 
     async fn truncate_after(&mut self, last: Option<LogId>) -> io::Result<()> {
-        self.write(&[Record::Truncate(last)])
+        self.write(&[Record::Truncate(last.map(record::LogId::from))])
     }
 
     async fn purge(&mut self, upto: LogId) -> io::Result<()> {
-        self.write(&[Record::Purge(upto)])
+        self.write(&[Record::Purge(upto.into())])
     }
 }
 
@@ -197,7 +207,7 @@ impl RaftLogReader<TypeConfig> for LogReader {
     }
 
     async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
-        Ok(self.image().head.vote)
+        Ok(self.image().head.vote.map(Vote::from))
     }
 
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<LogEntry>> {

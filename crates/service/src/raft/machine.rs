@@ -1,138 +1,152 @@
-//! openraft's state machine: the table, in memory; its snapshots are durable, and the log is what is between two of them.
+//! openraft's state machine: the state, in memory; its snapshots are durable, and the log is what is between two of them.
 
+use std::any::Any;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use futures::{Stream, StreamExt};
+use openraft::OptionalSend;
 use openraft::storage::{EntryResponder, RaftStateMachine};
-use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder};
 use tokio::sync::mpsc;
 
-use super::compaction::Compaction;
-use super::log_store::Fatal;
-use super::types::{Applied, LogId, Membership, Snapshot, SnapshotMeta, TypeConfig};
-use crate::store::{OpenError, Snapshots};
-use crate::table::{Entry, Table};
+use super::log_store::{Fatal, Warn};
+use super::snapshot::{Builder, Chunks, Kept};
+use super::types::{Applied, LogEntry, LogId, Membership, Payload, Snapshot, SnapshotMeta, TypeConfig};
+use crate::format;
+use crate::state::{Command, Entry, Outcome, State};
 
 /// Called with every entry that was applied, in log order, before its proposer knows. It must not wait.
 pub type OnApply = Box<dyn FnMut(&Entry, &Applied) + Send + Sync>;
 
-/// The table, and how far it is.
+/// The state, and how far it is.
 #[derive(Debug, Default)]
-pub(super) struct State {
-    pub table: Table,
+pub(super) struct Replica {
+    pub state: State,
     pub applied: Option<LogId>,
     pub membership: Membership,
 }
 
-/// The state, shared with those who only read it.
+impl Replica {
+    fn new(meta: SnapshotMeta, state: State) -> Replica {
+        Replica { state, applied: meta.last_log_id, membership: meta.last_membership }
+    }
+
+    fn meta(&self) -> SnapshotMeta {
+        SnapshotMeta { last_log_id: self.applied, last_membership: self.membership.clone() }
+    }
+}
+
+/// The replica, shared with those who only read it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Shared(Arc<RwLock<State>>);
+pub(super) struct Shared(Arc<RwLock<Replica>>);
 
 impl Shared {
-    // A panic while the table is written to ends the state machine; who reads it then gets what is there.
-    pub fn read(&self) -> RwLockReadGuard<'_, State> {
+    // A panic while it is written to is caught, and ends the state machine.
+    pub fn read(&self) -> RwLockReadGuard<'_, Replica> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, State> {
+    fn write(&self) -> RwLockWriteGuard<'_, Replica> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What the newest durable snapshot holds, if there is one.
-type Newest = Arc<Mutex<Option<SnapshotMeta>>>;
-
-/// The table of a snapshot, encoded: where to find it.
-pub enum TableBytes {
-    /// In a snapshot that this node keeps.
-    Kept {
-        /// Where it keeps them.
-        snapshots: Snapshots,
-        /// Up to which index.
-        index: u64,
-    },
-    /// Here: another node has sent it.
-    Received(Vec<u8>),
-}
-
-impl TableBytes {
-    /// The bytes. One that is kept may be gone, if there is a newer one.
-    pub fn read(self) -> io::Result<Vec<u8>> {
-        match self {
-            TableBytes::Received(table) => Ok(table),
-            TableBytes::Kept { snapshots, index } => {
-                let mut bytes = snapshots.read(index).map_err(io::Error::other)?;
-                let table = split(&bytes).map_err(io::Error::other)?.1.len();
-                bytes.drain(..bytes.len() - table);
-                Ok(bytes)
-            }
-        }
-    }
-}
+/// How a command is applied: see [`State::apply`].
+type Apply = fn(&mut State, u64, u64, &Command, &mut Outcome);
 
 /// The state machine.
 pub struct Machine {
     shared: Shared,
-    snapshots: Snapshots,
-    newest: Newest,
+    kept: Kept,
     on_apply: OnApply,
-    compaction: Arc<Compaction>,
     fatal: Fatal,
+    warn: Warn,
+    /// A test puts a function that panics in its place.
+    pub(super) apply: Apply,
+    /// The state panicked: it is not known to be right, and nothing more follows from it.
+    is_broken: bool,
     /// The last field: dropped when all else is.
     alive: mpsc::Sender<()>,
 }
 
 impl Machine {
-    /// Begins with the newest snapshot, or with an empty table.
-    pub(super) fn open(
-        snapshots: Snapshots,
+    /// Begins with what the newest snapshot holds, or with an empty state.
+    pub(super) fn new(
+        (kept, found): (Kept, Option<(SnapshotMeta, State)>),
         on_apply: OnApply,
-        compaction: Arc<Compaction>,
         fatal: Fatal,
+        warn: Warn,
         alive: mpsc::Sender<()>,
-    ) -> Result<(Machine, Shared), OpenError> {
-        let shared = Shared::default();
-        let newest = Newest::default();
-        if let Some((index, bytes)) = snapshots.newest()? {
-            let damaged = |what: String| OpenError::Damaged { file: format!("snapshot {index}"), offset: 0, what };
-            let (meta, table) = split(&bytes).map_err(damaged)?;
-            *shared.write() = state(&meta, table).map_err(damaged)?;
-            compaction.saved(table.len() as u64);
-            *lock(&newest) = Some(meta);
-        }
-        Ok((Machine { shared: shared.clone(), snapshots, newest, on_apply, compaction, fatal, alive }, shared))
+    ) -> (Machine, Shared) {
+        let replica = found.map(|(meta, state)| Replica::new(meta, state)).unwrap_or_default();
+        let shared = Shared(Arc::new(RwLock::new(replica)));
+        let machine = Machine {
+            shared: shared.clone(),
+            kept,
+            on_apply,
+            fatal,
+            warn,
+            apply: State::apply,
+            is_broken: false,
+            alive,
+        };
+        (machine, shared)
     }
 
-    fn builder(&self) -> Builder {
-        // Encoding takes less time and far less memory than a clone of the table would; entries wait meanwhile.
-        let state = self.shared.read();
-        let table = postcard::to_stdvec(&state.table).expect("a table can be encoded");
-        let meta = SnapshotMeta { last_log_id: state.applied, last_membership: state.membership.clone() };
-        drop(state);
-        self.unsaved(meta, table)
+    fn builder(&self, meta: SnapshotMeta, state: State) -> Builder {
+        let (kept, fatal, warn) = (self.kept.clone(), self.fatal.clone(), self.warn.clone());
+        Builder { meta, state, kept, fatal, warn, _alive: self.alive.clone() }
     }
 
-    fn unsaved(&self, meta: SnapshotMeta, table: Vec<u8>) -> Builder {
-        Builder {
-            meta,
-            table: Arc::new(table),
-            snapshots: self.snapshots.clone(),
-            newest: self.newest.clone(),
-            compaction: self.compaction.clone(),
-            fatal: self.fatal.clone(),
-            _alive: self.alive.clone(),
+    /// Applies an entry. If the state panics, an index of its own is broken: the process ends, or else nothing is applied or
+    /// answered any more.
+    fn apply_entry(&mut self, entry: &LogEntry) -> io::Result<Applied> {
+        if self.is_broken {
+            return Err(io::Error::other("the state is not as it should be, and nothing more is applied"));
         }
+        let (id, apply) = (entry.log_id, self.apply);
+        let mut replica = self.shared.write();
+        let applied = catch_unwind(AssertUnwindSafe(|| {
+            let mut outcome = Outcome::default();
+            match &entry.payload {
+                Payload::Blank => {}
+                Payload::Membership(membership) => {
+                    replica.membership = Membership::new(Some(id), membership.clone());
+                }
+                Payload::Normal(entry) => {
+                    for command in &entry.commands {
+                        apply(&mut replica.state, id.index, entry.now_ms, command, &mut outcome);
+                    }
+                }
+            }
+            replica.applied = Some(id);
+            Applied { index: id.index, term: id.leader_id.term, outcome: Arc::new(outcome) }
+        }));
+        drop(replica);
+        applied.map_err(|panic| {
+            self.is_broken = true;
+            broken(&self.fatal, &*panic)
+        })
     }
 }
 
+/// The state panicked, with this message: says so, and ends the process.
+pub(super) fn broken(fatal: &Fatal, panic: &(dyn Any + Send)) -> io::Error {
+    let text = panic.downcast_ref::<&str>().copied();
+    let message = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it panicked");
+    let why = format!("the state is not as it should be: {message}; nothing more is served");
+    fatal(&why);
+    io::Error::other(why)
+}
+
 impl RaftStateMachine<TypeConfig> for Machine {
-    type SnapshotData = TableBytes;
+    type SnapshotData = Chunks;
     type SnapshotBuilder = Builder;
 
     async fn applied_state(&mut self) -> io::Result<(Option<LogId>, Membership)> {
-        let state = self.shared.read();
-        Ok((state.applied, state.membership.clone()))
+        let replica = self.shared.read();
+        Ok((replica.applied, replica.membership.clone()))
     }
 
     async fn apply<Strm>(&mut self, mut entries: Strm) -> io::Result<()>
@@ -141,24 +155,8 @@ impl RaftStateMachine<TypeConfig> for Machine {
     {
         while let Some(item) = entries.next().await {
             let (entry, responder) = item?;
-            let id = entry.log_id;
-            let mut effects = Vec::new();
-            let mut state = self.shared.write();
-            state.applied = Some(id);
-            match &entry.payload {
-                EntryPayload::Blank => {}
-                EntryPayload::Membership(membership) => {
-                    state.membership = Membership::new(Some(id), membership.clone());
-                }
-                EntryPayload::Normal(entry) => {
-                    for command in &entry.commands {
-                        state.table.apply(entry.now_ms, command, &mut effects);
-                    }
-                }
-            }
-            drop(state);
-            let applied = Applied { index: id.index, term: id.leader_id.term, effects: Arc::new(effects) };
-            if let EntryPayload::Normal(entry) = &entry.payload {
+            let applied = self.apply_entry(&entry)?;
+            if let Payload::Normal(entry) = &entry.payload {
                 (self.on_apply)(entry, &applied);
             }
             if let Some(responder) = responder {
@@ -169,84 +167,18 @@ impl RaftStateMachine<TypeConfig> for Machine {
     }
 
     async fn get_snapshot_builder(&mut self) -> Builder {
-        self.builder()
+        let replica = self.shared.read();
+        self.builder(replica.meta(), replica.state.clone())
     }
 
-    async fn install_snapshot(&mut self, meta: &SnapshotMeta, table: TableBytes) -> io::Result<()> {
-        let table = table.read()?;
-        let state = state(meta, &table).map_err(io::Error::other)?;
-        self.unsaved(meta.clone(), table).save().await?;
-        *self.shared.write() = state;
+    async fn install_snapshot(&mut self, meta: &SnapshotMeta, chunks: Chunks) -> io::Result<()> {
+        let state = format::snapshot::restore(&chunks.read()?).map_err(|why| io::Error::other(why.to_string()))?;
+        self.builder(meta.clone(), state.clone()).save().await?;
+        *self.shared.write() = Replica::new(meta.clone(), state);
         Ok(())
     }
 
     async fn get_current_snapshot(&mut self) -> io::Result<Option<Snapshot>> {
-        let Some(meta) = lock(&self.newest).clone() else { return Ok(None) };
-        Ok(kept(meta, &self.snapshots))
+        Ok(self.kept.current())
     }
-}
-
-/// A snapshot that is still to be written.
-pub struct Builder {
-    meta: SnapshotMeta,
-    table: Arc<Vec<u8>>,
-    snapshots: Snapshots,
-    newest: Newest,
-    compaction: Arc<Compaction>,
-    fatal: Fatal,
-    _alive: mpsc::Sender<()>,
-}
-
-impl Builder {
-    async fn save(&self) -> io::Result<()> {
-        let Some(last) = self.meta.last_log_id else { return Ok(()) };
-        let meta = postcard::to_stdvec(&self.meta).map_err(io::Error::other)?;
-        let (snapshots, table) = (self.snapshots.clone(), self.table.clone());
-        let length = (meta.len() as u32).to_le_bytes();
-        let save = move || snapshots.save(last.index, &[&length, &meta, &table]);
-        let saved = tokio::task::spawn_blocking(save).await.map_err(io::Error::other)?;
-        if let Err(error) = &saved {
-            (self.fatal)(&format!("a snapshot cannot be written ({error})"));
-        }
-        saved?;
-        *lock(&self.newest) = Some(self.meta.clone());
-        self.compaction.saved(self.table.len() as u64);
-        Ok(())
-    }
-}
-
-impl RaftSnapshotBuilder<TypeConfig> for Builder {
-    type SnapshotData = TableBytes;
-
-    async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
-        self.save().await?;
-        let meta = self.meta.clone();
-        // A snapshot of nothing needs no file.
-        let nothing = || Snapshot { meta: meta.clone(), snapshot: TableBytes::Received((*self.table).clone()) };
-        Ok(kept(meta.clone(), &self.snapshots).unwrap_or_else(nothing))
-    }
-}
-
-/// A snapshot that is on disk, as openraft knows it.
-fn kept(meta: SnapshotMeta, snapshots: &Snapshots) -> Option<Snapshot> {
-    let index = meta.last_log_id?.index;
-    Some(Snapshot { meta, snapshot: TableBytes::Kept { snapshots: snapshots.clone(), index } })
-}
-
-fn lock(newest: &Newest) -> MutexGuard<'_, Option<SnapshotMeta>> {
-    // Nothing panics while it is locked.
-    newest.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A snapshot's file holds what openraft wants to know of it, and the table.
-fn split(bytes: &[u8]) -> Result<(SnapshotMeta, &[u8]), String> {
-    let (length, rest) = bytes.split_first_chunk().ok_or("it is empty")?;
-    let (meta, table) = rest.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or("it is cut short")?;
-    let meta = postcard::from_bytes(meta).map_err(|e| format!("it does not say how far it goes: {e}"))?;
-    Ok((meta, table))
-}
-
-fn state(meta: &SnapshotMeta, table: &[u8]) -> Result<State, String> {
-    let table = postcard::from_bytes(table).map_err(|e| format!("it holds no table: {e}"))?;
-    Ok(State { table, applied: meta.last_log_id, membership: meta.last_membership.clone() })
 }

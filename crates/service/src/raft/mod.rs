@@ -1,25 +1,29 @@
-//! The table, replicated: openraft over our journal. A node alone is a group of one, and there is no other code path for it.
+//! The state, replicated: openraft over our journal. A node alone is a group of one, and there is no other code path for it.
 //!
 //! What is asked of openraft, and why:
-//! - one leader a term (standard Raft), since the table compares terms;
+//! - one leader a term (standard Raft), since the state compares terms;
 //! - `enable_leader_restore` off: a leader that was killed comes back as a follower and is elected in a new term, so that
-//!   its own first entry, which tells the table the term, comes before anything that it decides with an empty memory;
+//!   its own first entry, which tells the state the term, comes before anything that it decides with an empty memory;
 //! - pre-vote on, so that a node which was cut off does not depose a healthy leader when it is back;
 //! - reads by read-index only: a restarted follower forgets to whom it granted a lease;
 //! - an AppendEntries is limited in bytes, not only in entries;
 //! - snapshots by the bytes of the log, and the log is purged after them.
 
 mod compaction;
+mod edge;
 mod log;
 mod log_store;
 mod machine;
 mod network;
 mod node;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 mod types;
 
-pub use log_store::{Fatal, abort};
+pub use crate::format::record::NodeRecord;
+pub use compaction::Pause;
+pub use log_store::{Fatal, Warn, abort, complain};
 pub use machine::OnApply;
-pub use node::{Leadership, Node, Options, Pending, ProposeError, ReadError, Role, Status, TableGuard};
+pub use node::{Leadership, Node, Options, Pending, ProposeError, ReadError, Role, Status};
 pub use types::Applied;

@@ -6,7 +6,7 @@ use openraft::errors::{RPCError, ReplicationClosed, StreamingError, Unreachable}
 use openraft::network::{RPCOption, RaftNetworkFactory, RaftNetworkV2};
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, VoteRequest, VoteResponse};
 
-use super::machine::TableBytes;
+use super::snapshot::Chunks;
 use super::types::{Snapshot, TypeConfig, Vote};
 
 /// There is no such peer.
@@ -24,7 +24,7 @@ pub struct NoPeers;
 impl RaftNetworkFactory<TypeConfig> for NoPeers {
     type Network = NoSuchPeer;
 
-    async fn new_client(&mut self, target: u64, _: &openraft::BasicNode) -> NoSuchPeer {
+    async fn new_client(&mut self, target: u64, _: &crate::format::record::NodeRecord) -> NoSuchPeer {
         NoSuchPeer { peer: target }
     }
 }
@@ -36,7 +36,7 @@ impl NoSuchPeer {
 }
 
 impl RaftNetworkV2<TypeConfig> for NoSuchPeer {
-    type SnapshotData = TableBytes;
+    type SnapshotData = Chunks;
 
     async fn append_entries(
         &mut self,

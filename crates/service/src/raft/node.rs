@@ -1,9 +1,8 @@
 //! A node of the group: what the api calls.
 
 use std::collections::BTreeMap;
-use std::ops::Deref;
 use std::pin::Pin;
-use std::sync::{Arc, RwLockReadGuard};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures::FutureExt;
@@ -11,49 +10,55 @@ use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{ClientWriteError, ForwardToLeader, LinearizableReadError, RaftError};
 use openraft::impls::ProgressResponder;
 use openraft::raft::ClientWriteResult;
-use openraft::{BasicNode, Config, Raft, ReadPolicy, ServerState, SnapshotPolicy};
+use openraft::{Config, Raft, ReadPolicy, ServerState, SnapshotPolicy};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
-use super::compaction::Compaction;
-use super::log_store::{APPEND_BYTES_MAX, Fatal, LogStore, abort};
-use super::machine::{Machine, OnApply, Shared, State};
+use super::compaction::{Compaction, Pause};
+use super::log_store::{APPEND_BYTES_MAX, Fatal, LogStore, Warn, abort, complain};
+use super::machine::{Machine, OnApply, Shared};
 use super::network::NoPeers;
+use super::snapshot::Kept;
 use super::types::{Applied, LogId, TypeConfig};
 use crate::clock;
-use crate::store::{self, Disk, OpenError, SEGMENT_BYTES};
-use crate::table::{Command, Entry, Table};
+use crate::format::FromOlder;
+use crate::format::record::NodeRecord;
+use crate::state::{Entry, State, sessions};
+use crate::store::{Disk, Files, Identity, OpenError, SEGMENT_BYTES, Store};
 
 /// What a node is told at its start.
 pub struct Options {
-    /// Which node of the group it is.
-    pub node: u64,
-    /// Where others would reach it.
-    pub address: String,
+    /// How a new group knows this node.
+    pub record: NodeRecord,
     /// How long a segment of the journal is.
     pub segment_bytes: usize,
     /// A snapshot is made after so many bytes of log, or after as many as the last snapshot has if that is more.
     pub snapshot_after_bytes: u64,
+    /// How long to wait after a snapshot that could not be written.
+    pub snapshot_pause: Pause,
     /// Called with every entry that was applied, those included that are applied again because the node starts.
     pub on_apply: OnApply,
-    /// What to do when the disk can no longer be trusted.
+    /// What to do when the disk or the state can no longer be trusted.
     pub fatal: Fatal,
+    /// Told of what did not work and will be tried again.
+    pub warn: Warn,
 }
 
 impl Default for Options {
     fn default() -> Options {
         Options {
-            node: 1,
-            address: String::new(),
+            record: NodeRecord { name: "default".to_owned(), ..NodeRecord::default() },
             segment_bytes: SEGMENT_BYTES,
             snapshot_after_bytes: 8 << 20,
+            snapshot_pause: Pause::default(),
             on_apply: Box::new(|_, _| {}),
             fatal: abort(),
+            warn: complain(),
         }
     }
 }
 
-/// Does this node lead, for all that the table can know?
+/// Does this node lead, for all that the state can know?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leadership {
     /// Yes, and its own first entry is applied.
@@ -157,22 +162,12 @@ impl Future for Pending {
     }
 }
 
-/// The table, for as long as this is kept; the log waits meanwhile.
-pub struct TableGuard<'a>(RwLockReadGuard<'a, State>);
-
-impl Deref for TableGuard<'_> {
-    type Target = Table;
-
-    fn deref(&self) -> &Table {
-        &self.0.table
-    }
-}
-
 /// A node that runs.
 pub struct Node {
     raft: Raft<TypeConfig, Machine>,
     shared: Shared,
     disk: Arc<dyn Disk>,
+    files: Files,
     leadership: watch::Receiver<Leadership>,
     running: tokio::sync::Mutex<Running>,
 }
@@ -185,6 +180,8 @@ struct Running {
 
 /// What is read from a data folder, before the node runs.
 pub(super) struct Parts {
+    pub identity: Identity,
+    pub files: Files,
     pub log: LogStore,
     pub machine: Machine,
     pub shared: Shared,
@@ -195,17 +192,19 @@ pub(super) struct Parts {
 
 impl Parts {
     pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Parts, OpenError> {
-        let Options { segment_bytes, snapshot_after_bytes, on_apply, fatal, .. } = options;
+        let Options { segment_bytes, snapshot_after_bytes, snapshot_pause, on_apply, fatal, warn, .. } = options;
+        let store = Store::open(disk, &FromOlder)?;
         let (alive, gone) = mpsc::channel(1);
-        let compaction = Arc::new(Compaction::new(snapshot_after_bytes));
-        let snapshots = store::snapshots(disk.clone());
-        let (machine, shared) = Machine::open(snapshots, on_apply, compaction.clone(), fatal.clone(), alive.clone())?;
-        let log = LogStore::open(disk, segment_bytes, compaction.clone(), fatal, alive)?;
-        if let Some(purged) = log.purged().filter(|purged| shared.read().applied < Some(*purged)) {
+        let compaction = Arc::new(Compaction::new(snapshot_after_bytes, snapshot_pause));
+        let kept = Kept::open(store.snapshots(), compaction.clone())?;
+        let (machine, shared) = Machine::new(kept, on_apply, fatal.clone(), warn, alive.clone());
+        let log = LogStore::open(&store, segment_bytes, compaction.clone(), fatal, alive)?;
+        if let Some(purged) = log.purged().filter(|purged| shared.read().applied < Some((*purged).into())) {
             let what = format!("the log begins after entry {}, and no snapshot reaches that far", purged.index);
             return Err(OpenError::Missing { what });
         }
-        Ok(Parts { log, machine, shared, compaction, gone })
+        let (identity, files) = (store.identity(), store.files());
+        Ok(Parts { identity, files, log, machine, shared, compaction, gone })
     }
 }
 
@@ -213,12 +212,13 @@ impl Node {
     /// Opens a data folder and starts. A new folder becomes a group of one, which leads soon after; see
     /// [`Node::leadership`].
     pub async fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Node, OpenError> {
-        let (node, address) = (options.node, options.address.clone());
-        let Parts { log, machine, shared, compaction, gone } = Parts::open(disk.clone(), options)?;
+        let record = options.record.clone();
+        let Parts { identity, files, log, machine, shared, compaction, gone } = Parts::open(disk.clone(), options)?;
+        let node = identity.node;
         let failed = |e: &dyn std::fmt::Display| OpenError::Raft(e.to_string());
         let raft = Raft::new(node, Arc::new(config()), NoPeers, log, machine).await.map_err(|e| failed(&e))?;
         if !raft.is_initialized().await.map_err(|e| failed(&e))? {
-            let members = BTreeMap::from([(node, BasicNode::new(address))]);
+            let members = BTreeMap::from([(node, record)]);
             raft.initialize(members).await.map_err(|e| failed(&e))?;
         } else if raft.voter_ids().eq([node]) {
             // Nobody else could be leading, so there is nothing to wait for.
@@ -229,7 +229,7 @@ impl Node {
         let (tell, leadership) = watch::channel(Leadership::DoesNotLead { leader: None });
         tasks.spawn(lead(raft.clone(), tell));
         tasks.spawn(compact(raft.clone(), compaction));
-        Ok(Node { raft, shared, disk, leadership, running: Running { tasks, gone }.into() })
+        Ok(Node { raft, shared, disk, files, leadership, running: Running { tasks, gone }.into() })
     }
 
     /// Proposes an entry. Entries are in the log in the order in which these calls are made, and none has to wait for
@@ -245,7 +245,7 @@ impl Node {
     }
 
     /// Returns once this node is known to have led after the call began, and all that was committed then is applied: what
-    /// the table then says was true at some time during the call.
+    /// the state then says was true at some time during the call.
     pub async fn read_index(&self) -> Result<(), ReadError> {
         let not_leader = |to: ForwardToLeader<TypeConfig>| ReadError::NotLeader { leader: to.leader_id };
         match self.raft.ensure_linearizable(ReadPolicy::ReadIndex).await {
@@ -256,9 +256,10 @@ impl Node {
         }
     }
 
-    /// The table as it is now at this node, which may not be the newest: see [`Node::read_index`].
-    pub fn table(&self) -> TableGuard<'_> {
-        TableGuard(self.shared.read())
+    /// The state as it is now at this node, which may not be the newest: see [`Node::read_index`]. It is a clone, which takes
+    /// no time to make and holds nobody back.
+    pub fn state(&self) -> State {
+        self.shared.read().state.clone()
     }
 
     /// Who leads, and what becomes of it.
@@ -286,14 +287,19 @@ impl Node {
         }
     }
 
-    /// How much more the disk takes; see [`store::FREE_BYTES_MIN`].
+    /// How much more the disk takes; see [`crate::store::FREE_BYTES_MIN`].
     pub fn free_bytes(&self) -> std::io::Result<u64> {
         self.disk.free_bytes()
     }
 
-    /// Whether the data folder is still there; see [`Disk::is_there`].
-    pub fn is_there(&self) -> bool {
-        self.disk.is_there()
+    /// A sentence if the data folder or one of its files is no longer there: what was acknowledged since may be lost, and
+    /// nothing more must be. Call it every now and then.
+    pub fn missing(&self) -> Option<String> {
+        if !self.disk.is_there() {
+            return Some("it was removed or replaced while the server ran".to_owned());
+        }
+        // A disk that cannot say whether a file is there is written to until that fails.
+        self.files.missing(&*self.disk).ok().flatten()
     }
 
     /// Stops. When it returns, nothing of the node uses the data folder any more.
@@ -322,7 +328,7 @@ fn config() -> Config {
     }
 }
 
-/// Whenever this node begins to lead, tells the table so, and then everybody.
+/// Whenever this node begins to lead, tells the state so, and then everybody.
 async fn lead(raft: Raft<TypeConfig, Machine>, tell: watch::Sender<Leadership>) {
     let mut metrics = raft.server_metrics();
     let mut told = None;
@@ -337,7 +343,7 @@ async fn lead(raft: Raft<TypeConfig, Machine>, tell: watch::Sender<Leadership>) 
             tell.send_replace(Leadership::DoesNotLead { leader });
         } else if told != Some(term) {
             tell.send_replace(Leadership::DoesNotLead { leader });
-            let entry = Entry { now_ms: clock::wall_ms(), commands: vec![Command::Lead { term }] };
+            let entry = Entry { now_ms: clock::wall_ms(), commands: vec![sessions::Command::Lead { term }.into()] };
             let (responder, applied) = ProgressResponder::complete_only();
             // Only if it still leads in this very term.
             let leader = LogId::new_term_index(term, 0).leader_id;

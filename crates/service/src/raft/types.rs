@@ -6,7 +6,8 @@ use std::sync::Arc;
 use openraft::impls::leader_id_std;
 use serde::{Deserialize, Serialize};
 
-use crate::table::{Effect, Entry};
+use crate::format::record::NodeRecord;
+use crate::state::{Entry, Outcome};
 
 openraft::declare_raft_types!(
     /// Standard Raft: one leader a term, since a session's Expire names the term in which its lease was counted. (openraft's
@@ -15,7 +16,7 @@ openraft::declare_raft_types!(
         D = Entry,
         R = Applied,
         NodeId = u64,
-        Node = openraft::BasicNode,
+        Node = NodeRecord,
         Term = u64,
         LeaderId = leader_id_std::LeaderId<u64, u64>,
 );
@@ -24,20 +25,21 @@ openraft::declare_raft_types!(
 pub type LogId = openraft::alias::LogIdOf<TypeConfig>;
 pub(crate) type Vote = openraft::alias::VoteOf<TypeConfig>;
 pub(crate) type LogEntry = openraft::alias::EntryOf<TypeConfig>;
+pub(crate) type Payload = openraft::alias::PayloadOf<TypeConfig>;
 pub(crate) type Membership = openraft::alias::StoredMembershipOf<TypeConfig>;
 pub(crate) type SnapshotMeta = openraft::alias::SnapshotMetaOf<TypeConfig>;
-pub(crate) type Snapshot = openraft::alias::SnapshotOf<TypeConfig, super::machine::TableBytes>;
+pub(crate) type Snapshot = openraft::alias::SnapshotOf<TypeConfig, super::snapshot::Chunks>;
 
-/// What became of an entry: it is in the table, for good.
+/// What became of an entry: it is in the state, for good.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Applied {
     /// Its place in the log.
     pub index: u64,
     /// The term of the leader that proposed it.
     pub term: u64,
-    /// What has to be told or done. (openraft wants responses that can be sent on; ours stay here.)
+    /// What has to be told or done, and what has changed. (openraft wants responses that can be sent on; ours stay here.)
     #[serde(skip)]
-    pub effects: Arc<Vec<Effect>>,
+    pub outcome: Arc<Outcome>,
 }
 
 impl fmt::Display for Entry {

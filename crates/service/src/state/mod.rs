@@ -31,7 +31,7 @@ mod words;
 pub use change::{Change, Outcome, What};
 pub use ids::{OwnerId, RequestNumber, SessionId};
 pub use record::Record;
-pub use views::{Counts, HolderView, LockView, PendingTimers, SessionView, WaiterView};
+pub use views::{Counts, HolderView, LockView, PendingTimers, SessionView, Standing, WaiterView};
 pub use words::{Answer, Caller, Command, Effect, Entry, Operation, Principal, Request};
 
 use locks::Locks;

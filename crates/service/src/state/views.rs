@@ -102,6 +102,15 @@ pub struct WaiterView<'a> {
     pub position: usize,
 }
 
+/// A claim at a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing<'a> {
+    /// It holds the lock.
+    Holder(HolderView<'a>),
+    /// It waits for the lock.
+    Waiter(WaiterView<'a>),
+}
+
 impl State {
     /// The time of the latest entry, for people to read.
     pub fn now_ms(&self) -> u64 {
@@ -199,44 +208,58 @@ impl<'a> LockView<'a> {
 
     /// Who holds it, in the order in which they were granted it.
     pub fn holders(&self) -> impl ExactSizeIterator<Item = HolderView<'a>> + use<'a> {
-        let LockView { state, name, lock } = *self;
-        lock.holders().map(move |claim| {
-            let session = state.session_of(claim);
-            HolderView {
-                ticket: claim.ticket,
-                session: claim.session,
-                acquire: claim.number,
-                owner: claim.owner,
-                mode: claim.mode(name),
-                label: &session.label,
-                host: &session.host,
-                pid: session.pid,
-                fence: claim.fence.expect("a holder has a fence").get(),
-                since_ms: claim.since_ms,
-                revoked: claim.revoked,
-            }
-        })
+        let view = *self;
+        view.lock.holders().map(move |claim| view.holder(claim))
     }
 
     /// Who waits for it, the next first.
     pub fn waiters(&self) -> impl ExactSizeIterator<Item = WaiterView<'a>> + use<'a> {
-        let LockView { state, name, lock } = *self;
-        lock.waiters().enumerate().map(move |(index, claim)| {
-            let session = state.session_of(claim);
-            WaiterView {
-                ticket: claim.ticket,
-                session: claim.session,
-                acquire: claim.number,
-                owner: claim.owner,
-                mode: claim.mode(name),
-                label: &session.label,
-                host: &session.host,
-                pid: session.pid,
-                since_ms: claim.since_ms,
-                timeout_ms: claim.timeout_ms.map(u64::from),
-                position: index + 1,
-            }
+        let view = *self;
+        view.lock.waiters().enumerate().map(move |(index, claim)| view.waiter(index + 1, claim))
+    }
+
+    /// Holders and waiters whose tickets come after this one, in the order of their tickets.
+    pub fn line_after(&self, ticket: Ticket) -> impl Iterator<Item = Standing<'a>> + use<'a> {
+        let view = *self;
+        let start = view.lock.line.partition_point(|claim| claim.ticket <= ticket);
+        (start..).zip(view.lock.line.range(start..)).map(move |(index, claim)| match claim.holds() {
+            true => Standing::Holder(view.holder(claim)),
+            false => Standing::Waiter(view.waiter(index + 1 - view.lock.held, claim)),
         })
+    }
+
+    fn holder(&self, claim: &'a Claim) -> HolderView<'a> {
+        let session = self.state.session_of(claim);
+        HolderView {
+            ticket: claim.ticket,
+            session: claim.session,
+            acquire: claim.number,
+            owner: claim.owner,
+            mode: claim.mode(self.name),
+            label: &session.label,
+            host: &session.host,
+            pid: session.pid,
+            fence: claim.fence.expect("a holder has a fence").get(),
+            since_ms: claim.since_ms,
+            revoked: claim.revoked,
+        }
+    }
+
+    fn waiter(&self, position: usize, claim: &'a Claim) -> WaiterView<'a> {
+        let session = self.state.session_of(claim);
+        WaiterView {
+            ticket: claim.ticket,
+            session: claim.session,
+            acquire: claim.number,
+            owner: claim.owner,
+            mode: claim.mode(self.name),
+            label: &session.label,
+            host: &session.host,
+            pid: session.pid,
+            since_ms: claim.since_ms,
+            timeout_ms: claim.timeout_ms.map(u64::from),
+            position,
+        }
     }
 
     /// Who held it, the oldest first.
@@ -263,7 +286,12 @@ impl<'a> SessionView<'a> {
 
     /// Its claims, in the order of their numbers.
     pub fn claims(&self) -> impl Iterator<Item = &'a Claim> + use<'a> {
-        self.state.locks.claims_of(self.id).map(AsRef::as_ref)
+        self.claims_from(0)
+    }
+
+    /// Its claims from this number on, in the order of their numbers.
+    pub fn claims_from(&self, number: RequestNumber) -> impl Iterator<Item = &'a Claim> + use<'a> {
+        self.state.locks.claims_from(self.id, number).map(AsRef::as_ref)
     }
 
     fn names(&self, holds: bool) -> impl Iterator<Item = &'a LockName> + use<'a> {

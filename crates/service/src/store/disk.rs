@@ -23,7 +23,9 @@ pub trait Disk: Send + Sync + 'static {
     fn read(&self, name: &str) -> io::Result<Vec<u8>>;
     /// A file of that many zeros, whose space is reserved, in place of any that has the name.
     fn create(&self, name: &str, length: u64) -> io::Result<Box<dyn DiskFile>>;
-    /// A file that is there, to be written to.
+    /// How many bytes a file has.
+    fn length(&self, name: &str) -> io::Result<u64>;
+    /// A file that is there, to be read and written to.
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
     /// Another name for a file, in place of any that has that name.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
@@ -38,9 +40,13 @@ pub trait Disk: Send + Sync + 'static {
     fn is_there(&self) -> bool;
 }
 
-/// An open file.
+/// An open file. It stays the same one when its name is given to another.
 pub trait DiskFile: Send + Sync {
-    /// Puts bytes there, all of them.
+    /// How many bytes it has.
+    fn length(&self) -> io::Result<u64>;
+    /// The bytes that are there: fewer if the file ends before.
+    fn read_at(&self, offset: u64, length: usize) -> io::Result<Vec<u8>>;
+    /// Puts bytes there, all of them. The file grows if need be.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Makes durable what was written.
     fn sync(&self) -> io::Result<()>;
@@ -93,7 +99,7 @@ impl Disk for Folder {
 
     fn create(&self, name: &str, length: u64) -> io::Result<Box<dyn DiskFile>> {
         let mut options = OpenOptions::new();
-        let file = options.write(true).create(true).truncate(true).mode(0o600).open(self.path.join(name))?;
+        let file = options.read(true).write(true).create(true).truncate(true).mode(0o600).open(self.path.join(name))?;
         match fallocate(&file, FallocateFlags::empty(), 0, i64::try_from(length).unwrap_or(i64::MAX)) {
             Ok(()) => {}
             // Some file systems cannot reserve space; there, a full disk is met later.
@@ -105,8 +111,12 @@ impl Disk for Folder {
         Ok(Box::new(file))
     }
 
+    fn length(&self, name: &str) -> io::Result<u64> {
+        Ok(std::fs::metadata(self.path.join(name))?.len())
+    }
+
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        Ok(Box::new(OpenOptions::new().write(true).open(self.path.join(name))?))
+        Ok(Box::new(OpenOptions::new().read(true).write(true).open(self.path.join(name))?))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -135,6 +145,18 @@ impl Disk for Folder {
 }
 
 impl DiskFile for File {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+        // A length that was read from a damaged file must not decide how much memory is taken.
+        let rest = self.length()?.saturating_sub(offset);
+        let mut bytes = vec![0; length.min(usize::try_from(rest).unwrap_or(usize::MAX))];
+        self.read_exact_at(&mut bytes, offset)?;
+        Ok(bytes)
+    }
+
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.write_all_at(bytes, offset)
     }
@@ -207,7 +229,10 @@ mod tests {
         assert_eq!(disk.read("a").unwrap(), b"\0xy\0\0");
         replace(&disk, "b", &[b"one", b"", b"two"]).unwrap();
         assert_eq!(disk.read("b").unwrap(), b"onetwo");
-        disk.open("b").unwrap().write_at(b"O", 0).unwrap();
+        let file = disk.open("b").unwrap();
+        file.write_at(b"O", 0).unwrap();
+        assert_eq!((file.read_at(1, 3).unwrap(), file.read_at(4, 9).unwrap()), (b"net".to_vec(), b"wo".to_vec()));
+        assert_eq!((file.read_at(7, 1).unwrap(), disk.length("b").unwrap()), (Vec::new(), 6));
         disk.rename("b", "a").unwrap();
         assert_eq!(disk.read("a").unwrap(), b"Onetwo");
         disk.remove("a").unwrap();

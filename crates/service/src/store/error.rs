@@ -2,6 +2,8 @@
 
 use std::io;
 
+use super::version::VERSION;
+
 /// Why a data folder cannot be opened; whoever tells it also names the folder. What it holds is as it was, and nothing is
 /// served from it.
 #[derive(Debug, thiserror::Error)]
@@ -16,12 +18,17 @@ pub enum OpenError {
     #[error("{0}")]
     Folder(io::Error),
     /// It was written by a newer version.
-    #[error("it has format {found}, and this version knows format {known}; use the version that wrote it")]
+    #[error(
+        "it has data format {found}, written by {}; this is baton {}, which reads formats 1 and {VERSION}: start it with {} \
+         or a newer version, or restore a copy that this version wrote",
+        writer.as_deref().unwrap_or("a newer version"), env!("CARGO_PKG_VERSION"),
+        writer.as_deref().unwrap_or("the version that wrote it")
+    )]
     Newer {
-        /// The folder's format.
+        /// The format of the folder, or of something in it.
         found: u32,
-        /// The newest that this version knows.
-        known: u32,
+        /// The release that wrote it, if the folder says so.
+        writer: Option<String>,
     },
     /// Bytes are not as they were written.
     #[error("{file} is damaged at byte {offset}: {what}; restore the data folder from a copy")]

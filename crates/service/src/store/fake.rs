@@ -200,6 +200,10 @@ impl Disk for FakeDisk {
         Ok(Box::new(FakeFile { disk: self.clone(), name: name.to_owned(), file }))
     }
 
+    fn length(&self, name: &str) -> io::Result<u64> {
+        Ok(self.read(name)?.len() as u64)
+    }
+
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
         let file = self.lock().file(name)?;
         Ok(Box::new(FakeFile { disk: self.clone(), name: name.to_owned(), file }))
@@ -245,6 +249,17 @@ struct FakeFile {
 }
 
 impl DiskFile for FakeFile {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.disk.lock().files[self.file].now.len() as u64)
+    }
+
+    fn read_at(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+        let inner = self.disk.lock();
+        let bytes = &inner.files[self.file].now;
+        let rest = &bytes[bytes.len().min(offset as usize)..];
+        Ok(rest[..rest.len().min(length)].to_vec())
+    }
+
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let mut inner = self.disk.lock();
         inner.ask(Operation::Write(self.name.clone()))?;

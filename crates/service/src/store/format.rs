@@ -1,20 +1,26 @@
-//! The file FORMAT: that the folder is one of ours, complete, and of which version.
+//! The files FORMAT (that the folder is one of ours, complete, and of which version) and WRITER (which release wrote it).
 
 use super::disk::{self, Disk};
 use super::error::OpenError;
+use super::files::Files;
+use super::line;
+use super::version::{Unreadable, VERSION};
 
-const FILE: &str = "FORMAT";
-const KNOWN: u32 = 1;
+pub(super) const FILE: &str = "FORMAT";
+/// For people only: what a folder of an unknown version tells about the release that can read it.
+const WRITER: &str = "WRITER";
+/// What this release writes there.
+const RELEASE: &str = concat!("baton ", env!("CARGO_PKG_VERSION"));
 
-/// Is the folder one of ours (it has the file), of a version that we know?
-pub(super) fn read(disk: &dyn Disk, names: &[String]) -> Result<bool, OpenError> {
+/// The version of the folder, or none if it is not one of ours yet.
+pub(super) fn read(disk: &dyn Disk, names: &[String]) -> Result<Option<u32>, OpenError> {
     if !names.iter().any(|name| name == FILE) {
-        return Ok(false);
+        return Ok(None);
     }
     let bytes = disk.read(FILE).map_err(OpenError::io("read", FILE))?;
-    match parse(&bytes) {
-        Some(found) if found > KNOWN => Err(OpenError::Newer { found, known: KNOWN }),
-        Some(KNOWN) => Ok(true),
+    match decode(&bytes) {
+        Some(version) if version > VERSION => Err(newer(disk, version)),
+        Some(version) if version > 0 => Ok(Some(version)),
         _ => {
             let what = "it does not say which format the folder has".to_owned();
             Err(OpenError::Damaged { file: FILE.to_owned(), offset: 0, what })
@@ -22,40 +28,89 @@ pub(super) fn read(disk: &dyn Disk, names: &[String]) -> Result<bool, OpenError>
     }
 }
 
-/// Says that the folder is one of ours.
+/// Says that the folder is one of ours, of the current version.
 pub(super) fn write(disk: &dyn Disk) -> Result<(), OpenError> {
-    disk::replace(disk, FILE, &[text(KNOWN).as_bytes()]).map_err(OpenError::io("write", FILE))
+    disk::replace(disk, FILE, &[encode(VERSION).as_bytes()]).map_err(OpenError::io("write", FILE))
 }
 
-fn text(version: u32) -> String {
-    let says = format!("baton data format {version}");
-    format!("{says} {:08x}\n", crc32c::crc32c(says.as_bytes()))
+/// That the folder must have the file from now on.
+pub(super) fn expect(files: &Files) {
+    files.insert(FILE, encode(VERSION).len() as u64);
 }
 
-fn parse(bytes: &[u8]) -> Option<u32> {
-    let says = std::str::from_utf8(bytes).ok()?;
-    let version = says.strip_prefix("baton data format ")?.split(' ').next()?.parse().ok()?;
+/// Says which release writes to the folder.
+pub(super) fn sign(disk: &dyn Disk) -> Result<(), OpenError> {
+    if writer(disk).as_deref() == Some(RELEASE) {
+        return Ok(());
+    }
+    disk::replace(disk, WRITER, &[format!("{RELEASE}\n").as_bytes()]).map_err(OpenError::io("write", WRITER))
+}
+
+/// Why the bytes of a file cannot be used.
+pub(super) fn unreadable(disk: &dyn Disk, file: &str, why: Unreadable) -> OpenError {
+    match why {
+        Unreadable::Newer { version } => newer(disk, version),
+        Unreadable::Malformed(what) => OpenError::Damaged { file: file.to_owned(), offset: 0, what },
+    }
+}
+
+fn newer(disk: &dyn Disk, found: u32) -> OpenError {
+    // This release did not write it, so the file is older than what was found.
+    OpenError::Newer { found, writer: writer(disk).filter(|writer| writer != RELEASE) }
+}
+
+/// The release that wrote the folder, if that can be read.
+fn writer(disk: &dyn Disk) -> Option<String> {
+    let text = String::from_utf8(disk.read(WRITER).ok()?).ok()?;
+    let release = text.strip_suffix('\n')?;
+    let version = release.strip_prefix("baton ").filter(|version| (1..=40).contains(&version.len()))?;
+    let sound = version.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    sound.then(|| release.to_owned())
+}
+
+fn encode(version: u32) -> String {
+    line::encode(&format!("baton data format {version}"))
+}
+
+fn decode(bytes: &[u8]) -> Option<u32> {
+    let version = line::decode(bytes)?.strip_prefix("baton data format ")?.parse().ok()?;
     // Whatever is not exactly what that version writes is damaged.
-    (text(version) == says).then_some(version)
+    (encode(version).as_bytes() == bytes).then_some(version)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::disk::Folder;
+    use crate::store::fake::FakeDisk;
 
     #[test]
-    fn a_newer_version_is_refused_and_so_is_what_says_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let disk = Folder::open(folder.path()).unwrap();
+    fn a_newer_version_is_refused_by_name_and_what_says_nothing_is_damaged() {
+        let disk = FakeDisk::default();
         let names = [FILE.to_owned()];
-        assert!(!read(&disk, &[]).unwrap());
+        assert_eq!(read(&disk, &[]).unwrap(), None);
         write(&disk).unwrap();
-        assert!(read(&disk, &names).unwrap());
-        disk::replace(&disk, FILE, &[text(KNOWN + 1).as_bytes()]).unwrap();
-        assert!(matches!(read(&disk, &names), Err(OpenError::Newer { found: 2, known: 1 })));
-        for wrong in ["", "baton data format 1", "baton data format 2 00000000\n", "hello"] {
-            disk::replace(&disk, FILE, &[wrong.as_bytes()]).unwrap();
+        assert_eq!(read(&disk, &names).unwrap(), Some(VERSION));
+        disk.put(FILE, encode(1).into_bytes());
+        assert_eq!(read(&disk, &names).unwrap(), Some(1));
+
+        disk.put(FILE, encode(VERSION + 1).into_bytes());
+        let this = env!("CARGO_PKG_VERSION");
+        for (writer, by, with) in [
+            ("baton 9.4.0\n", "baton 9.4.0", "baton 9.4.0"),
+            ("baton \0\n", "a newer version", "the version that wrote it"),
+            (&format!("{RELEASE}\n"), "a newer version", "the version that wrote it"),
+        ] {
+            disk.put(WRITER, writer.into());
+            assert_eq!(
+                read(&disk, &names).unwrap_err().to_string(),
+                format!(
+                    "it has data format 3, written by {by}; this is baton {this}, which reads formats 1 and 2: start it with \
+                     {with} or a newer version, or restore a copy that this version wrote"
+                )
+            );
+        }
+        for wrong in ["", "baton data format 1", "baton data format 2 00000000\n", "hello", &encode(0)] {
+            disk.put(FILE, wrong.into());
             assert!(matches!(read(&disk, &names), Err(OpenError::Damaged { .. })), "{wrong:?}");
         }
     }

@@ -6,6 +6,8 @@
 //! header  = magic u32, length u32, sequence u64, nonce u64, CRC-32C of the payload u32, CRC-32C of all before u32
 //! ```
 //!
+//! The magic of a segment's header ends with the digit of the version that wrote the segment; the payloads are of that version.
+//!
 //! All is there twice, so that one damaged byte, wherever it is, is healed from the copy. What has two bad copies is the
 //! write that a power cut interrupted, if nothing valid comes after it: **at most one frame is unsynced at a time**. If
 //! something does come after it, acknowledged bytes are damaged, and they are not to be read.
@@ -15,14 +17,16 @@
 
 use std::ops::Range;
 
+use super::version::VERSION;
+
 /// Before every frame, and at the start of a segment.
 pub(super) const HEADER_BYTES: usize = 32;
 
 /// What a header is the header of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A segment: `length` is that of the file, `sequence` that of its first frame.
-    Segment,
+    /// A segment that this version wrote: `length` is that of the file, `sequence` that of its first frame.
+    Segment { version: u32 },
     /// A frame with a payload of `length` bytes.
     Frame,
     /// The end of a segment that is continued in the next.
@@ -32,9 +36,20 @@ pub(super) enum Kind {
 impl Kind {
     fn magic(self) -> [u8; 4] {
         match self {
-            Kind::Segment => *b"BAT1",
+            Kind::Segment { version } => {
+                [b'B', b'A', b'T', b'0' + u8::try_from(version).expect("versions have one digit")]
+            }
             Kind::Frame => *b"BATf",
             Kind::Seal => *b"BATs",
+        }
+    }
+
+    fn of(magic: &[u8]) -> Option<Kind> {
+        match magic {
+            b"BATf" => Some(Kind::Frame),
+            b"BATs" => Some(Kind::Seal),
+            [b'B', b'A', b'T', digit @ b'1'..=b'9'] => Some(Kind::Segment { version: u32::from(digit - b'0') }),
+            _ => None,
         }
     }
 }
@@ -65,7 +80,7 @@ impl Header {
     fn decode(bytes: &[u8]) -> Option<Header> {
         let bytes: &[u8; HEADER_BYTES] = bytes.get(..HEADER_BYTES)?.try_into().ok()?;
         // The cheap test first: a scan tries every offset.
-        let kind = [Kind::Segment, Kind::Frame, Kind::Seal].into_iter().find(|kind| bytes[0..4] == kind.magic())?;
+        let kind = Kind::of(&bytes[0..4])?;
         let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let header =
@@ -86,8 +101,9 @@ pub(super) fn frame_bytes(payload: usize) -> usize {
 }
 
 /// The start of a segment.
-pub(super) fn encode_segment(length: u32, first_sequence: u64, nonce: u64) -> Vec<u8> {
-    let header = Header { kind: Kind::Segment, length, sequence: first_sequence, nonce, payload_crc: 0 }.encode();
+pub(super) fn encode_segment(version: u32, length: u32, first_sequence: u64, nonce: u64) -> Vec<u8> {
+    let kind = Kind::Segment { version };
+    let header = Header { kind, length, sequence: first_sequence, nonce, payload_crc: 0 }.encode();
     [header, header].concat()
 }
 
@@ -106,6 +122,7 @@ pub(super) fn encode_frame(kind: Kind, sequence: u64, nonce: u64, payload: &[u8]
 /// What a segment turned out to contain.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Segment {
+    pub version: u32,
     pub header: Header,
     /// Where in `sound` the payloads are, in order; the first has the sequence number of the header.
     places: Vec<Range<usize>>,
@@ -124,7 +141,9 @@ impl Segment {
 
 /// Why a segment is not to be read.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Damage {
+pub(super) enum Fault {
+    #[error("version {version} wrote the segment")]
+    Newer { version: u32 },
     #[error("both copies of the segment's header are damaged")]
     Header,
     #[error("the file has {has} bytes and should have {should}: it was cut short, or something was added")]
@@ -133,35 +152,40 @@ pub(super) enum Damage {
     Frame { at: usize, sequence: u64, valid: u64, valid_at: usize },
 }
 
-impl Damage {
+impl Fault {
     /// Where in the file it is.
     pub fn offset(&self) -> usize {
         match self {
-            Damage::Header => 0,
-            Damage::Length { has, .. } => *has,
-            Damage::Frame { at, .. } => *at,
+            Fault::Newer { .. } | Fault::Header => 0,
+            Fault::Length { has, .. } => *has,
+            Fault::Frame { at, .. } => *at,
         }
     }
 }
 
-/// Reads a segment.
-pub(super) fn decode_segment(bytes: &[u8]) -> Result<Segment, Damage> {
-    let header = Header::decode_twice(bytes, 0).filter(|header| header.kind == Kind::Segment).ok_or(Damage::Header)?;
-    if bytes.len() != header.length as usize {
-        return Err(Damage::Length { has: bytes.len(), should: header.length as usize });
+/// The header of a segment, by the first bytes of its file, and the version that wrote it.
+pub(super) fn decode_header(bytes: &[u8]) -> Result<(Header, u32), Fault> {
+    match Header::decode_twice(bytes, 0) {
+        Some(Header { kind: Kind::Segment { version }, .. }) if version > VERSION => Err(Fault::Newer { version }),
+        Some(header @ Header { kind: Kind::Segment { version }, .. }) => Ok((header, version)),
+        _ => Err(Fault::Header),
     }
-    let mut segment = Segment {
-        header,
-        places: Vec::new(),
-        sealed: false,
-        sound: encode_segment(header.length, header.sequence, header.nonce),
-    };
+}
+
+/// Reads a segment.
+pub(super) fn decode_segment(bytes: &[u8]) -> Result<Segment, Fault> {
+    let (header, version) = decode_header(bytes)?;
+    if bytes.len() != header.length as usize {
+        return Err(Fault::Length { has: bytes.len(), should: header.length as usize });
+    }
+    let sound = encode_segment(version, header.length, header.sequence, header.nonce);
+    let mut segment = Segment { version, header, places: Vec::new(), sealed: false, sound };
     let mut sequence = header.sequence;
     while !segment.sealed {
         let at = segment.sound.len();
         let Some((kind, payload)) = frame_at(bytes, at, sequence, header.nonce) else {
             return match later_frame(bytes, at, sequence, header.nonce) {
-                Some((valid_at, valid)) => Err(Damage::Frame { at, sequence, valid, valid_at }),
+                Some((valid_at, valid)) => Err(Fault::Frame { at, sequence, valid, valid_at }),
                 None => Ok(segment),
             };
         };
@@ -178,7 +202,7 @@ pub(super) fn decode_segment(bytes: &[u8]) -> Result<Segment, Damage> {
 /// The frame that should be here, if one copy of each of its parts is sound.
 fn frame_at(bytes: &[u8], at: usize, sequence: u64, nonce: u64) -> Option<(Kind, &[u8])> {
     let header = Header::decode_twice(bytes, at)?;
-    if header.kind == Kind::Segment || header.sequence != sequence || header.nonce != nonce {
+    if matches!(header.kind, Kind::Segment { .. }) || header.sequence != sequence || header.nonce != nonce {
         return None;
     }
     let length = header.length as usize;
@@ -210,7 +234,7 @@ mod tests {
     use super::*;
 
     fn segment(payloads: &[&[u8]], sealed: bool) -> Vec<u8> {
-        let mut bytes = encode_segment(1024, 7, 99);
+        let mut bytes = encode_segment(VERSION, 1024, 7, 99);
         for (i, payload) in payloads.iter().enumerate() {
             bytes.extend(encode_frame(Kind::Frame, 7 + i as u64, 99, payload));
         }
@@ -240,6 +264,23 @@ mod tests {
     }
 
     #[test]
+    fn a_segment_says_which_version_wrote_it_and_a_newer_one_is_not_called_damaged() {
+        for version in 1..=9 {
+            let mut bytes = segment(&[b"one"], false);
+            bytes[..2 * HEADER_BYTES].copy_from_slice(&encode_segment(version, 1024, 7, 99));
+            // The first copy of the header is enough, and so is the second.
+            for damaged in [0, 3, HEADER_BYTES + 3] {
+                let mut bytes = bytes.clone();
+                bytes[damaged] ^= 0x01;
+                match version <= VERSION {
+                    true => assert_eq!(decode_segment(&bytes).map(|segment| segment.version), Ok(version)),
+                    false => assert_eq!(decode_segment(&bytes), Err(Fault::Newer { version })),
+                }
+            }
+        }
+    }
+
+    #[test]
     fn every_length_but_its_own_is_refused() {
         let good = segment(&[b"one"], false);
         for length in 0..good.len() {
@@ -258,8 +299,8 @@ mod tests {
 
         let mut damaged = good;
         damaged[2 * HEADER_BYTES..second].fill(0);
-        let damage = Damage::Frame { at: 2 * HEADER_BYTES, sequence: 7, valid: 8, valid_at: second };
-        assert_eq!(decode_segment(&damaged), Err(damage));
+        let fault = Fault::Frame { at: 2 * HEADER_BYTES, sequence: 7, valid: 8, valid_at: second };
+        assert_eq!(decode_segment(&damaged), Err(fault));
     }
 
     #[test]

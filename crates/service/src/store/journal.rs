@@ -3,90 +3,86 @@
 //! A segment is a file of a fixed length. Another follows once it is full: first the new file is there for good, then the old
 //! one is sealed, then the new one is used. So each way to lose acknowledged bytes with a file, or with the end of one, shows:
 //! a file that is cut short has the wrong length, a seal without the next segment misses it, a gap in the numbers is a
-//! gap. What does not show is an end overwritten with zeros or noise in both copies of the last frame: so looks a
-//! write that a power cut interrupted, too.
+//! gap.
+//!
+//! Frames that are overwritten with zeros or noise at the very end of the log look like a write that a power cut interrupted,
+//! or like nothing. They are missed by the file SYNCED, which names the last frame that was synced. It is exact after a process
+//! was stopped or killed. After a power cut, or a crash of the system, it may name an earlier frame of the same segment, or none
+//! if it was torn in both places: then it does not show if frames after the one that it names are overwritten, all up
+//! to the end and in both copies, before the next start.
 
 use std::collections::VecDeque;
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::io;
 use std::sync::Arc;
 
-use super::disk::{Disk, DiskFile, TEMPORARY};
+use super::disk::Disk;
 use super::error::OpenError;
+use super::files::Files;
 use super::format;
-use super::frame::{self, HEADER_BYTES, Kind, Segment, encode_frame, frame_bytes};
-
-const PREFIX: &str = "log-";
-const SUFFIX: &str = ".baton";
-/// Every segment keeps room for it.
-const SEAL_BYTES: usize = 2 * HEADER_BYTES;
+use super::found::{Found, Sealed};
+use super::frame::{HEADER_BYTES, Kind, Segment, encode_frame, frame_bytes};
+use super::open::Store;
+use super::segments::{self, Open, SEAL_BYTES};
+use super::synced::{self, Synced};
+use super::version::{Unreadable, VERSION};
 
 /// Payloads in order, on disk.
 ///
 /// Errors of its functions leave the state of a file unknown: whoever sees one must stop, and open the folder anew.
 pub struct Journal {
     disk: Arc<dyn Disk>,
+    files: Files,
     segment_bytes: usize,
     /// Those before the current one, oldest first.
     sealed: VecDeque<Sealed>,
-    current: Current,
+    current: Open,
+    /// The highest mark of the current segment's payloads.
+    current_mark: Option<u64>,
     next_sequence: u64,
-}
-
-struct Sealed {
-    name: String,
-    /// The highest mark of its payloads.
-    mark: Option<u64>,
-}
-
-struct Current {
-    name: String,
-    file: Box<dyn DiskFile>,
-    nonce: u64,
-    length: usize,
-    /// Where the next frame goes.
-    end: usize,
-    mark: Option<u64>,
+    synced: Synced,
 }
 
 impl Journal {
     /// Opens the journal of a folder, or makes one, and shows every payload to `visit`, which gives its mark (see
-    /// [`Journal::release`]) or says why it makes no sense.
+    /// [`Journal::release`]) or says why it cannot be read. Then the folder is complete, and of the current version.
     pub fn open(
-        disk: Arc<dyn Disk>,
+        store: &Store,
         segment_bytes: usize,
-        mut visit: impl FnMut(&[u8]) -> Result<Option<u64>, String>,
+        mut visit: impl FnMut(&[u8]) -> Result<Option<u64>, Unreadable>,
     ) -> Result<Journal, OpenError> {
+        let disk = store.disk.clone();
         let names = disk.list().map_err(OpenError::io("list", "the data folder"))?;
-        let formatted = format::read(&*disk, &names)?;
-        for name in names.iter().filter(|name| name.ends_with(TEMPORARY)) {
-            disk.remove(name).map_err(OpenError::io("remove", name))?;
-        }
-        let found = Found::read(&*disk, &names, &mut visit)?;
-        // FORMAT is written last, so a folder without it holds nothing but what the very first start wrote.
-        if !formatted && (found.payloads > 1 || names.iter().any(|name| name.starts_with("snapshot-"))) {
-            return Err(OpenError::Missing {
-                what: "the data folder holds data, but its file FORMAT is missing".into(),
-            });
-        }
-        if formatted && found.current.is_none() {
-            return Err(OpenError::Missing { what: "the data folder holds no log any more".into() });
-        }
+        let found = Found::read(&*disk, &names, store.format, &mut |_, payload| visit(payload))?;
         if let Some(name) = &found.unfinished {
             disk.remove(name).map_err(OpenError::io("remove", name))?;
         }
         // What was found may be known to the system's memory only, if the process ended before it synced the folder.
         disk.sync_folder().map_err(OpenError::io("sync", "the data folder"))?;
-        let failed = OpenError::io("write", "the log");
-        let (current, next_sequence) = match found.current {
-            Some(current) => current,
-            None => (new_segment(&*disk, segment_bytes, 1, &[]).map_err(failed)?, 2),
+        for (name, sound) in &found.unsound {
+            let file = disk.open(name).map_err(OpenError::io("write", name))?;
+            file.write_at(sound, 0).and_then(|()| file.sync()).map_err(OpenError::io("write", name))?;
+        }
+        for sealed in &found.sealed {
+            store.files.insert(&sealed.name, sealed.length as u64);
+        }
+        let (current, current_mark, next_sequence) = match found.last {
+            Some(last) => (take_up(&*disk, last.name, last.segment)?, last.mark, last.next_sequence),
+            None => {
+                let made = segments::create(&*disk, 1, &[[]], false, segment_bytes);
+                let made = made.map_err(OpenError::io("write", "the log"))?;
+                (made, None, 2)
+            }
         };
-        if !formatted {
+        store.files.insert(&current.name, current.length as u64);
+        let synced = Synced::open(&*disk, &store.files, next_sequence - 1);
+        let synced = synced.map_err(OpenError::io("write", synced::FILE))?;
+        format::sign(&*disk)?;
+        if store.format != Some(VERSION) {
             format::write(&*disk)?;
         }
-        Ok(Journal { disk, segment_bytes, sealed: found.sealed, current, next_sequence })
+        format::expect(&store.files);
+        let (files, sealed) = (store.files.clone(), found.sealed);
+        Ok(Journal { disk, files, segment_bytes, sealed, current, current_mark, next_sequence, synced })
     }
 
     /// Adds a payload; it is durable when this returns. Where a new segment has to begin, `head` is its first payload: all
@@ -97,14 +93,15 @@ impl Journal {
             self.roll(&head(), need)?;
         }
         self.write(Kind::Frame, payload)?;
-        self.current.mark = self.current.mark.max(mark);
-        Ok(())
+        self.current_mark = self.current_mark.max(mark);
+        self.synced.write(self.next_sequence - 1)
     }
 
     /// Forgets segments, oldest first, of which no payload has a mark above this one.
     pub fn release(&mut self, mark: u64) -> io::Result<()> {
         while self.sealed.front().is_some_and(|sealed| sealed.mark <= Some(mark)) {
             let sealed = self.sealed.pop_front().expect("just seen");
+            self.files.remove(&sealed.name);
             self.disk.remove(&sealed.name)?;
             // One by one: were two removed and the later one alone stayed gone, there would be a gap.
             self.disk.sync_folder()?;
@@ -123,103 +120,16 @@ impl Journal {
 
     fn roll(&mut self, head: &[u8], need: usize) -> io::Result<()> {
         let length = self.segment_bytes.max(2 * HEADER_BYTES + frame_bytes(head.len()) + need);
-        let next = new_segment(&*self.disk, length, self.next_sequence + 1, head)?;
+        let next = segments::create(&*self.disk, self.next_sequence + 1, &[head], false, length)?;
+        self.files.insert(&next.name, next.length as u64);
         self.write(Kind::Seal, &[])?;
         self.next_sequence += 1;
         let full = std::mem::replace(&mut self.current, next);
-        self.sealed.push_back(Sealed { name: full.name, mark: full.mark });
-        Ok(())
+        self.sealed.push_back(Sealed { name: full.name, length: full.length, mark: self.current_mark.take() });
+        // Synced, so that after a power cut no more than one segment is without a witness.
+        self.synced.write(self.next_sequence - 1)?;
+        self.synced.sync()
     }
-}
-
-/// What is there when a folder is opened.
-#[derive(Default)]
-struct Found {
-    sealed: VecDeque<Sealed>,
-    /// The last segment and the number of the next frame.
-    current: Option<(Current, u64)>,
-    /// A segment that was made, and not used before the process ended.
-    unfinished: Option<String>,
-    payloads: usize,
-}
-
-impl Found {
-    fn read(
-        disk: &dyn Disk,
-        names: &[String],
-        visit: &mut impl FnMut(&[u8]) -> Result<Option<u64>, String>,
-    ) -> Result<Found, OpenError> {
-        let first = |name: &str| name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.parse::<u64>().ok();
-        let mut segments: Vec<(u64, &String)> = names.iter().filter_map(|name| Some((first(name)?, name))).collect();
-        segments.sort_unstable();
-
-        let mut found = Found::default();
-        let mut expected = None;
-        for (i, (first, name)) in segments.iter().enumerate() {
-            let damaged = |offset: usize, what: String| {
-                Err(OpenError::Damaged { file: (*name).clone(), offset: offset as u64, what })
-            };
-            let bytes = disk.read(name).map_err(OpenError::io("read", *name))?;
-            let segment = match frame::decode_segment(&bytes) {
-                Ok(segment) if segment.header.sequence == *first => segment,
-                Ok(segment) => return damaged(0, format!("it begins with frame {}", segment.header.sequence)),
-                Err(damage) => return damaged(damage.offset(), damage.to_string()),
-            };
-            if let Some((_, next)) = &found.current {
-                // The last was not sealed. If this one was made to follow it and nothing more, then the process ended there.
-                if i + 1 == segments.len() && *first == next + 1 && segment.payloads().len() == 1 && !segment.sealed {
-                    found.unfinished = Some((*name).clone());
-                    break;
-                }
-                return Err(OpenError::Missing { what: format!("frame {next} of the log is missing, before {name}") });
-            }
-            if let Some(expected) = expected.filter(|expected| expected != first) {
-                return Err(OpenError::Missing {
-                    what: format!("frame {expected} of the log is missing, before {name}"),
-                });
-            }
-            let mut mark = None;
-            for payload in segment.payloads() {
-                match visit(payload) {
-                    Ok(marked) => mark = mark.max(marked),
-                    Err(what) => return damaged(0, what),
-                }
-            }
-            found.payloads += segment.payloads().len();
-            let next = first + segment.payloads().len() as u64;
-            if segment.sealed {
-                // The last of the sealed ones may owe its seal a sync, as `take_up` says; it is among the last three files.
-                heal(disk, name, &bytes, &segment, i + 3 > segments.len())?;
-                found.sealed.push_back(Sealed { name: (*name).clone(), mark });
-                expected = Some(next + 1);
-            } else {
-                found.current = Some((take_up(disk, name, &bytes, segment, mark)?, next));
-            }
-        }
-        match expected {
-            Some(expected) if found.current.is_none() => Err(OpenError::Missing {
-                what: format!("frame {expected} of the log is missing, with all that followed it"),
-            }),
-            _ => Ok(found),
-        }
-    }
-}
-
-/// A new segment with its first payload, for good.
-fn new_segment(disk: &dyn Disk, length: usize, first: u64, head: &[u8]) -> io::Result<Current> {
-    let name = format!("{PREFIX}{first:020}{SUFFIX}");
-    let temporary = format!("{name}{TEMPORARY}");
-    // The system's own randomness, without a crate for it.
-    let nonce = RandomState::new().hash_one(first);
-    let coded_length = u32::try_from(length).map_err(|_| io::Error::other("a segment is shorter than 4 GiB"))?;
-    let mut bytes = frame::encode_segment(coded_length, first, nonce);
-    bytes.extend(encode_frame(Kind::Frame, first, nonce, head));
-    let file = disk.create(&temporary, length as u64)?;
-    file.write_at(&bytes, 0)?;
-    file.sync()?;
-    disk.rename(&temporary, &name)?;
-    disk.sync_folder()?;
-    Ok(Current { name, file, nonce, length, end: bytes.len(), mark: None })
 }
 
 /// Goes on with the last segment.
@@ -228,20 +138,11 @@ fn new_segment(disk: &dyn Disk, length: usize, first: u64, head: &[u8]) -> io::R
 /// failed, after which the system believes that there is nothing left to write. So all of it is written again. The rest
 /// of an interrupted write may stay: its number is that of the frame which is written over it next, so nobody takes it for a
 /// later one.
-fn take_up(disk: &dyn Disk, name: &str, bytes: &[u8], found: Segment, mark: Option<u64>) -> Result<Current, OpenError> {
-    let failed = || OpenError::io("write", name);
-    let file = disk.open(name).map_err(failed())?;
-    let end = found.sound.len();
+fn take_up(disk: &dyn Disk, name: String, found: Segment) -> Result<Open, OpenError> {
+    let failed = || OpenError::io("write", &name);
+    let file = disk.open(&name).map_err(failed())?;
     file.write_at(&found.sound, 0).map_err(failed())?;
     file.sync().map_err(failed())?;
-    Ok(Current { name: name.to_owned(), file, nonce: found.header.nonce, length: bytes.len(), end, mark })
-}
-
-/// Writes a sealed segment again: where one copy of something is lost, before the other is lost, too; or `always`.
-fn heal(disk: &dyn Disk, name: &str, bytes: &[u8], segment: &Segment, always: bool) -> Result<(), OpenError> {
-    if !always && bytes.starts_with(&segment.sound) {
-        return Ok(());
-    }
-    let file = disk.open(name).map_err(OpenError::io("write", name))?;
-    file.write_at(&segment.sound, 0).and_then(|()| file.sync()).map_err(OpenError::io("write", name))
+    let (length, end) = (found.header.length as usize, found.sound.len());
+    Ok(Open { name, file, nonce: found.header.nonce, length, end })
 }

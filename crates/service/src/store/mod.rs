@@ -9,19 +9,32 @@ mod disk;
 mod error;
 #[cfg(test)]
 pub(crate) mod fake;
+mod files;
 mod format;
+mod found;
 mod frame;
+mod identity;
 mod journal;
+mod line;
+mod migrate;
+mod open;
+mod segments;
+mod snapshot;
+mod snapshot_v1;
 mod snapshots;
+mod synced;
 #[cfg(test)]
 mod tests;
-
-use std::sync::Arc;
+mod version;
 
 pub use disk::{Disk, DiskFile, Folder};
 pub use error::OpenError;
+pub use files::Files;
+pub use identity::Identity;
 pub use journal::Journal;
-pub use snapshots::Snapshots;
+pub use open::Store;
+pub use snapshots::{Chunks, Snapshots};
+pub use version::{Unreadable, Upgrade, VERSION};
 
 /// Below so much free space, everything that takes more of it should be refused: room for what frees some, and for a
 /// snapshot.
@@ -29,8 +42,3 @@ pub const FREE_BYTES_MIN: u64 = 64 << 20;
 
 /// How long a segment of the journal is.
 pub const SEGMENT_BYTES: usize = 8 << 20;
-
-/// The snapshots of a data folder.
-pub fn snapshots(disk: Arc<dyn Disk>) -> Snapshots {
-    Snapshots::new(disk)
-}

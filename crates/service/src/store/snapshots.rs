@@ -1,92 +1,145 @@
 //! Snapshots: each is a file of its own, written whole, then named.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::disk::{self, Disk};
+use super::disk::{Disk, TEMPORARY};
 use super::error::OpenError;
+use super::files::Files;
+use super::format;
+use super::version::{Unreadable, Upgrade, VERSION};
+use super::{snapshot, snapshot_v1};
 
 const PREFIX: &str = "snapshot-";
 const SUFFIX: &str = ".baton";
-const MAGIC: &[u8; 8] = b"BATSNAP1";
-/// Magic, length of the payload, its CRC-32C, and the CRC-32C of all that.
-const HEADER_BYTES: usize = 24;
+
+/// What a snapshot holds, in order.
+pub type Chunks = Vec<Vec<u8>>;
 
 /// The snapshots of a data folder. The newest counts; others are left-overs.
 #[derive(Clone)]
 pub struct Snapshots {
     disk: Arc<dyn Disk>,
+    files: Files,
+    /// Locked by whoever writes one: two that write the same one would write to the same file.
+    saving: Arc<Mutex<()>>,
 }
 
 impl Snapshots {
-    pub(super) fn new(disk: Arc<dyn Disk>) -> Snapshots {
-        Snapshots { disk }
+    pub(super) fn new(disk: Arc<dyn Disk>, files: Files) -> Snapshots {
+        Snapshots { disk, files, saving: Arc::default() }
     }
 
     /// Keeps a snapshot of all up to this index. When it returns, the snapshot is durable and older ones are gone.
-    pub fn save(&self, index: u64, payload: &[&[u8]]) -> io::Result<()> {
-        let length: usize = payload.iter().map(|part| part.len()).sum();
-        let crc = payload.iter().fold(0, |crc, part| crc32c::crc32c_append(crc, part));
-        let mut header = [0; HEADER_BYTES];
-        header[0..8].copy_from_slice(MAGIC);
-        header[8..16].copy_from_slice(&(length as u64).to_le_bytes());
-        header[16..20].copy_from_slice(&crc.to_le_bytes());
-        let crc = crc32c::crc32c(&header[..20]);
-        header[20..24].copy_from_slice(&crc.to_le_bytes());
-
-        let parts: Vec<&[u8]> = std::iter::once(&header[..]).chain(payload.iter().copied()).collect();
-        disk::replace(&*self.disk, &name(index), &parts)?;
-        for (other, name) in self.list()? {
-            if other < index {
-                self.disk.remove(&name)?;
+    ///
+    /// After an error, which may be one of `chunks`, the newest snapshot is the one that was the newest before, or this one as
+    /// a whole, if it cannot be told whether its name is durable. Nothing must be purged then, and it can be tried again.
+    pub fn save(&self, index: u64, chunks: &mut dyn Iterator<Item = io::Result<Vec<u8>>>) -> io::Result<()> {
+        let _one_at_a_time = self.one_at_a_time();
+        self.write(index, chunks)?;
+        // Whatever cannot be removed is never read and removed with the next one: it is no reason to call this one failed.
+        if let Ok(all) = list(&*self.disk) {
+            let newest = all.iter().map(|(index, _)| *index).max();
+            for (_, name) in all.iter().filter(|(index, _)| Some(*index) < newest) {
+                self.files.remove(name);
+                let _ = self.disk.remove(name);
             }
         }
-        self.disk.sync_folder()
+        Ok(())
     }
 
     /// The newest snapshot, if there is one, and up to which index it is. If it is damaged, an older one is no substitute.
-    pub fn newest(&self) -> Result<Option<(u64, Vec<u8>)>, OpenError> {
-        let all = self.list().map_err(OpenError::io("list", "the data folder"))?;
-        let newest = all.into_iter().map(|(index, _)| index).max();
-        newest.map(|index| Ok((index, self.read(index)?))).transpose()
-    }
-
-    /// The snapshot of all up to this index.
-    pub fn read(&self, index: u64) -> Result<Vec<u8>, OpenError> {
-        let name = name(index);
-        let mut bytes = self.disk.read(&name).map_err(OpenError::io("read", &name))?;
-        match check(&bytes) {
-            Ok(()) => {
-                bytes.drain(..HEADER_BYTES);
-                Ok(bytes)
-            }
-            Err((offset, what)) => Err(OpenError::Damaged { file: name, offset, what: what.to_owned() }),
+    ///
+    /// For the start: where one copy of something in it is damaged, it is written again.
+    pub fn newest(&self) -> Result<Option<(u64, Chunks)>, OpenError> {
+        let Some((index, name)) = newest(&*self.disk)? else { return Ok(None) };
+        let (chunks, sound) = self.read_copies(&name)?;
+        if !sound {
+            let _one_at_a_time = self.one_at_a_time();
+            let written = self.write(index, &mut chunks.iter().cloned().map(Ok));
+            written.map_err(OpenError::io("write", &name))?;
         }
+        Ok(Some((index, chunks)))
     }
 
-    fn list(&self) -> io::Result<Vec<(u64, String)>> {
-        let index = |name: &str| name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.parse().ok();
-        Ok(self.disk.list()?.into_iter().filter_map(|name| Some((index(&name)?, name))).collect())
+    /// The chunks of the snapshot of all up to this index.
+    pub fn read(&self, index: u64) -> Result<Chunks, OpenError> {
+        Ok(self.read_copies(&name(index))?.0)
     }
+
+    /// Why the chunks of the snapshot of all up to this index cannot be used.
+    pub fn unreadable(&self, index: u64, why: Unreadable) -> OpenError {
+        format::unreadable(&*self.disk, &name(index), why)
+    }
+
+    /// The chunks, and whether both copies of all of them are sound.
+    fn read_copies(&self, name: &str) -> Result<(Chunks, bool), OpenError> {
+        let file = self.disk.open(name).map_err(OpenError::io("read", name))?;
+        snapshot::read(&*file).map_err(|fault| fault.of(&*self.disk, name))
+    }
+
+    fn one_at_a_time(&self) -> MutexGuard<'_, ()> {
+        // If another one panicked meanwhile, it left a temporary file, which is written anew.
+        self.saving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes a snapshot, and names it once all of it is durable.
+    pub(super) fn write(&self, index: u64, chunks: &mut dyn Iterator<Item = io::Result<Vec<u8>>>) -> io::Result<()> {
+        let name = name(index);
+        let temporary = format!("{name}{TEMPORARY}");
+        let write = |chunks| {
+            let file = self.disk.create(&temporary, 0)?;
+            let length = snapshot::write(&*file, chunks)?;
+            file.sync()?;
+            // One that it replaces may have another length.
+            self.files.remove(&name);
+            self.disk.rename(&temporary, &name)?;
+            Ok(length)
+        };
+        let written: io::Result<u64> = write(chunks);
+        if written.is_err() {
+            // If that fails, too, the next start removes it. Nobody reads it.
+            let _ = self.disk.remove(&temporary);
+        }
+        let length = written?;
+        self.disk.sync_folder()?;
+        self.files.insert(&name, length);
+        Ok(())
+    }
+
+    /// The newest snapshot with the chunks that it has in the current version, if an older one wrote it.
+    pub(super) fn upgraded(&self, upgrade: &dyn Upgrade) -> Result<Option<(u64, Chunks)>, OpenError> {
+        let Some((index, name)) = newest(&*self.disk)? else { return Ok(None) };
+        let file = self.disk.open(&name).map_err(OpenError::io("read", &name))?;
+        let version = snapshot::version(&*file).map_err(|fault| fault.of(&*self.disk, &name))?;
+        if version == VERSION {
+            return Ok(None);
+        }
+        let payload = snapshot_v1::read(&*file).map_err(|fault| fault.of(&*self.disk, &name))?;
+        let chunks = upgrade.snapshot(1, vec![payload]).map_err(|why| self.unreadable(index, why))?;
+        Ok(Some((index, chunks)))
+    }
+
+    /// The newest snapshot must be there from now on.
+    pub(super) fn expect_newest(&self) -> Result<(), OpenError> {
+        if let Some((_, name)) = newest(&*self.disk)? {
+            let length = self.disk.length(&name).map_err(OpenError::io("read", &name))?;
+            self.files.insert(&name, length);
+        }
+        Ok(())
+    }
+}
+
+/// The newest snapshot of a folder: its index and its name.
+pub(super) fn newest(disk: &dyn Disk) -> Result<Option<(u64, String)>, OpenError> {
+    Ok(list(disk).map_err(OpenError::io("list", "the data folder"))?.into_iter().max())
+}
+
+fn list(disk: &dyn Disk) -> io::Result<Vec<(u64, String)>> {
+    let index = |name: &str| name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.parse().ok();
+    Ok(disk.list()?.into_iter().filter_map(|name| Some((index(&name)?, name))).collect())
 }
 
 fn name(index: u64) -> String {
     format!("{PREFIX}{index:020}{SUFFIX}")
-}
-
-fn check(bytes: &[u8]) -> Result<(), (u64, &'static str)> {
-    let header = bytes.get(..HEADER_BYTES).ok_or((bytes.len() as u64, "it is shorter than a snapshot's header"))?;
-    let u32_at = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));
-    let length = u64::from_le_bytes(header[8..16].try_into().expect("eight bytes"));
-    if &header[..8] != MAGIC || crc32c::crc32c(&header[..20]) != u32_at(20) {
-        return Err((0, "the header of the snapshot does not match its checksum"));
-    }
-    let payload = &bytes[HEADER_BYTES..];
-    if payload.len() as u64 != length {
-        return Err((bytes.len() as u64, "the snapshot is not as long as its header says"));
-    }
-    if crc32c::crc32c(payload) != u32_at(16) {
-        return Err((HEADER_BYTES as u64, "the snapshot does not match its checksum"));
-    }
-    Ok(())
 }

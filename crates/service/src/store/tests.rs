@@ -1,10 +1,16 @@
-//! The journal and the snapshots on a disk that forgets, tears and fails.
+//! The store on a disk that forgets, tears and fails: what all tests share.
 
+mod folder;
+mod journal;
+mod migration;
+mod snapshots;
+
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::fake::{FakeDisk, Operation};
-use super::{Journal, OpenError, Snapshots};
+use super::{Chunks, Disk, Identity, Journal, OpenError, Store, Unreadable, Upgrade};
 
 const SEGMENT_BYTES: usize = 512;
 
@@ -17,22 +23,25 @@ struct Numbers {
 }
 
 impl Numbers {
-    fn visit(&mut self, payload: &[u8]) -> Result<Option<u64>, String> {
-        match payload {
-            [] => Ok(None),
-            [b'h', released @ ..] => {
+    fn visit(&mut self, payload: &[u8]) -> Result<Option<u64>, Unreadable> {
+        let Some((version, payload)) = payload.split_first() else { return Ok(None) };
+        match (version, payload) {
+            (2, [b'h', released @ ..]) => {
                 self.released = self.released.max(number(released));
                 self.last = self.last.max(self.released);
                 Ok(None)
             }
-            payload => {
+            (2, payload) => {
                 let number = number(&payload[..8]);
                 if self.last != 0 && number != self.last + 1 && self.last != self.released {
-                    return Err(format!("{number} follows {}", self.last));
+                    return Err(Unreadable::Malformed(format!("{number} follows {}", self.last)));
                 }
+                assert_eq!(payload, &self::payload(number)[1..]);
                 self.last = number;
                 Ok(Some(number))
             }
+            (3.., _) => Err(Unreadable::Newer { version: (*version).into() }),
+            _ => Err(Unreadable::Malformed(format!("version {version}"))),
         }
     }
 }
@@ -41,28 +50,72 @@ fn number(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes.try_into().unwrap())
 }
 
+/// A payload of version 2 begins with a byte that says so. One of version 1 does not; else they are the same.
 fn payload(number: u64) -> Vec<u8> {
-    let mut payload = number.to_le_bytes().to_vec();
-    payload.resize(8 + (number as usize * 7) % 50, number as u8);
+    let mut payload = [&[2], &number.to_le_bytes()[..]].concat();
+    payload.resize(9 + (number as usize * 7) % 50, number as u8);
     payload
 }
 
 fn head(released: u64) -> Vec<u8> {
-    [&b"h"[..], &released.to_le_bytes()].concat()
+    [&b"\x02h"[..], &released.to_le_bytes()].concat()
+}
+
+/// The chunks of a snapshot. In version 1 it is a payload, which they are together.
+fn chunks(index: u64) -> Chunks {
+    vec![b"snapshot ".to_vec(), Vec::new(), payload(index)]
+}
+
+fn give(chunks: Chunks) -> impl Iterator<Item = std::io::Result<Vec<u8>>> {
+    chunks.into_iter().map(Ok)
+}
+
+struct FromOne;
+
+impl Upgrade for FromOne {
+    fn frame(&self, version: u32, payload: &[u8]) -> Result<Vec<u8>, Unreadable> {
+        assert_eq!(version, 1);
+        match payload {
+            [] => Ok(Vec::new()),
+            b"from version 7" => Err(Unreadable::Newer { version: 7 }),
+            b"from nobody" => Err(Unreadable::Malformed("it makes no sense".into())),
+            payload => Ok([&[2], payload].concat()),
+        }
+    }
+
+    fn snapshot(&self, version: u32, chunks: Chunks) -> Result<Chunks, Unreadable> {
+        assert_eq!((version, chunks.len()), (1, 1));
+        let malformed = || Unreadable::Malformed("it is no snapshot".into());
+        let rest = chunks[0].strip_prefix(b"snapshot ").ok_or_else(malformed)?;
+        Ok(vec![b"snapshot ".to_vec(), Vec::new(), rest.to_vec()])
+    }
 }
 
 fn open(disk: &FakeDisk) -> Result<(Journal, Numbers), OpenError> {
     let mut numbers = Numbers::default();
-    let journal = Journal::open(Arc::new(disk.clone()), SEGMENT_BYTES, |payload| numbers.visit(payload))?;
+    let store = Store::open(Arc::new(disk.clone()), &FromOne)?;
+    let journal = Journal::open(&store, SEGMENT_BYTES, |payload| numbers.visit(payload))?;
     Ok((journal, numbers))
 }
 
+/// All that a folder holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Everything {
+    identity: Identity,
+    snapshot: Option<(u64, Chunks)>,
+    numbers: Numbers,
+}
+
+fn everything(disk: &FakeDisk) -> Result<Everything, OpenError> {
+    let mut numbers = Numbers::default();
+    let store = Store::open(Arc::new(disk.clone()), &FromOne)?;
+    let snapshot = store.snapshots().newest()?;
+    Journal::open(&store, SEGMENT_BYTES, |payload| numbers.visit(payload))?;
+    Ok(Everything { identity: store.identity(), snapshot, numbers })
+}
+
 /// Appends `numbers` and releases all but the last few. Counts in `acknowledged` what is durable.
-fn work(
-    journal: &mut Journal,
-    numbers: std::ops::RangeInclusive<u64>,
-    acknowledged: &AtomicUsize,
-) -> std::io::Result<()> {
+fn work(journal: &mut Journal, numbers: RangeInclusive<u64>, acknowledged: &AtomicUsize) -> std::io::Result<()> {
     for number in numbers {
         journal.append(&payload(number), Some(number), || head(number.saturating_sub(20)))?;
         acknowledged.store(number as usize, Ordering::SeqCst);
@@ -75,197 +128,56 @@ fn work(
     Ok(())
 }
 
-#[test]
-fn a_power_cut_at_any_operation_loses_nothing_acknowledged() {
+/// A folder with several segments and a snapshot.
+fn filled() -> (FakeDisk, Everything) {
     let disk = FakeDisk::default();
-    let acknowledged = Arc::new(AtomicUsize::new(0));
-    let cuts = Arc::new(Mutex::new(Vec::new()));
-    let (seen, count) = (cuts.clone(), acknowledged.clone());
+    let store = Store::open(Arc::new(disk.clone()), &FromOne).unwrap();
+    let mut journal = Journal::open(&store, SEGMENT_BYTES, |_| Ok(None)).unwrap();
+    work(&mut journal, 1..=34, &AtomicUsize::new(0)).unwrap();
+    store.snapshots().save(15, &mut give(chunks(15))).unwrap();
+    let found = everything(&disk).unwrap();
+    assert!(disk.names().len() > 7, "several segments: {:?}", disk.names());
+    (disk, found)
+}
+
+/// What power cuts would leave before each operation from now on, each with a number that says how far the test was.
+type Cuts = Arc<Mutex<Vec<(usize, FakeDisk)>>>;
+
+fn cut_before_each(disk: &FakeDisk, progress: &Arc<AtomicUsize>, seeds: u64) -> Cuts {
+    let cuts = Cuts::default();
+    let (seen, progress) = (cuts.clone(), progress.clone());
     disk.before_each(move |inner, _| {
-        for seed in 0..12 {
-            seen.lock().unwrap().push((count.load(Ordering::SeqCst) as u64, inner.after_power_cut(seed)));
-        }
+        let cut = |seed| (progress.load(Ordering::SeqCst), inner.after_power_cut(seed));
+        seen.lock().unwrap().extend((0..seeds).map(cut));
         Ok(())
     });
-    let (mut journal, _) = open(&disk).unwrap();
-    work(&mut journal, 1..=60, &acknowledged).unwrap();
-    let cuts = std::mem::take(&mut *cuts.lock().unwrap());
-    assert!(cuts.len() > 2000, "{}", cuts.len());
-    for (i, (acknowledged, disk)) in cuts.into_iter().enumerate() {
-        let (mut journal, numbers) = open(&disk).unwrap_or_else(|e| panic!("cut {i}: {e}"));
-        assert!(numbers.last >= acknowledged, "cut {i}: {acknowledged} acknowledged, {numbers:?}");
-        // It goes on from there, and a second power cut, right after the start, takes nothing back that was shown.
-        let (_, again) = open(&disk.after_power_cut(0)).unwrap();
-        assert_eq!(again.last, numbers.last, "cut {i}");
-        work(&mut journal, numbers.last + 1..=numbers.last + 3, &AtomicUsize::new(0)).unwrap();
-        drop(journal);
-        assert_eq!(open(&disk).unwrap().1.last, numbers.last + 3, "cut {i}");
-    }
+    cuts
 }
 
-fn filled() -> (FakeDisk, Numbers) {
-    let disk = FakeDisk::default();
-    let (mut journal, _) = open(&disk).unwrap();
-    work(&mut journal, 1..=34, &AtomicUsize::new(0)).unwrap();
-    drop(journal);
-    let numbers = open(&disk).unwrap().1;
-    assert!(disk.names().len() > 4, "several segments: {:?}", disk.names());
-    (disk, numbers)
-}
-
-#[test]
-fn any_damaged_byte_is_healed_or_the_start_is_refused() {
-    let (disk, expected) = filled();
-    let (mut healed, mut refused) = (0, 0);
-    for name in disk.names() {
-        let bytes = super::Disk::read(&disk, &name).unwrap();
-        for at in 0..bytes.len() {
-            for pattern in [0x01, 0x10, 0xff] {
-                let mut bad = bytes.clone();
-                bad[at] ^= pattern;
-                let damaged = disk.copy();
-                damaged.put(&name, bad);
-                match open(&damaged) {
-                    Ok((_, numbers)) => {
-                        assert_eq!(numbers, expected, "{name}, byte {at} xor {pattern:#x}");
-                        healed += 1;
-                        // Healed on the disk, too: what was damaged once may be damaged again, in the other copy.
-                        let now = super::Disk::read(&damaged, &name).unwrap();
-                        assert!(now == bytes || now[at] != bytes[at] && bytes[at] == 0, "{name}, byte {at}");
-                    }
-                    Err(OpenError::Damaged { .. }) => refused += 1,
-                    Err(other) => panic!("{name}, byte {at} xor {pattern:#x}: {other}"),
-                }
-            }
-        }
-    }
-    // All but the few bytes of FORMAT.
-    assert!(healed > 6_000 && refused < 150, "{healed} healed, {refused} refused");
-}
-
-#[test]
-fn a_file_that_is_cut_short_longer_or_gone_is_noticed() {
-    let (disk, expected) = filled();
-    for name in disk.names() {
-        let bytes = super::Disk::read(&disk, &name).unwrap();
-        for length in (0..bytes.len()).chain([bytes.len() + 1]) {
-            let mut cut = bytes.clone();
-            cut.resize(length, 0);
-            let damaged = disk.copy();
-            damaged.put(&name, cut);
-            assert!(open(&damaged).is_err(), "{name} with {length} bytes");
-        }
-        let gone = disk.copy();
-        super::Disk::remove(&gone, &name).unwrap();
-        match open(&gone) {
-            // The oldest segment's numbers are judged by who reads them: here they are released.
-            Ok((_, numbers)) => assert_eq!((numbers, &name), (expected.clone(), &disk.names()[1])),
-            Err(OpenError::Missing { .. }) => {}
-            Err(other) => panic!("without {name}: {other}"),
-        }
-    }
-}
-
-#[test]
-fn a_failed_write_or_sync_is_told_and_nothing_acknowledged_is_lost() {
-    for fail_at in 0.. {
-        let disk = FakeDisk::default();
-        let mut left = fail_at;
-        disk.before_each(move |_, _| {
+/// From now on, as many operations succeed, and all others fail.
+fn fail_after(disk: &FakeDisk, operations: usize) {
+    let mut left = operations;
+    disk.before_each(move |_, _| match left {
+        0 => Err(std::io::ErrorKind::StorageFull.into()),
+        _ => {
             left -= 1;
-            if left < 0 { Err(std::io::ErrorKind::StorageFull.into()) } else { Ok(()) }
-        });
-        let acknowledged = AtomicUsize::new(0);
-        let opened = open(&disk);
-        let done = opened.is_ok_and(|(mut journal, _)| work(&mut journal, 1..=30, &acknowledged).is_ok());
-        if done {
-            assert!(fail_at > 100, "the whole work takes more operations than {fail_at}");
-            return;
+            Ok(())
         }
-        for seed in 0..4 {
-            let (_, numbers) = open(&disk.after_power_cut(seed)).unwrap();
-            assert!(numbers.last >= acknowledged.load(Ordering::SeqCst) as u64, "operation {fail_at}, seed {seed}");
-        }
-        // The process starts again and finds what it had written before the sync failed. That counts from then on, so it
-        // must be there after a power cut, too.
-        disk.ask_no_more();
-        let (mut journal, shown) = open(&disk).unwrap();
-        let (_, kept) = open(&disk.after_power_cut(0)).unwrap();
-        assert_eq!(shown, kept, "operation {fail_at}");
-        // Little, which stays in the last segment, and more, which takes another one.
-        for (from, to) in [(1, 1), (2, 12)] {
-            work(&mut journal, shown.last + from..=shown.last + to, &acknowledged).unwrap();
-            let (_, kept) = open(&disk.after_power_cut(0)).unwrap();
-            assert_eq!(kept.last, shown.last + to, "operation {fail_at}");
-        }
-    }
+    });
 }
 
-#[test]
-fn each_append_is_one_write_and_one_sync() {
-    let disk = FakeDisk::default();
-    let mut journal = Journal::open(Arc::new(disk.clone()), 1 << 20, |_| Ok(None)).unwrap();
+/// Keeps a list of all operations from now on.
+fn operations(disk: &FakeDisk) -> Arc<Mutex<Vec<Operation>>> {
     let operations = Arc::new(Mutex::new(Vec::new()));
     let seen = operations.clone();
     disk.before_each(move |_, operation| {
         seen.lock().unwrap().push(operation.clone());
         Ok(())
     });
-    journal.append(b"one", Some(1), Vec::new).unwrap();
-    let name = disk.names()[1].clone();
-    assert_eq!(
-        *operations.lock().unwrap(),
-        [Operation::Write(format!("{name}.tmp")), Operation::Sync(format!("{name}.tmp"))]
-    );
+    operations
 }
 
-#[test]
-fn the_newest_snapshot_counts_whenever_the_power_is_cut() {
-    let disk = FakeDisk::default();
-    let saved = Arc::new(AtomicUsize::new(0));
-    let cuts = Arc::new(Mutex::new(Vec::new()));
-    let (seen, count) = (cuts.clone(), saved.clone());
-    disk.before_each(move |inner, _| {
-        (0..12).for_each(|seed| seen.lock().unwrap().push((count.load(Ordering::SeqCst), inner.after_power_cut(seed))));
-        Ok(())
-    });
-    let snapshots = Snapshots::new(Arc::new(disk.clone()));
-    for index in 1..=4 {
-        snapshots.save(index, &[b"snapshot ", &payload(index)]).unwrap();
-        saved.store(index as usize, Ordering::SeqCst);
-    }
-    let cuts = std::mem::take(&mut *cuts.lock().unwrap());
-    assert!(cuts.len() > 200);
-    for (saved, disk) in cuts {
-        match Snapshots::new(Arc::new(disk)).newest().unwrap() {
-            Some((index, bytes)) => {
-                assert!(index as usize >= saved);
-                assert_eq!(bytes, [b"snapshot ", &payload(index)[..]].concat());
-            }
-            None => assert_eq!(saved, 0),
-        }
-    }
-}
-
-#[test]
-fn a_damaged_snapshot_is_refused_even_if_an_older_one_is_there() {
-    let disk = FakeDisk::default();
-    let snapshots = Snapshots::new(Arc::new(disk.clone()));
-    snapshots.save(1, &[b"old"]).unwrap();
-    let old = super::Disk::read(&disk, &disk.names()[0]).unwrap();
-    snapshots.save(2, &[b"new ", b"state"]).unwrap();
-    disk.put("snapshot-00000000000000000001.baton", old);
-    let name = disk.names()[1].clone();
-    assert_eq!(snapshots.newest().unwrap(), Some((2, b"new state".to_vec())));
-    let bytes = super::Disk::read(&disk, &name).unwrap();
-    for at in 0..bytes.len() {
-        for pattern in [0x01, 0x10, 0xff] {
-            let mut bad = bytes.clone();
-            bad[at] ^= pattern;
-            disk.put(&name, bad);
-            assert!(matches!(snapshots.newest(), Err(OpenError::Damaged { .. })), "byte {at}");
-        }
-        disk.put(&name, bytes[..at].to_vec());
-        assert!(matches!(snapshots.newest(), Err(OpenError::Damaged { .. })), "{at} bytes");
-    }
+/// The bytes of all files.
+fn contents(disk: &FakeDisk) -> Vec<(String, Vec<u8>)> {
+    disk.names().into_iter().map(|name| (name.clone(), disk.read(&name).unwrap())).collect()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use baton_client::session::{AcquireNumber, Config, Event, LockState, Loss, Mode, Output, Session, SessionState, Wish};
-use baton_service::table::SessionId;
+use baton_service::state::SessionId;
 
 use super::clock::{Clock, Micros};
 use super::log::ConnectionId;
@@ -227,7 +227,7 @@ impl Client {
         timeout_ms: Option<u64>,
         lock_delay_ms: u64,
     ) -> Option<AcquireNumber> {
-        let wish = Wish { name: name.to_owned(), mode, owner: self.id as u64, timeout_ms, lock_delay_ms };
+        let wish = Wish { name: name.into(), mode, owner: self.id as u64, timeout_ms, lock_delay_ms };
         let acquire = self.session.as_mut()?.acquire(now_ms, &wish);
         self.claims.insert(acquire, Claim { lock: name.to_owned(), mode, fence: None });
         Some(acquire)

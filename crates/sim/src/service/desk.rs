@@ -2,7 +2,7 @@
 
 use baton_proto::v1;
 use baton_service::leases::KeepAlive;
-use baton_service::table::{Command, Effect, SessionId};
+use baton_service::state::{Command, Effect, Outcome, SessionId, sessions};
 
 use super::Broken;
 use super::log::{ConnectionId, NodeId, Proposal};
@@ -19,7 +19,7 @@ impl World {
                     self.end_streams(node);
                     self.nodes[node].leads = Some(term);
                     self.nodes[node].leases.step_down();
-                    self.propose(node, Command::Lead { term }, None);
+                    self.propose(node, sessions::Command::Lead { term }.into(), None);
                 }
             }
             NodeEvent::Deposed(term) => {
@@ -127,13 +127,13 @@ impl World {
     }
 
     fn apply(&mut self, node: NodeId) {
-        let mut effects = Vec::new();
         while let Some(proposal) = self.log.committed.get(self.nodes[node].applied).cloned() {
             let to = &mut self.nodes[node];
             let now_ms = to.clock.read_ms(self.now);
+            let mut outcome = Outcome::default();
+            to.state.apply(to.applied as u64, self.now / MS, &proposal.command, &mut outcome);
             to.applied += 1;
-            to.table.apply(self.now / MS, &proposal.command, &mut effects);
-            for effect in effects.drain(..) {
+            for effect in outcome.effects {
                 if self.nodes[node].leases.observe(now_ms, &effect) {
                     self.pass_on(node, &proposal, &effect);
                 }
@@ -141,8 +141,8 @@ impl World {
             let is_own = proposal.node == node && proposal.life == self.nodes[node].life;
             let to = &mut self.nodes[node];
             match proposal.command {
-                Command::Lead { term } if is_own && to.leads == Some(term) => {
-                    let mut pending = to.table.pending_timers();
+                Command::Sessions(sessions::Command::Lead { term }) if is_own && to.leads == Some(term) => {
+                    let mut pending = to.state.pending_timers();
                     if self.options.broken == Some(Broken::LeasesNotAnew) {
                         pending.sessions.iter_mut().for_each(|(_, ttl_ms)| *ttl_ms /= 4);
                     }

@@ -1,7 +1,7 @@
 //! What goes wrong, all of it drawn from the seed; and the end of it.
 
 use baton_service::leases::Leases;
-use baton_service::table::Command;
+use baton_service::state::{Caller, locks};
 
 use super::clock::Micros;
 use super::log::NodeId;
@@ -75,7 +75,8 @@ impl World {
             Fault::Force(lock) => {
                 let lock = self.locks[lock].name.clone();
                 if let Some((node, _)) = self.log.leader {
-                    self.propose(node, Command::Force { lock, now: false }, None);
+                    let (lock, caller) = (lock.as_bytes().into(), Caller::default());
+                    self.propose(node, locks::Command::Force { lock, now: false, caller }.into(), None);
                 }
             }
         }

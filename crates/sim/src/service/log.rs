@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use baton_service::table::Command;
+use baton_service::state::Command;
 
 /// A node, by number.
 pub type NodeId = usize;

@@ -5,7 +5,8 @@ use std::collections::btree_map::Entry;
 
 use baton_client::session::Mode;
 use baton_proto::v1::{self, client_frame, server_frame};
-use baton_service::table::{self, Answer, Command, Effect, Operation, SessionId};
+use baton_service::state::locks::{self, LockName, Want};
+use baton_service::state::{Answer, Command, Effect, Operation, Request, SessionId};
 
 use super::client::Client;
 use super::clock::Micros;
@@ -29,7 +30,7 @@ pub struct Oracle {
     /// The highest fence under which each lock was believed, and whether that was shared.
     fences: BTreeMap<String, (u64, bool)>,
     /// What each acquire of the log wants.
-    acquires: BTreeMap<(SessionId, u64), (String, table::Mode)>,
+    acquires: BTreeMap<(SessionId, u64), Want>,
     /// The answer to each request that was ever answered.
     answers: BTreeMap<(SessionId, u64), Answer>,
     /// What each client ever asked, and whether it has heard the answer.
@@ -37,7 +38,7 @@ pub struct Oracle {
     /// The highest fence that the log ever granted.
     highest_fence: u64,
     /// The fence of those who share a lock, if they were the last to be granted it.
-    shared_fences: BTreeMap<String, u64>,
+    shared_fences: BTreeMap<LockName, u64>,
     /// How often a lock was believed to be held.
     pub grants: u64,
 }
@@ -96,8 +97,11 @@ impl Oracle {
 
     /// This command is committed; what follows from it comes next.
     pub fn asked(&mut self, command: &Command) {
-        if let Command::Request { session, number, operation: Operation::Acquire { lock, mode, .. }, .. } = command {
-            self.acquires.entry((*session, *number)).or_insert_with(|| (lock.clone(), *mode));
+        if let Command::Request(Request { session, number, operation, .. }) = command
+            && let Operation::Locks(locks::Operation::Acquire(acquire)) = operation
+            && let [want] = &acquire.wants[..]
+        {
+            self.acquires.entry((*session, *number)).or_insert_with(|| want.clone());
         }
     }
 
@@ -112,7 +116,7 @@ impl Oracle {
                 Entry::Occupied(_) => {}
                 Entry::Vacant(first) => {
                     first.insert(answer.clone());
-                    if let Answer::Granted { fence } = *answer {
+                    if let Answer::Locks(locks::Answer::Granted { fence }) = *answer {
                         return self.fence_grows((*session, *number), fence);
                     }
                 }
@@ -131,8 +135,8 @@ impl Oracle {
     /// share has theirs.
     fn fence_grows(&mut self, acquire: (SessionId, u64), fence: u64) -> Result<(), String> {
         let (session, number) = acquire;
-        let (lock, mode) = self.acquires.get(&acquire).ok_or("something is granted that nobody asked for")?;
-        let joins = *mode == table::Mode::Shared && self.shared_fences.get(lock) == Some(&fence);
+        let Want { lock, mode } = self.acquires.get(&acquire).ok_or("something is granted that nobody asked for")?;
+        let joins = *mode == locks::Mode::Shared && self.shared_fences.get(lock) == Some(&fence);
         if fence <= self.highest_fence && !joins {
             let highest = self.highest_fence;
             return Err(format!(
@@ -140,7 +144,7 @@ impl Oracle {
             ));
         }
         self.highest_fence = self.highest_fence.max(fence);
-        if *mode == table::Mode::Shared {
+        if *mode == locks::Mode::Shared {
             self.shared_fences.insert(lock.clone(), fence);
         } else {
             self.shared_fences.remove(lock);

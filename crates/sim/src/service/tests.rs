@@ -1,10 +1,12 @@
-//! One client hand in hand with the table: nothing between them but the words that they say.
+//! One client hand in hand with the state: nothing between them but the words that they say.
 
 use std::collections::BTreeSet;
 
 use baton_client::session::{Config, Event, MISSING_MAX, Mode, Output, Session, Wish};
 use baton_proto::v1;
-use baton_service::table::{self, Command, Effect, Operation, OwnerId, SessionId, Table, limits};
+use baton_service::state::locks::{self, Acquire, Operation};
+use baton_service::state::sessions::{self, Open, limits};
+use baton_service::state::{self, Caller, Command, Effect, Outcome, OwnerId, Request, SessionId, State};
 
 use super::wire::{self, Asked};
 
@@ -13,7 +15,7 @@ const OTHER: SessionId = SessionId(2);
 
 struct Pair {
     session: Session,
-    table: Table,
+    state: State,
     events: Vec<Event>,
     /// One frame of so many breaks the connection, in its own direction first.
     breaks: Option<u64>,
@@ -29,15 +31,24 @@ impl Pair {
         let config = Config { session: OURS.0, ttl_ms, label, host, pid: 1, open_patience_ms: ttl_ms };
         let mut pair = Pair {
             session: Session::new(config),
-            table: Table::default(),
+            state: State::default(),
             events: Vec::new(),
             breaks: None,
             cut_up: false,
             cut_down: false,
             rng: fastrand::Rng::with_seed(seed),
         };
-        let (label, host) = (String::new(), String::new());
-        pair.apply(&Command::Open { session: OTHER, ttl_ms: 10_000, label, host, pid: 2, resume: false });
+        let open = Open {
+            session: OTHER,
+            ttl_ms: 10_000,
+            label: String::new(),
+            host: String::new(),
+            pid: 2,
+            resume: false,
+            secret_hash: None,
+            caller: Caller::default(),
+        };
+        pair.apply(&sessions::Command::Open(open).into());
         pair.other(1, slow());
         pair.session.start();
         pair.session.connected(0);
@@ -46,13 +57,15 @@ impl Pair {
     }
 
     fn apply(&mut self, command: &Command) -> Vec<Effect> {
-        let mut effects = Vec::new();
-        self.table.apply(0, command, &mut effects);
-        effects
+        let mut outcome = Outcome::default();
+        self.state.apply(0, 0, command, &mut outcome);
+        outcome.effects
     }
 
     fn other(&mut self, number: u64, operation: Operation) -> Vec<Effect> {
-        self.apply(&Command::Request { session: OTHER, number, seen: number - 1, missing: Vec::new(), operation })
+        let (seen, missing, operation) = (number - 1, Vec::new(), state::Operation::Locks(operation));
+        let caller = Caller::default();
+        self.apply(&Command::Request(Request { session: OTHER, number, seen, missing, caller, operation }))
     }
 
     /// Until neither has anything more to say. Whoever notices that the connection is broken makes a new one.
@@ -82,7 +95,7 @@ impl Pair {
 
     fn say(&mut self, frame: v1::ClientFrame) {
         let Asked::Command(command) = wire::asked(OURS, frame) else { panic!("time stands still") };
-        if let Command::Request { number, seen, ref missing, .. } = command {
+        if let Command::Request(Request { number, seen, ref missing, .. }) = command {
             assert_eq!(limits::check_seen(number, seen, missing), Ok(()));
         }
         self.cut_up |= self.breaks();
@@ -107,7 +120,7 @@ impl Pair {
 
     /// For an owner of its own, so that nothing is a deadlock.
     fn acquire(&mut self, name: &str) -> u64 {
-        let (name, mode, owner) = (name.to_owned(), Mode::Exclusive, self.rng.u64(..));
+        let (name, mode, owner) = (name.into(), Mode::Exclusive, self.rng.u64(..));
         let acquire = self.session.acquire(0, &Wish { name, mode, owner, timeout_ms: None, lock_delay_ms: 0 });
         self.talk();
         acquire
@@ -116,8 +129,7 @@ impl Pair {
 
 /// What the other session wants.
 fn slow() -> Operation {
-    let (lock, mode, owner) = ("slow".into(), table::Mode::Exclusive, OwnerId(2));
-    Operation::Acquire { lock, mode, owner, timeout_ms: None, lock_delay_ms: 0 }
+    Operation::Acquire(Acquire::one("slow", locks::Mode::Exclusive, OwnerId(2)))
 }
 
 /// However long it waits and however much its session does meanwhile; its answer comes, though a connection broke.
@@ -198,13 +210,13 @@ fn whatever_gets_lost_is_done_once() {
         }
         assert_eq!(granted, released, "seed {seed}");
         assert!(granted.len() > 30, "seed {seed}: only {} were granted", granted.len());
-        let counts = pair.table.counts();
+        let counts = pair.state.counts();
         assert_eq!((counts.holders, counts.waiters), (0, 0), "seed {seed}");
     }
 }
 
 /// What the one says at most the other takes.
 #[test]
-fn client_and_table_agree_on_how_many_answers_can_be_missing() {
+fn client_and_state_agree_on_how_many_answers_can_be_missing() {
     assert_eq!(MISSING_MAX, limits::MISSING_MAX);
 }

@@ -1,7 +1,9 @@
 //! Between the words on the wire and those of the log, as far as simulated clients use them.
 
 use baton_proto::v1;
-use baton_service::table::{Answer, CancelOutcome, Command, Effect, Mode, Operation, OwnerId, Refusal, SessionId};
+use baton_service::state::locks::{Acquire, CancelOutcome, Mode, Operation, Refusal};
+use baton_service::state::sessions::{self, Open};
+use baton_service::state::{self, Answer, Caller, Command, Effect, OwnerId, Request, SessionId, locks};
 
 /// What a frame asks of the log.
 pub enum Asked {
@@ -16,17 +18,21 @@ pub fn asked(session: SessionId, frame: v1::ClientFrame) -> Asked {
     match frame.frame.expect("clients say something") {
         v1::client_frame::Frame::Open(open) => {
             let v1::Open { ttl_ms, label, host, pid, resume, .. } = open;
-            Asked::Command(Command::Open { session, ttl_ms, label, host, pid, resume })
+            let (secret_hash, caller) = (None, Caller::default());
+            let open = Open { session, ttl_ms, label, host, pid, resume, secret_hash, caller };
+            Asked::Command(sessions::Command::Open(open).into())
         }
         v1::client_frame::Frame::KeepAlive(keep_alive) => Asked::KeepAlive(keep_alive.number),
         v1::client_frame::Frame::Request(v1::Request { number, seen, missing, operation }) => {
             let operation = match operation.expect("clients ask for something") {
-                v1::request::Operation::Acquire(acquire) => self::acquire(acquire),
-                v1::request::Operation::Release(v1::Release { acquire }) => Operation::Release { acquire },
-                v1::request::Operation::Cancel(v1::Cancel { acquire }) => Operation::Cancel { acquire },
-                v1::request::Operation::Close(_) => Operation::Close,
+                v1::request::Operation::Acquire(acquire) => Some(self::acquire(acquire)),
+                v1::request::Operation::Release(v1::Release { acquire }) => Some(Operation::Release { acquire }),
+                v1::request::Operation::Cancel(v1::Cancel { acquire }) => Some(Operation::Cancel { acquire }),
+                v1::request::Operation::Close(_) => None,
             };
-            Asked::Command(Command::Request { session, number, seen, missing, operation })
+            let operation = operation.map_or(state::Operation::Close, state::Operation::Locks);
+            let caller = Caller::default();
+            Asked::Command(Command::Request(Request { session, number, seen, missing, caller, operation }))
         }
     }
 }
@@ -38,8 +44,7 @@ fn acquire(acquire: v1::Acquire) -> Operation {
         v1::Mode::Exclusive | v1::Mode::Unspecified => Mode::Exclusive,
     };
     let v1::Acquire { name, owner, timeout_ms, lock_delay_ms, .. } = acquire;
-    let lock = String::from_utf8(name).expect("clients name locks in UTF-8");
-    Operation::Acquire { lock, mode, owner: OwnerId(owner), timeout_ms, lock_delay_ms }
+    Operation::Acquire(Acquire { timeout_ms, lock_delay_ms, ..Acquire::one(&name, mode, OwnerId(owner)) })
 }
 
 /// What a session is told of an effect, if anything.
@@ -52,9 +57,11 @@ pub fn told(effect: &Effect) -> Option<(SessionId, v1::ServerFrame)> {
         Effect::Answer { session, number, answer } => {
             (session, Frame::Answer(v1::Answer { number: *number, answer: Some(self::answer(answer)) }))
         }
-        Effect::Revoked { session, acquire } => (session, Frame::Revoked(v1::Revoked { acquire: *acquire })),
+        Effect::Locks(locks::Effect::Revoked { session, acquire }) => {
+            (session, Frame::Revoked(v1::Revoked { acquire: *acquire }))
+        }
         Effect::Ended { session, .. } => (session, Frame::Ended(v1::Ended::default())),
-        Effect::Waits { .. } | Effect::LockDelay { .. } => return None,
+        Effect::Locks(_) => return None,
     };
     Some((*session, v1::ServerFrame { frame: Some(frame) }))
 }
@@ -67,9 +74,25 @@ pub fn alive(number: u64) -> v1::ServerFrame {
 fn answer(answer: &Answer) -> v1::answer::Answer {
     use v1::answer::Answer as Wire;
     match answer {
-        Answer::Granted { fence } => Wire::Granted(v1::Granted { fence: *fence }),
-        Answer::Released => Wire::Released(v1::Released {}),
-        Answer::Cancelled(outcome) => {
+        Answer::Closed => Wire::Closed(v1::Closed {}),
+        Answer::Refused(refusal) => {
+            let kind = match refusal {
+                sessions::Refusal::Invalid(_) => v1::Refusal::Invalid,
+                sessions::Refusal::TooManyRequests { .. } => v1::Refusal::TooManyRequests,
+                sessions::Refusal::NumberReused => v1::Refusal::NumberReused,
+            };
+            refused(kind, refusal)
+        }
+        Answer::Locks(answer) => locks_answer(answer),
+    }
+}
+
+fn locks_answer(answer: &locks::Answer) -> v1::answer::Answer {
+    use v1::answer::Answer as Wire;
+    match answer {
+        locks::Answer::Granted { fence } => Wire::Granted(v1::Granted { fence: *fence }),
+        locks::Answer::Released => Wire::Released(v1::Released {}),
+        locks::Answer::Cancelled(outcome) => {
             let outcome = match outcome {
                 CancelOutcome::Removed => v1::cancelled::Outcome::Removed,
                 CancelOutcome::Released => v1::cancelled::Outcome::Released,
@@ -77,8 +100,7 @@ fn answer(answer: &Answer) -> v1::answer::Answer {
             };
             Wire::Cancelled(v1::Cancelled { outcome: outcome.into() })
         }
-        Answer::Closed => Wire::Closed(v1::Closed {}),
-        Answer::Refused(refusal) => {
+        locks::Answer::Refused(refusal) => {
             let kind = match refusal {
                 Refusal::NotAvailable => v1::Refusal::NotAvailable,
                 Refusal::TimedOut => v1::Refusal::TimedOut,
@@ -86,10 +108,13 @@ fn answer(answer: &Answer) -> v1::answer::Answer {
                 Refusal::Deadlock(_) => v1::Refusal::Deadlock,
                 Refusal::PermitsDiffer { .. } => v1::Refusal::PermitsDiffer,
                 Refusal::NotHolder { .. } => v1::Refusal::NotHolder,
-                Refusal::Invalid(_) => v1::Refusal::Invalid,
-                Refusal::TooManyRequests { .. } => v1::Refusal::TooManyRequests,
             };
-            Wire::Refused(v1::Refused { refusal: kind.into(), message: refusal.to_string(), cycle: Vec::new() })
+            refused(kind, refusal)
         }
     }
+}
+
+fn refused(kind: v1::Refusal, refusal: &impl ToString) -> v1::answer::Answer {
+    let (refusal, message) = (kind.into(), refusal.to_string());
+    v1::answer::Answer::Refused(v1::Refused { refusal, message, cycle: Vec::new() })
 }

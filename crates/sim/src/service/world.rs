@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use baton_proto::v1;
 use baton_service::leases::{Leases, RoundId};
-use baton_service::table::{Command, SessionId, Table};
+use baton_service::state::{Command, Outcome, SessionId, State};
 
 use super::client::{Client, LockKind};
 use super::clock::{Clock, Micros};
@@ -94,7 +94,7 @@ pub(super) struct Node {
     pub paused: Option<Vec<NodeEvent>>,
     /// The term in which it believes to lead.
     pub leads: Option<u64>,
-    pub table: Table,
+    pub state: State,
     pub applied: usize,
     pub leases: Leases,
     pub streams: BTreeMap<SessionId, ConnectionId>,
@@ -152,7 +152,7 @@ pub struct World {
     pub(super) connections_ever: u64,
     pub(super) log: Log,
     /// What the log says, at the moment at which it is committed.
-    truth: Table,
+    truth: State,
     truth_applied: usize,
     pub(super) oracle: Oracle,
     pub(super) healed_at: Option<Micros>,
@@ -176,7 +176,7 @@ impl World {
             is_up: true,
             paused: None,
             leads: None,
-            table: Table::default(),
+            state: State::default(),
             applied: 0,
             leases: Leases::default(),
             streams: BTreeMap::new(),
@@ -198,7 +198,7 @@ impl World {
             connections: BTreeMap::new(),
             connections_ever: 0,
             log: Log::default(),
-            truth: Table::default(),
+            truth: State::default(),
             truth_applied: 0,
             oracle: Oracle::default(),
             healed_at: None,
@@ -320,16 +320,16 @@ impl World {
 
     /// What was committed is judged at once, and reaches each node a little later.
     pub(super) fn judge_log(&mut self) -> Result<(), String> {
-        let mut effects = Vec::new();
         while let Some(proposal) = self.log.committed.get(self.truth_applied) {
+            let mut outcome = Outcome::default();
+            self.truth.apply(self.truth_applied as u64, self.now / MS, &proposal.command, &mut outcome);
             self.truth_applied += 1;
-            self.truth.apply(self.now / MS, &proposal.command, &mut effects);
             self.oracle.asked(&proposal.command);
             if self.story.is_some() {
-                let line = format!("committed {:?} -> {effects:?}", proposal.command);
+                let line = format!("committed {:?} -> {:?}", proposal.command, outcome.effects);
                 self.tell(|| line);
             }
-            for effect in effects.drain(..) {
+            for effect in outcome.effects {
                 self.oracle.committed(self.now, &effect, &self.clients)?;
             }
         }

@@ -1,6 +1,5 @@
 //! The ways to find claims and locks, and whether they are as they should be.
 
-use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -52,7 +51,16 @@ impl Locks {
 
     /// The claims of a session, in the order of their numbers.
     pub(in crate::state) fn claims_of(&self, session: SessionId) -> impl Iterator<Item = &Arc<Claim>> {
-        self.claims.range((session, 0)..=(session, RequestNumber::MAX)).map(|(_, claim)| claim)
+        self.claims_from(session, 0)
+    }
+
+    /// The claims of a session from this number on, in the order of their numbers.
+    pub(in crate::state) fn claims_from(
+        &self,
+        session: SessionId,
+        number: RequestNumber,
+    ) -> impl Iterator<Item = &Arc<Claim>> {
+        self.claims.range((session, number)..=(session, RequestNumber::MAX)).map(|(_, claim)| claim)
     }
 
     /// All claims that wait.
@@ -134,8 +142,7 @@ impl Locks {
     }
 
     fn check_lock(&self, name: &LockName, lock: &Lock) -> Result<(), String> {
-        let tickets: BTreeSet<u64> = lock.line.iter().map(|claim| claim.ticket).collect();
-        let is_sorted = lock.line.iter().map(|claim| claim.ticket).eq(tickets);
+        let is_sorted = lock.line.iter().is_sorted_by(|before, after| before.ticket < after.ticket);
         let is_parted = lock.holders().all(|claim| claim.holds()) && lock.waiters().all(|claim| !claim.holds());
         let is_there =
             |claim: &Arc<Claim>| self.claims.get(&claim.key()).is_some_and(|other| Arc::ptr_eq(claim, other));

@@ -1,7 +1,7 @@
-//! How much memory and time the table takes: so many held locks with names of 20 bytes, held by one session and by a thousand;
+//! How much memory and time the state takes: so many held locks with names of 20 bytes, held by one session and by a thousand;
 //! then acquire and release beside them, a snapshot, many waiters for one lock, many leases.
 //!
-//!     cargo run --release -p baton-service --no-default-features --example table_size -- 100000
+//!     cargo run --release -p baton-service --no-default-features --example state_size -- 100000
 //!
 //! Resident memory is read from /proc, so it tells it on Linux only.
 
@@ -9,7 +9,9 @@ use std::fs;
 use std::time::Instant;
 
 use baton_service::leases::Leases;
-use baton_service::table::{Command, Effect, Mode, Operation, OwnerId, PendingTimers, SessionId, Table};
+use baton_service::state::locks::{Acquire, Mode, Operation};
+use baton_service::state::sessions::{self, Open};
+use baton_service::state::{self, Caller, Command, Outcome, OwnerId, PendingTimers, Record, Request, SessionId, State};
 
 /// What is resident now and what was at most, in KiB.
 fn memory_kib(field: &str) -> u64 {
@@ -18,25 +20,28 @@ fn memory_kib(field: &str) -> u64 {
     line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).unwrap_or(0)
 }
 
-/// A table and the numbers that its sessions have reached.
+/// A state and the numbers that its sessions have reached.
 #[derive(Default)]
 struct Load {
-    table: Table,
+    state: State,
     numbers: Vec<u64>,
-    effects: Vec<Effect>,
+    outcome: Outcome,
 }
 
 impl Load {
     fn open(&mut self) {
         let session = SessionId(self.numbers.len() as u64);
         let (label, host) = ("worker".to_string(), "host-1.example.org".to_string());
-        self.apply(&Command::Open { session, ttl_ms: 10_000, label, host, pid: 4_711, resume: false });
+        let (secret_hash, caller) = (None, Caller::default());
+        let open = Open { session, ttl_ms: 10_000, label, host, pid: 4_711, resume: false, secret_hash, caller };
+        self.apply(&sessions::Command::Open(open).into());
         self.numbers.push(0);
     }
 
     fn apply(&mut self, command: &Command) {
-        self.effects.clear();
-        self.table.apply(1_700_000_000_000, command, &mut self.effects);
+        self.outcome.effects.clear();
+        self.outcome.changes.clear();
+        self.state.apply(0, 1_700_000_000_000, command, &mut self.outcome);
     }
 
     fn request(&mut self, session: usize, operation: Operation) {
@@ -44,12 +49,13 @@ impl Load {
         let number = self.numbers[session];
         let seen = number.saturating_sub(8);
         let session = SessionId(session as u64);
-        self.apply(&Command::Request { session, number, seen, missing: Vec::new(), operation });
+        let (missing, caller, operation) = (Vec::new(), Caller::default(), state::Operation::Locks(operation));
+        self.apply(&Command::Request(Request { session, number, seen, missing, caller, operation }));
     }
 
     fn acquire(&mut self, session: usize, owner: u64, lock: String) {
-        let (mode, owner, timeout_ms, lock_delay_ms) = (Mode::Exclusive, OwnerId(owner), None, 0);
-        self.request(session, Operation::Acquire { lock, mode, owner, timeout_ms, lock_delay_ms });
+        let acquire = Acquire::one(&lock, Mode::Exclusive, OwnerId(owner));
+        self.request(session, Operation::Acquire(acquire));
     }
 }
 
@@ -87,12 +93,22 @@ fn held(sessions: usize, locks: usize) {
     println!("  the same with a fresh name each time: {each_us:.2} us; with all the history then {used_kib} KiB");
 
     let began = Instant::now();
-    let bytes = postcard::to_stdvec(&load.table).expect("a table can be written");
+    let kept = load.state.clone();
+    let cloned = began.elapsed();
+    let write = |bytes, record: Record| postcard::to_extend(&record, bytes).expect("a record can be written");
+    let bytes: Vec<u8> = kept.records().fold(Vec::new(), write);
     let wrote = began.elapsed();
-    println!("  a snapshot: {} KiB in {wrote:.0?}, {} KiB resident at most", bytes.len() / 1024, memory_kib("VmHWM"));
+    let peak_kib = memory_kib("VmHWM");
+    println!("  a snapshot: cloned in {cloned:.0?}, {} KiB in {wrote:.0?}, {peak_kib} KiB at most", bytes.len() / 1024);
     let began = Instant::now();
-    let read: Table = postcard::from_bytes(&bytes).expect("a table can be read");
-    println!("  read again in {:.0?}, equal: {}", began.elapsed(), read == load.table);
+    let mut rest = &bytes[..];
+    let records = std::iter::from_fn(|| {
+        let (record, after) = postcard::take_from_bytes(rest).ok()?;
+        rest = after;
+        Some(Ok::<Record, String>(record))
+    });
+    let read = State::restore(records).expect("a state can be read");
+    println!("  read again in {:.0?}, equal: {}", began.elapsed(), read == load.state);
 }
 
 /// Many wait for one lock: each further acquire, by somebody of whom nobody wants anything, and by somebody of whom one does.
@@ -114,7 +130,7 @@ fn waited_for(waiters: usize) {
     load.acquire(holder, holder as u64, "wanted".into());
     let slow = began.elapsed();
     println!("{waiters} wait for one lock: {each_us:.2} us to join; {slow:.0?} for one who is waited for itself");
-    assert_eq!(load.table.counts().waiters, waiters + 2);
+    assert_eq!(load.state.counts().waiters, waiters + 2);
 }
 
 /// The leases of many sessions: a keep-alive of each, the round that serves them, and the end of them all.

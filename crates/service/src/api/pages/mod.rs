@@ -1,0 +1,219 @@
+//! Listings in pages, so that each answer is short enough for gRPC, and takes a short time to make. Pure.
+//!
+//! A page is filled with parts until its bytes are used up. The parts of a lock are its head, its holders and its waiters;
+//! those of a session are its head and the locks that it holds or waits for. Where a page ends, its token says after
+//! which part the next page begins: a page can end within a lock or a session, and the next page then repeats the head,
+//! without history. The state changes between pages, so a token names what was shown, and counts nothing.
+
+mod token;
+
+#[cfg(test)]
+mod tests;
+
+use baton_proto::{Message, v1};
+
+use super::inspect::Moment;
+use crate::state::{LockView, SessionId, SessionView, Standing, State};
+
+pub use token::{AfterInLock, AfterInSession, BadPage, LockPlace, SessionPlace, Token};
+
+/// The most bytes of a page. A client of gRPC takes 4 MiB if nothing else is said; a page is far smaller, since a thread that makes
+/// one does nothing else meanwhile.
+pub const PAGE_BYTES_MAX: usize = 1 << 18;
+/// What the key and the length of a part cost besides the part itself, at most.
+const FRAME_BYTES: usize = 6;
+/// What a lock costs that the listing passes over: looking at it takes time, though nothing is shown.
+const PASSED_OVER_BYTES: usize = 64;
+
+/// What is asked of a listing of locks.
+pub struct Wanted {
+    /// With the history of each lock.
+    pub history: bool,
+    /// Also locks that are only remembered.
+    pub all: bool,
+}
+
+/// The bytes that are left of a page.
+struct Room {
+    left: usize,
+    is_untouched: bool,
+}
+
+impl Room {
+    fn new(bytes_max: usize) -> Self {
+        Room { left: bytes_max, is_untouched: true }
+    }
+
+    /// Whether so many bytes more may be used. The first time they may in any case, so that each page gets on.
+    fn take(&mut self, bytes: usize) -> bool {
+        let fits = std::mem::take(&mut self.is_untouched) || bytes <= self.left;
+        self.use_up(bytes);
+        fits
+    }
+
+    fn use_up(&mut self, bytes: usize) {
+        self.left = self.left.saturating_sub(bytes);
+    }
+}
+
+fn cost(part: &impl Message) -> usize {
+    part.encoded_len() + FRAME_BYTES
+}
+
+/// The locks whose names begin with this prefix, by name, from where a listing has come to.
+pub fn locks_from<'a>(
+    state: &'a State,
+    prefix: &'a [u8],
+    from: Option<&LockPlace>,
+) -> impl Iterator<Item = LockView<'a>> + use<'a> {
+    let (first, is_first_shown) = match from {
+        None => (prefix.to_vec(), false),
+        Some(LockPlace { name, after }) => (name.clone(), *after == AfterInLock::All),
+    };
+    let views = state.locks_from(&first);
+    let was_shown = move |view: &LockView<'_>| is_first_shown && view.name().as_bytes() == first;
+    views.skip_while(was_shown).take_while(move |view| view.name().as_bytes().starts_with(prefix))
+}
+
+/// The sessions, by id, from where a listing has come to.
+pub fn sessions_from(state: &State, from: Option<SessionPlace>) -> impl Iterator<Item = SessionView<'_>> {
+    let was_shown =
+        move |view: &SessionView<'_>| from.is_some_and(|from| view.id == from.id && from.after == AfterInSession::All);
+    state.sessions_from(from.map_or(SessionId(0), |from| from.id)).skip_while(was_shown)
+}
+
+/// A page of these locks, which are in order and begin with the one that `from` names, or after it; and where the next page
+/// begins, if there is one.
+pub fn locks<'a>(
+    views: impl Iterator<Item = LockView<'a>>,
+    from: Option<LockPlace>,
+    wanted: &Wanted,
+    moment: &Moment<'_>,
+    bytes_max: usize,
+) -> (Vec<v1::Lock>, Option<LockPlace>) {
+    let mut room = Room::new(bytes_max);
+    let (mut page, mut place) = (Vec::new(), from);
+    for view in views {
+        let name = view.name().as_bytes().to_vec();
+        let begun = place.as_ref().filter(|place| place.name == name).map(|place| place.after);
+        if begun.is_none() && !wanted.all && !view.is_used() {
+            if !room.take(PASSED_OVER_BYTES) {
+                return (page, place);
+            }
+            place = Some(LockPlace { name, after: AfterInLock::All });
+            continue;
+        }
+        let (lock, after) = lock(view, begun, wanted, moment, &mut room);
+        page.extend(lock);
+        let Some(after) = after else { return (page, place) };
+        place = Some(LockPlace { name, after });
+        if after != AfterInLock::All {
+            return (page, place);
+        }
+    }
+    (page, None)
+}
+
+/// The parts of a lock after this one, as far as there is room; and the last part that was shown, if any was.
+fn lock(
+    view: LockView<'_>,
+    after: Option<AfterInLock>,
+    wanted: &Wanted,
+    moment: &Moment<'_>,
+    room: &mut Room,
+) -> (Option<v1::Lock>, Option<AfterInLock>) {
+    let mut lock = moment.lock(view, wanted.history && after.is_none());
+    let mut shown = after;
+    if after.is_some() {
+        room.use_up(cost(&lock));
+    } else if room.take(cost(&lock)) {
+        shown = Some(AfterInLock::Head);
+    } else {
+        return (None, None);
+    }
+    let after_ticket = if let Some(AfterInLock::Claim(ticket)) = after { ticket } else { 0 };
+    for standing in view.line_after(after_ticket) {
+        let (ticket, fits) = match standing {
+            Standing::Holder(holder) => {
+                let (ticket, holder) = (holder.ticket, moment.holder(holder));
+                let fits = room.take(cost(&holder));
+                lock.holders.extend(fits.then_some(holder));
+                (ticket, fits)
+            }
+            Standing::Waiter(waiter) => {
+                let (ticket, waiter) = (waiter.ticket, moment.waiter(waiter));
+                let fits = room.take(cost(&waiter));
+                lock.waiters.extend(fits.then_some(waiter));
+                (ticket, fits)
+            }
+        };
+        if !fits {
+            return (Some(lock), shown);
+        }
+        shown = Some(AfterInLock::Claim(ticket));
+    }
+    // Whatever was to be continued may be gone.
+    let has_news = after.is_none() || !lock.holders.is_empty() || !lock.waiters.is_empty();
+    (has_news.then_some(lock), Some(AfterInLock::All))
+}
+
+/// A page of these sessions, which are in order and begin with the one that `from` names, or after it; and where the next
+/// page begins, if there is one.
+pub fn sessions<'a>(
+    views: impl Iterator<Item = SessionView<'a>>,
+    from: Option<SessionPlace>,
+    moment: &Moment<'_>,
+    bytes_max: usize,
+) -> (Vec<v1::Session>, Option<SessionPlace>) {
+    let mut room = Room::new(bytes_max);
+    let (mut page, mut place) = (Vec::new(), from);
+    for view in views {
+        let begun = place.filter(|place| place.id == view.id).map(|place| place.after);
+        let (session, after) = session(view, begun, moment, &mut room);
+        page.extend(session);
+        let Some(after) = after else { return (page, place) };
+        place = Some(SessionPlace { id: view.id, after });
+        if after != AfterInSession::All {
+            return (page, place);
+        }
+    }
+    (page, None)
+}
+
+/// The parts of a session after this one, as far as there is room; and the last part that was shown, if any was.
+fn session(
+    view: SessionView<'_>,
+    after: Option<AfterInSession>,
+    moment: &Moment<'_>,
+    room: &mut Room,
+) -> (Option<v1::Session>, Option<AfterInSession>) {
+    let mut session = moment.session(view);
+    let mut shown = after;
+    if after.is_some() {
+        room.use_up(cost(&session));
+    } else if room.take(cost(&session)) {
+        shown = Some(AfterInSession::Head);
+    } else {
+        return (None, None);
+    }
+    for (place, name, holds) in names(view, after) {
+        if !room.take(name.len() + FRAME_BYTES) {
+            return (Some(session), shown);
+        }
+        if holds { &mut session.holds } else { &mut session.waits }.push(name.to_vec());
+        shown = Some(place);
+    }
+    let has_news = after.is_none() || !session.holds.is_empty() || !session.waits.is_empty();
+    (has_news.then_some(session), Some(AfterInSession::All))
+}
+
+/// The names of the locks that a session holds or waits for, after the one that was shown last, in the order in which it asked
+/// for them; and whether it holds the lock.
+fn names(view: SessionView<'_>, after: Option<AfterInSession>) -> impl Iterator<Item = (AfterInSession, &[u8], bool)> {
+    let from = if let Some(AfterInSession::Name { acquire, .. }) = after { acquire } else { 0 };
+    let names = view.claims_from(from).flat_map(|claim| {
+        let place = |lock| AfterInSession::Name { acquire: claim.number, lock };
+        (0..).zip(&claim.wants).map(move |(lock, want)| (place(lock), want.lock.as_bytes(), claim.holds()))
+    });
+    names.skip_while(move |(place, _, _)| Some(*place) <= after)
+}

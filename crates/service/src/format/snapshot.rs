@@ -1,0 +1,84 @@
+//! Snapshots, in chunks. The first chunk is the meta, each further one holds whole pieces of the state, one after the other.
+//! Every chunk begins with its version.
+
+use serde::{Deserialize, Serialize};
+
+use super::record::{LogId, Membership, encode};
+use super::{VERSION, check_version, decode};
+use crate::state::{self, State};
+use crate::store::Unreadable;
+
+/// A chunk is closed once it has this many bytes: it is as large as that, and as one more piece.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// What a snapshot is of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SnapshotMeta {
+    /// The last entry that is in it.
+    pub last: Option<LogId>,
+    /// Who was in the group then.
+    pub membership: Membership,
+    /// The entry that said so.
+    pub membership_at: Option<LogId>,
+}
+
+impl SnapshotMeta {
+    /// The first chunk of a snapshot.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut chunk = vec![VERSION];
+        chunk.extend(encode(self));
+        chunk
+    }
+
+    pub fn decode(chunk: &[u8]) -> Result<SnapshotMeta, Unreadable> {
+        decode("meta of a snapshot", body(chunk)?)
+    }
+}
+
+/// The further chunks of a snapshot of this state. One at a time is in memory.
+pub(crate) fn chunks(state: &State) -> impl Iterator<Item = Vec<u8>> + '_ {
+    pack(state.records())
+}
+
+/// These pieces in chunks.
+pub(super) fn pack(records: impl Iterator<Item = state::Record>) -> impl Iterator<Item = Vec<u8>> {
+    let mut records = records.peekable();
+    std::iter::from_fn(move || {
+        records.peek()?;
+        let mut chunk = vec![VERSION];
+        while chunk.len() < CHUNK_BYTES
+            && let Some(record) = records.next()
+        {
+            chunk = postcard::to_extend(&record, chunk).expect("a piece can be encoded, and a vector grows");
+        }
+        Some(chunk)
+    })
+}
+
+/// The state that these further chunks are of.
+pub(crate) fn restore<Chunk: AsRef<[u8]>>(chunks: &[Chunk]) -> Result<State, Unreadable> {
+    State::restore(chunks.iter().flat_map(|chunk| match pieces(chunk.as_ref()) {
+        Ok(pieces) => pieces.into_iter().map(Ok).collect(),
+        Err(error) => vec![Err(error)],
+    }))
+}
+
+/// The pieces of the state that a chunk holds.
+fn pieces(chunk: &[u8]) -> Result<Vec<state::Record>, Unreadable> {
+    let mut rest = body(chunk)?;
+    let mut pieces = Vec::new();
+    while !rest.is_empty() {
+        let wrong = |error| Unreadable::Malformed(format!("it holds no piece of the state: {error}"));
+        let (piece, after) = postcard::take_from_bytes(rest).map_err(wrong)?;
+        pieces.push(piece);
+        rest = after;
+    }
+    Ok(pieces)
+}
+
+/// A chunk without its version.
+fn body(chunk: &[u8]) -> Result<&[u8], Unreadable> {
+    let (version, body) = chunk.split_first().ok_or_else(|| Unreadable::Malformed("a chunk is empty".to_owned()))?;
+    check_version(*version)?;
+    Ok(body)
+}

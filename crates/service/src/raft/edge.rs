@@ -1,0 +1,79 @@
+//! Between openraft's types and those that are written to disk.
+
+use super::types::{LogId, Membership, Payload, SnapshotMeta, Vote};
+use crate::format::record;
+use crate::format::snapshot;
+
+type OpenraftMembership = openraft::Membership<u64, record::NodeRecord>;
+
+impl From<LogId> for record::LogId {
+    fn from(id: LogId) -> Self {
+        record::LogId { term: id.leader_id.term, index: id.index }
+    }
+}
+
+impl From<record::LogId> for LogId {
+    fn from(id: record::LogId) -> Self {
+        LogId::new_term_index(id.term, id.index)
+    }
+}
+
+impl From<Vote> for record::Vote {
+    fn from(vote: Vote) -> Self {
+        record::Vote { term: vote.leader_id.term, node: vote.leader_id.voted_for, committed: vote.committed }
+    }
+}
+
+impl From<record::Vote> for Vote {
+    fn from(record::Vote { term, node, committed }: record::Vote) -> Self {
+        if committed { Vote::new_committed(term, node) } else { Vote::new(term, node) }
+    }
+}
+
+impl From<Payload> for record::Payload {
+    fn from(payload: Payload) -> Self {
+        match payload {
+            Payload::Blank => record::Payload::Blank,
+            Payload::Normal(entry) => record::Payload::Commands(entry),
+            Payload::Membership(membership) => record::Payload::Membership(written(&membership)),
+        }
+    }
+}
+
+/// What an entry says to openraft, or why it can say nothing.
+pub(super) fn payload(written: record::Payload) -> Result<Payload, String> {
+    Ok(match written {
+        record::Payload::Blank => Payload::Blank,
+        record::Payload::Commands(entry) => Payload::Normal(entry),
+        record::Payload::Membership(written) => Payload::Membership(membership(written)?),
+    })
+}
+
+impl From<&SnapshotMeta> for snapshot::SnapshotMeta {
+    fn from(meta: &SnapshotMeta) -> Self {
+        snapshot::SnapshotMeta {
+            last: meta.last_log_id.map(record::LogId::from),
+            membership: written(meta.last_membership.membership()),
+            membership_at: meta.last_membership.log_id().map(record::LogId::from),
+        }
+    }
+}
+
+/// What a snapshot says of itself to openraft, or why it can say nothing.
+pub(super) fn meta(written: snapshot::SnapshotMeta) -> Result<SnapshotMeta, String> {
+    let membership_at = written.membership_at.map(LogId::from);
+    let last_membership = Membership::new(membership_at, membership(written.membership)?);
+    Ok(SnapshotMeta { last_log_id: written.last.map(LogId::from), last_membership })
+}
+
+fn written(membership: &OpenraftMembership) -> record::Membership {
+    record::Membership {
+        configs: membership.get_joint_config().clone(),
+        nodes: membership.nodes().map(|(id, node)| (*id, node.clone())).collect(),
+    }
+}
+
+fn membership(written: record::Membership) -> Result<OpenraftMembership, String> {
+    let record::Membership { configs, nodes } = written;
+    OpenraftMembership::new(configs, nodes).map_err(|error| format!("it holds no group: {error}"))
+}

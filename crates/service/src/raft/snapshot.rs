@@ -1,0 +1,157 @@
+//! Snapshots as openraft makes, keeps and sends them.
+//!
+//! A builder has a clone of the state, which takes no time to make. Encoding and writing happen on another thread, a chunk at a
+//! time, and stop nobody.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use openraft::RaftSnapshotBuilder;
+use tokio::sync::mpsc;
+use tokio::task::JoinError;
+
+use super::compaction::Compaction;
+use super::edge;
+use super::log_store::{Fatal, Warn};
+use super::types::{Snapshot, SnapshotMeta, TypeConfig};
+use crate::format;
+use crate::state::State;
+use crate::store::{OpenError, Snapshots, Unreadable};
+
+/// The state of a snapshot, encoded, in chunks: where to find it.
+pub enum Chunks {
+    /// In a snapshot that this node keeps.
+    Kept {
+        /// Where it keeps them.
+        snapshots: Snapshots,
+        /// Up to which index.
+        index: u64,
+    },
+    /// Here: another node has sent them.
+    Received(Vec<Vec<u8>>),
+}
+
+impl Chunks {
+    /// The chunks. Those that are kept may be gone, if there is a newer snapshot.
+    pub(super) fn read(self) -> io::Result<Vec<Vec<u8>>> {
+        match self {
+            Chunks::Received(chunks) => Ok(chunks),
+            Chunks::Kept { snapshots, index } => {
+                let mut chunks = snapshots.read(index).map_err(io::Error::other)?;
+                // The first one is the meta, which openraft has.
+                chunks.drain(..chunks.len().min(1));
+                Ok(chunks)
+            }
+        }
+    }
+}
+
+/// The snapshots of a node: where they are, and what the newest durable one holds.
+#[derive(Clone)]
+pub(super) struct Kept {
+    snapshots: Snapshots,
+    newest: Arc<Mutex<Option<SnapshotMeta>>>,
+    compaction: Arc<Compaction>,
+}
+
+impl Kept {
+    /// Reads the newest snapshot, if there is one.
+    pub fn open(
+        snapshots: Snapshots,
+        compaction: Arc<Compaction>,
+    ) -> Result<(Kept, Option<(SnapshotMeta, State)>), OpenError> {
+        let mut found = None;
+        if let Some((index, chunks)) = snapshots.newest()? {
+            let (meta, state) = decode(&chunks).map_err(|why| snapshots.unreadable(index, why))?;
+            compaction.saved(chunks.iter().map(|chunk| chunk.len() as u64).sum());
+            found = Some((meta, state));
+        }
+        let newest = Arc::new(Mutex::new(found.as_ref().map(|(meta, _)| meta.clone())));
+        Ok((Kept { snapshots, newest, compaction }, found))
+    }
+
+    /// The newest snapshot, as openraft knows it.
+    pub fn current(&self) -> Option<Snapshot> {
+        let meta = self.newest().clone()?;
+        let index = meta.last_log_id?.index;
+        Some(Snapshot { meta, snapshot: Chunks::Kept { snapshots: self.snapshots.clone(), index } })
+    }
+
+    /// Writes a snapshot, and returns when it is durable. It blocks. A snapshot of nothing needs no file.
+    fn write(&self, meta: &SnapshotMeta, state: &State) -> io::Result<()> {
+        let Some(last) = meta.last_log_id else { return Ok(()) };
+        let head = format::snapshot::SnapshotMeta::from(meta).encode();
+        let mut bytes = 0;
+        let chunks = std::iter::once(head).chain(format::snapshot::chunks(state));
+        self.snapshots.save(last.index, &mut chunks.inspect(|chunk| bytes += chunk.len() as u64).map(Ok))?;
+        let mut newest = self.newest();
+        // A newer one may have come from another node meanwhile.
+        if newest.as_ref().is_none_or(|newest| newest.last_log_id < meta.last_log_id) {
+            *newest = Some(meta.clone());
+        }
+        self.compaction.saved(bytes);
+        Ok(())
+    }
+
+    fn newest(&self) -> MutexGuard<'_, Option<SnapshotMeta>> {
+        // Nothing panics while it is locked.
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn decode(chunks: &[Vec<u8>]) -> Result<(SnapshotMeta, State), Unreadable> {
+    let (meta, rest) = chunks.split_first().ok_or_else(|| Unreadable::Malformed("it is empty".to_owned()))?;
+    let meta = edge::meta(format::snapshot::SnapshotMeta::decode(meta)?)?;
+    Ok((meta, format::snapshot::restore(rest)?))
+}
+
+/// A snapshot that is still to be written.
+#[derive(Clone)]
+pub struct Builder {
+    pub(super) meta: SnapshotMeta,
+    pub(super) state: State,
+    pub(super) kept: Kept,
+    pub(super) fatal: Fatal,
+    pub(super) warn: Warn,
+    /// The last field: dropped when all else is.
+    pub(super) _alive: mpsc::Sender<()>,
+}
+
+impl Builder {
+    /// Writes the snapshot on another thread; it is durable when this returns.
+    pub(super) async fn save(&self) -> io::Result<()> {
+        let builder = self.clone();
+        let write = move || builder.kept.write(&builder.meta, &builder.state);
+        match tokio::task::spawn_blocking(write).await {
+            Ok(written) => written,
+            Err(ended) => Err(self.ended(ended)),
+        }
+    }
+
+    /// The thread did not come to an end: the state cannot be encoded, or the process stops.
+    fn ended(&self, ended: JoinError) -> io::Error {
+        match ended.try_into_panic() {
+            Ok(panic) => super::machine::broken(&self.fatal, &*panic),
+            Err(stopped) => io::Error::other(stopped),
+        }
+    }
+}
+
+impl RaftSnapshotBuilder<TypeConfig> for Builder {
+    type SnapshotData = Chunks;
+
+    /// Whatever was written of a snapshot that failed is gone. openraft is then given the one that it has already, of which it
+    /// takes no note: it purges nothing, and goes on. (An error would stop it.)
+    async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
+        if self.meta.last_log_id.is_none() {
+            let chunks = format::snapshot::chunks(&self.state).collect();
+            return Ok(Snapshot { meta: self.meta.clone(), snapshot: Chunks::Received(chunks) });
+        }
+        if let Err(error) = self.save().await {
+            (self.warn)(&format!("a snapshot cannot be written ({error}); the log is kept, and it is tried again"));
+            self.kept.compaction.failed();
+        }
+        let nothing = || Snapshot { meta: SnapshotMeta::default(), snapshot: Chunks::Received(Vec::new()) };
+        Ok(self.kept.current().unwrap_or_else(nothing))
+    }
+}

@@ -1,0 +1,263 @@
+//! Snapshots that cannot be written, that take long, and whose state is broken.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, mpsc};
+use std::time::Duration;
+
+use openraft::storage::EntryResponder;
+
+use super::*;
+use crate::store::DiskFile;
+use crate::store::fake::Operation as DiskOperation;
+
+/// A hook that tells the test what it was told.
+fn hook() -> (Warn, mpsc::Receiver<String>) {
+    let (say, said) = mpsc::channel();
+    let say = Mutex::new(say);
+    (Arc::new(move |what: &str| say.lock().unwrap().send(what.to_owned()).unwrap()), said)
+}
+
+fn is_of_snapshot(operation: &DiskOperation) -> bool {
+    let name = match operation {
+        DiskOperation::Create(name) | DiskOperation::Write(name) | DiskOperation::Sync(name) => name,
+        DiskOperation::Rename(name) | DiskOperation::Remove(name) => name,
+        DiskOperation::SyncFolder => return false,
+    };
+    name.starts_with("snapshot-")
+}
+
+fn snapshot_of(disk: &FakeDisk) -> Option<String> {
+    disk.names().into_iter().find(|name| name.starts_with("snapshot-"))
+}
+
+/// Proposes sessions from this number on until something is said, and gives the number of the next one.
+async fn fill_until<T>(node: &Node, from: u64, said: &mpsc::Receiver<T>) -> (u64, T) {
+    for session in from.. {
+        node.propose(open_session(session)).await.unwrap().await.unwrap();
+        match said.try_recv() {
+            Ok(said) => return (session + 1, said),
+            Err(_) => tokio::task::yield_now().await,
+        }
+    }
+    unreachable!("there are enough numbers")
+}
+
+#[tokio::test]
+async fn a_snapshot_that_fails_is_tried_again_and_the_log_is_kept() {
+    for no_snapshot_before in [true, false] {
+        let disk = FakeDisk::default();
+        let (warn, warned) = hook();
+        // A pause that no test waits for: only another amount of log makes it try again.
+        let pause = Pause { first: Duration::from_secs(3600), max: Duration::from_secs(3600) };
+        let options = Options { warn, snapshot_pause: pause, ..options() };
+        let node = Node::open(Arc::new(disk.clone()), options).await.unwrap();
+        leads(&node).await;
+        let mut next = 1;
+        if !no_snapshot_before {
+            while snapshot_of(&disk).is_none() {
+                node.propose(open_session(next)).await.unwrap().await.unwrap();
+                next += 1;
+            }
+        }
+        let failing = Arc::new(AtomicBool::new(true));
+        let (asked, (saved, is_saved)) = (failing.clone(), mpsc::channel());
+        disk.before_each(move |_, operation| match operation {
+            operation if is_of_snapshot(operation) && asked.load(Ordering::SeqCst) => {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+            DiskOperation::Rename(name) if name.starts_with("snapshot-") => saved.send(()).map_err(io::Error::other),
+            _ => Ok(()),
+        });
+        let before = snapshot_of(&disk);
+        for _ in 0..3 {
+            let (after, warning) = fill_until(&node, next, &warned).await;
+            next = after;
+            let says = "a snapshot cannot be written (no storage space); the log is kept, and it is tried again";
+            assert_eq!(warning, says);
+            assert_eq!(snapshot_of(&disk), before, "what was written of it is gone");
+        }
+        // Whoever starts now finds everything.
+        let found = everything(&disk.copy()).await.unwrap();
+        let (purged, first) = (found.1.map_or(0, |id| id.index + 1), found.2.first().unwrap().log_id.index);
+        assert_eq!(first, purged, "nothing is missing between what is purged and what is there");
+        assert!(found.3 >= found.1, "and nothing is purged that is in no snapshot");
+
+        failing.store(false, Ordering::SeqCst);
+        fill_until(&node, next, &is_saved).await;
+        node.shutdown().await;
+        assert!(snapshot_of(&disk) > before, "{before:?} {:?}", snapshot_of(&disk));
+        let node = start(&disk).await;
+        assert!(node.state().counts().sessions as u64 >= next - 1);
+        node.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn a_snapshot_that_failed_is_tried_again_after_a_pause_though_nothing_is_proposed() {
+    let disk = FakeDisk::default();
+    let (warn, warned) = hook();
+    let pause = Pause { first: Duration::from_millis(1), max: Duration::from_millis(4) };
+    let node = Node::open(Arc::new(disk.clone()), Options { warn, snapshot_pause: pause, ..options() }).await.unwrap();
+    leads(&node).await;
+    let failures = Arc::new(AtomicU64::new(0));
+    let (count, (saved, is_saved)) = (failures.clone(), tokio::sync::oneshot::channel());
+    let mut saved = Some(saved);
+    disk.before_each(move |_, operation| match operation {
+        DiskOperation::Create(name) if name.starts_with("snapshot-") && count.fetch_add(1, Ordering::SeqCst) < 5 => {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+        DiskOperation::Rename(name) if name.starts_with("snapshot-") => {
+            saved.take().map_or(Ok(()), |saved| saved.send(()).map_err(|()| io::Error::other("nobody waits")))
+        }
+        _ => Ok(()),
+    });
+    fill_until(&node, 1, &warned).await;
+    is_saved.await.unwrap();
+    assert_eq!(failures.load(Ordering::SeqCst), 6);
+    node.shutdown().await;
+    assert!(snapshot_of(&disk).is_some());
+}
+
+#[tokio::test]
+async fn a_snapshot_may_fail_at_any_operation() {
+    for fail_at in 0.. {
+        let disk = FakeDisk::default();
+        let (warn, warned) = hook();
+        let Parts { mut log, mut machine, .. } =
+            Parts::open(Arc::new(disk.clone()), Options { warn, ..options() }).unwrap();
+        fill(&mut log, &mut machine, 0..8).await;
+        let first = machine.get_snapshot_builder().await.build_snapshot().await.unwrap().meta;
+        fill(&mut log, &mut machine, 8..12).await;
+        let expected = everything(&disk.copy()).await.unwrap();
+
+        let mut left = fail_at;
+        disk.before_each(move |_, _| {
+            left -= 1;
+            if left < 0 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        });
+        let built = machine.get_snapshot_builder().await.build_snapshot().await.unwrap().meta;
+        disk.ask_no_more();
+        if warned.try_recv().is_err() {
+            assert!(fail_at > 4, "a snapshot takes more operations than {fail_at}");
+            assert_eq!(built.last_log_id.map(|id| id.index), Some(11));
+            return;
+        }
+        assert_eq!(built, first, "openraft is given the snapshot that it has, and purges nothing");
+        let current = machine.get_current_snapshot().await.unwrap().unwrap();
+        assert_eq!(current.meta, first);
+        for seed in 0..4 {
+            let found = everything(&disk.after_power_cut(seed)).await.unwrap();
+            assert_eq!((found.0, found.1, &found.2), (expected.0, expected.1, &expected.2), "operation {fail_at}");
+            assert!(found.3 >= first.last_log_id, "operation {fail_at}");
+        }
+        let again = machine.get_snapshot_builder().await.build_snapshot().await.unwrap().meta;
+        assert_eq!(again.last_log_id.map(|id| id.index), Some(11), "operation {fail_at}");
+        assert_eq!(everything(&disk.after_power_cut(0)).await.unwrap().3, again.last_log_id, "operation {fail_at}");
+    }
+}
+
+/// A disk on which whoever makes the file of a snapshot waits until it is told to go on.
+struct Gate {
+    disk: FakeDisk,
+    entered: mpsc::Sender<()>,
+    go_on: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Disk for Gate {
+    fn create(&self, name: &str, length: u64) -> io::Result<Box<dyn DiskFile>> {
+        if name.starts_with("snapshot-") {
+            self.entered.send(()).map_err(io::Error::other)?;
+            self.go_on.lock().unwrap().recv().map_err(io::Error::other)?;
+        }
+        self.disk.create(name, length)
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.disk.list()
+    }
+
+    fn read(&self, name: &str) -> io::Result<Vec<u8>> {
+        self.disk.read(name)
+    }
+
+    fn length(&self, name: &str) -> io::Result<u64> {
+        self.disk.length(name)
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        self.disk.open(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.disk.remove(name)
+    }
+
+    fn sync_folder(&self) -> io::Result<()> {
+        self.disk.sync_folder()
+    }
+
+    fn free_bytes(&self) -> io::Result<u64> {
+        self.disk.free_bytes()
+    }
+
+    fn is_there(&self) -> bool {
+        self.disk.is_there()
+    }
+}
+
+#[tokio::test]
+async fn a_snapshot_stops_nobody_and_holds_what_was_applied_when_it_began() {
+    let disk = FakeDisk::default();
+    let ((entered, is_entered), (go_on, gate)) = (mpsc::channel(), mpsc::channel());
+    let gate = Gate { disk: disk.clone(), entered, go_on: Mutex::new(gate) };
+    let node = Node::open(Arc::new(gate), options()).await.unwrap();
+    leads(&node).await;
+    let (next, ()) = fill_until(&node, 1, &is_entered).await;
+    // The snapshot is under way, and goes on only after all these have been answered and looked at.
+    for session in next..next + 100 {
+        node.propose(open_session(session)).await.unwrap().await.unwrap();
+        assert_eq!(node.state().counts().sessions as u64, session);
+    }
+    let sessions = node.state().counts().sessions;
+    // Whatever further snapshots there are need not wait.
+    (0..100).for_each(|_| go_on.send(()).unwrap());
+    node.shutdown().await;
+    let (.., applied, state) = everything(&disk).await.unwrap();
+    assert!(applied.is_some());
+    assert!(state.counts().sessions <= sessions);
+    let node = start(&disk).await;
+    assert_eq!(node.state().counts().sessions, sessions);
+    node.shutdown().await;
+}
+
+fn item(index: u64) -> io::Result<EntryResponder<TypeConfig>> {
+    Ok((LogEntry::new_normal(LogId::new_term_index(1, index), open_session(index)), None))
+}
+
+#[tokio::test]
+async fn a_panic_of_the_state_is_fatal_and_nothing_follows_from_it() {
+    let (fatal, why) = hook();
+    let applied: Arc<Mutex<Vec<u64>>> = Arc::default();
+    let log = applied.clone();
+    let on_apply: OnApply = Box::new(move |_, applied| log.lock().unwrap().push(applied.index));
+    let options = Options { fatal, on_apply, ..options() };
+    let Parts { mut machine, .. } = Parts::open(Arc::new(FakeDisk::default()), options).unwrap();
+    machine.apply = |state, index, now_ms, command, outcome| {
+        assert!(index < 3, "entry {index} finds a broken index");
+        state.apply(index, now_ms, command, outcome);
+    };
+    let error = machine.apply(futures::stream::iter((1..6).map(item))).await.unwrap_err();
+    let says = "the state is not as it should be: entry 3 finds a broken index; nothing more is served";
+    assert_eq!((why.try_recv().unwrap().as_str(), error.to_string().as_str()), (says, says));
+    assert_eq!(*applied.lock().unwrap(), [1, 2]);
+    machine.apply = State::apply;
+    let error = machine.apply(futures::stream::iter((6..9).map(item))).await.unwrap_err();
+    assert_eq!(error.to_string(), "the state is not as it should be, and nothing more is applied");
+    assert_eq!(*applied.lock().unwrap(), [1, 2]);
+    assert!(why.try_recv().is_err(), "said once");
+}

@@ -1,0 +1,108 @@
+//! What there is of a log when its folder is opened, and whether that is all of it.
+
+use std::collections::VecDeque;
+
+use super::disk::Disk;
+use super::error::OpenError;
+use super::frame::Segment;
+use super::version::Unreadable;
+use super::{format, segments, synced};
+
+/// A segment that is continued in another.
+pub(super) struct Sealed {
+    pub name: String,
+    pub length: usize,
+    /// The highest mark of its payloads.
+    pub mark: Option<u64>,
+}
+
+/// What is there when a folder is opened. Nothing is changed before all of it is known.
+#[derive(Default)]
+pub(super) struct Found {
+    pub sealed: VecDeque<Sealed>,
+    /// The one that is not sealed.
+    pub last: Option<Last>,
+    /// A segment that was made, and not used before the process ended.
+    pub unfinished: Option<String>,
+    /// Sealed segments that are to be written again, and how they look undamaged.
+    pub unsound: Vec<(String, Vec<u8>)>,
+}
+
+pub(super) struct Last {
+    pub name: String,
+    pub segment: Segment,
+    pub mark: Option<u64>,
+    pub next_sequence: u64,
+}
+
+impl Found {
+    /// Reads the log of a folder that has this format, and shows every payload to `visit`, with the version that wrote it.
+    pub fn read(
+        disk: &dyn Disk,
+        names: &[String],
+        format: Option<u32>,
+        visit: &mut dyn FnMut(u32, &[u8]) -> Result<Option<u64>, Unreadable>,
+    ) -> Result<Found, OpenError> {
+        let segments = segments::list(names);
+        let mut found = Found::default();
+        let mut expected = None;
+        for (i, file) in segments.iter().enumerate() {
+            let (bytes, segment) = file.read(disk)?;
+            let (name, first) = (file.name.clone(), file.first);
+            let missing = |frame: u64| {
+                Err(OpenError::Missing { what: format!("frame {frame} of the log is missing, before {}", file.name) })
+            };
+            if let Some(last) = &found.last {
+                // The last was not sealed. If this one was made to follow it and nothing more, then the process ended there.
+                let follows = first == last.next_sequence + 1 && i + 1 == segments.len();
+                if follows && segment.payloads().len() == 1 && !segment.sealed {
+                    found.unfinished = Some(name);
+                    break;
+                }
+                return missing(last.next_sequence);
+            }
+            if let Some(expected) = expected.filter(|expected| *expected != first) {
+                return missing(expected);
+            }
+            let mut mark = None;
+            for payload in segment.payloads() {
+                mark = mark.max(visit(segment.version, payload).map_err(|why| format::unreadable(disk, &name, why))?);
+            }
+            let next_sequence = first + segment.payloads().len() as u64;
+            if !segment.sealed {
+                found.last = Some(Last { name, segment, mark, next_sequence });
+                continue;
+            }
+            // Where one copy of something is lost, before the other is lost, too. And the last of the sealed ones may owe its
+            // seal a sync, as `take_up` says; it is among the last three files.
+            if i + 3 > segments.len() || !bytes.starts_with(&segment.sound) {
+                found.unsound.push((name.clone(), segment.sound));
+            }
+            found.sealed.push_back(Sealed { name, length: bytes.len(), mark });
+            expected = Some(next_sequence + 1);
+        }
+        if let Some(expected) = expected.filter(|_| found.last.is_none()) {
+            let what = format!("frame {expected} of the log is missing, with all that followed it");
+            return Err(OpenError::Missing { what });
+        }
+        found.check_end(format, synced::read(disk, names)?)?;
+        Ok(found)
+    }
+
+    /// Does the log reach as far as it is known to have been synced?
+    fn check_end(&self, format: Option<u32>, synced: Option<u64>) -> Result<(), OpenError> {
+        let missing = |what: String| Err(OpenError::Missing { what });
+        let end = match &self.last {
+            Some(last) => last.next_sequence.saturating_sub(1),
+            None if format.is_none() && synced.is_none() => return Ok(()),
+            None => return missing("the data folder holds no log any more".to_owned()),
+        };
+        match synced {
+            Some(synced) if synced > end => missing(format!(
+                "the log ends with frame {end}, and frame {synced} was synced: what followed frame {end} was overwritten, or \
+                 is that of an earlier time"
+            )),
+            _ => Ok(()),
+        }
+    }
+}

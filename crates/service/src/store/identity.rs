@@ -1,0 +1,87 @@
+//! The file IDENTITY: which node of which cluster the folder belongs to.
+//!
+//! It holds one line twice, so that a damaged byte is healed. It is made before the first segment of a new folder, and
+//! before FORMAT names the version in an older one.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+
+use super::disk::{self, Disk};
+use super::error::OpenError;
+use super::files::Files;
+use super::line;
+
+pub(super) const FILE: &str = "IDENTITY";
+/// Both lines have this length, whatever their numbers are, so that one is found without the other.
+const LINE_BYTES: usize = "baton cluster 0123456789abcdef node 0123456789abcdef 01234567\n".len();
+/// The largest number that JSON, whose numbers are floating-point, shows exactly.
+const NODE_MAX: u64 = (1 << 53) - 1;
+
+/// Which node of which cluster a data folder belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Drawn at random when the cluster begins; not 0.
+    pub cluster: u64,
+    /// Drawn at random when the folder is made, from 1 to 2^53 - 1; or 1, if version 1 made the folder.
+    pub node: u64,
+}
+
+impl Identity {
+    fn random() -> Identity {
+        // The system's own randomness, without a crate for it.
+        let random = |salt: u8| RandomState::new().hash_one(salt);
+        Identity { cluster: random(0).max(1), node: random(1) % NODE_MAX + 1 }
+    }
+
+    fn encode(self) -> String {
+        line::encode(&format!("baton cluster {:016x} node {:016}", self.cluster, self.node))
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Identity> {
+        let (cluster, node) = line::decode(bytes)?.strip_prefix("baton cluster ")?.split_once(" node ")?;
+        let identity = Identity { cluster: u64::from_str_radix(cluster, 16).ok()?, node: node.parse().ok()? };
+        let sound = identity.cluster != 0 && (1..=NODE_MAX).contains(&identity.node);
+        (sound && identity.encode().as_bytes() == bytes).then_some(identity)
+    }
+}
+
+/// Reads the identity of a folder which has this format; a folder without one, or of an older version, may still have to
+/// get it.
+pub(super) fn open(
+    disk: &dyn Disk,
+    format: Option<u32>,
+    names: &[String],
+    files: &Files,
+) -> Result<Identity, OpenError> {
+    let (identity, sound) = match names.iter().any(|name| name == FILE) {
+        true => read(disk)?,
+        false => match format {
+            // Its log says that it is node 1.
+            Some(1) => (Identity { node: 1, ..Identity::random() }, false),
+            Some(_) => {
+                return Err(OpenError::Missing { what: "the file IDENTITY of the data folder is missing".into() });
+            }
+            None => (Identity::random(), false),
+        },
+    };
+    let text = identity.encode().repeat(2);
+    if !sound {
+        disk::replace(disk, FILE, &[text.as_bytes()]).map_err(OpenError::io("write", FILE))?;
+    }
+    files.insert(FILE, text.len() as u64);
+    Ok(identity)
+}
+
+/// The identity, and whether both copies of it are sound.
+fn read(disk: &dyn Disk) -> Result<(Identity, bool), OpenError> {
+    let bytes = disk.read(FILE).map_err(OpenError::io("read", FILE))?;
+    let copy = |at: usize| bytes.get(at..at + LINE_BYTES).and_then(Identity::decode);
+    match (copy(0), copy(LINE_BYTES)) {
+        (Some(one), Some(two)) if one == two => Ok((one, bytes.len() == 2 * LINE_BYTES)),
+        (Some(one), None) | (None, Some(one)) => Ok((one, false)),
+        _ => {
+            let what = "it does not say which node of which cluster the folder belongs to".to_owned();
+            Err(OpenError::Damaged { file: FILE.to_owned(), offset: 0, what })
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! How a data folder is opened: checked, healed, and brought to the current version.
+
+use std::sync::Arc;
+
+use super::disk::{Disk, TEMPORARY};
+use super::error::OpenError;
+use super::files::Files;
+use super::identity::{self, Identity};
+use super::snapshots::{self, Snapshots};
+use super::version::Upgrade;
+use super::{format, migrate, segments};
+
+/// A data folder of the current version, but for its log, which [`super::Journal::open`] opens: a new folder gets its first
+/// segment there, and any folder whose FORMAT is not up to date gets that last of all.
+pub struct Store {
+    pub(super) disk: Arc<dyn Disk>,
+    /// What FORMAT says; none before the first start has written all else.
+    pub(super) format: Option<u32>,
+    pub(super) files: Files,
+    identity: Identity,
+    snapshots: Snapshots,
+}
+
+impl Store {
+    /// Opens a folder, or makes it one of ours. What an older version wrote is written anew in the current format.
+    pub fn open(disk: Arc<dyn Disk>, upgrade: &dyn Upgrade) -> Result<Store, OpenError> {
+        let names = disk.list().map_err(OpenError::io("list", "the data folder"))?;
+        let format = format::read(&*disk, &names)?;
+        if format.is_none() {
+            holds_nothing(&*disk, &names)?;
+        }
+        for name in names.iter().filter(|name| name.ends_with(TEMPORARY)) {
+            disk.remove(name).map_err(OpenError::io("remove", name))?;
+        }
+        let files = Files::default();
+        let snapshots = Snapshots::new(disk.clone(), files.clone());
+        migrate::migrate(&*disk, &names, format, &snapshots, upgrade)?;
+        snapshots.expect_newest()?;
+        let identity = identity::open(&*disk, format, &names, &files)?;
+        Ok(Store { disk, format, files, identity, snapshots })
+    }
+
+    /// Which node of which cluster the folder belongs to.
+    pub fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// The snapshots of the folder.
+    pub fn snapshots(&self) -> Snapshots {
+        self.snapshots.clone()
+    }
+
+    /// The files that must be there from now on.
+    pub fn files(&self) -> Files {
+        self.files.clone()
+    }
+}
+
+/// FORMAT is written last, so a folder without it must hold nothing but what a first start writes before it.
+fn holds_nothing(disk: &dyn Disk, names: &[String]) -> Result<(), OpenError> {
+    let segments = segments::list(names);
+    let mut payloads = 0;
+    for segment in &segments {
+        payloads += segment.read(disk)?.1.payloads().len();
+    }
+    if segments.len() > 1 || payloads > 1 || snapshots::newest(disk)?.is_some() {
+        let what = "the data folder holds data, but its file FORMAT is missing".to_owned();
+        return Err(OpenError::Missing { what });
+    }
+    Ok(())
+}

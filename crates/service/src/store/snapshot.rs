@@ -1,0 +1,231 @@
+//! How bytes lie in the file of a snapshot.
+//!
+//! ```text
+//! file   = copy, copy
+//! copy   = header, chunk*, zeros up to a multiple of 4 KiB
+//! header = magic "BATSNAP2", nonce u64, number of chunks u32, bytes of the copy without the zeros u64, CRC-32C of all before u32
+//! chunk  = nonce u64, its number from 0 u32, length u32, CRC-32C of the payload u32, CRC-32C of all before u32, payload
+//! ```
+//!
+//! The copies are equal. What is damaged in one of them is read from the other: each header and each payload by itself. No
+//! block of 4 KiB has a part in both copies, so one damaged block, wherever it is, is healed.
+//!
+//! The nonce is the snapshot's own and drawn at random, so that what was on the disk before, or in a payload, never looks like
+//! a part of it.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::io;
+
+use super::disk::{Disk, DiskFile};
+use super::error::OpenError;
+use super::version::{Unreadable, VERSION};
+use super::{format, snapshot_v1};
+
+const MAGIC: &[u8; 7] = b"BATSNAP";
+const HEADER_BYTES: usize = 32;
+const CHUNK_HEADER_BYTES: usize = 24;
+/// What a disk damages as a whole.
+const BLOCK_BYTES: u64 = 4096;
+/// How much is copied at once.
+const COPY_BYTES: u64 = 1 << 20;
+
+/// Why a snapshot is not to be read.
+#[derive(Debug)]
+pub(super) enum Fault {
+    Io(io::Error),
+    Newer { version: u32 },
+    Damaged { offset: u64, what: &'static str },
+}
+
+impl Fault {
+    /// It is in the file of this name.
+    pub fn of(self, disk: &dyn Disk, name: &str) -> OpenError {
+        match self {
+            Fault::Io(source) => OpenError::io("read", name)(source),
+            Fault::Newer { version } => format::unreadable(disk, name, Unreadable::Newer { version }),
+            Fault::Damaged { offset, what } => {
+                OpenError::Damaged { file: name.to_owned(), offset, what: what.to_owned() }
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Header {
+    version: u32,
+    nonce: u64,
+    chunks: u32,
+    bytes: u64,
+}
+
+impl Header {
+    fn encode(&self) -> Vec<u8> {
+        let digit = b'0' + u8::try_from(self.version).expect("versions have one digit");
+        sealed(&[MAGIC, &[digit], &self.nonce.to_le_bytes(), &self.chunks.to_le_bytes(), &self.bytes.to_le_bytes()])
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Header> {
+        let fields = unsealed(bytes, HEADER_BYTES)?;
+        let version = match fields.strip_prefix(MAGIC)? {
+            [digit @ b'2'..=b'9', ..] => u32::from(digit - b'0'),
+            // Version 1 had another header.
+            _ => return None,
+        };
+        Some(Header { version, nonce: u64_at(fields, 8), chunks: u32_at(fields, 16), bytes: u64_at(fields, 20) })
+    }
+
+    /// Where the second copy begins, and half of the file's length.
+    fn half(&self) -> Option<u64> {
+        self.bytes.checked_next_multiple_of(BLOCK_BYTES)
+    }
+}
+
+/// What is before the payload of a chunk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct ChunkHeader {
+    length: u32,
+    payload_crc: u32,
+}
+
+impl ChunkHeader {
+    fn encode(&self, nonce: u64, number: u32) -> Vec<u8> {
+        let (length, payload_crc) = (self.length.to_le_bytes(), self.payload_crc.to_le_bytes());
+        sealed(&[&nonce.to_le_bytes(), &number.to_le_bytes(), &length, &payload_crc])
+    }
+
+    fn decode(bytes: &[u8], nonce: u64, number: u32) -> Option<ChunkHeader> {
+        let fields = unsealed(bytes, CHUNK_HEADER_BYTES)?;
+        let header = ChunkHeader { length: u32_at(fields, 12), payload_crc: u32_at(fields, 16) };
+        (u64_at(fields, 0) == nonce && u32_at(fields, 8) == number).then_some(header)
+    }
+}
+
+/// Writes a snapshot to an empty file, and gives the file's length. The file is still to be synced.
+///
+/// Only one chunk is in memory at a time.
+pub(super) fn write(file: &dyn DiskFile, chunks: &mut dyn Iterator<Item = io::Result<Vec<u8>>>) -> io::Result<u64> {
+    // The system's own randomness, without a crate for it.
+    let nonce = RandomState::new().hash_one(0);
+    let mut header = Header { version: VERSION, nonce, chunks: 0, bytes: HEADER_BYTES as u64 };
+    let mut crc = 0;
+    for chunk in chunks {
+        let chunk = chunk?;
+        let length = u32::try_from(chunk.len()).map_err(|_| io::Error::other("a chunk is shorter than 4 GiB"))?;
+        let before = ChunkHeader { length, payload_crc: crc32c::crc32c(&chunk) }.encode(nonce, header.chunks);
+        let bytes = [before, chunk].concat();
+        file.write_at(&bytes, header.bytes)?;
+        crc = crc32c::crc32c_append(crc, &bytes);
+        header.chunks = header.chunks.checked_add(1).ok_or_else(|| io::Error::other("there are too many chunks"))?;
+        header.bytes += bytes.len() as u64;
+    }
+    let half = header.half().ok_or_else(|| io::Error::other("the snapshot is too long"))?;
+    copy(file, HEADER_BYTES as u64..header.bytes, half, crc)?;
+    let zeros = vec![0; (half - header.bytes) as usize];
+    for start in [0, half] {
+        file.write_at(&header.encode(), start)?;
+        file.write_at(&zeros, start + header.bytes)?;
+    }
+    Ok(2 * half)
+}
+
+/// Writes bytes of a file once more, so much further on. They must have this CRC-32C.
+fn copy(file: &dyn DiskFile, range: std::ops::Range<u64>, by: u64, crc: u32) -> io::Result<()> {
+    let mut copied = 0;
+    let mut at = range.start;
+    while at < range.end {
+        let bytes = file.read_at(at, COPY_BYTES.min(range.end - at) as usize)?;
+        if bytes.is_empty() {
+            break;
+        }
+        file.write_at(&bytes, at + by)?;
+        copied = crc32c::crc32c_append(copied, &bytes);
+        at += bytes.len() as u64;
+    }
+    if copied == crc { Ok(()) } else { Err(io::Error::other("the snapshot does not read as it was written")) }
+}
+
+/// Which version wrote a snapshot, by its header.
+pub(super) fn version(file: &dyn DiskFile) -> Result<u32, Fault> {
+    if snapshot_v1::recognises(file) { Ok(1) } else { Ok(read_header(file)?.0.version) }
+}
+
+/// The header, whether both copies of it are sound, and where the second copy of the snapshot begins.
+fn read_header(file: &dyn DiskFile) -> Result<(Header, bool, u64), Fault> {
+    let half = file.length().map_err(Fault::Io)? / 2;
+    match either(|second| Header::decode(&bytes_at(file, if second { half } else { 0 }, HEADER_BYTES))) {
+        Some((header, _)) if header.version > VERSION => Err(Fault::Newer { version: header.version }),
+        Some((header, both)) => Ok((header, both, half)),
+        None => Err(Fault::Damaged { offset: 0, what: "both copies of the snapshot's header are damaged" }),
+    }
+}
+
+/// The chunks of a snapshot of the current version, and whether both copies of all of them are sound.
+pub(super) fn read(file: &dyn DiskFile) -> Result<(Vec<Vec<u8>>, bool), Fault> {
+    let damaged = |offset: u64, what: &'static str| Fault::Damaged { offset, what };
+    let (header, mut sound, half) = read_header(file)?;
+    let at =
+        |second: bool, offset: u64, length: usize| bytes_at(file, if second { half + offset } else { offset }, length);
+    let length = file.length().map_err(Fault::Io)?;
+    if header.half().and_then(|half| half.checked_mul(2)) != Some(length) {
+        return Err(damaged(length, "the snapshot is not as long as its header says"));
+    }
+    let mut chunks = Vec::new();
+    let mut offset = HEADER_BYTES as u64;
+    for number in 0..header.chunks {
+        let decode = |bytes: &[u8]| ChunkHeader::decode(bytes, header.nonce, number);
+        let (chunk, both) = either(|second| decode(&at(second, offset, CHUNK_HEADER_BYTES)))
+            .ok_or(damaged(offset, "both copies of the header of a chunk are damaged"))?;
+        sound &= both;
+        offset += CHUNK_HEADER_BYTES as u64;
+        let check = |payload: Vec<u8>| {
+            (payload.len() == chunk.length as usize && crc32c::crc32c(&payload) == chunk.payload_crc).then_some(payload)
+        };
+        let (payload, both) = either(|second| check(at(second, offset, chunk.length as usize)))
+            .ok_or(damaged(offset, "both copies of a chunk are damaged"))?;
+        sound &= both;
+        offset += payload.len() as u64;
+        chunks.push(payload);
+    }
+    match offset == header.bytes {
+        true => Ok((chunks, sound)),
+        false => Err(damaged(offset, "the chunks are not as long together as the header says")),
+    }
+}
+
+/// The first copy if it is sound, else the second; and whether they are sound and equal.
+fn either<T: PartialEq>(copy: impl Fn(bool) -> Option<T>) -> Option<(T, bool)> {
+    match (copy(false), copy(true)) {
+        (Some(first), second) => {
+            let both = second.as_ref() == Some(&first);
+            Some((first, both))
+        }
+        (None, second) => Some((second?, false)),
+    }
+}
+
+/// Bytes of a file, or fewer. Those that the disk cannot read are damaged as others are: the other copy may do.
+fn bytes_at(file: &dyn DiskFile, offset: u64, length: usize) -> Vec<u8> {
+    file.read_at(offset, length).unwrap_or_default()
+}
+
+/// All of that, and its CRC-32C.
+fn sealed(parts: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = parts.concat();
+    bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
+    bytes
+}
+
+/// What was sealed, if it is sound and had this length then.
+fn unsealed(bytes: &[u8], length: usize) -> Option<&[u8]> {
+    let (fields, crc) = bytes.get(..length)?.split_at(length - 4);
+    (crc32c::crc32c(fields).to_le_bytes() == crc).then_some(fields)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
