@@ -149,9 +149,12 @@ fn repeat(records: &mut Vec<Record>, is_it: impl Fn(&Record) -> bool) {
     records.push(record);
 }
 
+/// What is done to the pieces of a state, and what that is called.
+type Edit = (&'static str, fn(&mut Vec<Record>));
+
 /// The sentences about these edits of a full state, one a line.
-fn sentences(edits: &[(&str, fn(&mut Vec<Record>))]) -> String {
-    let sentence = |(what, edit): &(&str, fn(&mut Vec<Record>))| {
+fn sentences(edits: &[Edit]) -> String {
+    let sentence = |(what, edit): &Edit| {
         let mut records = full().records().collect();
         edit(&mut records);
         let sentence = restore(records).err().unwrap_or_else(|| panic!("{what}: it is believed"));
@@ -162,7 +165,7 @@ fn sentences(edits: &[(&str, fn(&mut Vec<Record>))]) -> String {
 
 #[test]
 fn pieces_that_are_missing_or_there_twice_are_refused() {
-    let edits: [(&str, fn(&mut Vec<Record>)); 12] = [
+    let edits: [Edit; 12] = [
         ("nothing", |records| records.clear()),
         ("no time", |records| records.retain(|record| !matches!(record, Record::State { .. }))),
         ("two times", |records| repeat(records, |record| matches!(record, Record::State { .. }))),
@@ -208,7 +211,7 @@ fn pieces_that_are_missing_or_there_twice_are_refused() {
 
 #[test]
 fn claims_that_nobody_can_have_made_are_refused() {
-    let edits: [(&str, fn(&mut Vec<Record>)); 19] = [
+    let edits: [Edit; 19] = [
         ("no lock", |records| claim(records, "b", 1).wants.clear()),
         ("a lock twice", |records| {
             let claim = claim(records, "b", 1);
@@ -264,7 +267,7 @@ fn claims_that_nobody_can_have_made_are_refused() {
 
 #[test]
 fn locks_that_nobody_can_have_used_are_refused() {
-    let edits: [(&str, fn(&mut Vec<Record>)); 14] = [
+    let edits: [Edit; 14] = [
         ("no name", |records| *lock(records, "three").name = "".into()),
         ("no permits", |records| *lock(records, "three").permits = 0),
         ("other permits", |records| *lock(records, "one").permits = 2),
@@ -314,7 +317,7 @@ fn sessions_that_nobody_can_have_had_are_refused() {
     fn kept(answer: Option<Answer>) -> Kept {
         Kept { fingerprint: None, answer }
     }
-    let edits: [(&str, fn(&mut Vec<Record>)); 9] = [
+    let edits: [Edit; 9] = [
         ("a wait without a request", |records| drop(session_record(records, "b").requests.remove(&1))),
         ("a request without a wait", |records| drop(session_record(records, "b").requests.insert(9, kept(None)))),
         ("an answer to what waits", |records| {
