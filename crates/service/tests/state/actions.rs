@@ -25,8 +25,10 @@ pub enum Action {
     Again { at: usize, elsewhere: bool },
     /// Something without sense for what was before.
     Any(Command),
-    /// What a timer of the leader proposes.
+    /// What a timer of the leader proposes, but for leases.
     Timer(usize),
+    /// A lease of the leader ends.
+    Expire(u64),
     /// The state is written down and read again.
     Restart,
 }
@@ -162,6 +164,8 @@ pub fn action() -> impl Strategy<Value = Action> {
         3 => again,
         3 => command().prop_map(Action::Any),
         3 => any::<usize>().prop_map(Action::Timer),
+        1 => (0..SESSIONS).prop_map(Action::Expire),
+        1 => (0..SESSIONS).prop_map(|session| Action::Any(open(session))),
         1 => Just(Action::Restart),
     ]
 }
@@ -223,6 +227,9 @@ impl World {
                     .map(|claim| locks::Command::CancelWait { session: claim.session, number: claim.number }.into());
                 due.extend(times);
                 due.get(at.checked_rem(due.len())?).cloned()
+            }
+            Action::Expire(session) => {
+                Some(sessions::Command::Expire { session: SessionId(session), term: model.term }.into())
             }
             Action::Restart => None,
         }

@@ -14,7 +14,7 @@ pub use claims::waiting;
 #[derive(Clone)]
 pub struct Model {
     now_ms: u64,
-    term: u64,
+    pub term: u64,
     fence: u64,
     ticket: u64,
     generation: u64,

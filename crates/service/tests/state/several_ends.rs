@@ -158,6 +158,27 @@ fn an_expiry_closes_all_locks_of_the_claim() {
     "#]]);
 }
 
+/// b, which is the first to wait for both, does not get one while two is about to be closed.
+#[test]
+fn an_expiry_closes_every_lock_before_it_grants_one() {
+    check(expect![[r#"
+        open a
+            a open, ttl 10000 ms
+        open b
+            b open, ttl 10000 ms
+        acquire a 1 one x
+            a 1: granted, fence 1
+        acquire a 2 two x delay 700
+            a 2: granted, fence 2
+        acquire b 1 one,two x
+        expire a
+            a ended, Expired
+            two closed, generation 1, 700 ms
+        end-delay two 1
+            b 1: granted, fence 3
+    "#]]);
+}
+
 #[test]
 fn a_wait_for_several_locks_closes_none_of_them() {
     check(expect![[r#"
