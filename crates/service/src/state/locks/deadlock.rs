@@ -118,15 +118,12 @@ impl Graph {
             for (position, claim) in claims.into_iter().enumerate() {
                 let known = graph.owners.contains_key(&claim.owner);
                 graph.add(index, position, claim);
-                let mut depends_on = Vec::new();
-                if !claim.holds() {
-                    depends_on.extend(wanted(claim));
-                }
-                // The new claim does not gain by its owner's other ones: that does not finish before it.
+                // The new claim does not gain by its owner's other ones: that does not finish before it. Those can be granted
+                // without that, or they would have been refused.
                 if !known && claim.owner != new.owner {
-                    depends_on.extend(locks.waits_of(claim.owner).flat_map(wanted));
+                    let depends_on = locks.waits_of(claim.owner).flat_map(wanted);
+                    to_visit.extend(depends_on.filter(|name| visited.insert(name.clone())));
                 }
-                to_visit.extend(depends_on.into_iter().filter(|name| visited.insert(name.clone())));
             }
         }
         graph.new = graph.by_ticket[&new.ticket];
