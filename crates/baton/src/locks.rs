@@ -1,65 +1,96 @@
 //! `baton locks`: who holds what, and who waits.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use crate::output::{Outcome, print, print_json, shown, table};
-use crate::server::{ServerArgs, block_on, no_server};
-use crate::view::{Lock, ago, duration, or_dash};
+use baton_client::ListLocks;
+
+use crate::output::{Failure, Outcome, print, print_while_read, shown, table};
+use crate::server::{ServerArgs, block_on, no_server, typed_bytes};
+use crate::view::{Holder, Lock, ago, duration, or_dash};
 
 /// List the locks: who holds what, and how many wait
 ///
-/// Exit status 0: they are listed; 2: bad usage; 69: no server answered.
+/// Exit status 0: they are listed; 2: bad usage; 69: no server answered, or none any more when the JSON was half printed.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
     server: ServerArgs,
+    /// Only locks whose names begin with these bytes
+    #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
+    prefix: OsString,
+    /// PREFIX is in the escaped form: \xNN is a byte, \\ is a backslash
+    #[arg(long)]
+    escaped: bool,
     /// Also those that nobody holds or waits for, and that are only remembered
     #[arg(long)]
     all: bool,
     /// Print JSON: an array of locks
     #[arg(long)]
     json: bool,
+    /// Print who held each lock, too; without it `history` is empty
+    #[arg(long, requires = "json")]
+    history: bool,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
-    let locks: Vec<Lock> = block_on(async { args.server.connect().await?.list_locks().await.map_err(no_server) })?
-        .into_iter()
-        .map(Lock::from)
-        .filter(|lock| args.all || lock.is_used())
-        .collect();
-    if args.json {
-        print_json(&locks)?
-    } else {
-        print(&to_text(&locks))?
-    }
+    let prefix = typed_bytes("prefix", &args.prefix, args.escaped)?;
+    block_on(async {
+        let client = args.server.connect().await?;
+        let listing = client.locks().prefix(prefix).history(args.history).all(args.all);
+        if args.json { print_array(listing).await } else { print_table(listing).await }
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn to_text(locks: &[Lock]) -> String {
-    let mut rows =
-        vec![["LOCK", "MODE", "HOLDER", "PROCESS", "FENCE", "HELD FOR", "LEASE", "WAITERS"].map(String::from).to_vec()];
-    for lock in locks {
-        let mut first = vec![shown(&lock.name), or_dash(lock.mode)];
-        let waiters = lock.waiters.len().to_string();
-        if lock.holders.is_empty() {
-            first.extend(vec!["-".to_owned(); 5]);
-            first.push(waiters);
-            rows.push(first);
-            continue;
+/// Prints the locks as they come: there may be more than fit into memory.
+async fn print_array(mut listing: ListLocks) -> Result<(), Failure> {
+    let mut separator = '[';
+    while let Some(locks) = listing.next().await.map_err(no_server)? {
+        let mut text = String::new();
+        for lock in locks.into_iter().map(Lock::from) {
+            text.push(separator);
+            text += &serde_json::to_string(&lock).map_err(Failure::bad_input)?;
+            separator = ',';
         }
-        for (index, holder) in lock.holders.iter().enumerate() {
-            let mut row = if index == 0 { std::mem::take(&mut first) } else { vec![String::new(); 2] };
-            row.extend([
-                shown(&holder.label),
-                shown(&holder.place()),
-                holder.fence.to_string(),
-                ago(holder.since_ms),
-                duration(holder.deadline_in_ms),
-                if index == 0 { waiters.clone() } else { String::new() },
-            ]);
-            rows.push(row);
+        if !print_while_read(&text)? {
+            return Ok(());
         }
     }
-    table(&rows)
+    print(if separator == '[' { "[]\n" } else { "]\n" })
+}
+
+/// Prints the locks at once: how wide a column is depends on all of them.
+async fn print_table(mut listing: ListLocks) -> Result<(), Failure> {
+    let mut rows =
+        vec![["LOCK", "MODE", "HOLDER", "PROCESS", "FENCE", "HELD FOR", "LEASE", "WAITERS"].map(String::from).to_vec()];
+    while let Some(locks) = listing.next().await.map_err(no_server)? {
+        locks.into_iter().map(Lock::from).for_each(|lock| rows.extend(to_rows(&lock)));
+    }
+    print(&table(&rows))
+}
+
+/// One row a holder, and one if there is none.
+fn to_rows(lock: &Lock) -> Vec<Vec<String>> {
+    let mut first = vec![shown(&lock.name), or_dash(lock.mode)];
+    let waiters = lock.waiters.len().to_string();
+    if lock.holders.is_empty() {
+        first.extend(vec!["-".to_owned(); 5]);
+        first.push(waiters);
+        return vec![first];
+    }
+    let row = |(index, holder): (usize, &Holder)| {
+        let mut row = if index == 0 { std::mem::take(&mut first) } else { vec![String::new(); 2] };
+        row.extend([
+            shown(&holder.label),
+            shown(&holder.place()),
+            holder.fence.to_string(),
+            ago(holder.since_ms),
+            duration(holder.deadline_in_ms),
+            if index == 0 { waiters.clone() } else { String::new() },
+        ]);
+        row
+    };
+    lock.holders.iter().enumerate().map(row).collect()
 }

@@ -75,11 +75,16 @@ pub type Outcome = Result<ExitCode, Failure>;
 
 /// Prints text. A reader that has gone away (`| head`) is no error.
 pub fn print(text: &str) -> Result<(), Failure> {
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::bad_input(format!("cannot write to standard output: {error}")))
-        }
-        _ => Ok(()),
+    print_while_read(text).map(|_| ())
+}
+
+/// The same, and tells whether the reader is still there.
+pub fn print_while_read(text: &str) -> Result<bool, Failure> {
+    let mut stdout = io::stdout();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::bad_input(format!("cannot write to standard output: {error}"))),
     }
 }
 

@@ -142,13 +142,6 @@ fn mode(mode: v1::Mode) -> Option<&'static str> {
     }
 }
 
-impl Lock {
-    /// Whether anybody holds it or waits for it, or it is closed.
-    pub fn is_used(&self) -> bool {
-        !self.holders.is_empty() || !self.waiters.is_empty() || self.lock_delay_ms > 0
-    }
-}
-
 impl From<v1::Lock> for Lock {
     fn from(lock: v1::Lock) -> Self {
         let (name, escaped) = name::shown(&lock.name);

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use baton_service::raft::{Leadership, Node, Options};
+use baton_service::state::locks::{Acquire, Mode, Operation};
+use baton_service::state::sessions::{self, Open};
+use baton_service::state::{self, Caller, Command, Entry, OwnerId, Request, SessionId};
 use baton_service::store::Folder;
-use baton_service::table::{Command, Entry, Mode, Operation, OwnerId, SessionId};
 
 type Anything = Box<dyn std::error::Error>;
 
@@ -43,19 +45,21 @@ async fn start(what: &str, folder: &str) -> Result<Arc<Node>, Anything> {
 
 fn open(session: u64) -> Entry {
     let (label, host) = ("bench".to_owned(), "here".to_owned());
-    let command = Command::Open { session: SessionId(session), ttl_ms: 10_000, label, host, pid: 1, resume: false };
-    Entry { now_ms: 1, commands: vec![command] }
+    let (session, secret_hash, caller) = (SessionId(session), None, Caller::default());
+    let open = Open { session, ttl_ms: 10_000, label, host, pid: 1, resume: false, secret_hash, caller };
+    Entry { now_ms: 1, commands: vec![sessions::Command::Open(open).into()] }
 }
 
 fn request(session: u64, number: u64, operation: Operation) -> Entry {
     let (session, seen, missing) = (SessionId(session), number - 1, Vec::new());
-    let command = Command::Request { session, number, seen, missing, operation };
+    let (caller, operation) = (Caller::default(), state::Operation::Locks(operation));
+    let command = Command::Request(Request { session, number, seen, missing, caller, operation });
     Entry { now_ms: 1, commands: vec![command] }
 }
 
 fn acquire(lock: String, session: u64) -> Operation {
-    let owner = OwnerId(session);
-    Operation::Acquire { lock, mode: Mode::Exclusive, owner, timeout_ms: Some(0), lock_delay_ms: 0 }
+    let acquire = Acquire::one(&lock, Mode::Exclusive, OwnerId(session));
+    Operation::Acquire(Acquire { timeout_ms: Some(0), ..acquire })
 }
 
 /// Each proposer acquires and releases a lock of its own, and waits for each answer.

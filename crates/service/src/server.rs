@@ -74,7 +74,7 @@ impl Server {
         let listener = TcpListener::bind(options.listen).await.map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
         let closed = |error| ServeError::Open { data: options.data.clone(), error };
-        let service = Arc::new(Service::open(&options.data).await.map_err(closed)?);
+        let service = Arc::new(Service::open(&options.data, address.to_string()).await.map_err(closed)?);
         Ok(Server { service, listener, address, connections_max: options.connections_max })
     }
 

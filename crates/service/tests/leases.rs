@@ -1,8 +1,12 @@
 //! The leader's timers: one test for each sentence about sessions, leases and time that they have to live up to.
 
 use baton_service::leases::{KeepAlive, Leases, RETRY_MS, ROUNDS_MAX};
-use baton_service::table::{
-    Answer, Command, Effect, EndReason, Mode, Operation, OwnerId, PendingTimers, SessionId, Table,
+use baton_service::state::locks::Command::{CancelWait, EndLockDelay};
+use baton_service::state::locks::Effect::{LockDelay, Waits};
+use baton_service::state::locks::{self, Acquire, Answer, Mode};
+use baton_service::state::sessions::{self, EndReason, Open};
+use baton_service::state::{
+    Caller, Command, Effect, Operation, Outcome, OwnerId, PendingTimers, Request, SessionId, State,
 };
 
 const TTL_MS: u64 = 10_000;
@@ -18,7 +22,7 @@ fn leading(sessions: &[SessionId]) -> Leases {
 }
 
 fn expire(session: SessionId) -> Command {
-    Command::Expire { session, term: 1 }
+    sessions::Command::Expire { session, term: 1 }.into()
 }
 
 fn ended(session: SessionId) -> Effect {
@@ -173,7 +177,7 @@ fn a_new_leader_grants_every_lease_in_full() {
     // What became of the earlier term's Expire changes nothing.
     leases.outcome(TTL_MS + 3, &expire(A), false);
     assert_eq!(leases.due(2 * TTL_MS + 2), []);
-    assert_eq!(leases.due(2 * TTL_MS + 3), [Command::Expire { session: A, term: 5 }]);
+    assert_eq!(leases.due(2 * TTL_MS + 3), [sessions::Command::Expire { session: A, term: 5 }.into()]);
     leases.outcome(2 * TTL_MS + 4, &expire(A), false);
     assert_eq!(leases.next_wake(), None);
 }
@@ -192,7 +196,7 @@ fn a_session_that_is_opened_has_its_whole_lease() {
 fn an_ended_session_has_no_timers() {
     let mut leases = leading(&[A]);
     for number in [1, 2] {
-        assert!(leases.observe(0, &Effect::Waits { session: A, number, timeout_ms: 50 }));
+        assert!(leases.observe(0, &Waits { session: A, number, timeout_ms: 50 }.into()));
     }
     leases.keep_alive(A, 1, 10);
     assert!(leases.observe(20, &Effect::Ended { session: A, reason: EndReason::Closed }));
@@ -204,10 +208,11 @@ fn an_ended_session_has_no_timers() {
 fn a_wait_is_cancelled_when_its_time_is_over() {
     let mut leases = leading(&[A]);
     for number in [1, 2, 3] {
-        assert!(leases.observe(0, &Effect::Waits { session: A, number, timeout_ms: 50 }));
+        assert!(leases.observe(0, &Waits { session: A, number, timeout_ms: 50 }.into()));
     }
-    assert!(leases.observe(10, &Effect::Answer { session: A, number: 2, answer: Answer::Granted { fence: 1 } }));
-    let (first, third) = (Command::CancelWait { session: A, number: 1 }, Command::CancelWait { session: A, number: 3 });
+    assert!(leases.observe(10, &Effect::Answer { session: A, number: 2, answer: Answer::Granted { fence: 1 }.into() }));
+    let cancel = |number| Command::from(CancelWait { session: A, number });
+    let (first, third) = (cancel(1), cancel(3));
     assert_eq!(leases.due(49), []);
     assert_eq!(leases.due(50), [first.clone(), third.clone()]);
     leases.outcome(60, &first, false);
@@ -220,11 +225,11 @@ fn a_wait_is_cancelled_when_its_time_is_over() {
 #[test]
 fn a_lock_delay_is_ended_when_its_time_is_over() {
     let mut leases = leading(&[]);
-    let closed = |generation, delay_ms| Effect::LockDelay { lock: "deploy".into(), generation, delay_ms };
-    let end = |generation| Command::EndLockDelay { lock: "deploy".into(), generation };
+    let closed = |generation, delay_ms| LockDelay { lock: "deploy".into(), generation, delay_ms }.into();
+    let end = |generation| Command::from(EndLockDelay { lock: "deploy".into(), generation });
     assert!(leases.observe(0, &closed(1, 500)));
     assert!(leases.observe(400, &closed(2, 500)));
-    assert_eq!(leases.opens_in("deploy", 401), Some(500));
+    assert_eq!(leases.opens_in(&"deploy".into(), 401), Some(500));
     assert_eq!(leases.due(900), []);
     assert_eq!(leases.due(901), [end(2)]);
     leases.outcome(901, &end(2), false);
@@ -234,42 +239,44 @@ fn a_lock_delay_is_ended_when_its_time_is_over() {
     leases.outcome(1_100, &end(2), true);
     assert_eq!(leases.due(1_601), [end(3)]);
     leases.outcome(1_700, &end(3), true);
-    assert_eq!((leases.next_wake(), leases.opens_in("deploy", 1_700)), (None, None));
+    assert_eq!((leases.next_wake(), leases.opens_in(&"deploy".into(), 1_700)), (None, None));
 }
 
-/// What a table has pending, a new leader arms: driven together, everything ends.
+/// What a state has pending, a new leader arms: driven together, everything ends.
 #[test]
-fn a_new_leader_takes_up_the_timers_of_the_table() {
-    let (mut table, mut effects) = (Table::default(), Vec::new());
+fn a_new_leader_takes_up_the_timers_of_the_state() {
+    let (mut state, mut outcome) = (State::default(), Outcome::default());
+    let (caller, index) = (Caller::default(), 1);
     let open = |session| {
-        let (label, host) = ("job".to_string(), "host".to_string());
-        Command::Open { session, ttl_ms: TTL_MS, label, host, pid: 1, resume: false }
+        let (label, host, caller) = ("job".to_string(), "host".to_string(), caller.clone());
+        let (pid, resume, secret_hash) = (1, false, None);
+        sessions::Command::Open(Open { session, ttl_ms: TTL_MS, label, host, pid, resume, secret_hash, caller }).into()
     };
     let acquire = |session, number, lock: &str, timeout_ms| {
-        let owner = OwnerId(session);
-        let operation =
-            Operation::Acquire { lock: lock.into(), mode: Mode::Exclusive, owner, timeout_ms, lock_delay_ms: 700 };
-        Command::Request { session: SessionId(session), number, seen: 0, missing: Vec::new(), operation }
+        let one = Acquire::one(lock, Mode::Exclusive, OwnerId(session));
+        let operation = locks::Operation::Acquire(Acquire { timeout_ms, lock_delay_ms: 700, ..one });
+        let (session, operation) = (SessionId(session), Operation::Locks(operation));
+        Command::Request(Request { session, number, seen: 0, missing: Vec::new(), caller: caller.clone(), operation })
     };
-    let commands = [open(A), open(B), acquire(1, 1, "one", None), acquire(2, 1, "one", Some(300))];
-    for command in commands.iter().chain([&Command::Lead { term: 1 }]) {
-        table.apply(0, command, &mut effects);
+    let lead = sessions::Command::Lead { term: 1 }.into();
+    for command in [open(A), open(B), acquire(1, 1, "one", None), acquire(2, 1, "one", Some(300)), lead] {
+        state.apply(index, 0, &command, &mut outcome);
     }
     let mut leases = Leases::default();
-    leases.lead(0, 1, &table.pending_timers());
+    leases.lead(0, 1, &state.pending_timers());
     let mut told = Vec::new();
     while let Some(now_ms) = leases.next_wake() {
         for command in leases.due(now_ms) {
-            effects.clear();
-            table.apply(now_ms, &command, &mut effects);
-            assert!(effects.iter().all(|effect| leases.observe(now_ms, effect)));
+            outcome.effects.clear();
+            state.apply(index, now_ms, &command, &mut outcome);
+            assert!(outcome.effects.iter().all(|effect| leases.observe(now_ms, effect)));
             leases.outcome(now_ms, &command, true);
             told.push((now_ms, command));
         }
     }
-    let end = Command::EndLockDelay { lock: "one".into(), generation: 1 };
-    let cancel = Command::CancelWait { session: B, number: 1 };
+    let end = EndLockDelay { lock: "one".into(), generation: 1 }.into();
+    let cancel = CancelWait { session: B, number: 1 }.into();
     assert_eq!(told, [(300, cancel), (10_001, expire(A)), (10_001, expire(B)), (10_702, end)]);
-    assert_eq!(table.pending_timers(), PendingTimers::default());
+    assert_eq!(state.pending_timers(), PendingTimers::default());
     assert_eq!(leases, leading(&[]));
 }

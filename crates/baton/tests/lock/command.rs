@@ -4,7 +4,7 @@ use baton_proto::v1;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::ffi::OsStr;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::processes::{BATON, Output, now_ms, send, until};
-use super::server::{Answer, FENCE, Server};
+use super::server::{Answer, FENCE, Listing, Server};
 
 /// A `baton lock` that runs, and what it writes.
 pub struct Running {
@@ -383,6 +383,49 @@ fn a_name_that_is_not_utf8_is_shown_escaped() {
     }
     let session = &json(&["sessions", "--json"])[0];
     assert_eq!((&session["holds"], session.get("escaped")), (&json!([r"a\b"]), None), "{session}");
+}
+
+#[test]
+fn a_long_list_of_locks_is_printed_as_it_comes() {
+    let server = Server::start();
+    server.facts().listing = Listing::NeverEnds;
+    let mut running = baton(&server, &["locks", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut read = vec![0; 1 << 20];
+    let mut output = running.stdout.take().unwrap();
+    output.read_exact(&mut read).unwrap();
+    assert!(read.starts_with(br#"[{"name":"0.0","mode":"exclusive","#), "{:?}", String::from_utf8_lossy(&read[..99]));
+    // Nobody reads the rest, so nobody asks for it.
+    drop(output);
+    until("it has ended", || running.try_wait().unwrap().is_some());
+    assert_eq!(running.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_list_of_locks_that_breaks_off_is_no_list() {
+    let server = Server::start();
+    server.facts().listing = Listing::Fails;
+    let (status, output, error) = done(&mut baton(&server, &["locks", "--json"]));
+    assert_eq!((status, error.as_str()), (69, "baton: the server refused: page 1 is lost\n"));
+    assert!(serde_json::from_str::<Value>(&output).is_err(), "{output}");
+    assert_eq!(done(&mut baton(&server, &["locks"])), (69, String::new(), error));
+}
+
+#[test]
+fn a_list_of_locks_that_makes_no_sense_is_one_sentence_and_status_2() {
+    let server = Server::start();
+    let cases: [(&[&str], &str); 3] = [
+        (&["--prefix", r"a\n", "--escaped"], r"the prefix cannot be read: `\n` at byte 1 is no escape"),
+        (&["--history"], "--json"),
+        (&["--prefix"], "a value is required"),
+    ];
+    for (args, says) in cases {
+        let (status, output, error) = done(baton(&server, &["locks"]).args(args));
+        assert_eq!((status, output.as_str(), error.lines().count()), (2, "", 1), "{error}");
+        assert!(error.contains(says), "{error}");
+    }
+    let not_utf8 = OsStr::from_bytes(b"\xff");
+    let (status, _, error) = done(baton(&server, &["locks", "--escaped", "--prefix"]).arg(not_utf8));
+    assert_eq!((status, error.lines().count()), (2, 1), "{error}");
 }
 
 #[test]

@@ -22,6 +22,14 @@ pub enum Answer {
     Nothing,
 }
 
+/// How a listing goes on.
+#[derive(Clone, Copy)]
+pub enum Listing {
+    IsOver,
+    Fails,
+    NeverEnds,
+}
+
 /// What it was told, and how it behaves.
 pub struct Facts {
     pub opened: Vec<v1::Open>,
@@ -34,6 +42,8 @@ pub struct Facts {
     pub answer: Answer,
     /// The one lock that it knows of.
     pub lock: Vec<u8>,
+    /// How its listing of locks goes on after the first page.
+    pub listing: Listing,
     /// It opens no session.
     pub full: bool,
     pub silent: bool,
@@ -57,6 +67,7 @@ impl Server {
             look_at: Vec::new(),
             answer: Answer::Granted,
             lock: b"deploy".to_vec(),
+            listing: Listing::IsOver,
             full: false,
             silent: false,
             acquire: 0,
@@ -165,8 +176,24 @@ impl Locks for Play {
         Ok(Response::new(UnboundedReceiverStream::new(receiver)))
     }
 
-    async fn list_locks(&self, _: Request<v1::ListLocksRequest>) -> Result<Response<v1::ListLocksResponse>, Status> {
-        Ok(Response::new(v1::ListLocksResponse { locks: vec![self.lock()], next_page: Vec::new() }))
+    async fn list_locks(
+        &self,
+        request: Request<v1::ListLocksRequest>,
+    ) -> Result<Response<v1::ListLocksResponse>, Status> {
+        let page: u64 = String::from_utf8(request.into_inner().page).unwrap().parse().unwrap_or(0);
+        let listing = self.0.lock().unwrap().listing;
+        let next_page = match listing {
+            Listing::IsOver => String::new(),
+            Listing::Fails if page == 0 => "1".to_owned(),
+            Listing::Fails => return Err(Status::data_loss("page 1 is lost")),
+            Listing::NeverEnds => (page + 1).to_string(),
+        };
+        let lock = |number| v1::Lock { name: format!("{page}.{number}").into_bytes(), ..self.lock() };
+        let locks = match listing {
+            Listing::IsOver => vec![self.lock()],
+            Listing::Fails | Listing::NeverEnds => (0..100).map(lock).collect(),
+        };
+        Ok(Response::new(v1::ListLocksResponse { locks, next_page: next_page.into() }))
     }
 
     async fn get_lock(&self, request: Request<v1::GetLockRequest>) -> Result<Response<v1::GetLockResponse>, Status> {

@@ -1,5 +1,6 @@
 //! `baton lock` at a terminal.
 
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::pty::openpty;
 use nix::sys::signal::Signal;
 use nix::sys::termios::Termios;
@@ -11,6 +12,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use super::processes::{BATON, Output, now_ms, parent, send, state, until};
 use super::server::Server;
+use super::watchdog::STARTING;
 
 struct AtTerminal {
     keyboard: File,
@@ -21,7 +23,14 @@ struct AtTerminal {
 
 /// `setsid` makes a session whose terminal is ours, with `baton lock` as the foreground.
 fn at_terminal(server: &Server, ttl: &str, script: &str) -> AtTerminal {
-    let pty = openpty(None, None::<&Termios>).unwrap();
+    let pty = {
+        let _starting = STARTING.lock().unwrap();
+        let pty = openpty(None, None::<&Termios>).unwrap();
+        for end in [&pty.master, &pty.slave] {
+            fcntl(end, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
+        }
+        pty
+    };
     let mut command = Command::new("setsid");
     command.args(["--wait", "--ctty", BATON, "lock", "a", "--ttl", ttl, "--", "sh", "-c", script]);
     command.env("BATON_SERVER", &server.address).env_remove("BATON_OWNER");

@@ -17,8 +17,8 @@ const SOON_MS: u64 = 5_100;
 /// SIGTERM is not due in any test.
 const LATE_MS: u64 = 3_600_000;
 
-/// So that no test inherits the pipes of another.
-static STARTING: Mutex<()> = Mutex::new(());
+/// So that no test inherits the pipes or terminals of another.
+pub static STARTING: Mutex<()> = Mutex::new(());
 
 struct Watched {
     watchdog: Child,

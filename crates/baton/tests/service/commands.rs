@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::server::Server;
 
 /// Far longer than anything takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A command under a lock that says so, and ends when its input does.
 fn hold(server: &Server, args: &[&str]) -> Child {
@@ -23,7 +23,7 @@ fn hold(server: &Server, args: &[&str]) -> Child {
     child
 }
 
-fn json(server: &Server, args: &[&str]) -> Value {
+pub fn json(server: &Server, args: &[&str]) -> Value {
     let output = server.run(&[args, &["--json"]].concat());
     assert!(output.status.success(), "{output:?}");
     serde_json::from_slice(&output.stdout).unwrap()

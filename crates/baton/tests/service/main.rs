@@ -3,6 +3,7 @@
 mod bad_input;
 mod commands;
 mod kills;
+mod listing;
 mod server;
 mod silence;
 mod slow;

@@ -89,9 +89,7 @@ impl Locks for LocksService {
         let proposed = self.0.propose(force).await.map_err(unavailable)?;
         let outcome = proposed.await.map_err(unavailable)?.outcome;
         let told = |session: u64| {
-            let is_told = |effect: &Effect| {
-                matches!(effect, Effect::Locks(locks::Effect::Revoked { session: told, .. }) if told.0 == session)
-            };
+            let is_told = |effect: &Effect| matches!(effect, Effect::Locks(locks::Effect::Revoked { session: told, .. }) if told.0 == session);
             outcome.effects.iter().any(is_told)
         };
         let holders = holders.into_iter().filter(|holder| told(holder.session)).collect();

@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::desk::Desk;
 use crate::clock;
 use crate::raft::{Leadership, Node, Options, Pending, ProposeError};
-use crate::store::{Disk, FREE_BYTES_MIN, Folder, OpenError};
 use crate::state::{Command, Entry};
+use crate::store::{Disk, FREE_BYTES_MIN, Folder, OpenError};
 
 /// How often the disk is looked at: whether the folder is there, and how much space is free.
 const DISK_EVERY: Duration = Duration::from_secs(1);
@@ -31,17 +31,19 @@ pub struct Service {
 }
 
 impl Service {
-    /// Opens a data folder, makes it if there is none, and returns once the node leads.
-    pub async fn open(data: &Path) -> Result<Self, OpenError> {
-        Self::open_on(Arc::new(Folder::open(data)?), data).await
+    /// Opens a data folder, makes it if there is none, and returns once the node leads. Clients reach it at this address.
+    pub async fn open(data: &Path, client_address: String) -> Result<Self, OpenError> {
+        Self::open_on(Arc::new(Folder::open(data)?), data, client_address).await
     }
 
     /// The same on any disk, of this name.
-    pub async fn open_on(disk: Arc<dyn Disk>, data: &Path) -> Result<Self, OpenError> {
+    pub async fn open_on(disk: Arc<dyn Disk>, data: &Path, client_address: String) -> Result<Self, OpenError> {
         let desk = Arc::new(Desk::default());
         let told = Arc::clone(&desk);
         let on_apply: crate::raft::OnApply = Box::new(move |_, applied| told.applied(&applied.outcome.effects));
-        let node = Node::open(disk, Options { on_apply, ..Options::default() }).await?;
+        let mut options = Options { on_apply, ..Options::default() };
+        options.record.client_address = client_address;
+        let node = Node::open(disk, options).await?;
         let (started_ms, data, free_bytes) = (clock::boot_ms(), data.to_owned(), AtomicU64::new(u64::MAX));
         let service = Service { node, desk, started_ms, data, free_bytes };
         service.look_at_space();

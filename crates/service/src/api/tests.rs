@@ -8,9 +8,9 @@ use tokio::sync::mpsc;
 
 use super::locks::request;
 use super::service::Service;
-use crate::store::fake::FakeDisk;
 use crate::state::sessions::{self, Open};
 use crate::state::{Caller, SessionId};
+use crate::store::fake::FakeDisk;
 
 const SESSION: SessionId = SessionId(7);
 
@@ -33,7 +33,7 @@ async fn next(answers: &mut mpsc::Receiver<Result<v1::ServerFrame, tonic::Status
 #[tokio::test]
 async fn on_a_full_disk_locks_are_given_back_and_not_given_out() {
     let disk = FakeDisk::default();
-    let service = Service::open_on(Arc::new(disk.clone()), Path::new("/data")).await.unwrap();
+    let service = Service::open_on(Arc::new(disk.clone()), Path::new("/data"), String::new()).await.unwrap();
     let (outgoing, mut answers) = mpsc::channel(16);
     let _attached = service.desk.attach(SESSION, outgoing.clone());
     let open = Open {

@@ -255,8 +255,9 @@ impl DiskFile for FakeFile {
 
     fn read_at(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
         let inner = self.disk.lock();
-        let rest = inner.files[self.file].now.iter().skip(offset as usize);
-        Ok(rest.take(length).copied().collect())
+        let bytes = &inner.files[self.file].now;
+        let rest = &bytes[bytes.len().min(offset as usize)..];
+        Ok(rest[..rest.len().min(length)].to_vec())
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {

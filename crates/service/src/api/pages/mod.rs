@@ -77,9 +77,8 @@ pub fn locks_from<'a>(
 
 /// The sessions, by id, from where a listing has come to.
 pub fn sessions_from(state: &State, from: Option<SessionPlace>) -> impl Iterator<Item = SessionView<'_>> {
-    let was_shown = move |view: &SessionView<'_>| {
-        from.is_some_and(|from| view.id == from.id && from.after == AfterInSession::All)
-    };
+    let was_shown =
+        move |view: &SessionView<'_>| from.is_some_and(|from| view.id == from.id && from.after == AfterInSession::All);
     state.sessions_from(from.map_or(SessionId(0), |from| from.id)).skip_while(was_shown)
 }
 
@@ -210,10 +209,7 @@ fn session(
 
 /// The names of the locks that a session holds or waits for, after the one that was shown last, in the order in which it asked
 /// for them; and whether it holds the lock.
-fn names(
-    view: SessionView<'_>,
-    after: Option<AfterInSession>,
-) -> impl Iterator<Item = (AfterInSession, &[u8], bool)> {
+fn names(view: SessionView<'_>, after: Option<AfterInSession>) -> impl Iterator<Item = (AfterInSession, &[u8], bool)> {
     let from = if let Some(AfterInSession::Name { acquire, .. }) = after { acquire } else { 0 };
     let names = view.claims_from(from).flat_map(|claim| {
         let place = |lock| AfterInSession::Name { acquire: claim.number, lock };

@@ -203,11 +203,8 @@ impl Graph {
     fn grantable(&self, index: usize) -> Option<usize> {
         let line = &self.lines[index];
         let &(asker, _) = line.askers.get(line.granted)?;
-        let is_next = |&(at, position): &(usize, usize)| {
-            let line = &self.lines[at];
-            line.granted == position && line.admits(line.askers[position].1)
-        };
-        self.askers[asker].places.iter().all(is_next).then_some(asker)
+        let is_free = |&(at, position): &(usize, usize)| self.lines[at].is_free_for(position);
+        self.askers[asker].places.iter().all(is_free).then_some(asker)
     }
 
     /// The shortest way from the new claim to its own owner, among those who cannot finish.
@@ -236,9 +233,13 @@ impl Graph {
     }
 
     /// The owners of claims before this position for which it waits, without those given before to a claim that waits alike: those
-    /// that conflict with it, and those that wait for another lock, too, and are not overtaken.
+    /// that conflict with it, and those that wait for another lock, too, and are not overtaken. A claim of several locks waits
+    /// for nobody where it could go in: there may be a permit left.
     fn blockers(&mut self, line: usize, position: usize) -> Vec<OwnerId> {
         let line = &mut self.lines[line];
+        if line.is_free_for(position) {
+            return Vec::new();
+        }
         let mode = line.askers[position].1;
         let from = &mut line.looked_at[usize::from(mode == Mode::Shared)];
         let range = *from..position.max(*from);
@@ -277,7 +278,9 @@ impl Line {
         Line { lock, permits, askers, granted: held, held, shared, looked_at }
     }
 
-    fn admits(&self, mode: Mode) -> bool {
-        mode == Mode::Shared && self.shared == self.held || self.held < self.permits
+    /// Whether the claim at this position is the next, and could have the lock.
+    fn is_free_for(&self, position: usize) -> bool {
+        let shares = self.askers[position].1 == Mode::Shared && self.shared == self.held;
+        self.granted == position && (shares || self.held < self.permits)
     }
 }

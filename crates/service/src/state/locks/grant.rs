@@ -16,7 +16,7 @@ impl Locks {
         })
     }
 
-    /// The fence of a grant. A claim of one lock that shares it takes the fence of those it shares with; every other claim has
+    /// The fence of a grant. A claim of one lock that shares it takes the fence of the lock's last grant; every other claim has
     /// one of its own. So the fences of a lock never fall, in the order of its grants.
     pub(super) fn fence_for(&mut self, claim: &Claim) -> NonZeroU64 {
         if let [want] = &claim.wants[..]

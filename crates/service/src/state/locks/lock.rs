@@ -1,6 +1,7 @@
 //! One lock: the claims that stand at it, in order.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,9 @@ pub struct Lock {
 pub struct Aside {
     pub delay: Option<Delay>,
     pub history: Vec<Past>,
+    /// A fence that is higher than those of the holders when it was kept: a claim that shared the lock with them had it, and has
+    /// left.
+    pub left_fence: Option<NonZeroU64>,
 }
 
 impl Lock {
@@ -49,7 +53,7 @@ impl Lock {
     pub fn set_aside<T>(&mut self, change: impl FnOnce(&mut Aside) -> T) -> T {
         let mut aside = self.aside.take().unwrap_or_default();
         let changed = change(&mut aside);
-        self.aside = (aside.delay.is_some() || !aside.history.is_empty()).then_some(aside);
+        self.aside = (!aside.is_empty()).then_some(aside);
         changed
     }
 
@@ -81,10 +85,15 @@ impl Lock {
         }
     }
 
-    /// The fence of those who hold it so that a claim in this mode shares with them.
-    pub fn shared_fence(&self, name: &LockName, mode: Mode) -> Option<std::num::NonZeroU64> {
-        let last = self.line.get(self.held.checked_sub(1)?)?;
-        if last.mode(name).shares_with(mode) { last.fence } else { None }
+    /// The fence of the last grant, if a claim in this mode would share the lock with its holders.
+    pub fn shared_fence(&self, name: &LockName, mode: Mode) -> Option<NonZeroU64> {
+        let last = self.last_holder()?;
+        let fence = last.fence.max(self.aside.as_ref().and_then(|aside| aside.left_fence));
+        if last.mode(name).shares_with(mode) { fence } else { None }
+    }
+
+    fn last_holder(&self) -> Option<&Arc<Claim>> {
+        self.line.get(self.held.checked_sub(1)?)
     }
 
     /// Where in the line a claim that stands there is.
@@ -103,14 +112,33 @@ impl Lock {
         self.line.push_back(claim);
     }
 
-    /// Takes a claim out of the line.
-    pub fn remove(&mut self, ticket: Ticket) {
+    /// Takes a claim that wants the lock in this mode out of the line.
+    pub fn remove(&mut self, ticket: Ticket, mode: Mode) {
         let at = self.position(ticket);
         let claim = self.line.remove(at).expect("just found");
         assert_eq!(claim.holds(), at < self.held, "the first in the line hold, the others wait");
         self.held -= usize::from(claim.holds());
+        self.keep_fence(claim.fence, mode);
         if self.line.is_empty() {
             self.line = VecDeque::new();
         }
+    }
+
+    /// A claim with this fence has left. Claims of several locks have fences of their own, so it can be higher than those of the
+    /// claims that still share the lock. Claims that join them must not get a lower one.
+    fn keep_fence(&mut self, fence: Option<NonZeroU64>, mode: Mode) {
+        match self.last_holder() {
+            Some(last) if mode == Mode::Shared && last.fence < fence => {
+                self.set_aside(|aside| aside.left_fence = aside.left_fence.max(fence));
+            }
+            None if self.aside.is_some() => self.set_aside(|aside| aside.left_fence = None),
+            _ => {}
+        }
+    }
+}
+
+impl Aside {
+    pub fn is_empty(&self) -> bool {
+        self.delay.is_none() && self.history.is_empty() && self.left_fence.is_none()
     }
 }

@@ -265,7 +265,7 @@ impl Locks {
     /// The claim ends, and leaves the lines of all its locks.
     fn leave(&mut self, turn: &mut Turn<'_>, claim: &Arc<Claim>) {
         for want in &claim.wants {
-            self.with_lock(&want.lock, |lock| lock.remove(claim.ticket));
+            self.with_lock(&want.lock, |lock| lock.remove(claim.ticket, want.mode));
         }
         self.claims.remove(&claim.key()).expect("a claim that ends is there");
         let index = if claim.holds() { &mut self.holds } else { &mut self.waits };

@@ -1,5 +1,6 @@
 //! The locks in pieces, as a snapshot holds them: counters, locks, claims. Queues and indices follow from the claims.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,9 @@ pub enum Record {
         delay: Option<Delay>,
         /// Its ended holds, the oldest first.
         history: Vec<Past>,
+        /// A fence that a claim had which shared the lock with its holders and has left, if theirs may be lower. None in data
+        /// format 1.
+        left_fence: Option<NonZeroU64>,
     },
     /// A claim, whether it waits or holds.
     Claim(Claim),
@@ -58,6 +62,7 @@ impl Locks {
             permits: lock.permits,
             delay: lock.delay(),
             history: lock.history().to_vec(),
+            left_fence: lock.aside.as_ref().and_then(|aside| aside.left_fence),
         });
         let claims = self.claims.values().map(|claim| Record::Claim(Claim::clone(claim)));
         let forced = self
@@ -74,12 +79,13 @@ impl Locks {
                 (self.last_fence, self.last_ticket) = (last_fence, last_ticket);
                 (self.last_delay, self.last_past) = (last_delay, last_past);
             }
-            Record::Lock { name, permits, delay, history } => {
+            Record::Lock { name, permits, delay, history, left_fence } => {
                 self.history.extend(history.iter().map(|past| (past.order, name.clone())));
                 if delay.is_some() {
                     self.delays.insert(name.clone());
                 }
-                let aside = (delay.is_some() || !history.is_empty()).then(|| Box::new(Aside { delay, history }));
+                let aside = Aside { delay, history, left_fence };
+                let aside = (!aside.is_empty()).then(|| Box::new(aside));
                 self.locks.insert(name, Arc::new(Lock { permits, aside, ..Lock::default() }));
             }
             Record::Claim(claim) => self.restore_claim(Arc::new(claim))?,

@@ -1,6 +1,8 @@
 //! The folder as a whole: damage to any file, its identity, and files that are removed while it is in use.
 
-use super::super::{Files, Folder};
+use std::io;
+
+use super::super::{DiskFile, Files, Folder};
 use super::*;
 
 #[test]
@@ -148,64 +150,105 @@ fn running(disk: Arc<dyn Disk>) -> (Store, Journal) {
 fn a_file_that_is_removed_or_changed_under_a_running_server_is_noticed() {
     let folder = tempfile::tempdir().unwrap();
     let disk = Arc::new(Folder::open(folder.path()).unwrap());
-    let (store, _journal) = running(disk.clone());
-    let files: Files = store.files();
-    assert_eq!(files.missing(&*disk).unwrap(), None);
+    let (made, _journal) = running(disk.clone());
+    // One that has made the files, and one that has found them.
+    let found = Store::open(disk.clone(), &FromOne).unwrap();
+    Journal::open(&found, SEGMENT_BYTES, |_| Ok(None)).unwrap();
     let mut names = disk.list().unwrap();
-    names.sort();
-    for name in names.iter().filter(|name| !["LOCK", "WRITER"].contains(&&***name)) {
-        let path = folder.path().join(name);
-        let away = folder.path().join("away");
-        std::fs::rename(&path, &away).unwrap();
-        assert_eq!(files.missing(&*disk).unwrap(), Some(format!("{name} was removed while the server ran")));
-        std::fs::rename(&away, &path).unwrap();
+    names.retain(|name| name != "LOCK" && name != "WRITER");
+    assert!(names.len() > 7, "{names:?}");
+    for files in [made.files(), found.files()] {
         assert_eq!(files.missing(&*disk).unwrap(), None);
-        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
-        let length = file.metadata().unwrap().len();
-        file.set_len(3).unwrap();
-        assert_eq!(
-            files.missing(&*disk).unwrap(),
-            Some(format!("{name} has 3 bytes and should have {length}: it was changed while the server ran"))
-        );
-        file.set_len(length).unwrap();
+        for name in &names {
+            let (path, away) = (folder.path().join(name), folder.path().join("away"));
+            std::fs::rename(&path, &away).unwrap();
+            let gone = format!("{name} was removed while the server ran");
+            assert_eq!(files.missing(&*disk).unwrap(), Some(gone));
+            std::fs::rename(&away, &path).unwrap();
+            let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+            let length = file.metadata().unwrap().len();
+            file.set_len(3).unwrap();
+            let changed = format!("{name} has 3 bytes and should have {length}: it was changed while the server ran");
+            assert_eq!(files.missing(&*disk).unwrap(), Some(changed));
+            file.set_len(length).unwrap();
+            assert_eq!(files.missing(&*disk).unwrap(), None);
+        }
     }
-    // And once more after a start: it knows them without having made them.
-    drop((store, _journal));
-    drop(disk);
-    let disk = Arc::new(Folder::open(folder.path()).unwrap());
-    for (name, bytes) in names.iter().map(|name| (name, std::fs::read(folder.path().join(name)).unwrap())) {
-        std::fs::write(folder.path().join(name), bytes).unwrap();
+}
+
+/// A disk on which all files that must be there are looked for before and after whatever is done with names.
+struct Watched {
+    disk: FakeDisk,
+    files: Mutex<Files>,
+    looks: AtomicUsize,
+}
+
+impl Watched {
+    fn look<T>(&self, operation: impl FnOnce(&FakeDisk) -> T) -> T {
+        let look = || assert_eq!(self.files.lock().unwrap().missing(&self.disk).unwrap(), None);
+        look();
+        let result = operation(&self.disk);
+        look();
+        self.looks.fetch_add(1, Ordering::SeqCst);
+        result
     }
-    assert!(disk.is_there());
+}
+
+impl Disk for Watched {
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.disk.list()
+    }
+
+    fn read(&self, name: &str) -> io::Result<Vec<u8>> {
+        self.disk.read(name)
+    }
+
+    fn create(&self, name: &str, length: u64) -> io::Result<Box<dyn DiskFile>> {
+        self.look(|disk| disk.create(name, length))
+    }
+
+    fn length(&self, name: &str) -> io::Result<u64> {
+        self.disk.length(name)
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        self.disk.open(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.look(|disk| disk.rename(from, to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.look(|disk| disk.remove(name))
+    }
+
+    fn sync_folder(&self) -> io::Result<()> {
+        self.look(|disk| disk.sync_folder())
+    }
+
+    fn free_bytes(&self) -> io::Result<u64> {
+        self.disk.free_bytes()
+    }
+
+    fn is_there(&self) -> bool {
+        self.disk.is_there()
+    }
 }
 
 #[test]
 fn files_that_come_and_go_in_the_course_of_work_are_not_missed() {
-    let disk = FakeDisk::default();
-    let (store, mut journal) = running(Arc::new(disk.clone()));
-    let (files, done) = (store.files(), Arc::new(AtomicUsize::new(0)));
-    let watcher = std::thread::spawn({
-        let (disk, done) = (disk.clone(), done.clone());
-        move || {
-            let mut looks = 0;
-            while done.load(Ordering::SeqCst) == 0 {
-                assert_eq!(files.missing(&disk).unwrap(), None);
-                looks += 1;
-            }
-            looks
-        }
-    });
-    // Before each operation, too, since that is when a watcher on another thread may come.
-    let (files, seen) = (store.files(), Arc::new(AtomicUsize::new(0)));
-    for number in 35..=200 {
-        work(&mut journal, number..=number, &seen).unwrap();
+    let watched = Watched { disk: FakeDisk::default(), files: Mutex::default(), looks: AtomicUsize::new(0) };
+    let watched = Arc::new(watched);
+    let (store, mut journal) = running(watched.clone());
+    *watched.files.lock().unwrap() = store.files();
+    for number in 35..=100 {
+        work(&mut journal, number..=number, &AtomicUsize::new(0)).unwrap();
         if number % 3 == 0 {
             // The same one again, with another length, and a newer one.
-            let index = number / 6;
-            store.snapshots().save(index, &mut give(vec![vec![1; (number as usize % 9) * 1000]])).unwrap();
+            let chunk = vec![1; (number as usize % 9) * 1000];
+            store.snapshots().save(number / 6, &mut give(vec![chunk])).unwrap();
         }
-        assert_eq!(files.missing(&disk).unwrap(), None);
     }
-    done.store(1, Ordering::SeqCst);
-    assert!(watcher.join().unwrap() > 0);
+    assert!(watched.looks.load(Ordering::SeqCst) > 200);
 }

@@ -209,7 +209,7 @@ fn any_damaged_byte_of_version_1_is_healed_or_refused() {
     let disk = version_1();
     let (mut healed, mut refused) = (0, 0);
     for (name, bytes) in contents(&disk) {
-        for at in (0..bytes.len()).filter(|at| bytes[*at] != 0).step_by(3) {
+        for at in (0..bytes.len()).filter(|at| bytes[*at] != 0).step_by(5) {
             let mut bad = bytes.clone();
             bad[at] ^= 0x11;
             let damaged = disk.copy();
@@ -227,7 +227,7 @@ fn any_damaged_byte_of_version_1_is_healed_or_refused() {
             }
         }
     }
-    assert!(healed > 500 && refused > 10, "{healed} healed, {refused} refused");
+    assert!(healed > 300 && refused > 10, "{healed} healed, {refused} refused");
 }
 
 #[test]

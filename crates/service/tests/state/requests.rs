@@ -1,10 +1,11 @@
 //! Sessions and numbered requests: one test a sentence.
 
-use baton_service::table::limits::{FORCED_MAX, REQUESTS_MAX};
-use baton_service::table::{Answer, Command, Effect, Mode, Operation, OwnerId, Refusal};
+use baton_service::state::locks::{self, Acquire, Mode, Operation, limits::FORCED_MAX};
+use baton_service::state::sessions::{Refusal, limits::REQUESTS_MAX};
+use baton_service::state::{Answer, Caller, Effect, OwnerId};
 use expect_test::expect;
 
-use crate::script::{Script, check, request, session};
+use crate::script::{Script, acquire, check, request, session};
 
 /// An Open of a session that is there changes nothing, and tells the first time to live.
 #[test]
@@ -306,7 +307,7 @@ fn close_releases_everything_and_ends_the_session() {
             permits 1
             was a's, fence 1, 4 to 11, Released
         counts
-            Counts { locks: 3, sessions: 2, holders: 2, waiters: 1 }
+            Counts { locks: 3, used: 2, sessions: 2, holders: 2, waiters: 1 }
     "#]]);
 }
 
@@ -378,14 +379,11 @@ fn a_release_by_a_stranger_is_refused() {
     "#]]);
 }
 
-fn acquire(lock: &str) -> Operation {
-    let (mode, owner) = (Mode::Exclusive, OwnerId(1));
-    Operation::Acquire { lock: lock.into(), mode, owner, timeout_ms: None, lock_delay_ms: 0 }
-}
-
-fn refusal(effects: &[Effect]) -> Option<&Refusal> {
+/// The sentence of a refusal, whoever refuses.
+fn refusal(effects: &[Effect]) -> Option<String> {
     match effects {
-        [Effect::Answer { answer: Answer::Refused(refusal), .. }] => Some(refusal),
+        [Effect::Answer { answer: Answer::Refused(refusal), .. }] => Some(refusal.to_string()),
+        [Effect::Answer { answer: Answer::Locks(locks::Answer::Refused(refusal)), .. }] => Some(refusal.to_string()),
         _ => None,
     }
 }
@@ -398,35 +396,29 @@ fn the_requests_without_a_seen_answer_are_limited() {
     script.line("open b");
     for number in 1..=REQUESTS_MAX as u64 {
         // Every other one waits, behind its predecessor, which has another owner.
-        let operation = Operation::Acquire {
-            lock: (number / 2).to_string(),
-            mode: Mode::Exclusive,
-            owner: OwnerId(number),
-            timeout_ms: None,
-            lock_delay_ms: 0,
-        };
-        assert_eq!(refusal(&script.apply(&request(a, number, 0, operation))), None);
+        let acquire = Acquire::one(&(number / 2).to_string(), Mode::Exclusive, OwnerId(number));
+        assert_eq!(refusal(&script.apply(&request(a, number, 0, Operation::Acquire(acquire)))), None);
     }
-    let before = script.table.clone();
+    let before = script.state.clone();
     let one_more = REQUESTS_MAX as u64 + 1;
-    let too_many = Refusal::TooManyRequests { limit: REQUESTS_MAX as u32 };
+    let too_many = Refusal::TooManyRequests { limit: REQUESTS_MAX as u32 }.to_string();
     let last = 2 * one_more + 2;
     for number in [one_more, one_more, last] {
-        assert_eq!(refusal(&script.apply(&request(a, number, 0, acquire("more")))), Some(&too_many));
+        assert_eq!(refusal(&script.apply(&request(a, number, 0, acquire("more")))), Some(too_many.clone()));
     }
-    assert_eq!(script.table.counts(), before.counts());
-    assert_eq!(script.table.lock("more").map(|lock| lock.holders().len()), None);
+    assert_eq!(script.state.counts(), before.counts());
+    assert_eq!(script.state.lock("more").map(|lock| lock.holders().len()), None);
 
     for number in 0..REQUESTS_MAX as u64 {
         let operation = Operation::Cancel { acquire: number + 1 };
         assert_eq!(refusal(&script.apply(&request(a, one_more + 2 + number, 0, operation))), None);
     }
-    let too_many = Refusal::TooManyRequests { limit: 2 * REQUESTS_MAX as u32 };
+    let too_many = Refusal::TooManyRequests { limit: 2 * REQUESTS_MAX as u32 }.to_string();
     let operation = Operation::Release { acquire: 1 };
-    assert_eq!(refusal(&script.apply(&request(a, last, 0, operation))), Some(&too_many));
+    assert_eq!(refusal(&script.apply(&request(a, last, 0, operation))), Some(too_many.clone()));
     assert_eq!(script.apply(&request(a, last, last - 1, acquire("more"))).len(), 1);
-    assert_eq!(script.table.lock("more").map(|lock| lock.holders().len()), Some(1));
-    assert_eq!(script.apply(&request(a, last + 1, 0, Operation::Close)).len(), 2);
+    assert_eq!(script.state.lock("more").map(|lock| lock.holders().len()), Some(1));
+    assert_eq!(script.line(&format!("close a {}", last + 1)).len(), 2);
 }
 
 /// A client that never speaks of what was taken from it cannot make its session grow.
@@ -436,7 +428,7 @@ fn what_was_taken_by_force_is_remembered_up_to_a_limit() {
     script.line("open a");
     for number in 1..=FORCED_MAX as u64 + 10 {
         script.apply(&request(a, number, number - 1, acquire("deploy")));
-        script.apply(&Command::Force { lock: "deploy".into(), now: true });
+        script.apply(&locks::Command::Force { lock: "deploy".into(), now: true, caller: Caller::default() }.into());
     }
     assert_eq!(script.line("resume a").len(), 1 + FORCED_MAX);
 }
@@ -452,8 +444,8 @@ fn what_makes_no_sense_is_refused() {
     let names = [String::new(), "x".repeat(513)].map(|name| (name, Mode::Exclusive, 0));
     let delay = [("ok".to_string(), Mode::Exclusive, u64::MAX)];
     for (number, (lock, mode, lock_delay_ms)) in (1..).zip(names.into_iter().chain(wrong_modes).chain(delay)) {
-        let operation = Operation::Acquire { lock, mode, owner: OwnerId(1), timeout_ms: None, lock_delay_ms };
-        let effects = script.apply(&request(a, number, 0, operation));
+        let acquire = Acquire { lock_delay_ms, ..Acquire::one(&lock, mode, OwnerId(1)) };
+        let effects = script.apply(&request(a, number, 0, Operation::Acquire(acquire)));
         sentences += &format!("{}\n", refusal(&effects).expect("a refusal"));
     }
     expect![[r#"
@@ -464,7 +456,7 @@ fn what_makes_no_sense_is_refused() {
         a lock-delay of 18446744073709551615 ms; it must be at most 3600000 ms
     "#]]
     .assert_eq(&sentences);
-    assert_eq!(script.table.counts().locks, 0);
+    assert_eq!(script.state.counts().locks, 0);
     assert_eq!(script.apply(&request(a, 9, 0, acquire(&"x".repeat(512)))).len(), 1);
-    assert_eq!(script.table.counts().locks, 1);
+    assert_eq!(script.state.counts().locks, 1);
 }

@@ -1,10 +1,12 @@
 //! Locks: one test a sentence.
 
-use baton_service::table::limits::{HISTORY_MAX, HISTORY_OF_LOCK_MAX};
-use baton_service::table::{Command, Mode, Operation, OwnerId};
+use baton_service::state::locks::Operation;
+use baton_service::state::locks::limits::{HISTORY_MAX, HISTORY_OF_LOCK_MAX};
+use baton_service::state::sessions::Command::Lead;
+use baton_service::state::{Outcome, State};
 use expect_test::expect;
 
-use crate::script::{Script, check, request, session};
+use crate::script::{Script, acquire, check, request, session};
 
 #[test]
 fn locks_are_granted_in_log_order() {
@@ -157,22 +159,22 @@ fn permits_must_agree_while_the_lock_is_in_use() {
         acquire a 1 pool p2
             a 1: granted, fence 1
         acquire b 1 pool p3
-            b 1: the lock is in use with 2 permits, and the request says 3
+            b 1: the lock "pool" is in use with 2 permits, and the request says 3
         acquire b 2 pool x
-            b 2: the lock is in use with 2 permits, and the request says 1
+            b 2: the lock "pool" is in use with 2 permits, and the request says 1
         acquire b 3 pool p2
             b 3: granted, fence 2
         release a 2 1
             a 2: Released
         acquire a 3 pool s
-            a 3: the lock is in use with 2 permits, and the request says 1
+            a 3: the lock "pool" is in use with 2 permits, and the request says 1
         release b 4 3
             b 4: Released
         acquire a 4 pool p1
             a 4: granted, fence 3
         acquire b 5 pool x
         acquire b 6 pool p4
-            b 6: the lock is in use with 1 permit, and the request says 4
+            b 6: the lock "pool" is in use with 1 permit, and the request says 4
         cancel b 7 5
             b 7: Cancelled(Removed)
             b 5: the request was cancelled
@@ -184,7 +186,7 @@ fn permits_must_agree_while_the_lock_is_in_use() {
             b ended, Expired
             pool closed, generation 1, 100 ms
         acquire a 6 pool p5
-            a 6: the lock is in use with 4 permits, and the request says 5
+            a 6: the lock "pool" is in use with 4 permits, and the request says 5
         end-delay pool 1
         acquire a 7 pool p5
             a 7: granted, fence 5
@@ -360,10 +362,8 @@ fn history_tells_how_each_hold_ended() {
     "#]]);
 }
 
-fn hold_and_release(script: &mut Script, number: u64, lock: String) {
-    let (mode, owner) = (Mode::Exclusive, OwnerId(1));
-    let acquire = Operation::Acquire { lock, mode, owner, timeout_ms: None, lock_delay_ms: 0 };
-    script.apply(&request(session("a"), number, number - 1, acquire));
+fn hold_and_release(script: &mut Script, number: u64, lock: &str) {
+    script.apply(&request(session("a"), number, number - 1, acquire(lock)));
     script.apply(&request(session("a"), number + 1, number, Operation::Release { acquire: number }));
 }
 
@@ -373,9 +373,9 @@ fn the_history_of_a_lock_is_limited() {
     let mut script = Script::default();
     script.line("open a");
     for hold in 0..HISTORY_OF_LOCK_MAX as u64 + 3 {
-        hold_and_release(&mut script, 2 * hold + 1, "deploy".into());
+        hold_and_release(&mut script, 2 * hold + 1, "deploy");
     }
-    let fences: Vec<u64> = script.table.lock("deploy").unwrap().history().iter().map(|past| past.fence).collect();
+    let fences: Vec<u64> = script.state.lock("deploy").unwrap().history().iter().map(|past| past.fence).collect();
     assert_eq!(fences, Vec::from_iter(4..=HISTORY_OF_LOCK_MAX as u64 + 3));
 }
 
@@ -384,35 +384,34 @@ fn the_history_of_a_lock_is_limited() {
 fn the_history_of_all_locks_is_limited() {
     let mut script = Script::default();
     script.line("open a");
-    hold_and_release(&mut script, 1, "first".into());
-    hold_and_release(&mut script, 3, "second".into());
-    hold_and_release(&mut script, 5, "first".into());
+    hold_and_release(&mut script, 1, "first");
+    hold_and_release(&mut script, 3, "second");
+    hold_and_release(&mut script, 5, "first");
     for hold in 3..HISTORY_MAX as u64 {
-        hold_and_release(&mut script, 2 * hold + 1, format!("lock {hold}"));
+        hold_and_release(&mut script, 2 * hold + 1, &format!("lock {hold}"));
     }
-    let remembered = |script: &Script, name: &str| script.table.lock(name).map_or(0, |lock| lock.history().len());
+    let remembered = |script: &Script, name: &str| script.state.lock(name).map_or(0, |lock| lock.history().len());
     assert_eq!((remembered(&script, "first"), remembered(&script, "second")), (2, 1));
-    let locks = script.table.counts().locks;
+    let locks = script.state.counts().locks;
     let last = 2 * HISTORY_MAX as u64 + 1;
-    hold_and_release(&mut script, last, "lock 3".into());
+    hold_and_release(&mut script, last, "lock 3");
     assert_eq!((remembered(&script, "first"), remembered(&script, "second")), (1, 1));
-    hold_and_release(&mut script, last + 2, "lock 3".into());
+    hold_and_release(&mut script, last + 2, "lock 3");
     assert_eq!((remembered(&script, "first"), remembered(&script, "second")), (1, 0));
-    assert_eq!(script.table.counts().locks, locks - 1);
+    assert_eq!(script.state.counts().locks, locks - 1);
     // A lock in use is not forgotten with its history.
     script.line("open b");
     script.line("acquire b 1 first x");
-    hold_and_release(&mut script, last + 4, "lock 3".into());
+    hold_and_release(&mut script, last + 4, "lock 3");
     assert_eq!(remembered(&script, "first"), 0);
-    assert_eq!(script.table.lock("first").map(|lock| lock.holders().len()), Some(1));
+    assert_eq!(script.state.lock("first").map(|lock| lock.holders().len()), Some(1));
 }
 
 /// The time of an entry only grows, whatever the clocks of leaders say.
 #[test]
 fn time_only_grows() {
-    let mut script = Script::default();
-    let mut effects = Vec::new();
-    script.table.apply(500, &Command::Lead { term: 1 }, &mut effects);
-    script.table.apply(20, &Command::Lead { term: 2 }, &mut effects);
-    assert_eq!(script.table.now_ms(), 500);
+    let (mut state, mut outcome) = (State::default(), Outcome::default());
+    state.apply(1, 500, &Lead { term: 1 }.into(), &mut outcome);
+    state.apply(2, 20, &Lead { term: 2 }.into(), &mut outcome);
+    assert_eq!(state.now_ms(), 500);
 }

@@ -1,10 +1,11 @@
 //! Answers that were not seen although later ones were: one test a sentence.
 
-use baton_service::table::limits::MISSING_MAX;
-use baton_service::table::{Answer, Command, Effect, Mode, Operation, OwnerId, Refusal};
+use baton_service::state::locks::{self, Answer::Granted, Answer::Released};
+use baton_service::state::sessions::{Refusal, limits::MISSING_MAX};
+use baton_service::state::{Answer, Command, Effect, Request};
 use expect_test::expect;
 
-use crate::script::{Script, check, session};
+use crate::script::{Script, acquire, check, request, session};
 
 /// The answers after it are forgotten, its own is kept when it comes, until it is not missing any more.
 #[test]
@@ -64,7 +65,7 @@ fn what_is_missing_and_never_arrived_is_applied_when_it_comes() {
     "#]]);
 }
 
-/// A retry, or a request that was overtaken, knows less than the table.
+/// A retry, or a request that was overtaken, knows less than the state.
 #[test]
 fn older_words_take_nothing_back() {
     check(expect![[r#"
@@ -132,9 +133,12 @@ fn missing_answers_that_make_no_sense_are_refused() {
     "#]]);
 }
 
-fn acquire(lock: &str) -> Operation {
-    let (mode, owner) = (Mode::Exclusive, OwnerId(1));
-    Operation::Acquire { lock: lock.into(), mode, owner, timeout_ms: None, lock_delay_ms: 0 }
+/// A request that has seen all before it, except these.
+fn request_missing(number: u64, missing: Vec<u64>, operation: locks::Operation) -> Command {
+    match request(session("a"), number, number - 1, operation) {
+        Command::Request(request) => Command::Request(Request { missing, ..request }),
+        other => other,
+    }
 }
 
 fn answers(effects: &[Effect]) -> Vec<(u64, Answer)> {
@@ -147,33 +151,29 @@ fn answers(effects: &[Effect]) -> Vec<(u64, Answer)> {
 
 #[test]
 fn the_missing_answers_are_limited() {
-    let (mut script, a) = (Script::default(), session("a"));
+    let mut script = Script::default();
     script.line("open a");
-    let mut ask = |number: u64, missing: Vec<u64>| {
-        let command = Command::Request { session: a, number, seen: number - 1, missing, operation: acquire("one") };
-        answers(&script.apply(&command))
-    };
+    let mut ask =
+        |number: u64, missing: Vec<u64>| answers(&script.apply(&request_missing(number, missing, acquire("one"))));
     let many = MISSING_MAX as u64;
     let sentence = format!("request {} misses {} answers; it can miss at most {many}", many + 2, many + 1);
     assert_eq!(ask(many + 2, (1..=many + 1).collect()), [(many + 2, Answer::Refused(Refusal::Invalid(sentence)))]);
-    assert_eq!(ask(many + 1, (1..=many).collect()), [(many + 1, Answer::Granted { fence: 1 })]);
+    assert_eq!(ask(many + 1, (1..=many).collect()), [(many + 1, Granted { fence: 1 }.into())]);
 }
 
 /// However much its client does meanwhile.
 #[test]
 fn one_acquire_that_waits_does_not_stop_its_session() {
-    let (mut script, a) = (Script::default(), session("a"));
+    let mut script = Script::default();
     script.line("open a");
     script.line("open b");
     script.line("acquire b 1 slow x");
     script.line("acquire a 1 slow x");
-    let mut ask = |number: u64, operation: Operation| {
-        let command = Command::Request { session: a, number, seen: number - 1, missing: vec![1], operation };
-        answers(&script.apply(&command))
-    };
+    let mut ask =
+        |number: u64, operation: locks::Operation| answers(&script.apply(&request_missing(number, vec![1], operation)));
     for (pair, number) in (0..5_000).zip((2..).step_by(2)) {
-        assert_eq!(ask(number, acquire("fast")), [(number, Answer::Granted { fence: pair + 2 })]);
-        assert_eq!(ask(number + 1, Operation::Release { acquire: number }), [(number + 1, Answer::Released)]);
+        assert_eq!(ask(number, acquire("fast")), [(number, Granted { fence: pair + 2 }.into())]);
+        assert_eq!(ask(number + 1, locks::Operation::Release { acquire: number }), [(number + 1, Released.into())]);
     }
     assert_eq!(script.line("release b 2 1"), ["b 2: Released", "a 1: granted, fence 5002"]);
     // Its answer was lost with the connection.

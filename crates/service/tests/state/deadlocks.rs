@@ -219,3 +219,28 @@ fn whoever_waits_for_a_closed_lock_can_finish() {
             1. o 2 waits since 12
     "#]]);
 }
+
+/// b waits for a at the door. It does not wait for a or c at the pool, of which a permit is left.
+#[test]
+fn the_cycle_of_a_claim_goes_only_over_locks_that_it_waits_for() {
+    check(expect![[r#"
+        open a
+            a open, ttl 10000 ms
+        open b
+            b open, ttl 10000 ms
+        open c
+            c open, ttl 10000 ms
+        acquire a 1 pool p3
+            a 1: granted, fence 1
+        acquire c 1 pool p3
+            c 1: granted, fence 2
+        acquire b 1 own x
+            b 1: granted, fence 3
+        acquire a 2 door x
+            a 2: granted, fence 4
+        acquire c 2 own x
+        acquire a 3 own x
+        acquire b 2 door,pool:p3 x
+            b 2: deadlock: B -> door, A -> own
+    "#]]);
+}
