@@ -77,7 +77,10 @@ async fn closed_loop(node: &Arc<Node>, proposers: u64, length: Duration) -> Resu
                 node.propose(released).await?.await?;
                 number += 2;
             }
-            let close = Entry { now_ms: 1, commands: vec![Command::Expire { session: SessionId(session), term: 1 }] };
+            let close = Entry {
+                now_ms: 1,
+                commands: vec![sessions::Command::Expire { session: SessionId(session), term: 1 }.into()],
+            };
             node.propose(close).await?.await?;
             Ok::<u64, baton_service::raft::ProposeError>(number)
         })

@@ -120,7 +120,11 @@ async fn a_power_cut_at_any_moment_of_the_migration_changes_nothing() {
         let cuts = Arc::new(Mutex::new(Vec::new()));
         let seen = cuts.clone();
         disk.before_each(move |inner, _| {
-            (0..3).for_each(|seed| seen.lock().unwrap().push(inner.after_power_cut(seed)));
+            let mut seen = seen.lock().unwrap();
+            // Nothing that was not synced is there, or some of it.
+            for seed in [0, 1 + seen.len() as u64] {
+                seen.push(inner.after_power_cut(seed));
+            }
             Ok(())
         });
         assert!(everything(&disk).await.unwrap() == expected, "{folder}");
@@ -137,7 +141,7 @@ async fn a_power_cut_at_any_moment_of_the_migration_changes_nothing() {
 
 #[tokio::test]
 async fn an_error_in_the_midst_of_the_migration_changes_nothing() {
-    for folder in FOLDERS {
+    for folder in ["snapshot-and-log", "killed-at-roll"] {
         let expected = everything(&disk_of(folder)).await.unwrap();
         for fail_at in 0.. {
             let disk = disk_of(folder);
