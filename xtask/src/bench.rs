@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: how fast things are, next to what is asked of them. All of it in one run, since machines are
 //! noisy and only what was measured together can be compared.
 
+mod against;
 mod builds;
 mod floors;
 mod looking;
@@ -9,6 +10,7 @@ mod service;
 mod watch;
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -39,7 +41,14 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum Part {
     /// The lock service only: pairs and handovers a second, memory, time until ready, and `looking`
-    Service,
+    Service {
+        /// Compare with the server of another checkout of the project, in five runs of each, taken in turns
+        ///
+        /// Both servers are built in release, by the same cargo. The load generator is always the one of this checkout, so
+        /// that only the servers differ. A ratio above 1 is better for this checkout.
+        #[arg(long, value_name = "FOLDER")]
+        against: Option<PathBuf>,
+    },
     /// Whether listing a million locks, or writing a snapshot of them, makes another client wait
     Looking,
 }
@@ -48,10 +57,11 @@ enum Part {
 pub fn run(args: &Args) -> Result<(), String> {
     match &args.part {
         None => everything(),
-        Some(Part::Service) => {
+        Some(Part::Service { against: None }) => {
             head();
             service::run()
         }
+        Some(Part::Service { against: Some(folder) }) => against::run(folder),
         Some(Part::Looking) => {
             head();
             looking::run(&builds::ours()?, &builds::load()?)

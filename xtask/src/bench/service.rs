@@ -9,11 +9,11 @@ use super::process::{Scratch, Server};
 use super::{Asked, REPETITIONS, builds, looking, row};
 
 /// One client that acquires and releases its own lock. Like the other two: about 3 s of load.
-const ONE_CLIENT: &[&str] = &["pairs", "5000"];
+pub const ONE_CLIENT: &[&str] = &["pairs", "5000"];
 /// Many clients, each with its own lock.
-const OWN_LOCKS: &[&str] = &["pairs", "40000", "--clients", "64", "--locks", "own"];
+pub const OWN_LOCKS: &[&str] = &["pairs", "40000", "--clients", "64", "--locks", "own"];
 /// Some clients that want the same lock: each release hands it over to the next.
-const ONE_LOCK: &[&str] = &["pairs", "6000", "--clients", "16", "--locks", "one"];
+pub const ONE_LOCK: &[&str] = &["pairs", "6000", "--clients", "16", "--locks", "one"];
 const HELD: &str = "100000";
 /// How long a load may take.
 const LOAD_MAX: Duration = Duration::from_secs(120);
@@ -65,23 +65,23 @@ fn measure(baton: &Path, load: &Path) -> Result<(), String> {
 }
 
 /// Runs one of the loads above to its end.
-fn pairs_per_s(server: &Server, load: &Path, args: &[&str]) -> Result<f64, String> {
+pub fn pairs_per_s(server: &Server, load: &Path, args: &[&str]) -> Result<f64, String> {
     let report = server.load(load, args)?.json(LOAD_MAX)?;
     report["pairs_per_s"].as_f64().ok_or_else(|| "the load reports no pairs_per_s".to_owned())
 }
 
 /// What 100,000 held locks cost.
-struct Held {
+pub struct Held {
     /// Memory of the server that granted them.
-    mib: f64,
+    pub mib: f64,
     /// Time until the server is ready again.
-    restart_s: f64,
+    pub restart_s: f64,
     /// Its memory then.
-    restart_mib: f64,
+    pub restart_mib: f64,
 }
 
 /// Holds 100,000 locks, kills the server and starts it again.
-fn held(baton: &Path, load: &Path, data: &Path) -> Result<Held, String> {
+pub fn held(baton: &Path, load: &Path, data: &Path) -> Result<Held, String> {
     let server = Server::start(baton, data)?;
     let mut holder = server.load(load, &["hold", HELD])?;
     holder.line(LOAD_MAX)?;
