@@ -6,7 +6,7 @@ use super::*;
 fn a_power_cut_at_any_operation_loses_nothing_acknowledged() {
     let disk = FakeDisk::default();
     let acknowledged = Arc::new(AtomicUsize::new(0));
-    let cuts = cut_before_each(&disk, &acknowledged, 12);
+    let cuts = cut_before_each(&disk, &acknowledged, 6);
     let (mut journal, _) = open(&disk).unwrap();
     work(&mut journal, 1..=60, &acknowledged).unwrap();
     let cuts = std::mem::take(&mut *cuts.lock().unwrap());

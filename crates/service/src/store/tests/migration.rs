@@ -87,10 +87,10 @@ fn the_first_start_migrates_everything_and_the_next_nothing() {
 fn a_power_cut_at_any_operation_of_a_migration_loses_nothing() {
     let disk = version_1();
     let done = Arc::new(AtomicUsize::new(0));
-    let cuts = cut_before_each(&disk, &done, 8);
+    let cuts = cut_before_each(&disk, &done, 5);
     everything(&disk).unwrap();
     let cuts = std::mem::take(&mut *cuts.lock().unwrap());
-    assert!(cuts.len() > 400, "{}", cuts.len());
+    assert!(cuts.len() > 300, "{}", cuts.len());
     let mut mixed = 0;
     for (i, (_, disk)) in cuts.into_iter().enumerate() {
         let format = disk.read("FORMAT").unwrap();
@@ -209,7 +209,7 @@ fn any_damaged_byte_of_version_1_is_healed_or_refused() {
     let disk = version_1();
     let (mut healed, mut refused) = (0, 0);
     for (name, bytes) in contents(&disk) {
-        for at in (0..bytes.len()).filter(|at| bytes[*at] != 0).step_by(5) {
+        for at in (0..bytes.len()).filter(|at| bytes[*at] != 0).step_by(7) {
             let mut bad = bytes.clone();
             bad[at] ^= 0x11;
             let damaged = disk.copy();
@@ -227,7 +227,7 @@ fn any_damaged_byte_of_version_1_is_healed_or_refused() {
             }
         }
     }
-    assert!(healed > 300 && refused > 10, "{healed} healed, {refused} refused");
+    assert!(healed > 300 && refused > 5, "{healed} healed, {refused} refused");
 }
 
 #[test]

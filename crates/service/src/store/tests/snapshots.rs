@@ -56,11 +56,9 @@ fn any_damaged_byte_and_any_damaged_block_is_healed() {
         };
         for at in (0..good.len()).filter(|at| good[*at] != 0 || at % 401 == 0).step_by(if blocks > 2 { 29 } else { 1 })
         {
-            for pattern in [0x01, 0x10, 0xff] {
-                let mut bad = good.clone();
-                bad[at] ^= pattern;
-                check(bad, &format!("byte {at} xor {pattern:#x}"));
-            }
+            let mut bad = good.clone();
+            bad[at] ^= [0x01, 0x10, 0xff][at % 3];
+            check(bad, &format!("byte {at}"));
         }
         for block in 0..blocks {
             for fill in [0, 0xff] {
