@@ -99,8 +99,9 @@ async fn requests_that_make_no_sense_are_refused_one_by_one() {
         panic!("{answer:?}")
     };
     assert_eq!(refused.refusal(), v1::Refusal::NotHolder);
-    // And the stream still works.
-    let operation = Some(v1::request::Operation::Acquire(exclusive(b"deploy")));
+    // And the stream still works, for an owner that acts for another, too.
+    let acquire = v1::Acquire { parent: Some(2), ..exclusive(b"deploy") };
+    let operation = Some(v1::request::Operation::Acquire(acquire));
     raw.send(Frame::Request(v1::Request { number: 10, seen: 9, missing: vec![], operation })).await;
     let answer = raw.next().await.unwrap();
     let granted = Some(v1::answer::Answer::Granted(v1::Granted { fence: 1 }));
