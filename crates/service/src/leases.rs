@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::state::locks::{self, LockName};
-use crate::state::{Command, Effect, PendingTimers, RequestNumber, SessionId, sessions};
+use crate::state::{Answer, Command, Effect, PendingTimers, RequestNumber, SessionId, sessions};
 
 /// So many read-index rounds may be under way at a time: one, and one for those who came after it began.
 pub const ROUNDS_MAX: usize = 2;
@@ -119,6 +119,8 @@ impl Leases {
         match *effect {
             Effect::Opened { session, ttl_ms } => return self.opened(now_ms, session, ttl_ms),
             Effect::Ended { session, .. } => self.ended(session),
+            // The number belongs to another request, which may go on waiting.
+            Effect::Answer { answer: Answer::Refused(sessions::Refusal::NumberReused), .. } => {}
             Effect::Answer { session, number, .. } => self.answered(session, number),
             Effect::Locks(locks::Effect::Waits { session, number, timeout_ms }) => {
                 self.waits(now_ms, session, number, timeout_ms)

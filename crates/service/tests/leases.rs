@@ -6,7 +6,7 @@ use baton_service::state::locks::Effect::{LockDelay, Waits};
 use baton_service::state::locks::{self, Acquire, Answer, Mode};
 use baton_service::state::sessions::{self, EndReason, Open};
 use baton_service::state::{
-    Caller, Command, Effect, Operation, Outcome, OwnerId, PendingTimers, Request, SessionId, State,
+    self, Caller, Command, Effect, Operation, Outcome, OwnerId, PendingTimers, Request, SessionId, State,
 };
 
 const TTL_MS: u64 = 10_000;
@@ -219,6 +219,16 @@ fn a_wait_is_cancelled_when_its_time_is_over() {
     leases.outcome(60, &third, true);
     assert_eq!(leases.due(1_000), [first]);
     assert_eq!(leases.due(2_000), []);
+}
+
+/// The refusal of a request that uses its number for something else is not its answer.
+#[test]
+fn a_wait_goes_on_when_its_number_is_used_again() {
+    let mut leases = leading(&[A]);
+    assert!(leases.observe(0, &Waits { session: A, number: 1, timeout_ms: 50 }.into()));
+    let answer = state::Answer::Refused(sessions::Refusal::NumberReused);
+    assert!(leases.observe(10, &Effect::Answer { session: A, number: 1, answer }));
+    assert_eq!(leases.due(50), [CancelWait { session: A, number: 1 }.into()]);
 }
 
 /// A closed lock is to be opened when its delay is over; a later delay takes the place of an earlier one.

@@ -244,3 +244,240 @@ fn the_cycle_of_a_claim_goes_only_over_locks_that_it_waits_for() {
             b 2: deadlock: B -> door, A -> own
     "#]]);
 }
+
+/// They stand in all queues in one order, whatever the order of the names.
+#[test]
+fn claims_of_several_locks_do_not_wait_for_each_other_in_a_circle() {
+    check(expect![[r#"
+        open a
+            a open, ttl 10000 ms
+        open b
+            b open, ttl 10000 ms
+        open c
+            c open, ttl 10000 ms
+        open d
+            d open, ttl 10000 ms
+        acquire a 1 one,two x
+            a 1: granted, fence 1
+        acquire b 1 two,three x
+        acquire c 1 three,one x
+        acquire d 1 three,two,one x
+        release a 2 1
+            a 2: Released
+            b 1: granted, fence 2
+        release b 2 1
+            b 2: Released
+            c 1: granted, fence 3
+        release c 2 1
+            c 2: Released
+            d 1: granted, fence 4
+    "#]]);
+}
+
+#[test]
+fn whoever_holds_one_lock_and_wants_several_can_close_a_cycle() {
+    check(expect![[r#"
+        open a
+            a open, ttl 10000 ms
+        open b
+            b open, ttl 10000 ms
+        acquire a 1 one x
+            a 1: granted, fence 1
+        acquire b 1 two x
+            b 1: granted, fence 2
+        acquire a 2 two,three x
+        acquire b 2 three,one x
+            b 2: deadlock: B -> one, A -> two
+        acquire b 3 three x
+            b 3: deadlock: B -> three, A -> two
+        lock three
+            permits 1
+            1. a 2 waits since 5
+        release b 4 1
+            b 4: Released
+            a 2: granted, fence 3
+    "#]]);
+}
+
+/// a waits for its own hold of one lock, though the other is free.
+#[test]
+fn a_claim_of_several_locks_can_wait_for_its_own_owner() {
+    check(expect![[r#"
+        open a
+            a open, ttl 10000 ms
+        open b
+            b open, ttl 10000 ms
+        acquire a 1 one x
+            a 1: granted, fence 1
+        acquire a 2 two,one x
+            a 2: deadlock: A -> one
+        acquire b 1 three,one x
+        acquire a 3 three x
+            a 3: deadlock: A -> three, B -> one
+        release a 4 1
+            a 4: Released
+            b 1: granted, fence 2
+    "#]]);
+}
+
+/// b could share two with a, and stands behind it: a, which has waited for one, is not overtaken.
+#[test]
+fn a_shared_waiter_waits_for_a_claim_of_several_locks_before_it() {
+    check(expect![[r#"
+        open a
+            a open, ttl 10000 ms
+        open b
+            b open, ttl 10000 ms
+        open c
+            c open, ttl 10000 ms
+        acquire c 1 one x
+            c 1: granted, fence 1
+        acquire b 1 three x
+            b 1: granted, fence 2
+        acquire a 1 one,two s
+        acquire b 2 two s
+        acquire c 2 three x
+            c 2: deadlock: C -> three, B -> two, A -> one
+        acquire a 2 three x
+        lock three
+            permits 1
+            held by b 1, fence 2, since 5
+            1. a 2 waits since 9
+        release c 3 1
+            c 3: Released
+            a 1: granted, fence 3
+            b 2: granted, fence 3
+    "#]]);
+}
+
+/// c waits for b, b for a, a for c: the shared lock two is free all the time.
+#[test]
+fn a_cycle_can_go_over_a_lock_that_nobody_holds() {
+    check(expect![[r#"
+        open a
+            a open, ttl 10000 ms
+        open b
+            b open, ttl 10000 ms
+        open c
+            c open, ttl 10000 ms
+        acquire c 1 one x
+            c 1: granted, fence 1
+        acquire a 1 one,two s
+        acquire b 1 two,three s
+        acquire c 2 three s
+            c 2: deadlock: C -> three, B -> two, A -> one
+        lock two
+            permits 1
+            1. a 1 waits since 5
+            2. b 1 waits since 6
+        lock three
+            permits 1
+            1. b 1 waits since 6
+    "#]]);
+}
+
+/// Once a has both, whoever shares with it does not wait for it.
+#[test]
+fn a_shared_waiter_does_not_wait_for_a_granted_claim_of_several_locks() {
+    check(expect![[r#"
+        open a
+            a open, ttl 10000 ms
+        open b
+            b open, ttl 10000 ms
+        open c
+            c open, ttl 10000 ms
+        acquire a 1 one,two s
+            a 1: granted, fence 1
+        acquire b 1 three x
+            b 1: granted, fence 2
+        acquire c 1 one x
+        acquire a 2 three x
+        acquire b 2 two s
+            b 2: granted, fence 1
+        acquire b 3 one s
+            b 3: deadlock: B -> one, C -> one, A -> three
+    "#]]);
+}
+
+/// c can give its permit back, until it waits for b, too.
+#[test]
+fn with_several_pools_a_cycle_alone_is_no_deadlock() {
+    check(expect![[r#"
+        open a
+            a open, ttl 10000 ms
+        open b
+            b open, ttl 10000 ms
+        open c
+            c open, ttl 10000 ms
+        acquire a 1 pool,tank p2
+            a 1: granted, fence 1
+        acquire c 1 pool p2
+            c 1: granted, fence 2
+        acquire b 1 door x
+            b 1: granted, fence 3
+        acquire b 2 pool,tank p2
+        acquire a 2 door x
+        acquire c 2 door x
+            c 2: deadlock: C -> door, B -> pool
+        release a 3 1
+            a 3: Released
+            b 2: granted, fence 4
+    "#]]);
+}
+
+/// b gets the permit that is left, and waits at the door only: a, which has the other, may wait for b's lock.
+#[test]
+fn a_permit_that_is_left_blocks_nobody() {
+    check(expect![[r#"
+        open a
+            a open, ttl 10000 ms
+        open b
+            b open, ttl 10000 ms
+        open c
+            c open, ttl 10000 ms
+        acquire a 1 pool p2
+            a 1: granted, fence 1
+        acquire c 1 door x
+            c 1: granted, fence 2
+        acquire b 1 own x
+            b 1: granted, fence 3
+        acquire b 2 pool:p2,door x
+        acquire a 2 own x
+        release c 2 1
+            c 2: Released
+            b 2: granted, fence 4
+    "#]]);
+}
+
+/// b waits for a, and a only for a lock that opens by itself; c, which waits for b, stands behind a.
+#[test]
+fn a_closed_lock_of_several_is_nobody_s() {
+    check(expect![[r#"
+        open a
+            a open, ttl 10000 ms
+        open b
+            b open, ttl 10000 ms
+        open c
+            c open, ttl 10000 ms
+        open z
+            z open, ttl 10000 ms
+        acquire z 1 gate x delay 300
+            z 1: granted, fence 1
+        expire z
+            z ended, Expired
+            gate closed, generation 1, 300 ms
+        acquire a 1 own x
+            a 1: granted, fence 2
+        acquire b 1 door x
+            b 1: granted, fence 3
+        acquire a 2 gate,two x
+        acquire c 1 door,two x
+        acquire b 2 own x
+        end-delay gate 1
+            a 2: granted, fence 4
+        lock own
+            permits 1
+            held by a 1, fence 2, since 7
+            1. b 2 waits since 11
+    "#]]);
+}

@@ -1,11 +1,18 @@
-//! The state of the lock service: what it does, sentence by sentence; what it does under random commands, beside a naive model of it.
+//! The state of the lock service: what it does, sentence by sentence; what it does under random commands, beside a naive model of
+//! it.
 
+mod actions;
+mod compare;
 mod deadlocks;
 mod delays;
 mod locks;
 mod missing;
-// mod model;
-// mod random;
+mod model;
+mod random;
+mod records;
 mod requests;
+mod reuse;
+mod revisions;
 mod script;
 mod several;
+mod several_ends;

@@ -1,0 +1,260 @@
+//! What the world does to a state: random actions, and the commands that are made of them.
+
+use std::collections::BTreeMap;
+
+use baton_service::state::locks::{self, Acquire, LockName, Mode, Want};
+use baton_service::state::sessions::{self, Open};
+use baton_service::state::{Caller, Command, Operation, OwnerId, Principal, Request, SessionId};
+use proptest::prelude::*;
+
+use crate::model::Model;
+
+pub const SESSIONS: u64 = 4;
+/// One of them is not UTF-8.
+pub const LOCKS: [&[u8]; 3] = [b"one", b"two", b"thre\xe9"];
+
+/// What the world does. Numbers that are picked are taken modulo what there is to pick from.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// The next request of a session, with the answers seen up to so many before it, but for those whose bits are set. It may
+    /// get lost, and arrive only when it is sent again.
+    Next { session: u64, unseen: u64, missing: u64, lost: bool, operation: Pick },
+    /// A request with a number that the session has used before.
+    Reuse { session: u64, number: u64, operation: Pick },
+    /// A request or anything else that was sent before, once more. It may come from elsewhere, and say that less was seen.
+    Again { at: usize, elsewhere: bool },
+    /// Something without sense for what was before.
+    Any(Command),
+    /// What a timer of the leader proposes.
+    Timer(usize),
+    /// The state is written down and read again.
+    Restart,
+}
+
+#[derive(Clone, Debug)]
+pub enum Pick {
+    Acquire(Acquire),
+    Release(usize),
+    Cancel(usize),
+    Close,
+}
+
+fn mode() -> impl Strategy<Value = Mode> {
+    prop_oneof![
+        4 => Just(Mode::Exclusive),
+        4 => Just(Mode::Shared),
+        3 => Just(Mode::Permit { of: 2 }),
+        1 => prop::sample::select(vec![0, 1, 3, u32::MAX]).prop_map(|of| Mode::Permit { of }),
+    ]
+}
+
+/// Some of these, each once, in any order: mostly few.
+pub fn few<T: Clone + std::fmt::Debug + 'static>(all: &[T]) -> impl Strategy<Value = Vec<T>> + use<T> {
+    let mut ordered: Vec<Vec<usize>> = vec![vec![]];
+    let mut of_length = || {
+        let longer = |few: &Vec<usize>| {
+            let others = (0..all.len()).filter(|at| !few.contains(at));
+            others.map(|at| [&few[..], &[at]].concat()).collect::<Vec<_>>()
+        };
+        ordered = ordered.iter().flat_map(longer).collect();
+        let values = |few: &Vec<usize>| few.iter().map(|&at| all[at].clone()).collect();
+        prop::sample::select(ordered.iter().map(values).collect::<Vec<Vec<T>>>())
+    };
+    prop_oneof![3 => of_length(), 2 => of_length(), 1 => of_length()]
+}
+
+fn wants() -> impl Strategy<Value = Vec<Want>> {
+    // Most want all their locks in one way, so that permits agree.
+    (few(&LOCKS), mode(), prop::option::weighted(0.2, mode())).prop_map(|(names, mode, other)| {
+        let modes = [Some(mode), other].into_iter().flatten().cycle();
+        names.into_iter().zip(modes).map(|(lock, mode)| Want { lock: lock.into(), mode }).collect()
+    })
+}
+
+/// For one of a few owners; mostly nothing that makes no sense.
+pub fn pick() -> impl Strategy<Value = Pick> {
+    let parent = prop::option::weighted(0.1, 0..2u64);
+    let acquire = (wants(), 0..SESSIONS + 2, parent, prop::option::of(0..3u64), 0..3u64);
+    let acquire = acquire.prop_map(|(wants, owner, parent, timeout_ms, lock_delay_ms)| {
+        let (wants, owner, parent) = (wants.into_iter().collect(), OwnerId(owner), parent.map(OwnerId));
+        Pick::Acquire(Acquire { wants, owner, parent, timeout_ms, lock_delay_ms })
+    });
+    prop_oneof![
+        8 => acquire,
+        4 => any::<usize>().prop_map(Pick::Release),
+        2 => any::<usize>().prop_map(Pick::Cancel),
+        1 => Just(Pick::Close),
+    ]
+}
+
+/// Mostly small, now and then as great as can be.
+fn number(below: u64) -> impl Strategy<Value = u64> {
+    prop_oneof![30 => 0..below, 1 => Just(u64::MAX)]
+}
+
+/// Mostly none that make no sense.
+fn missing() -> impl Strategy<Value = Vec<u64>> {
+    prop_oneof![
+        6 => Just(vec![]),
+        6 => (1..3u64).prop_map(|number| vec![number]),
+        3 => prop::collection::vec(number(4), 0..4),
+        1 => (2_047..2_050u64).prop_map(|count| (1..=count).collect()),
+    ]
+}
+
+fn command() -> impl Strategy<Value = Command> {
+    let session = || (0..SESSIONS + 1).prop_map(SessionId);
+    let lock = || {
+        let senseless = prop::sample::select(vec![LockName::from(""), LockName::from(&[b'x'; 513])]);
+        prop_oneof![9 => prop::sample::select(&LOCKS[..]).prop_map(LockName::from), 1 => senseless]
+    };
+    let wants = prop_oneof![
+        // Perhaps none, perhaps one twice.
+        3 => prop::collection::vec((lock(), mode()), 0..4),
+        1 => (64..66u32).prop_map(|many| (0..many).map(|at| (at.to_string().as_str().into(), Mode::Shared)).collect()),
+    ];
+    let wants = wants.prop_map(|wants| wants.into_iter().map(|(lock, mode)| Want { lock, mode }).collect());
+    let operation = prop_oneof![
+        (wants, number(SESSIONS), prop::option::of(number(3)), number(3)).prop_map(
+            |(wants, owner, timeout_ms, lock_delay_ms)| {
+                let (owner, parent) = (OwnerId(owner), None);
+                locks::Operation::Acquire(Acquire { wants, owner, parent, timeout_ms, lock_delay_ms })
+            }
+        ),
+        number(9).prop_map(|acquire| locks::Operation::Release { acquire }),
+        number(9).prop_map(|acquire| locks::Operation::Cancel { acquire }),
+    ];
+    let operation = operation.prop_map(Operation::Locks);
+    let lead = (0..3u64).prop_map(|term| sessions::Command::Lead { term }.into());
+    let open = (session(), number(30_000), any::<bool>())
+        .prop_map(|(session, ttl_ms, resume)| opening(session, ttl_ms, resume));
+    let request = (session(), number(12), number(3), missing(), operation).prop_map(
+        |(session, number, seen, missing, operation)| {
+            let caller = Caller::default();
+            Command::Request(Request { session, number, seen, missing, caller, operation })
+        },
+    );
+    let expire = (session(), number(3)).prop_map(|(session, term)| sessions::Command::Expire { session, term }.into());
+    let end_delay =
+        (lock(), number(9)).prop_map(|(lock, generation)| locks::Command::EndLockDelay { lock, generation }.into());
+    let cancel_wait =
+        (session(), number(12)).prop_map(|(session, number)| locks::Command::CancelWait { session, number }.into());
+    let force = (lock(), any::<bool>())
+        .prop_map(|(lock, now)| locks::Command::Force { lock, now, caller: Caller::default() }.into());
+    prop_oneof![1 => lead, 6 => open, 3 => request, 2 => expire, 1 => end_delay, 1 => cancel_wait, 3 => force]
+}
+
+pub fn action() -> impl Strategy<Value = Action> {
+    // What is missing mostly stays so for a while.
+    let bits = prop_oneof![1 => Just(0), 6 => Just(0x1111_1111_1111_1111), 2 => any::<u64>()];
+    let next = (0..SESSIONS, 0..6u64, bits, prop::bool::weighted(0.1), pick()).prop_map(
+        |(session, unseen, missing, lost, operation)| Action::Next { session, unseen, missing, lost, operation },
+    );
+    let reuse = (0..SESSIONS, any::<u64>(), pick()).prop_map(|(session, number, operation)| Action::Reuse {
+        session,
+        number,
+        operation,
+    });
+    let again = (any::<usize>(), any::<bool>()).prop_map(|(at, elsewhere)| Action::Again { at, elsewhere });
+    prop_oneof![
+        20 => next,
+        1 => reuse,
+        3 => again,
+        3 => command().prop_map(Action::Any),
+        3 => any::<usize>().prop_map(Action::Timer),
+        1 => Just(Action::Restart),
+    ]
+}
+
+pub fn open(session: u64) -> Command {
+    opening(SessionId(session), 10_000, false)
+}
+
+fn opening(session: SessionId, ttl_ms: u64, resume: bool) -> Command {
+    let (label, host, pid, secret_hash) = (format!("session {session}"), String::new(), 1, None);
+    let caller = Caller::default();
+    sessions::Command::Open(Open { session, ttl_ms, label, host, pid, resume, secret_hash, caller }).into()
+}
+
+/// Makes commands of actions.
+#[derive(Default)]
+pub struct World {
+    numbers: BTreeMap<u64, u64>,
+    pub sent: Vec<Command>,
+}
+
+impl World {
+    pub fn command(&mut self, action: &Action, model: &Model) -> Option<Command> {
+        match *action {
+            Action::Next { session, unseen, missing, lost, ref operation } => {
+                let number = self.numbers.entry(session).or_insert(0);
+                *number += 1;
+                let seen = number.saturating_sub(1 + unseen);
+                let missing = (1..=seen).filter(|number| missing >> (number % 64) & 1 == 1).collect();
+                let command = request(model, (session, *number), (seen, missing), operation);
+                if lost {
+                    self.sent.push(command);
+                    return None;
+                }
+                Some(command)
+            }
+            Action::Reuse { session, number, ref operation } => {
+                let last = self.numbers.get(&session)?;
+                Some(request(model, (session, 1 + number % last), (0, vec![]), operation))
+            }
+            Action::Again { at, elsewhere } => {
+                let mut again = self.sent.get(at.checked_rem(self.sent.len())?).cloned()?;
+                if let Command::Request(request) = &mut again
+                    && elsewhere
+                {
+                    request.caller.principal = Principal::Named("eve".into());
+                    (request.seen, request.missing) = (request.seen / 2, vec![]);
+                }
+                Some(again)
+            }
+            Action::Any(ref command) => Some(command.clone()),
+            Action::Timer(at) => {
+                let end = |(lock, delay): &(LockName, locks::Delay)| {
+                    locks::Command::EndLockDelay { lock: lock.clone(), generation: delay.generation }.into()
+                };
+                let mut due: Vec<Command> = model.delays.iter().map(end).collect();
+                let waits = model.claims.iter().filter(|claim| claim.fence.is_none());
+                let times = waits
+                    .map(|claim| locks::Command::CancelWait { session: claim.session, number: claim.number }.into());
+                due.extend(times);
+                due.get(at.checked_rem(due.len())?).cloned()
+            }
+            Action::Restart => None,
+        }
+    }
+}
+
+/// The request that a session makes of what was picked.
+fn request(
+    model: &Model,
+    (session, number): (u64, u64),
+    (seen, missing): (u64, Vec<u64>),
+    operation: &Pick,
+) -> Command {
+    let own = model.claims.iter().filter(|claim| claim.session == SessionId(session));
+    let acquires: Vec<u64> = own.map(|claim| claim.number).collect();
+    // Mostly of something that holds or waits, now and then of anything before.
+    let earlier = |at: usize| match acquires.len() {
+        0 => at as u64 % number,
+        many => acquires.get(at % (many + 1)).copied().unwrap_or(at as u64 % number),
+    };
+    let operation = match *operation {
+        Pick::Acquire(ref acquire) => Operation::Locks(locks::Operation::Acquire(acquire.clone())),
+        Pick::Release(at) => Operation::Locks(locks::Operation::Release { acquire: earlier(at) }),
+        Pick::Cancel(at) => Operation::Locks(locks::Operation::Cancel { acquire: earlier(at) }),
+        Pick::Close => Operation::Close,
+    };
+    Command::Request(Request {
+        session: SessionId(session),
+        number,
+        seen,
+        missing,
+        caller: Caller::default(),
+        operation,
+    })
+}
