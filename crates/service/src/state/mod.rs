@@ -21,6 +21,7 @@
 
 mod change;
 mod ids;
+mod limits;
 pub mod locks;
 mod record;
 pub mod sessions;
@@ -90,13 +91,27 @@ impl State {
         self.revision
     }
 
-    /// Whether all indices are as they should be, or a sentence about the first that is not. It looks at everything.
+    /// Whether everything fits together, or a sentence about the first thing that does not. It looks at everything.
     pub fn check(&self) -> Result<(), String> {
-        self.locks.check()?;
-        match self.locks.sessions().find(|id| self.sessions.get(*id).is_none()) {
-            Some(id) => Err(format!("session {id} has claims, and is not there")),
-            None => Ok(()),
+        if !(FIRST_REVISION..=limits::COUNTER_MAX).contains(&self.revision) {
+            return Err(format!("the revision is {}; it goes from {FIRST_REVISION} on", self.revision));
         }
+        self.sessions.check()?;
+        self.locks.check(self.revision)?;
+        if let Some(id) = self.locks.sessions().find(|id| self.sessions.get(*id).is_none()) {
+            return Err(format!("session {id} has claims, and is not there"));
+        }
+        for view in self.sessions() {
+            let waits = view.claims().filter(|claim| !claim.holds()).map(|claim| claim.number);
+            if !view.session.waiting().eq(waits) {
+                return Err(format!("the requests of session {} that wait are not its claims that wait", view.id));
+            }
+            let mut holds = view.claims().filter(|claim| claim.holds()).map(|claim| claim.number);
+            if let Some(number) = holds.find(|number| !view.session.is_answered(*number)) {
+                return Err(format!("request {number} of session {} holds, and was never answered", view.id));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -6,6 +6,7 @@
 //!   them and each admits it: in one command, with one fence. Until then nobody overtakes it anywhere.
 //! - One counter gives all fences, so that a lock can be forgotten as soon as nobody uses or remembers it.
 
+mod check;
 mod claim;
 mod deadlock;
 mod force;
