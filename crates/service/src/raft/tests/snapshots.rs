@@ -28,7 +28,7 @@ fn is_of_snapshot(operation: &DiskOperation) -> bool {
 }
 
 fn snapshot_of(disk: &FakeDisk) -> Option<String> {
-    disk.names().into_iter().find(|name| name.starts_with("snapshot-"))
+    disk.names().into_iter().find(|name| name.starts_with("snapshot-") && name.ends_with(".baton"))
 }
 
 /// Nothing here takes so long, unless it never happens.
