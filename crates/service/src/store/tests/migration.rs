@@ -6,17 +6,17 @@ use super::*;
 
 /// A folder as version 1 left it, with a snapshot and several segments. Its numbers are 6 to 40.
 fn version_1() -> FakeDisk {
-    version_1_with(&[])
+    version_1_with(40, &[])
 }
 
-/// And at the end this payload, of version 1.
-fn version_1_with(more: &[u8]) -> FakeDisk {
+/// Up to another number, and at the end this payload, of version 1.
+fn version_1_with(last: u64, more: &[u8]) -> FakeDisk {
     let disk = FakeDisk::default();
     disk.put("FORMAT", line::encode("baton data format 1").into_bytes());
     disk.put("snapshot-00000000000000000015.baton", snapshot_v1::encode(&chunks(15).concat()));
     // A left-over, which nobody ever reads.
     disk.put("snapshot-00000000000000000003.baton", snapshot_v1::encode(b"another"));
-    let mut payloads: Vec<Vec<u8>> = (6..=40).map(|number| payload(number)[1..].to_vec()).collect();
+    let mut payloads: Vec<Vec<u8>> = (6..=last).map(|number| payload(number)[1..].to_vec()).collect();
     payloads.extend((!more.is_empty()).then(|| more.to_vec()));
     let mut rest = &payloads[..];
     let mut first = 41;
@@ -77,10 +77,17 @@ fn the_first_start_migrates_everything_and_the_next_nothing() {
     assert_eq!(everything(&disk).unwrap(), found);
     assert!(!operations.lock().unwrap().iter().any(|operation| matches!(operation, Operation::Rename(_))));
     disk.ask_no_more();
-    // It goes on, and into further segments.
-    let (mut journal, _) = open(&disk).unwrap();
-    work(&mut journal, 41..=80, &AtomicUsize::new(0)).unwrap();
-    assert_eq!(open(&disk).unwrap().1.last, 80);
+}
+
+#[test]
+fn a_migrated_log_goes_on_however_full_its_last_segment_is() {
+    for last in 30..=50 {
+        let disk = version_1_with(last, &[]);
+        let (mut journal, numbers) = open(&disk).unwrap();
+        assert_eq!(numbers.last, last);
+        work(&mut journal, last + 1..=last + 20, &AtomicUsize::new(0)).unwrap();
+        assert_eq!(open(&disk).unwrap().1.last, last + 20);
+    }
 }
 
 #[test]
@@ -184,9 +191,9 @@ fn refused_untouched(disk: &FakeDisk) -> OpenError {
 
 #[test]
 fn what_cannot_be_migrated_is_refused_before_anything_is_changed() {
-    let why = refused_untouched(&version_1_with(b"from nobody"));
+    let why = refused_untouched(&version_1_with(40, b"from nobody"));
     assert!(matches!(&why, OpenError::Damaged { what, .. } if what == "it makes no sense"), "{why}");
-    let why = refused_untouched(&version_1_with(b"from version 7"));
+    let why = refused_untouched(&version_1_with(40, b"from version 7"));
     assert!(matches!(why, OpenError::Newer { found: 7, writer: None }), "{why}");
 
     // A segment in the middle, and the snapshot, of which there was but one copy.
