@@ -17,9 +17,6 @@ impl Locks {
         if let Some(counter) = counters.into_iter().find(|counter| *counter > COUNTER_MAX) {
             return Err(format!("a counter of the locks is at {counter}; it is at most {COUNTER_MAX}"));
         }
-        for (name, lock) in &self.locks {
-            self.check_lock(name, lock).map_err(|what| format!("the lock {name:?} {what}"))?;
-        }
         let mut tickets = BTreeSet::new();
         for claim in self.claims.values() {
             let wrong = |what: &dyn Display| format!("request {} of session {} {what}", claim.number, claim.session);
@@ -28,9 +25,15 @@ impl Locks {
                 return Err(wrong(&format_args!("has the ticket {} of another claim", claim.ticket)));
             }
         }
+        for (name, lock) in &self.locks {
+            self.check_lock(name, lock).map_err(|what| format!("the lock {name:?} {what}"))?;
+        }
         let is_bounded = |acquires: &BTreeSet<_>| (1..=FORCED_MAX).contains(&acquires.len());
         if let Some((session, acquires)) = self.forced.iter().find(|(_, acquires)| !is_bounded(acquires)) {
-            return Err(format!("session {session} has lost {} claims by force; 1 to {FORCED_MAX}", acquires.len()));
+            return Err(format!(
+                "session {session} has lost {} claims by force; it is told of 1 to {FORCED_MAX}",
+                acquires.len()
+            ));
         }
         self.check_counts()
     }
