@@ -64,6 +64,20 @@ fn a_folder_of_a_newer_version_is_refused_with_what_to_do() {
     assert!(!error.contains("damaged") && error.lines().count() == 1, "{error}");
 }
 
+/// An IDENTITY from another folder: the node would wait for ever for the one that the log is of.
+#[test]
+fn a_folder_with_the_identity_of_another_is_refused() {
+    let (mut one, mut other) = (Server::start(), Server::start());
+    one.kill();
+    other.kill();
+    fs::copy(other.data().join("IDENTITY"), one.data().join("IDENTITY")).unwrap();
+    let output = refused(one.data());
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("IDENTITY says node") && error.contains("and the log is of node"), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+}
+
 /// The ids of new folders are random, and stay.
 #[test]
 fn a_node_has_an_id_of_its_own_that_stays() {
