@@ -45,7 +45,9 @@ fn a_failed_write_or_sync_is_told_and_nothing_acknowledged_is_lost() {
         let (mut journal, shown) = open(&disk).unwrap();
         let (_, kept) = open(&disk.after_power_cut(0)).unwrap();
         assert_eq!(shown, kept, "operation {fail_at}");
-        // Little, which stays in the last segment, and more, which takes another one.
+        // Something short, which still fits where what was to be written did not; then more, which takes another segment.
+        journal.append(&head(shown.released), None, || head(shown.released)).unwrap();
+        assert_eq!(open(&disk.after_power_cut(0)).unwrap().1, shown, "operation {fail_at}");
         for (from, to) in [(1, 1), (2, 12)] {
             work(&mut journal, shown.last + from..=shown.last + to, &acknowledged).unwrap();
             let (_, kept) = open(&disk.after_power_cut(0)).unwrap();
