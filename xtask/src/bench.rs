@@ -45,7 +45,8 @@ enum Part {
         /// Compare with the server of another checkout of the project, in five runs of each, taken in turns
         ///
         /// Both servers are built in release, by the same cargo. The load generator is always the one of this checkout, so
-        /// that only the servers differ. A ratio above 1 is better for this checkout.
+        /// that only the servers differ. A ratio above 1 is better for this checkout. The data is in TMPDIR: in a tmpfs
+        /// no disk adds to the noise.
         #[arg(long, value_name = "FOLDER")]
         against: Option<PathBuf>,
     },

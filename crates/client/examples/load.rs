@@ -4,6 +4,7 @@
 //!   `--clients C`: C clients share the N pairs; 1 if not given.
 //!   `--locks own|one`: each client has a lock of its own, or all clients want the same one; `own` if not given.
 //!   `--name-bytes B`: names of locks have at least B bytes, so that the server's log grows faster.
+//!   `--seconds S`: stop after S seconds, even if fewer than N pairs are done.
 //! `load SERVER hold N` holds N locks of one session until standard input ends.
 //! `load SERVER watch` acquires and releases its own lock until standard input ends, and prints when each pair
 //! was done.
@@ -23,7 +24,8 @@ use tokio::task::JoinSet;
 const IN_FLIGHT: u64 = 256;
 /// Pairs after which `watch` stops by itself.
 const WATCHED_MAX: usize = 10_000_000;
-const USAGE: &str = "usage: load SERVER (pairs N [--clients C] [--locks own|one] [--name-bytes B] | hold N | watch)";
+const USAGE: &str =
+    "usage: load SERVER (pairs N [--clients C] [--locks own|one] [--name-bytes B] [--seconds S] | hold N | watch)";
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -54,17 +56,19 @@ struct Options {
     clients: usize,
     one_lock: bool,
     name_bytes: usize,
+    limit: Duration,
 }
 
 impl Options {
     fn parse(mut args: &[&str]) -> Result<Options, Box<dyn Error>> {
-        let mut options = Options { clients: 1, one_lock: false, name_bytes: 0 };
+        let mut options = Options { clients: 1, one_lock: false, name_bytes: 0, limit: Duration::MAX };
         while let [option, value, rest @ ..] = args {
             match (*option, *value) {
                 ("--clients", value) => options.clients = usize::from_str(value)?,
                 ("--locks", "own") => options.one_lock = false,
                 ("--locks", "one") => options.one_lock = true,
                 ("--name-bytes", value) => options.name_bytes = usize::from_str(value)?,
+                ("--seconds", value) => options.limit = Duration::from_secs(u64::from_str(value)?),
                 _ => return Err(USAGE.into()),
             }
             args = rest;
@@ -91,20 +95,23 @@ async fn pairs(server: &str, count: u64, options: &Options) -> Outcome {
     // All clients work until the last pair has begun, so that no client is left alone at the end.
     let begun = Arc::new(AtomicU64::new(0));
     let mut working = JoinSet::new();
-    let start = Instant::now();
+    let (start, limit) = (Instant::now(), options.limit);
     for (session, lock) in clients.clone() {
         let begun = Arc::clone(&begun);
         working.spawn(async move {
-            while begun.fetch_add(1, Ordering::Relaxed) < count {
+            let mut done = 0_u64;
+            while begun.fetch_add(1, Ordering::Relaxed) < count && start.elapsed() < limit {
                 pair(&session, &lock).await.map_err(|error| error.to_string())?;
+                done += 1;
             }
-            Ok::<(), String>(())
+            Ok::<u64, String>(done)
         });
     }
+    let mut done = 0;
     while let Some(worked) = working.join_next().await {
-        worked??;
+        done += worked??;
     }
-    println!("{{\"pairs_per_s\":{:.1}}}", count as f64 / start.elapsed().as_secs_f64());
+    println!("{{\"pairs_per_s\":{:.1}}}", done as f64 / start.elapsed().as_secs_f64());
     for (session, _) in clients {
         session.close().await?;
     }

@@ -8,12 +8,12 @@ use super::floors::{synced_append_us, tcp_round_trip_us};
 use super::process::{Scratch, Server};
 use super::{Asked, REPETITIONS, builds, looking, row};
 
-/// One client that acquires and releases its own lock. Like the other two: about 3 s of load.
-pub const ONE_CLIENT: &[&str] = &["pairs", "5000"];
+/// One client that acquires and releases its own lock. Like the other two: about 3 s of load, or 6 s on a slow machine.
+pub const ONE_CLIENT: &[&str] = &["pairs", "5000", "--seconds", "6"];
 /// Many clients, each with its own lock.
-pub const OWN_LOCKS: &[&str] = &["pairs", "40000", "--clients", "64", "--locks", "own"];
+pub const OWN_LOCKS: &[&str] = &["pairs", "40000", "--seconds", "6", "--clients", "64", "--locks", "own"];
 /// Some clients that want the same lock: each release hands it over to the next.
-pub const ONE_LOCK: &[&str] = &["pairs", "6000", "--clients", "16", "--locks", "one"];
+pub const ONE_LOCK: &[&str] = &["pairs", "6000", "--seconds", "6", "--clients", "16", "--locks", "one"];
 const HELD: &str = "100000";
 /// How long a load may take.
 const LOAD_MAX: Duration = Duration::from_secs(120);

@@ -310,7 +310,7 @@ impl Node {
         running.tasks.shutdown().await;
         // openraft's worker and its readers end on their own, soon after.
         let nothing = running.gone.recv().await;
-        debug_assert!(nothing.is_none());
+        assert!(nothing.is_none(), "nobody sends here");
     }
 }
 

@@ -17,10 +17,12 @@
 //!   our own is broken; it ends the process.
 //! - **Bytes on disk outlive us**: the same entries must lead to the same state in every later version, since clients were told
 //!   what followed from them. What would decide differently needs a new command.
-//! - A clone takes no time: all maps are persistent. Whoever wants to look at the state takes a clone and stops nobody.
+//! - A clone takes no time: all maps are persistent. Whoever wants to look at the state takes a clone and stops nobody. (While
+//!   a clone lives, the first change of a lock copies the line of its claims: about 10 ns for each.)
 
 mod change;
 mod ids;
+mod limits;
 pub mod locks;
 mod record;
 pub mod sessions;
@@ -30,8 +32,9 @@ mod words;
 
 pub use change::{Change, Outcome, What};
 pub use ids::{OwnerId, RequestNumber, SessionId};
+pub use locks::{HolderView, LockView, Standing, WaiterView};
 pub use record::Record;
-pub use views::{Counts, HolderView, LockView, PendingTimers, SessionView, Standing, WaiterView};
+pub use views::{Counts, PendingTimers, SessionView};
 pub use words::{Answer, Caller, Command, Effect, Entry, Operation, Principal, Request};
 
 use locks::Locks;
@@ -85,18 +88,33 @@ impl State {
     }
 
     /// Counts the commands that changed claims: one that entered or ended a claim raises it by one, however many it entered or
-    /// ended. A grant to a waiter does not.
+    /// ended. A grant to a waiter does not, nor does the end of a session without claims, nor that a holder is told to give its
+    /// locks back. A snapshot of data format 1 has revision 1; what its log says after that counts.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// Whether all indices are as they should be, or a sentence about the first that is not. It looks at everything.
+    /// Whether everything fits together, or a sentence about the first thing that does not. It looks at everything.
     pub fn check(&self) -> Result<(), String> {
-        self.locks.check()?;
-        match self.locks.sessions().find(|id| self.sessions.get(*id).is_none()) {
-            Some(id) => Err(format!("session {id} has claims, and is not there")),
-            None => Ok(()),
+        if !(FIRST_REVISION..=limits::COUNTER_MAX).contains(&self.revision) {
+            return Err(format!("the revision is {}; it goes from {FIRST_REVISION} on", self.revision));
         }
+        self.sessions.check()?;
+        self.locks.check(self.revision)?;
+        if let Some(id) = self.locks.sessions().find(|id| self.sessions.get(*id).is_none()) {
+            return Err(format!("session {id} has claims, and is not there"));
+        }
+        for view in self.sessions() {
+            let waits = view.claims().filter(|claim| !claim.holds()).map(|claim| claim.number);
+            if !view.session.waiting().eq(waits) {
+                return Err(format!("the requests of session {} that wait are not its claims that wait", view.id));
+            }
+            let mut holds = view.claims().filter(|claim| claim.holds()).map(|claim| claim.number);
+            if let Some(number) = holds.find(|number| !view.session.is_answered(*number)) {
+                return Err(format!("request {number} of session {} holds, and was never answered", view.id));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -30,15 +30,28 @@ impl State {
             .chain(self.locks.records().map(Record::Locks))
     }
 
-    /// The state that these pieces are of, or a sentence about why they are of none.
+    /// The state that these pieces are of, or a sentence about why they are of none. Whatever they say, it does not panic, nor does
+    /// a state that it gives.
     pub fn restore<E: From<String>>(records: impl IntoIterator<Item = Result<Record, E>>) -> Result<State, E> {
         let mut state = State::default();
+        // A state without one of these would begin to count anew.
+        let mut heads = [("time and revision", 0), ("the term", 0), ("the counters of the locks", 0)];
         for record in records {
-            match record? {
+            let record = record?;
+            match &record {
+                Record::State { .. } => heads[0].1 += 1,
+                Record::Sessions(sessions::Record::Term(_)) => heads[1].1 += 1,
+                Record::Locks(locks::Record::Counters { .. }) => heads[2].1 += 1,
+                Record::Sessions(_) | Record::Locks(_) => {}
+            }
+            match record {
                 Record::State { now_ms, revision } => (state.now_ms, state.revision) = (now_ms, revision),
-                Record::Sessions(record) => state.sessions.restore(record),
+                Record::Sessions(record) => state.sessions.restore(record)?,
                 Record::Locks(record) => state.locks.restore(record)?,
             }
+        }
+        if let Some((what, count)) = heads.into_iter().find(|(_, count)| *count != 1) {
+            return Err(format!("the pieces of a state tell {what} once; these do so {count} times").into());
         }
         state.locks.restored();
         state.check()?;

@@ -193,3 +193,69 @@ impl Fingerprint {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::OwnerId;
+    use crate::state::locks::{Acquire, Mode, Want};
+
+    fn acquire(wants: &[(&[u8], Mode)]) -> Acquire {
+        let want = |&(lock, mode): &(&[u8], Mode)| Want { lock: lock.into(), mode };
+        let (wants, owner) = (wants.iter().map(want).collect(), OwnerId(7));
+        Acquire { wants, owner, parent: None, timeout_ms: None, lock_delay_ms: 0 }
+    }
+
+    fn fingerprint(operation: locks::Operation) -> u64 {
+        Operation::Locks(operation).fingerprint()
+    }
+
+    /// These values are on disk: a request that is repeated after an upgrade must have the fingerprint that it had before. A value
+    /// that changes here refuses the retries of clients. Add values, change none.
+    #[test]
+    fn fingerprints_stay_the_same_for_ever() {
+        let one = acquire(&[(b"deploy", Mode::Exclusive)]);
+        let all = Acquire {
+            parent: Some(OwnerId(9)),
+            timeout_ms: Some(500),
+            lock_delay_ms: 700,
+            ..acquire(&[(b"deploy", Mode::Exclusive), (b"caf\xe9", Mode::Shared), (b"pool", Mode::Permit { of: 3 })])
+        };
+        assert_eq!(Operation::Close.fingerprint(), 0xa8c7_f832_281a_39c5);
+        assert_eq!(fingerprint(locks::Operation::Acquire(one)), 0xbabf_b917_4cb8_474f);
+        assert_eq!(fingerprint(locks::Operation::Acquire(all)), 0x0535_1040_5b24_2ce6);
+        assert_eq!(fingerprint(locks::Operation::Release { acquire: 5 }), 0x0f42_c936_1f3a_de40);
+        assert_eq!(fingerprint(locks::Operation::Cancel { acquire: 5 }), 0x9c36_6d10_482e_8ac3);
+    }
+
+    /// Each differs from the first in one thing.
+    #[test]
+    fn whatever_is_asked_is_in_the_fingerprint() {
+        let first = || acquire(&[(b"ab", Mode::Exclusive), (b"c", Mode::Shared)]);
+        let acquires = [
+            first(),
+            acquire(&[(b"c", Mode::Shared), (b"ab", Mode::Exclusive)]),
+            acquire(&[(b"ab", Mode::Exclusive)]),
+            acquire(&[(b"a", Mode::Exclusive), (b"bc", Mode::Shared)]),
+            acquire(&[(b"ab", Mode::Shared), (b"c", Mode::Exclusive)]),
+            acquire(&[(b"ab", Mode::Permit { of: 1 }), (b"c", Mode::Shared)]),
+            acquire(&[(b"ab", Mode::Permit { of: 2 }), (b"c", Mode::Shared)]),
+            Acquire { owner: OwnerId(8), ..first() },
+            Acquire { parent: Some(OwnerId(0)), ..first() },
+            Acquire { parent: Some(OwnerId(7)), ..first() },
+            Acquire { timeout_ms: Some(0), ..first() },
+            Acquire { timeout_ms: Some(7), ..first() },
+            Acquire { lock_delay_ms: 7, ..first() },
+        ];
+        let speaks = [0, 1].into_iter().flat_map(|acquire| {
+            [locks::Operation::Release { acquire }, locks::Operation::Cancel { acquire }].map(fingerprint)
+        });
+        let mut fingerprints = vec![Operation::Close.fingerprint()];
+        fingerprints.extend(acquires.map(|acquire| fingerprint(locks::Operation::Acquire(acquire))));
+        fingerprints.extend(speaks);
+        let count = fingerprints.len();
+        fingerprints.sort_unstable();
+        fingerprints.dedup();
+        assert_eq!(fingerprints.len(), count);
+    }
+}

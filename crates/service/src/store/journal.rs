@@ -55,7 +55,7 @@ impl Journal {
         let disk = store.disk.clone();
         let names = disk.list().map_err(OpenError::io("list", "the data folder"))?;
         let found = Found::read(&*disk, &names, store.format, |version, payload| {
-            debug_assert_eq!(version, VERSION, "`Store::open` has migrated all segments");
+            assert_eq!(version, VERSION, "`Store::open` has migrated all segments");
             visit(payload)
         })?;
         if let Some(name) = &found.unfinished {

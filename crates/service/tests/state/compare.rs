@@ -2,7 +2,9 @@
 
 use baton_service::state::locks::{self, LockName, Mode, Refusal};
 use baton_service::state::sessions::Session;
-use baton_service::state::{self, Answer, Command, Counts, Effect, Outcome, PendingTimers, SessionId, State};
+use baton_service::state::{
+    self, Answer, Command, Counts, Effect, HolderView, Outcome, PendingTimers, SessionId, Standing, State, WaiterView,
+};
 
 use crate::actions::LOCKS;
 use crate::model::{Change, Claim, Model, Told, What, waiting};
@@ -96,6 +98,9 @@ pub fn compare(state: &State, model: &Model) {
         assert_eq!(view.holds().cloned().collect::<Vec<_>>(), names(true));
         assert_eq!(view.waits().cloned().collect::<Vec<_>>(), names(false));
         assert_eq!(view.claims().map(Claim::from).collect::<Vec<_>>(), claims);
+        let second = claims.get(1).map_or(u64::MAX, |claim| claim.number);
+        let later = claims.iter().filter(|claim| claim.number >= second).cloned();
+        assert_eq!(view.claims_from(second).map(Claim::from).collect::<Vec<_>>(), later.collect::<Vec<_>>());
     }
     compare_totals(state, model);
 }
@@ -140,6 +145,14 @@ fn compare_lock(state: &State, model: &Model, name: &LockName) {
     let delay = model.delays.iter().find(|delay| delay.0 == *name).map(|delay| delay.1);
     assert_eq!(lock.and_then(|lock| lock.delay()), delay);
     let Some(lock) = lock else { return };
+    let line = holders.iter().copied().map(Standing::Holder).chain(waiters.iter().copied().map(Standing::Waiter));
+    let line: Vec<Standing<'_>> = line.collect();
+    assert_eq!(lock.line_after(0).collect::<Vec<_>>(), line);
+    if let Some(&(Standing::Holder(HolderView { ticket, .. }) | Standing::Waiter(WaiterView { ticket, .. }))) =
+        line.first()
+    {
+        assert_eq!(lock.line_after(ticket).collect::<Vec<_>>(), line[1..]);
+    }
     assert_eq!(lock.is_used(), model.is_used(name));
     assert_eq!(lock.mode(), model.holders(name).next().and_then(|claim| claim.mode(name)));
     let permits = model.permits.iter().find(|permits| permits.0 == *name).map(|permits| permits.1);
@@ -159,6 +172,13 @@ fn compare_totals(state: &State, model: &Model) {
     locks.sort();
     locks.dedup();
     assert_eq!(state.locks().map(|lock| lock.name().clone()).collect::<Vec<_>>(), locks);
+    let from_two = locks.iter().filter(|lock| **lock >= LockName::from("two")).cloned();
+    assert_eq!(
+        state.locks_from(b"two").map(|lock| lock.name().clone()).collect::<Vec<_>>(),
+        from_two.collect::<Vec<_>>()
+    );
+    let from_2 = model.sessions.iter().filter(|session| session.id >= SessionId(2)).count();
+    assert_eq!(state.sessions_from(SessionId(2)).count(), from_2);
     let used = locks.iter().filter(|lock| model.is_used(lock)).count();
     let holders = model.claims.iter().filter(|claim| claim.fence.is_some()).count();
     let waiters = model.claims.len() - holders;

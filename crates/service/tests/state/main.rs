@@ -8,6 +8,7 @@ mod delays;
 mod locks;
 mod missing;
 mod model;
+mod names;
 mod random;
 mod records;
 mod requests;

@@ -1,10 +1,409 @@
-//! The state in pieces, as a snapshot holds it.
+//! The state in pieces, as a snapshot holds it: what was written can be read, and what nobody can have written is refused.
 
-use baton_service::state::{Record, State};
+use std::num::NonZeroU64;
+
+use baton_service::state::locks::{Claim, Delay, LockName, Mode, Past, Want};
+use baton_service::state::sessions::{Kept, SessionRecord};
+use baton_service::state::{Answer, Outcome, Record, State, locks, sessions};
+use expect_test::expect;
+use proptest::prelude::*;
+
+use crate::actions::{SESSIONS, World, action, open};
+use crate::model::Model;
+use crate::script::{Script, session};
 
 /// The state, written down piece by piece and read again.
 pub fn again(state: &State) -> State {
     let bytes = state.records().map(|record| postcard::to_stdvec(&record).expect("written"));
     let records = bytes.map(|bytes| postcard::from_bytes::<Record>(&bytes).map_err(|error| error.to_string()));
     State::restore(records).expect("what was written can be read")
+}
+
+fn restore(records: Vec<Record>) -> Result<State, String> {
+    State::restore(records.into_iter().map(Ok))
+}
+
+/// A state that has everything at least once.
+fn full() -> State {
+    let mut script = Script::default();
+    let lines = "lead 3
+        open a ttl 5000
+        open b from eve
+        open c
+        open z
+        acquire a 1 one x
+        acquire b 1 one,two x timeout 500
+        acquire c 1 two s
+        acquire a 2 shared s
+        acquire b 2 shared,other s
+        release b 3 2
+        acquire c 2 shared s seen 1 missing 1
+        acquire c 3 pool p3
+        acquire z 1 gate x delay 300
+        expire z term 3
+        acquire c 4 gate x
+        force one
+        acquire a 3 three x
+        force three now
+        cancel a 5 4
+        acquire a 6 three x timeout 0
+        release a 7 6";
+    lines.lines().for_each(|line| drop(script.line(line)));
+    script.state
+}
+
+#[test]
+fn the_pieces_of_a_state_are_the_state() {
+    for state in [State::default(), full()] {
+        assert_eq!(restore(state.records().collect()), Ok(state.clone()));
+        assert_eq!(again(&state), state);
+        assert_eq!(again(&state).records().collect::<Vec<_>>(), state.records().collect::<Vec<_>>());
+    }
+}
+
+/// They follow from the claims, and are put in order when all are there.
+#[test]
+fn claims_may_come_in_any_order() {
+    let mut records: Vec<Record> = full().records().collect();
+    let claims = records.iter().position(is_claim).expect("claims");
+    records[claims..].reverse();
+    assert_eq!(restore(records), Ok(full()));
+}
+
+#[test]
+fn a_piece_that_cannot_be_read_is_told() {
+    let records = [Err("the disk is broken".to_owned())];
+    assert_eq!(State::restore(records), Err("the disk is broken".to_owned()));
+}
+
+fn is_claim(record: &Record) -> bool {
+    matches!(record, Record::Locks(locks::Record::Claim(_)))
+}
+
+/// Edits a claim of a session, by its letter and its number.
+fn claim<'a>(records: &'a mut [Record], of: &str, number: u64) -> &'a mut Claim {
+    let mut claims = records.iter_mut().filter_map(|record| match record {
+        Record::Locks(locks::Record::Claim(claim)) => Some(claim),
+        _ => None,
+    });
+    claims.find(|claim| (claim.session, claim.number) == (session(of), number)).expect("a claim")
+}
+
+/// Edits a session, by its letter.
+fn session_record<'a>(records: &'a mut [Record], of: &str) -> &'a mut SessionRecord {
+    let mut sessions = records.iter_mut().filter_map(|record| match record {
+        Record::Sessions(sessions::Record::Session(session)) => Some(session),
+        _ => None,
+    });
+    sessions.find(|record| record.id == session(of)).expect("a session")
+}
+
+/// The place of the record of a lock.
+fn lock_at(records: &[Record], of: &str) -> usize {
+    let is_lock = |record: &Record| match record {
+        Record::Locks(locks::Record::Lock { name, .. }) => name.as_bytes() == of.as_bytes(),
+        _ => false,
+    };
+    records.iter().position(is_lock).expect("a lock")
+}
+
+/// What can be edited of a lock.
+struct Lock<'a> {
+    name: &'a mut LockName,
+    permits: &'a mut u32,
+    delay: &'a mut Option<Delay>,
+    history: &'a mut Vec<Past>,
+    left_fence: &'a mut Option<NonZeroU64>,
+}
+
+fn lock<'a>(records: &'a mut [Record], of: &str) -> Lock<'a> {
+    let at = lock_at(records, of);
+    match &mut records[at] {
+        Record::Locks(locks::Record::Lock { name, permits, delay, history, left_fence }) => {
+            Lock { name, permits, delay, history, left_fence }
+        }
+        _ => unreachable!("a lock is there"),
+    }
+}
+
+/// The last fence, and the number of the last ended hold.
+fn counters(records: &mut [Record]) -> (&mut u64, &mut u64) {
+    let mut counters = records.iter_mut().filter_map(|record| match record {
+        Record::Locks(locks::Record::Counters { last_fence, last_past, .. }) => Some((last_fence, last_past)),
+        _ => None,
+    });
+    counters.next().expect("counters")
+}
+
+/// Acquires that were ended by force.
+fn forced(records: &mut [Record]) -> &mut Vec<u64> {
+    let mut forced = records.iter_mut().filter_map(|record| match record {
+        Record::Locks(locks::Record::Forced { acquires, .. }) => Some(acquires),
+        _ => None,
+    });
+    forced.next().expect("something that was forced")
+}
+
+fn repeat(records: &mut Vec<Record>, is_it: impl Fn(&Record) -> bool) {
+    let record = records.iter().find(|record| is_it(record)).expect("such a record").clone();
+    records.push(record);
+}
+
+/// What is done to the pieces of a state, and what that is called.
+type Edit = (&'static str, fn(&mut Vec<Record>));
+
+/// The sentences about these edits of a full state, one a line.
+fn sentences(edits: &[Edit]) -> String {
+    let sentence = |(what, edit): &Edit| {
+        let mut records = full().records().collect();
+        edit(&mut records);
+        let sentence = restore(records).err().unwrap_or_else(|| panic!("{what}: it is believed"));
+        format!("{what}: {sentence}\n")
+    };
+    edits.iter().map(sentence).collect()
+}
+
+#[test]
+fn pieces_that_are_missing_or_there_twice_are_refused() {
+    let edits: [Edit; 12] = [
+        ("nothing", |records| records.clear()),
+        ("no time", |records| records.retain(|record| !matches!(record, Record::State { .. }))),
+        ("two times", |records| repeat(records, |record| matches!(record, Record::State { .. }))),
+        ("no term", |records| {
+            records.retain(|record| !matches!(record, Record::Sessions(sessions::Record::Term(_))));
+        }),
+        ("no counters", |records| {
+            records.retain(|record| !matches!(record, Record::Locks(locks::Record::Counters { .. })));
+        }),
+        ("no lock", |records| drop(records.remove(lock_at(records, "two")))),
+        ("a lock twice", |records| {
+            repeat(records, |record| matches!(record, Record::Locks(locks::Record::Lock { .. })))
+        }),
+        ("a claim twice", |records| repeat(records, is_claim)),
+        ("a session twice", |records| {
+            repeat(records, |record| matches!(record, Record::Sessions(sessions::Record::Session(_))));
+        }),
+        ("forced twice", |records| {
+            repeat(records, |record| matches!(record, Record::Locks(locks::Record::Forced { .. })));
+        }),
+        ("no session", |records| {
+            let is_b = |record: &Record| matches!(record, Record::Sessions(sessions::Record::Session(record)) if record.id == session("b"));
+            records.retain(|record| !is_b(record));
+        }),
+        ("no claims", |records| records.retain(|record| !is_claim(record))),
+    ];
+    expect![[r#"
+        nothing: the pieces of a state tell time and revision once; these do so 0 times
+        no time: the pieces of a state tell time and revision once; these do so 0 times
+        two times: the pieces of a state tell time and revision once; these do so 2 times
+        no term: the pieces of a state tell the term once; these do so 0 times
+        no counters: the pieces of a state tell the counters of the locks once; these do so 0 times
+        no lock: a claim of session 0000000000000062 wants the lock "two", which is not there
+        a lock twice: the lock "gate" is there twice
+        a claim twice: request 1 of session 0000000000000061 is there as two claims
+        a session twice: session 0000000000000061 is there twice
+        forced twice: what session 0000000000000061 has lost by force is there twice
+        no session: session 0000000000000062 has claims, and is not there
+        no claims: the lock "one" is neither used nor remembered
+    "#]]
+    .assert_eq(&sentences(&edits));
+}
+
+#[test]
+fn claims_that_nobody_can_have_made_are_refused() {
+    let edits: [Edit; 19] = [
+        ("no lock", |records| claim(records, "b", 1).wants.clear()),
+        ("a lock twice", |records| {
+            let claim = claim(records, "b", 1);
+            claim.wants[1] = claim.wants[0].clone();
+        }),
+        ("no such mode", |records| claim(records, "c", 3).wants[0].mode = Mode::Permit { of: 0 }),
+        ("other permits", |records| claim(records, "c", 3).wants[0].mode = Mode::Permit { of: 2 }),
+        ("one more lock", |records| {
+            let want = Want { lock: "pool".into(), mode: Mode::Exclusive };
+            claim(records, "b", 1).wants.push(want);
+        }),
+        ("a ticket twice in a line", |records| claim(records, "b", 1).ticket = claim(records, "a", 1).ticket),
+        ("a ticket twice", |records| claim(records, "c", 3).ticket = claim(records, "a", 1).ticket),
+        ("ticket 0", |records| claim(records, "c", 3).ticket = 0),
+        ("a ticket that was not given", |records| claim(records, "c", 4).ticket = 100),
+        ("a holder behind a waiter", |records| claim(records, "a", 1).ticket = 12),
+        ("a fence that was not given", |records| claim(records, "a", 1).fence = NonZeroU64::new(100)),
+        ("a fence that falls", |records| claim(records, "a", 2).fence = NonZeroU64::new(4)),
+        ("a waiter that holds", |records| claim(records, "b", 1).fence = NonZeroU64::new(1)),
+        ("a holder that waits", |records| claim(records, "c", 3).fence = None),
+        ("a revision that is not there", |records| claim(records, "c", 3).revision = 100),
+        ("a waiter that was revoked", |records| claim(records, "b", 1).revoked = true),
+        ("a holder with a time-out", |records| claim(records, "c", 3).timeout_ms = NonZeroU64::new(1)),
+        ("a long lock-delay", |records| claim(records, "c", 3).lock_delay_ms = u32::MAX),
+        ("a waiter that could hold", |records| {
+            let is_a = |record: &Record| matches!(record, Record::Locks(locks::Record::Claim(claim)) if claim.session == session("a"));
+            records.retain(|record| !is_a(record));
+        }),
+    ];
+    expect![[r#"
+        no lock: request 1 of session 0000000000000062 is no claim: an acquire names 0 locks; it must name from 1 to 64
+        a lock twice: request 1 of session 0000000000000062 is no claim: an acquire names the lock "one" twice; it must name each lock once
+        no such mode: request 3 of session 0000000000000063 is no claim: a lock with 0 permits; it must have from 1 to 1000000
+        other permits: the lock "pool" has other permits than a claim says
+        one more lock: the lock "pool" has other permits than a claim says
+        a ticket twice in a line: request 1 of session 0000000000000062 has the ticket 1 of another claim
+        a ticket twice: request 3 of session 0000000000000063 has the ticket 1 of another claim
+        ticket 0: request 3 of session 0000000000000063 has a ticket that was never given
+        a ticket that was not given: request 4 of session 0000000000000063 has a ticket that was never given
+        a holder behind a waiter: request 1 of session 0000000000000061 has a ticket that was never given
+        a fence that was not given: request 1 of session 0000000000000061 has a fence that was never given
+        a fence that falls: the lock "shared" has a fence that is lower than an earlier one
+        a waiter that holds: request 1 of session 0000000000000062 holds, and has a time-out
+        a holder that waits: the lock "pool" is free for the first of those who wait
+        a revision that is not there: request 3 of session 0000000000000063 entered at a revision that is not there yet
+        a waiter that was revoked: request 1 of session 0000000000000062 was revoked while it waits
+        a holder with a time-out: request 3 of session 0000000000000063 holds, and has a time-out
+        a long lock-delay: request 3 of session 0000000000000063 has a lock-delay that is too long
+        a waiter that could hold: the lock "one" is free for the first of those who wait
+    "#]]
+    .assert_eq(&sentences(&edits));
+}
+
+#[test]
+fn locks_that_nobody_can_have_used_are_refused() {
+    let edits: [Edit; 14] = [
+        ("no name", |records| *lock(records, "three").name = "".into()),
+        ("no permits", |records| *lock(records, "three").permits = 0),
+        ("other permits", |records| *lock(records, "one").permits = 2),
+        ("nothing", |records| lock(records, "three").history.clear()),
+        ("a delay that was not begun", |records| {
+            *lock(records, "gate").delay = Some(Delay { generation: 9, delay_ms: 1, since_ms: 1 });
+        }),
+        ("a fence that has not left", |records| *lock(records, "gate").left_fence = NonZeroU64::new(1)),
+        ("a fence that was not given", |records| *lock(records, "shared").left_fence = NonZeroU64::new(100)),
+        ("history in another order", |records| {
+            let past = lock(records, "other").history[0].clone();
+            lock(records, "other").history.push(past);
+        }),
+        ("history twice", |records| {
+            lock(records, "other").history[0].order = lock(records, "three").history[0].order;
+        }),
+        ("history to come", |records| lock(records, "other").history[0].order = 100),
+        ("much history", |records| {
+            *counters(records).1 = 200;
+            let past = lock(records, "three").history[0].clone();
+            lock(records, "three").history.extend((100..116).map(|order| Past { order, ..past.clone() }));
+        }),
+        ("a counter that cannot count on", |records| *counters(records).0 = u64::MAX),
+        ("nothing by force", |records| forced(records).clear()),
+        ("much by force", |records| forced(records).extend(1..=1_025)),
+    ];
+    expect![[r#"
+        no name: the lock "" has no name: the name of a lock is empty; it has 1 to 512 bytes
+        no permits: the lock "three" is no lock: a lock with 0 permits; it must have from 1 to 1000000
+        other permits: the lock "one" has other permits than a claim says
+        nothing: the lock "three" is neither used nor remembered
+        a delay that was not begun: the lock "gate" has a lock-delay that was never begun
+        a fence that has not left: the lock "gate" has the fence of an earlier holder, and no holder
+        a fence that was not given: the lock "shared" had a fence that was never given
+        history in another order: the lock "other" does not remember its holds in order
+        history twice: the lock "other" remembers a hold with the number of another one
+        history to come: the lock "other" remembers a hold that has no number yet
+        much history: the lock "three" remembers too much
+        a counter that cannot count on: a counter of the locks is at 18446744073709551615; it is at most 9223372036854775807
+        nothing by force: session 0000000000000061 has lost 0 claims by force; it is told of 1 to 1024
+        much by force: session 0000000000000061 has lost 1025 claims by force; it is told of 1 to 1024
+    "#]].assert_eq(&sentences(&edits));
+}
+
+#[test]
+fn sessions_that_nobody_can_have_had_are_refused() {
+    fn kept(answer: Option<Answer>) -> Kept {
+        Kept { fingerprint: None, answer }
+    }
+    let edits: [Edit; 9] = [
+        ("a wait without a request", |records| drop(session_record(records, "b").requests.remove(&1))),
+        ("a request without a wait", |records| drop(session_record(records, "b").requests.insert(9, kept(None)))),
+        ("an answer to what waits", |records| {
+            session_record(records, "b").requests.insert(1, kept(Some(locks::Answer::Released.into())));
+        }),
+        ("a hold without an answer", |records| drop(session_record(records, "a").requests.remove(&1))),
+        ("request 0", |records| drop(session_record(records, "a").requests.insert(0, kept(Some(Answer::Closed))))),
+        ("an answer that was seen", |records| session_record(records, "a").seen = 1),
+        ("an answer missing that was not seen", |records| session_record(records, "c").missing.extend([7])),
+        ("answer 0 missing", |records| session_record(records, "c").missing.extend([0])),
+        ("revision 0", |records| {
+            for record in records {
+                if let Record::State { revision, .. } = record {
+                    *revision = 0;
+                }
+            }
+        }),
+    ];
+    expect![[r#"
+        a wait without a request: the requests of session 0000000000000062 that wait are not its claims that wait
+        a request without a wait: the requests of session 0000000000000062 that wait are not its claims that wait
+        an answer to what waits: the requests of session 0000000000000062 that wait are not its claims that wait
+        a hold without an answer: request 1 of session 0000000000000061 holds, and was never answered
+        request 0: session 0000000000000061 has a request with the number 0
+        an answer that was seen: session 0000000000000061 keeps the answer 1, which was seen
+        an answer missing that was not seen: session 0000000000000063 misses the answer 7, and has seen those from 1 to 1
+        answer 0 missing: session 0000000000000063 misses the answer 0, and has seen those from 1 to 1
+        revision 0: the revision is 0; it goes from 1 on
+    "#]].assert_eq(&sentences(&edits));
+}
+
+/// Two claims that hold one lock, of which one wants it alone.
+#[test]
+fn a_lock_with_too_many_holders_is_refused() {
+    let mut script = Script::default();
+    ["open a", "acquire a 1 one s", "acquire a 2 one s"].into_iter().for_each(|line| drop(script.line(line)));
+    let mut records: Vec<Record> = script.state.records().collect();
+    assert!(restore(records.clone()).is_ok());
+    claim(&mut records, "a", 1).wants[0].mode = Mode::Exclusive;
+    assert_eq!(restore(records), Err("the lock \"one\" has too many holders".to_owned()));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever became of the bytes of a snapshot, reading it gives a state or a sentence. The state goes on without a panic,
+    /// and fits together whatever comes.
+    #[test]
+    fn broken_bytes_give_a_state_that_goes_on_or_a_sentence(
+        before in prop::collection::vec(action(), 0..40),
+        edits in prop::collection::vec((any::<usize>(), any::<usize>(), 0..9u8), 1..3),
+        after in prop::collection::vec(action(), 0..40),
+    ) {
+        let (mut state, mut model, mut world) = (State::default(), Model::default(), World::default());
+        for session in 0..SESSIONS {
+            state.apply(0, 0, &open(session), &mut Outcome::default());
+            model.apply(0, 0, &open(session));
+        }
+        for action in &before {
+            if let Some(command) = world.command(action, &model) {
+                state.apply(0, 0, &command, &mut Outcome::default());
+                model.apply(0, 0, &command);
+                world.sent.push(command);
+            }
+        }
+        let mut pieces: Vec<Vec<u8>> = state.records().map(|record| postcard::to_stdvec(&record).unwrap()).collect();
+        for (piece, at, add) in edits {
+            let piece = piece % pieces.len();
+            let at = at % pieces[piece].len();
+            match add {
+                0 => drop(pieces.remove(piece)),
+                1 => pieces.push(pieces[piece].clone()),
+                add => pieces[piece][at] = pieces[piece][at].wrapping_add(add).wrapping_sub(5),
+            }
+        }
+        let records = pieces.iter().map(|bytes| postcard::from_bytes(bytes).map_err(|error| error.to_string()));
+        if let Ok(mut state) = State::restore(records) {
+            for action in &after {
+                if let Some(command) = world.command(action, &model) {
+                    state.apply(0, 0, &command, &mut Outcome::default());
+                    prop_assert_eq!(state.check(), Ok(()), "after {:?}", command);
+                    state.pending_timers();
+                    model.apply(0, 0, &command);
+                    world.sent.push(command);
+                }
+            }
+        }
+    }
 }

@@ -45,7 +45,7 @@ impl Locks {
     }
 
     /// The first waiter of the lock, if it can have all its locks now: it is the first waiter of each of them.
-    fn grantable(&self, name: &LockName) -> Option<Arc<Claim>> {
+    pub(super) fn grantable(&self, name: &LockName) -> Option<Arc<Claim>> {
         let first = self.locks.get(name)?.next_waiter()?;
         let is_next = |want: &super::Want| {
             let lock = self.locks.get(&want.lock).expect("a claim's locks are there");

@@ -1,4 +1,4 @@
-//! The ways to find claims and locks, and whether they are as they should be.
+//! The ways to find claims and locks.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -99,58 +99,5 @@ impl Locks {
     /// The sessions that have claims, or are to be told of some; a session as often as it has them.
     pub(in crate::state) fn sessions(&self) -> impl Iterator<Item = SessionId> {
         self.claims.keys().map(|&(session, _)| session).chain(self.forced.keys().copied())
-    }
-
-    /// Whether all indices are as they should be.
-    pub(in crate::state) fn check(&self) -> Result<(), String> {
-        let mut standing = 0;
-        for (name, lock) in &self.locks {
-            self.check_lock(name, lock)?;
-            standing += lock.line.len();
-        }
-        let mut wanted = 0;
-        for (key, claim) in &self.claims {
-            let (in_index, in_other) = match claim.holds() {
-                true => (&self.holds, &self.waits),
-                false => (&self.waits, &self.holds),
-            };
-            let is_indexed = in_index.contains(&claim.owner_key()) && !in_other.contains(&claim.owner_key());
-            let is_told = claim.revoked == self.revoked.contains(key);
-            if *key != claim.key() || !is_indexed || !is_told || claim.ticket > self.last_ticket {
-                return Err(format!("request {} of session {} is not found as it should be", key.1, key.0));
-            }
-            wanted += claim.wants.len();
-        }
-        let revoked = self.claims.values().filter(|claim| claim.revoked).count();
-        let used = self.locks.values().filter(|lock| lock.in_use()).count();
-        let closed = self.locks.iter().filter(|(_, lock)| lock.delay().is_some()).map(|(name, _)| name);
-        let remembered = self.locks.values().map(|lock| lock.history().len()).sum();
-        let counts = [
-            ("places in lines", standing, wanted),
-            ("claims by owner", self.holds.len() + self.waits.len(), self.claims.len()),
-            ("revoked claims", self.revoked.len(), revoked),
-            ("used locks", self.used, used),
-            ("remembered holds", self.history.len(), remembered),
-        ];
-        if let Some((what, counted, there)) = counts.into_iter().find(|(_, counted, there)| counted != there) {
-            return Err(format!("{counted} {what} are counted, and {there} are there"));
-        }
-        if !closed.eq(&self.delays) {
-            return Err("the index of closed locks is not that of the locks that are closed".to_owned());
-        }
-        Ok(())
-    }
-
-    fn check_lock(&self, name: &LockName, lock: &Lock) -> Result<(), String> {
-        let is_sorted = lock.line.iter().is_sorted_by(|before, after| before.ticket < after.ticket);
-        let is_parted = lock.holders().all(|claim| claim.holds()) && lock.waiters().all(|claim| !claim.holds());
-        let is_there =
-            |claim: &Arc<Claim>| self.claims.get(&claim.key()).is_some_and(|other| Arc::ptr_eq(claim, other));
-        let is_remembered = lock.history().iter().all(|past| self.history.get(&past.order) == Some(name));
-        let is_something = lock.in_use() || lock.aside.is_some();
-        if is_sorted && is_parted && is_remembered && is_something && lock.line.iter().all(is_there) {
-            return Ok(());
-        }
-        Err(format!("the line of the lock {name:?} is not as it should be"))
     }
 }

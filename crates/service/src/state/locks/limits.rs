@@ -97,7 +97,8 @@ pub fn check_operation(number: RequestNumber, operation: &Operation) -> Result<(
     }
 }
 
-fn check_wants(wants: &Wants) -> Result<(), Invalid> {
+/// Whether an acquire can want these locks.
+pub(super) fn check_wants(wants: &Wants) -> Result<(), Invalid> {
     if !(1..=WANTS_MAX).contains(&wants.len()) {
         return Err(Invalid::Wants { wants: wants.len() });
     }

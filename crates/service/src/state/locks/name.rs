@@ -38,11 +38,7 @@ impl fmt::Display for LockName {
 
 impl fmt::Debug for LockName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match std::str::from_utf8(&self.0) {
-            Ok(name) => write!(f, "{name:?}"),
-            // The escaped form shows a backslash as two already.
-            Err(_) => write!(f, "\"{self}\""),
-        }
+        write!(f, "{}", baton_proto::name::Quoted(&self.0))
     }
 }
 

@@ -72,7 +72,7 @@ impl Locks {
         std::iter::once(counters).chain(locks).chain(claims).chain(forced)
     }
 
-    /// Adds a piece.
+    /// Adds a piece. Whether it fits the others is checked when all are there.
     pub(in crate::state) fn restore(&mut self, record: Record) -> Result<(), String> {
         match record {
             Record::Counters { last_fence, last_ticket, last_delay, last_past } => {
@@ -86,11 +86,16 @@ impl Locks {
                 }
                 let aside = Aside { delay, history, left_fence };
                 let aside = (!aside.is_empty()).then(|| Box::new(aside));
-                self.locks.insert(name, Arc::new(Lock { permits, aside, ..Lock::default() }));
+                let lock = Arc::new(Lock { permits, aside, ..Lock::default() });
+                if self.locks.insert(name.clone(), lock).is_some() {
+                    return Err(format!("the lock {name:?} is there twice"));
+                }
             }
             Record::Claim(claim) => self.restore_claim(Arc::new(claim))?,
             Record::Forced { session, acquires } => {
-                self.forced.insert(session, acquires.into_iter().collect());
+                if self.forced.insert(session, acquires.into_iter().collect()).is_some() {
+                    return Err(format!("what session {session} has lost by force is there twice"));
+                }
             }
         }
         Ok(())
@@ -107,11 +112,17 @@ impl Locks {
             // In any order: they are sorted when all are there.
             let lock = Arc::make_mut(lock);
             lock.held += usize::from(claim.holds());
+            if lock.line.is_empty() {
+                lock.line.reserve_exact(1);
+            }
             lock.line.push_back(claim.clone());
         }
         self.index(&claim);
-        self.claims.insert(claim.key(), claim);
-        Ok(())
+        let (session, number) = claim.key();
+        match self.claims.insert(claim.key(), claim) {
+            Some(_) => Err(format!("request {number} of session {session} is there as two claims")),
+            None => Ok(()),
+        }
     }
 
     /// All pieces are there: the queues are put in order.

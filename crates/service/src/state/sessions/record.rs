@@ -63,16 +63,25 @@ impl Sessions {
         std::iter::once(Record::Term(self.term)).chain(sessions)
     }
 
-    /// Adds a piece.
-    pub(in crate::state) fn restore(&mut self, record: Record) {
+    /// Adds a piece. Whether it fits the others is checked when all are there.
+    pub(in crate::state) fn restore(&mut self, record: Record) -> Result<(), String> {
         match record {
             Record::Term(term) => self.term = term,
             Record::Session(record) => {
                 let SessionRecord { id, ttl_ms, label, host, pid, secret_hash, caller, seen, missing, requests } =
                     record;
                 let session = Session { ttl_ms, label, host, pid, secret_hash, caller, seen, missing, requests };
-                self.sessions.insert(id, Arc::new(session));
+                if self.sessions.insert(id, Arc::new(session)).is_some() {
+                    return Err(format!("session {id} is there twice"));
+                }
             }
         }
+        Ok(())
+    }
+
+    /// Whether each session could have come about, or a sentence about the first that could not.
+    pub(in crate::state) fn check(&self) -> Result<(), String> {
+        let wrong = self.sessions.iter().find_map(|(id, session)| Some((id, session.check().err()?)));
+        wrong.map_or(Ok(()), |(id, what)| Err(format!("session {id} {what}")))
     }
 }

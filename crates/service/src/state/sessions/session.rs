@@ -130,6 +130,31 @@ impl Session {
         self.has_seen(number) || self.requests.contains_key(&number)
     }
 
+    /// The requests that wait, in the order of their numbers.
+    pub(in crate::state) fn waiting(&self) -> impl Iterator<Item = RequestNumber> {
+        self.requests.iter().filter(|(_, kept)| kept.answer.is_none()).map(|(&number, _)| number)
+    }
+
+    /// Whether the request has been answered, seen or not.
+    pub(in crate::state) fn is_answered(&self, number: RequestNumber) -> bool {
+        self.requests.get(&number).map_or_else(|| self.has_seen(number), |kept| kept.answer.is_some())
+    }
+
+    /// Whether its requests could have come about, or what is wrong with them.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if let Some(number) = self.missing.iter().find(|number| !(1..=self.seen).contains(*number)) {
+            return Err(format!("misses the answer {number}, and has seen those from 1 to {}", self.seen));
+        }
+        if self.requests.contains_key(&0) {
+            return Err("has a request with the number 0".to_owned());
+        }
+        let is_over = |(number, kept): &(&RequestNumber, &Kept)| kept.answer.is_some() && self.has_seen(**number);
+        match self.requests.iter().find(is_over) {
+            Some((number, _)) => Err(format!("keeps the answer {number}, which was seen")),
+            None => Ok(()),
+        }
+    }
+
     fn has_seen(&self, number: RequestNumber) -> bool {
         0 < number && number <= self.seen && !self.missing.contains(&number)
     }

@@ -1,0 +1,120 @@
+//! Whether the locks are as they should be. A snapshot is outside input: whatever passes here leads to no panic later.
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::sync::Arc;
+
+use super::limits::{FORCED_MAX, HISTORY_MAX, HISTORY_OF_LOCK_MAX, LOCK_DELAY_MS_MAX};
+use super::lock::Lock;
+use super::{Claim, LockName, Locks, Mode, limits};
+use crate::state::limits::COUNTER_MAX;
+
+impl Locks {
+    /// Whether locks, claims and indices fit together, or a sentence about the first thing that does not. `revision` is that of
+    /// the state.
+    pub(in crate::state) fn check(&self, revision: u64) -> Result<(), String> {
+        let counters = [self.last_fence, self.last_ticket, self.last_delay, self.last_past];
+        if let Some(counter) = counters.into_iter().find(|counter| *counter > COUNTER_MAX) {
+            return Err(format!("a counter of the locks is at {counter}; it is at most {COUNTER_MAX}"));
+        }
+        let mut tickets = BTreeSet::new();
+        for claim in self.claims.values() {
+            let wrong = |what: &dyn Display| format!("request {} of session {} {what}", claim.number, claim.session);
+            self.check_claim(claim, revision).map_err(|what| wrong(&what))?;
+            if !tickets.insert(claim.ticket) {
+                return Err(wrong(&format_args!("has the ticket {} of another claim", claim.ticket)));
+            }
+        }
+        for (name, lock) in &self.locks {
+            self.check_lock(name, lock).map_err(|what| format!("the lock {name:?} {what}"))?;
+        }
+        let is_bounded = |acquires: &BTreeSet<_>| (1..=FORCED_MAX).contains(&acquires.len());
+        if let Some((session, acquires)) = self.forced.iter().find(|(_, acquires)| !is_bounded(acquires)) {
+            return Err(format!(
+                "session {session} has lost {} claims by force; it is told of 1 to {FORCED_MAX}",
+                acquires.len()
+            ));
+        }
+        self.check_counts()
+    }
+
+    fn check_lock(&self, name: &LockName, lock: &Lock) -> Result<(), String> {
+        let says = |is_so: bool, what: &str| if is_so { Ok(()) } else { Err(what.to_owned()) };
+        limits::check_name(name.as_bytes()).map_err(|invalid| format!("has no name: {invalid}"))?;
+        limits::check_mode(Mode::Permit { of: lock.permits }).map_err(|invalid| format!("is no lock: {invalid}"))?;
+        says(lock.in_use() || lock.aside.is_some(), "is neither used nor remembered")?;
+
+        let is_there = |claim: &Arc<Claim>| self.claims.get(&claim.key()).is_some_and(|at| Arc::ptr_eq(claim, at));
+        says(lock.line.iter().all(is_there), "has a claim in its line that is not there")?;
+        let wants = |claim: &Arc<Claim>| claim.wants.iter().find(|want| want.lock == *name).map(|want| want.mode);
+        let modes = || lock.line.iter().map(wants);
+        says(modes().all(|mode| mode.is_some()), "has a claim in its line that does not want it")?;
+        says(modes().flatten().all(|mode| mode.permits() == lock.permits), "has other permits than a claim says")?;
+        says(lock.line.iter().is_sorted_by(|one, next| one.ticket < next.ticket), "has a ticket in its line twice")?;
+        let is_parted = lock.holders().all(|claim| claim.holds()) && !lock.waiters().any(|claim| claim.holds());
+        says(is_parted, "has a holder behind a waiter")?;
+        let is_shared = modes().take(lock.held).flatten().all(|mode| mode == Mode::Shared);
+        says(is_shared || lock.held <= lock.permits as usize, "has too many holders")?;
+        says(lock.holders().is_sorted_by_key(|claim| claim.fence), "has a fence that is lower than an earlier one")?;
+        says(self.grantable(name).is_none(), "is free for the first of those who wait")?;
+
+        let last_delay = lock.delay().map_or(0, |delay| delay.generation);
+        says(last_delay <= self.last_delay, "has a lock-delay that was never begun")?;
+        let left_fence = lock.aside.as_ref().and_then(|aside| aside.left_fence).map_or(0, u64::from);
+        says(left_fence <= self.last_fence, "had a fence that was never given")?;
+        says(left_fence == 0 || lock.held > 0, "has the fence of an earlier holder, and no holder")?;
+        let history = lock.history();
+        says(history.len() <= HISTORY_OF_LOCK_MAX, "remembers too much")?;
+        says(history.is_sorted_by(|one, next| one.order < next.order), "does not remember its holds in order")?;
+        says(
+            history.last().is_none_or(|past| past.order <= self.last_past),
+            "remembers a hold that has no number yet",
+        )?;
+        let is_remembered = history.iter().all(|past| self.history.get(&past.order) == Some(name));
+        says(is_remembered, "remembers a hold with the number of another one")
+    }
+
+    fn check_claim(&self, claim: &Claim, revision: u64) -> Result<(), String> {
+        let says = |is_so: bool, what: &str| if is_so { Ok(()) } else { Err(what.to_owned()) };
+        limits::check_wants(&claim.wants).map_err(|invalid| format!("is no claim: {invalid}"))?;
+        let (in_index, in_other) = match claim.holds() {
+            true => (&self.holds, &self.waits),
+            false => (&self.waits, &self.holds),
+        };
+        let key = claim.owner_key();
+        says(in_index.contains(&key) && !in_other.contains(&key), "is not found by its owner")?;
+        says(claim.revoked == self.revoked.contains(&claim.key()), "is not found as one that was revoked")?;
+        says(!claim.revoked || claim.holds(), "was revoked while it waits")?;
+        says(claim.timeout_ms.is_none() || !claim.holds(), "holds, and has a time-out")?;
+        says((1..=self.last_ticket).contains(&claim.ticket), "has a ticket that was never given")?;
+        says(claim.fence.map_or(0, u64::from) <= self.last_fence, "has a fence that was never given")?;
+        says(claim.revision <= revision, "entered at a revision that is not there yet")?;
+        says(u64::from(claim.lock_delay_ms) <= LOCK_DELAY_MS_MAX, "has a lock-delay that is too long")
+    }
+
+    fn check_counts(&self) -> Result<(), String> {
+        let closed = self.locks.iter().filter(|(_, lock)| lock.delay().is_some()).map(|(name, _)| name);
+        let remembered = self.locks.values().map(|lock| lock.history().len()).sum();
+        let counts = [
+            (
+                "places in lines",
+                self.locks.values().map(|lock| lock.line.len()).sum(),
+                self.claims.values().map(|claim| claim.wants.len()).sum(),
+            ),
+            ("claims by owner", self.holds.len() + self.waits.len(), self.claims.len()),
+            ("revoked claims", self.revoked.len(), self.claims.values().filter(|claim| claim.revoked).count()),
+            ("used locks", self.used, self.locks.values().filter(|lock| lock.in_use()).count()),
+            ("remembered holds", self.history.len(), remembered),
+        ];
+        if let Some((what, counted, there)) = counts.into_iter().find(|(_, counted, there)| counted != there) {
+            return Err(format!("{counted} {what} are counted, and {there} are there"));
+        }
+        if remembered > HISTORY_MAX {
+            return Err(format!("{remembered} ended holds are remembered; at most {HISTORY_MAX}"));
+        }
+        if !closed.eq(&self.delays) {
+            return Err("the index of closed locks is not that of the locks that are closed".to_owned());
+        }
+        Ok(())
+    }
+}
