@@ -96,9 +96,12 @@ impl<'a> Looked<'a> {
     fn watched<T>(&self, during: impl FnOnce() -> Result<T, String>) -> Result<(Watch, T), String> {
         let mut watcher = self.server.load(self.load, &["watch"])?;
         watcher.line(ANSWER_MAX)?;
-        let done = during()?;
+        let done = during();
         watcher.end_input();
-        Ok((Watch::parse(&watcher.json(ANSWER_MAX)?)?, done))
+        let report = watcher.json(ANSWER_MAX);
+        // That it could not be done tells more than that nobody was granted anything meanwhile.
+        let done = done?;
+        Ok((Watch::parse(&report?)?, done))
     }
 
     /// Runs these commands in turn, again and again, and says how many there were.
