@@ -6,11 +6,11 @@ use super::*;
 fn a_power_cut_at_any_operation_loses_nothing_acknowledged() {
     let disk = FakeDisk::default();
     let acknowledged = Arc::new(AtomicUsize::new(0));
-    let cuts = cut_before_each(&disk, &acknowledged, 6);
+    let cuts = cut_before_each(&disk, &acknowledged, 5);
     let (mut journal, _) = open(&disk).unwrap();
     work(&mut journal, 1..=60, &acknowledged).unwrap();
     let cuts = std::mem::take(&mut *cuts.lock().unwrap());
-    assert!(cuts.len() > 2000, "{}", cuts.len());
+    assert!(cuts.len() > 1000, "{}", cuts.len());
     for (i, (acknowledged, disk)) in cuts.into_iter().enumerate() {
         let (mut journal, numbers) = open(&disk).unwrap_or_else(|e| panic!("cut {i}: {e}"));
         assert!(numbers.last >= acknowledged as u64, "cut {i}: {acknowledged} acknowledged, {numbers:?}");

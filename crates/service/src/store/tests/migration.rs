@@ -219,7 +219,7 @@ fn any_damaged_byte_of_version_1_is_healed_or_refused() {
     let disk = version_1();
     let (mut healed, mut refused) = (0, 0);
     for (name, bytes) in contents(&disk) {
-        for at in (0..bytes.len()).filter(|at| bytes[*at] != 0).step_by(7) {
+        for at in (0..bytes.len()).filter(|at| bytes[*at] != 0).step_by(11) {
             let mut bad = bytes.clone();
             bad[at] ^= 0x11;
             let damaged = disk.copy();
@@ -237,7 +237,7 @@ fn any_damaged_byte_of_version_1_is_healed_or_refused() {
             }
         }
     }
-    assert!(healed > 300 && refused > 5, "{healed} healed, {refused} refused");
+    assert!(healed > 200 && refused > 3, "{healed} healed, {refused} refused");
 }
 
 #[test]
