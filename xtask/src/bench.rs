@@ -1,9 +1,16 @@
 //! `cargo xtask bench`: how fast things are, next to what is asked of them. All of it in one run, since machines are
 //! noisy and only what was measured together can be compared.
 
+mod against;
+mod builds;
+mod floors;
+mod looking;
+mod process;
 mod service;
+mod watch;
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,10 +29,54 @@ enum Asked {
     Nothing,
 }
 
-/// Measures everything and prints the table.
-pub fn run() -> Result<(), String> {
-    succeed(&mut cargo(&["build", "--release", "--package=baton", "--quiet"]))?;
+/// How fast things are, next to what is asked of them
+///
+/// Everything, if no part is named.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    part: Option<Part>,
+}
+
+#[derive(clap::Subcommand)]
+enum Part {
+    /// The lock service only: pairs and handovers a second, memory, time until ready, and `looking`
+    Service {
+        /// Compare with the server of another checkout of the project, in five runs of each, taken in turns
+        ///
+        /// Both servers are built in release, by the same cargo. The load generator is always the one of this checkout, so
+        /// that only the servers differ. A ratio above 1 is better for this checkout. The data is in TMPDIR: in a tmpfs
+        /// no disk adds to the noise.
+        #[arg(long, value_name = "FOLDER")]
+        against: Option<PathBuf>,
+    },
+    /// Whether listing a million locks, or writing a snapshot of them, makes another client wait
+    Looking,
+}
+
+/// Measures what is asked for and prints the table.
+pub fn run(args: &Args) -> Result<(), String> {
+    match &args.part {
+        None => everything(),
+        Some(Part::Service { against: None }) => {
+            head();
+            service::run()
+        }
+        Some(Part::Service { against: Some(folder) }) => against::run(folder),
+        Some(Part::Looking) => {
+            head();
+            looking::run(&builds::ours()?, &builds::load()?)
+        }
+    }
+}
+
+fn head() {
     println!("{:62} {:>12} {:>12} {:>8}", "", "measured", "asked for", "ratio");
+}
+
+fn everything() -> Result<(), String> {
+    succeed(&mut cargo(&["build", "--release", "--package=baton", "--quiet"]))?;
+    head();
     deliveries("Ricart-Agrawala, n = 64, all want: deliveries/s", &[], Asked::AtLeast(5e6))?;
     deliveries("the same with heavy-tailed delays: deliveries/s", &["--network=async"], Asked::Nothing)?;
     raymond()?;
@@ -118,12 +169,16 @@ fn counter() -> Result<(), String> {
 
 /// A ratio of 1 or more is good, whichever way round.
 fn row(name: &str, measured: f64, asked: &Asked) {
-    let measured_text = if measured >= 1000.0 { format!("{measured:.0}") } else { format!("{measured:.2}") };
+    let measured_text = figure(measured);
     match asked {
         Asked::AtLeast(least) => println!("{name:62} {measured_text:>12} {least:>12.0} {:>8.2}", measured / least),
         Asked::AtMost(most) => println!("{name:62} {measured_text:>12} {most:>12.0} {:>8.2}", most / measured),
         Asked::Nothing => println!("{name:62} {measured_text:>12}"),
     }
+}
+
+fn figure(number: f64) -> String {
+    if number >= 1000.0 { format!("{number:.0}") } else { format!("{number:.2}") }
 }
 
 fn baton() -> Command {

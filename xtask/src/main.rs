@@ -14,14 +14,13 @@ use clap::Parser;
 enum Task {
     /// Everything that must pass: formatting, purity of the protocols, lints, tests, documentation
     Ci,
-    /// How fast things are, next to what is asked of them
-    Bench,
+    Bench(bench::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Task::parse() {
         Task::Ci => ci::run(),
-        Task::Bench => bench::run(),
+        Task::Bench(args) => bench::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,43 +1,130 @@
-//! Load for `cargo xtask bench`, on a server that runs already.
+//! Load for `cargo xtask bench`, on a server that runs already. Each client is a session of its own on a connection of its own.
 //!
-//! `load SERVER pairs N` acquires and releases one lock N times, one after the other, and prints how often a second.
+//! `load SERVER pairs N` acquires and releases a lock N times in all and prints how often a second.
+//!   `--clients C`: C clients share the N pairs; 1 if not given.
+//!   `--locks own|one`: each client has a lock of its own, or all clients want the same one; `own` if not given.
+//!   `--name-bytes B`: names of locks have at least B bytes, so that the server's log grows faster.
+//!   `--seconds S`: stop after S seconds, even if fewer than N pairs are done.
 //! `load SERVER hold N` holds N locks of one session until standard input ends.
+//! `load SERVER watch` acquires and releases its own lock until standard input ends, and prints when each pair
+//! was done.
 
 use std::error::Error;
 use std::io::Read;
-use std::time::{Duration, Instant};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
 
 use baton_client::{Client, Guard, Session};
+use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
-/// How many acquires are on their way at a time.
+/// Acquires of `hold` that are on their way at a time.
 const IN_FLIGHT: u64 = 256;
+/// Pairs after which `watch` stops by itself.
+const WATCHED_MAX: usize = 10_000_000;
+const USAGE: &str =
+    "usage: load SERVER (pairs N [--clients C] [--locks own|one] [--name-bytes B] [--seconds S] | hold N | watch)";
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn Error>> {
+type Outcome = Result<(), Box<dyn Error>>;
+
+fn main() -> Outcome {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [server, what, count] = &args[..] else { return Err("usage: load SERVER pairs|hold N".into()) };
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args[..] {
+        [server, "pairs", count, ref options @ ..] => {
+            let (count, options) = (count.parse()?, Options::parse(options)?);
+            runtime(options.clients)?.block_on(pairs(server, count, &options))
+        }
+        [server, "hold", count] => runtime(1)?.block_on(hold(server, count.parse()?)),
+        [server, "watch"] => runtime(1)?.block_on(watch(server)),
+        _ => Err(USAGE.into()),
+    }
+}
+
+/// One client is faster on one thread, which never hands anything over to another; many clients need more.
+fn runtime(clients: usize) -> std::io::Result<Runtime> {
+    match clients {
+        1 => Builder::new_current_thread().enable_all().build(),
+        _ => Builder::new_multi_thread().enable_all().build(),
+    }
+}
+
+/// What `pairs` can be told.
+struct Options {
+    clients: usize,
+    one_lock: bool,
+    name_bytes: usize,
+    limit: Duration,
+}
+
+impl Options {
+    fn parse(mut args: &[&str]) -> Result<Options, Box<dyn Error>> {
+        let mut options = Options { clients: 1, one_lock: false, name_bytes: 0, limit: Duration::MAX };
+        while let [option, value, rest @ ..] = args {
+            match (*option, *value) {
+                ("--clients", value) => options.clients = usize::from_str(value)?,
+                ("--locks", "own") => options.one_lock = false,
+                ("--locks", "one") => options.one_lock = true,
+                ("--name-bytes", value) => options.name_bytes = usize::from_str(value)?,
+                ("--seconds", value) => options.limit = Duration::from_secs(u64::from_str(value)?),
+                _ => return Err(USAGE.into()),
+            }
+            args = rest;
+        }
+        if args.is_empty() { Ok(options) } else { Err(USAGE.into()) }
+    }
+
+    fn lock_of(&self, client: usize) -> String {
+        let number = if self.one_lock { 0 } else { client };
+        format!("load-{number:0width$}", width = self.name_bytes.saturating_sub("load-".len()))
+    }
+}
+
+async fn open(server: &str) -> Result<Session, Box<dyn Error>> {
     let client = Client::connect([server]).await?;
-    let session = client.session().ttl(Duration::from_secs(60)).label("load").open().await?;
-    match what.as_str() {
-        "pairs" => pairs(&session, count.parse()?).await?,
-        "hold" => hold(&session, count.parse()?).await?,
-        _ => return Err(format!("{what:?} is neither pairs nor hold").into()),
+    Ok(client.session().ttl(Duration::from_secs(60)).label("load").open().await?)
+}
+
+async fn pairs(server: &str, count: u64, options: &Options) -> Outcome {
+    let mut clients = Vec::new();
+    for client in 0..options.clients {
+        clients.push((open(server).await?, options.lock_of(client)));
     }
-    session.close().await?;
+    // All clients work until the last pair has begun, so that no client is left alone at the end.
+    let begun = Arc::new(AtomicU64::new(0));
+    let mut working = JoinSet::new();
+    let (start, limit) = (Instant::now(), options.limit);
+    for (session, lock) in clients.clone() {
+        let begun = Arc::clone(&begun);
+        working.spawn(async move {
+            let mut done = 0_u64;
+            while begun.fetch_add(1, Ordering::Relaxed) < count && start.elapsed() < limit {
+                pair(&session, &lock).await.map_err(|error| error.to_string())?;
+                done += 1;
+            }
+            Ok::<u64, String>(done)
+        });
+    }
+    let mut done = 0;
+    while let Some(worked) = working.join_next().await {
+        done += worked??;
+    }
+    println!("{{\"pairs_per_s\":{:.1}}}", done as f64 / start.elapsed().as_secs_f64());
+    for (session, _) in clients {
+        session.close().await?;
+    }
     Ok(())
 }
 
-async fn pairs(session: &Session, count: u64) -> Result<(), Box<dyn Error>> {
-    let start = Instant::now();
-    for _ in 0..count {
-        session.lock("load").acquire().await?.release().await?;
-    }
-    println!("{{\"pairs_per_s\":{:.1}}}", count as f64 / start.elapsed().as_secs_f64());
+async fn pair(session: &Session, lock: &str) -> Outcome {
+    session.lock(lock).acquire().await?.release().await?;
     Ok(())
 }
 
-async fn hold(session: &Session, count: u64) -> Result<(), Box<dyn Error>> {
+async fn hold(server: &str, count: u64) -> Outcome {
+    let session = open(server).await?;
     let mut guards: Vec<Guard> = Vec::new();
     let mut acquiring = JoinSet::new();
     for number in 0..count {
@@ -50,6 +137,37 @@ async fn hold(session: &Session, count: u64) -> Result<(), Box<dyn Error>> {
         guards.push(acquired??);
     }
     println!("{{\"held\":{}}}", guards.len());
-    tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await??;
+    tokio::task::spawn_blocking(end_of_input).await?;
+    session.close().await?;
     Ok(())
+}
+
+/// One pair begins when the one before it is done, so the longest pause is the longest time between two numbers.
+async fn watch(server: &str) -> Outcome {
+    let session = open(server).await?;
+    let ended = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&ended);
+    tokio::task::spawn_blocking(move || {
+        end_of_input();
+        told.store(true, Ordering::Relaxed);
+    });
+    // Not the lock of an earlier process that was killed, whose session may hold it yet.
+    let lock = format!("watched-{}", session.id());
+    pair(&session, &lock).await?;
+    println!("{{\"watching\":true}}");
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+    let start = Instant::now();
+    let mut done_us = vec![0];
+    while !ended.load(Ordering::Relaxed) && done_us.len() < WATCHED_MAX {
+        pair(&session, &lock).await?;
+        done_us.push(start.elapsed().as_micros());
+    }
+    println!("{{\"from_us\":{},\"done_us\":{done_us:?}}}", since_1970.as_micros());
+    session.close().await?;
+    Ok(())
+}
+
+fn end_of_input() {
+    // Input that cannot be read has ended, too.
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
 }

@@ -1,5 +1,6 @@
 //! The gRPC service: a stream a session, and calls to look and to force.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,11 +89,12 @@ impl Locks for LocksService {
         let holders = inspect::holders(&self.0, &lock);
         let proposed = self.0.propose(force).await.map_err(unavailable)?;
         let outcome = proposed.await.map_err(unavailable)?.outcome;
-        let told = |session: u64| {
-            let is_told = |effect: &Effect| matches!(effect, Effect::Locks(locks::Effect::Revoked { session: told, .. }) if told.0 == session);
-            outcome.effects.iter().any(is_told)
+        let told = |effect: &Effect| match effect {
+            Effect::Locks(locks::Effect::Revoked { session, .. }) => Some(session.0),
+            _ => None,
         };
-        let holders = holders.into_iter().filter(|holder| told(holder.session)).collect();
+        let told: BTreeSet<u64> = outcome.effects.iter().filter_map(told).collect();
+        let holders = holders.into_iter().filter(|holder| told.contains(&holder.session)).collect();
         Ok(Response::new(v1::ForceReleaseResponse { holders }))
     }
 

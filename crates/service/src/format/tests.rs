@@ -199,7 +199,7 @@ fn pieces_of_the_state_are_pinned() {
         Past { order: 2, session: id, label, fence, from_ms, to_ms, ended }
     };
     let history = vec![past(locks::Ended::Released), past(locks::Ended::Expired), past(locks::Ended::Forced)];
-    let delay = Some(Delay { generation: 2, delay_ms: 3, since_ms: 4 });
+    let (delay, left_fence) = (Some(Delay { generation: 2, delay_ms: 3, since_ms: 4 }), NonZeroU64::new(7));
     let claim = Claim {
         ticket: 1,
         revision: 2,
@@ -222,7 +222,7 @@ fn pieces_of_the_state_are_pinned() {
             ("term", bytes(&crate::state::Record::Sessions(sessions::Record::Term(3)))),
             ("session", bytes(&crate::state::Record::Sessions(sessions::Record::Session(session)))),
             ("counters", of_locks(counters)),
-            ("lock", of_locks(locks::Record::Lock { name: lock, permits: 3, delay, history, left_fence: None })),
+            ("lock", of_locks(locks::Record::Lock { name: lock, permits: 3, delay, history, left_fence })),
             ("claim", of_locks(locks::Record::Claim(claim))),
             ("forced", of_locks(locks::Record::Forced { session: id, acquires: vec![1, 2] })),
         ],
@@ -231,7 +231,7 @@ fn pieces_of_the_state_are_pinned() {
             term: 010003
             session: 0101ac02e807056c6162656c04686f73740701abababababababababababababababababababababababababababababababab01026d6501007f0000015008020506020501edfd030100090000
             counters: 020001020304
-            lock: 0201016c03010203040302ac02056c6162656c0304050002ac02056c6162656c0304050102ac02056c6162656c0304050200
+            lock: 0201016c03010203040302ac02056c6162656c0304050002ac02056c6162656c0304050102ac02056c6162656c030405020107
             claim: 02020102ac020901010201016c0101030405010601
             forced: 0203ac02020102
         "#]],

@@ -70,7 +70,7 @@ impl Image {
             Record::Vote(vote) => self.head.vote = Some(vote),
             Record::Committed(id) => self.head.committed = Some(id),
             Record::Truncate(after) => {
-                let keep = after.map_or(0, |id| id.index + 1).saturating_sub(self.first);
+                let keep = after.map_or(0, |id| id.index.saturating_add(1)).saturating_sub(self.first);
                 while self.entries.len() as u64 > keep {
                     self.bytes -= self.entries.pop_back().map_or(0, |kept| kept.payload.len() as u64);
                 }
@@ -92,7 +92,7 @@ impl Image {
         if self.entries.is_empty() {
             self.first = id.index;
         }
-        let expected = self.first + self.entries.len() as u64;
+        let expected = self.first.saturating_add(self.entries.len() as u64);
         if id.index != expected {
             return Err(format!("entry {} follows where entry {expected} should", id.index));
         }
@@ -103,7 +103,7 @@ impl Image {
 
     /// Is nothing missing between what is purged and what is there?
     pub fn check(&self) -> Result<(), String> {
-        let next = self.head.purged.map_or(0, |id| id.index + 1);
+        let next = self.head.purged.map_or(0, |id| id.index.saturating_add(1));
         if self.entries.is_empty() || self.first <= next {
             return Ok(());
         }

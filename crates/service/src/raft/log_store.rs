@@ -100,7 +100,13 @@ impl LogStore {
             if let Record::Entry { id, .. } = record {
                 highest = Some(id.index);
             }
-            self.reader.image().add(record).map_err(io::Error::other)?;
+            let added = self.reader.image().add(record);
+            if let Err(what) = added {
+                // Only openraft writes here, and only in order: what is in memory can no longer be trusted.
+                self.journal = None;
+                (self.fatal)(&format!("the log in memory is not as it should be: {what}; nothing more is written"));
+                return Err(io::Error::other(what));
+            }
         }
         self.sync(&frame, highest)
     }

@@ -173,7 +173,11 @@ impl RaftStateMachine<TypeConfig> for Machine {
 
     async fn install_snapshot(&mut self, meta: &SnapshotMeta, chunks: Chunks) -> io::Result<()> {
         let state = format::snapshot::restore(&chunks.read()?).map_err(|why| io::Error::other(why.to_string()))?;
-        self.builder(meta.clone(), state.clone()).save().await?;
+        self.builder(meta.clone(), state.clone()).write().await?.inspect_err(|error| {
+            (self.fatal)(&format!(
+                "a snapshot of another node cannot be written ({error}), and the log before it is gone"
+            ));
+        })?;
         *self.shared.write() = Replica::new(meta.clone(), state);
         Ok(())
     }

@@ -223,6 +223,12 @@ impl Node {
         } else if raft.voter_ids().eq([node]) {
             // Nobody else could be leading, so there is nothing to wait for.
             raft.trigger().elect(false).await.map_err(|e| failed(&e))?;
+        } else {
+            // It would wait for others for ever: there are none.
+            let members: Vec<String> = raft.voter_ids().map(|id| id.to_string()).collect();
+            raft.shutdown().await.map_err(|e| failed(&e))?;
+            let what = format!("IDENTITY says node {node}, and the log is of node {}", members.join(", "));
+            return Err(OpenError::Missing { what });
         }
 
         let mut tasks = JoinSet::new();
@@ -310,7 +316,7 @@ impl Node {
         running.tasks.shutdown().await;
         // openraft's worker and its readers end on their own, soon after.
         let nothing = running.gone.recv().await;
-        debug_assert!(nothing.is_none());
+        assert!(nothing.is_none(), "nobody sends here");
     }
 }
 

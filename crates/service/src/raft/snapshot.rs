@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openraft::RaftSnapshotBuilder;
 use tokio::sync::mpsc;
-use tokio::task::JoinError;
 
 use super::compaction::Compaction;
 use super::edge;
 use super::log_store::{Fatal, Warn};
+use super::machine::broken;
 use super::types::{Snapshot, SnapshotMeta, TypeConfig};
 use crate::format;
 use crate::state::State;
@@ -118,22 +118,15 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Writes the snapshot on another thread; it is durable when this returns.
-    pub(super) async fn save(&self) -> io::Result<()> {
+    /// Writes the snapshot on another thread, and says whether it is durable. The outer error is final: the state cannot be
+    /// encoded, or the process stops.
+    pub(super) async fn write(&self) -> io::Result<io::Result<()>> {
         let builder = self.clone();
         let write = move || builder.kept.write(&builder.meta, &builder.state);
-        match tokio::task::spawn_blocking(write).await {
-            Ok(written) => written,
-            Err(ended) => Err(self.ended(ended)),
-        }
-    }
-
-    /// The thread did not come to an end: the state cannot be encoded, or the process stops.
-    fn ended(&self, ended: JoinError) -> io::Error {
-        match ended.try_into_panic() {
-            Ok(panic) => super::machine::broken(&self.fatal, &*panic),
+        tokio::task::spawn_blocking(write).await.map_err(|ended| match ended.try_into_panic() {
+            Ok(panic) => broken(&self.fatal, &*panic),
             Err(stopped) => io::Error::other(stopped),
-        }
+        })
     }
 }
 
@@ -147,7 +140,7 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
             let chunks = format::snapshot::chunks(&self.state).collect();
             return Ok(Snapshot { meta: self.meta.clone(), snapshot: Chunks::Received(chunks) });
         }
-        if let Err(error) = self.save().await {
+        if let Err(error) = self.write().await? {
             (self.warn)(&format!("a snapshot cannot be written ({error}); the log is kept, and it is tried again"));
             self.kept.compaction.failed();
         }

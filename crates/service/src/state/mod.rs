@@ -17,7 +17,8 @@
 //!   our own is broken; it ends the process.
 //! - **Bytes on disk outlive us**: the same entries must lead to the same state in every later version, since clients were told
 //!   what followed from them. What would decide differently needs a new command.
-//! - A clone takes no time: all maps are persistent. Whoever wants to look at the state takes a clone and stops nobody.
+//! - A clone takes no time: all maps are persistent. Whoever wants to look at the state takes a clone and stops nobody. (While
+//!   a clone lives, the first change of a lock copies the line of its claims: about 10 ns for each.)
 
 mod change;
 mod ids;
@@ -31,8 +32,9 @@ mod words;
 
 pub use change::{Change, Outcome, What};
 pub use ids::{OwnerId, RequestNumber, SessionId};
+pub use locks::{HolderView, LockView, Standing, WaiterView};
 pub use record::Record;
-pub use views::{Counts, HolderView, LockView, PendingTimers, SessionView, Standing, WaiterView};
+pub use views::{Counts, PendingTimers, SessionView};
 pub use words::{Answer, Caller, Command, Effect, Entry, Operation, Principal, Request};
 
 use locks::Locks;
@@ -86,7 +88,8 @@ impl State {
     }
 
     /// Counts the commands that changed claims: one that entered or ended a claim raises it by one, however many it entered or
-    /// ended. A grant to a waiter does not.
+    /// ended. A grant to a waiter does not, nor does the end of a session without claims, nor that a holder is told to give its
+    /// locks back. A snapshot of data format 1 has revision 1; what its log says after that counts.
     pub fn revision(&self) -> u64 {
         self.revision
     }

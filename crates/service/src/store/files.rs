@@ -14,9 +14,9 @@ use super::disk::Disk;
 pub struct Files(Arc<Mutex<BTreeMap<String, u64>>>);
 
 impl Files {
-    /// A sentence about the first file that is gone or has another length. Call it every now and then.
+    /// A sentence about the first file that is gone or has another length. A server calls it about once a second.
     pub fn missing(&self, disk: &dyn Disk) -> io::Result<Option<String>> {
-        // Locked meanwhile, so that no file that was looked up here is then rightly removed before it is looked at.
+        // The set stays locked, so that a file cannot leave the set, and then the disk, before its turn comes here.
         for (name, should) in self.lock().iter() {
             match disk.length(name) {
                 Ok(has) if has == *should => {}

@@ -7,7 +7,7 @@ use super::line;
 use super::version::{Unreadable, VERSION};
 
 pub(super) const FILE: &str = "FORMAT";
-/// For people only: what a folder of an unknown version tells about the release that can read it.
+/// Names a release for the sentence that refuses a folder of an unknown version. Nothing else depends on it.
 const WRITER: &str = "WRITER";
 /// What this release writes there.
 const RELEASE: &str = concat!("baton ", env!("CARGO_PKG_VERSION"));
@@ -33,7 +33,7 @@ pub(super) fn write(disk: &dyn Disk) -> Result<(), OpenError> {
     disk::replace(disk, FILE, &[encode(VERSION).as_bytes()]).map_err(OpenError::io("write", FILE))
 }
 
-/// That the folder must have the file from now on.
+/// The folder must have the file from now on.
 pub(super) fn expect(files: &Files) {
     files.insert(FILE, encode(VERSION).len() as u64);
 }
@@ -55,7 +55,7 @@ pub(super) fn unreadable(disk: &dyn Disk, file: &str, why: Unreadable) -> OpenEr
 }
 
 fn newer(disk: &dyn Disk, found: u32) -> OpenError {
-    // This release did not write it, so the file is older than what was found.
+    // This release did not write the newer bytes, so a file that names this release is out of date.
     OpenError::Newer { found, writer: writer(disk).filter(|writer| writer != RELEASE) }
 }
 

@@ -41,7 +41,7 @@ impl Found {
         disk: &dyn Disk,
         names: &[String],
         format: Option<u32>,
-        visit: &mut dyn FnMut(u32, &[u8]) -> Result<Option<u64>, Unreadable>,
+        mut visit: impl FnMut(u32, &[u8]) -> Result<Option<u64>, Unreadable>,
     ) -> Result<Found, OpenError> {
         let segments = segments::list(names);
         let mut found = Found::default();

@@ -5,11 +5,13 @@
 //! a file that is cut short has the wrong length, a seal without the next segment misses it, a gap in the numbers is a
 //! gap.
 //!
-//! Frames that are overwritten with zeros or noise at the very end of the log look like a write that a power cut interrupted,
-//! or like nothing. They are missed by the file SYNCED, which names the last frame that was synced. It is exact after a process
-//! was stopped or killed. After a power cut, or a crash of the system, it may name an earlier frame of the same segment, or none
-//! if it was torn in both places: then it does not show if frames after the one that it names are overwritten, all up
-//! to the end and in both copies, before the next start.
+//! The end of the log needs a witness of its own: last frames that were overwritten with zeros or noise look like a write that
+//! a power cut interrupted, or as if they had never been written. The file SYNCED names the last synced frame, and a log that
+//! ends before this frame is refused. SYNCED is exact if the process was stopped or killed. After a power cut or a crash of
+//! the system it may be older than the log: it names at least the first frame of the last segment, or the last frame of the
+//! start before. If it is unreadable, it names none. Frames after the one that it names can then be lost unnoticed, if both
+//! copies of all frames from there to the end are lost in the power cut (a disk that confirmed a sync and did not do it), or are
+//! overwritten before the next start. The next start writes SYNCED anew.
 
 use std::collections::VecDeque;
 use std::io;
@@ -33,7 +35,7 @@ pub struct Journal {
     disk: Arc<dyn Disk>,
     files: Files,
     segment_bytes: usize,
-    /// Those before the current one, oldest first.
+    /// The segments before the current one, oldest first.
     sealed: VecDeque<Sealed>,
     current: Open,
     /// The highest mark of the current segment's payloads.
@@ -52,7 +54,10 @@ impl Journal {
     ) -> Result<Journal, OpenError> {
         let disk = store.disk.clone();
         let names = disk.list().map_err(OpenError::io("list", "the data folder"))?;
-        let found = Found::read(&*disk, &names, store.format, &mut |_, payload| visit(payload))?;
+        let found = Found::read(&*disk, &names, store.format, |version, payload| {
+            assert_eq!(version, VERSION, "`Store::open` has migrated all segments");
+            visit(payload)
+        })?;
         if let Some(name) = &found.unfinished {
             disk.remove(name).map_err(OpenError::io("remove", name))?;
         }
@@ -126,7 +131,7 @@ impl Journal {
         self.next_sequence += 1;
         let full = std::mem::replace(&mut self.current, next);
         self.sealed.push_back(Sealed { name: full.name, length: full.length, mark: self.current_mark.take() });
-        // Synced, so that after a power cut no more than one segment is without a witness.
+        // With a sync, so that a power cut leaves the frames of one segment at most without a witness.
         self.synced.write(self.next_sequence - 1)?;
         self.synced.sync()
     }

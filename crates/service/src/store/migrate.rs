@@ -9,7 +9,7 @@ use super::error::OpenError;
 use super::format;
 use super::found::Found;
 use super::segments::{self, Name};
-use super::snapshots::Snapshots;
+use super::snapshots::{self, Snapshots};
 use super::version::{Upgrade, VERSION};
 
 /// Writes anew whatever an older version wrote. If any of it cannot be read, nothing is changed.
@@ -30,18 +30,18 @@ pub(super) fn migrate(
     if snapshot.is_none() && older.is_empty() {
         return Ok(());
     }
-    // Read before and once more below, so that not all of it has to be in memory at a time.
-    Found::read(disk, names, format, &mut |version, payload| {
+    // Every payload is upgraded here to see that it can be, and once more below: so one segment at a time is in memory.
+    Found::read(disk, names, format, |version, payload| {
         if version < VERSION {
             upgrade.frame(version, payload)?;
         }
         Ok(None)
     })?;
-    // Whoever finds files of the current version in a folder of an older one is told who wrote them.
+    // If this start is interrupted, an older release finds files that it does not know: this tells it where they come from.
     format::sign(disk)?;
     if let Some((index, chunks)) = snapshot {
         let written = snapshots.write(index, &mut chunks.into_iter().map(Ok));
-        written.map_err(OpenError::io("write", format!("snapshot {index}")))?;
+        written.map_err(OpenError::io("write", snapshots::name(index)))?;
     }
     for segment in &older {
         let Upgraded { payloads, sealed, length } = upgraded(disk, segment, upgrade)?;
@@ -51,8 +51,8 @@ pub(super) fn migrate(
     Ok(())
 }
 
-/// What a segment of the current version has in common with the older one that it replaces: the number of frames, and so
-/// their numbers; whether it is sealed; and its length, unless the payloads take more now.
+/// What a segment of the current version keeps of the older one that it replaces: one frame for each frame, and so the
+/// numbers; whether it is sealed; and its length, unless the new payloads need more.
 struct Upgraded {
     payloads: Vec<Vec<u8>>,
     sealed: bool,

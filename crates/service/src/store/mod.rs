@@ -1,6 +1,17 @@
 //! What is kept on disk: a journal of checksummed frames, and snapshots. It knows nothing of Raft or of locks; payloads are
 //! bytes.
 //!
+//! | file | content |
+//! | --- | --- |
+//! | `FORMAT` | the version of the folder; written last, so a folder that has it is complete |
+//! | `IDENTITY` | the ids of the cluster and of the node |
+//! | `SYNCED` | the last synced frame of the log |
+//! | `WRITER` | the release that wrote the folder, for the sentence that refuses a newer version |
+//! | `LOCK` | locked by the process that uses the folder |
+//! | `log-*.baton` | the segments of the journal; the name has the number of the first frame |
+//! | `snapshot-*.baton` | the newest snapshot; the name has the index of its last entry |
+//! | `*.tmp` | a file that was not finished; never read, removed at the next start |
+//!
 //! A log of our own, because a library did not pass the test that a lock service has to: flip any byte of a log with
 //! acknowledged entries; either all of them are back, or the start is refused; and yet a start after a power cut is not
 //! refused. See ARCHITECTURE.md, "The store".

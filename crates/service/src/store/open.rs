@@ -10,11 +10,13 @@ use super::snapshots::{self, Snapshots};
 use super::version::Upgrade;
 use super::{format, migrate, segments};
 
-/// A data folder of the current version, but for its log, which [`super::Journal::open`] opens: a new folder gets its first
-/// segment there, and any folder whose FORMAT is not up to date gets that last of all.
+/// A data folder whose files all are of the current version.
+///
+/// It is complete once [`super::Journal::open`] has opened its log: there, a new folder gets its first segment, and a new or
+/// migrated folder gets its FORMAT, last of all.
 pub struct Store {
     pub(super) disk: Arc<dyn Disk>,
-    /// What FORMAT says; none before the first start has written all else.
+    /// What FORMAT says; none if the first start has not come to its end.
     pub(super) format: Option<u32>,
     pub(super) files: Files,
     identity: Identity,

@@ -21,7 +21,7 @@ pub type Chunks = Vec<Vec<u8>>;
 pub struct Snapshots {
     disk: Arc<dyn Disk>,
     files: Files,
-    /// Locked by whoever writes one: two that write the same one would write to the same file.
+    /// Locked while a snapshot is written: two writers of the same snapshot would write to the same temporary file.
     saving: Arc<Mutex<()>>,
 }
 
@@ -32,12 +32,14 @@ impl Snapshots {
 
     /// Keeps a snapshot of all up to this index. When it returns, the snapshot is durable and older ones are gone.
     ///
-    /// After an error, which may be one of `chunks`, the newest snapshot is the one that was the newest before, or this one as
-    /// a whole, if it cannot be told whether its name is durable. Nothing must be purged then, and it can be tried again.
+    /// An error of `chunks` is returned as it is. After any error the newest snapshot is still the previous one; only if the
+    /// very last step failed, which makes the name durable, it may be this one, complete. The caller keeps its log and may
+    /// try again.
     pub fn save(&self, index: u64, chunks: &mut dyn Iterator<Item = io::Result<Vec<u8>>>) -> io::Result<()> {
         let _one_at_a_time = self.one_at_a_time();
         self.write(index, chunks)?;
-        // Whatever cannot be removed is never read and removed with the next one: it is no reason to call this one failed.
+        // This snapshot is durable, so a failure from here on is none of its own: an older file that stays is never read, and
+        // the next call removes it.
         if let Ok(all) = list(&*self.disk) {
             let newest = all.iter().map(|(index, _)| *index).max();
             for (_, name) in all.iter().filter(|(index, _)| Some(*index) < newest) {
@@ -50,7 +52,7 @@ impl Snapshots {
 
     /// The newest snapshot, if there is one, and up to which index it is. If it is damaged, an older one is no substitute.
     ///
-    /// For the start: where one copy of something in it is damaged, it is written again.
+    /// Called at the start: a file of which one copy is damaged is written again.
     pub fn newest(&self) -> Result<Option<(u64, Chunks)>, OpenError> {
         let Some((index, name)) = newest(&*self.disk)? else { return Ok(None) };
         let (chunks, sound) = self.read_copies(&name)?;
@@ -79,7 +81,7 @@ impl Snapshots {
     }
 
     fn one_at_a_time(&self) -> MutexGuard<'_, ()> {
-        // If another one panicked meanwhile, it left a temporary file, which is written anew.
+        // A writer that panicked left a temporary file, and nothing else that matters.
         self.saving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -91,14 +93,14 @@ impl Snapshots {
             let file = self.disk.create(&temporary, 0)?;
             let length = snapshot::write(&*file, chunks)?;
             file.sync()?;
-            // One that it replaces may have another length.
+            // A file that is replaced may have another length.
             self.files.remove(&name);
             self.disk.rename(&temporary, &name)?;
             Ok(length)
         };
         let written: io::Result<u64> = write(chunks);
         if written.is_err() {
-            // If that fails, too, the next start removes it. Nobody reads it.
+            // It is never read. If it stays, the next start removes it.
             let _ = self.disk.remove(&temporary);
         }
         let length = written?;
@@ -140,6 +142,6 @@ fn list(disk: &dyn Disk) -> io::Result<Vec<(u64, String)>> {
     Ok(disk.list()?.into_iter().filter_map(|name| Some((index(&name)?, name))).collect())
 }
 
-fn name(index: u64) -> String {
+pub(super) fn name(index: u64) -> String {
     format!("{PREFIX}{index:020}{SUFFIX}")
 }

@@ -1,8 +1,9 @@
 //! The file SYNCED: up to which frame the log is synced, so that it shows if the end of the log is lost.
 //!
-//! It has two places, in blocks of their own, which take turns. The number of a frame is written there after the frame is
-//! synced, so what the file says is never more than what the log has. It is not synced itself, but for now and then: after the
-//! process was killed it names the last frame, after a power cut an earlier one, or none if both places are torn.
+//! It has two places, in blocks of their own, which take turns. The number of a frame is written there after the frame was
+//! synced, so the file never names a frame that the log does not have. The file itself is synced only at the start and with
+//! each new segment, since a sync of its own would double the cost of an append. A killed process leaves the number of the
+//! last frame; a power cut may leave an older number, or none if it tears both places.
 
 use std::io;
 
@@ -12,7 +13,7 @@ use super::files::Files;
 use super::line;
 
 pub(super) const FILE: &str = "SYNCED";
-/// What a disk damages as a whole: the places are so far apart.
+/// The unit in which disks lose bytes: one lost block leaves the other place.
 const BLOCK_BYTES: usize = 4096;
 const FILE_BYTES: u64 = 2 * BLOCK_BYTES as u64;
 /// A place holds a line of this length.
@@ -26,9 +27,9 @@ pub(super) struct Synced {
 }
 
 impl Synced {
-    /// Opens the file, or makes it; it says this number, and that is durable.
+    /// Opens the file, or makes it, and makes this number durable.
     pub fn open(disk: &dyn Disk, files: &Files, sequence: u64) -> io::Result<Synced> {
-        // Made anew only if need be: a server must start on a full disk, too.
+        // Written in place if possible: a server must start on a full disk, too.
         if disk.length(FILE).ok() != Some(FILE_BYTES) {
             disk::replace(disk, FILE, &[&[0; FILE_BYTES as usize]])?;
         }

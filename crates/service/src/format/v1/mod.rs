@@ -5,6 +5,8 @@
 
 mod raft;
 mod table;
+#[cfg(test)]
+mod tests;
 mod upgrade;
 mod words;
 

@@ -217,7 +217,9 @@ pub(super) fn table(old: table::Table) -> Result<Vec<state::Record>, Unreadable>
             since_ms,
         });
         let history = history.into_iter().map(past).collect();
-        pieces.push(state::Record::Locks(locks::Record::Lock { name, permits, delay, history, left_fence: None }));
+        // Whoever shared a lock had the fence of those who left it, too.
+        let left_fence = None;
+        pieces.push(state::Record::Locks(locks::Record::Lock { name, permits, delay, history, left_fence }));
     }
     // Claims come after all locks.
     pieces.extend(claims.into_iter().map(|claim| state::Record::Locks(locks::Record::Claim(claim))));

@@ -11,6 +11,7 @@ use openraft::raft::VoteRequest;
 
 use super::*;
 use crate::raft::network::NoPeers;
+use crate::raft::types::Payload;
 use crate::store::fake::{Operation as DiskOperation, Random};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -227,4 +228,65 @@ async fn a_folder_is_free_when_shutdown_returns() {
         assert!(node.free_bytes().unwrap() > 0);
         node.shutdown().await;
     }
+}
+
+#[tokio::test]
+async fn a_file_that_is_removed_under_a_running_node_is_noticed() {
+    let disk = FakeDisk::default();
+    let node = start(&disk).await;
+    let mut session = 0;
+    while !disk.names().iter().any(|name| name.starts_with("snapshot-")) {
+        session += 1;
+        node.propose(open_session(session)).await.unwrap().await.unwrap();
+        assert_eq!(node.missing(), None);
+    }
+    node.shutdown().await;
+    // No snapshot is made while files are taken away here.
+    let options = Options { snapshot_after_bytes: u64::MAX, ..options() };
+    let node = Node::open(Arc::new(disk.clone()), options).await.unwrap();
+    leads(&node).await;
+    assert_eq!(node.missing(), None);
+    let names = disk.names();
+    for name in names.iter().filter(|name| name.ends_with(".baton")) {
+        let bytes = disk.read(name).unwrap();
+        disk.remove(name).unwrap();
+        assert_eq!(node.missing(), Some(format!("{name} was removed while the server ran")));
+        disk.put(name, bytes);
+        assert_eq!(node.missing(), None);
+    }
+    assert!(names.len() > 5, "{names:?}");
+    node.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_folder_that_is_removed_under_a_running_node_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    let disk = crate::store::Folder::open(&path).unwrap();
+    let node = Node::open(Arc::new(disk), options()).await.unwrap();
+    leads(&node).await;
+    assert_eq!(node.missing(), None);
+    std::fs::remove_dir_all(&path).unwrap();
+    assert_eq!(node.missing().as_deref(), Some("it was removed or replaced while the server ran"));
+    node.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_new_group_knows_its_node_by_its_record_and_the_id_of_the_folder() {
+    let disk = FakeDisk::default();
+    let (name, peer_address, client_address) = ("a".to_owned(), "a:1".to_owned(), "a:2".to_owned());
+    let record = NodeRecord { name, peer_address, client_address };
+    let mut ids = Vec::new();
+    for options in [Options { record: record.clone(), ..options() }, options()] {
+        let node = Node::open(Arc::new(disk.clone()), options).await.unwrap();
+        leads(&node).await;
+        ids.push(node.status().node);
+        node.shutdown().await;
+    }
+    let parts = Parts::open(Arc::new(disk.clone()), options()).unwrap();
+    let Parts { identity, mut log, .. } = parts;
+    assert_eq!(ids, [identity.node; 2]);
+    let first = log.get_log_reader().await.try_get_log_entries(0..1).await.unwrap().remove(0);
+    let Payload::Membership(membership) = first.payload else { panic!("{first:?}") };
+    assert_eq!(membership.nodes().collect::<Vec<_>>(), [(&identity.node, &record)]);
 }

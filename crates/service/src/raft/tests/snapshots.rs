@@ -27,20 +27,24 @@ fn is_of_snapshot(operation: &DiskOperation) -> bool {
     name.starts_with("snapshot-")
 }
 
+/// The newest snapshot. What has another ending is not finished, and never read.
 fn snapshot_of(disk: &FakeDisk) -> Option<String> {
-    disk.names().into_iter().find(|name| name.starts_with("snapshot-"))
+    disk.names().into_iter().rfind(|name| name.starts_with("snapshot-") && name.ends_with(".baton"))
 }
+
+/// Nothing here takes so long, unless it never happens.
+const NEVER: Duration = Duration::from_secs(60);
 
 /// Proposes sessions from this number on until something is said, and gives the number of the next one.
 async fn fill_until<T>(node: &Node, from: u64, said: &mpsc::Receiver<T>) -> (u64, T) {
-    for session in from.. {
+    for session in from..from + 10_000 {
         node.propose(open_session(session)).await.unwrap().await.unwrap();
         match said.try_recv() {
             Ok(said) => return (session + 1, said),
             Err(_) => tokio::task::yield_now().await,
         }
     }
-    unreachable!("there are enough numbers")
+    panic!("nothing was said")
 }
 
 #[tokio::test]
@@ -75,7 +79,7 @@ async fn a_snapshot_that_fails_is_tried_again_and_the_log_is_kept() {
             next = after;
             let says = "a snapshot cannot be written (no storage space); the log is kept, and it is tried again";
             assert_eq!(warning, says);
-            assert_eq!(snapshot_of(&disk), before, "what was written of it is gone");
+            assert_eq!(snapshot_of(&disk), before, "the one before it is kept");
         }
         // Whoever starts now finds everything.
         let found = everything(&disk.copy()).await.unwrap();
@@ -113,7 +117,7 @@ async fn a_snapshot_that_failed_is_tried_again_after_a_pause_though_nothing_is_p
         _ => Ok(()),
     });
     fill_until(&node, 1, &warned).await;
-    is_saved.await.unwrap();
+    tokio::time::timeout(NEVER, is_saved).await.expect("it is tried again").unwrap();
     assert_eq!(failures.load(Ordering::SeqCst), 6);
     node.shutdown().await;
     assert!(snapshot_of(&disk).is_some());
@@ -157,7 +161,7 @@ async fn a_snapshot_may_fail_at_any_operation() {
     }
 }
 
-/// A disk on which whoever makes the file of a snapshot waits until it is told to go on.
+/// A disk on which whoever makes the file of a snapshot waits until it is told to go on, and panics if it never will be.
 struct Gate {
     disk: FakeDisk,
     entered: mpsc::Sender<()>,
@@ -168,7 +172,7 @@ impl Disk for Gate {
     fn create(&self, name: &str, length: u64) -> io::Result<Box<dyn DiskFile>> {
         if name.starts_with("snapshot-") {
             self.entered.send(()).map_err(io::Error::other)?;
-            self.go_on.lock().unwrap().recv().map_err(io::Error::other)?;
+            self.go_on.lock().unwrap().recv_timeout(NEVER).expect("somebody lets it go on");
         }
         self.disk.create(name, length)
     }
@@ -233,6 +237,19 @@ async fn a_snapshot_stops_nobody_and_holds_what_was_applied_when_it_began() {
     let node = start(&disk).await;
     assert_eq!(node.state().counts().sessions, sessions);
     node.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_panic_while_the_state_is_encoded_is_fatal() {
+    let ((entered, _is_entered), (go_on, gate)) = (mpsc::channel(), mpsc::channel());
+    let gate = Gate { disk: FakeDisk::default(), entered, go_on: Mutex::new(gate) };
+    let (fatal, why) = hook();
+    let Parts { mut log, mut machine, .. } = Parts::open(Arc::new(gate), Options { fatal, ..options() }).unwrap();
+    fill(&mut log, &mut machine, 0..3).await;
+    drop(go_on);
+    assert!(machine.get_snapshot_builder().await.build_snapshot().await.is_err(), "openraft goes no further");
+    let why = why.try_recv().unwrap();
+    assert!(why.starts_with("the state is not as it should be: somebody lets it go on"), "{why}");
 }
 
 fn item(index: u64) -> io::Result<EntryResponder<TypeConfig>> {

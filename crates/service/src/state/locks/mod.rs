@@ -17,6 +17,7 @@ pub mod limits;
 mod lock;
 mod name;
 mod record;
+mod views;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,15 +30,16 @@ use smallvec::SmallVec;
 pub use claim::{Claim, Ticket};
 pub use history::{Ended, Past};
 pub use lock::Delay;
-pub(super) use lock::Lock;
 pub use name::LockName;
 pub use record::Record;
+pub use views::{HolderView, LockView, Standing, WaiterView};
 pub use words::{Acquire, Answer, CancelOutcome, Command, Effect, Mode, Operation, Refusal, WaitFor, Want, Wants};
 
 use super::sessions::EndReason;
 use super::turn::Turn;
 use super::{OwnerId, RequestNumber, SessionId, What};
 use limits::{HISTORY_MAX, HISTORY_OF_LOCK_MAX};
+use lock::Lock;
 
 /// Locks that have to be looked at again; one is normal.
 type Names = SmallVec<[LockName; 1]>;

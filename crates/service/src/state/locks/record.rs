@@ -112,6 +112,9 @@ impl Locks {
             // In any order: they are sorted when all are there.
             let lock = Arc::make_mut(lock);
             lock.held += usize::from(claim.holds());
+            if lock.line.is_empty() {
+                lock.line.reserve_exact(1);
+            }
             lock.line.push_back(claim.clone());
         }
         self.index(&claim);

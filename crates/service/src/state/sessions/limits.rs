@@ -21,7 +21,10 @@ pub const MISSING_MAX: usize = 2 * REQUESTS_MAX;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
     /// A new session with an id that is out of range.
-    #[error("a session has the id {id}; new sessions have ids from 1 to {}", SessionId::MAX)]
+    #[error(
+        "a new session has the id {id}; it must be from 1 to {} (upgrade a client that is older than 0.2.0)",
+        SessionId::MAX
+    )]
     SessionId {
         /// What was said.
         id: u64,

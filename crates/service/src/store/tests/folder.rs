@@ -12,31 +12,30 @@ fn any_damaged_byte_is_healed_or_the_start_is_refused() {
     for (name, bytes) in contents(&disk) {
         // Of long stretches of zeros, a few.
         for at in (0..bytes.len()).filter(|at| bytes[*at] != 0 || bytes.len() < 4096 || at % 401 == 0) {
-            for pattern in [0x01, 0x10, 0xff] {
-                let mut bad = bytes.clone();
-                bad[at] ^= pattern;
-                let damaged = disk.copy();
-                damaged.put(&name, bad.clone());
-                match everything(&damaged) {
-                    Ok(found) => {
-                        assert_eq!(found, expected, "{name}, byte {at} xor {pattern:#x}");
-                        healed += 1;
-                        // Healed on the disk, too: what was damaged once may be damaged again, in the other copy. What is
-                        // zero is not used. A snapshot that is written again has another nonce.
-                        let now = damaged.read(&name).unwrap();
-                        let anew = name.starts_with("snapshot-") && now != bad;
-                        assert!(now == bytes || anew || bytes[at] == 0, "{name}, byte {at}");
-                    }
-                    Err(OpenError::Damaged { file, .. }) => {
-                        assert_eq!((&*file, &*name), ("FORMAT", "FORMAT"));
-                        refused += 1;
-                    }
-                    Err(other) => panic!("{name}, byte {at} xor {pattern:#x}: {other}"),
+            let pattern = [0x01, 0x10, 0xff][at % 3];
+            let mut bad = bytes.clone();
+            bad[at] ^= pattern;
+            let damaged = disk.copy();
+            damaged.put(&name, bad.clone());
+            match everything(&damaged) {
+                Ok(found) => {
+                    assert_eq!(found, expected, "{name}, byte {at} xor {pattern:#x}");
+                    healed += 1;
+                    // Healed on the disk, too: what was damaged once may be damaged again, in the other copy. What is
+                    // zero is not used. A snapshot that is written again has another nonce.
+                    let now = damaged.read(&name).unwrap();
+                    let anew = name.starts_with("snapshot-") && now != bad;
+                    assert!(now == bytes || anew || bytes[at] == 0, "{name}, byte {at}");
                 }
+                Err(OpenError::Damaged { file, .. }) => {
+                    assert_eq!((&*file, &*name), ("FORMAT", "FORMAT"));
+                    refused += 1;
+                }
+                Err(other) => panic!("{name}, byte {at} xor {pattern:#x}: {other}"),
             }
         }
     }
-    assert!(healed > 6_000 && refused < 150, "{healed} healed, {refused} refused");
+    assert!(healed > 2_000 && refused < 50, "{healed} healed, {refused} refused");
 }
 
 #[test]
@@ -45,7 +44,7 @@ fn a_file_that_is_cut_short_longer_or_gone_is_noticed_or_healed() {
     // These say nothing that is not said elsewhere, or say it twice.
     let spare = ["WRITER", "SYNCED", "IDENTITY"];
     for (name, bytes) in contents(&disk) {
-        let step = if bytes.len() > 4096 { 31 } else { 1 };
+        let step = [1, 5, 61][usize::from(bytes.len() > 200) + usize::from(bytes.len() > 4096)];
         for length in (0..bytes.len()).step_by(step).chain([bytes.len() + 1]) {
             let mut cut = bytes.clone();
             cut.resize(length, 0);

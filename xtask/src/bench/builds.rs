@@ -1,0 +1,101 @@
+//! Release builds of this checkout and of another. Cargo says where the binaries are, whatever its settings.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::{cargo, output, root};
+
+/// Builds the server of this checkout.
+pub fn ours() -> Result<PathBuf, String> {
+    build(&root(), None, ["--package=baton", "--bin=baton"], "baton")
+}
+
+/// Builds the load generator of this checkout.
+pub fn load() -> Result<PathBuf, String> {
+    build(&root(), None, ["--package=baton-client", "--example=load"], "load")
+}
+
+/// Builds the server of another checkout, in a folder of its own if cargo would use one for both.
+pub fn theirs(folder: &Path) -> Result<PathBuf, String> {
+    let target = target_directory(folder)?;
+    if folder == here() {
+        return Err(format!("{} is this checkout itself: there is nothing to compare", folder.display()));
+    }
+    let target = (target == target_directory(&here())?).then(|| folder.join("target"));
+    build(folder, target.as_deref(), ["--package=baton", "--bin=baton"], "baton")
+}
+
+/// This checkout, with no links in its path.
+fn here() -> PathBuf {
+    root().canonicalize().unwrap_or_else(|_| root())
+}
+
+/// Where cargo puts what it builds for this checkout, whose folder has no links in its path.
+fn target_directory(folder: &Path) -> Result<PathBuf, String> {
+    let refuse = |why: &str| Err(format!("{} is no checkout of this project: {why}", folder.display()));
+    if !folder.join("Cargo.toml").is_file() {
+        return refuse("it has no Cargo.toml");
+    }
+    let mut command = cargo(&["metadata", "--no-deps", "--format-version=1"]);
+    let Ok(said) = output(command.current_dir(folder)) else { return refuse("cargo cannot read its Cargo.toml") };
+    let metadata: Value = serde_json::from_str(&said).map_err(|error| format!("cargo metadata: {error}"))?;
+    let mut packages = metadata["packages"].as_array().into_iter().flatten();
+    if !packages.any(|package| package["name"] == "baton") {
+        return refuse("it has no package baton");
+    }
+    match (metadata["workspace_root"].as_str(), metadata["target_directory"].as_str()) {
+        (Some(workspace), Some(target)) if Path::new(workspace) == folder => Ok(PathBuf::from(target)),
+        _ => refuse("it is a folder inside of one"),
+    }
+}
+
+fn build(folder: &Path, target: Option<&Path>, what: [&str; 2], name: &str) -> Result<PathBuf, String> {
+    let mut command = cargo(&["build", "--release", "--quiet", "--message-format=json-render-diagnostics"]);
+    command.current_dir(folder).args(what);
+    if let Some(target) = target {
+        command.arg("--target-dir").arg(target);
+    }
+    // What the compiler has to complain of is for people, at once.
+    let built = command.stderr(Stdio::inherit()).output();
+    let built = built.map_err(|error| format!("{command:?} could not be started: {error}"))?;
+    if !built.status.success() {
+        return Err(format!("{} does not build: cargo ended with {}", folder.display(), built.status));
+    }
+    let said = String::from_utf8_lossy(&built.stdout);
+    executable(&said, name).ok_or_else(|| format!("{}: cargo built no {name}", folder.display()))
+}
+
+/// The executable of this name, as cargo's messages tell, one JSON object a line.
+fn executable(messages: &str, name: &str) -> Option<PathBuf> {
+    let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut named = messages.filter(|message| message["target"]["name"] == name);
+    named.find_map(|message| message["executable"].as_str().map(PathBuf::from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cargo_says_where_the_executable_is() {
+        let messages = r#"
+            {"reason":"compiler-artifact","target":{"name":"baton","kind":["lib"]},"executable":null}
+            {"reason":"compiler-artifact","target":{"name":"other","kind":["bin"]},"executable":"/t/release/other"}
+            {"reason":"compiler-artifact","target":{"name":"baton","kind":["bin"]},"executable":"/t/release/baton"}
+            {"reason":"build-finished","success":true}"#;
+        assert_eq!(executable(messages, "baton"), Some(PathBuf::from("/t/release/baton")));
+        assert_eq!(executable(messages, "load"), None);
+        assert_eq!(executable("no JSON", "baton"), None);
+    }
+
+    #[test]
+    fn a_folder_without_a_manifest_is_no_checkout() {
+        let refusal = target_directory(&here().join("docs")).unwrap_err();
+        assert!(refusal.ends_with("is no checkout of this project: it has no Cargo.toml"), "{refusal}");
+        let refusal = target_directory(&here().join("crates/theory")).unwrap_err();
+        assert!(refusal.ends_with("it is a folder inside of one"), "{refusal}");
+        assert!(target_directory(&here()).is_ok());
+    }
+}

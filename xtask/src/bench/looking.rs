@@ -1,0 +1,213 @@
+//! Looking does not stop anybody: how long another client has to wait while a million locks are listed, or a snapshot of
+//! them is written. The data is in memory, so that no disk makes anybody wait.
+//!
+//! What is told is the longest time that one client, which acquires and releases its own lock all the time, needed for one
+//! pair. A row that cannot be measured says why; the others go on.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::floors::synced_append_us;
+use super::process::{Process, Scratch, Server};
+use super::watch::{Span, Watch};
+use super::{Asked, row};
+
+const MEMORY: &str = "/dev/shm";
+const HELD: &str = "1000000";
+const HELD_ONE: &str = "held-000000000500000";
+/// So much longer than without it anybody may have to wait.
+const BEYOND_MS_MAX: f64 = 10.0;
+/// How long each row is watched at least.
+const WATCH_MIN: Duration = Duration::from_secs(5);
+/// How long the rows with calls may go on, should a call take very long.
+const LOOK_MAX: Duration = Duration::from_secs(25);
+/// How long a snapshot is waited for, while clients fill the log.
+const SNAPSHOT_MAX: Duration = Duration::from_secs(60);
+/// The server prepares a snapshot before its file appears, and removes old files afterwards.
+const SNAPSHOT_BEFORE: Duration = Duration::from_secs(3);
+const SNAPSHOT_AFTER: Duration = Duration::from_secs(1);
+const POLL: Duration = Duration::from_millis(10);
+const FILL_MAX: Duration = Duration::from_secs(180);
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+/// Clients with long names, so that the log grows by a snapshot's size within seconds.
+const FILL_LOG: &[&str] = &["pairs", "1000000000", "--clients", "16", "--name-bytes", "500"];
+
+/// Measures all of it. Only what is no part of the service is an error.
+pub fn run(baton: &Path, load: &Path) -> Result<(), String> {
+    let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+    if !is_tmpfs(&mounts, MEMORY) {
+        println!("looking at a million locks is left out: {MEMORY} is no tmpfs");
+        return Ok(());
+    }
+    let disk = Scratch::new(&std::env::temp_dir())?;
+    row("the disk alone, a synced append: us", synced_append_us(disk.path())?, &Asked::Nothing);
+    let memory = Scratch::new(Path::new(MEMORY))?;
+    match Looked::start(baton, load, memory.path()) {
+        Ok(looked) => looked.rows(),
+        Err(reason) => println!("{:62} failed: {reason}", "1,000,000 held locks, data in memory"),
+    }
+    Ok(())
+}
+
+/// A server with a million locks, and what it takes to look at it.
+struct Looked<'a> {
+    baton: &'a Path,
+    load: &'a Path,
+    data: &'a Path,
+    server: Server,
+    _holder: Process,
+}
+
+impl<'a> Looked<'a> {
+    fn start(baton: &'a Path, load: &'a Path, data: &'a Path) -> Result<Looked<'a>, String> {
+        let server = Server::start(baton, data)?;
+        let start = Instant::now();
+        let mut holder = server.load(load, &["hold", HELD])?;
+        holder.line(FILL_MAX)?;
+        let fill_s = start.elapsed().as_secs_f64();
+        row("1,000,000 held locks, data in memory: s to acquire them", fill_s, &Asked::Nothing);
+        row("the same: MiB of resident memory", server.process.resident_mib()?, &Asked::Nothing);
+        Ok(Looked { baton, load, data, server, _holder: holder })
+    }
+
+    fn rows(&self) {
+        let name = "longest pause of another client: ms";
+        println!("{name:62} {:>8} {:>8} {:>8} {:>8}", "without", "with", "beyond", "asked");
+        let alone = self.watched(|| {
+            thread::sleep(WATCH_MIN);
+            Ok(())
+        });
+        let alone = alone.map(|(watch, ())| watch.longest_ms());
+        let looked = |commands: &[&[&str]]| {
+            let (watch, times) = self.watched(|| self.look(commands))?;
+            Ok(Pause { without_ms: alone.clone()?, with_ms: watch.longest_ms(), times })
+        };
+        println!("{}", line("locks --json", &looked(&[&["locks", "--json"]])));
+        let others: [&[&str]; 3] = [&["status"], &["sessions", "--json"], &["lock-info", HELD_ONE, "--json"]];
+        println!("{}", line("status, sessions, lock-info", &looked(&others)));
+        println!("{}", line("a snapshot, among 16 clients", &self.snapshot()));
+    }
+
+    /// Watches a client while something is done.
+    fn watched<T>(&self, during: impl FnOnce() -> Result<T, String>) -> Result<(Watch, T), String> {
+        let mut watcher = self.server.load(self.load, &["watch"])?;
+        watcher.line(ANSWER_MAX)?;
+        let done = during();
+        watcher.end_input();
+        let report = watcher.json(ANSWER_MAX);
+        // That it could not be done tells more than that nobody was granted anything meanwhile.
+        let done = done?;
+        Ok((Watch::parse(&report?)?, done))
+    }
+
+    /// Runs these commands in turn, again and again, and says how many there were.
+    fn look(&self, commands: &[&[&str]]) -> Result<usize, String> {
+        let start = Instant::now();
+        let mut calls = 0;
+        for args in commands.iter().cycle() {
+            let all_were_called = calls >= commands.len();
+            if start.elapsed() > LOOK_MAX || (start.elapsed() > WATCH_MIN && all_were_called) {
+                break;
+            }
+            let mut command = Command::new(self.baton);
+            command.args(*args).args(["--server", &self.server.address]).stdin(Stdio::null()).stdout(Stdio::null());
+            let output = command.output().map_err(|error| format!("{}: {error}", self.baton.display()))?;
+            if !output.status.success() {
+                return Err(format!("baton {}: {}", args[0], String::from_utf8_lossy(&output.stderr).trim()));
+            }
+            calls += 1;
+        }
+        Ok(calls)
+    }
+
+    /// Fills the log until a snapshot was written, and compares that time with all other time.
+    fn snapshot(&self) -> Result<Pause, String> {
+        let _filling = self.server.load(self.load, FILL_LOG)?;
+        let (watch, spans) = self.watched(|| self.snapshot_spans())?;
+        let with_ms = watch.longest_ms_where(|pair| spans.iter().any(|span| span.meets(pair)));
+        let without_ms = watch.longest_ms_where(|pair| !spans.iter().any(|span| span.meets(pair)));
+        Ok(Pause { without_ms, with_ms, times: spans.len() })
+    }
+
+    /// Waits for a snapshot and for some time without one. Says when snapshots were made.
+    fn snapshot_spans(&self) -> Result<Vec<Span>, String> {
+        let start = Instant::now();
+        let mut changes: Vec<Span> = Vec::new();
+        let mut last_change = start;
+        let mut seen = snapshots(self.data)?;
+        while start.elapsed() < SNAPSHOT_MAX {
+            thread::sleep(POLL);
+            let before = std::mem::replace(&mut seen, snapshots(self.data)?);
+            let is_unfinished = seen.iter().any(|name| name.ends_with(".tmp"));
+            if is_unfinished || seen != before {
+                last_change = Instant::now();
+                changes.push(Span::around_now(SNAPSHOT_BEFORE, SNAPSHOT_AFTER));
+            }
+            if !changes.is_empty() && last_change.elapsed() > SNAPSHOT_AFTER + WATCH_MIN {
+                return Ok(Span::joined(changes));
+            }
+        }
+        Err(format!("no snapshot was finished within {} s", SNAPSHOT_MAX.as_secs()))
+    }
+}
+
+/// The longest pauses of a client, and how often something was done meanwhile.
+struct Pause {
+    without_ms: f64,
+    with_ms: f64,
+    times: usize,
+}
+
+fn line(name: &str, pause: &Result<Pause, String>) -> String {
+    match pause {
+        Err(reason) => format!("{name:50} failed: {reason}"),
+        Ok(Pause { without_ms, with_ms, times }) => {
+            let beyond_ms = with_ms - without_ms;
+            let name = format!("{name}, {times} times");
+            format!("{name:62} {without_ms:>8.2} {with_ms:>8.2} {beyond_ms:>8.2} {BEYOND_MS_MAX:>8.0}")
+        }
+    }
+}
+
+/// The names of the snapshots in a data folder, those that are being written included.
+fn snapshots(data: &Path) -> Result<BTreeSet<String>, String> {
+    let entries = fs::read_dir(data).map_err(|error| format!("{}: {error}", data.display()))?;
+    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    Ok(names.filter(|name| name.starts_with("snapshot-")).collect())
+}
+
+/// Whether memory is mounted there, as /proc/mounts says: what, where, of which kind, and how.
+fn is_tmpfs(mounts: &str, path: &str) -> bool {
+    let kind = |line: &str| {
+        let mut words = line.split_whitespace().skip(1);
+        (words.next() == Some(path)).then(|| words.next() == Some("tmpfs"))
+    };
+    // The last one mounted hides the others.
+    mounts.lines().filter_map(kind).next_back().unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_told_from_a_disk() {
+        let mounts = "/dev/vda / ext4 rw 0 0\ntmpfs /dev/shm tmpfs rw,nosuid 0 0\n";
+        assert!(is_tmpfs(mounts, "/dev/shm"));
+        assert!(!is_tmpfs(mounts, "/"));
+        assert!(!is_tmpfs(mounts, "/run"));
+        assert!(!is_tmpfs(&format!("{mounts}/dev/vdb /dev/shm ext4 rw 0 0\n"), "/dev/shm"));
+    }
+
+    #[test]
+    fn a_row_tells_what_is_beyond_or_why_there_is_none() {
+        let measured = line("locks", &Ok(Pause { without_ms: 1.5, with_ms: 9.0, times: 3 }));
+        let words: Vec<&str> = measured.split_whitespace().collect();
+        assert_eq!(words, ["locks,", "3", "times", "1.50", "9.00", "7.50", "10"]);
+        assert!(line("locks", &Err("too large".to_owned())).ends_with("failed: too large"));
+    }
+}
