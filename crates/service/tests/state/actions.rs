@@ -82,7 +82,7 @@ pub fn pick() -> impl Strategy<Value = Pick> {
         Pick::Acquire(Acquire { wants, owner, parent, timeout_ms, lock_delay_ms })
     });
     prop_oneof![
-        8 => acquire,
+        8 => acquire.boxed(),
         4 => any::<usize>().prop_map(Pick::Release),
         2 => any::<usize>().prop_map(Pick::Cancel),
         1 => Just(Pick::Close),
@@ -143,7 +143,8 @@ fn command() -> impl Strategy<Value = Command> {
         (session(), number(12)).prop_map(|(session, number)| locks::Command::CancelWait { session, number }.into());
     let force = (lock(), any::<bool>())
         .prop_map(|(lock, now)| locks::Command::Force { lock, now, caller: Caller::default() }.into());
-    prop_oneof![1 => lead, 6 => open, 3 => request, 2 => expire, 1 => end_delay, 1 => cancel_wait, 3 => force]
+    // Boxed, like all of these that are large: a strategy is moved often.
+    prop_oneof![1 => lead, 6 => open, 3 => request.boxed(), 2 => expire, 1 => end_delay, 1 => cancel_wait, 3 => force]
 }
 
 pub fn action() -> impl Strategy<Value = Action> {
@@ -159,10 +160,10 @@ pub fn action() -> impl Strategy<Value = Action> {
     });
     let again = (any::<usize>(), any::<bool>()).prop_map(|(at, elsewhere)| Action::Again { at, elsewhere });
     prop_oneof![
-        20 => next,
-        1 => reuse,
+        20 => next.boxed(),
+        1 => reuse.boxed(),
         3 => again,
-        3 => command().prop_map(Action::Any),
+        3 => command().prop_map(Action::Any).boxed(),
         3 => any::<usize>().prop_map(Action::Timer),
         1 => (0..SESSIONS).prop_map(Action::Expire),
         1 => (0..SESSIONS).prop_map(|session| Action::Any(open(session))),

@@ -384,6 +384,7 @@ fn the_history_of_a_lock_is_limited() {
 fn the_history_of_all_locks_is_limited() {
     let mut script = Script::default();
     script.line("open a");
+    script.line("open b");
     hold_and_release(&mut script, 1, "first");
     hold_and_release(&mut script, 3, "second");
     hold_and_release(&mut script, 5, "first");
@@ -400,11 +401,11 @@ fn the_history_of_all_locks_is_limited() {
     assert_eq!((remembered(&script, "first"), remembered(&script, "second")), (1, 0));
     assert_eq!(script.state.counts().locks, locks - 1);
     // A lock in use is not forgotten with its history.
-    script.line("open b");
-    script.line("acquire b 1 first x");
+    script.apply(&request(session("b"), 1, 0, acquire("first")));
     hold_and_release(&mut script, last + 4, "lock 3");
     assert_eq!(remembered(&script, "first"), 0);
     assert_eq!(script.state.lock("first").map(|lock| lock.holders().len()), Some(1));
+    assert_eq!(script.state.check(), Ok(()));
 }
 
 /// The time of an entry only grows, whatever the clocks of leaders say.

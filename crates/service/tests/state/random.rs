@@ -37,7 +37,7 @@ proptest! {
 
     /// The same effects and changes, the same answers to every question, the promises kept; a cycle that is shown is one.
     #[test]
-    fn the_state_does_what_the_model_does(actions in prop::collection::vec(action(), 1..100)) {
+    fn the_state_does_what_the_model_does(actions in prop::collection::vec(action(), 1..80)) {
         let (mut state, mut model, mut world) = (State::default(), Model::default(), World::default());
         for session in 0..SESSIONS {
             apply(&mut state, 0, 0, &open(session));
