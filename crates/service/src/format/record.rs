@@ -102,7 +102,7 @@ impl<'a> Record<'a> {
         let body = encode(self);
         let before = std::mem::take(frame);
         let framed = Framed { version: VERSION, body: &body };
-        *frame = postcard::to_extend(&framed, before).expect("bytes can be encoded, and a vector grows");
+        *frame = encode_to(&framed, before);
     }
 
     /// The first record of a frame, and what follows it.
@@ -124,6 +124,13 @@ impl Payload {
     }
 }
 
+/// Enough for most entries, so that the vector need not grow step by step.
+const SIZE_HINT: usize = 128;
+
 pub(super) fn encode(value: &impl Serialize) -> Vec<u8> {
-    postcard::to_stdvec(value).expect("a value without maps of unknown length can be encoded")
+    encode_to(value, Vec::with_capacity(SIZE_HINT))
+}
+
+fn encode_to(value: &impl Serialize, bytes: Vec<u8>) -> Vec<u8> {
+    postcard::to_extend(value, bytes).expect("a value without maps of unknown length can be encoded")
 }

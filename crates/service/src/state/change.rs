@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::locks::{Claim, Delay, LockName};
 use super::sessions::Session;
 use super::{Effect, SessionId};
 
-/// What follows from an entry of the log.
+/// What follows from an entry of the log. One effect and one change are normal, and take no memory of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// What has to be told or done, in order.
-    pub effects: Vec<Effect>,
+    pub effects: SmallVec<[Effect; 1]>,
     /// What has changed, in order.
-    pub changes: Vec<Change>,
+    pub changes: SmallVec<[Change; 1]>,
 }
 
 /// One thing that has changed. Changes are ordered by `index`, then by `position`.

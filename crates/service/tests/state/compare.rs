@@ -28,7 +28,7 @@ pub fn in_common(mut outcome: Outcome) -> Told {
             _ => {}
         }
     }
-    Told { effects: outcome.effects, changes: outcome.changes.iter().map(Change::from).collect() }
+    Told { effects: outcome.effects.into_vec(), changes: outcome.changes.iter().map(Change::from).collect() }
 }
 
 impl From<&state::Change> for Change {

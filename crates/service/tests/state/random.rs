@@ -131,12 +131,12 @@ proptest! {
             let said = apply(&mut once, 0, 0, &command);
             prop_assert_eq!(&apply(&mut often, 0, 0, &command), &said);
             for later in later {
-                repeats.entry(at + later).or_default().push((request.clone(), said.effects.clone()));
+                repeats.entry(at + later).or_default().push((request.clone(), said.effects.to_vec()));
             }
             for (repeated, said) in repeats.remove(&at).unwrap_or_default() {
                 let (session, number) = (repeated.session, repeated.number);
                 let outcome = apply(&mut often, 0, 0, &Command::Request(repeated));
-                prop_assert_eq!(outcome.changes, vec![]);
+                prop_assert_eq!(outcome.changes.to_vec(), vec![]);
                 for effect in outcome.effects {
                     // Whatever is said is said of this request, and is what was said of it before if anything was.
                     match effect {

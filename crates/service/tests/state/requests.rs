@@ -407,7 +407,7 @@ fn the_requests_without_a_seen_answer_are_limited() {
         assert_eq!(refusal(&script.apply(&request(a, number, 0, acquire("more")))), Some(too_many.clone()));
     }
     assert_eq!(script.state.counts(), before.counts());
-    assert_eq!(script.state.lock("more").map(|lock| lock.holders().len()), None);
+    assert_eq!(script.state.lock("more").map(|lock| lock.holders().count()), None);
 
     for number in 0..REQUESTS_MAX as u64 {
         let operation = Operation::Cancel { acquire: number + 1 };
@@ -417,7 +417,7 @@ fn the_requests_without_a_seen_answer_are_limited() {
     let operation = Operation::Release { acquire: 1 };
     assert_eq!(refusal(&script.apply(&request(a, last, 0, operation))), Some(too_many.clone()));
     assert_eq!(script.apply(&request(a, last, last - 1, acquire("more"))).len(), 1);
-    assert_eq!(script.state.lock("more").map(|lock| lock.holders().len()), Some(1));
+    assert_eq!(script.state.lock("more").map(|lock| lock.holders().count()), Some(1));
     assert_eq!(script.line(&format!("close a {}", last + 1)).len(), 2);
 }
 

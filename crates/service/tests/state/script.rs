@@ -78,8 +78,8 @@ impl Script {
         self.now_ms += 1;
         let mut outcome = Outcome::default();
         self.state.apply(self.now_ms + 100, self.now_ms, command, &mut outcome);
-        self.changes = outcome.changes;
-        outcome.effects
+        self.changes = outcome.changes.into_vec();
+        outcome.effects.into_vec()
     }
 
     fn lock(&self, name: &str) -> Vec<String> {

@@ -59,7 +59,7 @@ impl Pair {
     fn apply(&mut self, command: &Command) -> Vec<Effect> {
         let mut outcome = Outcome::default();
         self.state.apply(0, 0, command, &mut outcome);
-        outcome.effects
+        outcome.effects.into_vec()
     }
 
     fn other(&mut self, number: u64, operation: Operation) -> Vec<Effect> {

@@ -56,7 +56,7 @@ impl Locks {
         let is_shared = modes().take(lock.held).flatten().all(|mode| mode == Mode::Shared);
         says(is_shared || lock.held <= lock.permits as usize, "has too many holders")?;
         says(lock.holders().is_sorted_by_key(|claim| claim.fence), "has a fence that is lower than an earlier one")?;
-        says(self.grantable(name).is_none(), "is free for the first of those who wait")?;
+        says(self.grantable(lock).is_none(), "is free for the first of those who wait")?;
 
         let last_delay = lock.delay().map_or(0, |delay| delay.generation);
         says(last_delay <= self.last_delay, "has a lock-delay that was never begun")?;

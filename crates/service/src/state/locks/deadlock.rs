@@ -111,7 +111,8 @@ impl Graph {
         let mut visited: BTreeSet<LockName> = to_visit.iter().cloned().collect();
         while let Some(name) = to_visit.pop() {
             let lock = locks.get(name.as_bytes()).map(|(_, lock)| lock);
-            let mut claims: Vec<&Claim> = lock.into_iter().flat_map(|lock| &lock.line).map(AsRef::as_ref).collect();
+            let mut claims: Vec<&Claim> =
+                lock.into_iter().flat_map(|lock| lock.line.iter()).map(AsRef::as_ref).collect();
             claims.extend(new.wants.iter().any(|want| want.lock == name).then_some(new));
             let index = graph.lines.len();
             graph.lines.push(Line::new(&name, lock, &claims));

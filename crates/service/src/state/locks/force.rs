@@ -38,8 +38,7 @@ impl Locks {
         self.set_delay(turn, name, None);
         let mut freed = Names::from_elem(name.clone(), 1);
         for holder in holders {
-            self.leave(turn, holder);
-            self.remember(turn, holder, Ended::Forced, &mut freed);
+            freed.extend(self.leave(turn, holder, Ended::Forced));
             let acquires = self.forced.entry(holder.session).or_default();
             acquires.insert(holder.number);
             if acquires.len() > FORCED_MAX {

@@ -1,12 +1,13 @@
 //! One lock: the claims that stand at it, in order.
 
-use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::claim::{Claim, Ticket};
+use super::limits::HISTORY_OF_LOCK_MAX;
+use super::line::Line;
 use super::{LockName, Mode, Past};
 
 /// The lock is closed: a holder expired, and its process may not have noticed yet.
@@ -22,8 +23,8 @@ pub struct Delay {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lock {
-    /// In ascending order of their tickets. The first `held` of them hold the lock, the others wait: nobody overtakes.
-    pub line: VecDeque<Arc<Claim>>,
+    /// The first `held` of them hold the lock, the others wait: nobody overtakes.
+    pub line: Line,
     pub held: usize,
     /// 1 for exclusive and shared. It can change whenever the lock is not in use.
     pub permits: u32,
@@ -57,12 +58,12 @@ impl Lock {
         changed
     }
 
-    pub fn holders(&self) -> impl ExactSizeIterator<Item = &Arc<Claim>> {
-        self.line.range(..self.held)
+    pub fn holders(&self) -> impl Iterator<Item = &Arc<Claim>> {
+        self.line.iter().take(self.held)
     }
 
-    pub fn waiters(&self) -> impl ExactSizeIterator<Item = &Arc<Claim>> {
-        self.line.range(self.held..)
+    pub fn waiters(&self) -> impl Iterator<Item = &Arc<Claim>> {
+        self.line.from(self.held)
     }
 
     pub fn next_waiter(&self) -> Option<&Arc<Claim>> {
@@ -98,30 +99,51 @@ impl Lock {
 
     /// Where in the line a claim that stands there is.
     pub fn position(&self, ticket: Ticket) -> usize {
-        let found = self.line.binary_search_by_key(&ticket, |claim| claim.ticket);
-        found.expect("a claim stands at the locks that it wants")
+        self.line.position(ticket).expect("a claim stands at the locks that it wants")
     }
 
     /// Adds a claim at the end of the line.
     pub fn push(&mut self, claim: Arc<Claim>) {
-        assert!(self.line.back().is_none_or(|last| last.ticket < claim.ticket), "tickets only grow");
-        if self.line.is_empty() {
-            // Most locks have one holder at a time: no room for more until there are.
-            self.line.reserve_exact(1);
-        }
-        self.line.push_back(claim);
+        assert!(self.line.iter().next_back().is_none_or(|last| last.ticket < claim.ticket), "tickets only grow");
+        self.held += usize::from(claim.holds());
+        self.line.push(claim);
     }
 
     /// Takes a claim that wants the lock in this mode out of the line.
     pub fn remove(&mut self, ticket: Ticket, mode: Mode) {
         let at = self.position(ticket);
-        let claim = self.line.remove(at).expect("just found");
+        let claim = self.line.remove(at);
         assert_eq!(claim.holds(), at < self.held, "the first in the line hold, the others wait");
         self.held -= usize::from(claim.holds());
         self.keep_fence(claim.fence, mode);
-        if self.line.is_empty() {
-            self.line = VecDeque::new();
-        }
+    }
+
+    /// Puts a claim in the place of what it was before.
+    pub fn replace(&mut self, claim: Arc<Claim>) {
+        let at = self.position(claim.ticket);
+        self.held += usize::from(claim.holds());
+        self.held -= usize::from(self.line[at].holds());
+        self.line.replace(at, claim);
+        assert_eq!(self.line[at].holds(), at < self.held, "the first in the line hold, the others wait");
+    }
+
+    /// Remembers an ended hold. If that is one too many, forgets the oldest and gives its order.
+    pub fn remember(&mut self, past: Past) -> Option<u64> {
+        self.set_aside(|aside| {
+            let is_full = aside.history.len() == HISTORY_OF_LOCK_MAX;
+            let forgotten = is_full.then(|| aside.history.remove(0).order);
+            if aside.history.is_empty() {
+                // Most locks have few: no room for more until there are.
+                aside.history.reserve_exact(1);
+            }
+            aside.history.push(past);
+            forgotten
+        })
+    }
+
+    /// A lock that nobody uses and that has no history is as good as one that never was.
+    pub fn is_idle(&self) -> bool {
+        !self.in_use() && self.aside.is_none()
     }
 
     /// A claim with this fence has left. Claims of several locks have fences of their own, so it can be higher than those of the

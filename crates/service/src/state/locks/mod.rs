@@ -14,6 +14,7 @@ mod grant;
 mod history;
 mod index;
 pub mod limits;
+mod line;
 mod lock;
 mod name;
 mod record;
@@ -38,7 +39,7 @@ pub use words::{Acquire, Answer, CancelOutcome, Command, Effect, Mode, Operation
 use super::sessions::EndReason;
 use super::turn::Turn;
 use super::{OwnerId, RequestNumber, SessionId, What};
-use limits::{HISTORY_MAX, HISTORY_OF_LOCK_MAX};
+use limits::HISTORY_MAX;
 use lock::Lock;
 
 /// Locks that have to be looked at again; one is normal.
@@ -122,11 +123,8 @@ impl Locks {
         let mut delays: BTreeMap<LockName, u64> = BTreeMap::new();
         let mut evicted = Names::new();
         for claim in &claims {
-            self.leave(turn, claim);
-            if claim.holds() {
-                let ended = if expired { Ended::Expired } else { ended_by_holder(claim) };
-                self.remember(turn, claim, ended, &mut evicted);
-            }
+            let ended = if expired { Ended::Expired } else { ended_by_holder(claim) };
+            evicted.extend(self.leave(turn, claim, ended));
             let delay_ms = if expired && claim.holds() { u64::from(claim.lock_delay_ms) } else { 0 };
             for want in &claim.wants {
                 let longest_ms = delays.entry(want.lock.clone()).or_insert_with(|| {
@@ -145,9 +143,10 @@ impl Locks {
     }
 
     fn acquire(&mut self, turn: &mut Turn<'_>, session: SessionId, number: RequestNumber, acquire: &Acquire) {
-        if let Err(refusal) = self.check_permits(acquire) {
-            return turn.answer(session, number, Answer::Refused(refusal));
-        }
+        let are_free = match self.are_free(&acquire.wants) {
+            Err(refusal) => return turn.answer(session, number, Answer::Refused(refusal)),
+            Ok(are_free) => are_free,
+        };
         let mut claim = Claim {
             ticket: self.last_ticket + 1,
             revision: 0,
@@ -162,8 +161,8 @@ impl Locks {
             fence: None,
             revoked: false,
         };
-        if self.is_free_for(&claim) {
-            claim.fence = Some(self.fence_for(&claim));
+        if are_free {
+            claim.fence = Some(self.fence_for(&claim.wants));
         } else {
             if let Err(refusal) = self.may_wait(turn, &claim, acquire.timeout_ms) {
                 return turn.answer(session, number, Answer::Refused(refusal));
@@ -171,17 +170,6 @@ impl Locks {
             claim.timeout_ms = acquire.timeout_ms.and_then(NonZeroU64::new);
         }
         self.enter(turn, claim);
-    }
-
-    /// While a lock is in use all claims must agree about its permits.
-    fn check_permits(&self, acquire: &Acquire) -> Result<(), Refusal> {
-        for want in &acquire.wants {
-            let says = want.mode.permits();
-            if let Some(lock) = self.locks.get(&want.lock).filter(|lock| lock.in_use() && lock.permits != says) {
-                return Err(Refusal::PermitsDiffer { lock: Some(want.lock.clone()), has: lock.permits, says });
-            }
-        }
-        Ok(())
     }
 
     fn may_wait(&self, turn: &Turn<'_>, claim: &Claim, timeout_ms: Option<u64>) -> Result<(), Refusal> {
@@ -204,7 +192,6 @@ impl Locks {
                 self.used += 1;
             }
             lock.push(claim.clone());
-            lock.held += usize::from(claim.holds());
         }
         self.index(&claim);
         let before = self.claims.insert(claim.key(), claim.clone());
@@ -252,23 +239,37 @@ impl Locks {
 
     /// A claim waits no more; nor do those that waited only because of it.
     fn stop_waiting(&mut self, turn: &mut Turn<'_>, claim: &Arc<Claim>, why: Refusal) {
-        self.leave(turn, claim);
+        self.leave(turn, claim, Ended::Released);
         turn.answer(claim.session, claim.number, Answer::Refused(why));
         self.grant_next(turn, names(claim));
     }
 
     /// A hold ends by the word of its holder.
     fn give_back(&mut self, turn: &mut Turn<'_>, claim: &Arc<Claim>) {
-        self.leave(turn, claim);
+        let evicted = self.leave(turn, claim, ended_by_holder(claim));
         let mut freed = names(claim);
-        self.remember(turn, claim, ended_by_holder(claim), &mut freed);
+        freed.extend(evicted);
         self.grant_next(turn, freed);
     }
 
-    /// The claim ends, and leaves the lines of all its locks.
-    fn leave(&mut self, turn: &mut Turn<'_>, claim: &Arc<Claim>) {
+    /// The claim ends, and leaves the lines of all its locks. If it held them, they remember how it ended. Gives the locks that forgot an
+    /// older one of their holds, since there are too many of all locks: nothing may be left of them.
+    fn leave(&mut self, turn: &mut Turn<'_>, claim: &Arc<Claim>, ended: Ended) -> Names {
+        let mut evicted = Names::new();
         for want in &claim.wants {
-            self.with_lock(&want.lock, |lock| lock.remove(claim.ticket, want.mode));
+            let past = claim.fence.map(|fence| self.past(turn, claim, fence, ended));
+            let order = past.as_ref().map(|past| past.order);
+            let forgotten = self.with_lock(&want.lock, |lock| {
+                lock.remove(claim.ticket, want.mode);
+                lock.remember(past?)
+            });
+            if let Some(order) = forgotten {
+                self.history.remove(&order).expect("what a lock remembers is found");
+            }
+            if let Some(order) = order {
+                self.history.insert(order, want.lock.clone());
+                evicted.extend(self.evict());
+            }
         }
         self.claims.remove(&claim.key()).expect("a claim that ends is there");
         let index = if claim.holds() { &mut self.holds } else { &mut self.waits };
@@ -278,6 +279,14 @@ impl Locks {
         }
         let revision = turn.revise();
         turn.change(Some(revision), What::Claim { before: Some(claim.clone()), after: None });
+        evicted
+    }
+
+    /// A hold that ends now.
+    fn past(&mut self, turn: &Turn<'_>, claim: &Claim, fence: NonZeroU64, ended: Ended) -> Past {
+        self.last_past += 1;
+        let (order, session, label) = (self.last_past, claim.session, turn.sessions.label(claim.session).into());
+        Past { order, session, label, fence: fence.get(), from_ms: claim.since_ms, to_ms: turn.now_ms, ended }
     }
 
     /// Puts the claim into the indices that follow from it.
@@ -327,31 +336,6 @@ impl Locks {
         }
     }
 
-    /// Remembers an ended hold at each of its locks, and forgets the oldest of the lock, or of all, if that is one too many. The
-    /// locks of those are added to `evicted`: nothing may be left of them.
-    fn remember(&mut self, turn: &Turn<'_>, claim: &Claim, ended: Ended, evicted: &mut Names) {
-        let fence = claim.fence.expect("only holds are remembered").get();
-        for want in &claim.wants {
-            self.last_past += 1;
-            let (order, session, label) = (self.last_past, claim.session, turn.sessions.label(claim.session).into());
-            let past = Past { order, session, label, fence, from_ms: claim.since_ms, to_ms: turn.now_ms, ended };
-            let forgotten = self.lock_mut(&want.lock).set_aside(|aside| {
-                let is_full = aside.history.len() == HISTORY_OF_LOCK_MAX;
-                let forgotten = is_full.then(|| aside.history.remove(0).order);
-                if aside.history.is_empty() {
-                    aside.history.reserve_exact(1);
-                }
-                aside.history.push(past);
-                forgotten
-            });
-            if let Some(order) = forgotten {
-                self.history.remove(&order).expect("what a lock remembers is found");
-            }
-            self.history.insert(order, want.lock.clone());
-            evicted.extend(self.evict());
-        }
-    }
-
     /// Forgets the oldest ended hold of all, if there are too many, and gives its lock.
     fn evict(&mut self) -> Option<LockName> {
         if self.history.len() <= HISTORY_MAX {
@@ -363,13 +347,6 @@ impl Locks {
         let forgotten = self.lock_mut(&name).set_aside(|aside| aside.history.remove(0));
         assert_eq!(forgotten.order, order, "a lock remembers its holds in order");
         Some(name)
-    }
-
-    /// A lock that nobody uses and that has no history is as good as one that never was.
-    fn forget_if_idle(&mut self, name: &LockName) {
-        if self.locks.get(name).is_some_and(|lock| !lock.in_use() && lock.aside.is_none()) {
-            self.locks.remove(name);
-        }
     }
 
     fn forget_forced(&mut self, session: SessionId, acquire: RequestNumber) -> bool {

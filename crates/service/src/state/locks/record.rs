@@ -112,10 +112,7 @@ impl Locks {
             // In any order: they are sorted when all are there.
             let lock = Arc::make_mut(lock);
             lock.held += usize::from(claim.holds());
-            if lock.line.is_empty() {
-                lock.line.reserve_exact(1);
-            }
-            lock.line.push_back(claim.clone());
+            lock.line.push(claim.clone());
         }
         self.index(&claim);
         let (session, number) = claim.key();
@@ -130,7 +127,7 @@ impl Locks {
         let in_use: Vec<LockName> =
             self.locks.iter().filter(|(_, lock)| lock.line.len() > 1).map(|(name, _)| name.clone()).collect();
         for name in in_use {
-            self.lock_mut(&name).line.make_contiguous().sort_unstable_by_key(|claim| claim.ticket);
+            self.lock_mut(&name).line.sort();
         }
         self.used = self.locks.values().filter(|lock| lock.in_use()).count();
     }

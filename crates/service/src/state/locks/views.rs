@@ -103,13 +103,13 @@ impl<'a> LockView<'a> {
     }
 
     /// Who holds it, in the order in which they were granted it.
-    pub fn holders(&self) -> impl ExactSizeIterator<Item = HolderView<'a>> + use<'a> {
+    pub fn holders(&self) -> impl Iterator<Item = HolderView<'a>> + use<'a> {
         let view = *self;
         view.lock.holders().map(move |claim| view.holder(claim))
     }
 
     /// Who waits for it, the next first.
-    pub fn waiters(&self) -> impl ExactSizeIterator<Item = WaiterView<'a>> + use<'a> {
+    pub fn waiters(&self) -> impl Iterator<Item = WaiterView<'a>> + use<'a> {
         let view = *self;
         view.lock.waiters().enumerate().map(move |(index, claim)| view.waiter(index + 1, claim))
     }
@@ -117,8 +117,8 @@ impl<'a> LockView<'a> {
     /// Holders and waiters whose tickets come after this one, in the order of their tickets.
     pub fn line_after(&self, ticket: Ticket) -> impl Iterator<Item = Standing<'a>> + use<'a> {
         let view = *self;
-        let start = view.lock.line.partition_point(|claim| claim.ticket <= ticket);
-        (start..).zip(view.lock.line.range(start..)).map(move |(index, claim)| match claim.holds() {
+        let start = view.lock.line.up_to(ticket);
+        (start..).zip(view.lock.line.from(start)).map(move |(index, claim)| match claim.holds() {
             true => Standing::Holder(view.holder(claim)),
             false => Standing::Waiter(view.waiter(index + 1 - view.lock.held, claim)),
         })
