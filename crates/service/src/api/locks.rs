@@ -209,6 +209,5 @@ pub(super) async fn request(
     if let Some(message) = service.low_space().filter(|_| acquires) {
         return tell(outgoing, wire::refuse(number, v1::Refusal::LowSpace, message)).await;
     }
-    service.propose(Command::Request(request)).await.map_err(unavailable)?;
-    Ok(())
+    service.submit(Command::Request(request)).await.map_err(unavailable)
 }

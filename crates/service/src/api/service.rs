@@ -77,9 +77,14 @@ impl Service {
         self.free_bytes.store(self.node.free_bytes().unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Proposes a command, in the order of the calls. What follows from it comes back to the desk.
+    /// Proposes a command, in the order of the calls. What follows from it comes back to the desk, too.
     pub async fn propose(&self, command: Command) -> Result<Pending, ProposeError> {
-        self.node.propose(Entry { now_ms: clock::wall_ms(), commands: vec![command] }).await
+        self.node.propose(entry(command)).await
+    }
+
+    /// Proposes a command, in the order of the calls. What follows from it comes back to the desk only.
+    pub async fn submit(&self, command: Command) -> Result<(), ProposeError> {
+        self.node.submit(entry(command)).await
     }
 
     /// Keeps everything going. Does not return while the node runs, and its data is there. If data is gone, says what.
@@ -164,4 +169,8 @@ impl Service {
             tokio::time::sleep(DISK_EVERY).await;
         }
     }
+}
+
+fn entry(command: Command) -> Entry {
+    Entry { now_ms: clock::wall_ms(), commands: vec![command] }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures::FutureExt;
+use openraft::alias::WriteResponderOf;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{ClientWriteError, ForwardToLeader, LinearizableReadError, RaftError};
 use openraft::impls::ProgressResponder;
@@ -197,8 +198,9 @@ impl Parts {
         let (alive, gone) = mpsc::channel(1);
         let compaction = Arc::new(Compaction::new(snapshot_after_bytes, snapshot_pause));
         let kept = Kept::open(store.snapshots(), compaction.clone())?;
-        let (machine, shared) = Machine::new(kept, on_apply, fatal.clone(), warn, alive.clone());
+        let (machine, shared) = Machine::new(kept, on_apply, fatal.clone(), warn.clone(), alive.clone());
         let log = LogStore::open(&store, segment_bytes, compaction.clone(), fatal, alive)?;
+        store.remarks().iter().for_each(|remark| warn(remark));
         if let Some(purged) = log.purged().filter(|purged| shared.read().applied < Some((*purged).into())) {
             let what = format!("the log begins after entry {}, and no snapshot reaches that far", purged.index);
             return Err(OpenError::Missing { what });
@@ -241,13 +243,22 @@ impl Node {
     /// Proposes an entry. Entries are in the log in the order in which these calls are made, and none has to wait for
     /// the one before it; what is awaited here is a place in the queue, which is there unless tens of thousands wait.
     pub async fn propose(&self, entry: Entry) -> Result<Pending, ProposeError> {
+        let (responder, receiver) = ProgressResponder::complete_only();
+        self.write(entry, Some(responder)).await?;
+        Ok(Pending(receiver))
+    }
+
+    /// The same for one who hears of the entry by [`Options::on_apply`] alone, or never.
+    pub async fn submit(&self, entry: Entry) -> Result<(), ProposeError> {
+        self.write(entry, None).await
+    }
+
+    async fn write(&self, entry: Entry, responder: Option<WriteResponderOf<TypeConfig>>) -> Result<(), ProposeError> {
         let bytes = postcard::experimental::serialized_size(&entry).unwrap_or(usize::MAX);
         if bytes > APPEND_BYTES_MAX {
             return Err(ProposeError::TooLarge { bytes, limit: APPEND_BYTES_MAX });
         }
-        let (responder, receiver) = ProgressResponder::complete_only();
-        self.raft.client_write_ff(entry, Some(responder)).await.map_err(|_| ProposeError::Stopped)?;
-        Ok(Pending(receiver))
+        self.raft.client_write_ff(entry, responder).await.map_err(|_| ProposeError::Stopped)
     }
 
     /// Returns once this node is known to have led after the call began, and all that was committed then is applied: what

@@ -7,8 +7,8 @@ use super::error::OpenError;
 use super::files::Files;
 use super::identity::{self, Identity};
 use super::snapshots::{self, Snapshots};
-use super::version::Upgrade;
-use super::{format, migrate, segments};
+use super::version::{Upgrade, VERSION};
+use super::{format, migrate, segments, synced};
 
 /// A data folder whose files all are of the current version.
 ///
@@ -21,6 +21,7 @@ pub struct Store {
     pub(super) files: Files,
     identity: Identity,
     snapshots: Snapshots,
+    remarks: Vec<String>,
 }
 
 impl Store {
@@ -34,12 +35,13 @@ impl Store {
         for name in names.iter().filter(|name| name.ends_with(TEMPORARY)) {
             disk.remove(name).map_err(OpenError::io("remove", name))?;
         }
+        let remarks = remarks(&*disk, format, &names)?;
         let files = Files::default();
         let snapshots = Snapshots::new(disk.clone(), files.clone());
         migrate::migrate(&*disk, &names, format, &snapshots, upgrade)?;
         snapshots.expect_newest()?;
         let identity = identity::open(&*disk, format, &names, &files)?;
-        Ok(Store { disk, format, files, identity, snapshots })
+        Ok(Store { disk, format, files, identity, snapshots, remarks })
     }
 
     /// Which node of which cluster the folder belongs to.
@@ -52,10 +54,30 @@ impl Store {
         self.snapshots.clone()
     }
 
+    /// What whoever runs the server should know of the folder once it is open, a sentence each.
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
     /// The files that must be there from now on.
     pub fn files(&self) -> Files {
         self.files.clone()
     }
+}
+
+fn remarks(disk: &dyn Disk, format: Option<u32>, names: &[String]) -> Result<Vec<String>, OpenError> {
+    let mut remarks = Vec::new();
+    match format {
+        Some(older) if older < VERSION => remarks.push(format!(
+            "the data folder had data format {older} and now has {VERSION}: the version that wrote it cannot open it any more"
+        )),
+        Some(_) if synced::read(disk, names)?.is_none() => remarks.push(format!(
+            "{} was missing or unreadable in the data folder: a loss of the last entries would not have been noticed",
+            synced::FILE
+        )),
+        _ => {}
+    }
+    Ok(remarks)
 }
 
 /// FORMAT is written last, so a folder without it must hold nothing but what a first start writes before it.

@@ -136,6 +136,23 @@ fn a_start_writes_no_new_file_so_that_it_works_on_a_full_disk() {
     assert!(operations.iter().all(|operation| !matches!(operation, Operation::Create(_))), "{operations:?}");
 }
 
+#[test]
+fn it_is_told_if_nobody_knows_how_far_the_log_was_synced() {
+    let unknown =
+        "SYNCED was missing or unreadable in the data folder: a loss of the last entries would not have been noticed";
+    let (disk, expected) = filled();
+    let remarks = || Store::open(Arc::new(disk.clone()), &FromOne).unwrap().remarks().to_vec();
+    assert_eq!(remarks(), Vec::<String>::new());
+    disk.put("SYNCED", vec![0; 8192]);
+    assert_eq!(remarks(), [unknown]);
+    disk.remove("SYNCED").unwrap();
+    assert_eq!(remarks(), [unknown]);
+    assert_eq!(everything(&disk).unwrap(), expected);
+    assert_eq!(remarks(), Vec::<String>::new());
+    // A new folder has none yet.
+    assert!(Store::open(Arc::new(FakeDisk::default()), &FromOne).unwrap().remarks().is_empty());
+}
+
 /// A folder in use.
 fn running(disk: Arc<dyn Disk>) -> (Store, Journal) {
     let store = Store::open(disk, &FromOne).unwrap();

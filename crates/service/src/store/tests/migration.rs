@@ -80,6 +80,17 @@ fn the_first_start_migrates_everything_and_the_next_nothing() {
 }
 
 #[test]
+fn whoever_starts_the_server_is_told_that_there_is_no_way_back_once() {
+    let disk = version_1();
+    let remarks = || Store::open(Arc::new(disk.clone()), &FromOne).unwrap().remarks().to_vec();
+    let migrated = "the data folder had data format 1 and now has 2: the version that wrote it cannot open it any more";
+    // The folder is not complete before its log is open, so a start that ends before that tells nobody.
+    assert_eq!((remarks(), remarks()), (vec![migrated.to_owned()], vec![migrated.to_owned()]));
+    everything(&disk).unwrap();
+    assert_eq!(remarks(), Vec::<String>::new());
+}
+
+#[test]
 fn a_migrated_log_goes_on_however_full_its_last_segment_is() {
     let mut tight = 0;
     for segment_bytes in (480..=600).step_by(2) {
