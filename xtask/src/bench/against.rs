@@ -10,6 +10,8 @@ use super::{builds, figure};
 
 /// Runs of each server.
 const RUNS: usize = 5;
+/// Loads of a run, of which the median counts: one alone differs from the next by a tenth and more, on the same server.
+const LOADS: usize = 3;
 
 /// Which way round a figure is good.
 #[derive(Clone, Copy)]
@@ -77,7 +79,13 @@ fn measure(first: &Path, second: &Path, load: &Path, folder: &Path) -> Result<(R
     let one = Server::start(first, &data("first"))?;
     let other = Server::start(second, &data("second"))?;
     let both = |args: &[&str]| -> Result<[f64; 2], String> {
-        Ok([service::pairs_per_s(&one, load, args)?, service::pairs_per_s(&other, load, args)?])
+        let mut rates = [Vec::new(), Vec::new()];
+        for turn in 0..2 * LOADS {
+            // First one, twice the other, twice the one, and so on: neither is always the one that goes first.
+            let whose = turn.div_ceil(2) % 2;
+            rates[whose].push(service::pairs_per_s([&one, &other][whose], load, args)?);
+        }
+        Ok(rates.map(|rates| median(&rates)))
     };
     let (one_client, own_locks, one_lock) = (both(ONE_CLIENT)?, both(OWN_LOCKS)?, both(ONE_LOCK)?);
     let ready_s = [one.ready_s, other.ready_s];
