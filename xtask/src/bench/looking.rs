@@ -113,9 +113,16 @@ impl<'a> Looked<'a> {
             if start.elapsed() > LOOK_MAX || (start.elapsed() > WATCH_MIN && all_were_called) {
                 break;
             }
-            let mut command = Command::new(self.baton);
-            command.args(*args).args(["--server", &self.server.address]).stdin(Stdio::null()).stdout(Stdio::null());
-            let output = command.output().map_err(|error| format!("{}: {error}", self.baton.display()))?;
+            // The one who looks must not take the processor from the others: it has a machine of its own, as a rule.
+            let mut command = Command::new("nice");
+            command
+                .arg("-n19")
+                .arg(self.baton)
+                .args(*args)
+                .args(["--server", &self.server.address])
+                .stdin(Stdio::null())
+                .stdout(Stdio::null());
+            let output = command.output().map_err(|error| format!("nice {}: {error}", self.baton.display()))?;
             if !output.status.success() {
                 return Err(format!("baton {}: {}", args[0], String::from_utf8_lossy(&output.stderr).trim()));
             }

@@ -36,6 +36,11 @@ struct Kept {
     payload: Box<[u8]>,
 }
 
+/// Entries that are no longer in the log, and still in memory.
+pub(super) struct Purged {
+    _entries: VecDeque<Kept>,
+}
+
 /// The log in memory: openraft reads entries back to apply and to send them. They are kept as they are written, since they
 /// are smaller so.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -75,15 +80,20 @@ impl Image {
                     self.bytes -= self.entries.pop_back().map_or(0, |kept| kept.payload.len() as u64);
                 }
             }
-            Record::Purge(id) => {
-                while !self.entries.is_empty() && self.first <= id.index {
-                    self.bytes -= self.entries.pop_front().map_or(0, |kept| kept.payload.len() as u64);
-                    self.first += 1;
-                }
-                self.head.purged = self.head.purged.max(Some(id));
-            }
+            Record::Purge(id) => drop(self.purge(id)),
         }
         Ok(())
+    }
+
+    /// Takes all entries out up to this one. It takes a while to drop a million of them.
+    pub fn purge(&mut self, id: LogId) -> Purged {
+        let count = (id.index.saturating_add(1).saturating_sub(self.first)).min(self.entries.len() as u64);
+        let rest = self.entries.split_off(count as usize);
+        let purged = std::mem::replace(&mut self.entries, rest);
+        self.bytes -= purged.iter().map(|kept| kept.payload.len() as u64).sum::<u64>();
+        self.first += count;
+        self.head.purged = self.head.purged.max(Some(id));
+        Purged { _entries: purged }
     }
 
     /// While segments are read, the entries before the first of them may be missing: they are purged by a record that is

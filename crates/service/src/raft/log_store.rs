@@ -14,6 +14,7 @@ use openraft::storage::{IOFlushed, RaftLogStorage};
 use openraft::{LogState, OptionalSend, RaftLogReader};
 use tokio::sync::mpsc;
 
+use super::cleaner::Cleaner;
 use super::compaction::Compaction;
 use super::log::{Head, Image};
 use super::types::{LogEntry, LogId, TypeConfig, Vote};
@@ -55,6 +56,7 @@ pub struct LogStore {
     /// As the journal says it.
     written: Head,
     compaction: Arc<Compaction>,
+    cleaner: Cleaner,
     fatal: Fatal,
     /// The last field: dropped when all else is.
     _alive: mpsc::Sender<()>,
@@ -75,7 +77,8 @@ impl LogStore {
         compaction.appended(image.bytes());
         let written = image.head;
         let reader = LogReader(Arc::new(Mutex::new(image)));
-        Ok(LogStore { reader, journal: Some(journal), written, compaction, fatal, _alive: alive })
+        let cleaner = Cleaner::start(fatal.clone()).map_err(OpenError::io("start a thread for", "the log"))?;
+        Ok(LogStore { reader, journal: Some(journal), written, compaction, cleaner, fatal, _alive: alive })
     }
 
     /// All up to here is in a snapshot, and no longer in the log.
@@ -85,6 +88,7 @@ impl LogStore {
 
     /// Adds records to the log; they are durable when this returns.
     fn write(&mut self, records: &[Record<'_>]) -> io::Result<()> {
+        self.cleaner.check()?;
         let mut frame = Vec::new();
         let mut highest = None;
         let Head { committed, .. } = self.reader.image().head;
@@ -116,11 +120,7 @@ impl LogStore {
         let stopped = || io::Error::other("the journal takes no more, since a write or a sync failed");
         let mut journal = self.journal.take().ok_or_else(stopped)?;
         let (before, after) = (self.written, self.reader.image().head);
-        let synced = journal.append(frame, highest, || before.encode()).and_then(|()| match after.purged {
-            // Only now, when it is durable that they are purged.
-            Some(purged) if after.purged != before.purged => journal.release(purged.index),
-            _ => Ok(()),
-        });
+        let synced = journal.append(frame, highest, || before.encode());
         match &synced {
             Ok(()) => (self.journal, self.written) = (Some(journal), after),
             Err(error) => {
@@ -179,7 +179,12 @@ impl RaftLogStorage<TypeConfig> for LogStore {
     }
 
     async fn purge(&mut self, upto: LogId) -> io::Result<()> {
-        self.write(&[Record::Purge(upto.into())])
+        let upto = record::LogId::from(upto);
+        let entries = self.reader.image().purge(upto);
+        self.write(&[Record::Purge(upto)])?;
+        // Only now, when it is durable that they are purged.
+        let removal = self.journal.as_mut().map(|journal| journal.release(upto.index));
+        removal.map_or(Ok(()), |removal| self.cleaner.give(entries, removal))
     }
 }
 

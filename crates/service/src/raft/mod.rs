@@ -9,6 +9,7 @@
 //! - an AppendEntries is limited in bytes, not only in entries;
 //! - snapshots by the bytes of the log, and the log is purged after them.
 
+mod cleaner;
 mod compaction;
 mod edge;
 mod log;

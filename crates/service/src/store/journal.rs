@@ -102,16 +102,14 @@ impl Journal {
         self.synced.write(self.next_sequence - 1)
     }
 
-    /// Forgets segments, oldest first, of which no payload has a mark above this one.
-    pub fn release(&mut self, mark: u64) -> io::Result<()> {
-        while self.sealed.front().is_some_and(|sealed| sealed.mark <= Some(mark)) {
-            let sealed = self.sealed.pop_front().expect("just seen");
+    /// Forgets segments, oldest first, of which no payload has a mark above this one. Their files are still to be removed.
+    pub fn release(&mut self, mark: u64) -> Removal {
+        let mut names = Vec::new();
+        while let Some(sealed) = self.sealed.pop_front_if(|sealed| sealed.mark <= Some(mark)) {
             self.files.remove(&sealed.name);
-            self.disk.remove(&sealed.name)?;
-            // One by one: were two removed and the later one alone stayed gone, there would be a gap.
-            self.disk.sync_folder()?;
+            names.push(sealed.name);
         }
-        Ok(())
+        Removal { disk: self.disk.clone(), names }
     }
 
     fn write(&mut self, kind: Kind, payload: &[u8]) -> io::Result<()> {
@@ -134,6 +132,25 @@ impl Journal {
         // With a sync, so that a power cut leaves the frames of one segment at most without a witness.
         self.synced.write(self.next_sequence - 1)?;
         self.synced.sync()
+    }
+}
+
+/// Files that nobody needs any more, oldest first. Run removals in the order in which they were made.
+#[must_use]
+pub struct Removal {
+    disk: Arc<dyn Disk>,
+    names: Vec<String>,
+}
+
+impl Removal {
+    /// Removes them.
+    pub fn run(self) -> io::Result<()> {
+        for name in &self.names {
+            self.disk.remove(name)?;
+            // One by one: were two removed and the later one alone stayed gone, there would be a gap.
+            self.disk.sync_folder()?;
+        }
+        Ok(())
     }
 }
 

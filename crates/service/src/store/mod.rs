@@ -42,7 +42,7 @@ pub use disk::{Disk, DiskFile, Folder};
 pub use error::OpenError;
 pub use files::Files;
 pub use identity::Identity;
-pub use journal::Journal;
+pub use journal::{Journal, Removal};
 pub use open::Store;
 pub use snapshots::{Chunks, Snapshots};
 pub use version::{Unreadable, Upgrade, VERSION};

@@ -122,7 +122,7 @@ fn work(journal: &mut Journal, numbers: RangeInclusive<u64>, acknowledged: &Atom
         if number % 10 == 0 {
             let released = number.saturating_sub(15);
             journal.append(&head(released), None, || head(released))?;
-            journal.release(released)?;
+            journal.release(released).run()?;
         }
     }
     Ok(())

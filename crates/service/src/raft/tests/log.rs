@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, mpsc};
 
 use tokio::sync::oneshot;
 
@@ -101,9 +100,7 @@ async fn a_large_append_is_cut_into_frames() {
 #[tokio::test]
 async fn a_failed_sync_is_fatal_and_nobody_is_told_that_it_is_durable() {
     let disk = FakeDisk::default();
-    let (say, said) = mpsc::channel();
-    let say = Mutex::new(say);
-    let fatal: Fatal = Arc::new(move |why| say.lock().unwrap().send(why.to_owned()).unwrap());
+    let (fatal, said) = hook();
     let Parts { mut log, .. } = Parts::open(Arc::new(disk.clone()), Options { fatal, ..options() }).unwrap();
     disk.before_each(|_, operation| match operation {
         DiskOperation::Sync(_) => Err(io::Error::from_raw_os_error(5)),
@@ -119,6 +116,42 @@ async fn a_failed_sync_is_fatal_and_nobody_is_told_that_it_is_durable() {
     assert!(why.starts_with("the log cannot be written (Input/output error"), "{why}");
     assert!(said.try_recv().is_err(), "said once");
     assert!(log.save_vote(&Vote::new(9, 1)).await.is_err());
+}
+
+#[tokio::test]
+async fn files_of_what_is_purged_go_in_order_and_one_that_cannot_is_fatal() {
+    let disk = FakeDisk::default();
+    let (fatal, said) = hook();
+    let parts = Parts::open(Arc::new(disk.clone()), Options { fatal, ..options() }).unwrap();
+    let Parts { mut log, mut machine, .. } = parts;
+    fill(&mut log, &mut machine, 0..60).await;
+    machine.get_snapshot_builder().await.build_snapshot().await.unwrap();
+    let segments = || disk.names().into_iter().filter(|name| name.starts_with("log-")).collect::<Vec<_>>();
+    let before = segments();
+    assert!(before.len() > 10, "{before:?}");
+    let removed = Arc::new(AtomicUsize::new(0));
+    let (count, order) = (removed.clone(), before.clone());
+    disk.before_each(move |_, operation| match operation {
+        DiskOperation::Remove(name) => match count.fetch_add(1, Ordering::SeqCst) {
+            5 => Err(io::Error::from_raw_os_error(5)),
+            at => Ok(assert_eq!(*name, order[at])),
+        },
+        _ => Ok(()),
+    });
+    // Each gives up some more, and does not wait for the one before.
+    for index in [5, 10, 20, 50] {
+        log.purge(LogId::new_term_index(1, index)).await.unwrap();
+    }
+    let why = said.recv().unwrap();
+    assert!(why.starts_with("a file of the log cannot be removed (Input/output error"), "{why}");
+    while log.save_vote(&Vote::new(9, 1)).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    drop((log, machine));
+    assert_eq!((removed.load(Ordering::SeqCst), &segments()[..1]), (6, &before[5..6]), "no other was removed");
+    disk.before_each(|_, _| Ok(()));
+    let (_, purged, entries, ..) = everything(&disk).await.unwrap();
+    assert_eq!((purged.map(|id| id.index), entries.len()), (Some(50), 9));
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ mod older;
 mod snapshots;
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, mpsc};
 
 use openraft::entry::RaftEntry;
 use openraft::storage::{IOFlushed, RaftLogStorage, RaftStateMachine};
@@ -30,6 +30,13 @@ fn options() -> Options {
     let fatal: Fatal = Arc::new(|why| panic!("{why}"));
     let warn: Warn = Arc::new(|what| assert!(what.starts_with("the data folder had data format 1"), "{what}"));
     Options { segment_bytes: 1024, snapshot_after_bytes: 4096, fatal, warn, ..Options::default() }
+}
+
+/// A hook that tells the test what it was told.
+fn hook() -> (Warn, mpsc::Receiver<String>) {
+    let (say, said) = mpsc::channel();
+    let say = Mutex::new(say);
+    (Arc::new(move |what: &str| say.lock().unwrap().send(what.to_owned()).unwrap()), said)
 }
 
 fn entry_of(command: impl Into<Command>) -> Entry {

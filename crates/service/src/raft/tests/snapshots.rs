@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
 use openraft::storage::EntryResponder;
@@ -10,13 +9,6 @@ use openraft::storage::EntryResponder;
 use super::*;
 use crate::store::DiskFile;
 use crate::store::fake::Operation as DiskOperation;
-
-/// A hook that tells the test what it was told.
-fn hook() -> (Warn, mpsc::Receiver<String>) {
-    let (say, said) = mpsc::channel();
-    let say = Mutex::new(say);
-    (Arc::new(move |what: &str| say.lock().unwrap().send(what.to_owned()).unwrap()), said)
-}
 
 fn is_of_snapshot(operation: &DiskOperation) -> bool {
     let name = match operation {
