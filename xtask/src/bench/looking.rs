@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use super::floors::synced_append_us;
 use super::process::{Process, Scratch, Server};
 use super::watch::{Span, Watch};
-use super::{Asked, row};
+use super::{Asked, REPETITIONS, row};
 
 const MEMORY: &str = "/dev/shm";
 const HELD: &str = "1000000";
@@ -77,19 +77,17 @@ impl<'a> Looked<'a> {
     fn rows(&self) {
         let name = "longest pause of another client: ms";
         println!("{name:62} {:>8} {:>8} {:>8} {:>8}", "without", "with", "beyond", "asked");
-        let alone = self.watched(|| {
-            thread::sleep(WATCH_MIN);
-            Ok(())
-        });
-        let alone = alone.map(|(watch, ())| watch.longest_ms());
         let looked = |commands: &[&[&str]]| {
-            let (watch, times) = self.watched(|| self.look(commands))?;
-            Ok(Pause { without_ms: alone.clone()?, with_ms: watch.longest_ms(), times })
+            best(|| {
+                let (alone, ()) = self.watched(|| Ok(thread::sleep(WATCH_MIN)))?;
+                let (looked_at, times) = self.watched(|| self.look(commands))?;
+                Ok(Pause { without_ms: alone.longest_ms(), with_ms: looked_at.longest_ms(), times })
+            })
         };
         println!("{}", line("locks --json", &looked(&[&["locks", "--json"]])));
         let others: [&[&str]; 3] = [&["status"], &["sessions", "--json"], &["lock-info", HELD_ONE, "--json"]];
         println!("{}", line("status, sessions, lock-info", &looked(&others)));
-        println!("{}", line("a snapshot, among 16 clients", &self.snapshot()));
+        println!("{}", line("a snapshot, among 16 clients", &best(|| self.snapshot())));
     }
 
     /// Watches a client while something is done.
@@ -169,6 +167,19 @@ struct Pause {
     times: usize,
 }
 
+/// The shortest of several longest pauses: the machine itself may stand still for 50 ms now and then, and what the server does shows
+/// every time.
+fn best(mut measure: impl FnMut() -> Result<Pause, String>) -> Result<Pause, String> {
+    let mut best = measure()?;
+    for _ in 1..REPETITIONS {
+        let Pause { without_ms, with_ms, times } = measure()?;
+        best.without_ms = best.without_ms.min(without_ms);
+        best.with_ms = best.with_ms.min(with_ms);
+        best.times += times;
+    }
+    Ok(best)
+}
+
 fn line(name: &str, pause: &Result<Pause, String>) -> String {
     match pause {
         Err(reason) => format!("{name:50} failed: {reason}"),
@@ -208,6 +219,16 @@ mod tests {
         assert!(!is_tmpfs(mounts, "/"));
         assert!(!is_tmpfs(mounts, "/run"));
         assert!(!is_tmpfs(&format!("{mounts}/dev/vdb /dev/shm ext4 rw 0 0\n"), "/dev/shm"));
+    }
+
+    #[test]
+    fn a_stall_of_the_machine_does_not_count() {
+        let mut measured = [(1.0, 50.0), (30.0, 4.0), (2.0, 5.0)].into_iter();
+        let pause = best(|| {
+            measured.next().map(|(without_ms, with_ms)| Pause { without_ms, with_ms, times: 2 }).ok_or_else(String::new)
+        });
+        let Pause { without_ms, with_ms, times } = pause.unwrap();
+        assert_eq!((without_ms, with_ms, times), (1.0, 4.0, 6));
     }
 
     #[test]

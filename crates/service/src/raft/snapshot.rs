@@ -4,10 +4,12 @@
 //! time, and stop nobody.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use openraft::RaftSnapshotBuilder;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::compaction::Compaction;
 use super::edge;
@@ -118,16 +120,36 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Writes the snapshot on another thread, and says whether it is durable. The outer error is final: the state cannot be
-    /// encoded, or the process stops.
-    pub(super) async fn write(&self) -> io::Result<io::Result<()>> {
-        let builder = self.clone();
-        let write = move || builder.kept.write(&builder.meta, &builder.state);
-        tokio::task::spawn_blocking(write).await.map_err(|ended| match ended.try_into_panic() {
-            Ok(panic) => broken(&self.fatal, &*panic),
-            Err(stopped) => io::Error::other(stopped),
-        })
+    /// Writes the snapshot on a thread of its own, and says whether it is durable. The outer error is final: the state cannot be
+    /// encoded.
+    pub(super) async fn write(self) -> io::Result<io::Result<()>> {
+        let fatal = self.fatal.clone();
+        let (done, written) = oneshot::channel();
+        let started = thread::Builder::new().name("snapshot".to_owned()).spawn(move || {
+            leave_the_processor_to_others();
+            let written = catch_unwind(AssertUnwindSafe(|| self.kept.write(&self.meta, &self.state)));
+            // Here, since others need not wait for the memory of a whole state to be freed.
+            drop(self);
+            // If nobody listens any more, the process stops.
+            let _ = done.send(written);
+        });
+        if let Err(error) = started {
+            return Ok(Err(error));
+        }
+        match written.await {
+            Ok(Ok(written)) => Ok(written),
+            Ok(Err(panic)) => Err(broken(&fatal, &*panic)),
+            Err(ended) => Err(io::Error::other(ended)),
+        }
     }
+}
+
+/// There is no hurry: nobody waits for a snapshot, and everybody for a grant. Where it is not possible all goes on as before, only less
+/// smoothly.
+fn leave_the_processor_to_others() {
+    // Linux alone counts it for each thread.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::nice(10);
 }
 
 impl RaftSnapshotBuilder<TypeConfig> for Builder {
@@ -140,7 +162,8 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
             let chunks = format::snapshot::chunks(&self.state).collect();
             return Ok(Snapshot { meta: self.meta.clone(), snapshot: Chunks::Received(chunks) });
         }
-        if let Err(error) = self.write().await? {
+        let builder = Builder { state: std::mem::take(&mut self.state), ..self.clone() };
+        if let Err(error) = builder.write().await? {
             (self.warn)(&format!("a snapshot cannot be written ({error}); the log is kept, and it is tried again"));
             self.kept.compaction.failed();
         }
