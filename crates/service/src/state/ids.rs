@@ -32,3 +32,14 @@ impl fmt::Display for OwnerId {
         write!(f, "{:016x}", self.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_shown_with_16_hexadecimal_digits() {
+        assert_eq!(SessionId(0xab).to_string(), "00000000000000ab");
+        assert_eq!(OwnerId(u64::MAX - 1).to_string(), "fffffffffffffffe");
+    }
+}

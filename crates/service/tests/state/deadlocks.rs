@@ -481,3 +481,32 @@ fn a_closed_lock_of_several_is_nobody_s() {
             1. b 2 waits since 11
     "#]]);
 }
+
+/// The way over b would be shorter, but d shares the lock with b once both have it.
+#[test]
+fn the_cycle_does_not_go_over_a_waiter_that_shares() {
+    check(expect![[r#"
+        open a
+            a open, ttl 10000 ms
+        open b
+            b open, ttl 10000 ms
+        open c
+            c open, ttl 10000 ms
+        open d
+            d open, ttl 10000 ms
+        acquire a 1 shared x
+            a 1: granted, fence 1
+        acquire b 1 shared s
+        acquire c 1 n x
+            c 1: granted, fence 2
+        acquire d 1 m x
+            d 1: granted, fence 3
+        acquire d 2 p x
+            d 2: granted, fence 4
+        acquire a 2 n x
+        acquire b 2 m x
+        acquire c 2 p x
+        acquire d 3 shared s
+            d 3: deadlock: D -> shared, A -> n, C -> p
+    "#]]);
+}

@@ -54,6 +54,7 @@ fn full() -> State {
 
 #[test]
 fn the_pieces_of_a_state_are_the_state() {
+    assert_eq!((full().term(), full().last_fence()), (3, 7));
     for state in [State::default(), full()] {
         assert_eq!(restore(state.records().collect()), Ok(state.clone()));
         assert_eq!(again(&state), state);

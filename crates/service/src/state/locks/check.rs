@@ -118,3 +118,119 @@ impl Locks {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::state::locks::lock::Lock;
+    use crate::state::locks::{Acquire, Command, Ended, Operation, Past};
+    use crate::state::sessions::{self, Open};
+    use crate::state::{self, Caller, Outcome, OwnerId, Request, SessionId, State};
+
+    const NAME: &[u8] = b"deploy";
+
+    /// Session 1 holds the lock and was told to give it back, session 2 waits for it. Session 1 has held it before.
+    fn locks() -> Locks {
+        let mut state = State::default();
+        let mut apply = |command: state::Command| state.apply(1, 1, &command, &mut Outcome::default());
+        for id in [1, 2] {
+            let (label, host, caller) = ("label".to_owned(), "host".to_owned(), Caller::default());
+            let (session, ttl_ms, pid, resume, secret_hash) = (SessionId(id), 10_000, 1, false, None);
+            apply(
+                sessions::Command::Open(Open { session, ttl_ms, label, host, pid, resume, secret_hash, caller }).into(),
+            );
+        }
+        let acquire = |owner| Operation::Acquire(Acquire::one(NAME, Mode::Exclusive, OwnerId(owner)));
+        let requests =
+            [(1, 1, acquire(1)), (1, 2, Operation::Release { acquire: 1 }), (1, 3, acquire(1)), (2, 1, acquire(2))];
+        for (session, number, operation) in requests {
+            let (session, operation, missing) = (SessionId(session), state::Operation::Locks(operation), Vec::new());
+            let request = Request { session, number, seen: 0, missing, caller: Caller::default(), operation };
+            apply(state::Command::Request(request));
+        }
+        apply(Command::Force { lock: NAME.into(), now: false, caller: Caller::default() }.into());
+        state.locks
+    }
+
+    fn lock(locks: &mut Locks) -> &mut Lock {
+        Arc::make_mut(locks.locks.get_mut(NAME).expect("it is used"))
+    }
+
+    fn broken<T>(break_it: impl FnOnce(&mut Locks) -> T) -> String {
+        let mut locks = locks();
+        assert_eq!(locks.check(9), Ok(()));
+        break_it(&mut locks);
+        locks.check(9).expect_err("something is broken")
+    }
+
+    /// What no snapshot can say, since it follows from what a snapshot says: a fault of our own.
+    #[test]
+    fn whatever_does_not_fit_together_is_told() {
+        let (holder, waiter) = ((SessionId(1), 3), (SessionId(2), 1));
+        let key = |(session, number): (SessionId, u64)| (OwnerId(session.0), session, number);
+        let by_owner = "request 3 of session 0000000000000001 is not found by its owner";
+        assert_eq!(broken(|locks| locks.holds.remove(&key(holder))), by_owner);
+        assert_eq!(broken(|locks| locks.waits.insert(key(holder))), by_owner);
+        let by_owner = "request 1 of session 0000000000000002 is not found by its owner";
+        assert_eq!(broken(|locks| locks.waits.remove(&key(waiter))), by_owner);
+        assert_eq!(
+            broken(|locks| locks.revoked.clear()),
+            "request 3 of session 0000000000000001 is not found as one that was revoked"
+        );
+        let in_lock = |break_it: fn(&mut Lock)| broken(|locks| break_it(lock(locks)));
+        assert_eq!(in_lock(|lock| lock.held = 0), "the lock \"deploy\" has a holder behind a waiter");
+        assert_eq!(in_lock(|lock| lock.held = 2), "the lock \"deploy\" has a holder behind a waiter");
+        assert_eq!(
+            in_lock(|lock| lock.line.push(lock.line[1].clone())),
+            "the lock \"deploy\" has a ticket in its line twice"
+        );
+        assert_eq!(
+            in_lock(|lock| lock.line.replace(0, Arc::new(Claim::clone(&lock.line[0])))),
+            "the lock \"deploy\" has a claim in its line that is not there"
+        );
+
+        assert_eq!(in_lock(|lock| drop(lock.line.remove(1))), "1 places in lines are counted, and 2 are there");
+        let stranger = (OwnerId(9), SessionId(9), 9);
+        assert_eq!(broken(|locks| locks.waits.insert(stranger)), "3 claims by owner are counted, and 2 are there");
+        assert_eq!(
+            broken(|locks| locks.revoked.insert((SessionId(9), 9))),
+            "2 revoked claims are counted, and 1 are there"
+        );
+        assert_eq!(broken(|locks| locks.used += 1), "2 used locks are counted, and 1 are there");
+        assert_eq!(
+            broken(|locks| locks.history.insert(9, NAME.into())),
+            "2 remembered holds are counted, and 1 are there"
+        );
+        assert_eq!(
+            broken(|locks| locks.delays.insert(NAME.into())),
+            "the index of closed locks is not that of the locks that are closed"
+        );
+    }
+
+    #[test]
+    fn counters_go_as_far_as_they_may_and_history_does() {
+        let mut locks = locks();
+        locks.last_fence = COUNTER_MAX;
+        assert_eq!(locks.check(9), Ok(()));
+        locks.last_fence += 1;
+        assert!(locks.check(9).unwrap_err().starts_with("a counter of the locks is at"));
+
+        let most = HISTORY_MAX as u64;
+        let mut locks = Locks { last_past: most + 1, ..Locks::default() };
+        for order in 1..=most + 1 {
+            let (session, label, ended) = (SessionId(1), "label".into(), Ended::Released);
+            let past = Past { order, session, label, fence: 0, from_ms: 0, to_ms: 0, ended };
+            let name = LockName::from(&order.div_ceil(HISTORY_OF_LOCK_MAX as u64).to_string());
+            let lock =
+                locks.locks.entry(name.clone()).or_insert_with(|| Arc::new(Lock { permits: 1, ..Lock::default() }));
+            Arc::make_mut(lock).remember(past);
+            locks.history.insert(order, name);
+            if order == most {
+                assert_eq!(locks.check(9), Ok(()));
+            }
+        }
+        assert_eq!(locks.check(9).unwrap_err(), "65537 ended holds are remembered; at most 65536");
+    }
+}

@@ -52,13 +52,8 @@ impl Sessions {
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.sessions.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.sessions.is_empty()
     }
 
     /// The term of the last `Lead`.
