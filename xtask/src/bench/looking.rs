@@ -79,7 +79,10 @@ impl<'a> Looked<'a> {
         println!("{name:62} {:>8} {:>8} {:>8} {:>8}", "without", "with", "beyond", "asked");
         let looked = |commands: &[&[&str]]| {
             best(|| {
-                let (alone, ()) = self.watched(|| Ok(thread::sleep(WATCH_MIN)))?;
+                let (alone, ()) = self.watched(|| {
+                    thread::sleep(WATCH_MIN);
+                    Ok(())
+                })?;
                 let (looked_at, times) = self.watched(|| self.look(commands))?;
                 Ok(Pause { without_ms: alone.longest_ms(), with_ms: looked_at.longest_ms(), times })
             })
