@@ -75,7 +75,7 @@ impl<'a> Looked<'a> {
     }
 
     fn rows(&self) {
-        let name = "longest pause of another client: ms";
+        let name = format!("longest pause of another client, best of {REPETITIONS}: ms");
         println!("{name:62} {:>8} {:>8} {:>8} {:>8}", "without", "with", "beyond", "asked");
         let looked = |commands: &[&[&str]]| {
             best(|| {
@@ -170,8 +170,8 @@ struct Pause {
     times: usize,
 }
 
-/// The shortest of several longest pauses: the machine itself may stand still for 50 ms now and then, and what the server does shows
-/// every time.
+/// The shortest of several longest pauses: the machine itself may stand still for 50 ms now and then. What the server does every time
+/// shows every time; what it does now and then is not told from that.
 fn best(mut measure: impl FnMut() -> Result<Pause, String>) -> Result<Pause, String> {
     let mut best = measure()?;
     for _ in 1..REPETITIONS {

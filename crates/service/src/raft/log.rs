@@ -88,8 +88,14 @@ impl Image {
     /// Takes all entries out up to this one. It takes a while to drop a million of them.
     pub fn purge(&mut self, id: LogId) -> Purged {
         let count = (id.index.saturating_add(1).saturating_sub(self.first)).min(self.entries.len() as u64);
-        let rest = self.entries.split_off(count as usize);
-        let purged = std::mem::replace(&mut self.entries, rest);
+        // A log repeats what is purged with each segment, and what stays must not be copied each time.
+        let purged = match count {
+            0 => VecDeque::new(),
+            _ => {
+                let rest = self.entries.split_off(count as usize);
+                std::mem::replace(&mut self.entries, rest)
+            }
+        };
         self.bytes -= purged.iter().map(|kept| kept.payload.len() as u64).sum::<u64>();
         self.first += count;
         self.head.purged = self.head.purged.max(Some(id));

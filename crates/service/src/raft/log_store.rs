@@ -120,7 +120,7 @@ impl LogStore {
         let stopped = || io::Error::other("the journal takes no more, since a write or a sync failed");
         let mut journal = self.journal.take().ok_or_else(stopped)?;
         let (before, after) = (self.written, self.reader.image().head);
-        let synced = journal.append(frame, highest, || before.encode());
+        let synced = journal.append(frame, highest, || before.encode()).and_then(|()| self.cleaner.check());
         match &synced {
             Ok(()) => (self.journal, self.written) = (Some(journal), after),
             Err(error) => {

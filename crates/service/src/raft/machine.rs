@@ -94,7 +94,7 @@ impl Machine {
         (machine, shared)
     }
 
-    fn builder(&self, meta: SnapshotMeta, state: State) -> Builder {
+    fn builder(&self, meta: SnapshotMeta, state: Option<State>) -> Builder {
         let (kept, fatal, warn) = (self.kept.clone(), self.fatal.clone(), self.warn.clone());
         Builder { meta, state, kept, fatal, warn, _alive: self.alive.clone() }
     }
@@ -168,12 +168,13 @@ impl RaftStateMachine<TypeConfig> for Machine {
 
     async fn get_snapshot_builder(&mut self) -> Builder {
         let replica = self.shared.read();
-        self.builder(replica.meta(), replica.state.clone())
+        self.builder(replica.meta(), Some(replica.state.clone()))
     }
 
     async fn install_snapshot(&mut self, meta: &SnapshotMeta, chunks: Chunks) -> io::Result<()> {
         let state = format::snapshot::restore(&chunks.read()?).map_err(|why| io::Error::other(why.to_string()))?;
-        self.builder(meta.clone(), state.clone()).write().await?.inspect_err(|error| {
+        let written = self.builder(meta.clone(), None).write(state.clone(), || {}).await?;
+        written.inspect_err(|error| {
             (self.fatal)(&format!(
                 "a snapshot of another node cannot be written ({error}), and the log before it is gone"
             ));

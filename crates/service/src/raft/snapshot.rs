@@ -111,7 +111,8 @@ fn decode(chunks: &[Vec<u8>]) -> Result<(SnapshotMeta, State), Unreadable> {
 #[derive(Clone)]
 pub struct Builder {
     pub(super) meta: SnapshotMeta,
-    pub(super) state: State,
+    /// None once it is written: openraft asks each builder once.
+    pub(super) state: Option<State>,
     pub(super) kept: Kept,
     pub(super) fatal: Fatal,
     pub(super) warn: Warn,
@@ -122,14 +123,15 @@ pub struct Builder {
 impl Builder {
     /// Writes the snapshot on a thread of its own, and says whether it is durable. The outer error is final: the state cannot be
     /// encoded.
-    pub(super) async fn write(self) -> io::Result<io::Result<()>> {
+    /// `first` is called there before.
+    pub(super) async fn write(self, state: State, first: fn()) -> io::Result<io::Result<()>> {
         let fatal = self.fatal.clone();
         let (done, written) = oneshot::channel();
         let started = thread::Builder::new().name("snapshot".to_owned()).spawn(move || {
-            leave_the_processor_to_others();
-            let written = catch_unwind(AssertUnwindSafe(|| self.kept.write(&self.meta, &self.state)));
+            first();
+            let written = catch_unwind(AssertUnwindSafe(|| self.kept.write(&self.meta, &state)));
             // Here, since others need not wait for the memory of a whole state to be freed.
-            drop(self);
+            drop((state, self));
             // If nobody listens any more, the process stops.
             let _ = done.send(written);
         });
@@ -144,7 +146,7 @@ impl Builder {
     }
 }
 
-/// There is no hurry: nobody waits for a snapshot, and everybody for a grant. Where it is not possible all goes on as before, only less
+/// There is no hurry: nobody waits for a snapshot that this node makes, and everybody for a grant. Where it is not possible all goes on as before, only less
 /// smoothly.
 fn leave_the_processor_to_others() {
     // Linux alone counts it for each thread.
@@ -158,12 +160,12 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
     /// Whatever was written of a snapshot that failed is gone. openraft is then given the one that it has already, of which it
     /// takes no note: it purges nothing, and goes on. (An error would stop it.)
     async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
+        let state = self.state.take().ok_or_else(|| io::Error::other("a builder makes one snapshot"))?;
         if self.meta.last_log_id.is_none() {
-            let chunks = format::snapshot::chunks(&self.state).collect();
+            let chunks = format::snapshot::chunks(&state).collect();
             return Ok(Snapshot { meta: self.meta.clone(), snapshot: Chunks::Received(chunks) });
         }
-        let builder = Builder { state: std::mem::take(&mut self.state), ..self.clone() };
-        if let Err(error) = builder.write().await? {
+        if let Err(error) = self.clone().write(state, leave_the_processor_to_others).await? {
             (self.warn)(&format!("a snapshot cannot be written ({error}); the log is kept, and it is tried again"));
             self.kept.compaction.failed();
         }

@@ -143,7 +143,7 @@ impl Lock {
 
     /// A lock that nobody uses and that has no history is as good as one that never was.
     pub fn is_idle(&self) -> bool {
-        !self.in_use() && self.aside.is_none()
+        self.line.is_empty() && self.aside.is_none()
     }
 
     /// A claim with this fence has left. Claims of several locks have fences of their own, so it can be higher than those of the

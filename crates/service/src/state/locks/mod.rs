@@ -239,6 +239,7 @@ impl Locks {
 
     /// A claim waits no more; nor do those that waited only because of it.
     fn stop_waiting(&mut self, turn: &mut Turn<'_>, claim: &Arc<Claim>, why: Refusal) {
+        // How does not matter: it did not hold.
         self.leave(turn, claim, Ended::Released);
         turn.answer(claim.session, claim.number, Answer::Refused(why));
         self.grant_next(turn, names(claim));
