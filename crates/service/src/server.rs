@@ -32,7 +32,7 @@ pub enum ServeError {
     /// The data folder cannot be used.
     #[error("cannot open the data folder {}: {error}", .data.display())]
     Open {
-        /// Which.
+        /// The data folder.
         data: PathBuf,
         /// Why not.
         error: OpenError,
@@ -40,7 +40,7 @@ pub enum ServeError {
     /// The port cannot be.
     #[error("cannot listen on {listen}: {error}; name another address with --listen")]
     Listen {
-        /// Which.
+        /// The address that was asked for.
         listen: SocketAddr,
         /// Why not.
         error: std::io::Error,

@@ -111,7 +111,7 @@ fn invalid(error: impl std::fmt::Display) -> Status {
     Status::invalid_argument(error.to_string())
 }
 
-/// Who asks: nobody has to say who it is yet.
+/// The caller of a request. There is no authentication yet, so every principal is anonymous.
 fn caller<T>(request: &Request<T>) -> Caller {
     Caller { principal: Principal::Anonymous, from: request.remote_addr() }
 }

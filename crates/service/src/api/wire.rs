@@ -21,7 +21,7 @@ pub enum Malformed {
     /// A hash of a secret that is no SHA-256.
     #[error("the hash of a session's secret has {bytes} bytes; it has {SECRET_HASH_BYTES}, or none without a secret")]
     SecretHash {
-        /// How many.
+        /// The length that was given, in bytes.
         bytes: usize,
     },
     /// An acquire in no mode.

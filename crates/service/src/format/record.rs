@@ -53,14 +53,14 @@ pub(crate) enum Payload {
     Blank,
     /// To the state.
     Commands(state::Entry),
-    /// Who is in the group from here on.
+    /// The members of the group from this entry on.
     Membership(Membership),
 }
 
-/// Who is in the group.
+/// The members of the group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Membership {
-    /// Who votes: a majority of each of these sets is needed. There are two while the group changes, none before it begins.
+    /// The voters: a decision needs a majority of each set. There are two sets while the group changes, none before it begins.
     pub configs: Vec<BTreeSet<u64>>,
     /// All nodes. Those that are in no config have no vote.
     pub nodes: BTreeMap<u64, NodeRecord>,

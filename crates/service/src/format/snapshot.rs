@@ -16,7 +16,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 pub(crate) struct SnapshotMeta {
     /// The last entry that is in it.
     pub last: Option<LogId>,
-    /// Who was in the group then.
+    /// The members of the group at that entry.
     pub membership: Membership,
     /// The entry that said so.
     pub membership_at: Option<LogId>,

@@ -35,7 +35,7 @@ pub struct Change {
 pub enum What {
     /// A session began or ended.
     Session {
-        /// Which.
+        /// The id of the session.
         id: SessionId,
         /// None if it begins.
         before: Option<Arc<Session>>,
@@ -51,7 +51,7 @@ pub enum What {
     },
     /// A lock was closed by a lock-delay, or opened.
     Delay {
-        /// Which.
+        /// The name of the lock.
         lock: LockName,
         /// None if it was open.
         before: Option<Delay>,

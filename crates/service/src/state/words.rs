@@ -57,7 +57,7 @@ pub struct Request {
     pub seen: RequestNumber,
     /// In ascending order, below the request's own number and not above `seen`: unanswered yet, or lost on the way.
     pub missing: Vec<RequestNumber>,
-    /// Who asks.
+    /// The principal that asks, and its address.
     pub caller: Caller,
     /// What it asks.
     pub operation: Operation,
@@ -77,25 +77,25 @@ pub enum Operation {
 pub enum Effect {
     /// The session is open.
     Opened {
-        /// Which.
+        /// The session of the client.
         session: SessionId,
         /// Its time to live: that of its first Open.
         ttl_ms: u64,
     },
     /// A request is answered.
     Answer {
-        /// Whose.
+        /// The session of the client.
         session: SessionId,
-        /// Which.
+        /// The number of the request.
         number: RequestNumber,
-        /// How.
+        /// What the client is told.
         answer: Answer,
     },
     /// The session has ended.
     Ended {
-        /// Which.
+        /// The session of the client.
         session: SessionId,
-        /// Why.
+        /// Why it ended.
         reason: sessions::EndReason,
     },
     /// Of the locks.

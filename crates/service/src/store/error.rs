@@ -37,7 +37,7 @@ pub enum OpenError {
         file: String,
         /// Where.
         offset: u64,
-        /// How.
+        /// What is wrong with the file.
         what: String,
     },
     /// Something that was there is gone.

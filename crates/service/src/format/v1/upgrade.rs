@@ -217,7 +217,7 @@ pub(super) fn table(old: table::Table) -> Result<Vec<state::Record>, Unreadable>
             since_ms,
         });
         let history = history.into_iter().map(past).collect();
-        // Whoever shared a lock had the fence of those who left it, too.
+        // In format 1 all holders that shared a lock had one fence, so no holder that left had a higher one.
         let left_fence = None;
         pieces.push(state::Record::Locks(locks::Record::Lock { name, permits, delay, history, left_fence }));
     }

@@ -73,7 +73,7 @@ async fn a_snapshot_that_fails_is_tried_again_and_the_log_is_kept() {
             assert_eq!(warning, says);
             assert_eq!(snapshot_of(&disk), before, "the one before it is kept");
         }
-        // Whoever starts now finds everything.
+        // A server that starts on this disk finds everything.
         let found = everything(&disk.copy()).await.unwrap();
         let (purged, first) = (found.1.map_or(0, |id| id.index + 1), found.2.first().unwrap().log_id.index);
         assert_eq!(first, purged, "nothing is missing between what is purged and what is there");

@@ -17,11 +17,11 @@ pub struct Claim {
     pub ticket: Ticket,
     /// The revision at which it entered its queues.
     pub revision: u64,
-    /// Whose it is.
+    /// The session of the client.
     pub session: SessionId,
     /// Which of the session's requests it is.
     pub number: RequestNumber,
-    /// For whom.
+    /// Deadlocks are looked for among owners: a session may have several.
     pub owner: OwnerId,
     /// The owner that its owner acts for, if any.
     pub parent: Option<OwnerId>,

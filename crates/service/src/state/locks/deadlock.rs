@@ -20,7 +20,8 @@ use super::{Claim, LockName, Locks, Mode, Ticket, WaitFor};
 use crate::state::sessions::Sessions;
 use crate::state::{OwnerId, SessionId};
 
-/// So many of an owner's holds are looked at to see that nobody waits for them. Owners with more take the long way.
+/// Up to this many holds of an owner are looked at one by one, to see that no claim waits for them. For owners with more the graph
+/// is built.
 const HOLDS_LOOKED_AT_MAX: usize = 64;
 
 impl Locks {

@@ -30,6 +30,6 @@ pub struct Past {
     pub from_ms: u64,
     /// When it ended.
     pub to_ms: u64,
-    /// How.
+    /// Released, expired, or ended by force.
     pub ended: Ended,
 }

@@ -32,19 +32,19 @@ pub enum Invalid {
     /// A name of too many bytes.
     #[error("the name of a lock has {bytes} bytes; it has 1 to {NAME_BYTES_MAX}")]
     NameTooLong {
-        /// How many.
+        /// The length that was given, in bytes.
         bytes: usize,
     },
     /// No lock, or too many.
     #[error("an acquire names {wants} locks; it must name from 1 to {WANTS_MAX}")]
     Wants {
-        /// How many.
+        /// How many locks the acquire names.
         wants: usize,
     },
     /// One lock twice.
     #[error("an acquire names the lock {lock:?} twice; it must name each lock once")]
     WantedTwice {
-        /// Which.
+        /// The name of the lock.
         lock: LockName,
     },
     /// No permits, or too many.

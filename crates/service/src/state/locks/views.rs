@@ -18,11 +18,11 @@ pub struct LockView<'a> {
 pub struct HolderView<'a> {
     /// Its place in log order.
     pub ticket: Ticket,
-    /// Whose.
+    /// The session of the client.
     pub session: SessionId,
     /// Which of its requests.
     pub acquire: RequestNumber,
-    /// For whom.
+    /// Deadlocks are looked for among owners: a session may have several.
     pub owner: OwnerId,
     /// How it holds this lock.
     pub mode: Mode,
@@ -45,11 +45,11 @@ pub struct HolderView<'a> {
 pub struct WaiterView<'a> {
     /// Its place in log order.
     pub ticket: Ticket,
-    /// Whose.
+    /// The session of the client.
     pub session: SessionId,
     /// Which of its requests.
     pub acquire: RequestNumber,
-    /// For whom.
+    /// Deadlocks are looked for among owners: a session may have several.
     pub owner: OwnerId,
     /// How it wants this lock.
     pub mode: Mode,

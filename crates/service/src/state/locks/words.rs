@@ -31,7 +31,7 @@ pub enum Command {
         lock: LockName,
         /// Without waiting for the holders' word or the end of their leases.
         now: bool,
-        /// Who asks.
+        /// The principal that asks, and its address.
         caller: Caller,
     },
 }
@@ -58,7 +58,7 @@ pub enum Operation {
 pub struct Acquire {
     /// Each lock once.
     pub wants: Wants,
-    /// For whom.
+    /// Deadlocks are looked for among owners: a session may have several.
     pub owner: OwnerId,
     /// The owner that this owner acts for, if any. None in data format 1.
     pub parent: Option<OwnerId>,
@@ -76,7 +76,7 @@ pub type Wants = SmallVec<[Want; 1]>;
 pub struct Want {
     /// Which lock.
     pub lock: LockName,
-    /// How.
+    /// Exclusive, shared, or one of several permits.
     pub mode: Mode,
 }
 
@@ -99,23 +99,23 @@ pub enum Mode {
 pub enum Effect {
     /// What this acquire was granted is to be given back.
     Revoked {
-        /// Whose.
+        /// The session of the client.
         session: SessionId,
         /// The number of the acquire.
         acquire: RequestNumber,
     },
     /// An acquire begins to wait, and is to be cancelled after this time.
     Waits {
-        /// Whose.
+        /// The session of the client.
         session: SessionId,
-        /// Which.
+        /// The number of the request.
         number: RequestNumber,
         /// How long.
         timeout_ms: u64,
     },
     /// A lock is closed for this time.
     LockDelay {
-        /// Which.
+        /// The name of the lock.
         lock: LockName,
         /// What its end has to name.
         generation: u64,
@@ -171,9 +171,9 @@ pub enum Refusal {
     PermitsDiffer {
         /// Which of the locks that the request names; not known in data format 1.
         lock: Option<LockName>,
-        /// Now.
+        /// The permits of the lock now.
         has: u32,
-        /// In the request.
+        /// The permits in the request.
         says: u32,
     },
     /// What is to be released is not held by this session.

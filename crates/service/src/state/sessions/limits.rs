@@ -32,13 +32,13 @@ pub enum Invalid {
     /// A label of too many bytes.
     #[error("the label of a session has {bytes} bytes; at most {LABEL_BYTES_MAX} are kept")]
     LabelTooLong {
-        /// How many.
+        /// The length that was given, in bytes.
         bytes: usize,
     },
     /// A host of too many bytes.
     #[error("the host of a session has {bytes} bytes; at most {HOST_BYTES_MAX} are kept")]
     HostTooLong {
-        /// How many.
+        /// The length that was given, in bytes.
         bytes: usize,
     },
     /// A time to live that is too short or too long.
@@ -55,7 +55,7 @@ pub enum Invalid {
     MissingTooMany {
         /// The request.
         number: RequestNumber,
-        /// How many.
+        /// How many answers the request lists as missing.
         missing: usize,
     },
     /// Missing answers that are out of order, of later requests, or above `seen`.

@@ -26,7 +26,7 @@ pub enum Command {
 /// Begins a session, or takes one up again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Open {
-    /// Which.
+    /// The session of the client.
     pub session: SessionId,
     /// How long it lives after its last keep-alive.
     pub ttl_ms: u64,
@@ -40,7 +40,7 @@ pub struct Open {
     pub resume: bool,
     /// SHA-256 of a secret that only the client knows. None in data format 1.
     pub secret_hash: Option<[u8; 32]>,
-    /// Who asks.
+    /// The principal that asks, and its address.
     pub caller: Caller,
 }
 
