@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use baton_proto::name::Quoted;
+use baton_types::name::Quoted;
 
 use crate::output::{Failure, Outcome, VIOLATED, print, print_json, shown, table};
 use crate::server::{NameArgs, ServerArgs, block_on, no_server};

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use baton_proto::name::{self, Quoted};
+use baton_types::name::{self, Quoted};
 use serde_json::json;
 
 use crate::output::{Failure, Outcome, print, print_json};

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use baton_client::{Client, ConnectError};
-use baton_proto::name::{NAME_BYTES_MAX, parse_escaped};
+use baton_types::name::{NAME_BYTES_MAX, parse_escaped};
 
 use crate::output::Failure;
 

@@ -1,6 +1,7 @@
 //! What people and programs see of the lock service: the shapes of its JSON, and how times are told.
 
-use baton_proto::{name, v1};
+use baton_proto::v1;
+use baton_types::name;
 use serde::Serialize;
 
 /// A lock.

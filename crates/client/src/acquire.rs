@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_proto::name::Quoted;
+use baton_types::name::Quoted;
 
 use crate::clock::BootTime;
 use crate::error::{AcquireError, ReleaseError, check_name, random};

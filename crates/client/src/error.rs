@@ -1,6 +1,6 @@
 //! What can go wrong, each in one sentence.
 
-use baton_proto::name::{NAME_BYTES_MAX, Quoted};
+use baton_types::name::{NAME_BYTES_MAX, Quoted};
 
 use crate::session::{Loss, ReleaseFailure, Wait, in_words};
 use crate::v1;

@@ -69,9 +69,9 @@ mod servers;
 
 #[cfg(feature = "net")]
 pub use acquire::{Acquire, Guard};
-pub use baton_proto::name;
 #[cfg(feature = "net")]
 pub use baton_proto::v1;
+pub use baton_types::name;
 #[cfg(feature = "net")]
 pub use client::Client;
 #[cfg(feature = "net")]

@@ -1,9 +1,7 @@
-//! The lock service on the wire: the messages and stubs made from `proto/baton/v1/locks.proto`, and how the name of a lock
-//! is written as text.
+//! The lock service on the wire of gRPC: the messages and stubs made from `proto/baton/v1/locks.proto`, and how they map to
+//! the plain types that everybody else speaks.
 
-pub mod name;
-
-pub use prost::Message;
+pub mod convert;
 
 /// Version 1 of the protocol.
 #[allow(missing_docs, clippy::all, reason = "made from the .proto file, which documents them")]

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use baton_client::Mode;
-use baton_proto::name::Quoted;
+use baton_types::name::Quoted;
 
 use crate::output::Failure;
 use crate::server::{NameArgs, ServerArgs};

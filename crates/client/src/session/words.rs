@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use baton_proto::name::Quoted;
 use baton_proto::v1;
+use baton_types::name::Quoted;
 
 use super::Millis;
 

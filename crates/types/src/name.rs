@@ -11,7 +11,7 @@ pub const NAME_BYTES_MAX: usize = 512;
 /// The name as text, and whether that is the escaped form: only a name that is not UTF-8 needs it.
 ///
 /// ```
-/// use baton_proto::name::{parse_escaped, shown};
+/// use baton_types::name::{parse_escaped, shown};
 ///
 /// assert_eq!(shown(b"deploy"), ("deploy".to_owned(), false));
 /// assert_eq!(shown(b"caf\xe9"), (r"caf\xe9".to_owned(), true));

@@ -1,0 +1,258 @@
+//! What is said on the stream of a session.
+
+use baton_types::frames::{
+    Acquire, Answer, CancelOutcome, EndReason, Mode, Open, Operation, Refusal, Refused, Request, Secret, ToClient,
+    ToServer, Wait,
+};
+use baton_types::limits::SECRET_BYTES;
+
+use crate::v1;
+use v1::{client_frame, server_frame};
+
+/// A message of a client that stands for nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct Malformed {
+    /// The number of the request, if it is one.
+    pub number: Option<u64>,
+    /// What is wrong with it, in a sentence.
+    pub what: String,
+}
+
+/// What a client says, read by the server.
+pub fn from_client(frame: v1::ClientFrame) -> Result<ToServer, Malformed> {
+    match frame.frame {
+        Some(client_frame::Frame::Open(open)) => Ok(ToServer::Open(self::open(open)?)),
+        Some(client_frame::Frame::KeepAlive(v1::KeepAlive { number })) => Ok(ToServer::KeepAlive { number }),
+        Some(client_frame::Frame::Request(request)) => {
+            let number = Some(request.number);
+            self::request(request).map(ToServer::Request).map_err(|what| Malformed { number, what: what.to_owned() })
+        }
+        None => Err(Malformed { number: None, what: "a frame that is neither Open, KeepAlive nor Request".to_owned() }),
+    }
+}
+
+fn open(open: v1::Open) -> Result<Open, Malformed> {
+    let v1::Open { session, ttl_ms, label, host, pid, resume, secret, attempt } = open;
+    let secret = match secret.len() {
+        0 => None,
+        bytes => Some(Secret(secret.try_into().map_err(|_| Malformed {
+            number: None,
+            what: format!("the secret of a session has {bytes} bytes; it has {SECRET_BYTES}, or none"),
+        })?)),
+    };
+    Ok(Open { session, attempt, ttl_ms, label, host, pid, resume, secret })
+}
+
+fn request(request: v1::Request) -> Result<Request, &'static str> {
+    let v1::Request { number, seen, operation, missing } = request;
+    let none = "a request is an acquire, a release, a cancel or a close; this one is none of them";
+    let operation = match operation.ok_or(none)? {
+        v1::request::Operation::Acquire(acquire) => Operation::Acquire(self::acquire(acquire)?),
+        v1::request::Operation::Release(v1::Release { acquire }) => Operation::Release { acquire },
+        v1::request::Operation::Cancel(v1::Cancel { acquire }) => Operation::Cancel { acquire },
+        v1::request::Operation::Close(v1::Close {}) => Operation::Close,
+    };
+    Ok(Request { number, seen, missing, operation })
+}
+
+fn acquire(acquire: v1::Acquire) -> Result<Acquire, &'static str> {
+    let none = "an acquire is exclusive, shared or for a permit; this one says none of them";
+    let mode = mode(acquire.mode(), acquire.permits).ok_or(none)?;
+    let v1::Acquire { name, owner, parent, timeout_ms, lock_delay_ms, .. } = acquire;
+    Ok(Acquire { name, mode, owner, parent, timeout_ms, lock_delay_ms })
+}
+
+/// A mode, if it is one.
+pub fn mode(mode: v1::Mode, permits: u32) -> Option<Mode> {
+    match mode {
+        v1::Mode::Exclusive => Some(Mode::Exclusive),
+        v1::Mode::Shared => Some(Mode::Shared),
+        v1::Mode::Permit => Some(Mode::Permit { of: permits }),
+        v1::Mode::Unspecified => None,
+    }
+}
+
+/// What a client says, to be sent.
+pub fn to_server(said: ToServer) -> v1::ClientFrame {
+    let frame = match said {
+        ToServer::Open(Open { session, attempt, ttl_ms, label, host, pid, resume, secret }) => {
+            let secret = secret.map_or_else(Vec::new, |Secret(bytes)| bytes.to_vec());
+            client_frame::Frame::Open(v1::Open { session, ttl_ms, label, host, pid, resume, secret, attempt })
+        }
+        ToServer::KeepAlive { number } => client_frame::Frame::KeepAlive(v1::KeepAlive { number }),
+        ToServer::Request(Request { number, seen, missing, operation }) => {
+            let operation = Some(self::operation(operation));
+            client_frame::Frame::Request(v1::Request { number, seen, operation, missing })
+        }
+    };
+    v1::ClientFrame { frame: Some(frame) }
+}
+
+fn operation(operation: Operation) -> v1::request::Operation {
+    match operation {
+        Operation::Acquire(Acquire { name, mode, owner, parent, timeout_ms, lock_delay_ms }) => {
+            let permits = if let Mode::Permit { of } = mode { of } else { 0 };
+            let mode = self::mode_to_wire(mode).into();
+            v1::request::Operation::Acquire(v1::Acquire {
+                name,
+                mode,
+                permits,
+                owner,
+                timeout_ms,
+                lock_delay_ms,
+                parent,
+            })
+        }
+        Operation::Release { acquire } => v1::request::Operation::Release(v1::Release { acquire }),
+        Operation::Cancel { acquire } => v1::request::Operation::Cancel(v1::Cancel { acquire }),
+        Operation::Close => v1::request::Operation::Close(v1::Close {}),
+    }
+}
+
+pub(super) fn mode_to_wire(mode: Mode) -> v1::Mode {
+    match mode {
+        Mode::Exclusive => v1::Mode::Exclusive,
+        Mode::Shared => v1::Mode::Shared,
+        Mode::Permit { .. } => v1::Mode::Permit,
+    }
+}
+
+/// What the service says, to be sent.
+pub fn to_client(said: ToClient) -> v1::ServerFrame {
+    let frame = match said {
+        ToClient::Opened { session, ttl_ms } => server_frame::Frame::Opened(v1::Opened { session, ttl_ms }),
+        ToClient::Alive { number } => server_frame::Frame::Alive(v1::Alive { number }),
+        ToClient::Answer { number, answer } => {
+            let answer = Some(answer_to_wire(answer));
+            server_frame::Frame::Answer(v1::Answer { number, answer })
+        }
+        ToClient::Revoked { acquire } => server_frame::Frame::Revoked(v1::Revoked { acquire }),
+        ToClient::Ended { reason, message } => {
+            server_frame::Frame::Ended(v1::Ended { reason: reason_to_wire(reason).into(), message })
+        }
+    };
+    v1::ServerFrame { frame: Some(frame) }
+}
+
+fn answer_to_wire(answer: Answer) -> v1::answer::Answer {
+    use v1::answer::Answer as Wire;
+    match answer {
+        Answer::Granted { fence } => Wire::Granted(v1::Granted { fence }),
+        Answer::Released => Wire::Released(v1::Released {}),
+        Answer::Cancelled(outcome) => {
+            let outcome = match outcome {
+                CancelOutcome::Removed => v1::cancelled::Outcome::Removed,
+                CancelOutcome::Released => v1::cancelled::Outcome::Released,
+                CancelOutcome::Nothing => v1::cancelled::Outcome::Nothing,
+            };
+            Wire::Cancelled(v1::Cancelled { outcome: outcome.into() })
+        }
+        Answer::Closed => Wire::Closed(v1::Closed {}),
+        Answer::Refused(Refused { refusal, message, cycle }) => {
+            let wait = |Wait { owner, label, lock }| v1::Wait { owner, label, lock };
+            let (refusal, cycle) = (refusal_to_wire(refusal).into(), cycle.into_iter().map(wait).collect());
+            Wire::Refused(v1::Refused { refusal, message, cycle })
+        }
+    }
+}
+
+fn refusal_to_wire(refusal: Refusal) -> v1::Refusal {
+    match refusal {
+        Refusal::NotAvailable => v1::Refusal::NotAvailable,
+        Refusal::TimedOut => v1::Refusal::TimedOut,
+        Refusal::Cancelled => v1::Refusal::Cancelled,
+        Refusal::Deadlock => v1::Refusal::Deadlock,
+        Refusal::PermitsDiffer => v1::Refusal::PermitsDiffer,
+        Refusal::NotHolder => v1::Refusal::NotHolder,
+        Refusal::Invalid => v1::Refusal::Invalid,
+        Refusal::TooManyRequests => v1::Refusal::TooManyRequests,
+        Refusal::LowSpace => v1::Refusal::LowSpace,
+        Refusal::NumberReused => v1::Refusal::NumberReused,
+        Refusal::TooManyLocks => v1::Refusal::TooManyLocks,
+        Refusal::TooManyWaiters => v1::Refusal::TooManyWaiters,
+        Refusal::TooManyHolds => v1::Refusal::TooManyHolds,
+        Refusal::Unknown => v1::Refusal::Unspecified,
+    }
+}
+
+fn refusal_from_wire(refusal: v1::Refusal) -> Refusal {
+    match refusal {
+        v1::Refusal::NotAvailable => Refusal::NotAvailable,
+        v1::Refusal::TimedOut => Refusal::TimedOut,
+        v1::Refusal::Cancelled => Refusal::Cancelled,
+        v1::Refusal::Deadlock => Refusal::Deadlock,
+        v1::Refusal::PermitsDiffer => Refusal::PermitsDiffer,
+        v1::Refusal::NotHolder => Refusal::NotHolder,
+        v1::Refusal::Invalid => Refusal::Invalid,
+        v1::Refusal::TooManyRequests => Refusal::TooManyRequests,
+        v1::Refusal::LowSpace => Refusal::LowSpace,
+        v1::Refusal::NumberReused => Refusal::NumberReused,
+        v1::Refusal::TooManyLocks => Refusal::TooManyLocks,
+        v1::Refusal::TooManyWaiters => Refusal::TooManyWaiters,
+        v1::Refusal::TooManyHolds => Refusal::TooManyHolds,
+        v1::Refusal::Unspecified => Refusal::Unknown,
+    }
+}
+
+fn reason_to_wire(reason: EndReason) -> v1::ended::Reason {
+    match reason {
+        EndReason::Expired => v1::ended::Reason::Expired,
+        EndReason::Closed => v1::ended::Reason::Closed,
+        EndReason::Unknown => v1::ended::Reason::Unknown,
+        EndReason::Invalid => v1::ended::Reason::Invalid,
+        EndReason::LowSpace => v1::ended::Reason::LowSpace,
+        EndReason::TooManySessions => v1::ended::Reason::TooManySessions,
+        EndReason::WrongSecret => v1::ended::Reason::WrongSecret,
+    }
+}
+
+/// What the service says, read by a client. None if a newer service says what this client does not understand.
+pub fn from_server(frame: v1::ServerFrame) -> Option<ToClient> {
+    Some(match frame.frame? {
+        server_frame::Frame::Opened(v1::Opened { session, ttl_ms }) => ToClient::Opened { session, ttl_ms },
+        server_frame::Frame::Alive(v1::Alive { number }) => ToClient::Alive { number },
+        server_frame::Frame::Answer(v1::Answer { number, answer }) => {
+            ToClient::Answer { number, answer: answer_from_wire(answer) }
+        }
+        server_frame::Frame::Revoked(v1::Revoked { acquire }) => ToClient::Revoked { acquire },
+        server_frame::Frame::Ended(ended) => {
+            let reason = match ended.reason() {
+                v1::ended::Reason::Expired => EndReason::Expired,
+                v1::ended::Reason::Closed => EndReason::Closed,
+                // A newer service has a reason of its own: the session is no more in any case.
+                v1::ended::Reason::Unknown | v1::ended::Reason::Unspecified => EndReason::Unknown,
+                v1::ended::Reason::Invalid => EndReason::Invalid,
+                v1::ended::Reason::LowSpace => EndReason::LowSpace,
+                v1::ended::Reason::TooManySessions => EndReason::TooManySessions,
+                v1::ended::Reason::WrongSecret => EndReason::WrongSecret,
+            };
+            ToClient::Ended { reason, message: ended.message }
+        }
+    })
+}
+
+/// An answer that means nothing to this client is a refusal: the client does not have what it asked for.
+fn answer_from_wire(answer: Option<v1::answer::Answer>) -> Answer {
+    use v1::answer::Answer as Wire;
+    match answer {
+        Some(Wire::Granted(v1::Granted { fence })) => Answer::Granted { fence },
+        Some(Wire::Released(v1::Released {})) => Answer::Released,
+        Some(Wire::Cancelled(cancelled)) => Answer::Cancelled(match cancelled.outcome() {
+            v1::cancelled::Outcome::Removed => CancelOutcome::Removed,
+            v1::cancelled::Outcome::Released => CancelOutcome::Released,
+            v1::cancelled::Outcome::Nothing | v1::cancelled::Outcome::Unspecified => CancelOutcome::Nothing,
+        }),
+        Some(Wire::Closed(v1::Closed {})) => Answer::Closed,
+        Some(Wire::Refused(refused)) => {
+            let refusal = refusal_from_wire(refused.refusal());
+            let wait = |v1::Wait { owner, label, lock }| Wait { owner, label, lock };
+            let cycle = refused.cycle.into_iter().map(wait).collect();
+            Answer::Refused(Refused { refusal, message: refused.message, cycle })
+        }
+        None => {
+            let message = "the server sent an answer that this client does not understand".to_owned();
+            Answer::Refused(Refused { refusal: Refusal::Unknown, message, cycle: Vec::new() })
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Between the messages of gRPC and the plain types of [`baton_types`]. Both ends use it: client and server.
+
+mod frames;
+mod views;
+
+#[cfg(test)]
+mod tests;
+
+pub use frames::{Malformed, from_client, from_server, mode, to_client, to_server};

@@ -1,0 +1,160 @@
+//! What is said arrives as it was said, and what makes no sense is told so.
+
+use baton_types::frames::{
+    Acquire, Answer, CancelOutcome, EndReason, Mode, Open, Operation, Refusal, Refused, Request, Secret, ToClient,
+    ToServer, Wait,
+};
+use baton_types::views::{Holder, HowEnded, Lock, Past, Session, Status, Waiter};
+
+use super::{from_client, from_server, to_client, to_server};
+use crate::v1;
+
+fn acquire(mode: Mode) -> Operation {
+    let (name, parent, timeout_ms) = (b"\xff".to_vec(), Some(2), Some(3));
+    Operation::Acquire(Acquire { name, mode, owner: 1, parent, timeout_ms, lock_delay_ms: 4 })
+}
+
+#[test]
+fn the_service_hears_what_a_client_says() {
+    let secret = Some(Secret([7; 32]));
+    let (label, host) = ("l".to_owned(), "h".to_owned());
+    let open = Open { session: 1, attempt: 2, ttl_ms: 3, label, host, pid: 4, resume: true, secret };
+    let without = Open { secret: None, resume: false, ..open.clone() };
+    let mut said = vec![ToServer::Open(open), ToServer::Open(without), ToServer::KeepAlive { number: 5 }];
+    let modes = [Mode::Exclusive, Mode::Shared, Mode::Permit { of: 3 }];
+    let operations = modes.map(acquire).into_iter().chain([
+        Operation::Release { acquire: 6 },
+        Operation::Cancel { acquire: 7 },
+        Operation::Close,
+    ]);
+    let request = |operation| ToServer::Request(Request { number: 8, seen: 7, missing: vec![1, 2], operation });
+    said.extend(operations.map(request));
+    for said in said {
+        assert_eq!(from_client(to_server(said.clone())), Ok(said));
+    }
+}
+
+#[test]
+fn a_client_hears_what_the_service_says() {
+    let refusals = [
+        Refusal::NotAvailable,
+        Refusal::TimedOut,
+        Refusal::Cancelled,
+        Refusal::Deadlock,
+        Refusal::PermitsDiffer,
+        Refusal::NotHolder,
+        Refusal::Invalid,
+        Refusal::TooManyRequests,
+        Refusal::LowSpace,
+        Refusal::NumberReused,
+        Refusal::TooManyLocks,
+        Refusal::TooManyWaiters,
+        Refusal::TooManyHolds,
+        Refusal::Unknown,
+    ];
+    let reasons = [
+        EndReason::Expired,
+        EndReason::Closed,
+        EndReason::Unknown,
+        EndReason::Invalid,
+        EndReason::LowSpace,
+        EndReason::TooManySessions,
+        EndReason::WrongSecret,
+    ];
+    let cycle = || vec![Wait { owner: 1, label: "l".to_owned(), lock: b"a".to_vec() }];
+    let refused = |refusal| Answer::Refused(Refused { refusal, message: "m".to_owned(), cycle: cycle() });
+    let outcomes = [CancelOutcome::Removed, CancelOutcome::Released, CancelOutcome::Nothing].map(Answer::Cancelled);
+    let answers = [Answer::Granted { fence: 9 }, Answer::Released, Answer::Closed].into_iter();
+    let answers = answers.chain(outcomes).chain(refusals.map(refused));
+    let mut said: Vec<ToClient> = answers.map(|answer| ToClient::Answer { number: 3, answer }).collect();
+    said.extend(reasons.map(|reason| ToClient::Ended { reason, message: "m".to_owned() }));
+    said.push(ToClient::Opened { session: 1, ttl_ms: 2 });
+    said.push(ToClient::Alive { number: 1 });
+    said.push(ToClient::Revoked { acquire: 1 });
+    for said in said {
+        assert_eq!(from_server(to_client(said.clone())), Some(said));
+    }
+}
+
+#[test]
+fn people_see_what_the_service_shows() {
+    let (label, host) = ("l".to_owned(), "h".to_owned());
+    let holder = Holder {
+        session: 1,
+        owner: 2,
+        label: label.clone(),
+        host: host.clone(),
+        pid: 3,
+        fence: 4,
+        since_ms: 5,
+        deadline_in_ms: 6,
+    };
+    let mode = Mode::Permit { of: 3 };
+    let waiter = Waiter { session: 1, owner: 2, label: label.clone(), mode, waiting_ms: 3, position: 4 };
+    let ways = [HowEnded::Released, HowEnded::Expired, HowEnded::Forced, HowEnded::Unknown];
+    let past = |ended| Past { session: 1, label: "l".to_owned(), fence: 2, from_ms: 3, to_ms: 4, ended };
+    let lock = Lock {
+        name: b"\xff".to_vec(),
+        mode: Some(mode),
+        permits: 3,
+        holders: vec![holder],
+        waiters: vec![waiter],
+        history: ways.map(past).to_vec(),
+        lock_delay_ms: 7,
+    };
+    assert_eq!(Lock::from(v1::Lock::from(lock.clone())), lock);
+    let (holds, waits) = (vec![b"a".to_vec()], vec![b"b".to_vec()]);
+    let session = Session { id: 1, label, host, pid: 2, ttl_ms: 3, expires_in_ms: 4, holds, waits };
+    assert_eq!(Session::from(v1::Session::from(session.clone())), session);
+    let status = Status {
+        node: 1,
+        role: "leader".to_owned(),
+        term: 2,
+        commit: 3,
+        applied: 4,
+        locks: 5,
+        sessions: 6,
+        waiters: 7,
+        uptime_ms: 8,
+        version: "v".to_owned(),
+        free_bytes: Some(9),
+        low_space: true,
+    };
+    assert_eq!(Status::from(v1::GetStatusResponse::from(status.clone())), status);
+}
+
+#[test]
+fn what_makes_no_sense_is_told_so() {
+    let frame = |frame| v1::ClientFrame { frame: Some(frame) };
+    let request = |operation| {
+        frame(v1::client_frame::Frame::Request(v1::Request { number: 4, operation, ..v1::Request::default() }))
+    };
+    let no_mode = v1::request::Operation::Acquire(v1::Acquire { name: b"a".to_vec(), ..v1::Acquire::default() });
+    let secret = v1::Open { secret: vec![1; 31], ..v1::Open::default() };
+    let cases = [
+        (v1::ClientFrame { frame: None }, None, "a frame that is neither Open, KeepAlive nor Request"),
+        (request(None), Some(4), "a request is an acquire, a release, a cancel or a close; this one is none of them"),
+        (
+            request(Some(no_mode)),
+            Some(4),
+            "an acquire is exclusive, shared or for a permit; this one says none of them",
+        ),
+        (
+            frame(v1::client_frame::Frame::Open(secret)),
+            None,
+            "the secret of a session has 31 bytes; it has 32, or none",
+        ),
+    ];
+    for (frame, number, what) in cases {
+        let malformed = from_client(frame).unwrap_err();
+        assert_eq!((malformed.number, malformed.what.as_str()), (number, what));
+    }
+    // A newer service may say more than this client understands.
+    assert_eq!(from_server(v1::ServerFrame { frame: None }), None);
+    let nothing = v1::Answer { number: 1, answer: None };
+    let heard = from_server(v1::ServerFrame { frame: Some(v1::server_frame::Frame::Answer(nothing)) });
+    assert!(matches!(
+        heard,
+        Some(ToClient::Answer { number: 1, answer: Answer::Refused(Refused { refusal: Refusal::Unknown, .. }) })
+    ));
+}

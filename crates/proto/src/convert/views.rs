@@ -1,0 +1,143 @@
+//! What the service shows to people.
+
+use baton_types::views::{Holder, HowEnded, Lock, Past, Session, Status, Waiter};
+
+use super::frames::{mode, mode_to_wire};
+use crate::v1;
+
+impl From<Lock> for v1::Lock {
+    fn from(lock: Lock) -> Self {
+        let Lock { name, mode, permits, holders, waiters, history, lock_delay_ms } = lock;
+        v1::Lock {
+            name,
+            mode: mode.map_or(v1::Mode::Unspecified, mode_to_wire).into(),
+            permits,
+            holders: holders.into_iter().map(Into::into).collect(),
+            waiters: waiters.into_iter().map(Into::into).collect(),
+            history: history.into_iter().map(Into::into).collect(),
+            lock_delay_ms,
+        }
+    }
+}
+
+impl From<v1::Lock> for Lock {
+    fn from(lock: v1::Lock) -> Self {
+        let mode = mode(lock.mode(), lock.permits);
+        let v1::Lock { name, permits, holders, waiters, history, lock_delay_ms, .. } = lock;
+        Lock {
+            name,
+            mode,
+            permits,
+            holders: holders.into_iter().map(Into::into).collect(),
+            waiters: waiters.into_iter().map(|waiter| self::waiter(waiter, permits)).collect(),
+            history: history.into_iter().map(Into::into).collect(),
+            lock_delay_ms,
+        }
+    }
+}
+
+impl From<Holder> for v1::Holder {
+    fn from(holder: Holder) -> Self {
+        let Holder { session, owner, label, host, pid, fence, since_ms, deadline_in_ms } = holder;
+        v1::Holder { session, owner, label, host, pid, fence, since_ms, deadline_in_ms }
+    }
+}
+
+impl From<v1::Holder> for Holder {
+    fn from(holder: v1::Holder) -> Self {
+        let v1::Holder { session, owner, label, host, pid, fence, since_ms, deadline_in_ms } = holder;
+        Holder { session, owner, label, host, pid, fence, since_ms, deadline_in_ms }
+    }
+}
+
+impl From<Waiter> for v1::Waiter {
+    fn from(waiter: Waiter) -> Self {
+        let Waiter { session, owner, label, mode, waiting_ms, position } = waiter;
+        v1::Waiter { session, owner, label, mode: mode_to_wire(mode).into(), waiting_ms, position }
+    }
+}
+
+/// The message leaves out the number of permits, which is that of the lock.
+fn waiter(waiter: v1::Waiter, permits: u32) -> Waiter {
+    let mode = mode(waiter.mode(), permits).unwrap_or_default();
+    let v1::Waiter { session, owner, label, waiting_ms, position, .. } = waiter;
+    Waiter { session, owner, label, mode, waiting_ms, position }
+}
+
+impl From<Past> for v1::Past {
+    fn from(past: Past) -> Self {
+        let Past { session, label, fence, from_ms, to_ms, ended } = past;
+        let ended = match ended {
+            HowEnded::Released => v1::past::Ended::Released,
+            HowEnded::Expired => v1::past::Ended::Expired,
+            HowEnded::Forced => v1::past::Ended::Forced,
+            HowEnded::Unknown => v1::past::Ended::Unspecified,
+        };
+        v1::Past { session, label, fence, from_ms, to_ms, ended: ended.into() }
+    }
+}
+
+impl From<v1::Past> for Past {
+    fn from(past: v1::Past) -> Self {
+        let ended = match past.ended() {
+            v1::past::Ended::Released => HowEnded::Released,
+            v1::past::Ended::Expired => HowEnded::Expired,
+            v1::past::Ended::Forced => HowEnded::Forced,
+            v1::past::Ended::Unspecified => HowEnded::Unknown,
+        };
+        let v1::Past { session, label, fence, from_ms, to_ms, .. } = past;
+        Past { session, label, fence, from_ms, to_ms, ended }
+    }
+}
+
+impl From<Session> for v1::Session {
+    fn from(session: Session) -> Self {
+        let Session { id, label, host, pid, ttl_ms, expires_in_ms, holds, waits } = session;
+        v1::Session { id, label, host, pid, ttl_ms, expires_in_ms, holds, waits }
+    }
+}
+
+impl From<v1::Session> for Session {
+    fn from(session: v1::Session) -> Self {
+        let v1::Session { id, label, host, pid, ttl_ms, expires_in_ms, holds, waits } = session;
+        Session { id, label, host, pid, ttl_ms, expires_in_ms, holds, waits }
+    }
+}
+
+impl From<Status> for v1::GetStatusResponse {
+    fn from(status: Status) -> Self {
+        v1::GetStatusResponse {
+            node: status.node,
+            role: status.role,
+            term: status.term,
+            commit: status.commit,
+            applied: status.applied,
+            locks: status.locks,
+            sessions: status.sessions,
+            waiters: status.waiters,
+            uptime_ms: status.uptime_ms,
+            version: status.version,
+            free_bytes: status.free_bytes,
+            low_space: status.low_space,
+        }
+    }
+}
+
+impl From<v1::GetStatusResponse> for Status {
+    fn from(status: v1::GetStatusResponse) -> Self {
+        Status {
+            node: status.node,
+            role: status.role,
+            term: status.term,
+            commit: status.commit,
+            applied: status.applied,
+            locks: status.locks,
+            sessions: status.sessions,
+            waiters: status.waiters,
+            uptime_ms: status.uptime_ms,
+            version: status.version,
+            free_bytes: status.free_bytes,
+            low_space: status.low_space,
+        }
+    }
+}
