@@ -6,11 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::state::locks::{self, LockName};
 use crate::state::{Answer, Command, Effect, PendingTimers, RequestNumber, SessionId, sessions};
 
-/// So many read-index rounds may be under way at a time: one, and one for those who came after it began.
-pub const ROUNDS_MAX: usize = 2;
-/// A proposal that failed is made again after so long.
-pub const RETRY_MS: u64 = 100;
-
 /// The timers of whoever leads; nothing at all at everybody else.
 ///
 /// How to drive it:
@@ -20,12 +15,11 @@ pub const RETRY_MS: u64 = 100;
 ///   again, even in the same term, it needs another `Lead`: what it proposed before is then before that in the log.
 /// - Show every effect of every applied command to [`observe`](Leases::observe) before it is sent to anybody, and do not
 ///   send those that it says no to.
-/// - When a keep-alive arrives, call [`keep_alive`](Leases::keep_alive). Then, and after each `round_done`, call
-///   [`begin_round`](Leases::begin_round): if it gives a round, begin a read-index round now, and tell its end by
-///   [`round_done`](Leases::round_done), which gives the acknowledgements to send. Send no others.
+/// - When a keep-alive arrives, call [`keep_alive`](Leases::keep_alive). It is acknowledged after a read-index round that
+///   began later, unless the session [is condemned](Leases::is_condemned) by then.
 /// - At [`next_wake`](Leases::next_wake), which any other call may have changed, call [`due`](Leases::due) and propose what it
-///   gives. Tell what became of each proposal by [`outcome`](Leases::outcome), after its effects were observed. What is
-///   under way is not given again.
+///   gives. When it was applied and its effects were observed, call [`done`](Leases::done). A proposal that is lost is
+///   lost with the leadership: step down.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leases {
     /// The term in which this process leads, if it does.
@@ -37,10 +31,6 @@ pub struct Leases {
     delays: BTreeMap<LockName, Delay>,
     /// What is to be proposed when; exactly those of the above that are not proposed.
     timers: BTreeSet<(u64, Timer)>,
-    /// The latest keep-alives that no round has begun for.
-    queue: BTreeMap<SessionId, u64>,
-    rounds: BTreeMap<RoundId, BTreeMap<SessionId, u64>>,
-    last_round: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +38,7 @@ struct Lease {
     ttl_ms: u64,
     /// When Expire is to be proposed: none if that is under way.
     expire_ms: Option<u64>,
-    /// Expire has been proposed, and until its outcome is known nothing saves the session.
+    /// Expire has been proposed, and nothing saves the session.
     condemned: bool,
 }
 
@@ -66,15 +56,11 @@ enum Timer {
     Delay(LockName),
 }
 
-/// A read-index round. No two have the same, in whatever term.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RoundId(u64);
-
 /// What becomes of a keep-alive that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepAlive {
-    /// It is acknowledged by a round that begins from now on.
-    Waits,
+    /// The lease is whole again. A round that begins from now on may acknowledge it.
+    Extended,
     /// It is not answered: the end of its session has been proposed.
     Condemned,
     /// Here is no such session. Whether it has ended only the log can say: the client has to resume it.
@@ -99,9 +85,9 @@ impl Leases {
         }
     }
 
-    /// Leads no more: all is forgotten, and nobody who waits for an acknowledgement gets one.
+    /// Leads no more: all is forgotten.
     pub fn step_down(&mut self) {
-        *self = Leases { last_round: self.last_round, ..Leases::default() };
+        *self = Leases::default();
     }
 
     /// The term in which this process leads, if it does.
@@ -133,9 +119,8 @@ impl Leases {
         true
     }
 
-    /// A keep-alive has arrived: it extends the lease at once, and is acknowledged after a round that begins later. One that
-    /// still waits for its round gives way to a later one of its session.
-    pub fn keep_alive(&mut self, session: SessionId, number: u64, now_ms: u64) -> KeepAlive {
+    /// A keep-alive has arrived: it extends the lease at once, and is acknowledged after a round that begins later.
+    pub fn keep_alive(&mut self, session: SessionId, now_ms: u64) -> KeepAlive {
         if self.term.is_none() {
             return KeepAlive::NotLeading;
         }
@@ -144,38 +129,10 @@ impl Leases {
             Some(Lease { condemned: true, .. }) => return KeepAlive::Condemned,
             Some(&Lease { ttl_ms, .. }) => self.opened(now_ms, session, ttl_ms),
         };
-        let waiting = self.queue.entry(session).or_default();
-        *waiting = number.max(*waiting);
-        KeepAlive::Waits
+        KeepAlive::Extended
     }
 
-    /// A round for all keep-alives that wait, if there are any and not too many rounds are under way.
-    pub fn begin_round(&mut self) -> Option<RoundId> {
-        if self.queue.is_empty() || self.rounds.len() >= ROUNDS_MAX {
-            return None;
-        }
-        self.last_round += 1;
-        let round = RoundId(self.last_round);
-        self.rounds.insert(round, std::mem::take(&mut self.queue));
-        Some(round)
-    }
-
-    /// The round has shown that this process led after it began (`ok`), or has not: then its keep-alives wait for another.
-    /// Gives the acknowledgements to send.
-    pub fn round_done(&mut self, round: RoundId, ok: bool) -> Vec<(SessionId, u64)> {
-        let Some(mut served) = self.rounds.remove(&round) else { return Vec::new() };
-        served.retain(|session, _| self.sessions.get(session).is_some_and(|lease| !lease.condemned));
-        if ok {
-            return served.into_iter().collect();
-        }
-        for (session, number) in served {
-            let waiting = self.queue.entry(session).or_default();
-            *waiting = number.max(*waiting);
-        }
-        Vec::new()
-    }
-
-    /// What is to be proposed now. It is not given again until its outcome is told.
+    /// What is to be proposed now. It is not given again.
     pub fn due(&mut self, now_ms: u64) -> Vec<Command> {
         let mut commands = Vec::new();
         let Some(term) = self.term else { return commands };
@@ -204,51 +161,38 @@ impl Leases {
         self.timers.first().map(|&(at_ms, _)| at_ms)
     }
 
-    /// What became of something that `due` gave: it has been applied, or it may not have been, and is to be proposed again. A
-    /// session stays condemned meanwhile: what seems to have failed may yet be applied.
-    pub fn outcome(&mut self, now_ms: u64, command: &Command, applied: bool) {
-        let again_ms = now_ms.saturating_add(RETRY_MS);
+    /// Something that `due` gave has been applied. It may have come too late to do anything.
+    pub fn done(&mut self, command: &Command) {
         match *command {
-            // Its end was observed if it was applied in this term; if in a later one, this process does not lead.
-            Command::Sessions(sessions::Command::Expire { session, term }) => {
-                if let Some(lease @ Lease { expire_ms: None, .. }) = self.sessions.get_mut(&session)
-                    && !applied
-                    && self.term == Some(term)
-                {
-                    lease.expire_ms = Some(again_ms);
-                    self.timers.insert((again_ms, Timer::Lease(session)));
-                }
-            }
             Command::Locks(locks::Command::CancelWait { session, number }) => {
-                match self.waits.get_mut(&(session, number)) {
-                    Some(deadline_ms @ None) if !applied => {
-                        *deadline_ms = Some(again_ms);
-                        self.timers.insert((again_ms, Timer::Wait(session, number)));
-                    }
-                    Some(None) => self.answered(session, number),
-                    _ => {}
+                // If it waits anew meanwhile, it has a deadline of its own.
+                if self.waits.get(&(session, number)) == Some(&None) {
+                    self.waits.remove(&(session, number));
                 }
             }
-            Command::Locks(locks::Command::EndLockDelay { ref lock, generation }) => match self.delays.get_mut(lock) {
-                Some(delay) if delay.generation == generation && delay.deadline_ms.is_none() => {
-                    if applied {
-                        self.delays.remove(lock);
-                    } else {
-                        delay.deadline_ms = Some(again_ms);
-                        self.timers.insert((again_ms, Timer::Delay(lock.clone())));
-                    }
+            Command::Locks(locks::Command::EndLockDelay { ref lock, generation }) => {
+                if self.delays.get(lock) == Some(&Delay { generation, deadline_ms: None }) {
+                    self.delays.remove(lock);
                 }
-                _ => {}
-            },
-            // Nobody here proposes anything else.
+            }
+            // The end of a session is observed.
             Command::Sessions(_) | Command::Locks(_) | Command::Request(_) => {}
         }
     }
 
-    /// Whether the end of the session has been proposed, and its outcome is not known: it must not be told anything that would
-    /// let it believe in its lease.
+    /// Whether the end of the session has been proposed: it must not be told anything that would let it believe in its lease.
     pub fn is_condemned(&self, session: SessionId) -> bool {
         self.sessions.get(&session).is_some_and(|lease| lease.condemned)
+    }
+
+    /// How many sessions have a lease.
+    pub fn sessions(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Whether the session has a lease, and may be told that it has.
+    pub fn is_live(&self, session: SessionId) -> bool {
+        self.sessions.get(&session).is_some_and(|lease| !lease.condemned)
     }
 
     /// How long the session lives if nothing more is heard of it, at least: for people.
@@ -282,7 +226,6 @@ impl Leases {
         if let Some(Lease { expire_ms, .. }) = self.sessions.remove(&session) {
             self.disarm(expire_ms, Timer::Lease(session));
         }
-        self.queue.remove(&session);
         while let Some((&(_, number), _)) = self.waits.range((session, 0)..=(session, RequestNumber::MAX)).next() {
             self.answered(session, number);
         }

@@ -28,6 +28,16 @@ pub enum ToServer {
     Request(Request),
 }
 
+/// A message of a client that stands for nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct Malformed {
+    /// The number of the request, if it is one.
+    pub number: Option<u64>,
+    /// What is wrong with it, in a sentence.
+    pub what: String,
+}
+
 /// Begins a session, or takes one up again after a broken connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Open {

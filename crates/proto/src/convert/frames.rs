@@ -1,23 +1,13 @@
 //! What is said on the stream of a session.
 
 use baton_types::frames::{
-    Acquire, Answer, CancelOutcome, EndReason, Mode, Open, Operation, Refusal, Refused, Request, Secret, ToClient,
+    Acquire, Answer, CancelOutcome, EndReason, Malformed, Mode, Open, Operation, Refusal, Refused, Request, Secret, ToClient,
     ToServer, Wait,
 };
 use baton_types::limits::SECRET_BYTES;
 
 use crate::v1;
 use v1::{client_frame, server_frame};
-
-/// A message of a client that stands for nothing.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what}")]
-pub struct Malformed {
-    /// The number of the request, if it is one.
-    pub number: Option<u64>,
-    /// What is wrong with it, in a sentence.
-    pub what: String,
-}
 
 /// What a client says, read by the server.
 pub fn from_client(frame: v1::ClientFrame) -> Result<ToServer, Malformed> {

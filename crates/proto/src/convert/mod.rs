@@ -6,4 +6,4 @@ mod views;
 #[cfg(test)]
 mod tests;
 
-pub use frames::{Malformed, from_client, from_server, mode, to_client, to_server};
+pub use frames::{from_client, from_server, mode, to_client, to_server};

@@ -1,0 +1,108 @@
+//! An entry of the log was applied: who asked for it hears of it, and timers start or end.
+
+use baton_types::frames::{EndReason as WireEndReason, ToClient};
+
+use super::{Frontend, Note, Output, Reply, Standing, UnderWay, words};
+use crate::state::locks::Forced;
+use crate::state::sessions::EndReason;
+use crate::state::{Command, Effect, Outcome, State, What, locks, sessions};
+
+impl Frontend {
+    /// An entry of this term was applied: this command, with this outcome. `state` is the state right after it.
+    pub fn applied(&mut self, now_ms: u64, state: &State, entry_term: u64, command: &Command, outcome: &Outcome) {
+        let term = match (self.standing, command) {
+            (Standing::Begins { term, .. }, &Command::Sessions(sessions::Command::Lead { term: leads }))
+                if term == entry_term && leads == term =>
+            {
+                return self.lead(now_ms, state, term);
+            }
+            // A second `Lead` of one term: the first was thought to be lost.
+            (_, Command::Sessions(sessions::Command::Lead { .. })) => return,
+            (Standing::Leads { term }, _) if term == entry_term => term,
+            _ => return,
+        };
+        let asked = self.under_way.pop_front();
+        let Some(asked) = asked.filter(|asked| asked.is_of(command)) else {
+            // The shell did not keep the order, so that nobody knows whom the answers are for.
+            debug_assert!(false, "this was applied, and another command was proposed: {command:?}");
+            return self.lost(now_ms, term);
+        };
+        for effect in &outcome.effects {
+            let may_tell = self.leases.observe(now_ms, effect);
+            self.follow(now_ms, state, &asked, effect, may_tell);
+        }
+        outcome.changes.iter().for_each(|change| self.note(&change.what, outcome));
+        match asked {
+            UnderWay::Open { begins, .. } => self.opens_under_way -= usize::from(begins),
+            UnderWay::Request { stream, session, acquires } => {
+                self.acquires_under_way -= usize::from(acquires.is_some());
+                self.request_done(stream, session, acquires.is_some());
+            }
+            UnderWay::Force { .. } => {}
+            UnderWay::Timer => self.leases.done(command),
+        }
+    }
+
+    fn follow(&mut self, now_ms: u64, state: &State, asked: &UnderWay, effect: &Effect, may_tell: bool) {
+        match effect {
+            &Effect::Opened { session, ttl_ms } => {
+                if let UnderWay::Open { stream, attempt, secret_hash, .. } = *asked {
+                    self.opened(state, stream, attempt, secret_hash, (session, ttl_ms), may_tell);
+                }
+            }
+            &Effect::Answer { session, number, ref answer } => {
+                self.say(session, ToClient::Answer { number, answer: words::answer(answer) });
+            }
+            &Effect::Ended { session, reason } => {
+                let ToClient::Ended { reason, message } = words::ended(reason) else { return };
+                let asker = if let UnderWay::Open { stream, .. } = asked { Some(*stream) } else { None };
+                let carrier = self.sessions.remove(&session).and_then(|presence| presence.stream);
+                for stream in asker.into_iter().chain(carrier) {
+                    if self.streams.contains_key(&stream) {
+                        self.end(stream, reason, message.clone());
+                    }
+                }
+            }
+            &Effect::Locks(locks::Effect::Revoked { session, acquire }) => {
+                self.say(session, ToClient::Revoked { acquire });
+            }
+            Effect::Locks(locks::Effect::Forced { lock, holders, .. }) => {
+                if let UnderWay::Force { call } = *asked {
+                    let shown = |holder: &Forced| {
+                        words::holder(holder, self.leases.expires_in(holder.session, now_ms).unwrap_or(0))
+                    };
+                    let shown = holders.iter().map(shown).collect();
+                    self.reply(call, Reply::Forced(shown));
+                }
+                let _ = lock;
+            }
+            // For the leases alone.
+            Effect::Locks(locks::Effect::Waits { .. } | locks::Effect::LockDelay { .. }) => {}
+        }
+    }
+
+    fn note(&mut self, what: &What, outcome: &Outcome) {
+        if let What::Session { id, before: Some(before), after: None } = what
+            && outcome.effects.contains(&Effect::Ended { session: *id, reason: EndReason::Expired })
+        {
+            let (session, label, host) = (*id, before.label.to_string(), before.host.to_string());
+            self.out.push_back(Output::Note(Note::Expired { session, label, host }));
+        }
+    }
+}
+
+impl UnderWay {
+    /// Whether it was proposed by such a command.
+    fn is_of(&self, command: &Command) -> bool {
+        match (self, command) {
+            (UnderWay::Open { .. }, Command::Sessions(sessions::Command::Open(_))) => true,
+            (UnderWay::Request { session, .. }, Command::Request(request)) => *session == request.session,
+            (UnderWay::Force { .. }, Command::Locks(locks::Command::Force { .. })) => true,
+            (UnderWay::Timer, Command::Sessions(sessions::Command::Expire { .. })) => true,
+            (UnderWay::Timer, Command::Locks(locks::Command::CancelWait { .. } | locks::Command::EndLockDelay { .. })) => {
+                true
+            }
+            _ => false,
+        }
+    }
+}

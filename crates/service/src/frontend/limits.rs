@@ -1,0 +1,86 @@
+//! What the server does not take on. A refusal here leaves no trace in the log, so it must not hit a request that the log has
+//! already: its client would believe that it holds nothing, and the lock would be held by nobody.
+
+use baton_types::frames::{Acquire, Operation, Refusal, Request};
+
+use super::{Frontend, Note, Output, UnderWay};
+use crate::state::{SessionId, State};
+
+impl Frontend {
+    /// Why the request is not proposed, if it is an acquire that the log has not seen and there is no room for.
+    pub(super) fn beyond_limits(
+        &mut self,
+        state: &State,
+        session: SessionId,
+        request: &Request,
+    ) -> Option<(Refusal, String)> {
+        let Operation::Acquire(acquire) = &request.operation else { return None };
+        let beyond = self.lacks_room(state, session, acquire)?;
+        let was_proposed = self.sessions.get(&session).is_some_and(|presence| request.number <= presence.proposed);
+        if was_proposed || state.request_known(session, request.number) {
+            return None;
+        }
+        let (refusal, message) = beyond;
+        if refusal != Refusal::LowSpace {
+            self.tell_limit(flag(refusal), || message.clone());
+        }
+        Some((refusal, message))
+    }
+
+    /// The cheap question comes first: nearly always there is room for all together, and then for each.
+    fn lacks_room(&self, state: &State, session: SessionId, acquire: &Acquire) -> Option<(Refusal, String)> {
+        if self.is_space_low() {
+            return Some((Refusal::LowSpace, self.low_space()));
+        }
+        let (counts, limits, under_way) = (state.counts(), self.limits, self.acquires_under_way);
+        let full = |refusal, what: String| Some((refusal, format!("{what} ({})", flag(refusal))));
+        if counts.used + under_way >= limits.locks && !state.lock(&acquire.name).is_some_and(|lock| lock.in_use()) {
+            return full(Refusal::TooManyLocks, format!("the server has {} locks; it takes no more", limits.locks));
+        }
+        if counts.waiters + under_way >= limits.waiters
+            && state.waiters_of(&acquire.name) + self.under_way_for(&acquire.name) >= limits.waiters
+            && state.lock(&acquire.name).is_some_and(|lock| lock.in_use())
+        {
+            let what = format!("{} requests wait for this lock; no more may wait", limits.waiters);
+            return full(Refusal::TooManyWaiters, what);
+        }
+        let of_session = || self.sessions.get(&session).map_or(0, |presence| presence.acquires_under_way);
+        if counts.holders + counts.waiters + under_way >= limits.holds
+            && state.claims_of(session) + of_session() >= limits.holds
+        {
+            let what = format!("the session holds or waits for {} locks; it may have no more", limits.holds);
+            return full(Refusal::TooManyHolds, what);
+        }
+        None
+    }
+
+    fn under_way_for(&self, name: &[u8]) -> usize {
+        let is_for = |under_way: &&UnderWay| match under_way {
+            UnderWay::Request { acquires: Some(lock), .. } => lock.as_bytes() == name,
+            _ => false,
+        };
+        self.under_way.iter().filter(is_for).count()
+    }
+
+    pub(super) fn low_space(&self) -> String {
+        let free_bytes = self.space.free_bytes.unwrap_or(u64::MAX);
+        let min_bytes = self.space.min_bytes;
+        format!("the server has too little free space: {free_bytes} bytes, and {min_bytes} are needed")
+    }
+
+    /// A flood that meets a limit is worth one line, not a million.
+    pub(super) fn tell_limit(&mut self, flag: &'static str, what: impl FnOnce() -> String) {
+        if self.limit_told != Some(flag) {
+            self.limit_told = Some(flag);
+            self.out.push_back(Output::Note(Note::Limit(what())));
+        }
+    }
+}
+
+fn flag(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::TooManyLocks => "--max-locks",
+        Refusal::TooManyWaiters => "--max-waiters",
+        _ => "--max-holds",
+    }
+}

@@ -1,0 +1,134 @@
+//! A stream says whose it is: the session begins, or is taken up again.
+
+use baton_types::frames::{self, EndReason, ToClient};
+
+use super::streams::Phase;
+use super::{Closing, Frontend, Output, StreamId, UnderWay, words};
+use crate::state::sessions::{self, Open};
+use crate::state::{SessionId, State};
+
+/// What becomes of an Open.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    /// It is proposed.
+    Propose { begins: bool },
+    /// The client is told that there is no such session.
+    End(EndReason, String),
+    /// The stream ends, and the client may try again.
+    Close(Closing),
+}
+
+impl Frontend {
+    pub(super) fn open(&mut self, state: &State, stream: StreamId, open: frames::Open) {
+        let Some(on) = self.streams.get(&stream) else { return };
+        let attempt = open.attempt;
+        let open = match words::open(open, on.caller.clone()) {
+            Ok(open) => open,
+            Err(invalid) => return self.end(stream, EndReason::Invalid, invalid.to_string()),
+        };
+        match self.judge_open(state, &open, attempt) {
+            Verdict::End(reason, message) => self.end(stream, reason, message),
+            Verdict::Close(why) => self.close(stream, why),
+            Verdict::Propose { begins } => {
+                let presence = self.sessions.entry(open.session).or_default();
+                presence.attempt = presence.attempt.max(attempt);
+                if let Some(on) = self.streams.get_mut(&stream)
+                    && let Phase::Silent { until_ms } = std::mem::replace(&mut on.phase, Phase::Opening)
+                {
+                    self.silent.remove(&(until_ms, stream));
+                }
+                let secret_hash = open.secret_hash;
+                let under_way = UnderWay::Open { stream, attempt, secret_hash, begins };
+                self.propose(sessions::Command::Open(open).into(), under_way);
+            }
+        }
+    }
+
+    fn judge_open(&mut self, state: &State, open: &Open, attempt: u64) -> Verdict {
+        if !self.leads() {
+            return Verdict::Close(Closing::NotLeading);
+        }
+        let known = state.session(open.session);
+        if known.is_some_and(|known| !is_secret_right(known.session, open.secret_hash)) {
+            return wrong_secret();
+        }
+        let presence = self.sessions.get(&open.session);
+        if presence.is_some_and(|presence| is_late(attempt, presence.attempt)) {
+            return Verdict::Close(Closing::Replaced);
+        }
+        if open.resume {
+            return Verdict::Propose { begins: false };
+        }
+        if state.has_ended(open.session) {
+            // It was sent before the session ended, and comes after.
+            return Verdict::End(EndReason::Unknown, "the session has ended, and does not begin anew".to_owned());
+        }
+        // Its end is on the way to the state. It would begin anew after that.
+        let ends = presence.is_some_and(|presence| presence.is_closing) || self.leases.is_condemned(open.session);
+        if ends {
+            return Verdict::Close(Closing::Replaced);
+        }
+        // An Open of it may be under way: then it has a presence.
+        let begins = known.is_none() && presence.is_none();
+        if begins && self.is_space_low() {
+            return Verdict::End(EndReason::LowSpace, self.low_space());
+        }
+        if begins && self.leases.sessions() + self.opens_under_way >= self.limits.sessions {
+            let limit = self.limits.sessions;
+            let message = format!("the server has {limit} sessions; it takes no more (--max-sessions)");
+            self.tell_limit("--max-sessions", || message.clone());
+            return Verdict::End(EndReason::TooManySessions, message);
+        }
+        Verdict::Propose { begins }
+    }
+
+    /// The Open of this stream was applied, and the session is there. `may_tell` is false if its end is on the way.
+    pub(super) fn opened(
+        &mut self,
+        state: &State,
+        stream: StreamId,
+        attempt: u64,
+        secret_hash: Option<[u8; 32]>,
+        (session, ttl_ms): (SessionId, u64),
+        may_tell: bool,
+    ) {
+        if !self.streams.contains_key(&stream) {
+            return;
+        }
+        // Another client may have begun it meanwhile.
+        if state.session(session).is_some_and(|known| !is_secret_right(known.session, secret_hash))
+            && let Verdict::End(reason, message) = wrong_secret()
+        {
+            return self.end(stream, reason, message);
+        }
+        let presence = self.sessions.entry(session).or_default();
+        if is_late(attempt, presence.attempt) {
+            return self.close(stream, Closing::Replaced);
+        }
+        if let Some(before) = presence.stream.replace(stream) {
+            self.close(before, Closing::Replaced);
+        }
+        if let Some(on) = self.streams.get_mut(&stream) {
+            on.phase = Phase::Attached { session, is_told: may_tell };
+        }
+        if may_tell {
+            self.out.push_back(Output::Say { stream, said: ToClient::Opened { session: session.0, ttl_ms } });
+            self.out.push_back(Output::Listen(stream));
+        }
+    }
+}
+
+/// A session of an older client has no secret, and is taken up without one.
+fn is_secret_right(session: &sessions::Session, secret_hash: Option<[u8; 32]>) -> bool {
+    session.secret_hash.is_none() || session.secret_hash == secret_hash
+}
+
+/// A client that counts its connections has made a later one.
+fn is_late(attempt: u64, latest: u64) -> bool {
+    attempt != 0 && attempt < latest
+}
+
+fn wrong_secret() -> Verdict {
+    let message = "the session began with another secret: only the client that began it can take it up again";
+    Verdict::End(EndReason::WrongSecret, message.to_owned())
+}

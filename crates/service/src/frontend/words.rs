@@ -1,0 +1,153 @@
+//! Between the words that clients use and the words of the log. Pure, and the only place that knows both.
+
+use baton_types::frames::{self, Answer, CancelOutcome, Mode, Operation, Refusal, Refused, Secret, ToClient};
+use baton_types::views::Holder;
+use sha2::{Digest, Sha256};
+
+use crate::state::locks::{self, LockName};
+use crate::state::sessions::{self, EndReason};
+use crate::state::{self, Caller, OwnerId, Request, SessionId};
+
+/// Why the words of a client cannot be words of the log.
+#[derive(Debug, thiserror::Error)]
+pub enum Invalid {
+    /// They say of sessions or numbers what the state does not take.
+    #[error(transparent)]
+    Session(#[from] sessions::limits::Invalid),
+    /// They say of locks what the state does not take.
+    #[error(transparent)]
+    Lock(#[from] locks::limits::Invalid),
+}
+
+/// What is kept of a secret.
+pub fn secret_hash(secret: Option<Secret>) -> Option<[u8; 32]> {
+    secret.map(|Secret(bytes)| Sha256::digest(bytes).into())
+}
+
+/// What begins a session, or takes it up again.
+pub fn open(open: frames::Open, caller: Caller) -> Result<sessions::Open, Invalid> {
+    let frames::Open { session, ttl_ms, label, host, pid, resume, secret, attempt: _ } = open;
+    let session = SessionId(session);
+    sessions::limits::check_open(ttl_ms, &label, &host)?;
+    if !resume {
+        sessions::limits::check_new_id(session)?;
+    }
+    Ok(sessions::Open { session, ttl_ms, label, host, pid, resume, secret_hash: secret_hash(secret), caller })
+}
+
+/// The request of the log that a client's request stands for.
+pub fn request(session: SessionId, request: frames::Request, caller: Caller) -> Result<Request, Invalid> {
+    let frames::Request { number, seen, missing, operation } = request;
+    sessions::limits::check_number(number)?;
+    sessions::limits::check_seen(number, seen, &missing)?;
+    let operation = match operation {
+        Operation::Close => state::Operation::Close,
+        Operation::Acquire(acquire) => lock_operation(number, locks::Operation::Acquire(self::acquire(acquire)))?,
+        Operation::Release { acquire } => lock_operation(number, locks::Operation::Release { acquire })?,
+        Operation::Cancel { acquire } => lock_operation(number, locks::Operation::Cancel { acquire })?,
+    };
+    Ok(Request { session, number, seen, missing, caller, operation })
+}
+
+fn lock_operation(number: u64, operation: locks::Operation) -> Result<state::Operation, Invalid> {
+    operation.check(number)?;
+    Ok(state::Operation::Locks(operation))
+}
+
+fn acquire(acquire: frames::Acquire) -> locks::Acquire {
+    let frames::Acquire { name, mode, owner, parent, timeout_ms, lock_delay_ms } = acquire;
+    let mode = match mode {
+        Mode::Exclusive => locks::Mode::Exclusive,
+        Mode::Shared => locks::Mode::Shared,
+        Mode::Permit { of } => locks::Mode::Permit { of },
+    };
+    let one = locks::Acquire::one(&name, mode, OwnerId(owner));
+    locks::Acquire { parent: parent.map(OwnerId), timeout_ms, lock_delay_ms, ..one }
+}
+
+/// A lock's name.
+pub fn name(bytes: &[u8]) -> Result<LockName, Invalid> {
+    locks::limits::check_name(bytes)?;
+    Ok(LockName::from(bytes))
+}
+
+/// A mode.
+pub fn mode(mode: locks::Mode) -> Mode {
+    match mode {
+        locks::Mode::Exclusive => Mode::Exclusive,
+        locks::Mode::Shared => Mode::Shared,
+        locks::Mode::Permit { of } => Mode::Permit { of },
+    }
+}
+
+/// What a client is told of the answer to its request.
+pub fn answer(answer: &state::Answer) -> Answer {
+    match answer {
+        state::Answer::Closed => Answer::Closed,
+        state::Answer::Refused(refusal) => {
+            let kind = match refusal {
+                sessions::Refusal::Invalid(_) => Refusal::Invalid,
+                sessions::Refusal::TooManyRequests { .. } => Refusal::TooManyRequests,
+                sessions::Refusal::NumberReused => Refusal::NumberReused,
+            };
+            refuse(kind, refusal.to_string())
+        }
+        state::Answer::Locks(locks::Answer::Granted { fence }) => Answer::Granted { fence: *fence },
+        state::Answer::Locks(locks::Answer::Released) => Answer::Released,
+        state::Answer::Locks(locks::Answer::Cancelled(outcome)) => Answer::Cancelled(match outcome {
+            locks::CancelOutcome::Removed => CancelOutcome::Removed,
+            locks::CancelOutcome::Released => CancelOutcome::Released,
+            locks::CancelOutcome::Nothing => CancelOutcome::Nothing,
+        }),
+        state::Answer::Locks(locks::Answer::Refused(refusal)) => Answer::Refused(lock_refusal(refusal)),
+    }
+}
+
+fn lock_refusal(refusal: &locks::Refusal) -> Refused {
+    use locks::Refusal as Lock;
+    let kind = match refusal {
+        Lock::NotAvailable => Refusal::NotAvailable,
+        Lock::TimedOut => Refusal::TimedOut,
+        Lock::Cancelled => Refusal::Cancelled,
+        Lock::Deadlock(_) => Refusal::Deadlock,
+        Lock::PermitsDiffer { .. } => Refusal::PermitsDiffer,
+        Lock::NotHolder { .. } => Refusal::NotHolder,
+    };
+    let wait = |step: &locks::WaitFor| {
+        let (owner, label, lock) = (step.owner.0, step.label.clone(), step.lock.as_bytes().to_vec());
+        frames::Wait { owner, label, lock }
+    };
+    let cycle = if let Lock::Deadlock(cycle) = refusal { cycle.iter().map(wait).collect() } else { Vec::new() };
+    Refused { refusal: kind, message: refusal.to_string(), cycle }
+}
+
+/// A refusal that the state has no part in.
+pub fn refuse(refusal: Refusal, message: String) -> Answer {
+    Answer::Refused(Refused { refusal, message, cycle: Vec::new() })
+}
+
+/// The session is no more.
+pub fn ended(reason: EndReason) -> ToClient {
+    let (reason, message) = match reason {
+        EndReason::Expired => {
+            (frames::EndReason::Expired, "nothing was heard of the session for longer than its lease")
+        }
+        EndReason::Closed => (frames::EndReason::Closed, "the session was closed by its client"),
+        EndReason::Unknown => (frames::EndReason::Unknown, "there is no such session any more"),
+    };
+    ToClient::Ended { reason, message: message.to_owned() }
+}
+
+/// A holder that a forced release hit.
+pub fn holder(holder: &locks::Forced, deadline_in_ms: u64) -> Holder {
+    Holder {
+        session: holder.session.0,
+        owner: holder.owner.0,
+        label: holder.label.to_string(),
+        host: holder.host.to_string(),
+        pid: holder.pid,
+        fence: holder.fence,
+        since_ms: holder.since_ms,
+        deadline_in_ms,
+    }
+}
