@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_types::frames::Refusal;
 use baton_types::name::Quoted;
 
 use crate::clock::BootTime;
 use crate::error::{AcquireError, ReleaseError, check_name, random};
 use crate::handle::Handle;
-use crate::session::{AcquireNumber, LockState, Loss, Mode, Refusal, ReleaseFailure, Wish};
-use crate::v1;
+use crate::session::{AcquireNumber, LockState, Loss, Mode, NotGranted, ReleaseFailure, Wish};
 
 /// A lock about to be acquired.
 #[must_use = "a lock is acquired by `acquire` or `try_acquire`"]
@@ -60,7 +60,7 @@ impl Acquire {
         // Rounded up, so that a wait of less than a millisecond is one.
         let timeout_ms = self.timeout.map(|timeout| millis(timeout.saturating_add(Duration::from_nanos(999_999))));
         let lock_delay_ms = millis(self.lock_delay);
-        let wish = Wish { name: self.name.clone(), mode: self.mode, owner, timeout_ms, lock_delay_ms };
+        let wish = Wish { name: self.name.clone(), mode: self.mode, owner, parent: None, timeout_ms, lock_delay_ms };
         let (number, outcome) = self.handle.shared.acquire(&wish);
         // From here on, whoever drops it gives it up.
         let guard = Guard { handle: self.handle, number, name: self.name, owner };
@@ -79,7 +79,7 @@ impl Acquire {
     pub async fn try_acquire(self) -> Result<Option<Guard>, AcquireError> {
         match self.timeout(Duration::ZERO).acquire().await {
             Ok(guard) => Ok(Some(guard)),
-            Err(AcquireError::Refused { kind: v1::Refusal::NotAvailable, .. }) => Ok(None),
+            Err(AcquireError::Refused { kind: Refusal::NotAvailable, .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -89,15 +89,15 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn not_acquired(name: Vec<u8>, refusal: Refusal) -> AcquireError {
+fn not_acquired(name: Vec<u8>, refusal: NotGranted) -> AcquireError {
     let message = refusal.to_string();
     match refusal {
-        Refusal::TimedOut => AcquireError::TimedOut { name },
-        Refusal::Deadlock { cycle } => AcquireError::Deadlock { cycle },
-        Refusal::Lost(loss) => AcquireError::Lost(loss),
-        Refusal::NotAvailable => AcquireError::Refused { kind: v1::Refusal::NotAvailable, message },
-        Refusal::Cancelled => AcquireError::Refused { kind: v1::Refusal::Cancelled, message },
-        Refusal::Other { kind, message } => AcquireError::Refused { kind, message },
+        NotGranted::TimedOut => AcquireError::TimedOut { name },
+        NotGranted::Deadlock { cycle } => AcquireError::Deadlock { cycle },
+        NotGranted::Lost(loss) => AcquireError::Lost(loss),
+        NotGranted::NotAvailable => AcquireError::Refused { kind: Refusal::NotAvailable, message },
+        NotGranted::Cancelled => AcquireError::Refused { kind: Refusal::Cancelled, message },
+        NotGranted::Other { kind, message } => AcquireError::Refused { kind, message },
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use baton_proto::convert::{from_server, to_server};
 use baton_proto::v1::locks_client::LocksClient;
 use baton_proto::v1::{ClientFrame, ServerFrame};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -12,7 +13,7 @@ use tonic::Streaming;
 
 use crate::clock::BootTime;
 use crate::servers::Servers;
-use crate::session::{AcquireNumber, Event, Millis, Output, Refusal, ReleaseFailure, Session};
+use crate::session::{AcquireNumber, Event, Millis, NotGranted, Output, ReleaseFailure, Session};
 
 /// The first pause before another attempt to connect.
 const BACKOFF_MS_MIN: u64 = 20;
@@ -20,7 +21,7 @@ const BACKOFF_MS_MIN: u64 = 20;
 const BACKOFF_MS_MAX: u64 = 1_000;
 
 /// How an acquire came out: with its fence, or not.
-pub(crate) type Granted = Result<u64, Refusal>;
+pub(crate) type Granted = Result<u64, NotGranted>;
 /// How a release came out.
 pub(crate) type Released = Result<(), ReleaseFailure>;
 
@@ -113,7 +114,7 @@ impl Shared {
 
     fn carry_out(&self, state: &mut State, output: Output) {
         match output {
-            Output::Connect => {
+            Output::Connect { .. } => {
                 state.outgoing = None;
                 self.link.send_replace(Link::Wanted);
             }
@@ -121,9 +122,9 @@ impl Shared {
                 state.outgoing = None;
                 self.link.send_replace(Link::Unwanted);
             }
-            Output::Send(frame) => {
+            Output::Send(said) => {
                 // Into a connection that has just ended: its end is about to be told, and then all is sent again.
-                let _ = state.outgoing.as_ref().map(|outgoing| outgoing.send(frame));
+                let _ = state.outgoing.as_ref().map(|outgoing| outgoing.send(to_server(said)));
             }
             Output::Event(event) => self.pass_on(state, event),
         }
@@ -293,12 +294,14 @@ impl Shared {
     ) -> Result<(), tonic::Status> {
         while let Some(frame) = incoming.message().await? {
             *heard = true;
+            // A newer server may say more than this client understands.
+            let Some(said) = from_server(frame) else { continue };
             let mut state = self.state();
             // What an old connection still brings is not for the next one.
             if *self.link.borrow() != Link::Up(attempt) {
                 return Ok(());
             }
-            self.tell(&mut state, |session, now| session.receive(now, frame));
+            self.tell(&mut state, |session, now| session.receive(now, said));
         }
         Ok(())
     }

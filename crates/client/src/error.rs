@@ -1,9 +1,9 @@
 //! What can go wrong, each in one sentence.
 
+use baton_types::frames::Refusal;
 use baton_types::name::{NAME_BYTES_MAX, Quoted};
 
 use crate::session::{Loss, ReleaseFailure, Wait, in_words};
-use crate::v1;
 
 /// Why there is no client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -103,7 +103,7 @@ pub enum AcquireError {
     #[error("the server refused: {message}")]
     Refused {
         /// What kind of reason.
-        kind: v1::Refusal,
+        kind: Refusal,
         /// The reason.
         message: String,
     },
@@ -138,4 +138,11 @@ pub enum CloseError {
 /// 64 bits that nobody else has.
 pub(crate) fn random() -> Result<u64, String> {
     getrandom::u64().map_err(|error| error.to_string())
+}
+
+/// As many bytes as a secret has.
+pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N], String> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| error.to_string())?;
+    Ok(bytes)
 }

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_types::frames::Secret;
+
 use crate::acquire::{Acquire, Guard};
 use crate::clock::BootTime;
 use crate::driver::Shared;
-use crate::error::{AcquireError, CloseError, OpenError, random};
+use crate::error::{AcquireError, CloseError, OpenError, random, random_bytes};
 use crate::servers::Servers;
 use crate::session::{Config, Loss, Mode, Session as Machine, SessionState};
 
@@ -62,8 +64,9 @@ impl SessionBuilder {
         // So that there is time for each of them, and for one more attempt.
         let share = self.open_timeout / u32::try_from(self.servers.count() + 1).unwrap_or(u32::MAX);
         let open_patience_ms = u64::try_from(share.as_millis()).unwrap_or(u64::MAX).max(1);
+        let secret = Some(Secret(random_bytes().map_err(OpenError::NoRandomness)?));
         let (label, pid) = (self.label, std::process::id());
-        let config = Config { session, ttl_ms, label, host, pid, open_patience_ms };
+        let config = Config { session, ttl_ms, label, host, pid, secret, open_patience_ms };
         let shared = Shared::spawn(Machine::new(config), ttl_ms, self.servers);
         // From here on, whoever drops it closes it.
         let session = Session { handle: Arc::new(Handle { shared, id: session }) };

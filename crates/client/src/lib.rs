@@ -71,7 +71,7 @@ mod servers;
 pub use acquire::{Acquire, Guard};
 #[cfg(feature = "net")]
 pub use baton_proto::v1;
-pub use baton_types::name;
+pub use baton_types::{frames::Refusal, name};
 #[cfg(feature = "net")]
 pub use client::Client;
 #[cfg(feature = "net")]

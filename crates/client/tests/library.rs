@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use baton_client::v1::locks_server::{Locks, LocksServer};
-use baton_client::v1::{self, answer, client_frame, request::Operation, server_frame};
 use baton_client::{
     AcquireError, BootTime, CallError, Client, CloseError, ConnectError, LockState, Loss, Mode, OpenError,
     ReleaseError, Session, SessionState,
 };
+use baton_proto::v1::locks_server::{Locks, LocksServer};
+use baton_proto::v1::{self, answer, client_frame, request::Operation, server_frame};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};

@@ -23,7 +23,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use baton_client::{AcquireError, Guard, Loss, OpenError, Session, v1};
+use baton_client::{AcquireError, Guard, Loss, OpenError, Refusal, Session};
 use nix::sys::signal::{Signal, raise};
 use signal_hook::low_level::emulate_default_handler;
 use tokio::sync::mpsc;
@@ -163,8 +163,8 @@ async fn acquire(wanted: &Wanted<'_>, session: &Session, time: &Time) -> Result<
         }
     };
     acquired.map(Some).or_else(|error| match error {
-        AcquireError::TimedOut { .. } | AcquireError::Refused { kind: v1::Refusal::NotAvailable, .. } => Ok(None),
-        AcquireError::Refused { kind: v1::Refusal::Invalid | v1::Refusal::PermitsDiffer, .. } => {
+        AcquireError::TimedOut { .. } | AcquireError::Refused { kind: Refusal::NotAvailable, .. } => Ok(None),
+        AcquireError::Refused { kind: Refusal::Invalid | Refusal::PermitsDiffer, .. } => {
             Err(Failure::bad_input(error))
         }
         AcquireError::InvalidName(_) => Err(Failure::bad_input(error)),

@@ -1,8 +1,8 @@
 //! What became of each acquire: waiting, held, given up.
 
-use baton_proto::v1::{self, answer, request::Operation};
+use baton_types::frames::{Answer, Operation, Refusal, Refused};
 
-use super::{AcquireNumber, Event, LockState, Loss, Millis, Phase, Refusal, ReleaseFailure, Session, SessionState};
+use super::{AcquireNumber, Event, LockState, Loss, Millis, NotGranted, Phase, ReleaseFailure, Session, SessionState};
 use super::{Timeout, Wish};
 
 /// An acquire for which there is something to do.
@@ -31,7 +31,7 @@ impl Session {
         if let Some(loss) = self.loss(now) {
             let acquire = self.next_number;
             self.next_number += 1;
-            self.event(Event::Refused { acquire, refusal: Refusal::Lost(loss) });
+            self.event(Event::Refused { acquire, refusal: NotGranted::Lost(loss) });
             return acquire;
         }
         let acquire = self.request(wish.operation());
@@ -57,7 +57,7 @@ impl Session {
             }
             Some(Claim::Held { .. } | Claim::Revoked) if gives_back => {
                 self.claims.insert(acquire, Claim::Releasing);
-                self.request(Operation::Release(v1::Release { acquire }));
+                self.request(Operation::Release { acquire });
             }
             Some(Claim::Held { .. } | Claim::Revoked) => {
                 self.claims.remove(&acquire);
@@ -93,58 +93,59 @@ impl Session {
         }
     }
 
-    pub(super) fn on_answer(&mut self, answer: v1::Answer) {
-        let Some(operation) = self.requests.remove(&answer.number) else { return };
+    pub(super) fn on_answer(&mut self, number: u64, answer: Answer) {
+        let Some(operation) = self.requests.remove(&number) else { return };
         match operation {
-            Operation::Acquire(_) => self.on_acquire_answered(answer.number, answer.answer),
-            Operation::Cancel(v1::Cancel { acquire }) => self.on_cancel_answered(acquire, answer.answer),
-            Operation::Release(v1::Release { acquire }) => self.on_release_answered(acquire, answer.answer),
+            Operation::Acquire(_) => self.on_acquire_answered(number, answer),
+            Operation::Cancel { acquire } => self.on_cancel_answered(acquire, &answer),
+            Operation::Release { acquire } => self.on_release_answered(acquire, answer),
             // A session whose end was refused goes on until its lease ends.
-            Operation::Close(_) => self.finish(matches!(answer.answer, Some(answer::Answer::Closed(_)))),
+            Operation::Close => self.finish(answer == Answer::Closed),
         }
     }
 
-    fn on_acquire_answered(&mut self, acquire: AcquireNumber, answer: Option<answer::Answer>) {
+    fn on_acquire_answered(&mut self, acquire: AcquireNumber, answer: Answer) {
         // Of what was abandoned the answer to its cancel decides.
         let Some(Claim::Waiting { timeout_at, revoked }) = self.claims.get(&acquire).cloned() else { return };
         if let Some(at) = timeout_at {
             self.timeouts.remove(&Timeout { at, acquire });
         }
         match answer {
-            Some(answer::Answer::Granted(_)) if revoked => {
-                self.event(Event::Refused { acquire, refusal: Refusal::Lost(Loss::Revoked) });
+            Answer::Granted { .. } if revoked => {
+                self.event(Event::Refused { acquire, refusal: NotGranted::Lost(Loss::Revoked) });
                 self.claims.insert(acquire, Claim::Releasing);
-                self.request(Operation::Release(v1::Release { acquire }));
+                self.request(Operation::Release { acquire });
             }
-            Some(answer::Answer::Granted(v1::Granted { fence })) => {
+            Answer::Granted { fence } => {
                 self.claims.insert(acquire, Claim::Held { fence });
                 self.event(Event::Granted { acquire, fence });
             }
-            Some(answer::Answer::Refused(refused)) => {
+            Answer::Refused(refused) => {
                 self.claims.remove(&acquire);
                 self.event(Event::Refused { acquire, refusal: refused.into() });
             }
             other => {
                 // Whatever the server meant by it, nothing may stay behind.
                 let message = format!("the server answered an acquire by {other:?}, which makes no sense");
-                self.event(Event::Refused { acquire, refusal: Refusal::Other { kind: v1::Refusal::Invalid, message } });
+                let refusal = NotGranted::Other { kind: Refusal::Invalid, message };
+                self.event(Event::Refused { acquire, refusal });
                 self.abandon(acquire);
             }
         }
     }
 
-    fn on_cancel_answered(&mut self, acquire: AcquireNumber, answer: Option<answer::Answer>) {
+    fn on_cancel_answered(&mut self, acquire: AcquireNumber, answer: &Answer) {
         match answer {
-            Some(answer::Answer::Cancelled(_)) => self.claims.remove(&acquire).map_or((), drop),
+            Answer::Cancelled(_) => self.claims.remove(&acquire).map_or((), drop),
             _ => self.again.push(acquire),
         }
     }
 
-    fn on_release_answered(&mut self, acquire: AcquireNumber, answer: Option<answer::Answer>) {
+    fn on_release_answered(&mut self, acquire: AcquireNumber, answer: Answer) {
         let result = match answer {
-            Some(answer::Answer::Released(_)) => Ok(()),
-            Some(answer::Answer::Refused(refused)) if refused.refusal() == v1::Refusal::NotHolder => {
-                Err(ReleaseFailure::NotHeld(refused.message))
+            Answer::Released => Ok(()),
+            Answer::Refused(Refused { refusal: Refusal::NotHolder, message, .. }) => {
+                Err(ReleaseFailure::NotHeld(message))
             }
             _ => return self.again.push(acquire),
         };
@@ -168,7 +169,7 @@ impl Session {
     /// hears of it.
     pub(super) fn time_out(&mut self, now: Millis) {
         while let Some(Timeout { acquire, .. }) = self.timeouts.first().filter(|timeout| now >= timeout.at).copied() {
-            self.event(Event::Refused { acquire, refusal: Refusal::TimedOut });
+            self.event(Event::Refused { acquire, refusal: NotGranted::TimedOut });
             self.abandon(acquire);
         }
     }
@@ -177,15 +178,15 @@ impl Session {
         if let Some(Claim::Waiting { timeout_at: Some(at), .. }) = self.claims.insert(acquire, Claim::Abandoned) {
             self.timeouts.remove(&Timeout { at, acquire });
         }
-        self.request(Operation::Cancel(v1::Cancel { acquire }));
+        self.request(Operation::Cancel { acquire });
     }
 
     /// What the server could not take back is asked for once more, under a new number.
     pub(super) fn ask_again(&mut self) {
         for acquire in std::mem::take(&mut self.again) {
             match self.claims.get(&acquire) {
-                Some(Claim::Abandoned) => drop(self.request(Operation::Cancel(v1::Cancel { acquire }))),
-                Some(Claim::Releasing) => drop(self.request(Operation::Release(v1::Release { acquire }))),
+                Some(Claim::Abandoned) => drop(self.request(Operation::Cancel { acquire })),
+                Some(Claim::Releasing) => drop(self.request(Operation::Release { acquire })),
                 _ => {}
             }
         }
@@ -197,7 +198,7 @@ impl Session {
         for acquire in acquires {
             match self.claims.get(&acquire) {
                 Some(Claim::Waiting { .. }) => {
-                    self.event(Event::Refused { acquire, refusal: Refusal::Lost(loss.clone()) });
+                    self.event(Event::Refused { acquire, refusal: NotGranted::Lost(loss.clone()) });
                     self.abandon(acquire);
                 }
                 Some(Claim::Releasing) => {
@@ -220,7 +221,7 @@ impl Session {
         for (acquire, claim) in std::mem::take(&mut self.claims) {
             match claim {
                 Claim::Waiting { .. } => {
-                    self.event(Event::Refused { acquire, refusal: Refusal::Lost(loss.clone()) });
+                    self.event(Event::Refused { acquire, refusal: NotGranted::Lost(loss.clone()) });
                 }
                 Claim::Abandoned => {}
                 Claim::Held { .. } | Claim::Revoked | Claim::Releasing => drop(self.claims.insert(acquire, claim)),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton_proto::v1::{self, answer, cancelled, client_frame, request::Operation, server_frame};
+use baton_types::frames::{Answer, CancelOutcome, EndReason, Operation, Refusal, Refused, ToClient, ToServer};
 use proptest::prelude::*;
 
 use super::*;
@@ -53,6 +53,7 @@ struct Witness {
     sent_on_this_connection: Vec<u64>,
     keep_alives: Vec<(u64, Millis)>,
     open_sent_at: Millis,
+    attempts: u64,
     confirmed_at: Option<Millis>,
     answered: BTreeSet<u64>,
     settled: BTreeSet<AcquireNumber>,
@@ -66,23 +67,25 @@ impl Witness {
     fn watch(&mut self, now: Millis, session: &mut Session) {
         while let Some(output) = session.poll() {
             match output {
-                Output::Connect | Output::Disconnect => {}
-                Output::Send(frame) => self.watch_frame(now, frame),
+                Output::Connect { .. } | Output::Disconnect => {}
+                Output::Send(said) => self.watch_frame(now, said),
                 Output::Event(event) => self.watch_event(event),
             }
         }
     }
 
-    fn watch_frame(&mut self, now: Millis, frame: v1::ClientFrame) {
-        match frame.frame.unwrap() {
-            client_frame::Frame::Open(_) => {
+    fn watch_frame(&mut self, now: Millis, said: ToServer) {
+        match said {
+            ToServer::Open(open) => {
+                assert_eq!(open.attempt, self.attempts + 1, "an attempt was counted twice, or not at all");
+                self.attempts = open.attempt;
                 self.open_sent_at = now;
                 self.sent_on_this_connection.clear();
                 self.keep_alives.clear();
             }
-            client_frame::Frame::KeepAlive(v1::KeepAlive { number }) => self.keep_alives.push((number, now)),
-            client_frame::Frame::Request(request) => {
-                let operation = request.operation.unwrap();
+            ToServer::KeepAlive { number } => self.keep_alives.push((number, now)),
+            ToServer::Request(request) => {
+                let operation = request.operation;
                 let first = self.operations.entry(request.number).or_insert_with(|| operation.clone());
                 assert_eq!(*first, operation, "request {} changed", request.number);
                 let last = self.sent_on_this_connection.last().copied().unwrap_or_default();
@@ -90,7 +93,7 @@ impl Witness {
                 self.sent_on_this_connection.push(request.number);
                 assert!(!self.answered.contains(&request.number), "request {} was answered", request.number);
                 // What a Close makes pointless is left out, and never sent again.
-                let closes = matches!(operation, Operation::Close(_));
+                let closes = matches!(operation, Operation::Close);
                 self.judge_seen(request.number, request.seen, &request.missing, closes);
             }
         }
@@ -140,29 +143,25 @@ impl Witness {
     }
 }
 
-fn answer_to(operation: &Operation, how: u8) -> answer::Answer {
-    let refused = |refusal: v1::Refusal| {
-        answer::Answer::Refused(v1::Refused { refusal: refusal.into(), ..v1::Refused::default() })
-    };
+fn answer_to(operation: &Operation, how: u8) -> Answer {
+    let refused = |refusal| Answer::Refused(Refused { refusal, message: String::new(), cycle: Vec::new() });
     match (operation, how) {
-        (Operation::Acquire(_), 0..=2) => answer::Answer::Granted(v1::Granted { fence: 1 }),
-        (Operation::Acquire(_), _) => refused(v1::Refusal::TimedOut),
-        (_, 0) => refused(v1::Refusal::TooManyRequests),
-        (Operation::Cancel(_), _) => {
-            answer::Answer::Cancelled(v1::Cancelled { outcome: cancelled::Outcome::Released.into() })
-        }
-        (Operation::Release(_), 1) => refused(v1::Refusal::NotHolder),
-        (Operation::Release(_), _) => answer::Answer::Released(v1::Released {}),
-        (Operation::Close(_), _) => answer::Answer::Closed(v1::Closed {}),
+        (Operation::Acquire(_), 0..=2) => Answer::Granted { fence: 1 },
+        (Operation::Acquire(_), _) => refused(Refusal::TimedOut),
+        (_, 0) => refused(Refusal::TooManyRequests),
+        (Operation::Cancel { .. }, _) => Answer::Cancelled(CancelOutcome::Released),
+        (Operation::Release { .. }, 1) => refused(Refusal::NotHolder),
+        (Operation::Release { .. }, _) => Answer::Released,
+        (Operation::Close, _) => Answer::Closed,
     }
 }
 
 fn take(step: Step, now: &mut Millis, session: &mut Session, witness: &mut Witness) {
-    let hear = |frame| v1::ServerFrame { frame: Some(frame) };
     match step {
         Step::Acquire { timeout_ms } => {
             let name = b"a".to_vec();
-            session.acquire(*now, &Wish { name, mode: Mode::Shared, owner: 1, timeout_ms, lock_delay_ms: 0 });
+            let wish = Wish { name, mode: Mode::Shared, owner: 1, parent: None, timeout_ms, lock_delay_ms: 0 };
+            session.acquire(*now, &wish);
         }
         Step::GiveUp(acquire) => {
             // Only what exists can be given up.
@@ -183,28 +182,26 @@ fn take(step: Step, now: &mut Millis, session: &mut Session, witness: &mut Witne
             if session.connection.as_ref().is_some_and(|connection| !connection.opened) && !witness.lost {
                 witness.confirmed_at = witness.confirmed_at.max(Some(witness.open_sent_at));
             }
-            session.receive(*now, hear(server_frame::Frame::Opened(v1::Opened { session: 9, ttl_ms: TTL_MS })));
+            session.receive(*now, ToClient::Opened { session: 9, ttl_ms: TTL_MS });
         }
         Step::Alive(which) => {
             if let Some((number, sent_at)) = witness.keep_alives.get(which).copied() {
                 witness.confirmed_at = witness.confirmed_at.max(Some(sent_at));
-                session.receive(*now, hear(server_frame::Frame::Alive(v1::Alive { number })));
+                session.receive(*now, ToClient::Alive { number });
             }
         }
         Step::Answer(which, how) => {
             if let Some(number) = witness.sent_on_this_connection.iter().rev().nth(which).copied() {
-                let answer = Some(answer_to(&witness.operations[&number], how));
+                let answer = answer_to(&witness.operations[&number], how);
                 if session.connection.is_some() {
                     witness.answered.insert(number);
                 }
-                session.receive(*now, hear(server_frame::Frame::Answer(v1::Answer { number, answer })));
+                session.receive(*now, ToClient::Answer { number, answer });
             }
         }
-        Step::Revoked(acquire) => {
-            session.receive(*now, hear(server_frame::Frame::Revoked(v1::Revoked { acquire })));
-        }
+        Step::Revoked(acquire) => session.receive(*now, ToClient::Revoked { acquire }),
         Step::Ended => {
-            session.receive(*now, hear(server_frame::Frame::Ended(v1::Ended::default())));
+            session.receive(*now, ToClient::Ended { reason: EndReason::Expired, message: String::new() });
         }
     }
 }
@@ -225,7 +222,7 @@ proptest! {
     #[test]
     fn a_session_never_believes_too_long_and_never_changes_its_mind(steps in prop::collection::vec(step(), 1..80)) {
         let (label, host, open_patience_ms) = (String::new(), String::new(), TTL_MS);
-        let config = Config { session: 9, ttl_ms: TTL_MS, label, host, pid: 0, open_patience_ms };
+        let config = Config { session: 9, ttl_ms: TTL_MS, label, host, pid: 0, secret: None, open_patience_ms };
         let (mut session, mut witness, mut now) = (Session::new(config), Witness::default(), 50_000);
         session.start();
         for step in steps {

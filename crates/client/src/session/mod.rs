@@ -26,7 +26,8 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use baton_proto::v1::{self, client_frame, request::Operation, server_frame};
+use baton_types::frames::{EndReason, Open, Operation, Request, ToClient, ToServer};
+use baton_types::limits::MISSING_MAX;
 
 use claims::Claim;
 use lease::Lease;
@@ -35,14 +36,11 @@ use words::Timeout;
 #[cfg(feature = "net")]
 pub(crate) use words::in_words;
 pub use words::{
-    AcquireNumber, Config, Event, LockState, Loss, Mode, Output, Refusal, ReleaseFailure, SessionState, Wait, Wish,
+    AcquireNumber, Config, Event, LockState, Loss, Mode, NotGranted, Output, ReleaseFailure, SessionState, Wait, Wish,
 };
 
 /// Milliseconds of CLOCK_BOOTTIME.
 pub type Millis = u64;
-
-/// A request speaks of at most so many missing answers; the server takes no more.
-pub const MISSING_MAX: usize = 2_048;
 
 /// The state machine; the module tells how to drive it.
 #[derive(Clone, Debug)]
@@ -53,6 +51,8 @@ pub struct Session {
     /// Whether the server ever knew it: from then on it is only ever taken up again, never begun anew.
     opened: bool,
     connection: Option<Connection>,
+    /// Counts the connections, so that the server can tell a late Open from the latest.
+    attempts: u64,
     next_number: u64,
     next_keep_alive: u64,
     /// What is not answered yet.
@@ -96,6 +96,7 @@ impl Session {
             phase: Phase::Live,
             opened: false,
             connection: None,
+            attempts: 0,
             next_number: 1,
             next_keep_alive: 1,
             requests: BTreeMap::new(),
@@ -109,7 +110,7 @@ impl Session {
 
     /// Wants to be connected.
     pub fn start(&mut self) {
-        self.out.push_back(Output::Connect);
+        self.out.push_back(Output::Connect { another: false });
     }
 
     /// What is to be done next.
@@ -125,36 +126,37 @@ impl Session {
         }
         self.connection =
             Some(Connection { opened: false, open_sent_at: now, asked_at: now, keep_alives: VecDeque::new() });
-        let Config { session, ttl_ms, label, host, pid, .. } = self.config.clone();
-        let (resume, secret_hash) = (self.opened, Vec::new());
-        self.send(client_frame::Frame::Open(v1::Open { session, ttl_ms, label, host, pid, resume, secret_hash }));
+        self.attempts += 1;
+        let Config { session, ttl_ms, label, host, pid, secret, .. } = self.config.clone();
+        let (attempt, resume) = (self.attempts, self.opened);
+        self.send(ToServer::Open(Open { session, attempt, ttl_ms, label, host, pid, resume, secret }));
     }
 
     /// The connection is broken. That ends nothing but itself.
     pub fn disconnected(&mut self, now: Millis) {
         self.tick(now);
+        // A server that did not even answer the Open is of no use now.
+        let another = self.connection.as_ref().is_some_and(|connection| !connection.opened);
         self.hang_up();
         if self.wants_connection() {
-            self.out.push_back(Output::Connect);
+            self.out.push_back(Output::Connect { another });
         } else {
             self.finish(false);
         }
     }
 
     /// The server said something on the present connection.
-    pub fn receive(&mut self, now: Millis, frame: v1::ServerFrame) {
+    pub fn receive(&mut self, now: Millis, said: ToClient) {
         self.tick(now);
         if self.connection.is_none() {
             return;
         }
-        match frame.frame {
-            Some(server_frame::Frame::Opened(opened)) => self.on_opened(now, &opened),
-            Some(server_frame::Frame::Alive(alive)) => self.on_alive(now, alive.number),
-            Some(server_frame::Frame::Answer(answer)) => self.on_answer(answer),
-            Some(server_frame::Frame::Revoked(revoked)) => self.on_revoked(revoked.acquire),
-            Some(server_frame::Frame::Ended(ended)) => self.on_ended(now, ended),
-            // A newer server may say more than this client understands.
-            None => {}
+        match said {
+            ToClient::Opened { session, ttl_ms } => self.on_opened(now, session, ttl_ms),
+            ToClient::Alive { number } => self.on_alive(now, number),
+            ToClient::Answer { number, answer } => self.on_answer(number, answer),
+            ToClient::Revoked { acquire } => self.on_revoked(acquire),
+            ToClient::Ended { reason, message } => self.on_ended(now, reason, message),
         }
         self.say_goodbye();
     }
@@ -170,7 +172,7 @@ impl Session {
         self.event(Event::Lost(Loss::Closed));
         self.forget_wishes(&Loss::Closed);
         if self.opened {
-            self.request(Operation::Close(v1::Close {}));
+            self.request(Operation::Close);
         } else {
             self.finish(false);
         }
@@ -255,17 +257,15 @@ impl Session {
         self.connection.as_ref().is_some_and(|connection| connection.opened)
     }
 
-    fn on_opened(&mut self, now: Millis, opened: &v1::Opened) {
+    fn on_opened(&mut self, now: Millis, session: u64, ttl_ms: u64) {
         // Somebody else's answer counts as none: the connection stays silent and is given up.
-        let Some(connection) = self.connection.as_mut().filter(|_| opened.session == self.config.session) else {
-            return;
-        };
+        let Some(connection) = self.connection.as_mut().filter(|_| session == self.config.session) else { return };
         if connection.opened {
             return;
         }
         connection.opened = true;
         let sent_at = connection.open_sent_at;
-        self.lease.limit(opened.ttl_ms);
+        self.lease.limit(ttl_ms);
         if !self.opened {
             self.opened = true;
             self.event(Event::Opened);
@@ -283,15 +283,17 @@ impl Session {
         self.confirm(now, sent_at);
     }
 
-    fn on_ended(&mut self, now: Millis, ended: v1::Ended) {
-        let because = match ended.reason() {
-            v1::ended::Reason::Expired => "its lease ended",
-            v1::ended::Reason::Closed => "it was closed",
-            v1::ended::Reason::Unknown => "there is no such session",
-            v1::ended::Reason::LowSpace => "the server has too little free space",
-            v1::ended::Reason::Invalid | v1::ended::Reason::Unspecified => "it was refused",
+    fn on_ended(&mut self, now: Millis, reason: EndReason, message: String) {
+        let because = match reason {
+            EndReason::Expired => "its lease ended",
+            EndReason::Closed => "it was closed",
+            EndReason::Unknown => "there is no such session",
+            EndReason::Invalid => "it was refused",
+            EndReason::LowSpace => "the server has too little free space",
+            EndReason::TooManySessions => "the server has too many sessions",
+            EndReason::WrongSecret => "the session is another client's",
         };
-        let because = if ended.message.is_empty() { because.to_owned() } else { ended.message };
+        let because = if message.is_empty() { because.to_owned() } else { message };
         if self.phase == Phase::Live {
             self.hang_up();
             self.become_lost(now, Loss::Ended(because));
@@ -336,9 +338,9 @@ impl Session {
     /// After a loss: once nothing is left to be given back, the session can be closed.
     fn say_goodbye(&mut self) {
         let is_lost = matches!(&self.phase, Phase::Leaving { loss, .. } if *loss != Loss::Closed);
-        let closes = |operation: &Operation| matches!(operation, Operation::Close(_));
+        let closes = |operation: &Operation| matches!(operation, Operation::Close);
         if is_lost && self.claims.is_empty() && !self.requests.values().next_back().is_some_and(closes) {
-            self.request(Operation::Close(v1::Close {}));
+            self.request(Operation::Close);
         }
     }
 
@@ -369,7 +371,7 @@ impl Session {
         connection.asked_at = now;
         connection.keep_alives.push_back((number, now));
         self.next_keep_alive += 1;
-        self.send(client_frame::Frame::KeepAlive(v1::KeepAlive { number }));
+        self.send(ToServer::KeepAlive { number });
         self.ask_again();
     }
 
@@ -391,7 +393,7 @@ impl Session {
     fn give_up_silent_connection(&mut self, now: Millis) {
         if self.silent_at().is_some_and(|at| now >= at) {
             self.hang_up();
-            self.out.push_back(Output::Connect);
+            self.out.push_back(Output::Connect { another: true });
         }
     }
 
@@ -414,7 +416,7 @@ impl Session {
     fn send_request(&mut self, number: u64) {
         let Some(operation) = self.requests.get(&number).cloned() else { return };
         let (seen, missing) = self.seen_before(number);
-        self.send(client_frame::Frame::Request(v1::Request { number, seen, missing, operation: Some(operation) }));
+        self.send(ToServer::Request(Request { number, seen, missing, operation }));
     }
 
     /// The highest number before this one whose answer was seen, and those up to it whose answers were not. If they are too
@@ -430,8 +432,8 @@ impl Session {
         (seen, missing)
     }
 
-    fn send(&mut self, frame: client_frame::Frame) {
-        self.out.push_back(Output::Send(v1::ClientFrame { frame: Some(frame) }));
+    fn send(&mut self, said: ToServer) {
+        self.out.push_back(Output::Send(said));
     }
 
     fn event(&mut self, event: Event) {

@@ -1,8 +1,7 @@
 //! What a session is asked for, and what it says.
 
-use std::fmt;
-
-use baton_proto::v1;
+use baton_types::frames::{Acquire, Operation, Refusal, Refused, Secret, ToServer};
+pub use baton_types::frames::{Mode, Wait};
 use baton_types::name::Quoted;
 
 use super::Millis;
@@ -23,23 +22,10 @@ pub struct Config {
     pub host: String,
     /// For people: as which process.
     pub pid: u32,
+    /// What takes the session up again on another connection: 32 random bytes that only this client and the server know.
+    pub secret: Option<Secret>,
     /// How long each server has to open it, at most, before another one is asked.
     pub open_patience_ms: u64,
-}
-
-/// How a lock is wanted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// By one alone.
-    #[default]
-    Exclusive,
-    /// By any number that all want it so.
-    Shared,
-    /// One permit of so many. All who use the lock at a time must name the same number.
-    Permit {
-        /// How many permits the lock has, at least 1.
-        of: u32,
-    },
 }
 
 /// A wish for a lock.
@@ -51,6 +37,8 @@ pub struct Wish {
     pub mode: Mode,
     /// For whom: deadlocks are cycles of owners.
     pub owner: u64,
+    /// The owner that this owner acts for, if any: a parent waits for its children.
+    pub parent: Option<u64>,
     /// For how long it waits: not at all (0), so long, or for ever.
     pub timeout_ms: Option<u64>,
     /// How long the lock stays closed if the session expires while it holds.
@@ -58,15 +46,19 @@ pub struct Wish {
 }
 
 /// What the shell has to do, or to pass on to the user.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Connect to some server, after a pause if the last attempt was short of one; then call `connected`. An older
+    /// Connect to a server, after a pause if the last attempt was short of one; then call `connected`. An older
     /// connection is to be closed, and nothing that it still brings may be passed on.
-    Connect,
+    Connect {
+        /// Not to the server that was connected last, if there is another one: that one fell silent, or ended the
+        /// connection without an answer to the Open.
+        another: bool,
+    },
     /// Close the connection. No other is wanted.
     Disconnect,
-    /// Send this frame on the connection.
-    Send(v1::ClientFrame),
+    /// Say this on the connection.
+    Send(ToServer),
     /// Tell the user.
     Event(Event),
 }
@@ -88,7 +80,7 @@ pub enum Event {
         /// Which acquire.
         acquire: AcquireNumber,
         /// Why.
-        refusal: Refusal,
+        refusal: NotGranted,
     },
     /// What was given back is given back, or not known to be.
     Released {
@@ -134,7 +126,7 @@ pub enum Loss {
 
 /// Why an acquire is not granted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum NotGranted {
     /// It would have to wait, and does not want to.
     #[error("the lock is not free")]
     NotAvailable,
@@ -153,25 +145,14 @@ pub enum Refusal {
     /// The server says that the request makes no sense, or cannot be kept now.
     #[error("{message}")]
     Other {
-        /// The kind, as it is on the wire.
-        kind: v1::Refusal,
+        /// What kind of reason.
+        kind: Refusal,
         /// One sentence.
         message: String,
     },
     /// The session was lost meanwhile, or this lock was revoked before its grant was known.
     #[error("the lock was not granted: {0}")]
     Lost(Loss),
-}
-
-/// A step of a cycle: this owner waits for this lock, which the next one holds, or will before it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wait {
-    /// Who.
-    pub owner: u64,
-    /// The label of its session.
-    pub label: String,
-    /// The lock that it waits for.
-    pub lock: Vec<u8>,
 }
 
 /// Why it is not certain that a lock was given back by its release.
@@ -217,45 +198,25 @@ pub(super) struct Timeout {
 }
 
 impl Wish {
-    pub(super) fn operation(&self) -> v1::request::Operation {
-        let (mode, permits) = match self.mode {
-            Mode::Exclusive => (v1::Mode::Exclusive, 0),
-            Mode::Shared => (v1::Mode::Shared, 0),
-            Mode::Permit { of } => (v1::Mode::Permit, of),
-        };
-        v1::request::Operation::Acquire(v1::Acquire {
-            name: self.name.clone(),
-            mode: mode.into(),
-            permits,
-            owner: self.owner,
-            timeout_ms: self.timeout_ms,
-            lock_delay_ms: self.lock_delay_ms,
-            parent: None,
-        })
+    pub(super) fn operation(&self) -> Operation {
+        let Wish { name, mode, owner, parent, timeout_ms, lock_delay_ms } = self.clone();
+        Operation::Acquire(Acquire { name, mode, owner, parent, timeout_ms, lock_delay_ms })
     }
 }
 
-impl From<v1::Refused> for Refusal {
-    fn from(refused: v1::Refused) -> Self {
-        match refused.refusal() {
-            v1::Refusal::NotAvailable => Refusal::NotAvailable,
-            v1::Refusal::TimedOut => Refusal::TimedOut,
-            v1::Refusal::Cancelled => Refusal::Cancelled,
-            v1::Refusal::Deadlock => {
-                let step = |wait: v1::Wait| Wait { owner: wait.owner, label: wait.label, lock: wait.lock };
-                Refusal::Deadlock { cycle: refused.cycle.into_iter().map(step).collect() }
-            }
-            kind => Refusal::Other { kind, message: refused.message },
+impl From<Refused> for NotGranted {
+    fn from(Refused { refusal, message, cycle }: Refused) -> Self {
+        match refusal {
+            Refusal::NotAvailable => NotGranted::NotAvailable,
+            Refusal::TimedOut => NotGranted::TimedOut,
+            Refusal::Cancelled => NotGranted::Cancelled,
+            Refusal::Deadlock => NotGranted::Deadlock { cycle },
+            kind => NotGranted::Other { kind, message },
         }
     }
 }
 
-impl fmt::Display for Wait {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x} ({}) waits for {}", self.owner, self.label, Quoted(&self.lock))
-    }
-}
-
 pub(crate) fn in_words(cycle: &[Wait]) -> String {
-    cycle.iter().map(Wait::to_string).collect::<Vec<_>>().join(", ")
+    let step = |Wait { owner, label, lock }: &Wait| format!("{owner:016x} ({label}) waits for {}", Quoted(lock));
+    cycle.iter().map(step).collect::<Vec<_>>().join(", ")
 }

@@ -1,0 +1,165 @@
+//! Acquires: granted, refused, given up, revoked, closed.
+
+use super::*;
+
+#[test]
+fn a_time_out_cancels_and_the_user_never_hears_of_a_grant_after_it() {
+    let mut driver = Driver::opened();
+    driver.acquire(&Wish { timeout_ms: Some(500), ..wish("a") });
+    driver.said();
+    assert_eq!(driver.session.next_wake(), Some(1_000_500));
+    driver.after(500).says(expect![[r#"
+        Refused { acquire: 1, refusal: TimedOut }
+        > 2 (seen 0): cancel 1
+    "#]]);
+    driver.answer(1, granted(40));
+    assert_eq!(driver.session.lock_state(driver.now, 1), LockState::Lost);
+    driver.answer(2, Answer::Cancelled(CancelOutcome::Released));
+    driver.says(expect![""]);
+    assert_eq!(driver.session.next_wake(), Some(1_003_000));
+}
+
+#[test]
+fn a_grant_before_the_time_out_is_a_grant() {
+    let mut driver = Driver::opened();
+    driver.acquire(&Wish { timeout_ms: Some(500), ..wish("a") });
+    driver.after(499);
+    driver.answer(1, granted(40));
+    driver.said();
+    driver.after(1).says(expect![""]);
+    assert_eq!(driver.session.fence(driver.now, 1), Some(40));
+}
+
+#[test]
+fn what_the_server_could_not_take_back_is_asked_for_again() {
+    let mut driver = Driver::holding();
+    driver.acquire(&wish("b"));
+    driver.give_up(1);
+    driver.give_up(1);
+    driver.give_up(2);
+    driver.answer(3, refused(Refusal::LowSpace));
+    driver.answer(4, refused(Refusal::TooManyRequests));
+    driver.says(expect![[r#"
+        > 2 (seen 1): acquire b
+        > 3 (seen 1): release 1
+        > 4 (seen 1): cancel 2
+    "#]]);
+    driver.after(3_000);
+    driver.answer(5, Answer::Released);
+    driver.answer(6, Answer::Cancelled(CancelOutcome::Removed));
+    driver.says(expect![[r#"
+        > keep-alive 1
+        > 5 (seen 4 but [2]): release 1
+        > 6 (seen 4 but [2]): cancel 2
+        Released { acquire: 1, result: Ok(()) }
+    "#]]);
+}
+
+#[test]
+fn a_release_is_sent_once_and_again_on_the_next_connection() {
+    let mut driver = Driver::holding();
+    driver.give_up(1);
+    driver.said();
+    driver.reconnect();
+    driver.answer(2, refused(Refusal::NotHolder));
+    driver.says(expect![[r#"
+        Connect
+        > open 9 attempt=2 resume=true
+        > 2 (seen 1): release 1
+        Released { acquire: 1, result: Err(NotHeld("no")) }
+    "#]]);
+}
+
+#[test]
+fn a_revoked_lock_is_lost_and_released_when_its_user_has_stopped() {
+    let mut driver = Driver::holding();
+    driver.hear(ToClient::Revoked { acquire: 1 });
+    driver.says(expect![[r#"
+        Revoked { acquire: 1 }
+    "#]]);
+    assert_eq!(driver.session.lock_state(driver.now, 1), LockState::Lost);
+    assert_eq!(driver.session.lock_loss(driver.now, 1), Some(Loss::Revoked));
+    assert_eq!(driver.session.state(driver.now), SessionState::Alive);
+    driver.give_up(1);
+    driver.says(expect![[r#"
+        > 2 (seen 1): release 1
+    "#]]);
+}
+
+#[test]
+fn what_was_revoked_before_its_grant_was_known_is_given_back() {
+    let mut driver = Driver::opened();
+    driver.acquire(&wish("a"));
+    driver.hear(ToClient::Revoked { acquire: 1 });
+    driver.answer(1, granted(40));
+    driver.says(expect![[r#"
+        > 1 (seen 0): acquire a
+        Refused { acquire: 1, refusal: Lost(Revoked) }
+        > 2 (seen 1): release 1
+    "#]]);
+}
+
+#[test]
+fn a_close_ends_everything_at_once_for_the_user_and_is_repeated_until_it_is_answered() {
+    let mut driver = Driver::holding();
+    driver.acquire(&wish("b"));
+    driver.close();
+    driver.says(expect![[r#"
+        > 2 (seen 1): acquire b
+        Lost(Closed)
+        Refused { acquire: 2, refusal: Lost(Closed) }
+        > 3 (seen 2): close
+    "#]]);
+    assert_eq!(driver.session.lock_state(driver.now, 1), LockState::Lost);
+    driver.give_up(1);
+    driver.reconnect();
+    driver.answer(3, Answer::Closed);
+    driver.says(expect![[r#"
+        Connect
+        > open 9 attempt=2 resume=true
+        > 3 (seen 2): close
+        Released { acquire: 1, result: Ok(()) }
+        Disconnect
+        Finished { confirmed: true }
+    "#]]);
+}
+
+#[test]
+fn a_close_that_nobody_answers_ends_with_the_lease() {
+    let mut driver = Driver::holding();
+    driver.close();
+    driver.give_up(1);
+    driver.said();
+    driver.after(9_000).says(expect![[r#"
+        Released { acquire: 1, result: Err(Unconfirmed(Closed)) }
+        Disconnect
+        Finished { confirmed: false }
+    "#]]);
+}
+
+#[test]
+fn an_answer_that_makes_no_sense_leaves_nothing_behind() {
+    let mut driver = Driver::opened();
+    driver.acquire(&wish("a"));
+    driver.said();
+    driver.answer(1, Answer::Closed);
+    driver.says(expect![[r#"
+        Refused { acquire: 1, refusal: Other { kind: Invalid, message: "the server answered an acquire by Closed, which makes no sense" } }
+        > 2 (seen 1): cancel 1
+    "#]]);
+}
+
+#[test]
+fn a_deadlock_shows_its_cycle() {
+    let mut driver = Driver::opened();
+    driver.acquire(&wish("a"));
+    driver.said();
+    let cycle = vec![Wait { owner: 7, label: "x".into(), lock: "a".into() }];
+    let refusal = Refusal::Deadlock;
+    driver.answer(1, Answer::Refused(Refused { refusal, message: String::new(), cycle: cycle.clone() }));
+    driver.says(expect![[r#"
+        Refused { acquire: 1, refusal: Deadlock { cycle: [Wait { owner: 7, label: "x", lock: [97] }] } }
+    "#]]);
+    expect![[r#"the request would wait for itself: 0000000000000007 (x) waits for "a""#]]
+        .assert_eq(&NotGranted::Deadlock { cycle }.to_string());
+}

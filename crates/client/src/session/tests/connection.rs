@@ -1,0 +1,195 @@
+//! Connections: what is sent on each, and when another one is wanted.
+
+use super::*;
+
+#[test]
+fn a_session_opens_first_and_then_asks_in_order() {
+    let mut driver = Driver::new();
+    driver.acquire(&wish("a"));
+    driver.acquire(&wish("b"));
+    driver.says(expect![[r#"
+        Connect
+    "#]]);
+    driver.connected();
+    driver.says(expect![[r#"
+        > open 9 attempt=1 resume=false
+    "#]]);
+    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000 });
+    driver.says(expect![[r#"
+        Opened
+        > 1 (seen 0): acquire a
+        > 2 (seen 0): acquire b
+    "#]]);
+}
+
+#[test]
+fn after_a_reconnect_what_is_unanswered_is_sent_again_in_order_of_number() {
+    let mut driver = Driver::opened();
+    for name in ["a", "b", "c"] {
+        driver.acquire(&wish(name));
+    }
+    driver.answer(1, granted(40));
+    driver.answer(3, granted(41));
+    driver.said();
+    driver.reconnect();
+    driver.acquire(&wish("d"));
+    driver.says(expect![[r#"
+        Connect
+        > open 9 attempt=2 resume=true
+        > 2 (seen 1): acquire b
+        > 4 (seen 3 but [2]): acquire d
+    "#]]);
+    driver.answer(2, granted(42));
+    driver.give_up(1);
+    driver.says(expect![[r#"
+        Granted { acquire: 2, fence: 42 }
+        > 5 (seen 3): release 1
+    "#]]);
+}
+
+#[test]
+fn a_request_tells_what_was_seen_of_all_before_it() {
+    let mut driver = Driver::opened();
+    ["a", "b", "c", "d"].iter().for_each(|name| driver.acquire(&wish(name)));
+    driver.answer(2, granted(40));
+    driver.answer(4, granted(41));
+    driver.said();
+    driver.give_up(2);
+    driver.answer(1, granted(42));
+    driver.give_up(4);
+    driver.says(expect![[r#"
+        > 5 (seen 4 but [1, 3]): release 2
+        Granted { acquire: 1, fence: 42 }
+        > 6 (seen 4 but [3]): release 4
+    "#]]);
+    driver.reconnect();
+    driver.says(expect![[r#"
+        Connect
+        > open 9 attempt=2 resume=true
+        > 3 (seen 2): acquire c
+        > 5 (seen 4 but [3]): release 2
+        > 6 (seen 4 but [3]): release 4
+    "#]]);
+}
+
+#[test]
+fn what_is_missing_is_told_as_far_as_the_server_takes_it() {
+    let mut driver = Driver::opened();
+    let many = MISSING_MAX as u64;
+    // All odd numbers are missing, and that is more than can be told.
+    (1..=2 * many + 9).for_each(|_| driver.acquire(&wish("a")));
+    (1..=many + 4).for_each(|half| driver.answer(2 * half, granted(half)));
+    let odd = |below: u64| (1..below).step_by(2).collect::<Vec<u64>>();
+    assert_eq!(driver.session.seen_before(2 * many), (2 * many - 2, odd(2 * many - 2)));
+    assert_eq!(driver.session.seen_before(2 * many + 1), (2 * many, odd(2 * many)));
+    assert_eq!(driver.session.seen_before(2 * many + 9), (2 * many, odd(2 * many)));
+    assert_eq!(odd(2 * many).len(), MISSING_MAX);
+    driver.answer(1, granted(0));
+    assert_eq!(driver.session.seen_before(2 * many + 9).0, 2 * many + 2);
+}
+
+#[test]
+fn what_was_meant_for_a_broken_connection_is_not_sent_on_the_next_one() {
+    let mut driver = Driver::opened();
+    driver.session.acquire(driver.now, &wish("a"));
+    driver.disconnected();
+    driver.says(expect![[r#"
+        Connect
+    "#]]);
+}
+
+#[test]
+fn a_silent_connection_is_given_up_while_there_is_time_for_another() {
+    let mut driver = Driver::opened();
+    driver.after(3_000);
+    driver.said();
+    assert_eq!(driver.session.next_wake(), Some(1_004_500));
+    driver.after(2_999);
+    driver.says(expect![[r#"
+        AtRisk
+    "#]]);
+    driver.after(1).says(expect![[r#"
+        Connect to another
+    "#]]);
+    driver.connected();
+    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000 });
+    driver.says(expect![[r#"
+        > open 9 attempt=2 resume=true
+        Confirmed
+    "#]]);
+    assert_eq!(driver.session.deadline(), Some(1_006_000 + 8_820));
+}
+
+#[test]
+fn until_a_session_is_opened_each_server_has_its_share_of_the_time() {
+    let mut driver = Driver::with(9_000, 500);
+    driver.connected();
+    driver.after(499).says(expect![[r#"
+        Connect
+        > open 9 attempt=1 resume=false
+    "#]]);
+    driver.after(1).says(expect![[r#"
+        Connect to another
+    "#]]);
+    driver.connected();
+    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000 });
+    driver.disconnected();
+    driver.connected();
+    driver.said();
+    driver.after(2_999).says(expect![""]);
+    driver.after(1).says(expect![[r#"
+        Connect to another
+    "#]]);
+}
+
+#[test]
+fn another_server_is_wanted_after_one_that_was_of_no_use_and_not_after_one_that_worked() {
+    let mut driver = Driver::new();
+    driver.connected();
+    driver.disconnected();
+    driver.says(expect![[r#"
+        Connect
+        > open 9 attempt=1 resume=false
+        Connect to another
+    "#]]);
+    driver.connected();
+    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000 });
+    driver.disconnected();
+    driver.says(expect![[r#"
+        > open 9 attempt=2 resume=false
+        Opened
+        Connect
+    "#]]);
+    // Not the answer to this Open.
+    driver.connected();
+    driver.hear(ToClient::Opened { session: 8, ttl_ms: 9_000 });
+    driver.disconnected();
+    driver.says(expect![[r#"
+        > open 9 attempt=3 resume=true
+        Connect to another
+    "#]]);
+}
+
+#[test]
+fn a_session_survives_a_silent_server_if_another_one_answers() {
+    let mut driver = Driver::with(10_000, 10_000);
+    driver.connected();
+    driver.hear(ToClient::Opened { session: 9, ttl_ms: 10_000 });
+    driver.after(3_333);
+    driver.after(3_333).says(expect![[r#"
+        Connect
+        > open 9 attempt=1 resume=false
+        Opened
+        > keep-alive 1
+        Connect to another
+        AtRisk
+    "#]]);
+    driver.connected();
+    driver.after(2_633);
+    driver.hear(ToClient::Opened { session: 9, ttl_ms: 10_000 });
+    driver.says(expect![[r#"
+        > open 9 attempt=2 resume=true
+        Confirmed
+    "#]]);
+    assert_eq!(driver.session.state(driver.now), SessionState::Alive);
+}
