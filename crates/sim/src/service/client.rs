@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use baton_client::session::{AcquireNumber, Config, Event, LockState, Loss, Mode, Output, Session, SessionState, Wish};
 use baton_service::state::SessionId;
+use baton_types::frames::Secret;
+use baton_types::limits::SECRET_BYTES;
 
 use super::clock::{Clock, Micros};
 use super::log::ConnectionId;
@@ -191,7 +193,8 @@ impl Client {
         self.session_id = (self.id as u64 + 1) * 1_000 + self.sessions;
         let (label, host) = (String::new(), String::new());
         let (session, pid, open_patience_ms) = (self.session_id, self.id as u32, ttl_ms);
-        let mut session = Session::new(Config { session, ttl_ms, label, host, pid, open_patience_ms });
+        let secret = Some(secret(session));
+        let mut session = Session::new(Config { session, ttl_ms, label, host, pid, secret, open_patience_ms });
         session.start();
         self.session = Some(session);
         self.claims.clear();
@@ -227,7 +230,8 @@ impl Client {
         timeout_ms: Option<u64>,
         lock_delay_ms: u64,
     ) -> Option<AcquireNumber> {
-        let wish = Wish { name: name.into(), mode, owner: self.id as u64, timeout_ms, lock_delay_ms };
+        let (name_bytes, owner) = (name.into(), self.id as u64);
+        let wish = Wish { name: name_bytes, mode, owner, parent: None, timeout_ms, lock_delay_ms };
         let acquire = self.session.as_mut()?.acquire(now_ms, &wish);
         self.claims.insert(acquire, Claim { lock: name.to_owned(), mode, fence: None });
         Some(acquire)
@@ -279,4 +283,11 @@ impl Client {
     pub fn wish_for_the_last_time(&mut self) {
         self.last_wish = LastWish::Due;
     }
+}
+
+/// What a thief does not know.
+fn secret(session: u64) -> Secret {
+    let mut bytes = [1; SECRET_BYTES];
+    bytes[..8].copy_from_slice(&session.to_le_bytes());
+    Secret(bytes)
 }

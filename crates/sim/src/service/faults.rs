@@ -1,11 +1,11 @@
 //! What goes wrong, all of it drawn from the seed; and the end of it.
 
-use baton_service::leases::Leases;
-use baton_service::state::{Caller, locks};
+use baton_service::frontend::Frontend;
+use baton_types::frames::{Open, ToClient, ToServer};
 
 use super::clock::Micros;
 use super::log::NodeId;
-use super::world::{ClientEvent, Happening, MS, NodeEvent, World};
+use super::world::{ClientEvent, Connection, Happening, MS, NodeEvent, World};
 
 /// One thing that goes wrong.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +21,12 @@ pub(super) enum Fault {
     BreakConnection(usize),
     /// Somebody wants the holders of a lock to stop.
     Force(usize),
+    /// A client does not read what it is sent.
+    Slow(usize),
+    /// The disk of a node is full for a while.
+    Full(NodeId, Micros),
+    /// Somebody who knows the number of a session, and not its secret, wants to take it up.
+    Steal(usize),
 }
 
 impl World {
@@ -30,12 +36,15 @@ impl World {
         for _ in 0..self.rng.usize(2..9) {
             let at = self.rng.u64(200 * MS..until);
             let client = self.rng.usize(..self.clients.len());
-            let fault = match self.rng.u8(..7) {
+            let fault = match self.rng.u8(..11) {
                 0 => Fault::PauseLeader(self.rng.u64(10 * MS..pause_max)),
                 1 => Fault::PauseClient(client, self.rng.u64(10 * MS..pause_max)),
                 2 | 3 => Fault::ChangeLeader,
                 4 => Fault::Restart(self.rng.usize(..self.nodes.len()), self.rng.u64(10 * MS..1_500 * MS)),
                 5 => Fault::BreakConnection(client),
+                6 => Fault::Slow(client),
+                7 | 8 => Fault::Full(self.rng.usize(..self.nodes.len()), self.rng.u64(100 * MS..2_000 * MS)),
+                9 => Fault::Steal(client),
                 _ => Fault::Force(self.rng.usize(..self.locks.len())),
             };
             self.at(at, Happening::Fault(fault));
@@ -74,11 +83,21 @@ impl World {
             Fault::BreakConnection(client) => self.break_connection(client),
             Fault::Force(lock) => {
                 let lock = self.locks[lock].name.clone();
-                if let Some((node, _)) = self.log.leader {
-                    let (lock, caller) = (lock.as_bytes().into(), Caller::default());
-                    self.propose(node, locks::Command::Force { lock, now: false, caller }.into(), None);
+                self.force(&lock);
+            }
+            Fault::Slow(client) => {
+                if let Some(connection) = self.clients[client].connection
+                    && let Some(on) = self.connections.get(&connection)
+                {
+                    let (node, life) = (on.node, on.life);
+                    self.after(0, Happening::ToNode { node, life, event: NodeEvent::Slow(connection) });
                 }
             }
+            Fault::Full(node, duration) => {
+                self.set_space(0, node, 0);
+                self.set_space(duration, node, u64::MAX);
+            }
+            Fault::Steal(client) => self.steal(client),
         }
         Ok(())
     }
@@ -92,6 +111,7 @@ impl World {
             .collect();
         let Some(node) = self.rng.choice(could) else { return Ok(()) };
         let term = self.log.elect(node, &mut self.rng);
+        self.nodes[node].term = Some(term);
         self.tell(|| format!("node {node} leads in term {term}"));
         let delay = self.rng.u64(..20 * MS);
         let life = self.nodes[node].life;
@@ -124,10 +144,9 @@ impl World {
         to.is_up = false;
         to.life += 1;
         to.paused = None;
-        to.leads = None;
-        to.leases = Leases::default();
+        to.term = None;
+        to.frontend = Frontend::new(self.limits);
         to.alarm_at = None;
-        self.end_streams(node);
         self.after(down_for, Happening::NodeUp(node));
         if self.log.leader.is_some_and(|(leader, _)| leader == node) {
             self.log.depose(&mut self.rng);
@@ -150,7 +169,7 @@ impl World {
         if let Some(on) = self.connections.get_mut(&connection) {
             (on.cut_up, on.cut_down) = (Some(up), Some(down));
             let (node, life) = (on.node, on.life);
-            self.at(server, Happening::ToNode { node, life, event: NodeEvent::Detach(connection) });
+            self.at(server, Happening::ToNode { node, life, event: NodeEvent::Gone(connection) });
         }
         self.at(told, Happening::ToClient { client, event: ClientEvent::Disconnected(connection) });
     }
@@ -162,6 +181,7 @@ impl World {
         for node in 0..self.nodes.len() {
             self.after(0, Happening::ResumeNode(node));
             self.after(0, Happening::NodeUp(node));
+            self.set_space(0, node, u64::MAX);
         }
         for client in 0..self.clients.len() {
             self.clients[client].wish_for_the_last_time();
@@ -170,5 +190,37 @@ impl World {
         }
         self.after(50 * MS, Happening::EnsureLeader);
         Ok(())
+    }
+
+    fn set_space(&mut self, delay: Micros, node: NodeId, free_bytes: u64) {
+        let life = self.nodes[node].life;
+        self.after(delay, Happening::ToNode { node, life, event: NodeEvent::Space(free_bytes) });
+    }
+
+    /// The thief says that it has made more connections than the client: it wants to be the latest.
+    fn steal(&mut self, client: usize) {
+        let Some((node, _)) = self.log.leader else { return };
+        if !self.oracle.began(self.clients[client].session_id().0) {
+            return;
+        }
+        self.connections_ever += 1;
+        let (connection, thief) = (self.connections_ever, self.clients.len());
+        let (now, life) = (self.now, self.nodes[node].life);
+        let on = Connection { client: thief, node, life, up_at: now, down_at: now, cut_up: None, cut_down: None };
+        self.connections.insert(connection, on);
+        let (label, host, resume) = (String::new(), String::new(), self.rng.bool());
+        let (session, ttl_ms) = (self.clients[client].session_id().0, self.ttl_ms);
+        let open = Open { session, attempt: u64::MAX, ttl_ms, label, host, pid: 0, resume, secret: None };
+        self.send_up(connection, 0, NodeEvent::StreamOpens);
+        self.send_up(connection, 0, |connection| NodeEvent::Says { connection, said: ToServer::Open(open) });
+    }
+
+    pub(super) fn thief_hears(&self, event: &ClientEvent) -> Result<(), String> {
+        match event {
+            ClientEvent::Hears { said: ToClient::Opened { session, .. }, .. } => {
+                Err(format!("a thief has taken up session {session}"))
+            }
+            _ => Ok(()),
+        }
     }
 }

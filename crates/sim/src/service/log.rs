@@ -23,8 +23,6 @@ pub struct Proposal {
     pub term: u64,
     /// What.
     pub command: Command,
-    /// The connection that asked for it, if any did.
-    pub asked_on: Option<ConnectionId>,
 }
 
 /// What is committed, and what may be.

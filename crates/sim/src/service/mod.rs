@@ -1,23 +1,28 @@
-//! The whole lock service in virtual time: the table and the leases of the service, the sessions of its clients, and an
-//! abstract log between them, with everything that may go wrong: leaders that change, restart, pause, or do not know yet
-//! that they lead no more; clients that pause; streams that break; messages that are late, lost and repeated; clocks that
-//! drift. Then everything is healed, and everybody must be served.
+//! The whole lock service in virtual time: the front end and the state that ship, the sessions of the client library, and an
+//! abstract log between them. Everything goes wrong that may: leaders change, restart, pause, or do not know yet that they
+//! lead no more; proposals are refused; clients pause or do not read; streams break; messages are late, lost and repeated;
+//! clocks drift; disks are full; limits are reached; releases are forced; thieves try to take up sessions. Then
+//! everything is healed, and every client must be served.
 //!
-//! What is judged ([`oracle`]): no two believed holds overlap, until the deadline of who was told of a loss; nobody believes in a
-//! session that has ended; fences grow, permits' too; a request that is repeated is answered as before; what clients say that
-//! they have seen they have; after healing whoever waits is served, every client gets one lock more, and in the end nothing is
-//! held, awaited or kept by anybody.
+//! What is judged ([`oracle`]):
+//! - No two believed holds overlap, until the deadline of a client that was told of a loss.
+//! - No client believes in a session that has ended, and no session begins twice.
+//! - Fences grow, also those of permits. A lock is granted in the order of the requests, and not before its lock-delay is over.
+//! - A repeated request is answered as before. A request that the log has is never refused by the front end.
+//! - What a client says that it has seen it has seen.
+//! - A forced release names those whom it hit. A live stream never gives way to an earlier one. No limit is exceeded.
+//! - After healing every waiter is served, every client gets one lock more, and in the end nothing is held, awaited or kept.
 //!
 //! One seed is one run. [`Broken`] breaks a rule on purpose, so that the tests can see the oracle bite.
 
 pub mod client;
 pub mod clock;
-mod desk;
 mod faults;
+mod lines;
 pub mod log;
+mod node;
 pub mod oracle;
 mod user;
-mod wire;
 pub mod world;
 
 #[cfg(test)]

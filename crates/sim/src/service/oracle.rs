@@ -1,15 +1,21 @@
 //! Judges from outside: what clients believe, what the log says, and when.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, SocketAddr};
 
 use baton_client::session::Mode;
-use baton_proto::v1::{self, client_frame, server_frame};
+use baton_service::frontend::CallId;
 use baton_service::state::locks::{self, LockName, Want};
-use baton_service::state::{Answer, Command, Effect, Operation, Request, SessionId};
+use baton_service::state::sessions::EndReason;
+use baton_service::state::{self, Answer, Command, Effect, Operation, Request, SessionId, State};
+use baton_types::frames::{self, Refusal, Refused, ToClient, ToServer};
+use baton_types::limits::ServerLimits;
+use baton_types::views::Holder;
 
 use super::client::Client;
 use super::clock::Micros;
+use super::lines::Lines;
 
 /// What somebody believes to hold.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +41,16 @@ pub struct Oracle {
     answers: BTreeMap<(SessionId, u64), Answer>,
     /// What each client ever asked, and whether it has heard the answer.
     heard: BTreeMap<(SessionId, u64), bool>,
+    /// Requests that the front end refused by itself.
+    refused: BTreeSet<(SessionId, u64)>,
+    /// Requests that the log has.
+    logged: BTreeSet<(SessionId, u64)>,
+    /// Sessions that began, and whether they have ended.
+    sessions: BTreeMap<SessionId, bool>,
+    /// Whom each forced release hit, by session and fence.
+    forced: BTreeMap<CallId, Vec<(u64, u64)>>,
+    /// Who waits for which lock, who holds it, and until when it is closed.
+    lines: Lines,
     /// The highest fence that the log ever granted.
     highest_fence: u64,
     /// The fence of those who share a lock, if they were the last to be granted it.
@@ -44,6 +60,11 @@ pub struct Oracle {
 }
 
 impl Oracle {
+    /// Nothing was seen yet. Clocks differ in rate by this share of it.
+    pub fn new(drift: f64) -> Self {
+        Oracle { lines: Lines::new(drift), ..Oracle::default() }
+    }
+
     /// A client has just begun to believe in a lock. No belief begins without a grant, so that this is when overlaps begin.
     pub fn granted(&mut self, now: Micros, grant: Believed<'_>, clients: &[Client]) -> Result<(), String> {
         self.grants += 1;
@@ -75,10 +96,9 @@ impl Oracle {
 
     /// A client says this, of its own session. Whatever it says that it has seen the server forgets: it must be true. (A Close
     /// makes the answers to all else pointless.)
-    pub fn says(&mut self, session: SessionId, frame: &v1::ClientFrame) -> Result<(), String> {
-        let Some(client_frame::Frame::Request(request)) = &frame.frame else { return Ok(()) };
-        let v1::Request { number, seen, missing, operation } = request;
-        let closes = matches!(operation, Some(v1::request::Operation::Close(_)));
+    pub fn says(&mut self, session: SessionId, said: &ToServer) -> Result<(), String> {
+        let ToServer::Request(frames::Request { number, seen, missing, operation }) = said else { return Ok(()) };
+        let closes = *operation == frames::Operation::Close;
         for ((_, earlier), heard) in self.heard.range((session, 1)..(session, *number)) {
             if !heard && !closes && earlier <= seen && !missing.contains(earlier) {
                 return Err(format!("request {number} of {session} says that {earlier} was answered, and it was not"));
@@ -89,46 +109,142 @@ impl Oracle {
     }
 
     /// A client hears this.
-    pub fn hears(&mut self, session: SessionId, frame: &v1::ServerFrame) {
-        if let Some(server_frame::Frame::Answer(v1::Answer { number, .. })) = frame.frame {
-            self.heard.insert((session, number), true);
+    pub fn hears(&mut self, session: SessionId, said: &ToClient) -> Result<(), String> {
+        let ToClient::Answer { number, answer } = said else { return Ok(()) };
+        self.heard.insert((session, *number), true);
+        if let frames::Answer::Refused(Refused { refusal, .. }) = answer
+            && matches!(
+                refusal,
+                Refusal::LowSpace | Refusal::TooManyLocks | Refusal::TooManyWaiters | Refusal::TooManyHolds
+            )
+        {
+            self.refused.insert((session, *number));
+            return self.is_not_logged((session, *number));
         }
+        Ok(())
+    }
+
+    /// What the front end refuses by itself must never be in the log: its client has given it up.
+    fn is_not_logged(&self, request: (SessionId, u64)) -> Result<(), String> {
+        if self.refused.contains(&request) && self.logged.contains(&request) {
+            let (session, number) = request;
+            return Err(format!("request {number} of {session} is refused by the front end, and the log has it"));
+        }
+        Ok(())
     }
 
     /// This command is committed; what follows from it comes next.
-    pub fn asked(&mut self, command: &Command) {
-        if let Command::Request(Request { session, number, operation, .. }) = command
-            && let Operation::Locks(locks::Operation::Acquire(acquire)) = operation
-            && let [want] = &acquire.wants[..]
-        {
-            self.acquires.entry((*session, *number)).or_insert_with(|| want.clone());
+    pub fn asked(&mut self, command: &Command) -> Result<(), String> {
+        let Command::Request(Request { session, number, operation, .. }) = command else { return Ok(()) };
+        let request = (*session, *number);
+        let is_new = self.logged.insert(request);
+        self.is_not_logged(request)?;
+        match operation {
+            Operation::Locks(locks::Operation::Acquire(acquire)) => {
+                if let [want] = &acquire.wants[..]
+                    && is_new
+                {
+                    self.acquires.insert(request, want.clone());
+                    self.lines.enters(request, &want.lock, acquire.lock_delay_ms);
+                }
+            }
+            &Operation::Locks(
+                locks::Operation::Release { acquire } | locks::Operation::Cancel { acquire },
+            ) => self.lines.speaks_of(request, (*session, acquire)),
+            Operation::Close => {}
         }
+        Ok(())
     }
 
-    /// An entry was committed, with this effect.
-    pub fn committed(&mut self, now: Micros, effect: &Effect, clients: &[Client]) -> Result<(), String> {
+    /// An entry was committed, with this effect; it was asked for by this call, if it forces a release.
+    pub fn committed(
+        &mut self,
+        now: Micros,
+        effect: &Effect,
+        call: Option<CallId>,
+        clients: &[Client],
+    ) -> Result<(), String> {
         match effect {
-            Effect::Answer { session, number, answer } => match self.answers.entry((*session, *number)) {
-                Entry::Occupied(first) if first.get() != answer => {
-                    let first = first.get();
-                    return Err(format!("request {number} of {session} is answered {answer:?}, and was by {first:?}"));
+            Effect::Answer { session, number, answer } => self.answered(now, (*session, *number), answer)?,
+            Effect::Opened { session, .. } => {
+                let has_ended = self.sessions.entry(*session).or_default();
+                if *has_ended {
+                    return Err(format!("{session} has ended, and begins again"));
                 }
-                Entry::Occupied(_) => {}
-                Entry::Vacant(first) => {
-                    first.insert(answer.clone());
-                    if let Answer::Locks(locks::Answer::Granted { fence }) = *answer {
-                        return self.fence_grows((*session, *number), fence);
-                    }
-                }
-            },
-            Effect::Ended { session, .. } => {
+            }
+            Effect::Ended { session, reason } => {
                 if let Some(client) = clients.iter().find(|client| client.believes_in(now, *session)) {
                     return Err(format!("client {} believes in {session}, which has ended", client.id));
                 }
+                if *reason != EndReason::Unknown {
+                    self.sessions.insert(*session, true);
+                }
+                self.lines.session_ends(now, *session, *reason == EndReason::Expired);
             }
-            _ => {}
+            Effect::Locks(locks::Effect::Forced { holders, .. }) => {
+                let hit = holders.iter().map(|holder| (holder.session.0, holder.fence)).collect();
+                self.forced.extend(call.map(|call| (call, hit)));
+            }
+            Effect::Locks(_) => {}
         }
         Ok(())
+    }
+
+    fn answered(&mut self, now: Micros, request: (SessionId, u64), answer: &Answer) -> Result<(), String> {
+        let (session, number) = request;
+        if matches!(answer, Answer::Refused(state::sessions::Refusal::NumberReused)) {
+            return Err(format!("request {number} of {session} has the number of another one"));
+        }
+        match self.answers.entry(request) {
+            Entry::Occupied(first) if first.get() != answer => {
+                let first = first.get();
+                Err(format!("request {number} of {session} is answered {answer:?}, and was by {first:?}"))
+            }
+            Entry::Occupied(_) => Ok(()),
+            Entry::Vacant(first) => {
+                first.insert(answer.clone());
+                self.lines.answered(now, request, answer)?;
+                match *answer {
+                    Answer::Locks(locks::Answer::Granted { fence }) => self.fence_grows(request, fence),
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// A call was told whom its forced release hit.
+    pub fn forced(&self, call: CallId, told: &[Holder]) -> Result<(), String> {
+        let told: Vec<(u64, u64)> = told.iter().map(|holder| (holder.session, holder.fence)).collect();
+        match self.forced.get(&call) {
+            Some(hit) if *hit == told => Ok(()),
+            hit => Err(format!("a forced release hit {hit:?}, and names {told:?}")),
+        }
+    }
+
+    /// No limit is exceeded.
+    pub fn within(&self, limits: &ServerLimits, truth: &State) -> Result<(), String> {
+        let counts = truth.counts();
+        let too_many = |what: &str, count: usize, limit: usize| {
+            if count > limit { Err(format!("{count} {what}, and the limit is {limit}")) } else { Ok(()) }
+        };
+        too_many("sessions", counts.sessions, limits.sessions)?;
+        too_many("locks", counts.used, limits.locks)?;
+        if counts.waiters > limits.waiters {
+            truth.locks().try_for_each(|lock| {
+                too_many("waiters for one lock", truth.waiters_of(lock.name().as_bytes()), limits.waiters)
+            })?;
+        }
+        if counts.waiters + counts.holders > limits.holds {
+            truth.sessions().try_for_each(|session| {
+                too_many("claims of one session", truth.claims_of(session.id), limits.holds)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Whether a session of this number ever began.
+    pub fn began(&self, session: u64) -> bool {
+        self.sessions.contains_key(&SessionId(session))
     }
 
     /// In the order of the log each grant has a greater fence than all before it, on whatever lock; but who joins others that
@@ -151,4 +267,9 @@ impl Oracle {
         }
         Ok(())
     }
+}
+
+/// The address that a call comes from: its port says which call it is.
+pub(super) fn caller_of(call: u64) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, call as u16))
 }

@@ -1,6 +1,7 @@
 //! A client of the service: what the shell of the real one does with connections and time.
 
 use baton_client::session::{Event, Output};
+use baton_types::frames::ToServer;
 
 use super::client::Next;
 use super::log::ConnectionId;
@@ -19,12 +20,12 @@ impl World {
                     to.session.iter_mut().for_each(|session| session.disconnected(now_ms));
                 }
             }
-            ClientEvent::Frame { connection, frame } => {
+            ClientEvent::Hears { connection, said } => {
                 let to = &mut self.clients[client];
                 let session_id = to.session_id();
                 if let Some(session) = to.session.as_mut().filter(|_| to.connection == Some(connection)) {
-                    self.oracle.hears(session_id, &frame);
-                    session.receive(now_ms, frame);
+                    self.oracle.hears(session_id, &said)?;
+                    session.receive(now_ms, said);
                 }
             }
             ClientEvent::Alarm => {
@@ -70,9 +71,10 @@ impl World {
     fn carry_out(&mut self, client: usize) -> Result<(), String> {
         while let Some(output) = self.clients[client].poll() {
             match output {
-                Output::Connect => {
+                Output::Connect { another } => {
                     self.hang_up(client);
                     self.clients[client].dials = true;
+                    self.clients[client].turn += usize::from(another);
                     let delay = self.delay(60 * MS, 400 * MS);
                     self.after(delay, Happening::ToClient { client, event: ClientEvent::Dial });
                 }
@@ -80,9 +82,9 @@ impl World {
                     self.hang_up(client);
                     self.clients[client].dials = false;
                 }
-                Output::Send(frame) => {
-                    self.oracle.says(self.clients[client].session_id(), &frame)?;
-                    self.send(client, frame);
+                Output::Send(said) => {
+                    self.oracle.says(self.clients[client].session_id(), &said)?;
+                    self.send(client, said);
                 }
                 Output::Event(event) => self.hear(client, &event)?,
             }
@@ -111,39 +113,40 @@ impl World {
         if !to.dials || to.connection.is_some() {
             return;
         }
-        to.turn += 1;
         let node = to.turn % self.nodes.len();
         if !self.nodes[node].is_up {
+            // Nobody answers: the next one has its turn.
+            to.turn += 1;
             let delay = self.delay(60 * MS, 400 * MS);
             return self.after(delay, Happening::ToClient { client, event: ClientEvent::Dial });
         }
         self.connections_ever += 1;
         let (connection, now, life) = (self.connections_ever, self.now, self.nodes[node].life);
-        let (session, up_at, down_at) = (to.session_id(), now, now);
-        let to_node = Connection { client, node, life, session, up_at, down_at, cut_up: None, cut_down: None };
+        let to_node = Connection { client, node, life, up_at: now, down_at: now, cut_up: None, cut_down: None };
         self.connections.insert(connection, to_node);
         to.connection = Some(connection);
         to.dials = false;
         let now_ms = to.now_ms(now);
         to.session.iter_mut().for_each(|session| session.connected(now_ms));
+        self.send_up(connection, 0, NodeEvent::StreamOpens);
     }
 
-    fn send(&mut self, client: usize, frame: baton_proto::v1::ClientFrame) {
-        self.tell(|| format!("client {client} sends {:?}", frame.frame));
+    fn send(&mut self, client: usize, said: ToServer) {
+        self.tell(|| format!("client {client} sends {said:?}"));
         let delay = self.delay(3 * MS, 400 * MS);
         let Some(connection) = self.clients[client].connection else { return };
-        self.send_up(connection, delay, |connection| NodeEvent::Frame { connection, frame });
+        self.send_up(connection, delay, |connection| NodeEvent::Says { connection, said });
     }
 
     /// The server hears of it after all that was sent before.
     fn hang_up(&mut self, client: usize) {
         if let Some(connection) = self.clients[client].connection.take() {
             let delay = self.delay(3 * MS, 400 * MS);
-            self.send_up(connection, delay, NodeEvent::Detach);
+            self.send_up(connection, delay, NodeEvent::Gone);
         }
     }
 
-    fn send_up(&mut self, connection: ConnectionId, delay: u64, event: impl FnOnce(ConnectionId) -> NodeEvent) {
+    pub(super) fn send_up(&mut self, connection: ConnectionId, delay: u64, event: impl FnOnce(ConnectionId) -> NodeEvent) {
         let now = self.now;
         let Some(on) = self.connections.get_mut(&connection) else { return };
         on.up_at = on.up_at.max(now + delay);

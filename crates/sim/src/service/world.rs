@@ -3,19 +3,22 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};
 
-use baton_proto::v1;
-use baton_service::leases::{Leases, RoundId};
-use baton_service::state::{Command, Outcome, SessionId, State};
+use baton_service::frontend::{Frontend, RoundId};
+use baton_service::state::{Outcome, State};
+use baton_types::frames::{ToClient, ToServer};
+use baton_types::limits::ServerLimits;
 
 use super::client::{Client, LockKind};
 use super::clock::{Clock, Micros};
 use super::faults::Fault;
-use super::log::{ConnectionId, Log, NodeId, Proposal};
+use super::log::{ConnectionId, Log, NodeId};
 use super::oracle::Oracle;
 use super::{CLIENTS_MAX, Options};
 
 /// All times below are microseconds.
 pub(super) const MS: Micros = 1_000;
+/// So many bytes a node needs to take anything new.
+pub(super) const MIN_BYTES: u64 = 1_000;
 /// So long after healing everything must be over: some leases, and some turns with every lock.
 const SERVED_WITHIN: Micros = 60_000 * MS;
 /// So many things happen to each client, at most: some hundreds are usual.
@@ -55,13 +58,29 @@ pub(super) enum Happening {
 pub(super) enum NodeEvent {
     Elected(u64),
     Deposed(u64),
-    Propose(Command),
+    /// A proposal of this term was refused, or may be lost.
+    Lost(u64),
     Apply,
     Alarm,
-    BeginRound,
-    RoundDone { round: RoundId, ok: bool },
-    Frame { connection: ConnectionId, frame: v1::ClientFrame },
-    Detach(ConnectionId),
+    RoundDone {
+        round: RoundId,
+        ok: bool,
+    },
+    StreamOpens(ConnectionId),
+    Says {
+        connection: ConnectionId,
+        said: ToServer,
+    },
+    Gone(ConnectionId),
+    /// The client does not read what it is sent.
+    Slow(ConnectionId),
+    /// So many bytes are free.
+    Space(u64),
+    /// Somebody wants the holders of a lock to stop.
+    Force {
+        call: u64,
+        lock: String,
+    },
 }
 
 /// What reaches a client.
@@ -72,11 +91,11 @@ pub enum ClientEvent {
     /// The connection is broken.
     Disconnected(ConnectionId),
     /// The server said something.
-    Frame {
+    Hears {
         /// On which connection.
         connection: ConnectionId,
         /// What.
-        frame: v1::ServerFrame,
+        said: ToClient,
     },
     /// It is time to look at the clock.
     Alarm,
@@ -92,20 +111,19 @@ pub(super) struct Node {
     pub life: u32,
     pub is_up: bool,
     pub paused: Option<Vec<NodeEvent>>,
-    /// The term in which it believes to lead.
-    pub leads: Option<u64>,
+    /// The term in which it was elected last.
+    pub term: Option<u64>,
     pub state: State,
     pub applied: usize,
-    pub leases: Leases,
-    pub streams: BTreeMap<SessionId, ConnectionId>,
+    pub frontend: Frontend,
     pub alarm_at: Option<Micros>,
 }
 
 pub(super) struct Connection {
+    /// By number; a thief has one that no client has.
     pub client: usize,
     pub node: NodeId,
     pub life: u32,
-    pub session: SessionId,
     /// When the last frame arrives, either way: frames keep their order.
     pub up_at: Micros,
     pub down_at: Micros,
@@ -146,10 +164,13 @@ pub struct World {
     order: u64,
     pub(super) ttl_ms: u64,
     pub(super) locks: Vec<LockKind>,
+    pub(super) limits: ServerLimits,
     pub(super) nodes: Vec<Node>,
     pub(super) clients: Vec<Client>,
     pub(super) connections: BTreeMap<ConnectionId, Connection>,
     pub(super) connections_ever: u64,
+    /// Forced releases so far.
+    pub(super) forces: u64,
     pub(super) log: Log,
     /// What the log says, at the moment at which it is committed.
     truth: State,
@@ -169,17 +190,17 @@ impl World {
         let drawn = rng.usize(2..5);
         let clients = options.clients.unwrap_or(drawn).clamp(1, CLIENTS_MAX);
         let lock = |index: usize| LockKind { name: format!("l{index}"), permits: (index == 2).then_some(2) };
-        let locks = (0..rng.usize(1..4)).map(lock).collect();
+        let locks: Vec<LockKind> = (0..rng.usize(1..4)).map(lock).collect();
+        let limits = limits(&mut rng, clients);
         let node = |rng: &mut fastrand::Rng| Node {
             clock: Clock::random(rng, options.drift()),
             life: 0,
             is_up: true,
             paused: None,
-            leads: None,
+            term: None,
             state: State::default(),
             applied: 0,
-            leases: Leases::default(),
-            streams: BTreeMap::new(),
+            frontend: Frontend::new(limits),
             alarm_at: None,
         };
         let nodes: Vec<Node> = (0..nodes).map(|_| node(&mut rng)).collect();
@@ -193,14 +214,16 @@ impl World {
             order: 0,
             ttl_ms,
             locks,
+            limits,
             nodes,
             clients,
             connections: BTreeMap::new(),
             connections_ever: 0,
+            forces: 0,
             log: Log::default(),
             truth: State::default(),
             truth_applied: 0,
-            oracle: Oracle::default(),
+            oracle: Oracle::new(options.drift()),
             healed_at: None,
             events: 0,
             story: options.story.then(Vec::new),
@@ -285,12 +308,13 @@ impl World {
                 }
                 match &mut to.paused {
                     Some(waiting) => waiting.push(event),
-                    None => self.node_hears(node, event),
+                    None => return self.node_hears(node, event),
                 }
             }
-            Happening::ToClient { client, event } => match &mut self.clients[client].paused {
-                Some(waiting) => waiting.push(event),
-                None => return self.client_hears(client, event),
+            Happening::ToClient { client, event } => match self.clients.get_mut(client).map(|client| &mut client.paused) {
+                Some(Some(waiting)) => waiting.push(event),
+                Some(None) => return self.client_hears(client, event),
+                None => return self.thief_hears(&event),
             },
             Happening::Commit(id) => {
                 self.log.commit(id);
@@ -302,7 +326,7 @@ impl World {
             }
             Happening::ResumeNode(node) => {
                 for event in self.nodes[node].paused.take().unwrap_or_default() {
-                    self.node_hears(node, event);
+                    self.node_hears(node, event)?;
                 }
             }
             Happening::ResumeClient(client) => {
@@ -324,14 +348,16 @@ impl World {
             let mut outcome = Outcome::default();
             self.truth.apply(self.truth_applied as u64, self.now / MS, &proposal.command, &mut outcome);
             self.truth_applied += 1;
-            self.oracle.asked(&proposal.command);
+            self.oracle.asked(&proposal.command)?;
             if self.story.is_some() {
                 let line = format!("committed {:?} -> {:?}", proposal.command, outcome.effects);
                 self.tell(|| line);
             }
+            let call = World::forced_by(&proposal.command);
             for effect in outcome.effects {
-                self.oracle.committed(self.now, &effect, &self.clients)?;
+                self.oracle.committed(self.now, &effect, call, &self.clients)?;
             }
+            self.oracle.within(&self.limits, &self.truth)?;
         }
         for node in 0..self.nodes.len() {
             let delay = self.delay(2 * MS, 400 * MS);
@@ -340,14 +366,17 @@ impl World {
         }
         Ok(())
     }
+}
 
-    /// A node that believes to lead proposes something.
-    pub(super) fn propose(&mut self, node: NodeId, command: Command, asked_on: Option<ConnectionId>) {
-        let Node { life, leads: Some(term), .. } = self.nodes[node] else { return };
-        let id = self.log.propose(Proposal { id: 0, node, life, term, command, asked_on });
-        if self.log.leads(node, term) {
-            let delay = self.delay(5 * MS, 300 * MS);
-            self.after(delay, Happening::Commit(id));
-        }
+/// Mostly those of the service; sometimes some that are soon reached. Everybody can be served under each of them.
+fn limits(rng: &mut fastrand::Rng, clients: usize) -> ServerLimits {
+    let mut limits = ServerLimits::default();
+    match rng.u8(..8) {
+        0 => limits.sessions = clients,
+        1 => limits.locks = rng.usize(1..3),
+        2 => limits.waiters = rng.usize(..3),
+        3 => limits.holds = rng.usize(1..3),
+        _ => {}
     }
+    limits
 }
