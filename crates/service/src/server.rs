@@ -1,4 +1,4 @@
-//! A whole server: the node, the desk in front of it, and the port they are served on.
+//! A whole server: the node with its front end, and the port they are served on.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,11 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_proto::v1::locks_server::LocksServer;
+use baton_types::limits::ServerLimits;
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tonic_health::server::HealthReporter;
+use tracing::warn;
 
-use crate::api::{LocksService, Service};
-use crate::connections;
-use crate::store::OpenError;
+use crate::grpc::{CountCalls, LocksService, accept};
+use crate::host::Host;
+use crate::store::{Folder, OpenError};
 
 /// What a server needs to know.
 #[derive(Clone, Debug)]
@@ -19,12 +23,17 @@ pub struct Options {
     pub data: PathBuf,
     /// Where clients come to.
     pub listen: SocketAddr,
-    /// How many may be connected at a time; one more is hung up on.
+    /// How many may be connected at a time; one more is turned away.
     pub connections_max: usize,
+    /// How much it takes on otherwise.
+    pub limits: ServerLimits,
 }
 
 /// More connections than this at a time are not served, whatever the system allows.
 pub const CONNECTIONS_MAX: usize = 100_000;
+
+/// How long connections have to end by themselves when the server stops. The leases do not count meanwhile.
+const STOP_MAX: Duration = Duration::from_secs(2);
 
 /// Why a server does not run, or no longer does.
 #[derive(Debug, thiserror::Error)]
@@ -60,7 +69,7 @@ pub enum ServeError {
 
 /// A server that is ready to serve.
 pub struct Server {
-    service: Arc<Service>,
+    host: Arc<Host>,
     listener: TcpListener,
     address: SocketAddr,
     connections_max: usize,
@@ -74,8 +83,9 @@ impl Server {
         let listener = TcpListener::bind(options.listen).await.map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
         let closed = |error| ServeError::Open { data: options.data.clone(), error };
-        let service = Arc::new(Service::open(&options.data, address.to_string()).await.map_err(closed)?);
-        Ok(Server { service, listener, address, connections_max: options.connections_max })
+        let folder = Arc::new(Folder::open(&options.data).map_err(|error| closed(error.into()))?);
+        let host = Host::open(folder, &options.data, options.limits, address.to_string()).await.map_err(closed)?;
+        Ok(Server { host: Arc::new(host), listener, address, connections_max: options.connections_max })
     }
 
     /// Where it listens: the port too, if the system was left to choose it.
@@ -83,24 +93,52 @@ impl Server {
         self.address
     }
 
-    /// Serves until `stop` resolves; then ends the streams, and closes the data.
+    /// Serves until `stop` resolves; then ends the streams, and closes the data. A client that does not let go of its
+    /// connection holds it up for two seconds at most.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
-        let Server { service, listener, connections_max, .. } = self;
-        let streams = Arc::clone(&service.desk);
+        let Server { host, listener, connections_max, .. } = self;
+        let (stopping, told) = oneshot::channel::<()>();
+        let (health, health_service) = tonic_health::server::health_reporter();
         let served = tonic::transport::Server::builder()
             .http2_keepalive_interval(Some(Duration::from_secs(10)))
             .http2_keepalive_timeout(Some(Duration::from_secs(10)))
-            .add_service(LocksServer::new(LocksService::new(Arc::clone(&service))))
-            .serve_with_incoming_shutdown(connections::limited(listener, connections_max), async {
-                stop.await;
-                streams.end_streams("the server stops");
+            .layer(CountCalls)
+            .add_service(health_service)
+            .add_service(LocksServer::new(LocksService::new(host.clone())))
+            .serve_with_incoming_shutdown(accept(listener, connections_max), async {
+                // It resolves in any case: told, or dropped.
+                let _ = told.await;
             });
-        let gone = tokio::select! {
-            served = served => served.map(|()| service.node.missing())?,
-            gone = service.run() => gone,
+        let stopped = async {
+            stop.await;
+            host.stop();
+            drop(stopping);
+            tokio::time::sleep(STOP_MAX).await;
+            warn!("some connections did not end in time, and are cut");
         };
-        service.node.shutdown().await;
-        let data = service.data().display().to_string();
-        gone.map_or(Ok(()), |what| Err(ServeError::Gone { data, what }))
+        let gone = tokio::select! {
+            served = served => served.map(|()| None)?,
+            () = stopped => None,
+            gone = host.run() => gone,
+            () = report_health(&host, health) => None,
+        };
+        let missing = host.shutdown().await;
+        let data = host.data().display().to_string();
+        gone.or(missing).map_or(Ok(()), |what| Err(ServeError::Gone { data, what }))
+    }
+}
+
+/// Says by the health service of gRPC whether this node serves. Does not return while the node is there.
+async fn report_health(host: &Host, health: HealthReporter) {
+    let mut leads = host.leads();
+    loop {
+        let serves = *leads.borrow_and_update();
+        match serves {
+            true => health.set_serving::<LocksServer<LocksService>>().await,
+            false => health.set_not_serving::<LocksServer<LocksService>>().await,
+        }
+        if leads.changed().await.is_err() {
+            return;
+        }
     }
 }

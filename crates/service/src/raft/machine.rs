@@ -17,7 +17,7 @@ use crate::format;
 use crate::state::{Command, Entry, Outcome, State};
 
 /// Called with every entry that was applied, in log order, before its proposer knows. It must not wait.
-pub type OnApply = Box<dyn FnMut(&Entry, &Applied) + Send + Sync>;
+pub type OnApply = Box<dyn FnMut(&Entry, &Applied, &State) + Send + Sync>;
 
 /// The state, and how far it is.
 #[derive(Debug, Default)]
@@ -157,7 +157,7 @@ impl RaftStateMachine<TypeConfig> for Machine {
             let (entry, responder) = item?;
             let applied = self.apply_entry(&entry)?;
             if let Payload::Normal(entry) = &entry.payload {
-                (self.on_apply)(entry, &applied);
+                (self.on_apply)(entry, &applied, &self.shared.read().state);
             }
             if let Some(responder) = responder {
                 responder.send(applied);

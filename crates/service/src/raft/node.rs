@@ -3,28 +3,28 @@
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker, ready};
 
 use futures::FutureExt;
-use openraft::alias::WriteResponderOf;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{ClientWriteError, ForwardToLeader, LinearizableReadError, RaftError};
-use openraft::impls::ProgressResponder;
 use openraft::raft::ClientWriteResult;
 use openraft::{Config, Raft, ReadPolicy, ServerState, SnapshotPolicy};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
+use tokio::task::coop::unconstrained;
 
 use super::compaction::{Compaction, Pause};
 use super::log_store::{APPEND_BYTES_MAX, Fatal, LogStore, Warn, abort, complain};
 use super::machine::{Machine, OnApply, Shared};
 use super::network::NoPeers;
+use super::receipt::{OnLost, Receipt};
 use super::snapshot::Kept;
 use super::types::{Applied, LogId, TypeConfig};
-use crate::clock;
 use crate::format::FromOlder;
 use crate::format::record::NodeRecord;
-use crate::state::{Entry, State, sessions};
+use crate::state::{Entry, State};
 use crate::store::{Disk, Files, Identity, OpenError, SEGMENT_BYTES, Store};
 
 /// What a node is told at its start.
@@ -37,8 +37,11 @@ pub struct Options {
     pub snapshot_after_bytes: u64,
     /// How long to wait after a snapshot that could not be written.
     pub snapshot_pause: Pause,
-    /// Called with every entry that was applied, those included that are applied again because the node starts.
+    /// Called with every entry that was applied and the state after it, those included that are applied again because the
+    /// node starts.
     pub on_apply: OnApply,
+    /// Called if an entry that was [submitted](Node::submit) is not in the log, or not known to be.
+    pub on_lost: OnLost,
     /// What to do when the disk or the state can no longer be trusted.
     pub fatal: Fatal,
     /// Told of what did not work and will be tried again.
@@ -52,17 +55,18 @@ impl Default for Options {
             segment_bytes: SEGMENT_BYTES,
             snapshot_after_bytes: 8 << 20,
             snapshot_pause: Pause::default(),
-            on_apply: Box::new(|_, _| {}),
+            on_apply: Box::new(|_, _, _| {}),
+            on_lost: Arc::new(|_| {}),
             fatal: abort(),
             warn: complain(),
         }
     }
 }
 
-/// Does this node lead, for all that the state can know?
+/// Does this node lead, for all that it knows?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leadership {
-    /// Yes, and its own first entry is applied.
+    /// Yes, and a majority knows it.
     Leads {
         /// In which term.
         term: u64,
@@ -170,8 +174,15 @@ pub struct Node {
     disk: Arc<dyn Disk>,
     files: Files,
     leadership: watch::Receiver<Leadership>,
+    on_lost: OnLost,
+    /// Submitted entries that wait for a place in openraft's queue, in order, and how many they are.
+    overflow: mpsc::UnboundedSender<Submission>,
+    overflowing: Arc<AtomicUsize>,
     running: tokio::sync::Mutex<Running>,
 }
+
+/// An entry on its way into openraft's queue.
+type Submission = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What a node waits for when it stops.
 struct Running {
@@ -214,7 +225,7 @@ impl Node {
     /// Opens a data folder and starts. A new folder becomes a group of one, which leads soon after; see
     /// [`Node::leadership`].
     pub async fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Node, OpenError> {
-        let record = options.record.clone();
+        let (record, on_lost) = (options.record.clone(), options.on_lost.clone());
         let Parts { identity, files, log, machine, shared, compaction, gone } = Parts::open(disk.clone(), options)?;
         let node = identity.node;
         let failed = |e: &dyn std::fmt::Display| OpenError::Raft(e.to_string());
@@ -235,30 +246,49 @@ impl Node {
 
         let mut tasks = JoinSet::new();
         let (tell, leadership) = watch::channel(Leadership::DoesNotLead { leader: None });
-        tasks.spawn(lead(raft.clone(), tell));
+        tasks.spawn(follow_leadership(raft.clone(), tell));
         tasks.spawn(compact(raft.clone(), compaction));
-        Ok(Node { raft, shared, disk, files, leadership, running: Running { tasks, gone }.into() })
+        let (overflow, overflown) = mpsc::unbounded_channel();
+        let overflowing = Arc::new(AtomicUsize::new(0));
+        tasks.spawn(drain(overflown, overflowing.clone()));
+        let running = Running { tasks, gone }.into();
+        Ok(Node { raft, shared, disk, files, leadership, on_lost, overflow, overflowing, running })
     }
 
-    /// Proposes an entry. Entries are in the log in the order in which these calls are made, and none has to wait for
-    /// the one before it; what is awaited here is a place in the queue, which is there unless tens of thousands wait.
+    /// Proposes an entry, and waits for what becomes of it. Entries are in the log in the order in which these calls are made,
+    /// and none has to wait for the one before it; what is awaited here is a place in the queue, which is there unless tens
+    /// of thousands wait.
     pub async fn propose(&self, entry: Entry) -> Result<Pending, ProposeError> {
-        let (responder, receiver) = ProgressResponder::complete_only();
-        self.write(entry, Some(responder)).await?;
-        Ok(Pending(receiver))
-    }
-
-    /// The same for one who hears of the entry by [`Options::on_apply`] alone, or never.
-    pub async fn submit(&self, entry: Entry) -> Result<(), ProposeError> {
-        self.write(entry, None).await
-    }
-
-    async fn write(&self, entry: Entry, responder: Option<WriteResponderOf<TypeConfig>>) -> Result<(), ProposeError> {
         let bytes = postcard::experimental::serialized_size(&entry).unwrap_or(usize::MAX);
         if bytes > APPEND_BYTES_MAX {
             return Err(ProposeError::TooLarge { bytes, limit: APPEND_BYTES_MAX });
         }
-        self.raft.client_write_ff(entry, responder).await.map_err(|_| ProposeError::Stopped)
+        let (sender, receiver) = oneshot::channel();
+        let written = self.raft.write(entry).responder(Receipt::Waits(sender)).await;
+        written.map_err(|_| ProposeError::Stopped)?;
+        Ok(Pending(receiver))
+    }
+
+    /// Submits an entry to the log of this term, without waiting for anything. Entries are in the log in the order of these
+    /// calls. [`Options::on_apply`] shows it when it is applied; if it may never be, [`Options::on_lost`] tells.
+    ///
+    /// Whoever calls this sees to it that an entry has far less than a MiB, as all that clients may say has.
+    pub fn submit(&self, term: u64, entry: Entry) {
+        let raft = self.raft.clone();
+        let receipt = Receipt::Lost { term, lost: self.on_lost.clone() };
+        let mut submission: Submission = Box::pin(unconstrained(async move {
+            let leader = LogId::new_term_index(term, 0).leader_id;
+            // If openraft has stopped, nobody needs to know of this entry.
+            let _ = raft.write(entry).with_leader(leader).responder(receipt).await;
+        }));
+        // Nearly always there is a place in the queue, and this is all. What comes after one that waits has to wait, too.
+        let is_first = self.overflowing.load(Ordering::Acquire) == 0;
+        if is_first && submission.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+            return;
+        }
+        self.overflowing.fetch_add(1, Ordering::AcqRel);
+        // The task that takes them runs as long as the node.
+        let _ = self.overflow.send(submission);
     }
 
     /// Returns once this node is known to have led after the call began, and all that was committed then is applied: what
@@ -271,6 +301,11 @@ impl Node {
             Err(RaftError::APIError(LinearizableReadError::QuorumNotEnough(_))) => Err(ReadError::NoQuorum),
             Err(RaftError::Fatal(_)) => Err(ReadError::Stopped),
         }
+    }
+
+    /// Shows the state as it is now at this node. Nothing is applied meanwhile: look briefly.
+    pub fn with_state<T>(&self, look: impl FnOnce(&State) -> T) -> T {
+        look(&self.shared.read().state)
     }
 
     /// The state as it is now at this node, which may not be the newest: see [`Node::read_index`]. It is a clone, which takes
@@ -345,36 +380,30 @@ fn config() -> Config {
     }
 }
 
-/// Whenever this node begins to lead, tells the state so, and then everybody.
-async fn lead(raft: Raft<TypeConfig, Machine>, tell: watch::Sender<Leadership>) {
+/// Tells whether this node leads, whenever that changes.
+async fn follow_leadership(raft: Raft<TypeConfig, Machine>, tell: watch::Sender<Leadership>) {
     let mut metrics = raft.server_metrics();
-    let mut told = None;
     loop {
-        let (leader, term, leads) = {
+        let now = {
             let now = metrics.borrow_watched();
-            let leads = now.state == ServerState::Leader && now.vote.committed;
-            (now.current_leader, now.vote.leader_id.term, leads)
-        };
-        if !leads {
-            told = None;
-            tell.send_replace(Leadership::DoesNotLead { leader });
-        } else if told != Some(term) {
-            tell.send_replace(Leadership::DoesNotLead { leader });
-            let entry = Entry { now_ms: clock::wall_ms(), commands: vec![sessions::Command::Lead { term }.into()] };
-            let (responder, applied) = ProgressResponder::complete_only();
-            // Only if it still leads in this very term.
-            let leader = LogId::new_term_index(term, 0).leader_id;
-            let proposed = raft.write(entry).with_leader(leader).responder(responder).await;
-            // If it fails, the node leads no more, or not in this term: the next change tells.
-            if proposed.is_ok() && Pending(applied).await.is_ok() {
-                told = Some(term);
-                tell.send_replace(Leadership::Leads { term });
+            match now.state == ServerState::Leader && now.vote.committed {
+                true => Leadership::Leads { term: now.vote.leader_id.term },
+                false => Leadership::DoesNotLead { leader: now.current_leader },
             }
-        }
+        };
+        tell.send_if_modified(|told| std::mem::replace(told, now) != now);
         if metrics.changed().await.is_err() {
             tell.send_replace(Leadership::DoesNotLead { leader: None });
             return;
         }
+    }
+}
+
+/// Puts entries that had to wait into openraft's queue, in order.
+async fn drain(mut overflown: mpsc::UnboundedReceiver<Submission>, overflowing: Arc<AtomicUsize>) {
+    while let Some(submission) = overflown.recv().await {
+        submission.await;
+        overflowing.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use openraft::impls::leader_id_std;
 use serde::{Deserialize, Serialize};
 
+use super::receipt::Receipt;
 use crate::format::record::NodeRecord;
 use crate::state::{Entry, Outcome};
 
@@ -19,6 +20,7 @@ openraft::declare_raft_types!(
         Node = NodeRecord,
         Term = u64,
         LeaderId = leader_id_std::LeaderId<u64, u64>,
+        Responder<T> = Receipt<T> where T: openraft::OptionalSend + 'static,
 );
 
 /// Where an entry is in the log, and of which term it is.

@@ -1,27 +1,23 @@
-//! Listings in pages, so that each answer is short enough for gRPC, and takes a short time to make. Pure.
+//! Listings in pages, so that each answer is short enough for any transport, and takes a short time to make. Pure.
 //!
 //! A page is filled with parts until its bytes are used up. The parts of a lock are its head, its holders and its waiters;
 //! those of a session are its head and the locks that it holds or waits for. Where a page ends, its token says after
 //! which part the next page begins: a page can end within a lock or a session, and the next page then repeats the head,
 //! without history. The state changes between pages, so a token names what was shown, and counts nothing.
 
-mod token;
+use baton_types::views::{Holder, Lock, Past, Session, Waiter};
 
-#[cfg(test)]
-mod tests;
-
-use baton_proto::{Message, v1};
-
-use super::inspect::Moment;
+use super::moment::Moment;
+use super::token::{AfterInLock, AfterInSession, LockPlace, SessionPlace};
 use crate::state::{LockView, SessionId, SessionView, Standing, State};
-
-pub use token::{AfterInLock, AfterInSession, BadPage, LockPlace, SessionPlace, Token};
 
 /// The most bytes of a page. A client of gRPC takes 4 MiB if nothing else is said; a page is far smaller, since a thread that makes
 /// one does nothing else meanwhile.
 pub const PAGE_BYTES_MAX: usize = 1 << 18;
-/// What the key and the length of a part cost besides the part itself, at most.
-const FRAME_BYTES: usize = 6;
+/// What the numbers of a part cost besides its names and labels, in any transport, at most.
+const PART_BYTES: usize = 96;
+/// What the length of a name costs.
+const NAME_BYTES: usize = 6;
 /// What a lock costs that the listing passes over: looking at it takes time, though nothing is shown.
 const PASSED_OVER_BYTES: usize = 64;
 
@@ -56,8 +52,41 @@ impl Room {
     }
 }
 
-fn cost(part: &impl Message) -> usize {
-    part.encoded_len() + FRAME_BYTES
+/// How many bytes a part takes in any transport, at most.
+trait Part {
+    fn self.cost() -> usize;
+}
+
+/// Without its holders and waiters, which are parts of their own.
+impl Part for Lock {
+    fn self.cost() -> usize {
+        PART_BYTES + self.name.len() + self.history.iter().map(Part::cost).sum::<usize>()
+    }
+}
+
+impl Part for Past {
+    fn self.cost() -> usize {
+        PART_BYTES + self.label.len()
+    }
+}
+
+impl Part for Holder {
+    fn self.cost() -> usize {
+        PART_BYTES + self.label.len() + self.host.len()
+    }
+}
+
+impl Part for Waiter {
+    fn self.cost() -> usize {
+        PART_BYTES + self.label.len()
+    }
+}
+
+/// Without the names of its locks, which are parts of their own.
+impl Part for Session {
+    fn self.cost() -> usize {
+        PART_BYTES + self.label.len() + self.host.len()
+    }
 }
 
 /// The locks whose names begin with this prefix, by name, from where a listing has come to.
@@ -90,7 +119,7 @@ pub fn locks<'a>(
     wanted: &Wanted,
     moment: &Moment<'_>,
     bytes_max: usize,
-) -> (Vec<v1::Lock>, Option<LockPlace>) {
+) -> (Vec<Lock>, Option<LockPlace>) {
     let mut room = Room::new(bytes_max);
     let (mut page, mut place) = (Vec::new(), from);
     for view in views {
@@ -121,12 +150,12 @@ fn lock(
     wanted: &Wanted,
     moment: &Moment<'_>,
     room: &mut Room,
-) -> (Option<v1::Lock>, Option<AfterInLock>) {
+) -> (Option<Lock>, Option<AfterInLock>) {
     let mut lock = moment.lock(view, wanted.history && after.is_none());
     let mut shown = after;
     if after.is_some() {
-        room.use_up(cost(&lock));
-    } else if room.take(cost(&lock)) {
+        room.use_up(lock.cost());
+    } else if room.take(lock.cost()) {
         shown = Some(AfterInLock::Head);
     } else {
         return (None, None);
@@ -136,13 +165,13 @@ fn lock(
         let (ticket, fits) = match standing {
             Standing::Holder(holder) => {
                 let (ticket, holder) = (holder.ticket, moment.holder(holder));
-                let fits = room.take(cost(&holder));
+                let fits = room.take(holder.cost());
                 lock.holders.extend(fits.then_some(holder));
                 (ticket, fits)
             }
             Standing::Waiter(waiter) => {
                 let (ticket, waiter) = (waiter.ticket, moment.waiter(waiter));
-                let fits = room.take(cost(&waiter));
+                let fits = room.take(waiter.cost());
                 lock.waiters.extend(fits.then_some(waiter));
                 (ticket, fits)
             }
@@ -164,7 +193,7 @@ pub fn sessions<'a>(
     from: Option<SessionPlace>,
     moment: &Moment<'_>,
     bytes_max: usize,
-) -> (Vec<v1::Session>, Option<SessionPlace>) {
+) -> (Vec<Session>, Option<SessionPlace>) {
     let mut room = Room::new(bytes_max);
     let (mut page, mut place) = (Vec::new(), from);
     for view in views {
@@ -186,18 +215,18 @@ fn session(
     after: Option<AfterInSession>,
     moment: &Moment<'_>,
     room: &mut Room,
-) -> (Option<v1::Session>, Option<AfterInSession>) {
+) -> (Option<Session>, Option<AfterInSession>) {
     let mut session = moment.session(view);
     let mut shown = after;
     if after.is_some() {
-        room.use_up(cost(&session));
-    } else if room.take(cost(&session)) {
+        room.use_up(session.cost());
+    } else if room.take(session.cost()) {
         shown = Some(AfterInSession::Head);
     } else {
         return (None, None);
     }
     for (place, name, holds) in names(view, after) {
-        if !room.take(name.len() + FRAME_BYTES) {
+        if !room.take(name.len() + NAME_BYTES) {
             return (Some(session), shown);
         }
         if holds { &mut session.holds } else { &mut session.waits }.push(name.to_vec());

@@ -1,6 +1,13 @@
 //! Pages that are put together again are the listing in one piece, wherever they end and whatever changes in between.
 
-use super::*;
+use baton_proto::v1;
+use baton_types::views::{Lock, Session};
+use prost::Message;
+
+use super::moment::Moment;
+use super::pages::*;
+use super::token::*;
+use crate::state::{LockView, SessionView, State};
 use crate::state::locks::{Acquire, Mode, Operation};
 use crate::state::sessions::{self, Open};
 use crate::state::{self, Caller, Command, Outcome, OwnerId, Request, RequestNumber, SessionId};
@@ -83,11 +90,11 @@ fn random_state(random: &mut fastrand::Rng) -> State {
 }
 
 /// The listing in one piece, made without any of what makes pages.
-fn unpaged_locks(state: &State, prefix: &[u8], wanted: &Wanted) -> Vec<v1::Lock> {
+fn unpaged_locks(state: &State, prefix: &[u8], wanted: &Wanted) -> Vec<Lock> {
     let views = state.locks().filter(|view| view.name().as_bytes().starts_with(prefix));
     let views = views.filter(|view| wanted.all || view.is_used());
     with_moment(|moment| {
-        let whole = |view: LockView<'_>| v1::Lock {
+        let whole = |view: LockView<'_>| Lock {
             holders: view.holders().map(|holder| moment.holder(holder)).collect(),
             waiters: view.waiters().map(|waiter| moment.waiter(waiter)).collect(),
             ..moment.lock(view, wanted.history)
@@ -96,9 +103,9 @@ fn unpaged_locks(state: &State, prefix: &[u8], wanted: &Wanted) -> Vec<v1::Lock>
     })
 }
 
-fn unpaged_sessions(state: &State) -> Vec<v1::Session> {
+fn unpaged_sessions(state: &State) -> Vec<Session> {
     with_moment(|moment| {
-        let whole = |view: SessionView<'_>| v1::Session {
+        let whole = |view: SessionView<'_>| Session {
             holds: view.holds().map(|name| name.as_bytes().to_vec()).collect(),
             waits: view.waits().map(|name| name.as_bytes().to_vec()).collect(),
             ..moment.session(view)
@@ -114,7 +121,7 @@ fn page_of_locks(
     from: Option<LockPlace>,
     wanted: &Wanted,
     bytes_max: usize,
-) -> (Vec<v1::Lock>, Option<LockPlace>) {
+) -> (Vec<Lock>, Option<LockPlace>) {
     let views = locks_from(state, prefix, from.as_ref());
     let (page, next) = with_moment(|moment| locks(views, from, wanted, moment, bytes_max));
     let next = next.map(|next| match Token::from_bytes(&Token::Lock(next).to_bytes()) {
@@ -125,7 +132,7 @@ fn page_of_locks(
 }
 
 /// All pages, each judged by its length, and how many there were.
-fn paged_locks(state: &State, prefix: &[u8], wanted: &Wanted, bytes_max: usize) -> (Vec<v1::Lock>, usize) {
+fn paged_locks(state: &State, prefix: &[u8], wanted: &Wanted, bytes_max: usize) -> (Vec<Lock>, usize) {
     let (mut whole, mut from, mut pages) = (Vec::new(), None, 0);
     loop {
         let (page, next) = page_of_locks(state, prefix, from, wanted, bytes_max);
@@ -144,7 +151,7 @@ fn paged_locks(state: &State, prefix: &[u8], wanted: &Wanted, bytes_max: usize) 
 }
 
 /// By the rule of the .proto file.
-fn join_locks(whole: &mut Vec<v1::Lock>, page: Vec<v1::Lock>) {
+fn join_locks(whole: &mut Vec<Lock>, page: Vec<Lock>) {
     for piece in page {
         match whole.last_mut() {
             Some(last) if last.name == piece.name => {
@@ -157,7 +164,7 @@ fn join_locks(whole: &mut Vec<v1::Lock>, page: Vec<v1::Lock>) {
     }
 }
 
-fn paged_sessions(state: &State, bytes_max: usize) -> (Vec<v1::Session>, usize) {
+fn paged_sessions(state: &State, bytes_max: usize) -> (Vec<Session>, usize) {
     let (mut whole, mut from, mut pages) = (Vec::<v1::Session>::new(), None, 0);
     loop {
         let (page, next) = with_moment(|moment| sessions(sessions_from(state, from), from, moment, bytes_max));
@@ -268,7 +275,7 @@ fn a_page_looks_at_no_more_locks_than_it_shows_or_has_bytes_for() {
 
 /// The sessions of the waiters on a first page and on the rest, if something happens in between.
 fn waiters_around(told: &mut Told, happens: impl FnOnce(&mut Told, &LockPlace)) -> (Vec<u64>, Vec<u64>) {
-    let waiters = |locks: Vec<v1::Lock>| -> Vec<u64> {
+    let waiters = |locks: Vec<Lock>| -> Vec<u64> {
         locks.iter().flat_map(|lock| &lock.waiters).map(|waiter| waiter.session).collect()
     };
     let (first, next) = page_of_locks(&told.state, b"", None, &EVERYTHING, 300);

@@ -1,0 +1,116 @@
+//! The calls of a connection, as far as its place is concerned: a connection without calls loses its place after a while, and
+//! one that is turned away is told so.
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use http_body_util::BodyExt;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::http::{Request, Response};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::frontend::ConnectionId;
+
+/// The other end of a connection.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// Which connection.
+    pub connection: ConnectionId,
+    /// Its address.
+    pub address: Option<SocketAddr>,
+    /// How many calls it has, and how many it ever had.
+    pub calls: Arc<Calls>,
+    /// It has no place, and gets this answer to whatever it asks.
+    pub turned_away: Option<Arc<str>>,
+}
+
+/// The calls of a connection.
+#[derive(Debug, Default)]
+pub struct Calls {
+    active: AtomicUsize,
+    ever: AtomicUsize,
+}
+
+impl Calls {
+    /// How many calls are active, and how many there ever were.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.active.load(Ordering::Relaxed), self.ever.load(Ordering::Relaxed))
+    }
+}
+
+/// An active call.
+struct Active(Arc<Calls>);
+
+impl Active {
+    fn new(calls: Arc<Calls>) -> Self {
+        calls.active.fetch_add(1, Ordering::Relaxed);
+        calls.ever.fetch_add(1, Ordering::Relaxed);
+        Active(calls)
+    }
+}
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        self.0.active.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+pub fn active(peer: &Peer) -> impl Drop + use<> {
+    Active::new(peer.calls.clone())
+}
+
+/// Counts the calls of each connection, and turns away those of connections that have no place.
+#[derive(Clone, Debug)]
+pub struct CountCalls;
+
+impl<S> Layer<S> for CountCalls {
+    type Service = Counting<S>;
+
+    fn layer(&self, inner: S) -> Counting<S> {
+        Counting(inner)
+    }
+}
+
+/// See [`CountCalls`].
+#[derive(Clone, Debug)]
+pub struct Counting<S>(S);
+
+impl<S> Service<Request<Body>> for Counting<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>>,
+    S::Future: Send + 'static,
+    S::Error: Send,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let peer = request.extensions().get::<Peer>().cloned();
+        if let Some(why) = peer.as_ref().and_then(|peer| peer.turned_away.clone()) {
+            return Box::pin(async move { Ok(Status::resource_exhausted(&*why).into_http()) });
+        }
+        let active = peer.map(|peer| Active::new(peer.calls));
+        let answered = self.0.call(request);
+        Box::pin(async move {
+            let response = answered.await?;
+            // A call is over when its answer is.
+            Ok(response.map(|body| {
+                Body::new(body.map_frame(move |frame| {
+                    let _ = &active;
+                    frame
+                }))
+            }))
+        })
+    }
+}

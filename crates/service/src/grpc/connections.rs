@@ -1,0 +1,215 @@
+//! Connections, at most so many at a time: descriptors that clients use up would be missing when the log needs one. One
+//! that does not begin to speak, or has no call for a while, is hung up on, so that it does not keep the place of one that would
+//! use it. One that finds no place is told so.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, Sleep, sleep};
+use tokio_stream::{Stream, StreamExt};
+use tonic::transport::server::{Connected, TcpIncoming};
+use tracing::warn;
+
+use super::calls::{Calls, Peer};
+use crate::frontend::ConnectionId;
+
+/// What every client of HTTP/2 says first has so many bytes.
+const PREFACE_BYTES: usize = 24;
+/// How long it may take to say it.
+const PREFACE_MAX: Duration = Duration::from_secs(5);
+/// How long a connection may be without a call.
+const IDLE_MAX: Duration = Duration::from_secs(60);
+/// How long a connection that finds no place may take to hear it.
+const TURNED_AWAY_FOR: Duration = Duration::from_secs(2);
+/// So many connections that find no place can be told so at a time; further ones are hung up on.
+pub const TURNED_AWAY_MAX: usize = 16;
+
+/// Those that come, while there are fewer than `most`; further ones are told that there is no place.
+pub fn accept(listener: TcpListener, most: usize) -> impl Stream<Item = io::Result<Connection>> {
+    let (places, told) = (Arc::new(Semaphore::new(most)), Arc::new(Semaphore::new(TURNED_AWAY_MAX)));
+    let why: Arc<str> = format!("the server has {most} connections; it takes no more").into();
+    let last = AtomicU64::new(0);
+    TcpIncoming::from(listener).with_nodelay(Some(true)).filter_map(move |came| {
+        let stream = match came {
+            Ok(stream) => stream,
+            Err(error) => return Some(Err(error)),
+        };
+        let id = ConnectionId(last.fetch_add(1, Ordering::Relaxed));
+        if let Ok(place) = places.clone().try_acquire_owned() {
+            return Some(Ok(Connection::new(stream, id, place, None)));
+        }
+        let from = stream.peer_addr().map(|address| address.to_string()).unwrap_or_default();
+        warn!(from, limit = most, "a connection is turned away: all places are taken");
+        let place = told.clone().try_acquire_owned().ok()?;
+        Some(Ok(Connection::new(stream, id, place, Some(why.clone()))))
+    })
+}
+
+/// A connection, and its place among those that there may be.
+pub struct Connection {
+    stream: TcpStream,
+    peer: Peer,
+    /// What it has to say before anything else; 0 once it was said.
+    preface_bytes_left: usize,
+    /// When it is looked at again.
+    look: Pin<Box<Sleep>>,
+    /// How many calls it had ever had when it was last looked at.
+    calls_seen: Option<usize>,
+    idle_max: Duration,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Connection {
+    fn new(
+        stream: TcpStream,
+        connection: ConnectionId,
+        place: OwnedSemaphorePermit,
+        turned_away: Option<Arc<str>>,
+    ) -> Self {
+        let (address, calls) = (stream.peer_addr().ok(), Arc::<Calls>::default());
+        let first = if turned_away.is_some() { TURNED_AWAY_FOR } else { PREFACE_MAX };
+        Connection {
+            stream,
+            peer: Peer { connection, address, calls, turned_away },
+            preface_bytes_left: PREFACE_BYTES,
+            look: Box::pin(sleep(first)),
+            calls_seen: None,
+            idle_max: IDLE_MAX,
+            _place: place,
+        }
+    }
+
+    /// Looks at the connection when it is time to. An error if it does not deserve its place.
+    fn look(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        while self.look.as_mut().poll(cx).is_ready() {
+            let late = |what: &str| Err(io::Error::new(io::ErrorKind::TimedOut, what));
+            if self.peer.turned_away.is_some() {
+                return late("it was told that there is no place");
+            }
+            if self.preface_bytes_left > 0 {
+                return late("it does not begin to speak HTTP/2");
+            }
+            let (active, ever) = self.peer.calls.counts();
+            if active == 0 && self.calls_seen == Some(ever) {
+                return late("it has no call");
+            }
+            self.calls_seen = Some(ever);
+            self.look.as_mut().reset(Instant::now() + self.idle_max);
+        }
+        Ok(())
+    }
+}
+
+impl Connected for Connection {
+    type ConnectInfo = Peer;
+
+    fn connect_info(&self) -> Peer {
+        self.peer.clone()
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        self.preface_bytes_left = self.preface_bytes_left.saturating_sub(buffer.filled().len() - before);
+        // A client that only pings is read from, too.
+        if let Err(error) = self.look(cx) {
+            return Poll::Ready(Err(error));
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    /// A connection that has to speak, and then to call, within this time; and its client.
+    async fn connected(within: Duration) -> (Connection, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        let mut connection = Connection::new(listener.accept().await.unwrap().0, ConnectionId(1), place, None);
+        connection.look = Box::pin(sleep(within));
+        connection.idle_max = within;
+        (connection, client)
+    }
+
+    async fn error(connection: &mut Connection) -> String {
+        let mut heard = Vec::new();
+        let read = tokio::time::timeout(Duration::from_secs(60), connection.read_to_end(&mut heard)).await;
+        let error = read.expect("it was not hung up on").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        error.to_string()
+    }
+
+    #[tokio::test]
+    async fn who_does_not_say_its_first_words_in_time_is_hung_up_on() {
+        for first in [0, 1, PREFACE_BYTES - 1] {
+            let (mut connection, mut client) = connected(Duration::from_millis(50)).await;
+            client.write_all(&vec![b'x'; first]).await.unwrap();
+            assert_eq!(error(&mut connection).await, "it does not begin to speak HTTP/2", "after {first} bytes");
+        }
+    }
+
+    /// It may say what it wants, pings for example.
+    #[tokio::test]
+    async fn who_speaks_and_does_not_call_is_hung_up_on() {
+        let (mut connection, mut client) = connected(Duration::from_millis(50)).await;
+        let speaks = tokio::spawn(async move {
+            while client.write_all(&[b'x'; PREFACE_BYTES]).await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        });
+        assert_eq!(error(&mut connection).await, "it has no call");
+        drop(connection);
+        speaks.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn who_calls_has_all_the_time_that_it_wants() {
+        let (mut connection, mut client) = connected(Duration::from_millis(20)).await;
+        let call = super::super::calls::active(&connection.peer);
+        client.write_all(&[b'x'; PREFACE_BYTES]).await.unwrap();
+        connection.read_exact(&mut [0; PREFACE_BYTES]).await.unwrap();
+        let waited = tokio::time::timeout(Duration::from_millis(300), connection.read_u8()).await;
+        assert!(waited.is_err(), "{waited:?}");
+        drop(call);
+        assert_eq!(error(&mut connection).await, "it has no call");
+    }
+}

@@ -1,0 +1,136 @@
+//! The calls of the service: a stream a session, and calls to look and to force.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use baton_proto::convert::{from_client, to_client};
+use baton_proto::v1;
+use baton_proto::v1::locks_server::Locks;
+use baton_types::frames::Malformed;
+use baton_types::views::Page;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
+use tonic::{Request, Response, Status, Streaming};
+
+use super::calls::Peer;
+use crate::frontend::Closing;
+use crate::host::{self, CallError, Host};
+use crate::listing::ListLocks;
+
+/// The service, as gRPC calls it.
+#[derive(Clone)]
+pub struct LocksService(Arc<Host>);
+
+impl LocksService {
+    /// Serves this.
+    pub fn new(host: Arc<Host>) -> Self {
+        LocksService(host)
+    }
+}
+
+#[tonic::async_trait]
+impl Locks for LocksService {
+    type SessionStream = Pin<Box<dyn Stream<Item = Result<v1::ServerFrame, Status>> + Send>>;
+
+    async fn session(
+        &self,
+        request: Request<Streaming<v1::ClientFrame>>,
+    ) -> Result<Response<Self::SessionStream>, Status> {
+        let peer = peer(&request)?;
+        let (stream, heard) = self.0.stream(peer.connection, peer.address);
+        tokio::spawn(carry(stream, request.into_inner()));
+        let said = ReceiverStream::new(heard).map_while(|said| match said {
+            Ok(said) => Some(Ok(to_client(said))),
+            // The client was told all that there is to say.
+            Err(Closing::Ended) => None,
+            Err(why) => Some(Err(closed(&why))),
+        });
+        Ok(Response::new(Box::pin(said)))
+    }
+
+    async fn list_locks(
+        &self,
+        request: Request<v1::ListLocksRequest>,
+    ) -> Result<Response<v1::ListLocksResponse>, Status> {
+        let v1::ListLocksRequest { prefix, page, history, all } = request.into_inner();
+        let Page { items, next } = self.0.locks(&ListLocks { prefix, history, all, page }).await.map_err(refused)?;
+        let locks = items.into_iter().map(Into::into).collect();
+        Ok(Response::new(v1::ListLocksResponse { locks, next_page: next }))
+    }
+
+    async fn get_lock(&self, request: Request<v1::GetLockRequest>) -> Result<Response<v1::GetLockResponse>, Status> {
+        let v1::GetLockRequest { name, page } = request.into_inner();
+        let Page { items, next } = self.0.lock(&name, &page).await.map_err(refused)?;
+        let lock = items.into_iter().next().map(Into::into);
+        Ok(Response::new(v1::GetLockResponse { lock, next_page: next }))
+    }
+
+    async fn list_sessions(
+        &self,
+        request: Request<v1::ListSessionsRequest>,
+    ) -> Result<Response<v1::ListSessionsResponse>, Status> {
+        let Page { items, next } = self.0.sessions(&request.get_ref().page).await.map_err(refused)?;
+        let sessions = items.into_iter().map(Into::into).collect();
+        Ok(Response::new(v1::ListSessionsResponse { sessions, next_page: next }))
+    }
+
+    async fn force_release(
+        &self,
+        request: Request<v1::ForceReleaseRequest>,
+    ) -> Result<Response<v1::ForceReleaseResponse>, Status> {
+        let from = peer(&request)?.address;
+        let v1::ForceReleaseRequest { name, now } = request.into_inner();
+        let holders = self.0.force(&name, now, from).await.map_err(refused)?;
+        let holders = holders.into_iter().map(Into::into).collect();
+        Ok(Response::new(v1::ForceReleaseResponse { holders }))
+    }
+
+    async fn get_status(&self, _: Request<v1::GetStatusRequest>) -> Result<Response<v1::GetStatusResponse>, Status> {
+        Ok(Response::new(self.0.status().into()))
+    }
+}
+
+/// Carries what a client says, until the client or the front end ends the stream.
+async fn carry(mut stream: host::Stream, mut frames: Streaming<v1::ClientFrame>) {
+    loop {
+        let frame = tokio::select! {
+            frame = frames.message() => frame,
+            () = stream.ended() => return,
+        };
+        let said = match frame {
+            Ok(Some(frame)) => from_client(frame),
+            Ok(None) => return,
+            // If the connection is broken, nobody hears why.
+            Err(status) => {
+                let what = format!("the stream cannot be read: {}", status.message());
+                Err(Malformed { number: None, what })
+            }
+        };
+        let is_broken = matches!(&said, Err(Malformed { number: None, .. }));
+        stream.hears(said).await;
+        if is_broken {
+            return;
+        }
+    }
+}
+
+fn peer<T>(request: &Request<T>) -> Result<Peer, Status> {
+    request.extensions().get::<Peer>().cloned().ok_or_else(|| Status::internal("this connection was not accepted here"))
+}
+
+fn closed(why: &Closing) -> Status {
+    let message = why.to_string();
+    match why {
+        Closing::NoOpen => Status::deadline_exceeded(message),
+        Closing::TooManyStreams { .. } => Status::resource_exhausted(message),
+        Closing::Protocol(_) => Status::invalid_argument(message),
+        _ => Status::unavailable(message),
+    }
+}
+
+fn refused(error: CallError) -> Status {
+    match error {
+        CallError::Unavailable(why) => Status::unavailable(why),
+        CallError::Invalid(why) => Status::invalid_argument(why),
+    }
+}

@@ -1,0 +1,92 @@
+//! A moment at which the state is shown.
+
+use baton_types::views::{Holder, HowEnded, Lock, Past, Session, Waiter};
+
+use crate::frontend::words::mode;
+use crate::state::locks::{self, Delay, Ended};
+use crate::state::{HolderView, LockView, SessionId, SessionView, WaiterView};
+
+/// When something is shown, and what the state itself does not know of that moment.
+pub struct Moment<'a> {
+    /// The time of day.
+    pub now_ms: u64,
+    /// How long a session has yet if nothing is heard of it.
+    pub expires_in_ms: &'a dyn Fn(SessionId) -> u64,
+}
+
+impl Moment<'_> {
+    /// Times of day were taken by whoever led, whose clock may be ahead of this one's.
+    fn since(&self, since_ms: u64) -> u64 {
+        self.now_ms.saturating_sub(since_ms)
+    }
+
+    /// A lock, without its holders and waiters.
+    pub fn lock(&self, lock: LockView<'_>, history: bool) -> Lock {
+        let left = |delay: Delay| delay.delay_ms.saturating_sub(self.since(delay.since_ms));
+        Lock {
+            name: lock.name().as_bytes().to_vec(),
+            mode: lock.mode().map(mode),
+            permits: lock.permits(),
+            holders: Vec::new(),
+            waiters: Vec::new(),
+            history: if history { lock.history().iter().map(past).collect() } else { Vec::new() },
+            lock_delay_ms: lock.delay().map_or(0, left),
+        }
+    }
+
+    /// A holder of a lock.
+    pub fn holder(&self, holder: HolderView<'_>) -> Holder {
+        Holder {
+            session: holder.session.0,
+            owner: holder.owner.0,
+            label: holder.label.to_owned(),
+            host: holder.host.to_owned(),
+            pid: holder.pid,
+            fence: holder.fence,
+            since_ms: holder.since_ms,
+            deadline_in_ms: (self.expires_in_ms)(holder.session),
+        }
+    }
+
+    /// A waiter for a lock.
+    pub fn waiter(&self, waiter: WaiterView<'_>) -> Waiter {
+        Waiter {
+            session: waiter.session.0,
+            owner: waiter.owner.0,
+            label: waiter.label.to_owned(),
+            mode: mode(waiter.mode),
+            waiting_ms: self.since(waiter.since_ms),
+            position: u32::try_from(waiter.position).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// A session, without its locks.
+    pub fn session(&self, SessionView { id, session, .. }: SessionView<'_>) -> Session {
+        Session {
+            id: id.0,
+            label: session.label.to_string(),
+            host: session.host.to_string(),
+            pid: session.pid,
+            ttl_ms: session.ttl_ms,
+            expires_in_ms: (self.expires_in_ms)(id),
+            holds: Vec::new(),
+            waits: Vec::new(),
+        }
+    }
+}
+
+fn past(past: &locks::Past) -> Past {
+    let ended = match past.ended {
+        Ended::Released => HowEnded::Released,
+        Ended::Expired => HowEnded::Expired,
+        Ended::Forced => HowEnded::Forced,
+    };
+    Past {
+        session: past.session.0,
+        label: past.label.to_string(),
+        fence: past.fence,
+        from_ms: past.from_ms,
+        to_ms: past.to_ms,
+        ended,
+    }
+}

@@ -1,0 +1,23 @@
+//! What an operator should know, as structured lines of the log.
+
+use tracing::{info, warn};
+
+use crate::frontend::Note;
+
+/// Writes a line.
+pub fn tell(note: &Note) {
+    match note {
+        Note::Leads { term, sessions } => info!(term, sessions, "this node leads"),
+        Note::LeadsNoMore { term } => info!(term, "this node leads no more"),
+        Note::Expired { session, label, host } => info!(%session, label, host, "a session expired"),
+        Note::Forced { lock, now, holders, by } => {
+            let by = by.map(|by| by.to_string()).unwrap_or_default();
+            info!(?lock, now, holders, by, "a release was forced");
+        }
+        Note::Space { low: true, free_bytes } => {
+            warn!(free_bytes, "free space is low: only what gives something back is taken");
+        }
+        Note::Space { low: false, free_bytes } => info!(free_bytes, "there is enough free space again"),
+        Note::Limit(what) => warn!("a limit is reached: {what}"),
+    }
+}
