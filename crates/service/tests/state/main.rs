@@ -2,6 +2,7 @@
 //! it.
 
 mod actions;
+mod ancestors;
 mod compare;
 mod deadlocks;
 mod delays;

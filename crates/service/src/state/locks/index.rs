@@ -10,6 +10,34 @@ use super::{Claim, Delay, LockName, Locks};
 use crate::state::{OwnerId, RequestNumber, SessionId};
 
 impl Locks {
+    /// Puts a claim that enters into the indices that follow from it.
+    pub(super) fn index(&mut self, claim: &Claim) {
+        let index = if claim.holds() { &mut self.holds } else { &mut self.waits };
+        index.insert(claim.owner_key());
+        if claim.revoked {
+            self.revoked.insert(claim.key());
+        }
+        if let Some(kinship) = claim.kinship() {
+            *self.children.entry(kinship).or_insert(0) += 1;
+        }
+    }
+
+    /// Takes a claim that ends out of the indices.
+    pub(super) fn unindex(&mut self, claim: &Claim) {
+        let index = if claim.holds() { &mut self.holds } else { &mut self.waits };
+        index.remove(&claim.owner_key()).expect("a claim is found by its owner");
+        if claim.revoked {
+            self.revoked.remove(&claim.key()).expect("a claim that was revoked is found");
+        }
+        if let Some(kinship) = claim.kinship() {
+            let claims = self.children.get_mut(&kinship).expect("a child is found by its parent");
+            *claims -= 1;
+            if *claims == 0 {
+                self.children.remove(&kinship);
+            }
+        }
+    }
+
     /// The fence of the latest grant; 0 if there was none.
     pub fn last_fence(&self) -> u64 {
         self.last_fence
@@ -81,6 +109,11 @@ impl Locks {
     /// The claims of this owner that wait.
     pub(super) fn waits_of(&self, owner: OwnerId) -> impl Iterator<Item = &Claim> {
         self.claims_in(&self.waits, owner)
+    }
+
+    /// The owners that act for this one: those with a claim that names it as the parent.
+    pub(super) fn children_of(&self, owner: OwnerId) -> impl Iterator<Item = OwnerId> {
+        self.children.range((owner, OwnerId(0))..=(owner, OwnerId(u64::MAX))).map(|(&(_, child), _)| child)
     }
 
     fn claims_in<'a>(

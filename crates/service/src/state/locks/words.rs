@@ -60,7 +60,7 @@ pub struct Acquire {
     pub wants: Wants,
     /// Deadlocks are looked for among owners: a session may have several.
     pub owner: OwnerId,
-    /// The owner that this owner acts for, if any. None in data format 1.
+    /// The owner that this owner acts for, if any: that one waits for this one. None in data format 1.
     pub parent: Option<OwnerId>,
     /// How long it waits: not at all (0), so many milliseconds, or for ever.
     pub timeout_ms: Option<u64>,
@@ -191,7 +191,7 @@ pub struct WaitFor {
     pub owner: OwnerId,
     /// The label of its session.
     pub label: String,
-    /// The lock that it waits for. The next owner of the cycle holds it, or stands before it in the queue.
+    /// The lock that it waits for. The next owner of the cycle, or an ancestor of it, holds it or stands before it in the queue.
     pub lock: LockName,
 }
 
