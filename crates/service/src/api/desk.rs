@@ -141,6 +141,8 @@ fn tell(state: &mut State, effect: &Effect) {
         }
         // Told by whoever proposed the Open, to the stream that it came by: see `locks::carry`.
         Effect::Opened { .. } => {}
+        // For whoever proposed it.
+        Effect::Locks(locks::Effect::Forced { .. }) => {}
         // For the leases alone.
         Effect::Locks(locks::Effect::Waits { .. } | locks::Effect::LockDelay { .. }) => {}
     }

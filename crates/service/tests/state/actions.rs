@@ -176,7 +176,8 @@ pub fn open(session: u64) -> Command {
 }
 
 fn opening(session: SessionId, ttl_ms: u64, resume: bool) -> Command {
-    let (label, host, pid, secret_hash) = (format!("session {session}"), String::new(), 1, None);
+    let (label, host, pid, secret_hash) =
+        (format!("session {session}"), format!("host {session}"), session.0 as u32, None);
     let caller = Caller::default();
     sessions::Command::Open(Open { session, ttl_ms, label, host, pid, resume, secret_hash, caller }).into()
 }

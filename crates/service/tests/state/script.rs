@@ -224,6 +224,17 @@ fn show(effect: &Effect) -> String {
         Effect::Answer { session, number, answer } => format!("{} {number}: {}", letter(*session), show_answer(answer)),
         Effect::Ended { session, reason } => format!("{} ended, {reason:?}", letter(*session)),
         Effect::Locks(locks::Effect::Revoked { session, acquire }) => format!("{} {acquire} revoked", letter(*session)),
+        Effect::Locks(locks::Effect::Forced { lock, holders }) => {
+            let show = |holder: &locks::ForcedHolder| {
+                format!("{} (fence {}, since {})", letter(holder.session), holder.fence, holder.since_ms)
+            };
+            let holders: Vec<String> = holders.iter().map(show).collect();
+            if holders.is_empty() {
+                format!("{lock} forced: nobody holds it")
+            } else {
+                format!("{lock} forced: {}", holders.join(", "))
+            }
+        }
         Effect::Locks(locks::Effect::Waits { session, number, timeout_ms }) => {
             format!("{} {number} waits, at most {timeout_ms} ms", letter(*session))
         }

@@ -34,7 +34,9 @@ pub use lock::Delay;
 pub use name::LockName;
 pub use record::Record;
 pub use views::{HolderView, LockView, Standing, WaiterView};
-pub use words::{Acquire, Answer, CancelOutcome, Command, Effect, Mode, Operation, Refusal, WaitFor, Want, Wants};
+pub use words::{
+    Acquire, Answer, CancelOutcome, Command, Effect, ForcedHolder, Mode, Operation, Refusal, WaitFor, Want, Wants,
+};
 
 use super::sessions::EndReason;
 use super::turn::Turn;
