@@ -97,6 +97,12 @@ impl State {
         self.sessions.get(id).map(|session| SessionView { state: self, id, session })
     }
 
+    /// Whether a session is one of the last [`ENDED_MAX`](super::sessions::limits::ENDED_MAX) that were closed or expired, and
+    /// was not begun anew. An Open of it that does not resume was sent before it ended, and comes late.
+    pub fn has_ended(&self, id: SessionId) -> bool {
+        self.sessions.has_ended(id)
+    }
+
     /// Which timers run, or should. Each is to be armed for its whole time: nobody knows how much of it has passed.
     pub fn pending_timers(&self) -> PendingTimers {
         let wait = |claim: &Claim| Some((claim.session, claim.number, claim.timeout_ms?.get()));

@@ -6,7 +6,7 @@ use baton_service::state::{
     self, Answer, Command, Counts, Effect, HolderView, Outcome, PendingTimers, SessionId, Standing, State, WaiterView,
 };
 
-use crate::actions::LOCKS;
+use crate::actions::{LOCKS, SESSIONS};
 use crate::model::{Change, Claim, Model, Told, What, waiting};
 
 pub fn apply(state: &mut State, index: u64, now_ms: u64, command: &Command) -> Outcome {
@@ -101,6 +101,9 @@ pub fn compare(state: &State, model: &Model) {
         let second = claims.get(1).map_or(u64::MAX, |claim| claim.number);
         let later = claims.iter().filter(|claim| claim.number >= second).cloned();
         assert_eq!(view.claims_from(second).map(Claim::from).collect::<Vec<_>>(), later.collect::<Vec<_>>());
+    }
+    for id in (0..=SESSIONS).map(SessionId) {
+        assert_eq!(state.has_ended(id), model.ended.contains(&id), "{id}");
     }
     compare_totals(state, model);
 }

@@ -6,6 +6,7 @@ mod ancestors;
 mod compare;
 mod deadlocks;
 mod delays;
+mod ended;
 mod locks;
 mod missing;
 mod model;

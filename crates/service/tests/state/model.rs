@@ -20,6 +20,8 @@ pub struct Model {
     generation: u64,
     pub revision: u64,
     pub sessions: Vec<Session>,
+    /// All that ever ended and was not begun anew.
+    pub ended: Vec<SessionId>,
     /// All that holds or waits, in the order in which it was asked for.
     pub claims: Vec<Claim>,
     pub delays: Vec<(LockName, Delay)>,
@@ -124,6 +126,7 @@ impl Default for Model {
             generation: 0,
             revision: 1,
             sessions: vec![],
+            ended: vec![],
             claims: vec![],
             delays: vec![],
             history: vec![],
@@ -174,6 +177,7 @@ impl Model {
         let Open { session: id, ttl_ms, label, host, pid, resume, .. } = open;
         if self.session(id).is_none() && !resume && (1_000..=86_400_000).contains(&ttl_ms) {
             out.change(What::Session(id, None, Some((ttl_ms, label.clone()))));
+            self.ended.retain(|ended| *ended != id);
             let (seen, requests, forced) = (vec![], vec![], vec![]);
             self.sessions.push(Session { id, ttl_ms, label, host, pid, seen, requests, forced });
         }
@@ -210,6 +214,7 @@ impl Model {
         }
         self.grant(locks, out);
         self.sessions.retain(|session| session.id != id);
+        self.ended.push(id);
         out.change(What::Session(id, Some((session.ttl_ms, session.label)), None));
     }
 

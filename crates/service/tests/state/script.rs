@@ -5,7 +5,7 @@
 //!     acquire a 1 one,two:s,three:p3 x      several locks; the mode at the end is that of those that name none
 //!     release a 2 1 | cancel a 2 1 | close a 2      the numbers: of the request, and of the acquire it speaks of
 //!     expire a [term 2] | lead 2 | end-delay deploy 1 | cancel-wait a 1 | force deploy [now]
-//!     lock deploy | session a | claims a | timers | counts | revision
+//!     lock deploy | session a | ended a | claims a | timers | counts | revision
 //!     changes      of the last command: index of the entry, position, revision if any, what, before -> after
 //!
 //! Sessions have one letter; their owner, unless another is named, has the same. A parent is a letter or a number. Names of locks are in the escaped form. The
@@ -61,6 +61,7 @@ impl Script {
             ["session", id] => self.session(id),
             ["claims", id] => self.claims(id),
             ["timers"] => vec![format!("{:?}", self.state.pending_timers())],
+            ["ended", id] => vec![self.state.has_ended(session(id)).to_string()],
             ["counts"] => vec![format!("{:?}", self.state.counts())],
             ["revision"] => vec![self.state.revision().to_string()],
             ["changes"] => self.changes.iter().map(show_change).collect(),
