@@ -104,6 +104,10 @@ pub fn compare(state: &State, model: &Model) {
     }
     for id in (0..=SESSIONS).map(SessionId) {
         assert_eq!(state.has_ended(id), model.ended.contains(&id), "{id}");
+        assert_eq!(state.claims_of(id), claims_of(model, id).len(), "{id}");
+        for number in (0..90).chain([u64::MAX]) {
+            assert_eq!(state.request_known(id, number), model.is_known(id, number), "{id} {number}");
+        }
     }
     compare_totals(state, model);
 }
@@ -139,6 +143,7 @@ fn compare_lock(state: &State, model: &Model, name: &LockName) {
             .map(|(at, c)| (at, c.ticket, c.session, c.number, c.owner, c.mode(name), c.timeout_ms, c.since_ms))
             .collect::<Vec<_>>(),
     );
+    assert_eq!(state.waiters_of(name.as_bytes()), waiters.len());
     let history = lock.map_or(&[][..], |lock| lock.history());
     let past = model.history.iter().filter(|past| past.lock == *name);
     assert_eq!(

@@ -4,6 +4,7 @@
 mod actions;
 mod ancestors;
 mod compare;
+mod counts;
 mod deadlocks;
 mod delays;
 mod ended;

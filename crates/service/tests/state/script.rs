@@ -6,6 +6,7 @@
 //!     release a 2 1 | cancel a 2 1 | close a 2      the numbers: of the request, and of the acquire it speaks of
 //!     expire a [term 2] | lead 2 | end-delay deploy 1 | cancel-wait a 1 | force deploy [now]
 //!     lock deploy | session a | ended a | claims a | timers | counts | revision
+//!     waiters deploy | claimed a | known a 1      how many wait there, how many claims it has, whether a request is known
 //!     changes      of the last command: index of the entry, position, revision if any, what, before -> after
 //!
 //! Sessions have one letter; their owner, unless another is named, has the same. A parent is a letter or a number. Names of locks are in the escaped form. The
@@ -61,6 +62,11 @@ impl Script {
             ["session", id] => self.session(id),
             ["claims", id] => self.claims(id),
             ["timers"] => vec![format!("{:?}", self.state.pending_timers())],
+            ["waiters", lock] => vec![self.state.waiters_of(parse_escaped(lock).unwrap()).to_string()],
+            ["claimed", id] => vec![self.state.claims_of(session(id)).to_string()],
+            ["known", id, number] => {
+                vec![self.state.request_known(session(id), number.parse().unwrap()).to_string()]
+            }
             ["ended", id] => vec![self.state.has_ended(session(id)).to_string()],
             ["counts"] => vec![format!("{:?}", self.state.counts())],
             ["revision"] => vec![self.state.revision().to_string()],

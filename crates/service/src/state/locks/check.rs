@@ -112,9 +112,13 @@ impl Locks {
         if remembered > HISTORY_MAX {
             return Err(format!("{remembered} ended holds are remembered; at most {HISTORY_MAX}"));
         }
-        let mut children = BTreeMap::new();
-        for kinship in self.claims.values().filter_map(|claim| claim.kinship()) {
-            *children.entry(kinship).or_insert(0) += 1;
+        let (mut by_session, mut children) = (BTreeMap::new(), BTreeMap::new());
+        for claim in self.claims.values() {
+            *by_session.entry(claim.session).or_insert(0) += 1;
+            claim.kinship().into_iter().for_each(|kinship| *children.entry(kinship).or_insert(0) += 1);
+        }
+        if !by_session.iter().eq(&self.counts) {
+            return Err("the counts of claims by session are not those of the claims".to_owned());
         }
         if !children.iter().eq(&self.children) {
             return Err("the index of owners by parent is not that of the claims".to_owned());
@@ -214,6 +218,10 @@ mod tests {
             broken(|locks| locks.history.insert(9, NAME.into())),
             "2 remembered holds are counted, and 1 are there"
         );
+        let by_session = "the counts of claims by session are not those of the claims";
+        assert_eq!(broken(|locks| locks.counts.clear()), by_session);
+        assert_eq!(broken(|locks| locks.counts.insert(SessionId(2), 2)), by_session);
+        assert_eq!(broken(|locks| locks.counts.insert(SessionId(9), 1)), by_session);
         let by_parent = "the index of owners by parent is not that of the claims";
         assert_eq!(broken(|locks| locks.children.clear()), by_parent);
         assert_eq!(broken(|locks| locks.children.insert((OwnerId(3), OwnerId(2)), 2)), by_parent);

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use imbl::OrdSet;
+use imbl::{OrdMap, OrdSet};
 
 use super::lock::Lock;
 use super::{Claim, Delay, LockName, Locks};
@@ -17,8 +17,9 @@ impl Locks {
         if claim.revoked {
             self.revoked.insert(claim.key());
         }
+        count(&mut self.counts, claim.session);
         if let Some(kinship) = claim.kinship() {
-            *self.children.entry(kinship).or_insert(0) += 1;
+            count(&mut self.children, kinship);
         }
     }
 
@@ -29,12 +30,9 @@ impl Locks {
         if claim.revoked {
             self.revoked.remove(&claim.key()).expect("a claim that was revoked is found");
         }
+        uncount(&mut self.counts, &claim.session);
         if let Some(kinship) = claim.kinship() {
-            let claims = self.children.get_mut(&kinship).expect("a child is found by its parent");
-            *claims -= 1;
-            if *claims == 0 {
-                self.children.remove(&kinship);
-            }
+            uncount(&mut self.children, &kinship);
         }
     }
 
@@ -61,6 +59,11 @@ impl Locks {
     /// How many claims wait.
     pub(in crate::state) fn waiting(&self) -> usize {
         self.waits.len()
+    }
+
+    /// How many claims a session has.
+    pub(in crate::state) fn count_of(&self, session: SessionId) -> usize {
+        self.counts.get(&session).copied().unwrap_or(0)
     }
 
     /// A lock that is held, waited for, closed or remembered.
@@ -132,5 +135,22 @@ impl Locks {
     /// The sessions that have claims, or are to be told of some; a session as often as it has them.
     pub(in crate::state) fn sessions(&self) -> impl Iterator<Item = SessionId> {
         self.claims.keys().map(|&(session, _)| session).chain(self.forced.keys().copied())
+    }
+}
+
+/// One more.
+fn count<K: Ord + Clone>(counts: &mut OrdMap<K, usize>, key: K) {
+    match counts.get_mut(&key) {
+        Some(count) => *count += 1,
+        None => drop(counts.insert(key, 1)),
+    }
+}
+
+/// One less; what is not there is not counted.
+fn uncount<K: Ord + Clone>(counts: &mut OrdMap<K, usize>, key: &K) {
+    let count = counts.get_mut(key).expect("what ends was counted");
+    *count -= 1;
+    if *count == 0 {
+        counts.remove(key);
     }
 }

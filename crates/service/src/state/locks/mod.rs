@@ -58,6 +58,8 @@ pub struct Locks {
     claims: OrdMap<(SessionId, RequestNumber), Arc<Claim>>,
     holds: OrdSet<(OwnerId, SessionId, RequestNumber)>,
     waits: OrdSet<(OwnerId, SessionId, RequestNumber)>,
+    /// How many claims a session has, if any.
+    counts: OrdMap<SessionId, usize>,
     /// An owner, one that acts for it, and how many claims of the latter say so.
     children: OrdMap<(OwnerId, OwnerId), usize>,
     /// Claims that hold, and whose sessions were told to give them back.
