@@ -114,7 +114,7 @@ impl Leases {
             Effect::Locks(locks::Effect::LockDelay { ref lock, generation, delay_ms }) => {
                 self.closed(now_ms, lock, generation, delay_ms)
             }
-            Effect::Locks(locks::Effect::Revoked { .. }) => {}
+            Effect::Locks(locks::Effect::Revoked { .. } | locks::Effect::Forced { .. }) => {}
         }
         true
     }

@@ -221,6 +221,7 @@ fn pieces_of_the_state_are_pinned() {
             ("state", bytes(&crate::state::Record::State { now_ms: 1000, revision: 2 })),
             ("term", bytes(&crate::state::Record::Sessions(sessions::Record::Term(3)))),
             ("session", bytes(&crate::state::Record::Sessions(sessions::Record::Session(session)))),
+            ("ended", bytes(&crate::state::Record::Sessions(sessions::Record::Ended(id)))),
             ("counters", of_locks(counters)),
             ("lock", of_locks(locks::Record::Lock { name: lock, permits: 3, delay, history, left_fence })),
             ("claim", of_locks(locks::Record::Claim(claim))),
@@ -230,6 +231,7 @@ fn pieces_of_the_state_are_pinned() {
             state: 00e80702
             term: 010003
             session: 0101ac02e807056c6162656c04686f73740701abababababababababababababababababababababababababababababababab01026d6501007f0000015008020506020501edfd030100090000
+            ended: 0102ac02
             counters: 020001020304
             lock: 0201016c03010203040302ac02056c6162656c0304050002ac02056c6162656c0304050102ac02056c6162656c030405020107
             claim: 02020102ac020901010201016c0101030405010601

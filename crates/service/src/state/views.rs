@@ -97,6 +97,28 @@ impl State {
         self.sessions.get(id).map(|session| SessionView { state: self, id, session })
     }
 
+    /// Whether a session is one of the last [`ENDED_MAX`](super::sessions::limits::ENDED_MAX) that were closed or expired, and
+    /// was not begun anew. An Open of it that does not resume was sent before it ended, and comes late.
+    pub fn has_ended(&self, id: SessionId) -> bool {
+        self.sessions.has_ended(id)
+    }
+
+    /// How many claims wait at this lock.
+    pub fn waiters_of(&self, lock: impl AsRef<[u8]>) -> usize {
+        self.locks.get(lock.as_ref()).map_or(0, |(_, lock)| lock.line.len() - lock.held)
+    }
+
+    /// How many claims this session has, waiting or holding. A claim of several locks is one.
+    pub fn claims_of(&self, id: SessionId) -> usize {
+        self.locks.count_of(id)
+    }
+
+    /// Whether the state has a request of this number, or has its answer ready: it waits, or is answered, seen or not. A request
+    /// that is not known would be a new one.
+    pub fn request_known(&self, id: SessionId, number: RequestNumber) -> bool {
+        self.sessions.get(id).is_some_and(|session| session.is_known(number))
+    }
+
     /// Which timers run, or should. Each is to be armed for its whole time: nobody knows how much of it has passed.
     pub fn pending_timers(&self) -> PendingTimers {
         let wait = |claim: &Claim| Some((claim.session, claim.number, claim.timeout_ms?.get()));

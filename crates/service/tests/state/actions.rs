@@ -75,7 +75,7 @@ fn wants() -> impl Strategy<Value = Vec<Want>> {
 
 /// For one of a few owners; mostly nothing that makes no sense.
 pub fn pick() -> impl Strategy<Value = Pick> {
-    let parent = prop::option::weighted(0.1, 0..2u64);
+    let parent = prop::option::weighted(0.2, 0..SESSIONS + 2);
     let acquire = (wants(), 0..SESSIONS + 2, parent, prop::option::of(0..3u64), 0..3u64);
     let acquire = acquire.prop_map(|(wants, owner, parent, timeout_ms, lock_delay_ms)| {
         let (wants, owner, parent) = (wants.into_iter().collect(), OwnerId(owner), parent.map(OwnerId));
@@ -117,9 +117,9 @@ fn command() -> impl Strategy<Value = Command> {
     ];
     let wants = wants.prop_map(|wants| wants.into_iter().map(|(lock, mode)| Want { lock, mode }).collect());
     let operation = prop_oneof![
-        (wants, number(SESSIONS), prop::option::of(number(3)), number(3)).prop_map(
-            |(wants, owner, timeout_ms, lock_delay_ms)| {
-                let (owner, parent) = (OwnerId(owner), None);
+        (wants, number(SESSIONS), prop::option::of(number(3)), prop::option::of(number(3)), number(3)).prop_map(
+            |(wants, owner, parent, timeout_ms, lock_delay_ms)| {
+                let (owner, parent) = (OwnerId(owner), parent.map(OwnerId));
                 locks::Operation::Acquire(Acquire { wants, owner, parent, timeout_ms, lock_delay_ms })
             }
         ),
@@ -176,7 +176,8 @@ pub fn open(session: u64) -> Command {
 }
 
 fn opening(session: SessionId, ttl_ms: u64, resume: bool) -> Command {
-    let (label, host, pid, secret_hash) = (format!("session {session}"), String::new(), 1, None);
+    let (label, host, pid, secret_hash) =
+        (format!("session {session}"), format!("host {session}"), session.0 as u32, None);
     let caller = Caller::default();
     sessions::Command::Open(Open { session, ttl_ms, label, host, pid, resume, secret_hash, caller }).into()
 }

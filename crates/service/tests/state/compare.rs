@@ -6,7 +6,7 @@ use baton_service::state::{
     self, Answer, Command, Counts, Effect, HolderView, Outcome, PendingTimers, SessionId, Standing, State, WaiterView,
 };
 
-use crate::actions::LOCKS;
+use crate::actions::{LOCKS, SESSIONS};
 use crate::model::{Change, Claim, Model, Told, What, waiting};
 
 pub fn apply(state: &mut State, index: u64, now_ms: u64, command: &Command) -> Outcome {
@@ -102,6 +102,13 @@ pub fn compare(state: &State, model: &Model) {
         let later = claims.iter().filter(|claim| claim.number >= second).cloned();
         assert_eq!(view.claims_from(second).map(Claim::from).collect::<Vec<_>>(), later.collect::<Vec<_>>());
     }
+    for id in (0..=SESSIONS).map(SessionId) {
+        assert_eq!(state.has_ended(id), model.ended.contains(&id), "{id}");
+        assert_eq!(state.claims_of(id), claims_of(model, id).len(), "{id}");
+        for number in (0..90).chain([u64::MAX]) {
+            assert_eq!(state.request_known(id, number), model.is_known(id, number), "{id} {number}");
+        }
+    }
     compare_totals(state, model);
 }
 
@@ -136,6 +143,7 @@ fn compare_lock(state: &State, model: &Model, name: &LockName) {
             .map(|(at, c)| (at, c.ticket, c.session, c.number, c.owner, c.mode(name), c.timeout_ms, c.since_ms))
             .collect::<Vec<_>>(),
     );
+    assert_eq!(state.waiters_of(name.as_bytes()), waiters.len());
     let history = lock.map_or(&[][..], |lock| lock.history());
     let past = model.history.iter().filter(|past| past.lock == *name);
     assert_eq!(

@@ -1,8 +1,10 @@
 //! Lock-delay and forced releases: one test a sentence.
 
+use baton_service::state::locks::{self, ForcedHolder};
+use baton_service::state::{Effect, OwnerId};
 use expect_test::expect;
 
-use crate::script::check;
+use crate::script::{Script, check, command, session};
 
 /// Nobody gets it until the delay of this generation is over.
 #[test]
@@ -55,6 +57,7 @@ fn lock_delay_is_for_an_expiry_only() {
         acquire a 5 deploy x delay 700
             a 5: granted, fence 3
         force deploy now
+            deploy forced: a (fence 3, since 7)
             a 5 revoked
         acquire a 6 deploy x delay 700
             a 6: granted, fence 4
@@ -152,6 +155,7 @@ fn force_tells_the_holders_and_waits_for_their_word() {
             b 1: granted, fence 1
         acquire c 1 deploy x
         force deploy
+            deploy forced: a (fence 1, since 4), b (fence 1, since 5)
             a 1 revoked
             b 1 revoked
         lock deploy
@@ -190,6 +194,7 @@ fn force_waits_for_the_end_of_the_lease() {
             a 1: granted, fence 1
         acquire b 1 deploy x
         force deploy
+            deploy forced: a (fence 1, since 3)
             a 1 revoked
         expire a
             a ended, Expired
@@ -214,6 +219,7 @@ fn force_now_does_not_wait() {
             a 1: granted, fence 1
         acquire b 1 deploy x
         force deploy now
+            deploy forced: a (fence 1, since 3)
             a 1 revoked
             b 1: granted, fence 2
         resume a
@@ -247,10 +253,13 @@ fn force_now_ends_a_lock_delay_too() {
             a ended, Expired
             deploy closed, generation 1, 300 ms
         force deploy
+            deploy forced: nobody holds it
         force deploy now
+            deploy forced: nobody holds it
             b 1: granted, fence 2
         end-delay deploy 1
         force nothing now
+            nothing forced: nobody holds it
     "#]]);
 }
 
@@ -262,10 +271,44 @@ fn a_cancel_of_what_was_taken_by_force_finds_nothing() {
         acquire a 1 deploy x
             a 1: granted, fence 1
         force deploy now
+            deploy forced: a (fence 1, since 2)
             a 1 revoked
         cancel a 2 1
             a 2: Cancelled(Nothing)
         release a 3 1
             a 3: request 1 of this session holds no lock
     "#]]);
+}
+
+/// Whoever asks is told at once whom it has hit: those that held the lock just then, and how.
+#[test]
+fn force_names_the_holders_that_it_hits() {
+    let mut script = Script::default();
+    for line in
+        ["open a", "open b", "open c", "acquire a 1 deploy s owner 7", "acquire b 1 deploy s", "acquire c 1 deploy x"]
+    {
+        script.line(line);
+    }
+    let mut forced = |line: &str| {
+        let effects = script.apply(&command(&line.split(' ').collect::<Vec<_>>()).unwrap());
+        let mut told = effects.into_iter().filter_map(|effect| match effect {
+            Effect::Locks(locks::Effect::Forced { lock, holders }) => Some((lock.to_string(), holders)),
+            _ => None,
+        });
+        let first = told.next();
+        assert_eq!(told.next(), None, "it is told once");
+        first.unwrap()
+    };
+    let holder = |id: &str, owner: u64, fence: u64, since_ms: u64| {
+        let (label, host, pid) = (id.to_uppercase().into(), "host".into(), 1);
+        ForcedHolder { session: session(id), owner: OwnerId(owner), label, host, pid, fence, since_ms }
+    };
+    let shared = vec![holder("a", 7, 1, 4), holder("b", u64::from(b'b'), 1, 5)];
+    assert_eq!(forced("force deploy"), ("deploy".to_owned(), shared.clone()));
+    // They have been told, and hold it still.
+    assert_eq!(forced("force deploy"), ("deploy".to_owned(), shared.clone()));
+    assert_eq!(forced("force deploy now"), ("deploy".to_owned(), shared));
+    assert_eq!(forced("force deploy now"), ("deploy".to_owned(), vec![holder("c", u64::from(b'c'), 2, 9)]));
+    assert_eq!(forced("force deploy now"), ("deploy".to_owned(), vec![]));
+    assert_eq!(forced("force nothing"), ("nothing".to_owned(), vec![]));
 }

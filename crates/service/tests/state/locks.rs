@@ -342,10 +342,12 @@ fn history_tells_how_each_hold_ended() {
         acquire a 3 deploy x
             a 3: granted, fence 2
         force deploy now
+            deploy forced: a (fence 2, since 5)
             a 3 revoked
         acquire a 4 deploy x
             a 4: granted, fence 3
         force deploy
+            deploy forced: a (fence 3, since 7)
             a 4 revoked
         release a 5 4
             a 5: Released

@@ -2,9 +2,12 @@
 //! it.
 
 mod actions;
+mod ancestors;
 mod compare;
+mod counts;
 mod deadlocks;
 mod delays;
+mod ended;
 mod locks;
 mod missing;
 mod model;

@@ -20,6 +20,8 @@ pub struct Model {
     generation: u64,
     pub revision: u64,
     pub sessions: Vec<Session>,
+    /// All that ever ended and was not begun anew.
+    pub ended: Vec<SessionId>,
     /// All that holds or waits, in the order in which it was asked for.
     pub claims: Vec<Claim>,
     pub delays: Vec<(LockName, Delay)>,
@@ -35,6 +37,8 @@ pub struct Session {
     pub id: SessionId,
     pub ttl_ms: u64,
     pub label: String,
+    host: String,
+    pid: u32,
     /// All that the client ever said: what it saw everything up to, and but for what.
     seen: Vec<(u64, Vec<u64>)>,
     requests: Vec<Kept>,
@@ -122,6 +126,7 @@ impl Default for Model {
             generation: 0,
             revision: 1,
             sessions: vec![],
+            ended: vec![],
             claims: vec![],
             delays: vec![],
             history: vec![],
@@ -169,10 +174,12 @@ impl Model {
     }
 
     fn open(&mut self, open: Open, out: &mut Told) {
-        let Open { session: id, ttl_ms, label, resume, .. } = open;
+        let Open { session: id, ttl_ms, label, host, pid, resume, .. } = open;
         if self.session(id).is_none() && !resume && (1_000..=86_400_000).contains(&ttl_ms) {
             out.change(What::Session(id, None, Some((ttl_ms, label.clone()))));
-            self.sessions.push(Session { id, ttl_ms, label, seen: vec![], requests: vec![], forced: vec![] });
+            self.ended.retain(|ended| *ended != id);
+            let (seen, requests, forced) = (vec![], vec![], vec![]);
+            self.sessions.push(Session { id, ttl_ms, label, host, pid, seen, requests, forced });
         }
         let revoked = self.claims.iter().filter(|claim| claim.session == id && claim.revoked);
         let mut revoked: Vec<u64> = revoked.map(|claim| claim.number).collect();
@@ -207,6 +214,7 @@ impl Model {
         }
         self.grant(locks, out);
         self.sessions.retain(|session| session.id != id);
+        self.ended.push(id);
         out.change(What::Session(id, Some((session.ttl_ms, session.label)), None));
     }
 
@@ -233,6 +241,19 @@ impl Model {
 
     fn force(&mut self, lock: &LockName, now: bool, out: &mut Told) {
         let holders: Vec<Claim> = self.holders(lock).cloned().collect();
+        let hit = holders.iter().map(|claim| {
+            let session = self.sessions.iter().find(|session| session.id == claim.session).unwrap();
+            locks::ForcedHolder {
+                session: session.id,
+                owner: claim.owner,
+                label: session.label.as_str().into(),
+                host: session.host.as_str().into(),
+                pid: session.pid,
+                fence: claim.fence.unwrap(),
+                since_ms: claim.since_ms,
+            }
+        });
+        out.tell(locks::Effect::Forced { lock: lock.clone(), holders: hit.collect() });
         for Claim { session, number, .. } in holders.iter().cloned() {
             out.tell(locks::Effect::Revoked { session, acquire: number });
         }

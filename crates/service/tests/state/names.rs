@@ -42,6 +42,7 @@ fn a_name_need_not_be_utf_8() {
         end-delay caf\xe9 1
             b 5: granted, fence 3
         force caf\xe9 now
+            caf\xe9 forced: b (fence 3, since 11)
             b 5 revoked
         lock caf\xe9
             permits 1

@@ -65,10 +65,11 @@ proptest! {
     }
 
     /// Deadlocks with many owners and locks, where permits and closed locks make some cycles harmless: as the model finds by
-    /// trying.
+    /// trying. Owners have no parents, or those of a tree, or claim by claim any that come to their mind.
     #[test]
     fn deadlocks_are_what_trying_finds(
         closed in prop::collection::vec(prop::bool::weighted(0.2), 6),
+        kin in kin(),
         wishes in prop::collection::vec((0..6u64, wished(), prop::option::weighted(0.2, any::<usize>())), 1..50),
     ) {
         let (mut state, mut model) = (State::default(), Model::default());
@@ -78,7 +79,7 @@ proptest! {
             assert_eq!(in_common(outcome), model.apply(0, 0, command), "{command:?}");
             model.claims.iter().filter(|claim| claim.fence.is_some()).map(|claim| claim.number).collect::<Vec<u64>>()
         };
-        let acquire = |locks: Vec<(usize, bool)>, owner: u64| {
+        let acquire = |locks: Vec<(usize, bool)>, owner: u64, parent: Option<OwnerId>| {
             let wants = locks.into_iter().map(|(lock, shared)| Want {
                 lock: lock.to_string().as_str().into(),
                 mode: match lock {
@@ -87,7 +88,7 @@ proptest! {
                     _ => Mode::Permit { of: lock as u32 / 5 + 2 },
                 },
             });
-            let (owner, parent, timeout_ms) = (OwnerId(owner), None, None);
+            let (owner, timeout_ms) = (OwnerId(owner), None);
             locks::Operation::Acquire(Acquire { wants: wants.collect(), owner, parent, timeout_ms, lock_delay_ms: 1 })
         };
         let request = |session: u64, number: u64, operation: locks::Operation| {
@@ -97,13 +98,13 @@ proptest! {
         play(&open(0));
         play(&open(1));
         for (lock, _) in closed.iter().enumerate().filter(|(_, closed)| **closed) {
-            play(&request(1, lock as u64 + 1, acquire(vec![(lock, false)], 0)));
+            play(&request(1, lock as u64 + 1, acquire(vec![(lock, false)], 0, None)));
         }
         let mut held = play(&sessions::Command::Expire { session: SessionId(1), term: 0 }.into());
         for (number, (owner, locks, release)) in (1..).zip(wishes) {
             let operation = match release.and_then(|at| held.get(at.checked_rem(held.len())?)) {
                 Some(&acquire) => locks::Operation::Release { acquire },
-                None => acquire(locks, owner),
+                None => acquire(locks, owner, kin.parent(owner, number)),
             };
             held = play(&request(0, number, operation));
         }
@@ -189,4 +190,33 @@ fn wished() -> impl Strategy<Value = Vec<(usize, bool)>> {
     let shared = |shared: u32| move |(at, lock)| (lock, shared >> at & 1 == 1);
     (few(&[0, 1, 2, 3, 4, 5]), 0..8u32)
         .prop_map(move |(locks, bits)| locks.into_iter().enumerate().map(shared(bits)).collect())
+}
+
+/// Who acts for whom, of six owners.
+#[derive(Clone, Debug)]
+enum Kin {
+    None,
+    /// An owner's parent is lower than the owner, or there is none.
+    Tree(Vec<Option<u64>>),
+    /// The parent of each claim, whatever that of another one was.
+    Any(Vec<Option<u64>>),
+}
+
+impl Kin {
+    fn parent(&self, owner: u64, claim: u64) -> Option<OwnerId> {
+        match self {
+            Kin::None => None,
+            Kin::Tree(parents) => parents[owner as usize].filter(|parent| *parent < owner).map(OwnerId),
+            Kin::Any(parents) => parents[claim as usize % parents.len()].map(OwnerId),
+        }
+    }
+}
+
+fn kin() -> impl Strategy<Value = Kin> {
+    let parents = |count| prop::collection::vec(prop::option::weighted(0.5, 0..6u64), count);
+    prop_oneof![
+        2 => Just(Kin::None),
+        3 => parents(6).prop_map(Kin::Tree),
+        2 => parents(20).prop_map(Kin::Any),
+    ]
 }

@@ -3,8 +3,9 @@
 use std::num::NonZeroU64;
 
 use baton_service::state::locks::{Claim, Delay, LockName, Mode, Past, Want};
+use baton_service::state::sessions::limits::ENDED_MAX;
 use baton_service::state::sessions::{Kept, SessionRecord};
-use baton_service::state::{Answer, Outcome, Record, State, locks, sessions};
+use baton_service::state::{Answer, Outcome, Record, SessionId, State, locks, sessions};
 use expect_test::expect;
 use proptest::prelude::*;
 
@@ -62,6 +63,14 @@ fn the_pieces_of_a_state_are_the_state() {
     }
 }
 
+/// As the first builds of data format 2 wrote it.
+#[test]
+fn without_pieces_about_ended_sessions_none_is_remembered() {
+    let state = restore(full().records().filter(|record| !is_ended(record)).collect()).unwrap();
+    assert!(full().has_ended(session("z")) && !state.has_ended(session("z")));
+    assert_eq!(state.records().filter(is_ended).count(), 0);
+}
+
 /// They follow from the claims, and are put in order when all are there.
 #[test]
 fn claims_may_come_in_any_order() {
@@ -79,6 +88,10 @@ fn a_piece_that_cannot_be_read_is_told() {
 
 fn is_claim(record: &Record) -> bool {
     matches!(record, Record::Locks(locks::Record::Claim(_)))
+}
+
+fn is_ended(record: &Record) -> bool {
+    matches!(record, Record::Sessions(sessions::Record::Ended(_)))
 }
 
 /// Edits a claim of a session, by its letter and its number.
@@ -166,7 +179,7 @@ fn sentences(edits: &[Edit]) -> String {
 
 #[test]
 fn pieces_that_are_missing_or_there_twice_are_refused() {
-    let edits: [Edit; 12] = [
+    let edits: [Edit; 15] = [
         ("nothing", |records| records.clear()),
         ("no time", |records| records.retain(|record| !matches!(record, Record::State { .. }))),
         ("two times", |records| repeat(records, |record| matches!(record, Record::State { .. }))),
@@ -183,6 +196,14 @@ fn pieces_that_are_missing_or_there_twice_are_refused() {
         ("a claim twice", |records| repeat(records, is_claim)),
         ("a session twice", |records| {
             repeat(records, |record| matches!(record, Record::Sessions(sessions::Record::Session(_))));
+        }),
+        ("an ended session twice", |records| repeat(records, is_ended)),
+        ("too many ended sessions", |records| {
+            let ended = |id| Record::Sessions(sessions::Record::Ended(SessionId(id)));
+            records.extend((1_000..1_000 + ENDED_MAX as u64).map(ended));
+        }),
+        ("an ended session that is there", |records| {
+            records.push(Record::Sessions(sessions::Record::Ended(session("a"))));
         }),
         ("forced twice", |records| {
             repeat(records, |record| matches!(record, Record::Locks(locks::Record::Forced { .. })));
@@ -203,6 +224,9 @@ fn pieces_that_are_missing_or_there_twice_are_refused() {
         a lock twice: the lock "gate" is there twice
         a claim twice: request 1 of session 0000000000000061 is there as two claims
         a session twice: session 0000000000000061 is there twice
+        an ended session twice: session 000000000000007a is there twice among those that have ended
+        too many ended sessions: 4097 ended sessions are remembered; at most 4096
+        an ended session that is there: session 0000000000000061 is there, and has ended
         forced twice: what session 0000000000000061 has lost by force is there twice
         no session: session 0000000000000062 has claims, and is not there
         no claims: the lock "one" is neither used nor remembered

@@ -182,6 +182,7 @@ fn force_now_raises_it_once() {
         revision
             4
         force one now
+            one forced: a (fence 1, since 4), b (fence 1, since 5)
             a 1 revoked
             b 1 revoked
             c 1: granted, fence 2
@@ -297,10 +298,12 @@ fn force_without_now_does_not_raise_it() {
         revision
             2
         force one
+            one forced: a (fence 1, since 2)
             a 1 revoked
         changes
             103.0 claim a 1 (one x): fence 1 since 2 -> fence 1 since 2, revoked
         force one
+            one forced: a (fence 1, since 2)
             a 1 revoked
         changes
         revision
@@ -325,8 +328,10 @@ fn force_now_on_nobody_does_not_raise_it() {
         revision
             4
         force two now
+            two forced: nobody holds it
         changes
         force one now
+            one forced: nobody holds it
             b 1: granted, fence 2
         changes
             107.0 delay of one: generation 1, 300 ms -> nothing

@@ -1,14 +1,15 @@
 //! Transcripts: commands, one a line, and under each, indented, what followed.
 //!
 //!     open a [ttl 5000] | resume a
-//!     acquire a 1 deploy x|s|p3 [owner 7] [timeout 100] [delay 50] [seen 4] [missing 1,3] [from eve]
+//!     acquire a 1 deploy x|s|p3 [owner 7] [parent b] [timeout 100] [delay 50] [seen 4] [missing 1,3] [from eve]
 //!     acquire a 1 one,two:s,three:p3 x      several locks; the mode at the end is that of those that name none
 //!     release a 2 1 | cancel a 2 1 | close a 2      the numbers: of the request, and of the acquire it speaks of
 //!     expire a [term 2] | lead 2 | end-delay deploy 1 | cancel-wait a 1 | force deploy [now]
-//!     lock deploy | session a | claims a | timers | counts | revision
+//!     lock deploy | session a | ended a | claims a | timers | counts | revision
+//!     waiters deploy | claimed a | known a 1      how many wait there, how many claims it has, whether a request is known
 //!     changes      of the last command: index of the entry, position, revision if any, what, before -> after
 //!
-//! Sessions have one letter; their owner, unless another is named, has the same. Names of locks are in the escaped form. The
+//! Sessions have one letter; their owner, unless another is named, has the same. A parent is a letter or a number. Names of locks are in the escaped form. The
 //! first command has the index 101 and comes at 1 ms, the next has the index 102 and comes at 2 ms.
 
 use std::fmt::Write;
@@ -61,6 +62,12 @@ impl Script {
             ["session", id] => self.session(id),
             ["claims", id] => self.claims(id),
             ["timers"] => vec![format!("{:?}", self.state.pending_timers())],
+            ["waiters", lock] => vec![self.state.waiters_of(parse_escaped(lock).unwrap()).to_string()],
+            ["claimed", id] => vec![self.state.claims_of(session(id)).to_string()],
+            ["known", id, number] => {
+                vec![self.state.request_known(session(id), number.parse().unwrap()).to_string()]
+            }
+            ["ended", id] => vec![self.state.has_ended(session(id)).to_string()],
             ["counts"] => vec![format!("{:?}", self.state.counts())],
             ["revision"] => vec![self.state.revision().to_string()],
             ["changes"] => self.changes.iter().map(show_change).collect(),
@@ -181,7 +188,7 @@ pub fn command(words: &[&str]) -> Option<Command> {
             let acquire = Acquire {
                 wants: names.split(',').map(want).collect::<Option<_>>()?,
                 owner: OwnerId(option("owner").unwrap_or(session(id).0)),
-                parent: option("parent").map(OwnerId),
+                parent: after("parent").map(|name| OwnerId(number(name).unwrap_or_else(|| session(name).0))),
                 timeout_ms: option("timeout"),
                 lock_delay_ms: option("delay").unwrap_or(0),
             };
@@ -224,6 +231,17 @@ fn show(effect: &Effect) -> String {
         Effect::Answer { session, number, answer } => format!("{} {number}: {}", letter(*session), show_answer(answer)),
         Effect::Ended { session, reason } => format!("{} ended, {reason:?}", letter(*session)),
         Effect::Locks(locks::Effect::Revoked { session, acquire }) => format!("{} {acquire} revoked", letter(*session)),
+        Effect::Locks(locks::Effect::Forced { lock, holders }) => {
+            let show = |holder: &locks::ForcedHolder| {
+                format!("{} (fence {}, since {})", letter(holder.session), holder.fence, holder.since_ms)
+            };
+            let holders: Vec<String> = holders.iter().map(show).collect();
+            if holders.is_empty() {
+                format!("{lock} forced: nobody holds it")
+            } else {
+                format!("{lock} forced: {}", holders.join(", "))
+            }
+        }
         Effect::Locks(locks::Effect::Waits { session, number, timeout_ms }) => {
             format!("{} {number} waits, at most {timeout_ms} ms", letter(*session))
         }

@@ -239,10 +239,12 @@ fn force_tells_the_holder_of_several_locks_once() {
             a 1: granted, fence 1
         acquire b 1 two x
         force one
+            one forced: a (fence 1, since 3)
             a 1 revoked
         changes
             105.0 claim a 1 (one x, two x): fence 1 since 3 -> fence 1 since 3, revoked
         force two
+            two forced: a (fence 1, since 3)
             a 1 revoked
         changes
         lock one
@@ -281,6 +283,7 @@ fn force_now_takes_all_locks_of_the_claim() {
             b 1: granted, fence 1
         acquire c 1 two x
         force one now
+            one forced: a (fence 1, since 4), b (fence 1, since 5)
             a 1 revoked
             b 1 revoked
             c 1: granted, fence 2
@@ -321,6 +324,7 @@ fn force_now_opens_only_the_lock_that_it_names() {
             one closed, generation 1, 700 ms
             two closed, generation 2, 700 ms
         force one now
+            one forced: nobody holds it
         acquire b 1 one,two x
         acquire b 2 one x timeout 0
             b 2: the lock is not free, and the request does not wait
@@ -343,6 +347,7 @@ fn history_remembers_the_hold_at_each_lock() {
         acquire a 3 two,three x
             a 3: granted, fence 2
         force three now
+            three forced: a (fence 2, since 5)
             a 3 revoked
         acquire b 1 one,three x
             b 1: granted, fence 3

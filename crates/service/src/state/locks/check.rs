@@ -1,6 +1,6 @@
 //! Whether the locks are as they should be. A snapshot is outside input: whatever passes here leads to no panic later.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::sync::Arc;
 
@@ -112,6 +112,17 @@ impl Locks {
         if remembered > HISTORY_MAX {
             return Err(format!("{remembered} ended holds are remembered; at most {HISTORY_MAX}"));
         }
+        let (mut by_session, mut children) = (BTreeMap::new(), BTreeMap::new());
+        for claim in self.claims.values() {
+            *by_session.entry(claim.session).or_insert(0) += 1;
+            claim.kinship().into_iter().for_each(|kinship| *children.entry(kinship).or_insert(0) += 1);
+        }
+        if !by_session.iter().eq(&self.counts) {
+            return Err("the counts of claims by session are not those of the claims".to_owned());
+        }
+        if !children.iter().eq(&self.children) {
+            return Err("the index of owners by parent is not that of the claims".to_owned());
+        }
         if !closed.eq(&self.delays) {
             return Err("the index of closed locks is not that of the locks that are closed".to_owned());
         }
@@ -131,7 +142,8 @@ mod tests {
 
     const NAME: &[u8] = b"deploy";
 
-    /// Session 1 holds the lock and was told to give it back, session 2 waits for it. Session 1 has held it before.
+    /// Session 1 holds the lock and was told to give it back, session 2 waits for it. Session 1 has held it before. The owner of
+    /// session 2 acts for the owner 3.
     fn locks() -> Locks {
         let mut state = State::default();
         let mut apply = |command: state::Command| state.apply(1, 1, &command, &mut Outcome::default());
@@ -142,7 +154,10 @@ mod tests {
                 sessions::Command::Open(Open { session, ttl_ms, label, host, pid, resume, secret_hash, caller }).into(),
             );
         }
-        let acquire = |owner| Operation::Acquire(Acquire::one(NAME, Mode::Exclusive, OwnerId(owner)));
+        let acquire = |owner| {
+            let parent = (owner == 2).then_some(OwnerId(3));
+            Operation::Acquire(Acquire { parent, ..Acquire::one(NAME, Mode::Exclusive, OwnerId(owner)) })
+        };
         let requests =
             [(1, 1, acquire(1)), (1, 2, Operation::Release { acquire: 1 }), (1, 3, acquire(1)), (2, 1, acquire(2))];
         for (session, number, operation) in requests {
@@ -203,6 +218,14 @@ mod tests {
             broken(|locks| locks.history.insert(9, NAME.into())),
             "2 remembered holds are counted, and 1 are there"
         );
+        let by_session = "the counts of claims by session are not those of the claims";
+        assert_eq!(broken(|locks| locks.counts.clear()), by_session);
+        assert_eq!(broken(|locks| locks.counts.insert(SessionId(2), 2)), by_session);
+        assert_eq!(broken(|locks| locks.counts.insert(SessionId(9), 1)), by_session);
+        let by_parent = "the index of owners by parent is not that of the claims";
+        assert_eq!(broken(|locks| locks.children.clear()), by_parent);
+        assert_eq!(broken(|locks| locks.children.insert((OwnerId(3), OwnerId(2)), 2)), by_parent);
+        assert_eq!(broken(|locks| locks.children.insert((OwnerId(1), OwnerId(2)), 1)), by_parent);
         assert_eq!(
             broken(|locks| locks.delays.insert(NAME.into())),
             "the index of closed locks is not that of the locks that are closed"

@@ -23,7 +23,7 @@ pub struct Claim {
     pub number: RequestNumber,
     /// Deadlocks are looked for among owners: a session may have several.
     pub owner: OwnerId,
-    /// The owner that its owner acts for, if any.
+    /// The owner that its owner acts for, if any: that one waits for its owner.
     pub parent: Option<OwnerId>,
     /// Which locks, and how. All of them are granted in one command.
     pub wants: Wants,
@@ -53,6 +53,11 @@ impl Claim {
     /// What its owner's claims are found by.
     pub(super) fn owner_key(&self) -> (OwnerId, SessionId, RequestNumber) {
         (self.owner, self.session, self.number)
+    }
+
+    /// Its parent and its owner, if the owner acts for another one. An owner that names itself acts for nobody.
+    pub(super) fn kinship(&self) -> Option<(OwnerId, OwnerId)> {
+        self.parent.filter(|parent| *parent != self.owner).map(|parent| (parent, self.owner))
     }
 
     /// Whether it wants several locks: then it may wait though one of them admits it.

@@ -3,25 +3,38 @@
 //! The vertices are owners. An owner that waits for nothing can finish: it gives back all that it has, those who stand in
 //! line for that get it, and if one of them then waits for nothing more its owner can finish too. This reduction of the graph is
 //! needed because of permits: where several hold one, a waiter needs one of them to finish, not all, and a cycle alone is
-//! no deadlock. A new claim waits for itself if it is not granted even when all who can finish have finished. It is the
-//! only one that can: before it, everybody could finish, and nobody waits behind it yet.
+//! no deadlock. A new claim waits for itself if it is not granted even when all who can finish have finished. Where nobody
+//! has a parent it is the only one that can: before it, everybody could finish, and nobody waits behind it yet.
 //!
 //! A claim that waits with a time-out counts as one that waits for ever, a closed lock as one that will open.
 //!
-//! Work: none for an owner for whom nobody can be waiting (that is nearly every request). Otherwise each lock from which the new
-//! claim can be reached is looked at once, and each claim at it a constant number of times, with a logarithm for finding
-//! owners: O(n log n) for n places in lines, whatever they wait for.
+//! Parents: a process waits for its children, so an owner can finish only when every owner that acts for it has finished. Those
+//! are the owners of claims, waiting or holding, that name it as their parent. So waiting for an ancestor is a deadlock, and
+//! waiting for a sibling is not. What clients say about parents may be wrong:
+//!
+//! - An owner that names itself has no parent.
+//! - Owners that are each other's ancestors cannot finish: each waits for the others.
+//! - A claim that is granted at once is never refused, since it waits for nobody. What it says about its parent may show a
+//!   deadlock that was there before, or be a lie. Hence a new claim that is not granted may find owners that could not finish
+//!   before it. It is refused only if a way leads from it back to its own owner; otherwise it waits.
+//!
+//! Work: none for an owner for whom nobody can be waiting, nor for an ancestor of it (that is nearly every request). Otherwise
+//! each lock from which the new claim can be reached is looked at once, each claim at it a constant number of times, and each
+//! owner at it and each descendant of one once, with a logarithm for finding owners: O(n log n) for n places in lines and pairs
+//! of parent and child, whatever they wait for.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use smallvec::SmallVec;
+
 use super::limits::CYCLE_SHOWN_MAX;
 use super::lock::Lock;
-use super::{Claim, LockName, Locks, Mode, Ticket, WaitFor};
+use super::{Claim, LockName, Locks, Mode, Ticket, WaitFor, names};
 use crate::state::sessions::Sessions;
 use crate::state::{OwnerId, SessionId};
 
-/// Up to this many holds of an owner are looked at one by one, to see that no claim waits for them. For owners with more the graph
-/// is built.
+/// Up to this many holds of an owner and its ancestors are looked at one by one, to see that no claim waits for them. If there are
+/// more, the graph is built.
 const HOLDS_LOOKED_AT_MAX: usize = 64;
 
 impl Locks {
@@ -43,10 +56,24 @@ impl Locks {
         let is_waited_for = |claim: &Claim| {
             claim.wants.iter().any(|want| wanted(&want.lock) || self.locks[&want.lock].next_waiter().is_some())
         };
-        let mut holds = self.holds_of(new.owner);
-        self.waits_of(new.owner).next().is_none()
-            && !holds.by_ref().take(HOLDS_LOOKED_AT_MAX).any(is_waited_for)
-            && holds.next().is_none()
+        // The owner and its ancestors, as far as they are known.
+        let mut owners: SmallVec<[OwnerId; 4]> = SmallVec::from_iter([new.owner]);
+        owners.extend(new.parent.filter(|parent| *parent != new.owner));
+        let (mut at, mut holds_left) = (0, HOLDS_LOOKED_AT_MAX);
+        while let Some(&owner) = owners.get(at) {
+            at += 1;
+            if self.waits_of(owner).next().is_some() {
+                return false;
+            }
+            for claim in self.holds_of(owner) {
+                if holds_left == 0 || is_waited_for(claim) {
+                    return false;
+                }
+                holds_left -= 1;
+                owners.extend(claim.parent.filter(|parent| !owners.contains(parent)));
+            }
+        }
+        true
     }
 }
 
@@ -90,7 +117,27 @@ struct Owner {
     wanting: usize,
     /// Where it holds something: the line and the mode.
     holds: Vec<(usize, Mode)>,
+    /// For whom it acts, and who acts for it.
+    parents: Vec<OwnerId>,
+    children: Vec<OwnerId>,
+    /// How many of its children have not finished.
+    children_left: usize,
     finished: bool,
+}
+
+impl Owner {
+    fn can_finish(&self) -> bool {
+        self.wanting == 0 && self.children_left == 0
+    }
+}
+
+/// How the search for a cycle has reached an owner.
+#[derive(Clone, Copy)]
+enum Way {
+    /// A claim waits for it at a line.
+    Waits { asker: usize, line: usize },
+    /// Its parent waits for it.
+    Parent(OwnerId),
 }
 
 struct Graph {
@@ -107,8 +154,10 @@ impl Graph {
     fn around(locks: &Locks, new: &Claim) -> Self {
         let (lines, askers, by_ticket, owners) = (Vec::new(), Vec::new(), BTreeMap::new(), BTreeMap::new());
         let mut graph = Graph { lines, askers, by_ticket, owners, new: 0 };
-        let wanted = |claim: &Claim| claim.wants.iter().map(|want| want.lock.clone()).collect::<Vec<_>>();
-        let mut to_visit = wanted(new);
+        // The new claim does not gain by its owner's other ones: the owner does not finish before the new claim is granted. Where
+        // nobody has a parent, those can be granted without that, or they would have been refused.
+        let no_parents = locks.children.is_empty() && new.parent.is_none();
+        let mut to_visit = names(new).into_vec();
         let mut visited: BTreeSet<LockName> = to_visit.iter().cloned().collect();
         while let Some(name) = to_visit.pop() {
             let lock = locks.get(name.as_bytes()).map(|(_, lock)| lock);
@@ -120,16 +169,36 @@ impl Graph {
             for (position, claim) in claims.into_iter().enumerate() {
                 let known = graph.owners.contains_key(&claim.owner);
                 graph.add(index, position, claim);
-                // The new claim does not gain by its owner's other ones: that does not finish before it. Those can be granted
-                // without that, or they would have been refused.
-                if !known && claim.owner != new.owner {
-                    let depends_on = locks.waits_of(claim.owner).flat_map(wanted);
-                    to_visit.extend(depends_on.filter(|name| visited.insert(name.clone())));
+                if known || no_parents && claim.owner == new.owner {
+                    continue;
                 }
+                let depends_on = graph.add_descendants(locks, new, claim.owner);
+                let depends_on = depends_on.iter().flat_map(|owner| locks.waits_of(*owner)).flat_map(names);
+                to_visit.extend(depends_on.filter(|name| visited.insert(name.clone())));
             }
         }
         graph.new = graph.by_ticket[&new.ticket];
         graph
+    }
+
+    /// Adds the descendants of an owner that is new in the graph. Gives it and those that are new, too.
+    fn add_descendants(&mut self, locks: &Locks, new: &Claim, owner: OwnerId) -> SmallVec<[OwnerId; 1]> {
+        let mut family = SmallVec::from_iter([owner]);
+        let mut at = 0;
+        while let Some(&parent) = family.get(at) {
+            at += 1;
+            let of_new = new.kinship().filter(|kinship| kinship.0 == parent && !locks.children.contains_key(kinship));
+            for child in locks.children_of(parent).chain(of_new.map(|(_, child)| child)) {
+                if !self.owners.contains_key(&child) {
+                    family.push(child);
+                }
+                self.owners.entry(child).or_default().parents.push(parent);
+                let parent = self.owners.entry(parent).or_default();
+                parent.children.push(child);
+                parent.children_left += 1;
+            }
+        }
+        family
     }
 
     /// A claim stands at this position of this line, which is the last one so far.
@@ -155,14 +224,20 @@ impl Graph {
 
     /// Lets everybody finish who can. The owner of the new claim cannot before that is granted.
     fn reduce(&mut self) {
-        let can_finish = |(&id, owner): (&OwnerId, &Owner)| (owner.wanting == 0).then_some(id);
+        let can_finish = |(&id, owner): (&OwnerId, &Owner)| owner.can_finish().then_some(id);
         let mut finishing: Vec<OwnerId> = self.owners.iter().filter_map(can_finish).collect();
         // A closed lock opens whoever finishes, and may then be free for the first in line.
         self.advance((0..self.lines.len()).collect(), &mut finishing);
         while let Some(id) = finishing.pop() {
             let owner = self.owners.get_mut(&id).expect("whoever finishes is in the graph");
             owner.finished = true;
-            for (index, mode) in std::mem::take(&mut owner.holds) {
+            let (holds, parents) = (std::mem::take(&mut owner.holds), std::mem::take(&mut owner.parents));
+            for id in parents {
+                let parent = self.owners.get_mut(&id).expect("a parent is in the graph");
+                parent.children_left -= 1;
+                finishing.extend(parent.can_finish().then_some(id));
+            }
+            for (index, mode) in holds {
                 let line = &mut self.lines[index];
                 line.held -= 1;
                 line.shared -= usize::from(mode == Mode::Shared);
@@ -189,7 +264,7 @@ impl Graph {
                     }
                 }
                 owner.wanting -= 1;
-                if owner.wanting == 0 {
+                if owner.can_finish() {
                     finishing.push(self.askers[asker].owner);
                 }
                 self.askers[asker].granted = true;
@@ -211,24 +286,43 @@ impl Graph {
         if self.askers[self.new].granted {
             return None;
         }
-        // Which owner was reached over which claim, at which line.
-        let mut reached: BTreeMap<OwnerId, (usize, usize)> = BTreeMap::new();
+        let mut reached = BTreeMap::new();
         let mut waiting = VecDeque::from([self.new]);
         while let Some(asker) = waiting.pop_front() {
             for (line, position) in self.askers[asker].places.clone() {
                 for blocker in self.blockers(line, position) {
-                    if self.owners[&blocker].finished || reached.contains_key(&blocker) {
-                        continue;
-                    }
-                    reached.insert(blocker, (asker, line));
-                    if blocker == start {
+                    self.reach(blocker, Way::Waits { asker, line }, start, &mut reached, &mut waiting);
+                    if reached.contains_key(&start) {
                         return Some(self.way_back(&reached, start));
                     }
-                    waiting.extend(self.owners[&blocker].waits.iter().filter(|waits| !self.askers[**waits].granted));
                 }
             }
         }
         None
+    }
+
+    /// Reaches an owner and its descendants, as far as they cannot finish. What they wait for comes next. The search ends at `start`.
+    fn reach(
+        &self,
+        owner: OwnerId,
+        way: Way,
+        start: OwnerId,
+        reached: &mut BTreeMap<OwnerId, Way>,
+        waiting: &mut VecDeque<usize>,
+    ) {
+        let mut ways: SmallVec<[(OwnerId, Way); 1]> = SmallVec::from_iter([(owner, way)]);
+        while let Some((id, way)) = ways.pop() {
+            let owner = &self.owners[&id];
+            if owner.finished || reached.contains_key(&id) {
+                continue;
+            }
+            reached.insert(id, way);
+            if id == start {
+                return;
+            }
+            waiting.extend(owner.waits.iter().filter(|waits| !self.askers[**waits].granted));
+            ways.extend(owner.children.iter().map(|child| (*child, Way::Parent(id))));
+        }
     }
 
     /// The owners of claims before this position for which it waits, without those given before to a claim that waits alike: those
@@ -250,13 +344,19 @@ impl Graph {
         line.askers[range].iter().filter_map(blocks).collect()
     }
 
-    fn way_back(&self, reached: &BTreeMap<OwnerId, (usize, usize)>, start: OwnerId) -> Vec<Step> {
+    /// The waits of the cycle. That a parent waits for its child is no step of its own: no lock belongs to it.
+    fn way_back(&self, reached: &BTreeMap<OwnerId, Way>, start: OwnerId) -> Vec<Step> {
         let mut steps = Vec::new();
         let mut owner = start;
-        while let Some(&(asker, line)) = reached.get(&owner) {
-            let Asker { owner: before, session, .. } = self.askers[asker];
-            steps.push(Step { owner: before, session, lock: self.lines[line].lock.clone() });
-            owner = before;
+        while let Some(&way) = reached.get(&owner) {
+            owner = match way {
+                Way::Parent(parent) => parent,
+                Way::Waits { asker, line } => {
+                    let Asker { owner, session, .. } = self.askers[asker];
+                    steps.push(Step { owner, session, lock: self.lines[line].lock.clone() });
+                    owner
+                }
+            };
             if owner == start {
                 break;
             }

@@ -4,18 +4,24 @@
 //! expires): nothing overlaps. With `now` their claims end at once, and a lock-delay too: whoever asks for that takes the risk
 //! that a holder still runs. Its release, when it comes, is answered by Released all the same.
 //!
+//! Whoever asks is told whom it hit in the same step: a moment earlier or later the lock may have other holders.
+//!
 //! A claim of several locks is one claim: it ends, or is told, as a whole.
 
 use std::sync::Arc;
 
 use super::limits::FORCED_MAX;
-use super::{Claim, Effect, Ended, LockName, Locks, Names};
+use super::{Claim, Effect, Ended, ForcedHolder, LockName, LockView, Locks, Names};
 use crate::state::What;
 use crate::state::turn::Turn;
 
 impl Locks {
     pub(super) fn force(&mut self, turn: &mut Turn<'_>, name: &LockName, now: bool) {
-        let Some(lock) = self.locks.get(name) else { return };
+        let lock = self.locks.get(name);
+        let hit = lock.into_iter().flat_map(|lock| LockView::new(turn.sessions, name, lock).holders());
+        let holders = hit.map(ForcedHolder::from).collect();
+        turn.tell(Effect::Forced { lock: name.clone(), holders });
+        let Some(lock) = lock else { return };
         let holders: Vec<Arc<Claim>> = lock.holders().cloned().collect();
         for holder in &holders {
             turn.tell(Effect::Revoked { session: holder.session, acquire: holder.number });

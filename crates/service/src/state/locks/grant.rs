@@ -73,7 +73,7 @@ impl Locks {
         let holder = Arc::new(holder);
         self.replace(&holder);
         self.waits.remove(&holder.owner_key()).expect("a waiter is found by its owner");
-        self.index(&holder);
+        self.holds.insert(holder.owner_key());
         turn.change(None, What::Claim { before: Some(waiter.clone()), after: Some(holder.clone()) });
         turn.answer(holder.session, holder.number, Answer::Granted { fence: fence.get() });
     }

@@ -3,13 +3,39 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use imbl::OrdSet;
+use imbl::{OrdMap, OrdSet};
 
 use super::lock::Lock;
 use super::{Claim, Delay, LockName, Locks};
 use crate::state::{OwnerId, RequestNumber, SessionId};
 
 impl Locks {
+    /// Puts a claim that enters into the indices that follow from it.
+    pub(super) fn index(&mut self, claim: &Claim) {
+        let index = if claim.holds() { &mut self.holds } else { &mut self.waits };
+        index.insert(claim.owner_key());
+        if claim.revoked {
+            self.revoked.insert(claim.key());
+        }
+        count(&mut self.counts, claim.session);
+        if let Some(kinship) = claim.kinship() {
+            count(&mut self.children, kinship);
+        }
+    }
+
+    /// Takes a claim that ends out of the indices.
+    pub(super) fn unindex(&mut self, claim: &Claim) {
+        let index = if claim.holds() { &mut self.holds } else { &mut self.waits };
+        index.remove(&claim.owner_key()).expect("a claim is found by its owner");
+        if claim.revoked {
+            self.revoked.remove(&claim.key()).expect("a claim that was revoked is found");
+        }
+        uncount(&mut self.counts, &claim.session);
+        if let Some(kinship) = claim.kinship() {
+            uncount(&mut self.children, &kinship);
+        }
+    }
+
     /// The fence of the latest grant; 0 if there was none.
     pub fn last_fence(&self) -> u64 {
         self.last_fence
@@ -33,6 +59,11 @@ impl Locks {
     /// How many claims wait.
     pub(in crate::state) fn waiting(&self) -> usize {
         self.waits.len()
+    }
+
+    /// How many claims a session has.
+    pub(in crate::state) fn count_of(&self, session: SessionId) -> usize {
+        self.counts.get(&session).copied().unwrap_or(0)
     }
 
     /// A lock that is held, waited for, closed or remembered.
@@ -83,6 +114,11 @@ impl Locks {
         self.claims_in(&self.waits, owner)
     }
 
+    /// The owners that act for this one: those with a claim that names it as the parent.
+    pub(super) fn children_of(&self, owner: OwnerId) -> impl Iterator<Item = OwnerId> {
+        self.children.range((owner, OwnerId(0))..=(owner, OwnerId(u64::MAX))).map(|(&(_, child), _)| child)
+    }
+
     fn claims_in<'a>(
         &'a self,
         index: &'a OrdSet<(OwnerId, SessionId, RequestNumber)>,
@@ -99,5 +135,22 @@ impl Locks {
     /// The sessions that have claims, or are to be told of some; a session as often as it has them.
     pub(in crate::state) fn sessions(&self) -> impl Iterator<Item = SessionId> {
         self.claims.keys().map(|&(session, _)| session).chain(self.forced.keys().copied())
+    }
+}
+
+/// One more.
+fn count<K: Ord + Clone>(counts: &mut OrdMap<K, usize>, key: K) {
+    match counts.get_mut(&key) {
+        Some(count) => *count += 1,
+        None => drop(counts.insert(key, 1)),
+    }
+}
+
+/// One less; what is not there is not counted.
+fn uncount<K: Ord + Clone>(counts: &mut OrdMap<K, usize>, key: &K) {
+    let count = counts.get_mut(key).expect("what ends was counted");
+    *count -= 1;
+    if *count == 0 {
+        counts.remove(key);
     }
 }

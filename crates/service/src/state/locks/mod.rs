@@ -34,7 +34,9 @@ pub use lock::Delay;
 pub use name::LockName;
 pub use record::Record;
 pub use views::{HolderView, LockView, Standing, WaiterView};
-pub use words::{Acquire, Answer, CancelOutcome, Command, Effect, Mode, Operation, Refusal, WaitFor, Want, Wants};
+pub use words::{
+    Acquire, Answer, CancelOutcome, Command, Effect, ForcedHolder, Mode, Operation, Refusal, WaitFor, Want, Wants,
+};
 
 use super::sessions::EndReason;
 use super::turn::Turn;
@@ -56,6 +58,10 @@ pub struct Locks {
     claims: OrdMap<(SessionId, RequestNumber), Arc<Claim>>,
     holds: OrdSet<(OwnerId, SessionId, RequestNumber)>,
     waits: OrdSet<(OwnerId, SessionId, RequestNumber)>,
+    /// How many claims a session has, if any.
+    counts: OrdMap<SessionId, usize>,
+    /// An owner, one that acts for it, and how many claims of the latter say so.
+    children: OrdMap<(OwnerId, OwnerId), usize>,
     /// Claims that hold, and whose sessions were told to give them back.
     revoked: OrdSet<(SessionId, RequestNumber)>,
     /// Acquires whose holds were ended by force, and about which the client has said nothing since: its word about them is no
@@ -273,11 +279,7 @@ impl Locks {
             }
         }
         self.claims.remove(&claim.key()).expect("a claim that ends is there");
-        let index = if claim.holds() { &mut self.holds } else { &mut self.waits };
-        index.remove(&claim.owner_key()).expect("a claim is found by its owner");
-        if claim.revoked {
-            self.revoked.remove(&claim.key()).expect("a claim that was revoked is found");
-        }
+        self.unindex(claim);
         let revision = turn.revise();
         turn.change(Some(revision), What::Claim { before: Some(claim.clone()), after: None });
         evicted
@@ -288,15 +290,6 @@ impl Locks {
         self.last_past += 1;
         let (order, session, label) = (self.last_past, claim.session, turn.sessions.label(claim.session).into());
         Past { order, session, label, fence: fence.get(), from_ms: claim.since_ms, to_ms: turn.now_ms, ended }
-    }
-
-    /// Puts the claim into the indices that follow from it.
-    fn index(&mut self, claim: &Claim) {
-        let index = if claim.holds() { &mut self.holds } else { &mut self.waits };
-        index.insert(claim.owner_key());
-        if claim.revoked {
-            self.revoked.insert(claim.key());
-        }
     }
 
     /// Changes a lock that is there.

@@ -1,7 +1,7 @@
 //! What people and the api ask of a lock. Nothing here changes it.
 
 use super::lock::Lock;
-use super::{Claim, Delay, LockName, Mode, Past, Ticket};
+use super::{Claim, Delay, ForcedHolder, LockName, Mode, Past, Ticket};
 use crate::state::sessions::{Session, Sessions};
 use crate::state::{OwnerId, RequestNumber, SessionId};
 
@@ -74,6 +74,13 @@ pub enum Standing<'a> {
     Holder(HolderView<'a>),
     /// It waits for the lock.
     Waiter(WaiterView<'a>),
+}
+
+impl From<HolderView<'_>> for ForcedHolder {
+    fn from(holder: HolderView<'_>) -> Self {
+        let HolderView { session, owner, label, host, pid, fence, since_ms, .. } = holder;
+        ForcedHolder { session, owner, label: label.into(), host: host.into(), pid, fence, since_ms }
+    }
 }
 
 impl<'a> LockView<'a> {

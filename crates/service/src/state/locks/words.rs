@@ -60,7 +60,7 @@ pub struct Acquire {
     pub wants: Wants,
     /// Deadlocks are looked for among owners: a session may have several.
     pub owner: OwnerId,
-    /// The owner that this owner acts for, if any. None in data format 1.
+    /// The owner that this owner acts for, if any: that one waits for this one. None in data format 1.
     pub parent: Option<OwnerId>,
     /// How long it waits: not at all (0), so many milliseconds, or for ever.
     pub timeout_ms: Option<u64>,
@@ -113,6 +113,13 @@ pub enum Effect {
         /// How long.
         timeout_ms: u64,
     },
+    /// A `Force` was applied: whoever asked for it is told whom it hit. Told once for each.
+    Forced {
+        /// The lock that the command names, whether it is there or not.
+        lock: LockName,
+        /// Who held it when the command came, in the order in which they were granted it.
+        holders: Vec<ForcedHolder>,
+    },
     /// A lock is closed for this time.
     LockDelay {
         /// The name of the lock.
@@ -122,6 +129,25 @@ pub enum Effect {
         /// How long.
         delay_ms: u64,
     },
+}
+
+/// A holder whose lock somebody else wants released, as a listing shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForcedHolder {
+    /// The session of the client.
+    pub session: SessionId,
+    /// The owner of the claim that holds.
+    pub owner: OwnerId,
+    /// What the session is.
+    pub label: Box<str>,
+    /// Where it runs.
+    pub host: Box<str>,
+    /// As which process.
+    pub pid: u32,
+    /// Under which fence it holds, or held.
+    pub fence: u64,
+    /// Since when.
+    pub since_ms: u64,
 }
 
 /// The answer of the locks to a request.
@@ -191,7 +217,7 @@ pub struct WaitFor {
     pub owner: OwnerId,
     /// The label of its session.
     pub label: String,
-    /// The lock that it waits for. The next owner of the cycle holds it, or stands before it in the queue.
+    /// The lock that it waits for. The next owner of the cycle, or an ancestor of it, holds it or stands before it in the queue.
     pub lock: LockName,
 }
 

@@ -11,6 +11,8 @@ pub const HOST_BYTES_MAX: usize = 256;
 pub const TTL_MS_MIN: u64 = 1_000;
 /// The longest time to live of a session: a day.
 pub const TTL_MS_MAX: u64 = 86_400_000;
+/// So many sessions that have ended are remembered, the last ones.
+pub const ENDED_MAX: usize = 4_096;
 /// So many requests of a session may be without a seen answer before a further one is refused. Twice as many before one that
 /// gives something back is, so that a session with too many can still give some back.
 pub const REQUESTS_MAX: usize = 1_024;

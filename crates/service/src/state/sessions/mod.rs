@@ -1,5 +1,6 @@
 //! The sessions: who is there, and that each request is applied once. They know nothing of what is requested.
 
+mod ended;
 pub mod limits;
 mod record;
 mod session;
@@ -14,6 +15,7 @@ pub use session::{Kept, Session};
 pub use words::{Command, EndReason, Open, Refusal};
 
 use super::{Answer, Request, RequestNumber, SessionId};
+use ended::Ended;
 use session::Place;
 
 /// All sessions.
@@ -22,6 +24,7 @@ pub struct Sessions {
     /// Of the last `Lead`.
     term: u64,
     sessions: OrdMap<SessionId, Arc<Session>>,
+    ended: Ended,
 }
 
 /// What is to be done with a request that has arrived.
@@ -56,6 +59,11 @@ impl Sessions {
         self.sessions.len()
     }
 
+    /// Whether it is one of the last that ended, and was not begun anew.
+    pub fn has_ended(&self, id: SessionId) -> bool {
+        self.ended.contains(id)
+    }
+
     /// The term of the last `Lead`.
     pub fn term(&self) -> u64 {
         self.term
@@ -78,6 +86,7 @@ impl Sessions {
             && limits::check_open(open.ttl_ms, &open.label, &open.host).is_ok();
         let session = begins.then(|| Arc::new(Session::new(open)))?;
         self.sessions.insert(open.session, session.clone());
+        self.ended.remove(open.session);
         Some(session)
     }
 
@@ -88,7 +97,9 @@ impl Sessions {
 
     /// The session is no more.
     pub(super) fn end(&mut self, id: SessionId) -> Arc<Session> {
-        self.sessions.remove(&id).expect("a session that ends is there")
+        let session = self.sessions.remove(&id).expect("a session that ends is there");
+        self.ended.push(id);
+        session
     }
 
     /// A request has arrived. If it is new, it is pending from now on.

@@ -15,6 +15,9 @@ pub enum Record {
     Term(u64),
     /// A session.
     Session(SessionRecord),
+    /// A session that has ended; the one that ended first comes first. The first builds of data format 2 wrote none: a snapshot
+    /// without them is of a state that remembers none.
+    Ended(SessionId),
 }
 
 /// A session.
@@ -60,7 +63,8 @@ impl Sessions {
                 requests: session.requests.clone(),
             })
         });
-        std::iter::once(Record::Term(self.term)).chain(sessions)
+        let ended = self.ended.iter().map(Record::Ended);
+        std::iter::once(Record::Term(self.term)).chain(sessions).chain(ended)
     }
 
     /// Adds a piece. Whether it fits the others is checked when all are there.
@@ -75,12 +79,17 @@ impl Sessions {
                     return Err(format!("session {id} is there twice"));
                 }
             }
+            Record::Ended(id) => self.ended.restore(id)?,
         }
         Ok(())
     }
 
-    /// Whether each session could have come about, or a sentence about the first that could not.
+    /// Whether the sessions could have come about, or a sentence about the first that could not.
     pub(in crate::state) fn check(&self) -> Result<(), String> {
+        self.ended.check()?;
+        if let Some(id) = self.ended.iter().find(|id| self.sessions.contains_key(id)) {
+            return Err(format!("session {id} is there, and has ended"));
+        }
         let wrong = self.sessions.iter().find_map(|(id, session)| Some((id, session.check().err()?)));
         wrong.map_or(Ok(()), |(id, what)| Err(format!("session {id} {what}")))
     }

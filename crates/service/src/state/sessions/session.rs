@@ -126,7 +126,7 @@ impl Session {
     }
 
     /// Whether it has arrived, or was answered before it arrived.
-    pub(super) fn is_known(&self, number: RequestNumber) -> bool {
+    pub(in crate::state) fn is_known(&self, number: RequestNumber) -> bool {
         self.has_seen(number) || self.requests.contains_key(&number)
     }
 

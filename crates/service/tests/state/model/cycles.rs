@@ -7,7 +7,8 @@ use super::claims::permits;
 use super::{Claim, Model, Told};
 
 impl Model {
-    /// Whether this acquire waits for ever although everybody who waits for nothing gives back all that it has.
+    /// Whether this acquire waits for ever, and for itself, although everybody who waits for nothing gives back all that it has.
+    /// An owner waits for its own claims, and for the owners that name it as their parent.
     pub(super) fn is_stuck(&self, id: SessionId, number: u64) -> bool {
         let mut rest = self.clone();
         rest.delays.clear();
@@ -16,16 +17,22 @@ impl Model {
         locks.dedup();
         loop {
             rest.grant(locks.clone(), &mut Told::default());
-            let waits = |owner| rest.claims.iter().any(|claim| claim.owner == owner && claim.fence.is_none());
+            let waits = |owner| {
+                let mut own = rest.claims.iter().filter(|claim| claim.owner == owner);
+                own.any(|claim| claim.fence.is_none()) || !children(&rest.claims, owner).is_empty()
+            };
             let Some(owner) = rest.claims.iter().map(|claim| claim.owner).find(|&owner| !waits(owner)) else { break };
             rest.claims.retain(|claim| claim.owner != owner);
         }
-        let stuck = rest.claims.iter().any(|claim| (claim.session, claim.number) == (id, number));
-        assert_eq!(stuck, !rest.claims.is_empty(), "if anybody is stuck it is because of this request");
-        stuck
+        let new = rest.claims.iter().position(|claim| (claim.session, claim.number) == (id, number));
+        if self.claims.iter().all(|claim| claim.parent.is_none()) {
+            assert_eq!(new.is_some(), !rest.claims.is_empty(), "if anybody is stuck it is because of this request");
+        }
+        // Clients that lie about their parents may have been stuck before. Whoever waits for them only does not wait for itself.
+        new.is_some_and(|new| all_waited_for(&rest.claims, new).contains(&rest.claims[new].owner))
     }
 
-    /// Whether each waits for the next, and the last for the first, once this request waits.
+    /// Whether each waits for the next or an ancestor of it, and the last so for the first, once this request waits.
     pub fn is_cycle(&self, new: &Claim, cycle: &[WaitFor]) -> bool {
         let mut claims = self.claims.clone();
         claims.push(new.clone());
@@ -37,24 +44,56 @@ impl Model {
                 let session = self.sessions.iter().find(|session| session.id == claims[at].session);
                 claims[at].owner == step.owner
                     && session.is_some_and(|session| session.label == step.label)
-                    && waits_for(&claims, at, &step.lock, next.owner)
+                    && with_descendants(&claims, waited_for(&claims, at, &step.lock)).contains(&next.owner)
             })
         };
         !cycle.is_empty() && cycle.iter().zip(nexts).enumerate().all(is_step)
     }
 }
 
-/// Whether the claim at this place waits at this lock for a claim of this owner. It waits for nobody where it could go in: a
-/// closed lock opens by itself.
-fn waits_for(claims: &[Claim], at: usize, lock: &LockName, owner: OwnerId) -> bool {
+/// The owners for whose claims the claim at this place waits at this lock. It waits for nobody where it could go in: a closed
+/// lock opens by itself.
+fn waited_for(claims: &[Claim], at: usize, lock: &LockName) -> Vec<OwnerId> {
     let claim = &claims[at];
-    let Some(mode) = claim.mode(lock).filter(|_| claim.fence.is_none()) else { return false };
+    let Some(mode) = claim.mode(lock).filter(|_| claim.fence.is_none()) else { return vec![] };
     let before: Vec<&Claim> = claims[..at].iter().filter(|other| other.mode(lock).is_some()).collect();
     let shares = |other: &Claim| mode == Mode::Shared && other.mode(lock) == Some(Mode::Shared);
     let all_hold = before.iter().all(|other| other.fence.is_some());
     let is_free = all_hold && (before.iter().all(|other| shares(other)) || before.len() < permits(mode) as usize);
     // Those who wait for several locks are not overtaken, even by whoever could share with them.
     let is_not_overtaken = |other: &Claim| other.fence.is_none() && other.wants.len() > 1;
-    let blocks = |other: &&Claim| other.owner == owner && (!shares(other) || is_not_overtaken(other));
-    !is_free && before.iter().any(blocks)
+    let blocks = |other: &&&Claim| !is_free && (!shares(other) || is_not_overtaken(other));
+    before.iter().filter(blocks).map(|other| other.owner).collect()
+}
+
+/// The owners other than this one that name it as their parent.
+fn children(claims: &[Claim], owner: OwnerId) -> Vec<OwnerId> {
+    let names_it = |claim: &&Claim| claim.parent == Some(owner) && claim.owner != owner;
+    claims.iter().filter(names_it).map(|claim| claim.owner).collect()
+}
+
+/// All for whom the claim at this place waits, and those for whom they wait, and so on.
+fn all_waited_for(claims: &[Claim], at: usize) -> Vec<OwnerId> {
+    let of_claim = |at: usize| claims[at].locks().flat_map(move |lock| waited_for(claims, at, &lock));
+    let of_owner = |owner: OwnerId| {
+        let own = (0..claims.len()).filter(move |&at| claims[at].owner == owner);
+        own.flat_map(of_claim).chain(children(claims, owner)).collect()
+    };
+    closure(of_claim(at).collect(), of_owner)
+}
+
+/// These owners, their children, and so on.
+fn with_descendants(claims: &[Claim], owners: Vec<OwnerId>) -> Vec<OwnerId> {
+    closure(owners, |owner| children(claims, owner))
+}
+
+fn closure(first: Vec<OwnerId>, next: impl Fn(OwnerId) -> Vec<OwnerId>) -> Vec<OwnerId> {
+    let (mut found, mut left) = (vec![], first);
+    while let Some(owner) = left.pop() {
+        if !found.contains(&owner) {
+            found.push(owner);
+            left.extend(next(owner));
+        }
+    }
+    found
 }

@@ -25,6 +25,14 @@ impl Model {
             .is_some_and(|session| session.requests.iter().any(|kept| kept.number == number && kept.answer.is_some()))
     }
 
+    /// Whether this request waits or is answered, seen or not.
+    pub fn is_known(&self, id: SessionId, number: u64) -> bool {
+        let session = self.sessions.iter().find(|session| session.id == id);
+        session.is_some_and(|session| {
+            session.has_seen(number) || session.requests.iter().any(|kept| kept.number == number)
+        })
+    }
+
     pub(super) fn request(&mut self, request: Request, out: &mut Told) {
         let Request { session: id, number, seen, missing, operation, .. } = request;
         let Some(session) = self.session(id) else {

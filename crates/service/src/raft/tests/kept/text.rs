@@ -87,7 +87,9 @@ pub fn answers(state: &State, requests: &str) -> String {
     let mut ask = |what: String, command: Command| {
         let mut outcome = Outcome::default();
         state.clone().apply(1_000_000, state.now_ms(), &command, &mut outcome);
-        let effects: Vec<String> = outcome.effects.iter().map(effect).collect();
+        // The old version did not say whom a Force hit.
+        let is_new = |effect: &&Effect| matches!(effect, Effect::Locks(locks::Effect::Forced { .. }));
+        let effects: Vec<String> = outcome.effects.iter().filter(|effect| !is_new(effect)).map(effect).collect();
         let effects = if effects.is_empty() { "nothing".to_owned() } else { effects.join("; ") };
         writeln!(out, "{what}: {effects}").unwrap();
     };
