@@ -1,9 +1,9 @@
 //! An entry of the log was applied: who asked for it hears of it, and timers start or end.
 
-use baton_types::frames::{EndReason as WireEndReason, ToClient};
+use baton_types::frames::ToClient;
 
 use super::{Frontend, Note, Output, Reply, Standing, UnderWay, words};
-use crate::state::locks::Forced;
+use crate::state::locks::ForcedHolder;
 use crate::state::sessions::EndReason;
 use crate::state::{Command, Effect, Outcome, State, What, locks, sessions};
 
@@ -34,7 +34,7 @@ impl Frontend {
         outcome.changes.iter().for_each(|change| self.note(&change.what, outcome));
         match asked {
             UnderWay::Open { begins, .. } => self.opens_under_way -= usize::from(begins),
-            UnderWay::Request { stream, session, acquires } => {
+            UnderWay::Request { stream, session, acquires, .. } => {
                 self.acquires_under_way -= usize::from(acquires.is_some());
                 self.request_done(stream, session, acquires.is_some());
             }
@@ -66,15 +66,15 @@ impl Frontend {
             &Effect::Locks(locks::Effect::Revoked { session, acquire }) => {
                 self.say(session, ToClient::Revoked { acquire });
             }
-            Effect::Locks(locks::Effect::Forced { lock, holders, .. }) => {
-                if let UnderWay::Force { call } = *asked {
-                    let shown = |holder: &Forced| {
-                        words::holder(holder, self.leases.expires_in(holder.session, now_ms).unwrap_or(0))
-                    };
-                    let shown = holders.iter().map(shown).collect();
-                    self.reply(call, Reply::Forced(shown));
-                }
-                let _ = lock;
+            Effect::Locks(locks::Effect::Forced { lock, holders }) => {
+                let UnderWay::Force { call, now, by } = *asked else { return };
+                let shown = |holder: &ForcedHolder| {
+                    words::holder(holder, self.leases.expires_in(holder.session, now_ms).unwrap_or(0))
+                };
+                let shown = holders.iter().map(shown).collect();
+                self.reply(call, Reply::Forced(shown));
+                let note = Note::Forced { lock: lock.clone(), now, holders: holders.len(), by };
+                self.out.push_back(Output::Note(note));
             }
             // For the leases alone.
             Effect::Locks(locks::Effect::Waits { .. } | locks::Effect::LockDelay { .. }) => {}

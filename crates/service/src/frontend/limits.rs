@@ -16,8 +16,7 @@ impl Frontend {
     ) -> Option<(Refusal, String)> {
         let Operation::Acquire(acquire) = &request.operation else { return None };
         let beyond = self.lacks_room(state, session, acquire)?;
-        let was_proposed = self.sessions.get(&session).is_some_and(|presence| request.number <= presence.proposed);
-        if was_proposed || state.request_known(session, request.number) {
+        if self.is_under_way(session, request.number) || state.request_known(session, request.number) {
             return None;
         }
         let (refusal, message) = beyond;
@@ -34,15 +33,17 @@ impl Frontend {
         }
         let (counts, limits, under_way) = (state.counts(), self.limits, self.acquires_under_way);
         let full = |refusal, what: String| Some((refusal, format!("{what} ({})", flag(refusal))));
-        if counts.used + under_way >= limits.locks && !state.lock(&acquire.name).is_some_and(|lock| lock.in_use()) {
+        let is_used = || state.lock(&acquire.name).is_some_and(|lock| lock.is_used());
+        if counts.used + under_way >= limits.locks && !is_used() {
             return full(Refusal::TooManyLocks, format!("the server has {} locks; it takes no more", limits.locks));
         }
-        if counts.waiters + under_way >= limits.waiters
-            && state.waiters_of(&acquire.name) + self.under_way_for(&acquire.name) >= limits.waiters
-            && state.lock(&acquire.name).is_some_and(|lock| lock.in_use())
-        {
-            let what = format!("{} requests wait for this lock; no more may wait", limits.waiters);
-            return full(Refusal::TooManyWaiters, what);
+        if counts.waiters + under_way >= limits.waiters {
+            let waiters = state.waiters_of(&acquire.name) + self.under_way_for(&acquire.name);
+            // One of those who come to a free lock gets it.
+            if waiters >= limits.waiters + usize::from(!is_used()) {
+                let what = format!("{} requests wait for this lock; no more may wait", limits.waiters);
+                return full(Refusal::TooManyWaiters, what);
+            }
         }
         let of_session = || self.sessions.get(&session).map_or(0, |presence| presence.acquires_under_way);
         if counts.holders + counts.waiters + under_way >= limits.holds
@@ -52,6 +53,14 @@ impl Frontend {
             return full(Refusal::TooManyHolds, what);
         }
         None
+    }
+
+    fn is_under_way(&self, session: SessionId, number: u64) -> bool {
+        let is_it = |under_way: &UnderWay| match *under_way {
+            UnderWay::Request { session: of, number: known, .. } => (of, known) == (session, number),
+            _ => false,
+        };
+        self.under_way.iter().any(is_it)
     }
 
     fn under_way_for(&self, name: &[u8]) -> usize {

@@ -37,7 +37,7 @@ use baton_types::views::Holder;
 
 use crate::leases::Leases;
 use crate::state::locks::LockName;
-use crate::state::{Caller, Command, SessionId, State, locks, sessions};
+use crate::state::{Caller, Command, RequestNumber, SessionId, State, locks, sessions};
 pub use rounds::{ROUND_AGAIN_MS, ROUNDS_MAX, RoundId};
 use rounds::Rounds;
 use streams::{Presence, Stream};
@@ -47,15 +47,15 @@ pub use streams::{OPEN_WITHIN_MS, WINDOW};
 pub const LEAD_AGAIN_MS: u64 = 100;
 
 /// A stream, which carries one session. The shell numbers them, and uses no number twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u64);
 
 /// A connection, which carries streams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
 
 /// A call that is answered once. The shell numbers them, and uses no number twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
 
 /// What the shell has to do.
@@ -115,6 +115,9 @@ pub enum Closing {
     /// The same session came by a later stream.
     #[error("the session came by a later stream")]
     Replaced,
+    /// The session's Close or expiry is on its way to the state.
+    #[error("the session is about to end")]
+    Ending,
     /// This node has no lease of the session.
     #[error("no lease of this session is known here: resume it")]
     NoLease,
@@ -212,8 +215,8 @@ enum Standing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum UnderWay {
     Open { stream: StreamId, attempt: u64, secret_hash: Option<[u8; 32]>, begins: bool },
-    Request { stream: StreamId, session: SessionId, acquires: Option<LockName> },
-    Force { call: CallId },
+    Request { stream: StreamId, session: SessionId, number: RequestNumber, acquires: Option<LockName> },
+    Force { call: CallId, now: bool, by: Option<SocketAddr> },
     Timer,
 }
 
@@ -381,7 +384,8 @@ impl Frontend {
         if !self.leads() {
             return self.reply(call, Reply::Unavailable(Closing::NotLeading.to_string()));
         }
-        self.propose(locks::Command::Force { lock, now, caller }.into(), UnderWay::Force { call });
+        let under_way = UnderWay::Force { call, now, by: caller.from };
+        self.propose(locks::Command::Force { lock, now, caller }.into(), under_way);
     }
 
     /// A read-index round has shown that this node led after the round began, or has not.
@@ -426,7 +430,7 @@ impl Frontend {
             self.reply(call, Reply::Unavailable(why.to_string()));
         }
         for under_way in std::mem::take(&mut self.under_way) {
-            if let UnderWay::Force { call } = under_way {
+            if let UnderWay::Force { call, .. } = under_way {
                 let why = format!("{why}; it is not known whether the release was forced");
                 self.reply(call, Reply::Unavailable(why));
             }

@@ -32,6 +32,7 @@ impl Frontend {
             Verdict::Propose { begins } => {
                 let presence = self.sessions.entry(open.session).or_default();
                 presence.attempt = presence.attempt.max(attempt);
+                presence.secret_hash = presence.secret_hash.or(open.secret_hash);
                 if let Some(on) = self.streams.get_mut(&stream)
                     && let Phase::Silent { until_ms } = std::mem::replace(&mut on.phase, Phase::Opening)
                 {
@@ -49,10 +50,15 @@ impl Frontend {
             return Verdict::Close(Closing::NotLeading);
         }
         let known = state.session(open.session);
-        if known.is_some_and(|known| !is_secret_right(known.session, open.secret_hash)) {
+        let presence = self.sessions.get(&open.session);
+        // If the session is not there yet, an Open that is under way may begin it.
+        let secret_hash = match known {
+            Some(known) => known.session.secret_hash,
+            None => presence.and_then(|presence| presence.secret_hash),
+        };
+        if !is_secret_right(secret_hash, open.secret_hash) {
             return wrong_secret();
         }
-        let presence = self.sessions.get(&open.session);
         if presence.is_some_and(|presence| is_late(attempt, presence.attempt)) {
             return Verdict::Close(Closing::Replaced);
         }
@@ -66,7 +72,7 @@ impl Frontend {
         // Its end is on the way to the state. It would begin anew after that.
         let ends = presence.is_some_and(|presence| presence.is_closing) || self.leases.is_condemned(open.session);
         if ends {
-            return Verdict::Close(Closing::Replaced);
+            return Verdict::Close(Closing::Ending);
         }
         // An Open of it may be under way: then it has a presence.
         let begins = known.is_none() && presence.is_none();
@@ -96,7 +102,7 @@ impl Frontend {
             return;
         }
         // Another client may have begun it meanwhile.
-        if state.session(session).is_some_and(|known| !is_secret_right(known.session, secret_hash))
+        if state.session(session).is_some_and(|known| !is_secret_right(known.session.secret_hash, secret_hash))
             && let Verdict::End(reason, message) = wrong_secret()
         {
             return self.end(stream, reason, message);
@@ -119,8 +125,8 @@ impl Frontend {
 }
 
 /// A session of an older client has no secret, and is taken up without one.
-fn is_secret_right(session: &sessions::Session, secret_hash: Option<[u8; 32]>) -> bool {
-    session.secret_hash.is_none() || session.secret_hash == secret_hash
+fn is_secret_right(kept: Option<[u8; 32]>, shown: Option<[u8; 32]>) -> bool {
+    kept.is_none() || kept == shown
 }
 
 /// A client that counts its connections has made a later one.

@@ -41,8 +41,8 @@ pub(super) struct Presence {
     pub stream: Option<StreamId>,
     /// The highest attempt of an Open so far.
     pub attempt: u64,
-    /// The highest number of a request that was proposed in this term.
-    pub proposed: u64,
+    /// The hash of the secret in an Open that may begin it, and is on its way to the state.
+    pub secret_hash: Option<[u8; 32]>,
     /// How many acquires are on their way to the state.
     pub acquires_under_way: usize,
     /// Its Close is on the way.
@@ -160,14 +160,13 @@ impl Frontend {
             _ => None,
         };
         let presence = self.sessions.entry(session).or_default();
-        presence.proposed = presence.proposed.max(number);
         presence.is_closing |= closes;
         presence.acquires_under_way += usize::from(acquires.is_some());
         if let Some(stream) = self.streams.get_mut(&stream) {
             stream.under_way += 1;
             stream.is_paused |= stream.under_way >= WINDOW;
         }
-        self.propose(Command::Request(request), UnderWay::Request { stream, session, acquires });
+        self.propose(Command::Request(request), UnderWay::Request { stream, session, number, acquires });
     }
 
     /// A request of this stream, or one that it had before it was gone, has been applied.

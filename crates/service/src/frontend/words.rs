@@ -139,7 +139,7 @@ pub fn ended(reason: EndReason) -> ToClient {
 }
 
 /// A holder that a forced release hit.
-pub fn holder(holder: &locks::Forced, deadline_in_ms: u64) -> Holder {
+pub fn holder(holder: &locks::ForcedHolder, deadline_in_ms: u64) -> Holder {
     Holder {
         session: holder.session.0,
         owner: holder.owner.0,

@@ -29,7 +29,7 @@ const IDLE_MAX: Duration = Duration::from_secs(60);
 /// How long a connection that finds no place may take to hear it.
 const TURNED_AWAY_FOR: Duration = Duration::from_secs(2);
 /// So many connections that find no place can be told so at a time; further ones are hung up on.
-pub const TURNED_AWAY_MAX: usize = 16;
+const TURNED_AWAY_MAX: usize = 16;
 
 /// Those that come, while there are fewer than `most`; further ones are told that there is no place.
 pub fn accept(listener: TcpListener, most: usize) -> impl Stream<Item = io::Result<Connection>> {

@@ -5,5 +5,5 @@ mod connections;
 mod locks;
 
 pub use calls::CountCalls;
-pub use connections::{TURNED_AWAY_MAX, accept};
+pub use connections::accept;
 pub use locks::LocksService;

@@ -54,37 +54,37 @@ impl Room {
 
 /// How many bytes a part takes in any transport, at most.
 trait Part {
-    fn self.cost() -> usize;
+    fn cost(&self) -> usize;
 }
 
 /// Without its holders and waiters, which are parts of their own.
 impl Part for Lock {
-    fn self.cost() -> usize {
+    fn cost(&self) -> usize {
         PART_BYTES + self.name.len() + self.history.iter().map(Part::cost).sum::<usize>()
     }
 }
 
 impl Part for Past {
-    fn self.cost() -> usize {
+    fn cost(&self) -> usize {
         PART_BYTES + self.label.len()
     }
 }
 
 impl Part for Holder {
-    fn self.cost() -> usize {
+    fn cost(&self) -> usize {
         PART_BYTES + self.label.len() + self.host.len()
     }
 }
 
 impl Part for Waiter {
-    fn self.cost() -> usize {
+    fn cost(&self) -> usize {
         PART_BYTES + self.label.len()
     }
 }
 
 /// Without the names of its locks, which are parts of their own.
 impl Part for Session {
-    fn self.cost() -> usize {
+    fn cost(&self) -> usize {
         PART_BYTES + self.label.len() + self.host.len()
     }
 }

@@ -4,24 +4,41 @@ use std::fmt;
 use std::sync::Arc;
 
 use openraft::impls::leader_id_std;
+use openraft::vote::RaftLeaderId;
+use openraft::{OptionalSend, RaftTypeConfig};
 use serde::{Deserialize, Serialize};
 
 use super::receipt::Receipt;
 use crate::format::record::NodeRecord;
 use crate::state::{Entry, Outcome};
 
-openraft::declare_raft_types!(
+/// What openraft is told. (Its macro does not take a responder of our own.)
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TypeConfig {}
+
+impl RaftTypeConfig for TypeConfig {
+    type D = Entry;
+    type R = Applied;
+    type NodeId = u64;
+    type Node = NodeRecord;
+    type Term = u64;
     /// Standard Raft: one leader a term, since a session's Expire names the term in which its lease was counted. (openraft's
     /// default lets two processes lead in one term, one after the other.)
-    pub TypeConfig:
-        D = Entry,
-        R = Applied,
-        NodeId = u64,
-        Node = NodeRecord,
-        Term = u64,
-        LeaderId = leader_id_std::LeaderId<u64, u64>,
-        Responder<T> = Receipt<T> where T: openraft::OptionalSend + 'static,
-);
+    type LeaderId = leader_id_std::LeaderId<u64, u64>;
+    type Vote = openraft::impls::Vote<Self::LeaderId>;
+    type Payload = openraft::EntryPayload<Entry, u64, NodeRecord>;
+    type Entry = openraft::Entry<<Self::LeaderId as RaftLeaderId>::Committed, Self::Payload>;
+    type Responder<T>
+        = Receipt<T>
+    where
+        T: OptionalSend + 'static;
+    type Batch<T>
+        = openraft::impls::InlineBatch<T>
+    where
+        T: OptionalSend + 'static;
+    type AsyncRuntime = openraft::impls::TokioRuntime;
+    type ErrorSource = openraft::impls::BoxedErrorSource;
+}
 
 /// Where an entry is in the log, and of which term it is.
 pub type LogId = openraft::alias::LogIdOf<TypeConfig>;

@@ -15,7 +15,7 @@
 use std::fmt::Write;
 use std::net::SocketAddr;
 
-use baton_proto::name::parse_escaped;
+use baton_types::name::parse_escaped;
 use baton_service::state::locks::{self, Acquire, Claim, Delay, LockName, Mode, Refusal, Want};
 use baton_service::state::sessions::{self, Open};
 use baton_service::state::{

@@ -21,6 +21,9 @@ impl World {
                 }
             }
             ClientEvent::Hears { connection, said } => {
+                // It may give up the connection at this very moment, and then it does not hear this.
+                self.clients[client].session.iter_mut().for_each(|session| session.tick(now_ms));
+                self.carry_out(client)?;
                 let to = &mut self.clients[client];
                 let session_id = to.session_id();
                 if let Some(session) = to.session.as_mut().filter(|_| to.connection == Some(connection)) {

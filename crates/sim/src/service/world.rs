@@ -349,11 +349,11 @@ impl World {
             self.truth.apply(self.truth_applied as u64, self.now / MS, &proposal.command, &mut outcome);
             self.truth_applied += 1;
             self.oracle.asked(&proposal.command)?;
+            let call = World::forced_by(&proposal.command);
             if self.story.is_some() {
                 let line = format!("committed {:?} -> {:?}", proposal.command, outcome.effects);
                 self.tell(|| line);
             }
-            let call = World::forced_by(&proposal.command);
             for effect in outcome.effects {
                 self.oracle.committed(self.now, &effect, call, &self.clients)?;
             }

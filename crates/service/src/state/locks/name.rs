@@ -32,13 +32,13 @@ impl<Bytes: AsRef<[u8]> + ?Sized> From<&Bytes> for LockName {
 
 impl fmt::Display for LockName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&baton_proto::name::shown(&self.0).0)
+        f.write_str(&baton_types::name::shown(&self.0).0)
     }
 }
 
 impl fmt::Debug for LockName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", baton_proto::name::Quoted(&self.0))
+        write!(f, "{}", baton_types::name::Quoted(&self.0))
     }
 }
 
