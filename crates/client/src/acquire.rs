@@ -171,7 +171,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.handle.shared.with(|session, now| session.give_up(now, self.number));
+        self.handle.shared.give_up(self.number);
     }
 }
 

@@ -48,6 +48,8 @@ pub(crate) struct Shared {
 struct State {
     session: Session,
     outgoing: Option<mpsc::UnboundedSender<ClientFrame>>,
+    /// Which server is connected to next: they take turns.
+    turn: usize,
     acquiring: HashMap<AcquireNumber, oneshot::Sender<Granted>>,
     releasing: HashMap<AcquireNumber, oneshot::Sender<Released>>,
     /// Whether the server confirmed its end, once it has ended.
@@ -62,6 +64,8 @@ impl Shared {
         let state = State {
             session,
             outgoing: None,
+            // Not all clients at the same server.
+            turn: fastrand::usize(..servers.count()),
             acquiring: HashMap::new(),
             releasing: HashMap::new(),
             finished: None,
@@ -114,8 +118,9 @@ impl Shared {
 
     fn carry_out(&self, state: &mut State, output: Output) {
         match output {
-            Output::Connect { .. } => {
+            Output::Connect { another } => {
                 state.outgoing = None;
+                state.turn = state.turn.wrapping_add(usize::from(another));
                 self.link.send_replace(Link::Wanted);
             }
             Output::Disconnect => {
@@ -161,6 +166,13 @@ impl Shared {
         state.acquiring.insert(number, sender);
         self.tell(&mut state, |_, _| ());
         (number, receiver)
+    }
+
+    /// Whoever wanted or had a lock is done with it, and hears nothing more of it.
+    pub(crate) fn give_up(&self, acquire: AcquireNumber) {
+        let mut state = self.state();
+        state.acquiring.remove(&acquire);
+        self.tell(&mut state, |session, now| session.give_up(now, acquire));
     }
 
     /// Gives a lock back; the other end of the channel hears whether the server said so.
@@ -214,23 +226,20 @@ impl Shared {
         }
     }
 
-    /// Connects whenever the session wants it, to one server after the other, with growing pauses while nobody answers.
+    /// Connects whenever the session wants it, with growing pauses while nobody answers.
     async fn keep_connected(&self, servers: &Servers) {
         let mut link = self.link.subscribe();
-        // Not all clients at the same server.
-        let mut turn = fastrand::usize(..servers.count());
         let mut failures = 0;
         for attempt in 0.. {
             if link.wait_for(|link| *link == Link::Wanted).await.is_err() {
                 return;
             }
             tokio::time::sleep(self.pause(failures)).await;
-            match self.connection(servers, turn, attempt).await {
+            match self.connection(servers, attempt).await {
                 // It was of use: the next one may come at once.
                 Ok(()) => failures = 0,
                 Err(reason) => {
                     failures += 1;
-                    turn += 1;
                     self.state().last_failure = Some(reason);
                 }
             }
@@ -247,9 +256,19 @@ impl Shared {
     }
 
     /// One connection, from its first moment to its last. An error if the server never said anything on it.
-    async fn connection(&self, servers: &Servers, turn: usize, attempt: u64) -> Result<(), String> {
-        let within = Duration::from_millis(self.ask(|session, _| session.patience_ms()));
-        let channel = servers.connect(turn, within).await?;
+    async fn connection(&self, servers: &Servers, attempt: u64) -> Result<(), String> {
+        let (turn, within) = {
+            let state = self.state();
+            (state.turn, Duration::from_millis(state.session.patience_ms()))
+        };
+        let channel = match servers.connect(turn, within).await {
+            Ok(channel) => channel,
+            Err(reason) => {
+                // The session was never told of a connection, and cannot ask for another server.
+                self.state().turn = turn.wrapping_add(1);
+                return Err(reason);
+            }
+        };
         let (outgoing, frames) = mpsc::unbounded_channel();
         {
             let mut state = self.state();
@@ -304,5 +323,27 @@ impl Shared {
             self.tell(&mut state, |session, now| session.receive(now, said));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::Config;
+
+    #[tokio::test]
+    async fn nobody_is_remembered_who_no_longer_waits() {
+        let servers = Arc::new(Servers::parse(["127.0.0.1:1"]).unwrap());
+        let (label, host) = (String::new(), String::new());
+        let (ttl_ms, open_patience_ms, pid, secret) = (60_000, 60_000, 1, None);
+        let config = Config { session: 9, ttl_ms, label, host, pid, secret, open_patience_ms };
+        let shared = Shared::spawn(Session::new(config), ttl_ms, servers);
+        let session = crate::handle::Session { handle: Arc::new(crate::handle::Handle { shared, id: 9 }) };
+        for _ in 0..1_000 {
+            let mut acquires = Box::pin(session.lock("a").acquire());
+            let waits = std::future::poll_fn(|context| std::task::Poll::Ready(acquires.as_mut().poll(context)));
+            assert!(waits.await.is_pending());
+        }
+        assert_eq!(session.handle.shared.state().acquiring.len(), 0);
     }
 }

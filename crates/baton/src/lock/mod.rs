@@ -164,9 +164,7 @@ async fn acquire(wanted: &Wanted<'_>, session: &Session, time: &Time) -> Result<
     };
     acquired.map(Some).or_else(|error| match error {
         AcquireError::TimedOut { .. } | AcquireError::Refused { kind: Refusal::NotAvailable, .. } => Ok(None),
-        AcquireError::Refused { kind: Refusal::Invalid | Refusal::PermitsDiffer, .. } => {
-            Err(Failure::bad_input(error))
-        }
+        AcquireError::Refused { kind: Refusal::Invalid | Refusal::PermitsDiffer, .. } => Err(Failure::bad_input(error)),
         AcquireError::InvalidName(_) => Err(Failure::bad_input(error)),
         AcquireError::NoRandomness(_) => Err(failed(error)),
         AcquireError::Lost(Loss::Unacknowledged) => Err(no_server(error)),

@@ -1,0 +1,19 @@
+//! The library against a server that says exactly what a test lets it say, over real connections.
+
+mod connections;
+mod fake;
+mod listings;
+mod locks;
+mod sessions;
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use baton_client::{
+    AcquireError, BootTime, CallError, Client, CloseError, ConnectError, LockState, Loss, Mode, OpenError,
+    ReleaseError, SessionState,
+};
+use baton_proto::v1::{self, answer, client_frame, request::Operation, server_frame};
+use tokio::net::TcpListener;
+
+use fake::{LONG, MEDIUM, SHORT, Server, Stream, held, lock, released, silent_server, waited_for, with_history};
