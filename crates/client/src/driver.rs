@@ -13,7 +13,7 @@ use tonic::Streaming;
 
 use crate::clock::BootTime;
 use crate::servers::Servers;
-use crate::session::{AcquireNumber, Event, Millis, NotGranted, Output, ReleaseFailure, Session};
+use crate::session::{AcquireNumber, Event, Loss, Millis, NotGranted, Output, ReleaseFailure, Session};
 
 /// The first pause before another attempt to connect.
 const BACKOFF_MS_MIN: u64 = 20;
@@ -40,6 +40,8 @@ pub(crate) struct Shared {
     link: watch::Sender<Link>,
     /// Somebody should look at the session again: it was opened, is at risk, confirmed or lost, a lock was revoked.
     changed: watch::Sender<()>,
+    /// Nothing that was given up is outstanding any more, or the session is lost.
+    settled: watch::Sender<()>,
     /// There may be something to do earlier than was thought.
     rearmed: Notify,
     ttl_ms: u64,
@@ -73,8 +75,9 @@ impl Shared {
             last_failure: None,
         };
         let link = watch::Sender::new(Link::Unwanted);
-        let changed = watch::Sender::new(());
-        let shared = Arc::new(Shared { state: Mutex::new(state), link, changed, rearmed: Notify::new(), ttl_ms });
+        let (changed, settled) = (watch::Sender::new(()), watch::Sender::new(()));
+        let (state, rearmed) = (Mutex::new(state), Notify::new());
+        let shared = Arc::new(Shared { state, link, changed, settled, rearmed, ttl_ms });
         shared.with(|session, _| session.start());
         let driven = Arc::clone(&shared);
         tokio::spawn(async move {
@@ -104,9 +107,13 @@ impl Shared {
     }
 
     fn tell<T>(&self, state: &mut State, tell: impl FnOnce(&mut Session, Millis) -> T) -> T {
+        let was_settled = state.session.is_settled();
         let result = tell(&mut state.session, BootTime::now().as_millis());
         while let Some(output) = state.session.poll() {
             self.carry_out(state, output);
+        }
+        if !was_settled && state.session.is_settled() {
+            self.settled.send_replace(());
         }
         let next = state.session.next_wake();
         if next.is_some_and(|next| state.armed_for.is_none_or(|armed_for| next < armed_for)) {
@@ -152,7 +159,11 @@ impl Shared {
                 self.rearmed.notify_one();
                 self.changed.send_replace(());
             }
-            Event::Opened | Event::AtRisk | Event::Confirmed | Event::Lost(_) | Event::Revoked { .. } => {
+            Event::Lost(_) => {
+                self.changed.send_replace(());
+                self.settled.send_replace(());
+            }
+            Event::Opened | Event::AtRisk | Event::Confirmed | Event::Revoked { .. } => {
                 self.changed.send_replace(());
             }
         }
@@ -190,20 +201,39 @@ impl Shared {
     }
 
     /// Whether the end was confirmed, if it has come.
-    pub(crate) fn finished(&self) -> Option<bool> {
+    fn finished(&self) -> Option<bool> {
         self.state().finished
     }
 
     /// Waits until the session has an answer to a question, which is asked again whenever something changed.
-    pub(crate) async fn wait_for<T>(&self, mut question: impl FnMut(&Self) -> Option<T>) -> T {
-        let mut changed = self.changed.subscribe();
+    pub(crate) async fn wait_for<T>(&self, question: impl FnMut(&Self) -> Option<T>) -> T {
+        self.wait_on(&self.changed, question).await
+    }
+
+    /// Waits until the server has said of all that was given up that it is over. An error if the session is lost before.
+    pub(crate) async fn settled(&self) -> Result<(), Loss> {
+        let settled = |session: &Session, now| match session.loss(now) {
+            Some(loss) => Some(Err(loss)),
+            None => session.is_settled().then_some(Ok(())),
+        };
+        self.wait_on(&self.settled, |shared| shared.ask(settled)).await
+    }
+
+    async fn wait_on<T>(&self, sender: &watch::Sender<()>, mut question: impl FnMut(&Self) -> Option<T>) -> T {
+        let mut told = sender.subscribe();
         loop {
             if let Some(answer) = question(self) {
                 return answer;
             }
             // The sender is part of self, and does not go away.
-            let _ = changed.changed().await;
+            let _ = told.changed().await;
         }
+    }
+
+    /// Ends the session, and waits until it has ended: whether a server confirmed it.
+    pub(crate) async fn close(&self) -> bool {
+        self.with(|session, now| session.close(now));
+        self.wait_for(Shared::finished).await
     }
 
     /// Timers run on CLOCK_MONOTONIC, which stands still while the machine sleeps: so look again after a while, whatever

@@ -33,6 +33,10 @@ impl Servers {
     }
 
     /// Connects to the server of this turn; they take turns. A failure names the server.
+    ///
+    /// The name of the server is resolved anew each time, so that a server that moved is found: `Endpoint::connect` makes a
+    /// new `HttpConnector`, which asks `getaddrinfo` before each connection and keeps no answer. So nothing may be kept
+    /// here but the name either: no `Channel`, no address.
     pub(crate) async fn connect(&self, turn: usize, within: Duration) -> Result<Channel, String> {
         let endpoint = &self.endpoints[turn % self.endpoints.len()];
         let connects = endpoint.connect();

@@ -23,7 +23,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use baton_client::{AcquireError, Guard, Loss, OpenError, Refusal, Session};
+use baton_client::{AcquireError, Guard, Loss, OpenError, Owner, Refusal, Session};
 use nix::sys::signal::{Signal, raise};
 use signal_hook::low_level::emulate_default_handler;
 use tokio::sync::mpsc;
@@ -152,7 +152,7 @@ async fn open(wanted: &Wanted<'_>, time: &Time) -> Result<Session, Failure> {
 async fn acquire(wanted: &Wanted<'_>, session: &Session, time: &Time) -> Result<Option<Guard>, Failure> {
     let mut acquire = session.lock(&wanted.name).mode(wanted.mode).lock_delay(wanted.lock_delay);
     if let Some(owner) = wanted.owner {
-        acquire = acquire.owner(owner);
+        acquire = acquire.owner(&Owner::from_raw(owner));
     }
     let acquired = match time.to_wait() {
         None => acquire.acquire().await,
@@ -167,7 +167,7 @@ async fn acquire(wanted: &Wanted<'_>, session: &Session, time: &Time) -> Result<
         AcquireError::Refused { kind: Refusal::Invalid | Refusal::PermitsDiffer, .. } => Err(Failure::bad_input(error)),
         AcquireError::InvalidName(_) => Err(Failure::bad_input(error)),
         AcquireError::NoRandomness(_) => Err(failed(error)),
-        AcquireError::Lost(Loss::Unacknowledged) => Err(no_server(error)),
+        AcquireError::Lost(Loss::Unacknowledged) | AcquireError::Open(_) => Err(no_server(error)),
         AcquireError::Deadlock { .. } | AcquireError::Refused { .. } | AcquireError::Lost(_) => {
             Err(not_acquired(wanted, error))
         }
@@ -217,7 +217,7 @@ async fn work(wanted: &Wanted<'_>, guard: &Guard, signals: &mut Signals) -> Resu
             ("BATON_LOCK", OsString::from_vec(wanted.name.clone())),
             ("BATON_FENCE", fence.to_string().into()),
             ("BATON_DEADLINE", deadline.to_string().into()),
-            (OWNER, view::id(guard.owner()).into()),
+            (OWNER, view::id(guard.owner().to_raw()).into()),
             // A nested `baton lock` asks the same servers, where the owner means something.
             (SERVER, wanted.server.addresses().join(",").into()),
         ];

@@ -14,7 +14,7 @@ async fn a_broken_connection_is_replaced_and_what_was_asked_is_asked_again() {
     drop(stream);
     let mut stream = server.stream().await;
     let open = stream.open().await;
-    assert_eq!((open.session, open.resume), (session.id(), true));
+    assert_eq!((open.session, open.resume, open.attempt), (session.id(), true, 2));
     assert_eq!(stream.request().await, before);
     stream.answer(before.0, answer::Answer::Granted(v1::Granted { fence: 41 })).await;
     assert_eq!(waits.await.unwrap().unwrap().fence(), Ok(41));
@@ -82,4 +82,26 @@ async fn a_session_whose_server_falls_silent_survives_on_another_one() {
     assert_eq!((open.session, open.resume, open.attempt), (session.id(), true, 2));
     assert_eq!(guard.changed(LockState::AtRisk).await, LockState::Held);
     assert_eq!(guard.fence(), Ok(40));
+}
+
+#[tokio::test]
+async fn a_session_shows_the_same_secret_on_each_connection_and_no_other_session_has_it() {
+    let mut server = Server::start().await;
+    let client = server.client().await;
+    // What is kept here does not come back to be closed.
+    let (mut secrets, mut kept) = (Vec::new(), Vec::new());
+    for _ in 0..2 {
+        let opens = tokio::spawn(client.session().ttl(LONG).open());
+        let mut stream = server.stream().await;
+        let first = stream.open().await;
+        let session = opens.await.unwrap().unwrap();
+        drop(stream);
+        let mut stream = server.stream().await;
+        let again = stream.open().await;
+        assert_eq!((again.resume, again.attempt, &again.secret), (true, 2, &first.secret));
+        secrets.push(first.secret);
+        kept.push((session, stream));
+    }
+    assert_eq!(secrets.iter().map(Vec::len).collect::<Vec<_>>(), [32, 32]);
+    assert_ne!(secrets[0], secrets[1]);
 }

@@ -39,14 +39,14 @@ impl Locks for Fake {
         Ok(Response::new(ReceiverStream::new(frames)))
     }
 
-    /// Four pages: b goes on over three of them, of which one adds nothing.
+    /// Four pages: b goes on over three of them, of which one adds nothing. Only its first piece has more than names.
     async fn list_locks(
         &self,
         request: Request<v1::ListLocksRequest>,
     ) -> Result<Response<v1::ListLocksResponse>, Status> {
         let request = request.into_inner();
         let (locks, next_page) = match &request.page[..] {
-            [] => (vec![with_history("a"), held("b", 1)], "2"),
+            [] => (vec![with_history("a"), by_permits(held("b", 1))], "2"),
             b"2" => (vec![], "3"),
             b"3" => (vec![held("b", 2)], "4"),
             b"4" => (vec![waited_for("b", 3), lock("c")], ""),
@@ -59,7 +59,7 @@ impl Locks for Fake {
     async fn get_lock(&self, request: Request<v1::GetLockRequest>) -> Result<Response<v1::GetLockResponse>, Status> {
         let request = request.into_inner();
         let (lock, next_page) = match (&request.name[..], &request.page[..]) {
-            (b"a", b"") => (Some(held("a", 1)), "2"),
+            (b"a", b"") => (Some(by_permits(held("a", 1))), "2"),
             (b"a", b"2") => (Some(waited_for("a", 2)), "3"),
             _ => (None, ""),
         };
@@ -105,7 +105,12 @@ pub(crate) fn held(name: &str, fence: u64) -> v1::Lock {
 }
 
 pub(crate) fn waited_for(name: &str, session: u64) -> v1::Lock {
-    v1::Lock { waiters: vec![v1::Waiter { session, ..v1::Waiter::default() }], ..lock(name) }
+    let waiter = v1::Waiter { session, mode: v1::Mode::Permit.into(), ..v1::Waiter::default() };
+    v1::Lock { waiters: vec![waiter], ..lock(name) }
+}
+
+pub(crate) fn by_permits(lock: v1::Lock) -> v1::Lock {
+    v1::Lock { mode: v1::Mode::Permit.into(), permits: 3, ..lock }
 }
 
 /// A server on a free port, and the streams that reach it.

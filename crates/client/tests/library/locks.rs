@@ -55,14 +55,15 @@ async fn a_time_out_cancels() {
 async fn how_a_lock_is_wanted_reaches_the_server() {
     let mut server = Server::start().await;
     let (session, mut stream) = server.session(LONG).await;
-    let shared = tokio::spawn(session.lock("a").mode(Mode::Shared).owner(77).acquire());
+    let owner = Owner::from_raw(77);
+    let shared = tokio::spawn(session.lock("a").shared().owner(&owner).acquire());
     let asked = stream.grant(1).await;
-    assert_eq!((asked.mode(), asked.owner, asked.timeout_ms), (v1::Mode::Shared, 77, None));
+    assert_eq!((asked.mode(), asked.owner, asked.parent, asked.timeout_ms), (v1::Mode::Shared, 77, None, None));
     let permit = tokio::spawn(session.semaphore("s", 3).acquire());
     let asked = stream.grant(2).await;
     assert_eq!((asked.mode(), asked.permits), (v1::Mode::Permit, 3));
     let (shared, permit) = (shared.await.unwrap().unwrap(), permit.await.unwrap().unwrap());
-    assert_eq!(shared.owner(), 77);
+    assert_eq!(shared.owner(), &owner);
     assert_ne!(permit.owner(), shared.owner(), "each acquire has an owner of its own");
     let session_too = session.clone();
     let tried = tokio::spawn(async move { session_too.try_lock("a").await });
@@ -139,4 +140,18 @@ async fn a_revoked_lock_is_lost_at_once_and_given_back_when_its_user_has_stopped
     assert_eq!(operation, Operation::Release(v1::Release { acquire: 1 }));
     stream.answer(number, released()).await;
     assert_eq!(releases.await.unwrap(), Ok(()));
+}
+
+#[tokio::test]
+async fn an_owner_that_acts_for_another_one_says_so() {
+    let mut server = Server::start().await;
+    let (session, mut stream) = server.session(LONG).await;
+    let parent = Owner::new().unwrap();
+    // As another program does it, to which the number of the parent was handed down.
+    let child = Owner::from_raw(parent.to_raw()).child().unwrap();
+    assert_eq!((child.parent(), child == parent), (Some(parent.to_raw()), false));
+    let acquires = tokio::spawn(session.lock("a").owner(&child).acquire());
+    let asked = stream.grant(1).await;
+    assert_eq!((asked.owner, asked.parent), (child.to_raw(), Some(parent.to_raw())));
+    assert_eq!(acquires.await.unwrap().unwrap().owner(), &child);
 }
