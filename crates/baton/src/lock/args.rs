@@ -47,10 +47,10 @@ pub struct Args {
     /// Hold it alone; this is the default
     #[arg(short = 'x', short_alias = 'e', long, conflicts_with = "permits")]
     exclusive: bool,
-    /// Do not wait if the lock is not free; a server has 5 s to say so
+    /// Do not wait if the lock is not free; each server is tried once, and has 5 s to say so
     #[arg(short, long, visible_alias = "nb", conflicts_with = "timeout")]
     nonblock: bool,
-    /// Wait for at most so long, the way to a server included
+    /// Wait for at most so long, also for a server to answer; without it a server has 10 s to answer
     #[arg(short = 'w', long, visible_alias = "wait", value_name = "SECS", value_parser = timeout)]
     #[arg(allow_negative_numbers = true)]
     timeout: Option<Duration>,

@@ -61,6 +61,8 @@ const MYSELF: &str = "/proc/self/exe";
 
 /// How long to wait before the guard is asked again for its deadline, at most.
 const LOOK_AGAIN_MAX: Duration = Duration::from_millis(500);
+/// How long the servers have to answer if nothing is said.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// How long to wait for the server's word that the lock is released.
 const RELEASE_MAX: Duration = Duration::from_secs(5);
 /// The same if nothing is held, or all has failed anyway.
@@ -127,19 +129,29 @@ impl Time {
 
 /// How long the servers have to answer, all of them together.
 fn answer_max(timeout: Option<Duration>) -> Duration {
-    const LONGEST: Duration = Duration::from_secs(10);
     match timeout {
-        None => LONGEST,
-        // Who does not want to wait for the lock still wants to know whether it is free.
-        Some(Duration::ZERO) => LONGEST / 2,
-        Some(timeout) => timeout.clamp(Duration::from_secs(1), LONGEST),
+        None => ANSWER_MAX,
+        // Whoever does not want to wait for the lock still wants to know whether it is free.
+        Some(Duration::ZERO) => ANSWER_MAX / 2,
+        Some(timeout) => timeout.max(Duration::from_secs(1)),
     }
 }
 
+/// Opens the session. While there is time, servers that do not answer are asked again: one may be about to start.
 async fn open(wanted: &Wanted<'_>, time: &Time) -> Result<Session, Failure> {
-    let client = wanted.server.connect_within(time.to_answer()).await?;
-    let session = client.session().ttl(wanted.ttl).label(&wanted.label).open_timeout(time.to_answer());
-    session.open().await.map_err(|error| match error {
+    let client = match wanted.timeout {
+        Some(Duration::ZERO) => wanted.server.connect_once(time.to_answer()).await?,
+        _ => wanted.server.connect_within(time.to_answer()).await?,
+    };
+    let opened = loop {
+        let within = time.to_answer().min(ANSWER_MAX);
+        let session = client.session().ttl(wanted.ttl).label(&wanted.label).open_timeout(within);
+        match session.open().await {
+            Err(OpenError::NoAnswer { .. }) if !time.to_answer().is_zero() => {}
+            opened => break opened,
+        }
+    };
+    opened.map_err(|error| match error {
         OpenError::Refused(Loss::Ended(_)) => not_acquired(wanted, error),
         OpenError::InvalidTtl { .. } => Failure::bad_input(error),
         OpenError::NoRandomness(_) => failed(error),
@@ -286,6 +298,6 @@ mod tests {
         let ms = Duration::from_millis;
         let waits = [None, Some(0), Some(1), Some(500), Some(3_000), Some(60_000)];
         let answers = waits.map(|wait| answer_max(wait.map(ms)));
-        assert_eq!(answers, [10_000, 5_000, 1_000, 1_000, 3_000, 10_000].map(ms));
+        assert_eq!(answers, [10_000, 5_000, 1_000, 1_000, 3_000, 60_000].map(ms));
     }
 }

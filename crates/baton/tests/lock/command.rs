@@ -432,7 +432,7 @@ fn a_list_of_locks_that_makes_no_sense_is_one_sentence_and_status_2() {
 fn no_server_is_status_69() {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let commands: [&[&str]; 6] = [
-        &["lock", "a", "true"],
+        &["lock", "-n", "a", "true"],
         &["locks"],
         &["lock-info", "a"],
         &["sessions"],

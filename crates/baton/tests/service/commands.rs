@@ -153,6 +153,24 @@ fn a_server_that_is_gone_costs_the_command_its_life_before_the_next_is_granted()
 }
 
 #[test]
+fn a_lock_waits_for_a_server_that_is_about_to_start_unless_it_does_not_want_to_wait() {
+    let mut server = Server::start();
+    server.kill();
+    let waits = [&["lock", "deploy", "-w", "60"][..], &["lock", "report"]];
+    let mut waiting = waits.map(|args| server.command(&[args, &["--", "true"]].concat()).spawn().unwrap());
+    for args in [&["-n"][..], &["-w", "0"]] {
+        let output = server.run(&[&["lock", "deploy"], args, &["--", "true"]].concat());
+        assert_eq!(output.status.code(), Some(69), "{output:?}");
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(message.contains(&server.address) && message.lines().count() == 1, "{message}");
+    }
+    server.restart();
+    for lock in &mut waiting {
+        assert_eq!(lock.wait().unwrap().code(), Some(0));
+    }
+}
+
+#[test]
 fn a_server_that_is_restarted_in_time_costs_the_command_nothing() {
     let mut server = Server::start();
     let mut holder = hold(&server, &["deploy", "--ttl", "30"]);
