@@ -64,8 +64,20 @@ fn a_command_runs_under_the_lock() {
     assert!(left_ms <= 60_000, "{left_ms}");
     assert_eq!(running.ends(), 5);
     let facts = server.facts();
-    assert_eq!((facts.opened[0].label.as_str(), facts.opened[0].ttl_ms), (&*format!("sh -c {script}"), 60_000));
+    assert_eq!((facts.opened[0].label.as_str(), facts.opened[0].ttl_ms), ("sh", 60_000));
     assert!(facts.closed.is_some());
+}
+
+#[test]
+fn the_arguments_of_a_command_are_nobody_elses_business() {
+    let server = Server::start();
+    let label = |args: &[&str]| {
+        assert_eq!(done(baton(&server, &["lock", "a"]).args(args)).0, 0);
+        server.facts().opened.pop().unwrap().label
+    };
+    assert_eq!(label(&["--", "/bin/echo", "--password", "secret"]), "echo");
+    assert_eq!(label(&["-c", "true secret"]), "sh");
+    assert_eq!(label(&["--label", "nightly", "--", "true", "secret"]), "nightly");
 }
 
 #[test]
