@@ -18,13 +18,14 @@ pub struct Acquire {
     name: Vec<u8>,
     mode: Mode,
     owner: Option<u64>,
+    parent: Option<u64>,
     timeout: Option<Duration>,
     lock_delay: Duration,
 }
 
 impl Acquire {
     pub(crate) fn new(handle: Arc<Handle>, name: Vec<u8>, mode: Mode) -> Self {
-        Acquire { handle, name, mode, owner: None, timeout: None, lock_delay: Duration::ZERO }
+        Acquire { handle, name, mode, owner: None, parent: None, timeout: None, lock_delay: Duration::ZERO }
     }
 
     /// How it is wanted.
@@ -53,6 +54,13 @@ impl Acquire {
         self
     }
 
+    /// The owner that waits until this one has ended: a program that started this one and holds locks meanwhile. A wait for a lock
+    /// of the parent's is a cycle. Owners of the same parent wait for each other like any others.
+    pub fn parent(mut self, parent: u64) -> Self {
+        self.parent = Some(parent);
+        self
+    }
+
     /// Waits for the lock. If this future is dropped, the lock is not acquired, or given back at once.
     pub async fn acquire(self) -> Result<Guard, AcquireError> {
         check_name(&self.name)?;
@@ -60,7 +68,8 @@ impl Acquire {
         // Rounded up, so that a wait of less than a millisecond is one.
         let timeout_ms = self.timeout.map(|timeout| millis(timeout.saturating_add(Duration::from_nanos(999_999))));
         let lock_delay_ms = millis(self.lock_delay);
-        let wish = Wish { name: self.name.clone(), mode: self.mode, owner, timeout_ms, lock_delay_ms };
+        let wish =
+            Wish { name: self.name.clone(), mode: self.mode, owner, parent: self.parent, timeout_ms, lock_delay_ms };
         let (number, outcome) = self.handle.shared.acquire(&wish);
         // From here on, whoever drops it gives it up.
         let guard = Guard { handle: self.handle, number, name: self.name, owner };

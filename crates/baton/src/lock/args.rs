@@ -13,7 +13,7 @@ use crate::server::{NameArgs, ServerArgs};
 
 /// The longest label of a session that the service takes.
 const LABEL_BYTES_MAX: usize = 256;
-/// Who asks: handed down, so that a nested `baton lock` asks for the same one.
+/// The owner of a lock, handed down to the command: a nested `baton lock` has an owner of its own, and this one as its parent.
 pub const OWNER: &str = "BATON_OWNER";
 
 /// Run a command while holding a lock
@@ -94,8 +94,8 @@ pub struct Wanted<'a> {
     pub lock_delay: Duration,
     /// The exit status if it is not acquired.
     pub conflict: u8,
-    /// For whom, if somebody above us says so.
-    pub owner: Option<u64>,
+    /// The owner that the `baton lock` around us holds its lock for, if there is one.
+    pub parent: Option<u64>,
     /// What to run, if anything.
     pub command: Vec<OsString>,
     /// For people: what it is.
@@ -132,7 +132,7 @@ impl Args {
             ttl: Duration::from_secs(self.ttl),
             lock_delay: self.lock_delay,
             conflict: self.conflict_exit_code,
-            owner: std::env::var_os(OWNER).filter(|owner| !owner.is_empty()).map(owner).transpose()?,
+            parent: std::env::var_os(OWNER).filter(|owner| !owner.is_empty()).map(owner).transpose()?,
             label: self.label.clone().unwrap_or_else(|| label(&command)),
             command,
             server: &self.server,
@@ -150,7 +150,7 @@ impl Args {
     }
 }
 
-/// Who asks, as it was handed down.
+/// The owner that was handed down.
 fn owner(owner: OsString) -> Result<u64, Failure> {
     let digits = owner.to_str().filter(|text| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit()));
     let number = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());

@@ -163,8 +163,8 @@ async fn open(wanted: &Wanted<'_>, time: &Time) -> Result<Session, Failure> {
 /// knows what that exit status means, and nothing is said.
 async fn acquire(wanted: &Wanted<'_>, session: &Session, time: &Time) -> Result<Option<Guard>, Failure> {
     let mut acquire = session.lock(&wanted.name).mode(wanted.mode).lock_delay(wanted.lock_delay);
-    if let Some(owner) = wanted.owner {
-        acquire = acquire.owner(owner);
+    if let Some(parent) = wanted.parent {
+        acquire = acquire.parent(parent);
     }
     let acquired = match time.to_wait() {
         None => acquire.acquire().await,
@@ -232,7 +232,7 @@ async fn work(wanted: &Wanted<'_>, guard: &Guard, signals: &mut Signals) -> Resu
             ("BATON_FENCE", fence.to_string().into()),
             ("BATON_DEADLINE", deadline.to_string().into()),
             (OWNER, view::id(guard.owner()).into()),
-            // A nested `baton lock` asks the same servers, where the owner means something.
+            // A nested `baton lock` asks the same servers, where its parent means something.
             (SERVER, wanted.server.addresses().join(",").into()),
         ];
         let job = Job { ttl_ms, deadline_ms: deadline.as_millis(), command: wanted.command.clone(), environment };

@@ -170,12 +170,13 @@ fn without_a_command_it_prints_the_fence_and_holds() {
 }
 
 #[test]
-fn a_nested_lock_has_the_same_owner() {
+fn a_nested_lock_has_an_owner_of_its_own_and_its_parent() {
     let server = Server::start();
     assert_eq!(done(&mut baton(&server, &["lock", "a", "--", BATON, "lock", "b", "--", "true"])).0, 0);
     let facts = server.facts();
     assert_eq!((facts.acquired[0].name.as_slice(), facts.acquired[1].name.as_slice()), (&b"a"[..], &b"b"[..]));
-    assert_eq!(facts.acquired[0].owner, facts.acquired[1].owner);
+    assert_eq!((facts.acquired[0].parent, facts.acquired[1].parent), (None, Some(facts.acquired[0].owner)));
+    assert_ne!(facts.acquired[0].owner, facts.acquired[1].owner);
 }
 
 #[test]

@@ -162,7 +162,10 @@ fn take(step: Step, now: &mut Millis, session: &mut Session, witness: &mut Witne
     match step {
         Step::Acquire { timeout_ms } => {
             let name = b"a".to_vec();
-            session.acquire(*now, &Wish { name, mode: Mode::Shared, owner: 1, timeout_ms, lock_delay_ms: 0 });
+            session.acquire(
+                *now,
+                &Wish { name, mode: Mode::Shared, owner: 1, parent: None, timeout_ms, lock_delay_ms: 0 },
+            );
         }
         Step::GiveUp(acquire) => {
             // Only what exists can be given up.

@@ -13,7 +13,7 @@ struct Driver {
 }
 
 fn wish(name: &str) -> Wish {
-    Wish { name: name.into(), mode: Mode::Exclusive, owner: 7, timeout_ms: None, lock_delay_ms: 0 }
+    Wish { name: name.into(), mode: Mode::Exclusive, owner: 7, parent: None, timeout_ms: None, lock_delay_ms: 0 }
 }
 
 impl Driver {

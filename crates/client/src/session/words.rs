@@ -51,6 +51,8 @@ pub struct Wish {
     pub mode: Mode,
     /// For whom: deadlocks are cycles of owners.
     pub owner: u64,
+    /// The owner that waits until this one has ended, if there is one.
+    pub parent: Option<u64>,
     /// For how long it waits: not at all (0), so long, or for ever.
     pub timeout_ms: Option<u64>,
     /// How long the lock stays closed if the session expires while it holds.
@@ -230,7 +232,7 @@ impl Wish {
             owner: self.owner,
             timeout_ms: self.timeout_ms,
             lock_delay_ms: self.lock_delay_ms,
-            parent: None,
+            parent: self.parent,
         })
     }
 }
