@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use baton_proto::v1;
 use baton_proto::v1::locks_client::LocksClient;
+use baton_types::limits::OPEN_MAX;
 use baton_types::views;
 use tokio::sync::Mutex;
 use tonic::transport::Channel;
@@ -15,7 +16,7 @@ use crate::acquire::Acquire;
 use crate::error::{CallError, ConnectError, call_refused, check_name};
 use crate::handle::SessionBuilder;
 use crate::listing::{ListLocks, join};
-use crate::servers::Servers;
+use crate::servers::{Rounds, Servers};
 
 /// How long a call may take.
 const CALL_MAX: Duration = Duration::from_secs(10);
@@ -35,22 +36,38 @@ pub struct Client {
 
 impl Client {
     /// Connects to the first of these servers that answers, each named `host:port`. Sessions use any of them.
+    ///
+    /// While no server answers, all of them are tried again, for 10 seconds: a server may be about to start. The pauses grow
+    /// from 20 ms to 1 s. An address that can never work, such as a host that does not exist, is an error at once.
     pub async fn connect<I>(addresses: I) -> Result<Self, ConnectError>
     where
         I: IntoIterator,
         I::Item: AsRef<str>,
     {
-        Client::connect_within(addresses, Duration::MAX).await
+        Client::connect_within(addresses, OPEN_MAX).await
     }
 
-    /// The same, for no longer than this. Without it each server has 3 seconds.
+    /// Like [`connect`](Client::connect), but tries for this long.
     pub async fn connect_within<I>(addresses: I, within: Duration) -> Result<Self, ConnectError>
     where
         I: IntoIterator,
         I::Item: AsRef<str>,
     {
-        let servers = Arc::new(Servers::parse(addresses)?);
-        let channel = servers.connect_any(0, within).await?;
+        Client::connect_to(Servers::parse(addresses)?, Rounds::Until, within).await
+    }
+
+    /// Tries each server once. Each has an equal share of this time, at most 3 seconds.
+    pub async fn connect_once<I>(addresses: I, within: Duration) -> Result<Self, ConnectError>
+    where
+        I: IntoIterator,
+        I::Item: AsRef<str>,
+    {
+        Client::connect_to(Servers::parse(addresses)?, Rounds::One, within).await
+    }
+
+    async fn connect_to(servers: Servers, rounds: Rounds, within: Duration) -> Result<Self, ConnectError> {
+        let servers = Arc::new(servers);
+        let channel = servers.connect_any(0, rounds, within).await?;
         Ok(Client { servers, channel: Arc::new(Mutex::new(Some(channel))), turn: Arc::default() })
     }
 
@@ -172,7 +189,8 @@ impl Client {
         if let Some(channel) = &*channel {
             return Ok(channel.clone());
         }
-        Ok(channel.insert(self.servers.connect_any(self.turn.load(Ordering::Relaxed), CALL_MAX).await?).clone())
+        let turn = self.turn.load(Ordering::Relaxed);
+        Ok(channel.insert(self.servers.connect_any(turn, Rounds::One, CALL_MAX).await?).clone())
     }
 
     async fn forget_channel(&self, status: &Status) {

@@ -12,13 +12,8 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::Streaming;
 
 use crate::clock::BootTime;
-use crate::servers::Servers;
+use crate::servers::{BACKOFF_MAX, Servers, pause};
 use crate::session::{AcquireNumber, Event, Loss, Millis, NotGranted, Output, ReleaseFailure, Session};
-
-/// The first pause before another attempt to connect.
-const BACKOFF_MS_MIN: u64 = 20;
-/// The longest one.
-const BACKOFF_MS_MAX: u64 = 1_000;
 
 /// How an acquire came out: with its fence, or not.
 pub(crate) type Granted = Result<u64, NotGranted>;
@@ -280,9 +275,7 @@ impl Shared {
         if failures == 0 {
             return Duration::ZERO;
         }
-        let longest = BACKOFF_MS_MAX.min(self.ttl_ms / 10);
-        let pause = (BACKOFF_MS_MIN << failures.min(10)).min(longest).max(BACKOFF_MS_MIN);
-        Duration::from_millis(fastrand::u64(pause / 2..=pause))
+        pause(failures, BACKOFF_MAX.min(Duration::from_millis(self.ttl_ms / 10)))
     }
 
     /// One connection, from its first moment to its last. An error if the server never said anything on it.

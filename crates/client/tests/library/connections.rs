@@ -48,7 +48,7 @@ async fn a_server_that_cannot_be_reached_is_passed_over() {
     let opens = tokio::spawn(client.session().open());
     server.stream().await.open().await;
     assert_eq!(opens.await.unwrap().unwrap().state(), SessionState::Alive);
-    let error = Client::connect([&nobody]).await.unwrap_err();
+    let error = Client::connect_once([&nobody], LONG).await.unwrap_err();
     let ConnectError::NoServer { reasons } = error else { panic!("connected to nobody") };
     assert!(reasons.starts_with(&nobody) && reasons.contains("refused"), "{reasons}");
 }

@@ -227,7 +227,7 @@ impl Client {
         timeout_ms: Option<u64>,
         lock_delay_ms: u64,
     ) -> Option<AcquireNumber> {
-        let wish = Wish { name: name.into(), mode, owner: self.id as u64, timeout_ms, lock_delay_ms };
+        let wish = Wish { name: name.into(), mode, owner: self.id as u64, parent: None, timeout_ms, lock_delay_ms };
         let acquire = self.session.as_mut()?.acquire(now_ms, &wish);
         self.claims.insert(acquire, Claim { lock: name.to_owned(), mode, fence: None });
         Some(acquire)
