@@ -6,7 +6,7 @@ use baton_types::name::Quoted;
 
 use crate::output::{Failure, Outcome, VIOLATED, print, print_json, shown, table};
 use crate::server::{NameArgs, ServerArgs, block_on, no_server};
-use crate::view::{Lock, ago, duration, or_dash};
+use crate::view::{Lock, ago, duration};
 
 /// Show one lock: who holds it, who waits for it, who held it
 ///
@@ -62,7 +62,7 @@ fn to_text(name: &[u8], lock: &Lock) -> String {
     section("holders", &["LABEL", "PROCESS", "FENCE", "HELD FOR", "LEASE"], holders.collect());
     let waiters = lock.waiters.iter().map(|waiter| {
         let waiting = duration(waiter.waiting_ms);
-        vec![waiter.position.to_string(), shown(&waiter.label), or_dash(waiter.mode), waiting]
+        vec![waiter.position.to_string(), shown(&waiter.label), waiter.mode.to_owned(), waiting]
     });
     section("waiters", &["PLACE", "LABEL", "MODE", "WAITING FOR"], waiters.collect());
     let history = lock.history.iter().map(|past| {

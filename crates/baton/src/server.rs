@@ -28,17 +28,26 @@ pub struct ServerArgs {
 }
 
 impl ServerArgs {
-    /// Connects to the first server that answers.
+    /// Connects to the first server that answers. Each is tried once: people want to know at once that none is there.
     pub async fn connect(&self) -> Result<Client, Failure> {
-        self.connect_within(Duration::MAX).await
+        self.connect_once(Duration::MAX).await
     }
 
     /// The same, for no longer than this.
+    pub async fn connect_once(&self, within: Duration) -> Result<Client, Failure> {
+        Client::connect_once(self.addresses(), within).await.map_err(not_connected)
+    }
+
+    /// Connects to the first server that answers. All are tried again for this long.
     pub async fn connect_within(&self, within: Duration) -> Result<Client, Failure> {
-        Client::connect_within(self.addresses(), within).await.map_err(|error| match error {
-            ConnectError::NoServer { .. } => no_server(error),
-            ConnectError::NoServers | ConnectError::InvalidAddress { .. } => Failure::bad_input(error),
-        })
+        Client::connect_within(self.addresses(), within).await.map_err(not_connected)
+    }
+}
+
+fn not_connected(error: ConnectError) -> Failure {
+    match error {
+        ConnectError::NoServer { .. } => no_server(error),
+        ConnectError::NoServers | ConnectError::InvalidAddress { .. } => Failure::bad_input(error),
     }
 }
 

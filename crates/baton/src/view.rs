@@ -1,7 +1,7 @@
 //! What people and programs see of the lock service: the shapes of its JSON, and how times are told.
 
-use baton_proto::v1;
-use baton_types::name;
+use baton_types::frames::Mode;
+use baton_types::{name, views};
 use serde::Serialize;
 
 /// A lock.
@@ -53,7 +53,7 @@ pub struct Waiter {
     /// What it is.
     pub label: String,
     /// How it wants the lock.
-    pub mode: Option<&'static str>,
+    pub mode: &'static str,
     /// For how long it has been waiting.
     pub waiting_ms: u64,
     /// Its place in the queue.
@@ -134,20 +134,19 @@ pub fn id(id: u64) -> String {
     format!("{id:016x}")
 }
 
-fn mode(mode: v1::Mode) -> Option<&'static str> {
+fn mode(mode: Mode) -> &'static str {
     match mode {
-        v1::Mode::Unspecified => None,
-        v1::Mode::Exclusive => Some("exclusive"),
-        v1::Mode::Shared => Some("shared"),
-        v1::Mode::Permit => Some("permit"),
+        Mode::Exclusive => "exclusive",
+        Mode::Shared => "shared",
+        Mode::Permit { .. } => "permit",
     }
 }
 
-impl From<v1::Lock> for Lock {
-    fn from(lock: v1::Lock) -> Self {
+impl From<views::Lock> for Lock {
+    fn from(lock: views::Lock) -> Self {
         let (name, escaped) = name::shown(&lock.name);
         Lock {
-            mode: mode(lock.mode()),
+            mode: lock.mode.map(mode),
             name,
             escaped,
             permits: lock.permits,
@@ -159,37 +158,36 @@ impl From<v1::Lock> for Lock {
     }
 }
 
-impl From<v1::Holder> for Holder {
-    fn from(holder: v1::Holder) -> Self {
-        let v1::Holder { session, owner, label, host, pid, fence, since_ms, deadline_in_ms } = holder;
+impl From<views::Holder> for Holder {
+    fn from(holder: views::Holder) -> Self {
+        let views::Holder { session, owner, label, host, pid, fence, since_ms, deadline_in_ms } = holder;
         Holder { session: id(session), owner: id(owner), label, host, pid, fence, since_ms, deadline_in_ms }
     }
 }
 
-impl From<v1::Waiter> for Waiter {
-    fn from(waiter: v1::Waiter) -> Self {
-        let mode = mode(waiter.mode());
-        let v1::Waiter { session, owner, label, waiting_ms, position, .. } = waiter;
-        Waiter { session: id(session), owner: id(owner), label, mode, waiting_ms, position }
+impl From<views::Waiter> for Waiter {
+    fn from(waiter: views::Waiter) -> Self {
+        let views::Waiter { session, owner, label, mode, waiting_ms, position } = waiter;
+        Waiter { session: id(session), owner: id(owner), label, mode: self::mode(mode), waiting_ms, position }
     }
 }
 
-impl From<v1::Past> for Past {
-    fn from(past: v1::Past) -> Self {
-        let ended = match past.ended() {
-            v1::past::Ended::Released => "released",
-            v1::past::Ended::Expired => "expired",
-            v1::past::Ended::Forced => "forced",
-            v1::past::Ended::Unspecified => "unknown",
+impl From<views::Past> for Past {
+    fn from(past: views::Past) -> Self {
+        let views::Past { session, label, fence, from_ms, to_ms, ended } = past;
+        let ended = match ended {
+            views::HowEnded::Released => "released",
+            views::HowEnded::Expired => "expired",
+            views::HowEnded::Forced => "forced",
+            views::HowEnded::Unknown => "unknown",
         };
-        let v1::Past { session, label, fence, from_ms, to_ms, .. } = past;
         Past { session: id(session), label, fence, from_ms, to_ms, ended }
     }
 }
 
-impl From<v1::Session> for Session {
-    fn from(session: v1::Session) -> Self {
-        let v1::Session { id, label, host, pid, ttl_ms, expires_in_ms, holds, waits } = session;
+impl From<views::Session> for Session {
+    fn from(session: views::Session) -> Self {
+        let views::Session { id, label, host, pid, ttl_ms, expires_in_ms, holds, waits } = session;
         // All in the same form, so that whoever reads them need not guess.
         let escaped = holds.iter().chain(&waits).any(|name| str::from_utf8(name).is_err());
         let shown = |name: &Vec<u8>| if escaped { name::escaped(name) } else { name::shown(name).0 };
@@ -198,9 +196,9 @@ impl From<v1::Session> for Session {
     }
 }
 
-impl From<v1::GetStatusResponse> for Status {
-    fn from(status: v1::GetStatusResponse) -> Self {
-        let v1::GetStatusResponse { node, role, term, commit, applied, locks, sessions, waiters, uptime_ms, version } =
+impl From<views::Status> for Status {
+    fn from(status: views::Status) -> Self {
+        let views::Status { node, role, term, commit, applied, locks, sessions, waiters, uptime_ms, version, .. } =
             status;
         Status { node, role, term, commit, applied, locks, sessions, waiters, uptime_ms, version }
     }
@@ -247,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_lock_has_exactly_the_promised_fields() {
-        let holder = v1::Holder {
+        let holder = views::Holder {
             session: 0xab,
             owner: u64::MAX,
             label: "job".into(),
@@ -257,25 +255,19 @@ mod tests {
             since_ms: 1,
             deadline_in_ms: 2,
         };
-        let waiter = v1::Waiter {
-            session: 1,
-            owner: 2,
-            label: "w".into(),
-            mode: v1::Mode::Shared.into(),
-            waiting_ms: 3,
-            position: 1,
-        };
-        let past = v1::Past {
+        let waiter =
+            views::Waiter { session: 1, owner: 2, label: "w".into(), mode: Mode::Shared, waiting_ms: 3, position: 1 };
+        let past = views::Past {
             session: 5,
             label: "p".into(),
             fence: 8,
             from_ms: 1,
             to_ms: 2,
-            ended: v1::past::Ended::Forced.into(),
+            ended: views::HowEnded::Forced,
         };
-        let lock = v1::Lock {
+        let lock = views::Lock {
             name: "deploy".into(),
-            mode: v1::Mode::Permit.into(),
+            mode: Some(Mode::Permit { of: 3 }),
             permits: 3,
             holders: vec![holder],
             waiters: vec![waiter],
@@ -292,26 +284,26 @@ mod tests {
             r#""lock_delay_ms":4}"#,
         );
         assert_eq!(serde_json::to_string(&Lock::from(lock)).unwrap(), expected);
-        let lock = Lock::from(v1::Lock { name: b"a\\\xff".to_vec(), ..v1::Lock::default() });
+        let lock = Lock::from(views::Lock { name: b"a\\\xff".to_vec(), ..views::Lock::default() });
         let told = serde_json::to_string(&lock).unwrap();
         assert!(told.starts_with(r#"{"name":"a\\\\\\xff","escaped":true,"mode":null,"#), "{told}");
-        let free = Lock::from(v1::Lock { name: "free".into(), ..v1::Lock::default() });
+        let free = Lock::from(views::Lock { name: "free".into(), ..views::Lock::default() });
         assert_eq!(serde_json::to_value(&free).unwrap()["mode"], serde_json::Value::Null);
     }
 
     #[test]
     fn a_session_and_a_status_have_exactly_the_promised_fields() {
-        let session = Session::from(v1::Session { id: 1, holds: vec!["a".into()], ..v1::Session::default() });
+        let session = Session::from(views::Session { id: 1, holds: vec!["a".into()], ..views::Session::default() });
         let expected = concat!(
             r#"{"id":"0000000000000001","label":"","host":"","pid":0,"ttl_ms":0,"expires_in_ms":0,"#,
             r#""holds":["a"],"waits":[]}"#,
         );
         assert_eq!(serde_json::to_string(&session).unwrap(), expected);
         let (holds, waits) = (vec![br"a\b".to_vec()], vec![b"\xff".to_vec()]);
-        let session = Session::from(v1::Session { holds, waits, ..v1::Session::default() });
+        let session = Session::from(views::Session { holds, waits, ..views::Session::default() });
         let told = serde_json::to_string(&session).unwrap();
         assert!(told.ends_with(r#""escaped":true,"holds":["a\\\\b"],"waits":["\\xff"]}"#), "{told}");
-        let status = Status::from(v1::GetStatusResponse { node: 1, role: "leader".into(), ..Default::default() });
+        let status = Status::from(views::Status { node: 1, role: "leader".into(), ..Default::default() });
         let expected = concat!(
             r#"{"node":1,"role":"leader","term":0,"commit":0,"applied":0,"locks":0,"sessions":0,"waiters":0,"#,
             r#""uptime_ms":0,"version":""}"#,

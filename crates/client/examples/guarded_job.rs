@@ -56,16 +56,12 @@ async fn run() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Does the job under the lock, and says under which fence. Whichever comes first, the end of the job or the loss of the lock,
-/// ends it; and what is lost is never taken for done.
+/// Does the job under the lock, and says under which fence. If the lock is lost first, the job is stopped; and what is lost
+/// is never taken for done.
 async fn guarded(session: &Session, store: &mut Store, who: &str) -> Result<u64, Box<dyn Error>> {
     let guard = session.lock("job").acquire().await?;
     let fence = guard.fence()?;
-    tokio::select! {
-        biased;
-        loss = guard.lost() => return Err(format!("stopped half-way: {loss}").into()),
-        done = job(store, fence, who) => done?,
-    }
+    guard.run(job(store, fence, who)).await.map_err(|loss| format!("stopped half-way: {loss}"))??;
     guard.release().await?;
     Ok(fence)
 }

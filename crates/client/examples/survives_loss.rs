@@ -34,13 +34,10 @@ async fn one_turn(server: &str) -> Result<(), Box<dyn Error>> {
     let session = Client::connect([server]).await?.session().label("worker").open().await?;
     let guard = session.lock("worker").acquire().await?;
     println!("working, with fence {}", guard.fence()?);
-    let loss = tokio::select! {
-        // The loss first: whatever the work has to say then comes too late. It is dropped, and so stopped, at once.
-        biased;
-        loss = guard.lost() => loss,
-        loss = work(&guard) => loss,
-    };
-    println!("stopped: {loss}");
+    // The work has no end of its own: it is dropped, and so stopped, when the lock is lost.
+    match guard.run(work(&guard)).await {
+        Ok(loss) | Err(loss) => println!("stopped: {loss}"),
+    }
     // Only now, when nothing works under it any more, the guard is dropped and the lock given back.
     Ok(())
 }

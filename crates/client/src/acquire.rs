@@ -1,39 +1,47 @@
-//! Acquiring a lock, and having it.
+//! Acquiring a lock.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use baton_types::frames::Refusal;
-use baton_types::name::Quoted;
 
-use crate::clock::BootTime;
-use crate::error::{AcquireError, ReleaseError, check_name, random};
-use crate::handle::Handle;
-use crate::session::{AcquireNumber, LockState, Loss, Mode, NotGranted, ReleaseFailure, Wish};
+use crate::error::{AcquireError, check_name};
+use crate::guard::{GOODBYE_MAX, Guard};
+use crate::handle::{Handle, Session, SessionBuilder};
+use crate::owner::Owner;
+use crate::session::{Loss, Mode, NotGranted, Wish};
 
-/// A lock about to be acquired.
+/// A lock about to be acquired: in a [`Session`], or in a session of its own that is yet to be opened.
 #[must_use = "a lock is acquired by `acquire` or `try_acquire`"]
-pub struct Acquire {
-    handle: Arc<Handle>,
+#[derive(Clone, Debug)]
+pub struct Acquire<S = Session> {
+    session: S,
     name: Vec<u8>,
     mode: Mode,
-    owner: Option<u64>,
+    owner: Option<Owner>,
     timeout: Option<Duration>,
     lock_delay: Duration,
 }
 
-impl Acquire {
-    pub(crate) fn new(handle: Arc<Handle>, name: Vec<u8>, mode: Mode) -> Self {
-        Acquire { handle, name, mode, owner: None, timeout: None, lock_delay: Duration::ZERO }
+impl<S> Acquire<S> {
+    pub(crate) fn new(session: S, name: &[u8]) -> Self {
+        let (name, mode, lock_delay) = (name.to_vec(), Mode::Exclusive, Duration::ZERO);
+        Acquire { session, name, mode, owner: None, timeout: None, lock_delay }
     }
 
-    /// How it is wanted.
+    /// How it is wanted: exclusive if nothing is said.
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// For how long to wait.
+    /// Together with all others who want it shared: short for `mode(Mode::Shared)`.
+    pub fn shared(self) -> Self {
+        self.mode(Mode::Shared)
+    }
+
+    /// How long to wait for the lock: for ever if nothing is said. In a session of its own the time counts from when that is
+    /// open.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
@@ -46,42 +54,91 @@ impl Acquire {
         self
     }
 
-    /// For whom. Deadlocks are cycles of owners: whoever waits for an owner waits for all that it holds. Without this each
-    /// acquire has an owner of its own, which can never be part of a cycle.
-    pub fn owner(mut self, owner: u64) -> Self {
-        self.owner = Some(owner);
+    /// For whom. Without this each acquire has an owner of its own, which can never be part of a deadlock.
+    pub fn owner(mut self, owner: &Owner) -> Self {
+        self.owner = Some(owner.clone());
         self
     }
 
-    /// Waits for the lock. If this future is dropped, the lock is not acquired, or given back at once.
-    pub async fn acquire(self) -> Result<Guard, AcquireError> {
+    /// What is asked for, and for whom, apart from the session.
+    fn wish(self) -> Result<(S, Wish, Owner), AcquireError> {
         check_name(&self.name)?;
-        let owner = self.owner.map_or_else(random, Ok).map_err(AcquireError::NoRandomness)?;
+        let owner = self.owner.map_or_else(Owner::new, Ok)?;
         // Rounded up, so that a wait of less than a millisecond is one.
         let timeout_ms = self.timeout.map(|timeout| millis(timeout.saturating_add(Duration::from_nanos(999_999))));
         let lock_delay_ms = millis(self.lock_delay);
-        let wish = Wish { name: self.name.clone(), mode: self.mode, owner, parent: None, timeout_ms, lock_delay_ms };
-        let (number, outcome) = self.handle.shared.acquire(&wish);
-        // From here on, whoever drops it gives it up.
-        let guard = Guard { handle: self.handle, number, name: self.name, owner };
-        match outcome.await {
-            Ok(Ok(_fence)) => match guard.loss() {
-                None => Ok(guard),
-                Some(loss) => Err(AcquireError::Lost(loss)),
-            },
-            Ok(Err(refusal)) => Err(not_acquired(guard.name.clone(), refusal)),
-            // Each acquire is answered; should one be forgotten, then nothing is held.
-            Err(_) => Err(AcquireError::Lost(guard.loss().unwrap_or(Loss::Closed))),
-        }
+        let (name, mode, parent) = (self.name, self.mode, owner.parent());
+        let wish = Wish { name, mode, owner: owner.to_raw(), parent, timeout_ms, lock_delay_ms };
+        Ok((self.session, wish, owner))
+    }
+}
+
+impl Acquire<Session> {
+    /// Waits for the lock. If this future is dropped, the lock is not acquired, or given back at once.
+    pub async fn acquire(self) -> Result<Guard, AcquireError> {
+        let (session, wish, owner) = self.wish()?;
+        acquire(session.handle, wish, owner, false).await
     }
 
     /// The lock, if it is free.
     pub async fn try_acquire(self) -> Result<Option<Guard>, AcquireError> {
-        match self.timeout(Duration::ZERO).acquire().await {
-            Ok(guard) => Ok(Some(guard)),
-            Err(AcquireError::Refused { kind: Refusal::NotAvailable, .. }) => Ok(None),
-            Err(error) => Err(error),
+        if_free(self.timeout(Duration::ZERO).acquire().await)
+    }
+}
+
+/// The session of its own is closed when the guard is released or dropped.
+impl Acquire<SessionBuilder> {
+    /// How long the lock is kept for a client that died: see [`SessionBuilder::ttl`].
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.session = self.session.ttl(ttl);
+        self
+    }
+
+    /// What the holder is, for people who look at the locks.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.session = self.session.label(label);
+        self
+    }
+
+    /// Opens the session, for which the servers have 10 seconds, and waits for the lock. If this future is dropped, the lock
+    /// is not acquired, or given back at once.
+    pub async fn acquire(self) -> Result<Guard, AcquireError> {
+        let (session, wish, owner) = self.wish()?;
+        let handle = session.open().await?.handle;
+        let acquired = acquire(Arc::clone(&handle), wish, owner, true).await;
+        if acquired.is_err() {
+            // Many a program ends now. Its request must not stay in the queue until the lease ends.
+            let _ = tokio::time::timeout(GOODBYE_MAX, handle.shared.close()).await;
         }
+        acquired
+    }
+
+    /// The lock, if it is free.
+    pub async fn try_acquire(self) -> Result<Option<Guard>, AcquireError> {
+        if_free(self.timeout(Duration::ZERO).acquire().await)
+    }
+}
+
+async fn acquire(handle: Arc<Handle>, wish: Wish, owner: Owner, is_alone: bool) -> Result<Guard, AcquireError> {
+    let (number, outcome) = handle.shared.acquire(&wish);
+    // From here on, whoever drops it gives it up.
+    let guard = Guard::new(handle, number, wish.name, owner, is_alone);
+    match outcome.await {
+        Ok(Ok(_fence)) => match guard.loss() {
+            None => Ok(guard),
+            Some(loss) => Err(AcquireError::Lost(loss)),
+        },
+        Ok(Err(refusal)) => Err(not_acquired(guard.name().to_vec(), refusal)),
+        // Each acquire is answered; should one be forgotten, then nothing is held.
+        Err(_) => Err(AcquireError::Lost(guard.loss().unwrap_or(Loss::Closed))),
+    }
+}
+
+fn if_free(acquired: Result<Guard, AcquireError>) -> Result<Option<Guard>, AcquireError> {
+    match acquired {
+        Ok(guard) => Ok(Some(guard)),
+        Err(AcquireError::Refused { kind: Refusal::NotAvailable, .. }) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -98,88 +155,5 @@ fn not_acquired(name: Vec<u8>, refusal: NotGranted) -> AcquireError {
         NotGranted::NotAvailable => AcquireError::Refused { kind: Refusal::NotAvailable, message },
         NotGranted::Cancelled => AcquireError::Refused { kind: Refusal::Cancelled, message },
         NotGranted::Other { kind, message } => AcquireError::Refused { kind, message },
-    }
-}
-
-/// A lock that is held, until it is lost. Dropped, it is released.
-#[must_use = "a guard that is dropped releases its lock"]
-pub struct Guard {
-    handle: Arc<Handle>,
-    number: AcquireNumber,
-    name: Vec<u8>,
-    owner: u64,
-}
-
-impl Guard {
-    /// The name of the lock. [`name::shown`](crate::name::shown) makes text of it.
-    pub fn name(&self) -> &[u8] {
-        &self.name
-    }
-
-    /// For whom it was acquired.
-    pub fn owner(&self) -> u64 {
-        self.owner
-    }
-
-    /// A number that is greater than that of every earlier holder. Pass it on to whatever is changed under the lock, so that
-    /// it can refuse those who came before. An error once the lock is lost.
-    pub fn fence(&self) -> Result<u64, Loss> {
-        let fence = self.handle.shared.ask(|session, now| session.fence(now, self.number));
-        fence.ok_or_else(|| self.loss().unwrap_or(Loss::Unacknowledged))
-    }
-
-    /// The end of the lease: until this moment nobody else is granted the lock, unless it is given back or taken by force.
-    /// A keep-alive that is acknowledged moves it later; without one the lock is lost a little before.
-    pub fn deadline(&self) -> BootTime {
-        let deadline = self.handle.shared.ask(|session, _| session.deadline());
-        BootTime::from_millis(deadline.unwrap_or_default())
-    }
-
-    /// The lock at this moment.
-    pub fn state(&self) -> LockState {
-        self.handle.shared.ask(|session, now| session.lock_state(now, self.number))
-    }
-
-    /// Resolves when the state is no longer this one, and says which it is now: `changed(LockState::Held)` when the lock is
-    /// at risk or lost, `changed(LockState::AtRisk)` when it is held again or lost.
-    pub async fn changed(&self, from: LockState) -> LockState {
-        self.handle.shared.wait_for(|_| Some(self.state()).filter(|state| *state != from)).await
-    }
-
-    /// Resolves when the lock is lost, and says why: stop whatever is done under it.
-    ///
-    /// For want of a keep-alive that is a twentieth of the time to live before the [deadline](Guard::deadline), at most 1 s:
-    /// as long there is to stop while nobody else can be granted the lock. Who needs longer begins to stop when the lock
-    /// is [at risk](Guard::changed).
-    pub async fn lost(&self) -> Loss {
-        let loss = self.handle.shared.wait_for(|_| self.loss());
-        loss.await
-    }
-
-    /// Gives the lock back, and waits until the server says so. Without it the lock is given back too, when the guard is
-    /// dropped, but nobody hears whether that went well.
-    pub async fn release(self) -> Result<(), ReleaseError> {
-        let released = self.handle.shared.release(self.number);
-        // Each release is answered; should one be forgotten, then nothing is known of it.
-        released.await.unwrap_or_else(|_| Err(ReleaseFailure::Unconfirmed(self.loss().unwrap_or(Loss::Closed))))
-    }
-
-    fn loss(&self) -> Option<Loss> {
-        self.handle.shared.ask(|session, now| session.lock_loss(now, self.number))
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        self.handle.shared.with(|session, now| session.give_up(now, self.number));
-    }
-}
-
-impl std::fmt::Debug for Guard {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Guard")
-            .field("name", &format_args!("{}", Quoted(&self.name)))
-            .field("state", &self.state())
-            .finish()
     }
 }

@@ -6,14 +6,17 @@ use std::time::Duration;
 
 use baton_proto::v1;
 use baton_proto::v1::locks_client::LocksClient;
+use baton_types::limits::OPEN_MAX;
+use baton_types::views;
 use tokio::sync::Mutex;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Response, Status};
 
-use crate::error::{CallError, ConnectError, check_name};
+use crate::acquire::Acquire;
+use crate::error::{CallError, ConnectError, call_refused, check_name};
 use crate::handle::SessionBuilder;
 use crate::listing::{ListLocks, join};
-use crate::servers::Servers;
+use crate::servers::{Rounds, Servers};
 
 /// How long a call may take.
 const CALL_MAX: Duration = Duration::from_secs(10);
@@ -33,22 +36,38 @@ pub struct Client {
 
 impl Client {
     /// Connects to the first of these servers that answers, each named `host:port`. Sessions use any of them.
+    ///
+    /// While no server answers, all of them are tried again, for 10 seconds: a server may be about to start. The pauses grow
+    /// from 20 ms to 1 s. An address that can never work, such as a host that does not exist, is an error at once.
     pub async fn connect<I>(addresses: I) -> Result<Self, ConnectError>
     where
         I: IntoIterator,
         I::Item: AsRef<str>,
     {
-        Client::connect_within(addresses, Duration::MAX).await
+        Client::connect_within(addresses, OPEN_MAX).await
     }
 
-    /// The same, for no longer than this. Without it each server has 3 seconds.
+    /// Like [`connect`](Client::connect), but tries for this long.
     pub async fn connect_within<I>(addresses: I, within: Duration) -> Result<Self, ConnectError>
     where
         I: IntoIterator,
         I::Item: AsRef<str>,
     {
-        let servers = Arc::new(Servers::parse(addresses)?);
-        let channel = servers.connect_any(0, within).await?;
+        Client::connect_to(Servers::parse(addresses)?, Rounds::Until, within).await
+    }
+
+    /// Tries each server once. Each has an equal share of this time, at most 3 seconds.
+    pub async fn connect_once<I>(addresses: I, within: Duration) -> Result<Self, ConnectError>
+    where
+        I: IntoIterator,
+        I::Item: AsRef<str>,
+    {
+        Client::connect_to(Servers::parse(addresses)?, Rounds::One, within).await
+    }
+
+    async fn connect_to(servers: Servers, rounds: Rounds, within: Duration) -> Result<Self, ConnectError> {
+        let servers = Arc::new(servers);
+        let channel = servers.connect_any(0, rounds, within).await?;
         Ok(Client { servers, channel: Arc::new(Mutex::new(Some(channel))), turn: Arc::default() })
     }
 
@@ -57,13 +76,29 @@ impl Client {
         SessionBuilder::new(Arc::clone(&self.servers))
     }
 
+    /// A lock, to be acquired in a session of its own: for a program that needs one lock and nothing else. The session is
+    /// closed when the guard is released or dropped. Who needs several locks opens a [session](Client::session) for all
+    /// of them, which costs the server as much as one.
+    ///
+    /// ```no_run
+    /// # async fn example(client: baton_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let guard = client.lock("nightly").label("nightly report").acquire().await?;
+    /// guard.run(async { /* ... */ }).await?;
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lock(&self, name: impl AsRef<[u8]>) -> Acquire<SessionBuilder> {
+        Acquire::new(self.session(), name.as_ref())
+    }
+
     /// A listing of locks, to be asked for: by prefix, with or without history, at once or page by page.
     pub fn locks(&self) -> ListLocks {
         ListLocks::new(self.clone())
     }
 
     /// All locks that are held, waited for, closed or remembered, with their history.
-    pub async fn list_locks(&self) -> Result<Vec<v1::Lock>, CallError> {
+    pub async fn list_locks(&self) -> Result<Vec<views::Lock>, CallError> {
         self.locks().history(true).all(true).collect().await
     }
 
@@ -72,7 +107,7 @@ impl Client {
     }
 
     /// One lock, with its history; none if nobody holds it, waits for it, or is remembered to have held it.
-    pub async fn get_lock(&self, name: impl AsRef<[u8]>) -> Result<Option<v1::Lock>, CallError> {
+    pub async fn get_lock(&self, name: impl AsRef<[u8]>) -> Result<Option<views::Lock>, CallError> {
         check_name(name.as_ref())?;
         let mut request = v1::GetLockRequest { name: name.as_ref().to_vec(), page: Vec::new() };
         let mut whole = Vec::new();
@@ -81,14 +116,14 @@ impl Client {
             let v1::GetLockResponse { lock, next_page } = self.look(call).await?;
             join(&mut whole, lock);
             if next_page.is_empty() {
-                return Ok(whole.pop());
+                return Ok(whole.pop().map(views::Lock::from));
             }
             request.page = next_page;
         }
     }
 
     /// All sessions.
-    pub async fn list_sessions(&self) -> Result<Vec<v1::Session>, CallError> {
+    pub async fn list_sessions(&self) -> Result<Vec<views::Session>, CallError> {
         let mut request = v1::ListSessionsRequest::default();
         let mut whole = Vec::new();
         loop {
@@ -96,33 +131,33 @@ impl Client {
             let v1::ListSessionsResponse { sessions, next_page } = self.look(call).await?;
             join(&mut whole, sessions);
             if next_page.is_empty() {
-                return Ok(whole);
+                return Ok(whole.into_iter().map(views::Session::from).collect());
             }
             request.page = next_page;
         }
     }
 
     /// How the server is.
-    pub async fn status(&self) -> Result<v1::GetStatusResponse, CallError> {
+    pub async fn status(&self) -> Result<views::Status, CallError> {
         let call = async |mut locks: LocksClient<Channel>| locks.get_status(timely(v1::GetStatusRequest {})).await;
-        self.look(call).await
+        Ok(self.look(call).await?.into())
     }
 
     /// Tells the holders of a lock to stop and give it back; with `now` it is taken from them at once, although they may still
     /// be at work. Says who was told.
     ///
     /// It is never repeated by itself: a second one could hit those who come after.
-    pub async fn force_release(&self, name: impl AsRef<[u8]>, now: bool) -> Result<Vec<v1::Holder>, CallError> {
+    pub async fn force_release(&self, name: impl AsRef<[u8]>, now: bool) -> Result<Vec<views::Holder>, CallError> {
         check_name(name.as_ref())?;
         let request = v1::ForceReleaseRequest { name: name.as_ref().to_vec(), now };
         let mut locks = calls(self.channel().await?);
         match locks.force_release(timely(request)).await {
-            Ok(response) => Ok(response.into_inner().holders),
+            Ok(response) => Ok(response.into_inner().holders.into_iter().map(views::Holder::from).collect()),
             Err(status) => {
                 self.forget_channel(&status).await;
                 // The deadline is our own: nobody has answered.
                 let unanswered = matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled);
-                Err(if unanswered { CallError::Unanswered } else { CallError::Refused(status) })
+                Err(if unanswered { CallError::Unanswered } else { call_refused(&status) })
             }
         }
     }
@@ -139,12 +174,12 @@ impl Client {
             let called = tokio::time::timeout(patience, call(calls(self.channel().await?))).await;
             let status = match called {
                 Ok(Ok(answer)) => return Ok(answer.into_inner()),
-                Ok(Err(status)) if !is_unavailable(&status) => return Err(CallError::Refused(status)),
+                Ok(Err(status)) if !is_unavailable(&status) => return Err(call_refused(&status)),
                 Ok(Err(status)) => status,
                 Err(_) => Status::deadline_exceeded("it does not answer"),
             };
             self.forget_channel(&status).await;
-            last = if status.code() == Code::Unavailable { CallError::Refused(status) } else { CallError::NoAnswer };
+            last = if status.code() == Code::Unavailable { call_refused(&status) } else { CallError::NoAnswer };
         }
         Err(last)
     }
@@ -154,7 +189,8 @@ impl Client {
         if let Some(channel) = &*channel {
             return Ok(channel.clone());
         }
-        Ok(channel.insert(self.servers.connect_any(self.turn.load(Ordering::Relaxed), CALL_MAX).await?).clone())
+        let turn = self.turn.load(Ordering::Relaxed);
+        Ok(channel.insert(self.servers.connect_any(turn, Rounds::One, CALL_MAX).await?).clone())
     }
 
     async fn forget_channel(&self, status: &Status) {

@@ -3,8 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use nix::time::{ClockId, clock_gettime};
-
+use crate::platform::since_boot;
 use crate::session::Millis;
 
 /// A moment on CLOCK_BOOTTIME: the time since the machine started, time asleep included.
@@ -16,8 +15,7 @@ pub struct BootTime {
 impl BootTime {
     /// This moment.
     pub fn now() -> Self {
-        let time = clock_gettime(ClockId::CLOCK_BOOTTIME).expect("Linux has had this clock since 2.6.39");
-        BootTime { millis: u64::try_from(Duration::from(time).as_millis()).unwrap_or(Millis::MAX) }
+        BootTime { millis: u64::try_from(since_boot().as_millis()).unwrap_or(Millis::MAX) }
     }
 
     pub(crate) fn from_millis(millis: Millis) -> Self {

@@ -12,13 +12,8 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::Streaming;
 
 use crate::clock::BootTime;
-use crate::servers::Servers;
-use crate::session::{AcquireNumber, Event, Millis, NotGranted, Output, ReleaseFailure, Session};
-
-/// The first pause before another attempt to connect.
-const BACKOFF_MS_MIN: u64 = 20;
-/// The longest one.
-const BACKOFF_MS_MAX: u64 = 1_000;
+use crate::servers::{BACKOFF_MAX, Servers, pause};
+use crate::session::{AcquireNumber, Event, Loss, Millis, NotGranted, Output, ReleaseFailure, Session};
 
 /// How an acquire came out: with its fence, or not.
 pub(crate) type Granted = Result<u64, NotGranted>;
@@ -40,6 +35,8 @@ pub(crate) struct Shared {
     link: watch::Sender<Link>,
     /// Somebody should look at the session again: it was opened, is at risk, confirmed or lost, a lock was revoked.
     changed: watch::Sender<()>,
+    /// Nothing that was given up is outstanding any more, or the session is lost.
+    settled: watch::Sender<()>,
     /// There may be something to do earlier than was thought.
     rearmed: Notify,
     ttl_ms: u64,
@@ -48,6 +45,8 @@ pub(crate) struct Shared {
 struct State {
     session: Session,
     outgoing: Option<mpsc::UnboundedSender<ClientFrame>>,
+    /// Which server is connected to next: they take turns.
+    turn: usize,
     acquiring: HashMap<AcquireNumber, oneshot::Sender<Granted>>,
     releasing: HashMap<AcquireNumber, oneshot::Sender<Released>>,
     /// Whether the server confirmed its end, once it has ended.
@@ -62,6 +61,8 @@ impl Shared {
         let state = State {
             session,
             outgoing: None,
+            // Not all clients at the same server.
+            turn: fastrand::usize(..servers.count()),
             acquiring: HashMap::new(),
             releasing: HashMap::new(),
             finished: None,
@@ -69,8 +70,9 @@ impl Shared {
             last_failure: None,
         };
         let link = watch::Sender::new(Link::Unwanted);
-        let changed = watch::Sender::new(());
-        let shared = Arc::new(Shared { state: Mutex::new(state), link, changed, rearmed: Notify::new(), ttl_ms });
+        let (changed, settled) = (watch::Sender::new(()), watch::Sender::new(()));
+        let (state, rearmed) = (Mutex::new(state), Notify::new());
+        let shared = Arc::new(Shared { state, link, changed, settled, rearmed, ttl_ms });
         shared.with(|session, _| session.start());
         let driven = Arc::clone(&shared);
         tokio::spawn(async move {
@@ -100,9 +102,13 @@ impl Shared {
     }
 
     fn tell<T>(&self, state: &mut State, tell: impl FnOnce(&mut Session, Millis) -> T) -> T {
+        let was_settled = state.session.is_settled();
         let result = tell(&mut state.session, BootTime::now().as_millis());
         while let Some(output) = state.session.poll() {
             self.carry_out(state, output);
+        }
+        if !was_settled && state.session.is_settled() {
+            self.settled.send_replace(());
         }
         let next = state.session.next_wake();
         if next.is_some_and(|next| state.armed_for.is_none_or(|armed_for| next < armed_for)) {
@@ -114,8 +120,9 @@ impl Shared {
 
     fn carry_out(&self, state: &mut State, output: Output) {
         match output {
-            Output::Connect { .. } => {
+            Output::Connect { another } => {
                 state.outgoing = None;
+                state.turn = state.turn.wrapping_add(usize::from(another));
                 self.link.send_replace(Link::Wanted);
             }
             Output::Disconnect => {
@@ -147,7 +154,11 @@ impl Shared {
                 self.rearmed.notify_one();
                 self.changed.send_replace(());
             }
-            Event::Opened | Event::AtRisk | Event::Confirmed | Event::Lost(_) | Event::Revoked { .. } => {
+            Event::Lost(_) => {
+                self.changed.send_replace(());
+                self.settled.send_replace(());
+            }
+            Event::Opened | Event::AtRisk | Event::Confirmed | Event::Revoked { .. } => {
                 self.changed.send_replace(());
             }
         }
@@ -161,6 +172,13 @@ impl Shared {
         state.acquiring.insert(number, sender);
         self.tell(&mut state, |_, _| ());
         (number, receiver)
+    }
+
+    /// Whoever wanted or had a lock is done with it, and hears nothing more of it.
+    pub(crate) fn give_up(&self, acquire: AcquireNumber) {
+        let mut state = self.state();
+        state.acquiring.remove(&acquire);
+        self.tell(&mut state, |session, now| session.give_up(now, acquire));
     }
 
     /// Gives a lock back; the other end of the channel hears whether the server said so.
@@ -178,20 +196,39 @@ impl Shared {
     }
 
     /// Whether the end was confirmed, if it has come.
-    pub(crate) fn finished(&self) -> Option<bool> {
+    fn finished(&self) -> Option<bool> {
         self.state().finished
     }
 
     /// Waits until the session has an answer to a question, which is asked again whenever something changed.
-    pub(crate) async fn wait_for<T>(&self, mut question: impl FnMut(&Self) -> Option<T>) -> T {
-        let mut changed = self.changed.subscribe();
+    pub(crate) async fn wait_for<T>(&self, question: impl FnMut(&Self) -> Option<T>) -> T {
+        self.wait_on(&self.changed, question).await
+    }
+
+    /// Waits until the server has said of all that was given up that it is over. An error if the session is lost before.
+    pub(crate) async fn settled(&self) -> Result<(), Loss> {
+        let settled = |session: &Session, now| match session.loss(now) {
+            Some(loss) => Some(Err(loss)),
+            None => session.is_settled().then_some(Ok(())),
+        };
+        self.wait_on(&self.settled, |shared| shared.ask(settled)).await
+    }
+
+    async fn wait_on<T>(&self, sender: &watch::Sender<()>, mut question: impl FnMut(&Self) -> Option<T>) -> T {
+        let mut told = sender.subscribe();
         loop {
             if let Some(answer) = question(self) {
                 return answer;
             }
             // The sender is part of self, and does not go away.
-            let _ = changed.changed().await;
+            let _ = told.changed().await;
         }
+    }
+
+    /// Ends the session, and waits until it has ended: whether a server confirmed it.
+    pub(crate) async fn close(&self) -> bool {
+        self.with(|session, now| session.close(now));
+        self.wait_for(Shared::finished).await
     }
 
     /// Timers run on CLOCK_MONOTONIC, which stands still while the machine sleeps: so look again after a while, whatever
@@ -214,23 +251,20 @@ impl Shared {
         }
     }
 
-    /// Connects whenever the session wants it, to one server after the other, with growing pauses while nobody answers.
+    /// Connects whenever the session wants it, with growing pauses while nobody answers.
     async fn keep_connected(&self, servers: &Servers) {
         let mut link = self.link.subscribe();
-        // Not all clients at the same server.
-        let mut turn = fastrand::usize(..servers.count());
         let mut failures = 0;
         for attempt in 0.. {
             if link.wait_for(|link| *link == Link::Wanted).await.is_err() {
                 return;
             }
             tokio::time::sleep(self.pause(failures)).await;
-            match self.connection(servers, turn, attempt).await {
+            match self.connection(servers, attempt).await {
                 // It was of use: the next one may come at once.
                 Ok(()) => failures = 0,
                 Err(reason) => {
                     failures += 1;
-                    turn += 1;
                     self.state().last_failure = Some(reason);
                 }
             }
@@ -241,15 +275,23 @@ impl Shared {
         if failures == 0 {
             return Duration::ZERO;
         }
-        let longest = BACKOFF_MS_MAX.min(self.ttl_ms / 10);
-        let pause = (BACKOFF_MS_MIN << failures.min(10)).min(longest).max(BACKOFF_MS_MIN);
-        Duration::from_millis(fastrand::u64(pause / 2..=pause))
+        pause(failures, BACKOFF_MAX.min(Duration::from_millis(self.ttl_ms / 10)))
     }
 
     /// One connection, from its first moment to its last. An error if the server never said anything on it.
-    async fn connection(&self, servers: &Servers, turn: usize, attempt: u64) -> Result<(), String> {
-        let within = Duration::from_millis(self.ask(|session, _| session.patience_ms()));
-        let channel = servers.connect(turn, within).await?;
+    async fn connection(&self, servers: &Servers, attempt: u64) -> Result<(), String> {
+        let (turn, within) = {
+            let state = self.state();
+            (state.turn, Duration::from_millis(state.session.patience_ms()))
+        };
+        let channel = match servers.connect(turn, within).await {
+            Ok(channel) => channel,
+            Err(reason) => {
+                // The session was never told of a connection, and cannot ask for another server.
+                self.state().turn = turn.wrapping_add(1);
+                return Err(reason);
+            }
+        };
         let (outgoing, frames) = mpsc::unbounded_channel();
         {
             let mut state = self.state();
@@ -304,5 +346,27 @@ impl Shared {
             self.tell(&mut state, |session, now| session.receive(now, said));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::Config;
+
+    #[tokio::test]
+    async fn nobody_is_remembered_who_no_longer_waits() {
+        let servers = Arc::new(Servers::parse(["127.0.0.1:1"]).unwrap());
+        let (label, host) = (String::new(), String::new());
+        let (ttl_ms, open_patience_ms, pid, secret) = (60_000, 60_000, 1, None);
+        let config = Config { session: 9, ttl_ms, label, host, pid, secret, open_patience_ms };
+        let shared = Shared::spawn(Session::new(config), ttl_ms, servers);
+        let session = crate::handle::Session { handle: Arc::new(crate::handle::Handle { shared, id: 9 }) };
+        for _ in 0..1_000 {
+            let mut acquires = Box::pin(session.lock("a").acquire());
+            let waits = std::future::poll_fn(|context| std::task::Poll::Ready(acquires.as_mut().poll(context)));
+            assert!(waits.await.is_pending());
+        }
+        assert_eq!(session.handle.shared.state().acquiring.len(), 0);
     }
 }

@@ -1,7 +1,9 @@
 //! What can go wrong, each in one sentence.
 
 use baton_types::frames::Refusal;
-use baton_types::name::{NAME_BYTES_MAX, Quoted};
+use baton_types::limits::{NAME_BYTES_MAX, TTL_MS_MAX, TTL_MS_MIN};
+use baton_types::name::Quoted;
+use tonic::{Code, Status};
 
 use crate::session::{Loss, ReleaseFailure, Wait, in_words};
 
@@ -26,7 +28,7 @@ pub enum ConnectError {
 }
 
 /// Why a call was not answered.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
     /// No server can be reached.
     #[error(transparent)]
@@ -35,8 +37,13 @@ pub enum CallError {
     #[error("{0}")]
     InvalidName(#[from] InvalidName),
     /// The server refused.
-    #[error("the server refused: {}", .0.message())]
-    Refused(tonic::Status),
+    #[error("the server refused: {message}")]
+    Refused {
+        /// What kind of reason.
+        kind: CallRefusal,
+        /// The reason, in a sentence.
+        message: String,
+    },
     /// The server was asked to change something, and nothing came back: it may do so or not.
     #[error("the server does not answer; what it was asked for may still happen")]
     Unanswered,
@@ -45,18 +52,45 @@ pub enum CallError {
     NoAnswer,
 }
 
+/// Of which kind a refusal of a call is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CallRefusal {
+    /// The call makes no sense to the server. A repetition would be refused, too.
+    Invalid,
+    /// The server cannot answer now. Another one may, or the same one later.
+    Unavailable,
+    /// The server is older than this client, and has no such call.
+    Unsupported,
+    /// Another reason.
+    Other,
+}
+
+/// A refusal, as it comes from the wire.
+pub(crate) fn call_refused(status: &Status) -> CallError {
+    let kind = match status.code() {
+        Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange | Code::NotFound => CallRefusal::Invalid,
+        Code::Unavailable | Code::ResourceExhausted | Code::Aborted => CallRefusal::Unavailable,
+        Code::Unimplemented => CallRefusal::Unsupported,
+        _ => CallRefusal::Other,
+    };
+    CallError::Refused { kind, message: status.message().to_owned() }
+}
+
 /// Why there is no session.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// The time to live makes no sense.
-    #[error("a session lives from 1 to 86400 seconds after its last keep-alive, not {} s", ttl.as_secs_f64())]
+    #[error(
+        "a session lives from {} to {} seconds after its last keep-alive, not {} s",
+        TTL_MS_MIN / 1_000, TTL_MS_MAX / 1_000, ttl.as_secs_f64()
+    )]
     InvalidTtl {
         /// What was said.
         ttl: std::time::Duration,
     },
-    /// The system has no randomness to choose a session's number by.
-    #[error("the system gave no random number: {0}")]
-    NoRandomness(String),
+    /// The number and the secret of a session are random.
+    #[error(transparent)]
+    NoRandomness(#[from] NoRandomness),
     /// The server will not have it, or it was over at once.
     #[error("{}", refused(.0))]
     Refused(Loss),
@@ -81,9 +115,12 @@ pub enum AcquireError {
     /// The name is none.
     #[error("{0}")]
     InvalidName(#[from] InvalidName),
-    /// The system has no randomness to choose an owner by.
-    #[error("the system gave no random number: {0}")]
-    NoRandomness(String),
+    /// The owner is random unless one is named.
+    #[error(transparent)]
+    NoRandomness(#[from] NoRandomness),
+    /// There is no session to acquire the lock in: [`Client::lock`](crate::Client::lock) opens one.
+    #[error(transparent)]
+    Open(#[from] OpenError),
     /// Somebody else has it, and the time to wait is over.
     #[error("the lock {} was not granted within the time-out", Quoted(.name))]
     TimedOut {
@@ -135,14 +172,21 @@ pub enum CloseError {
     Unconfirmed,
 }
 
-/// 64 bits that nobody else has.
-pub(crate) fn random() -> Result<u64, String> {
-    getrandom::u64().map_err(|error| error.to_string())
+/// The system has no randomness.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the system gave no random number: {reason}")]
+pub struct NoRandomness {
+    /// What the system says.
+    pub reason: String,
 }
 
-/// As many bytes as a secret has.
-pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N], String> {
+/// 64 bits that nobody else has.
+pub(crate) fn random() -> Result<u64, NoRandomness> {
+    random_bytes().map(u64::from_ne_bytes)
+}
+
+pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N], NoRandomness> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|error| error.to_string())?;
+    getrandom::fill(&mut bytes).map_err(|error| NoRandomness { reason: error.to_string() })?;
     Ok(bytes)
 }

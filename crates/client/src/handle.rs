@@ -4,20 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_types::frames::Secret;
+use baton_types::limits::{OPEN_MAX, SESSION_ID_MAX, TTL_MS, TTL_MS_MAX, TTL_MS_MIN};
 
-use crate::acquire::{Acquire, Guard};
+use crate::acquire::Acquire;
 use crate::clock::BootTime;
 use crate::driver::Shared;
 use crate::error::{AcquireError, CloseError, OpenError, random, random_bytes};
+use crate::guard::Guard;
+use crate::platform::host_name;
 use crate::servers::Servers;
 use crate::session::{Config, Loss, Mode, Session as Machine, SessionState};
-
-/// The time to live of a session whose builder names none.
-const TTL: Duration = Duration::from_secs(10);
-const TTL_MIN: Duration = Duration::from_secs(1);
-const TTL_MAX: Duration = Duration::from_secs(86_400);
-/// For how long servers are asked to open a session.
-const OPEN_MAX: Duration = Duration::from_secs(10);
 
 /// A session about to be opened.
 #[must_use = "a session is opened by `open`"]
@@ -31,7 +27,7 @@ pub struct SessionBuilder {
 
 impl SessionBuilder {
     pub(crate) fn new(servers: Arc<Servers>) -> Self {
-        SessionBuilder { servers, ttl: TTL, label: String::new(), open_timeout: OPEN_MAX }
+        SessionBuilder { servers, ttl: Duration::from_millis(TTL_MS), label: String::new(), open_timeout: OPEN_MAX }
     }
 
     /// How long the session lives after its last keep-alive: from 1 second to a day, 10 seconds if nothing is said. So long a
@@ -55,17 +51,16 @@ impl SessionBuilder {
 
     /// Opens the session.
     pub async fn open(self) -> Result<Session, OpenError> {
-        if !(TTL_MIN..=TTL_MAX).contains(&self.ttl) {
+        if !(Duration::from_millis(TTL_MS_MIN)..=Duration::from_millis(TTL_MS_MAX)).contains(&self.ttl) {
             return Err(OpenError::InvalidTtl { ttl: self.ttl });
         }
-        let session = session_id(random().map_err(OpenError::NoRandomness)?);
+        let session = session_id(random()?);
         let ttl_ms = u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX);
-        let host = nix::unistd::gethostname().unwrap_or_default().to_string_lossy().into_owned();
         // So that there is time for each of them, and for one more attempt.
         let share = self.open_timeout / u32::try_from(self.servers.count() + 1).unwrap_or(u32::MAX);
         let open_patience_ms = u64::try_from(share.as_millis()).unwrap_or(u64::MAX).max(1);
-        let secret = Some(Secret(random_bytes().map_err(OpenError::NoRandomness)?));
-        let (label, pid) = (self.label, std::process::id());
+        let (label, host, pid) = (self.label, host_name(), std::process::id());
+        let secret = Some(Secret(random_bytes()?));
         let config = Config { session, ttl_ms, label, host, pid, secret, open_patience_ms };
         let shared = Shared::spawn(Machine::new(config), ttl_ms, self.servers);
         // From here on, whoever drops it closes it.
@@ -89,7 +84,7 @@ impl SessionBuilder {
 
 /// The id of a new session: from 1 to 2^63-1.
 fn session_id(random: u64) -> u64 {
-    (random >> 1).max(1)
+    (random & SESSION_ID_MAX).max(1)
 }
 
 /// What sessions and guards have in common: when the last of them goes, the session is closed.
@@ -107,6 +102,11 @@ impl Drop for Handle {
 /// A session with the lock service: it keeps what is acquired in it alive.
 ///
 /// Clones are the same session. It is closed when the last clone and the last guard are gone.
+///
+/// **A drop does not wait**, neither that of a session nor that of a [`Guard`] or of an acquire that is under way: what is
+/// given up is told to the server by a task of the tokio runtime. If the runtime ends first, the server may hear nothing,
+/// and the locks stay closed until the lease ends. [`Session::settled`] waits for what was dropped,
+/// [`Session::close`] ends the session and waits for that.
 #[derive(Clone)]
 pub struct Session {
     pub(crate) handle: Arc<Handle>,
@@ -115,12 +115,12 @@ pub struct Session {
 impl Session {
     /// A lock, to be acquired: exclusive, and with all the time in the world, if nothing else is said.
     pub fn lock(&self, name: impl AsRef<[u8]>) -> Acquire {
-        Acquire::new(Arc::clone(&self.handle), name.as_ref().to_vec(), Mode::Exclusive)
+        Acquire::new(self.clone(), name.as_ref())
     }
 
     /// One permit of so many, to be acquired. All who use this lock at a time must name the same number.
     pub fn semaphore(&self, name: impl AsRef<[u8]>, permits: u32) -> Acquire {
-        Acquire::new(Arc::clone(&self.handle), name.as_ref().to_vec(), Mode::Permit { of: permits })
+        self.lock(name).mode(Mode::Permit { of: permits })
     }
 
     /// The lock, if it is free.
@@ -151,14 +151,17 @@ impl Session {
         self.handle.shared.wait_for(|shared| shared.ask(|machine, now| machine.loss(now))).await
     }
 
+    /// Waits until the server has confirmed everything that was given up so far: guards that were dropped are released, and
+    /// acquires that were dropped or timed out wait no longer. At once if there is nothing of the kind. An error if the
+    /// session is lost, or closed, before that: then the locks stay closed until the lease ends.
+    pub async fn settled(&self) -> Result<(), Loss> {
+        self.handle.shared.settled().await
+    }
+
     /// Ends the session and releases all that it holds: guards that are still there are lost at once. An error if no server
     /// confirms it while the session could have been alive.
     pub async fn close(self) -> Result<(), CloseError> {
-        self.handle.shared.with(|machine, now| machine.close(now));
-        match self.handle.shared.wait_for(Shared::finished).await {
-            true => Ok(()),
-            false => Err(CloseError::Unconfirmed),
-        }
+        if self.handle.shared.close().await { Ok(()) } else { Err(CloseError::Unconfirmed) }
     }
 }
 
@@ -174,6 +177,6 @@ mod tests {
 
     #[test]
     fn a_new_session_has_an_id_from_1_to_2_to_the_63_minus_1() {
-        assert_eq!([0, 1, 2, u64::MAX].map(session_id), [1, 1, 1, (1 << 63) - 1]);
+        assert_eq!([0, 1, 2, 1 << 63, u64::MAX].map(session_id), [1, 1, 2, 1, (1 << 63) - 1]);
     }
 }

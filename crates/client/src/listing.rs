@@ -1,11 +1,13 @@
 //! Listings come in pages, and a lock or a session can be continued on the next one: here they are put together again.
 
 use baton_proto::v1;
+use baton_types::views::Lock;
 
 use crate::client::Client;
 use crate::error::CallError;
 
-/// What a page can have in pieces. Consecutive pieces of one thing are that thing.
+/// What a page can have in pieces. Consecutive pieces of one thing are that thing. They are put together as they came: only the
+/// first piece of a lock has the number of permits, without which its waiters' modes cannot be told.
 pub(crate) trait Piece {
     /// Whether it is of the same thing as the piece before it.
     fn continues(&self, before: &Self) -> bool;
@@ -92,7 +94,7 @@ impl ListLocks {
 
     /// The next locks, as many as come at a time; none after the last. Each lock comes once and whole, as it was when its
     /// page was asked for. After an error the same page is asked for again.
-    pub async fn next(&mut self) -> Result<Option<Vec<v1::Lock>>, CallError> {
+    pub async fn next(&mut self) -> Result<Option<Vec<Lock>>, CallError> {
         while !self.is_over {
             let page = self.client.locks_page(&self.request).await?;
             self.is_over = page.next_page.is_empty();
@@ -103,14 +105,14 @@ impl ListLocks {
                 self.unfinished = locks.pop();
             }
             if !locks.is_empty() {
-                return Ok(Some(locks));
+                return Ok(Some(locks.into_iter().map(Lock::from).collect()));
             }
         }
         Ok(None)
     }
 
     /// All of them at once.
-    pub async fn collect(mut self) -> Result<Vec<v1::Lock>, CallError> {
+    pub async fn collect(mut self) -> Result<Vec<Lock>, CallError> {
         let mut all = Vec::new();
         while let Some(locks) = self.next().await? {
             all.extend(locks);

@@ -1,6 +1,7 @@
 //! The servers, and how to reach one of them.
 
-use std::time::Duration;
+use std::io;
+use std::time::{Duration, Instant};
 
 use tonic::transport::{Channel, Endpoint};
 
@@ -10,6 +11,39 @@ use crate::error::ConnectError;
 const CONNECT_MAX: Duration = Duration::from_secs(3);
 /// How long a connection may be silent before the server is asked whether it is there, and how long it may take to say so.
 const PING_EVERY: Duration = Duration::from_secs(5);
+
+/// The first pause before another attempt to connect.
+const BACKOFF_MIN: Duration = Duration::from_millis(20);
+/// The longest one.
+pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(1);
+/// Trying for longer than a year is trying for ever, and the clock can count so far.
+const WITHIN_MAX: Duration = Duration::from_secs(365 * 86_400);
+
+/// How often all servers are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rounds {
+    /// Once.
+    One,
+    /// Until the time is over, with growing pauses.
+    Until,
+}
+
+/// Why there is no connection to a server.
+struct Failure {
+    /// It names the server.
+    reason: String,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// It will be the same whenever it is tried.
+    Final,
+    /// Another attempt may succeed.
+    Passing,
+    /// Nothing came back within the time.
+    Silent,
+}
 
 /// All servers of one service, at least one.
 #[derive(Clone, Debug)]
@@ -33,15 +67,22 @@ impl Servers {
     }
 
     /// Connects to the server of this turn; they take turns. A failure names the server.
+    ///
+    /// The name of the server is resolved anew each time, so that a server that moved is found: `Endpoint::connect` makes a
+    /// new `HttpConnector`, which asks `getaddrinfo` before each connection and keeps no answer. So nothing may be kept
+    /// here but the name either: no `Channel`, no address.
     pub(crate) async fn connect(&self, turn: usize, within: Duration) -> Result<Channel, String> {
-        let endpoint = &self.endpoints[turn % self.endpoints.len()];
-        let connects = endpoint.connect();
-        let reason = match tokio::time::timeout(within.min(CONNECT_MAX), connects).await {
+        self.attempt(turn, within).await.map_err(|failure| failure.reason)
+    }
+
+    async fn attempt(&self, turn: usize, within: Duration) -> Result<Channel, Failure> {
+        let connects = self.endpoints[turn % self.endpoints.len()].connect();
+        let (reason, kind) = match tokio::time::timeout(within.min(CONNECT_MAX), connects).await {
             Ok(Ok(channel)) => return Ok(channel),
-            Ok(Err(error)) => root_cause(&error),
-            Err(_) => "it does not answer".to_owned(),
+            Ok(Err(error)) => (root_cause(&error), if never_works(&error) { Kind::Final } else { Kind::Passing }),
+            Err(_) => ("it does not answer".to_owned(), Kind::Silent),
         };
-        Err(format!("{}: {reason}", self.address(turn)))
+        Err(Failure { reason: format!("{}: {reason}", self.address(turn)), kind })
     }
 
     /// The address of the server of this turn, as it was named.
@@ -50,18 +91,62 @@ impl Servers {
         uri.authority().map_or_else(|| uri.to_string(), ToString::to_string)
     }
 
-    /// Connects to the first that answers, from this turn on. Each has its share of the time.
-    pub(crate) async fn connect_any(&self, turn: usize, within: Duration) -> Result<Channel, ConnectError> {
-        let mut reasons = Vec::new();
-        let share = within / u32::try_from(self.endpoints.len()).unwrap_or(u32::MAX);
-        for turn in (turn..).take(self.endpoints.len()) {
-            match self.connect(turn, share).await {
-                Ok(channel) => return Ok(channel),
-                Err(reason) => reasons.push(reason),
+    /// Connects to the first that answers, from this turn on. In a round each has an equal share of the time that is left.
+    pub(crate) async fn connect_any(
+        &self,
+        turn: usize,
+        rounds: Rounds,
+        within: Duration,
+    ) -> Result<Channel, ConnectError> {
+        let until = Instant::now() + within.min(WITHIN_MAX);
+        let mut reasons: Vec<String> = vec![String::new(); self.endpoints.len()];
+        for failures in 1.. {
+            let share = left(until) / u32::try_from(self.endpoints.len()).unwrap_or(u32::MAX);
+            let mut all_final = true;
+            for (turn, reason) in (turn..).zip(&mut reasons) {
+                match self.attempt(turn, share).await {
+                    Ok(channel) => return Ok(channel),
+                    Err(failure) => {
+                        all_final &= failure.kind == Kind::Final;
+                        // Silence in the short time at the end says less than what an earlier round found out.
+                        if reason.is_empty() || failure.kind != Kind::Silent {
+                            *reason = failure.reason;
+                        }
+                    }
+                }
             }
+            let left = left(until);
+            if rounds == Rounds::One || all_final || left < BACKOFF_MIN {
+                break;
+            }
+            // One more attempt shortly before the end.
+            tokio::time::sleep(pause(failures, BACKOFF_MAX).min(left / 2)).await;
         }
         Err(ConnectError::NoServer { reasons: reasons.join("; ") })
     }
+}
+
+fn left(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now())
+}
+
+/// The pause after so many failures in a row: it grows up to the longest one, and is random so that clients do not all come
+/// at the same time.
+pub(crate) fn pause(failures: u32, longest: Duration) -> Duration {
+    let pause = (BACKOFF_MIN * (1 << failures.saturating_sub(1).min(10))).min(longest).max(BACKOFF_MIN);
+    pause.mul_f64(fastrand::f64().mul_add(0.5, 0.5))
+}
+
+/// Whether another attempt would fail like this one: nobody has that name, or nothing can be sent there.
+fn never_works(error: &(dyn std::error::Error + 'static)) -> bool {
+    use io::ErrorKind::{AddrNotAvailable, InvalidInput, PermissionDenied, Unsupported};
+    let mut causes = std::iter::successors(Some(error), |error| error.source());
+    let Some(error) = causes.find_map(|error| error.downcast_ref::<io::Error>()) else { return false };
+    let message = error.to_string();
+    // The C library says so when no name server answered, which may pass.
+    let passes = message.contains("Temporary failure") || message.contains("Try again");
+    let is_unknown = message.starts_with("failed to lookup address") && !passes;
+    is_unknown || matches!(error.kind(), AddrNotAvailable | InvalidInput | PermissionDenied | Unsupported)
 }
 
 fn endpoint(address: &str) -> Result<Endpoint, ConnectError> {
@@ -69,7 +154,8 @@ fn endpoint(address: &str) -> Result<Endpoint, ConnectError> {
     let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|_| invalid())?;
     let uri = endpoint.uri();
     // Nothing but a host and a port: what else an address may say would be ignored.
-    let is_plain = uri.authority().is_some_and(|authority| authority.as_str() == address) && uri.port_u16().is_some();
+    let is_plain = uri.authority().is_some_and(|authority| authority.as_str() == address)
+        && uri.port_u16().is_some_and(|port| port > 0);
     if !is_plain || uri.host().is_none_or(str::is_empty) || address.contains('@') {
         return Err(invalid());
     }
@@ -95,10 +181,47 @@ mod tests {
         for good in ["127.0.0.1:7420", "[::1]:7420", "locks.example:1"] {
             assert_eq!(Servers::parse([good]).unwrap().address(0), good);
         }
-        for bad in ["", "localhost", ":7420", "host:port", "host:99999", "http://host:1", "host:1/path", "a@host:1"] {
+        for bad in
+            ["", "localhost", ":7420", "host:port", "host:99999", "host:0", "http://host:1", "host:1/path", "a@host:1"]
+        {
             let error = Servers::parse([bad]).unwrap_err();
             assert_eq!(error, ConnectError::InvalidAddress { address: bad.to_owned() });
         }
         assert_eq!(Servers::parse(Vec::<String>::new()).unwrap_err(), ConnectError::NoServers);
+    }
+
+    /// Far longer than anything takes.
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[tokio::test]
+    async fn a_server_that_comes_later_is_found_while_there_is_time() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let servers = Servers::parse([address.to_string()]).unwrap();
+        let refused = servers.connect_any(0, Rounds::One, LONG).await.unwrap_err();
+        assert!(matches!(&refused, ConnectError::NoServer { reasons } if reasons.contains("refused")), "{refused}");
+        let refused = servers.connect_any(0, Rounds::Until, Duration::from_millis(100)).await.unwrap_err();
+        assert!(matches!(&refused, ConnectError::NoServer { reasons } if reasons.contains("refused")), "{refused}");
+        let connects = tokio::spawn(async move { servers.connect_any(0, Rounds::Until, LONG).await });
+        let _listener = tokio::net::TcpListener::bind(address).await.unwrap();
+        connects.await.unwrap().unwrap();
+    }
+
+    #[test]
+    fn an_address_that_can_never_work_is_told_from_a_server_that_is_away() {
+        let lookup = |detail: &str| io::Error::other(format!("failed to lookup address information: {detail}"));
+        assert!(never_works(&lookup("Name or service not known")));
+        assert!(!never_works(&lookup("Temporary failure in name resolution")));
+        assert!(never_works(&io::Error::from(io::ErrorKind::AddrNotAvailable)));
+        let away = [io::ErrorKind::ConnectionRefused, io::ErrorKind::NetworkUnreachable, io::ErrorKind::TimedOut];
+        assert!(away.into_iter().all(|kind| !never_works(&io::Error::from(kind))));
+    }
+
+    #[test]
+    fn pauses_grow_and_differ() {
+        let longest = |failures| (0..100).map(|_| pause(failures, BACKOFF_MAX)).max().unwrap();
+        assert!(longest(1) <= Duration::from_millis(20) && longest(5) > longest(1) && longest(99) <= BACKOFF_MAX);
+        assert!((0..100).any(|_| pause(9, BACKOFF_MAX) != pause(9, BACKOFF_MAX)));
     }
 }

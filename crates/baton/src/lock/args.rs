@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::time::Duration;
 
 use baton_client::Mode;
@@ -12,7 +13,7 @@ use crate::server::{NameArgs, ServerArgs};
 
 /// The longest label of a session that the service takes.
 const LABEL_BYTES_MAX: usize = 256;
-/// Who asks: handed down, so that a nested `baton lock` asks for the same one.
+/// The owner of a lock, handed down to the command: a nested `baton lock` has an owner of its own, and this one as its parent.
 pub const OWNER: &str = "BATON_OWNER";
 
 /// Run a command while holding a lock
@@ -47,10 +48,10 @@ pub struct Args {
     /// Hold it alone; this is the default
     #[arg(short = 'x', short_alias = 'e', long, conflicts_with = "permits")]
     exclusive: bool,
-    /// Do not wait if the lock is not free; a server has 5 s to say so
+    /// Do not wait if the lock is not free; each server is tried once, and has 5 s to say so
     #[arg(short, long, visible_alias = "nb", conflicts_with = "timeout")]
     nonblock: bool,
-    /// Wait for at most so long, the way to a server included
+    /// Wait for at most so long, also for a server to answer; without it a server has 10 s to answer
     #[arg(short = 'w', long, visible_alias = "wait", value_name = "SECS", value_parser = timeout)]
     #[arg(allow_negative_numbers = true)]
     timeout: Option<Duration>,
@@ -69,6 +70,9 @@ pub struct Args {
     /// Run this by the shell ($SHELL, or /bin/sh)
     #[arg(short, long = "command", value_name = "CMD", conflicts_with = "command")]
     command_line: Option<OsString>,
+    /// What others see as the holder; the name of the program if nothing is said
+    #[arg(long, value_name = "TEXT", value_parser = told_label)]
+    label: Option<String>,
     #[command(flatten)]
     server: ServerArgs,
     /// What to run, and its arguments
@@ -90,8 +94,8 @@ pub struct Wanted<'a> {
     pub lock_delay: Duration,
     /// The exit status if it is not acquired.
     pub conflict: u8,
-    /// For whom, if somebody above us says so.
-    pub owner: Option<u64>,
+    /// The owner that the `baton lock` around us holds its lock for, if there is one.
+    pub parent: Option<u64>,
     /// What to run, if anything.
     pub command: Vec<OsString>,
     /// For people: what it is.
@@ -128,8 +132,8 @@ impl Args {
             ttl: Duration::from_secs(self.ttl),
             lock_delay: self.lock_delay,
             conflict: self.conflict_exit_code,
-            owner: std::env::var_os(OWNER).filter(|owner| !owner.is_empty()).map(owner).transpose()?,
-            label: label(&command),
+            parent: std::env::var_os(OWNER).filter(|owner| !owner.is_empty()).map(owner).transpose()?,
+            label: self.label.clone().unwrap_or_else(|| label(&command)),
             command,
             server: &self.server,
         })
@@ -146,7 +150,7 @@ impl Args {
     }
 }
 
-/// Who asks, as it was handed down.
+/// The owner that was handed down.
 fn owner(owner: OsString) -> Result<u64, Failure> {
     let digits = owner.to_str().filter(|text| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit()));
     let number = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
@@ -155,12 +159,25 @@ fn owner(owner: OsString) -> Result<u64, Failure> {
     })
 }
 
-/// What people see in the list of holders: the command, as far as it fits.
+/// What people see in the list of holders: the name of the program, without its arguments, which may be secrets.
 fn label(command: &[OsString]) -> String {
-    let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
-    let line: String = words.join(" ").chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
-    let line = if line.is_empty() { "baton lock".into() } else { line };
-    line[..line.floor_char_boundary(LABEL_BYTES_MAX)].to_owned()
+    let program = command.first().map(|program| Path::new(program).file_name().unwrap_or(program).to_string_lossy());
+    let label = program.map(|program| on_one_line(&program)).filter(|program| !program.is_empty());
+    let label = label.unwrap_or_else(|| "baton lock".into());
+    label[..label.floor_char_boundary(LABEL_BYTES_MAX)].to_owned()
+}
+
+/// What `--label` says, as it is sent.
+fn told_label(text: &str) -> Result<String, String> {
+    match text.len() {
+        0 => Err("a label has at least 1 byte; without --label it is the name of the program".into()),
+        1..=LABEL_BYTES_MAX => Ok(on_one_line(text)),
+        bytes => Err(format!("a label has at most {LABEL_BYTES_MAX} bytes, not {bytes}")),
+    }
+}
+
+fn on_one_line(text: &str) -> String {
+    text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect()
 }
 
 /// Seconds, as `flock -w` takes them.
@@ -211,7 +228,6 @@ mod tests {
         assert_eq!((&*wanted.name, wanted.mode, wanted.conflict), (&b"deploy"[..], Mode::Exclusive, 9));
         assert_eq!((wanted.timeout, wanted.ttl), (Some(Duration::from_millis(1_500)), Duration::from_secs(10)));
         assert_eq!(wanted.command, ["make", "-j4", "-n"]);
-        assert_eq!(wanted.label, "make -j4 -n");
         // As with flock, the command needs no `--`.
         let args = parse(&["-s", "-n", "deploy", "make", "-j4"]).unwrap();
         let wanted = args.wanted().ok().unwrap();
@@ -283,10 +299,18 @@ mod tests {
     }
 
     #[test]
-    fn a_label_is_one_line_that_fits() {
+    fn a_label_is_the_name_of_the_program_or_what_is_said() {
         assert_eq!(label(&[]), "baton lock");
-        assert_eq!(label(&["echo".into(), "a\nb".into()]), "echo a b");
-        let long = label(&["é".repeat(200).into()]);
-        assert_eq!(long.len(), 256);
+        assert_eq!(label(&["/usr/bin/mysql".into(), "--password=secret".into()]), "mysql");
+        assert_eq!(label(&["a\nb".into()]), "a b");
+        assert_eq!(label(&["/".into()]), "/");
+        assert_eq!(label(&["é".repeat(200).into()]).len(), 256);
+        let told = |args: &[&str]| parse(&[&["a"], args].concat()).unwrap().wanted().ok().unwrap().label;
+        assert_eq!(told(&["--", "make", "-j4"]), "make");
+        assert_eq!(told(&["--label", "nightly\tbuild", "--", "make", "-j4"]), "nightly build");
+        assert!(!told(&["-c", "echo secret"]).contains("secret"));
+        for bad in ["", &"x".repeat(257)] {
+            assert!(parse(&["a", "--label", bad]).err().unwrap().to_string().contains("a label has"));
+        }
     }
 }

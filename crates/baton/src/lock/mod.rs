@@ -23,7 +23,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use baton_client::{AcquireError, Guard, Loss, OpenError, Refusal, Session};
+use baton_client::{AcquireError, Guard, Loss, OpenError, Owner, Refusal, Session};
 use nix::sys::signal::{Signal, raise};
 use signal_hook::low_level::emulate_default_handler;
 use tokio::sync::mpsc;
@@ -61,6 +61,8 @@ const MYSELF: &str = "/proc/self/exe";
 
 /// How long to wait before the guard is asked again for its deadline, at most.
 const LOOK_AGAIN_MAX: Duration = Duration::from_millis(500);
+/// How long the servers have to answer if nothing is said.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// How long to wait for the server's word that the lock is released.
 const RELEASE_MAX: Duration = Duration::from_secs(5);
 /// The same if nothing is held, or all has failed anyway.
@@ -127,19 +129,29 @@ impl Time {
 
 /// How long the servers have to answer, all of them together.
 fn answer_max(timeout: Option<Duration>) -> Duration {
-    const LONGEST: Duration = Duration::from_secs(10);
     match timeout {
-        None => LONGEST,
-        // Who does not want to wait for the lock still wants to know whether it is free.
-        Some(Duration::ZERO) => LONGEST / 2,
-        Some(timeout) => timeout.clamp(Duration::from_secs(1), LONGEST),
+        None => ANSWER_MAX,
+        // Whoever does not want to wait for the lock still wants to know whether it is free.
+        Some(Duration::ZERO) => ANSWER_MAX / 2,
+        Some(timeout) => timeout.max(Duration::from_secs(1)),
     }
 }
 
+/// Opens the session. While there is time, servers that do not answer are asked again: one may be about to start.
 async fn open(wanted: &Wanted<'_>, time: &Time) -> Result<Session, Failure> {
-    let client = wanted.server.connect_within(time.to_answer()).await?;
-    let session = client.session().ttl(wanted.ttl).label(&wanted.label).open_timeout(time.to_answer());
-    session.open().await.map_err(|error| match error {
+    let client = match wanted.timeout {
+        Some(Duration::ZERO) => wanted.server.connect_once(time.to_answer()).await?,
+        _ => wanted.server.connect_within(time.to_answer()).await?,
+    };
+    let opened = loop {
+        let within = time.to_answer().min(ANSWER_MAX);
+        let session = client.session().ttl(wanted.ttl).label(&wanted.label).open_timeout(within);
+        match session.open().await {
+            Err(OpenError::NoAnswer { .. }) if !time.to_answer().is_zero() => {}
+            opened => break opened,
+        }
+    };
+    opened.map_err(|error| match error {
         OpenError::Refused(Loss::Ended(_)) => not_acquired(wanted, error),
         OpenError::InvalidTtl { .. } => Failure::bad_input(error),
         OpenError::NoRandomness(_) => failed(error),
@@ -151,8 +163,8 @@ async fn open(wanted: &Wanted<'_>, time: &Time) -> Result<Session, Failure> {
 /// knows what that exit status means, and nothing is said.
 async fn acquire(wanted: &Wanted<'_>, session: &Session, time: &Time) -> Result<Option<Guard>, Failure> {
     let mut acquire = session.lock(&wanted.name).mode(wanted.mode).lock_delay(wanted.lock_delay);
-    if let Some(owner) = wanted.owner {
-        acquire = acquire.owner(owner);
+    if let Some(parent) = wanted.parent {
+        acquire = acquire.owner(&Owner::from_raw(parent).child().map_err(failed)?);
     }
     let acquired = match time.to_wait() {
         None => acquire.acquire().await,
@@ -164,12 +176,10 @@ async fn acquire(wanted: &Wanted<'_>, session: &Session, time: &Time) -> Result<
     };
     acquired.map(Some).or_else(|error| match error {
         AcquireError::TimedOut { .. } | AcquireError::Refused { kind: Refusal::NotAvailable, .. } => Ok(None),
-        AcquireError::Refused { kind: Refusal::Invalid | Refusal::PermitsDiffer, .. } => {
-            Err(Failure::bad_input(error))
-        }
+        AcquireError::Refused { kind: Refusal::Invalid | Refusal::PermitsDiffer, .. } => Err(Failure::bad_input(error)),
         AcquireError::InvalidName(_) => Err(Failure::bad_input(error)),
         AcquireError::NoRandomness(_) => Err(failed(error)),
-        AcquireError::Lost(Loss::Unacknowledged) => Err(no_server(error)),
+        AcquireError::Lost(Loss::Unacknowledged) | AcquireError::Open(_) => Err(no_server(error)),
         AcquireError::Deadlock { .. } | AcquireError::Refused { .. } | AcquireError::Lost(_) => {
             Err(not_acquired(wanted, error))
         }
@@ -219,8 +229,8 @@ async fn work(wanted: &Wanted<'_>, guard: &Guard, signals: &mut Signals) -> Resu
             ("BATON_LOCK", OsString::from_vec(wanted.name.clone())),
             ("BATON_FENCE", fence.to_string().into()),
             ("BATON_DEADLINE", deadline.to_string().into()),
-            (OWNER, view::id(guard.owner()).into()),
-            // A nested `baton lock` asks the same servers, where the owner means something.
+            (OWNER, view::id(guard.owner().to_raw()).into()),
+            // A nested `baton lock` asks the same servers, where its parent means something.
             (SERVER, wanted.server.addresses().join(",").into()),
         ];
         let job = Job { ttl_ms, deadline_ms: deadline.as_millis(), command: wanted.command.clone(), environment };
@@ -286,6 +296,6 @@ mod tests {
         let ms = Duration::from_millis;
         let waits = [None, Some(0), Some(1), Some(500), Some(3_000), Some(60_000)];
         let answers = waits.map(|wait| answer_max(wait.map(ms)));
-        assert_eq!(answers, [10_000, 5_000, 1_000, 1_000, 3_000, 10_000].map(ms));
+        assert_eq!(answers, [10_000, 5_000, 1_000, 1_000, 3_000, 60_000].map(ms));
     }
 }

@@ -64,8 +64,20 @@ fn a_command_runs_under_the_lock() {
     assert!(left_ms <= 60_000, "{left_ms}");
     assert_eq!(running.ends(), 5);
     let facts = server.facts();
-    assert_eq!((facts.opened[0].label.as_str(), facts.opened[0].ttl_ms), (&*format!("sh -c {script}"), 60_000));
+    assert_eq!((facts.opened[0].label.as_str(), facts.opened[0].ttl_ms), ("sh", 60_000));
     assert!(facts.closed.is_some());
+}
+
+#[test]
+fn the_arguments_of_a_command_are_nobody_elses_business() {
+    let server = Server::start();
+    let label = |args: &[&str]| {
+        assert_eq!(done(baton(&server, &["lock", "a"]).args(args)).0, 0);
+        server.facts().opened.pop().unwrap().label
+    };
+    assert_eq!(label(&["--", "/bin/echo", "--password", "secret"]), "echo");
+    assert_eq!(label(&["-c", "true secret"]), "sh");
+    assert_eq!(label(&["--label", "nightly", "--", "true", "secret"]), "nightly");
 }
 
 #[test]
@@ -158,12 +170,13 @@ fn without_a_command_it_prints_the_fence_and_holds() {
 }
 
 #[test]
-fn a_nested_lock_has_the_same_owner() {
+fn a_nested_lock_has_an_owner_of_its_own_and_its_parent() {
     let server = Server::start();
     assert_eq!(done(&mut baton(&server, &["lock", "a", "--", BATON, "lock", "b", "--", "true"])).0, 0);
     let facts = server.facts();
     assert_eq!((facts.acquired[0].name.as_slice(), facts.acquired[1].name.as_slice()), (&b"a"[..], &b"b"[..]));
-    assert_eq!(facts.acquired[0].owner, facts.acquired[1].owner);
+    assert_eq!((facts.acquired[0].parent, facts.acquired[1].parent), (None, Some(facts.acquired[0].owner)));
+    assert_ne!(facts.acquired[0].owner, facts.acquired[1].owner);
 }
 
 #[test]
@@ -432,7 +445,7 @@ fn a_list_of_locks_that_makes_no_sense_is_one_sentence_and_status_2() {
 fn no_server_is_status_69() {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let commands: [&[&str]; 6] = [
-        &["lock", "a", "true"],
+        &["lock", "-n", "a", "true"],
         &["locks"],
         &["lock-info", "a"],
         &["sessions"],

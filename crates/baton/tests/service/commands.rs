@@ -120,12 +120,30 @@ fn a_forced_release_now_does_not_wait() {
 fn a_lock_within_itself_is_refused_and_says_why() {
     let server = Server::start();
     let baton = crate::server::BATON;
-    let output = server.run(&["lock", "deploy", "--", baton, "lock", "deploy", "--", "true"]);
+    let output = server.run(&["lock", "deploy", "--", baton, "lock", "-w", "20", "deploy", "--", "true"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let message = String::from_utf8(output.stderr).unwrap();
     assert!(message.contains("would wait for itself") && message.contains("deploy"), "{message}");
     let output = server.run(&["lock", "deploy", "--", baton, "lock", "report", "--", "true"]);
     assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn locks_side_by_side_under_one_lock_wait_for_each_other() {
+    let server = Server::start();
+    // The first holds the lock, and the second is in the queue before the first ends.
+    let script = r#"
+        "$0" lock b -- sh -c 'read line' <>"$1" & first=$!
+        until "$0" lock-info b 2>&1 | grep -q '^sh '; do kill -0 $first || exit 8; done
+        "$0" lock b -- true & second=$!
+        until "$0" lock-info b | grep -q '^1 '; do kill -0 $second || exit 9; done
+        echo go >"$1"; wait $first && wait $second"#;
+    let folder = tempfile::tempdir().unwrap();
+    let way = folder.path().join("way");
+    nix::unistd::mkfifo(&way, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let arguments = ["-c", script, crate::server::BATON, way.to_str().unwrap()];
+    let output = server.run(&[&["lock", "a", "--", "sh"], &arguments[..]].concat());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
 }
 
 #[test]
@@ -150,6 +168,24 @@ fn a_server_that_is_stopped_for_longer_than_the_lease_costs_the_command_its_life
 #[test]
 fn a_server_that_is_gone_costs_the_command_its_life_before_the_next_is_granted() {
     costs_the_command_its_life(Server::kill, Server::restart);
+}
+
+#[test]
+fn a_lock_waits_for_a_server_that_is_about_to_start_unless_it_does_not_want_to_wait() {
+    let mut server = Server::start();
+    server.kill();
+    let waits = [&["lock", "deploy", "-w", "60"][..], &["lock", "report"]];
+    let mut waiting = waits.map(|args| server.command(&[args, &["--", "true"]].concat()).spawn().unwrap());
+    for args in [&["-n"][..], &["-w", "0"]] {
+        let output = server.run(&[&["lock", "deploy"], args, &["--", "true"]].concat());
+        assert_eq!(output.status.code(), Some(69), "{output:?}");
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(message.contains(&server.address) && message.lines().count() == 1, "{message}");
+    }
+    server.restart();
+    for lock in &mut waiting {
+        assert_eq!(lock.wait().unwrap().code(), Some(0));
+    }
 }
 
 #[test]

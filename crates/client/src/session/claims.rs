@@ -5,7 +5,7 @@ use baton_types::frames::{Answer, Operation, Refusal, Refused};
 use super::{AcquireNumber, Event, LockState, Loss, Millis, NotGranted, Phase, ReleaseFailure, Session, SessionState};
 use super::{Timeout, Wish};
 
-/// An acquire for which there is something to do.
+/// An acquire that the user waits for, or has not given back yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Claim {
     /// The user waits.
@@ -18,9 +18,14 @@ pub(super) enum Claim {
     Held { fence: u64 },
     /// The user held it, and has to give it back when its work has stopped.
     Revoked,
-    /// The user is not interested any more, and the server is asked to take it back.
+}
+
+/// An acquire that the user is done with, for as long as the server has not said that it is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GivenUp {
+    /// It was not granted, as far as the user knows, and the server is asked to take it back.
     Abandoned,
-    /// The user gave it back.
+    /// It was held.
     Releasing,
 }
 
@@ -53,19 +58,28 @@ impl Session {
             Some(Claim::Waiting { .. }) => self.abandon(acquire),
             // The Close releases it.
             Some(Claim::Held { .. } | Claim::Revoked) if is_closing => {
-                self.claims.insert(acquire, Claim::Releasing);
+                self.claims.remove(&acquire);
+                self.given_up.insert(acquire, GivenUp::Releasing);
             }
-            Some(Claim::Held { .. } | Claim::Revoked) if gives_back => {
-                self.claims.insert(acquire, Claim::Releasing);
-                self.request(Operation::Release { acquire });
-            }
+            Some(Claim::Held { .. } | Claim::Revoked) if gives_back => self.give_back(acquire),
             Some(Claim::Held { .. } | Claim::Revoked) => {
                 self.claims.remove(&acquire);
                 let loss = self.loss(now).unwrap_or(Loss::Unacknowledged);
                 self.event(Event::Released { acquire, result: Err(ReleaseFailure::Unconfirmed(loss)) });
             }
-            Some(Claim::Abandoned | Claim::Releasing) | None => {}
+            None => {}
         }
+    }
+
+    fn give_back(&mut self, acquire: AcquireNumber) {
+        self.claims.remove(&acquire);
+        self.given_up.insert(acquire, GivenUp::Releasing);
+        self.request(Operation::Release { acquire });
+    }
+
+    /// Whether the server has said of everything that was given up that it is over, or the session is.
+    pub fn is_settled(&self) -> bool {
+        self.given_up.is_empty()
     }
 
     /// A lock at this moment. Whatever is not held is lost.
@@ -113,8 +127,7 @@ impl Session {
         match answer {
             Answer::Granted { .. } if revoked => {
                 self.event(Event::Refused { acquire, refusal: NotGranted::Lost(Loss::Revoked) });
-                self.claims.insert(acquire, Claim::Releasing);
-                self.request(Operation::Release { acquire });
+                self.give_back(acquire);
             }
             Answer::Granted { fence } => {
                 self.claims.insert(acquire, Claim::Held { fence });
@@ -136,7 +149,7 @@ impl Session {
 
     fn on_cancel_answered(&mut self, acquire: AcquireNumber, answer: &Answer) {
         match answer {
-            Answer::Cancelled(_) => self.claims.remove(&acquire).map_or((), drop),
+            Answer::Cancelled(_) => drop(self.given_up.remove(&acquire)),
             _ => self.again.push(acquire),
         }
     }
@@ -149,7 +162,7 @@ impl Session {
             }
             _ => return self.again.push(acquire),
         };
-        if self.claims.remove(&acquire).is_some() {
+        if self.given_up.remove(&acquire).is_some() {
             self.event(Event::Released { acquire, result });
         }
     }
@@ -161,7 +174,7 @@ impl Session {
                 *claim = Claim::Revoked;
                 self.event(Event::Revoked { acquire });
             }
-            Some(Claim::Revoked | Claim::Abandoned | Claim::Releasing) | None => {}
+            Some(Claim::Revoked) | None => {}
         }
     }
 
@@ -175,42 +188,36 @@ impl Session {
     }
 
     fn abandon(&mut self, acquire: AcquireNumber) {
-        if let Some(Claim::Waiting { timeout_at: Some(at), .. }) = self.claims.insert(acquire, Claim::Abandoned) {
+        if let Some(Claim::Waiting { timeout_at: Some(at), .. }) = self.claims.remove(&acquire) {
             self.timeouts.remove(&Timeout { at, acquire });
         }
+        self.given_up.insert(acquire, GivenUp::Abandoned);
         self.request(Operation::Cancel { acquire });
     }
 
     /// What the server could not take back is asked for once more, under a new number.
     pub(super) fn ask_again(&mut self) {
         for acquire in std::mem::take(&mut self.again) {
-            match self.claims.get(&acquire) {
-                Some(Claim::Abandoned) => drop(self.request(Operation::Cancel { acquire })),
-                Some(Claim::Releasing) => drop(self.request(Operation::Release { acquire })),
-                _ => {}
+            match self.given_up.get(&acquire) {
+                Some(GivenUp::Abandoned) => drop(self.request(Operation::Cancel { acquire })),
+                Some(GivenUp::Releasing) => drop(self.request(Operation::Release { acquire })),
+                None => {}
             }
         }
     }
 
     /// The session is lost, though the server may not know it yet.
     pub(super) fn lose_claims(&mut self, loss: &Loss) {
-        let acquires: Vec<AcquireNumber> = self.claims.keys().copied().collect();
-        for acquire in acquires {
-            match self.claims.get(&acquire) {
-                Some(Claim::Waiting { .. }) => {
-                    self.event(Event::Refused { acquire, refusal: NotGranted::Lost(loss.clone()) });
-                    self.abandon(acquire);
-                }
-                Some(Claim::Releasing) => {
-                    self.claims.remove(&acquire);
-                    let failure = match loss {
-                        Loss::Ended(because) => ReleaseFailure::NotHeld(because.clone()),
-                        loss => ReleaseFailure::Unconfirmed(loss.clone()),
-                    };
-                    self.event(Event::Released { acquire, result: Err(failure) });
-                }
-                _ => {}
-            }
+        let failure = match loss {
+            Loss::Ended(because) => ReleaseFailure::NotHeld(because.clone()),
+            loss => ReleaseFailure::Unconfirmed(loss.clone()),
+        };
+        self.settle_releases(&Err(failure));
+        let is_waiting = |(acquire, claim)| matches!(claim, &Claim::Waiting { .. }).then_some(acquire);
+        let waiting: Vec<AcquireNumber> = self.claims.iter().filter_map(is_waiting).copied().collect();
+        for acquire in waiting {
+            self.event(Event::Refused { acquire, refusal: NotGranted::Lost(loss.clone()) });
+            self.abandon(acquire);
         }
     }
 
@@ -218,26 +225,31 @@ impl Session {
     pub(super) fn forget_wishes(&mut self, loss: &Loss) {
         self.timeouts.clear();
         self.requests.clear();
+        self.given_up.retain(|_, given_up| *given_up == GivenUp::Releasing);
         for (acquire, claim) in std::mem::take(&mut self.claims) {
             match claim {
                 Claim::Waiting { .. } => {
                     self.event(Event::Refused { acquire, refusal: NotGranted::Lost(loss.clone()) });
                 }
-                Claim::Abandoned => {}
-                Claim::Held { .. } | Claim::Revoked | Claim::Releasing => drop(self.claims.insert(acquire, claim)),
+                Claim::Held { .. } | Claim::Revoked => drop(self.claims.insert(acquire, claim)),
             }
         }
     }
 
     /// The session has ended: what was given back is given back, if the server said so.
-    pub(super) fn settle_releases(&mut self, confirmed: bool, loss: &Loss) {
+    pub(super) fn end_claims(&mut self, confirmed: bool, loss: &Loss) {
         self.timeouts.clear();
-        let releasing = |(_, claim): &(AcquireNumber, Claim)| *claim == Claim::Releasing;
-        let (releasing, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut self.claims).into_iter().partition(releasing);
-        self.claims = rest.into_iter().filter(|(_, claim)| *claim != Claim::Abandoned).collect();
-        for (acquire, _) in releasing {
-            let result = if confirmed { Ok(()) } else { Err(ReleaseFailure::Unconfirmed(loss.clone())) };
-            self.event(Event::Released { acquire, result });
+        let result = if confirmed { Ok(()) } else { Err(ReleaseFailure::Unconfirmed(loss.clone())) };
+        self.settle_releases(&result);
+        self.given_up.clear();
+    }
+
+    fn settle_releases(&mut self, result: &Result<(), ReleaseFailure>) {
+        for (acquire, given_up) in std::mem::take(&mut self.given_up) {
+            match given_up {
+                GivenUp::Releasing => self.event(Event::Released { acquire, result: result.clone() }),
+                GivenUp::Abandoned => drop(self.given_up.insert(acquire, given_up)),
+            }
         }
     }
 }

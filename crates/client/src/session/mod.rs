@@ -29,7 +29,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use baton_types::frames::{EndReason, Open, Operation, Request, ToClient, ToServer};
 use baton_types::limits::MISSING_MAX;
 
-use claims::Claim;
+use claims::{Claim, GivenUp};
 use lease::Lease;
 pub use lease::MARGIN_SHARE;
 use words::Timeout;
@@ -57,8 +57,10 @@ pub struct Session {
     next_keep_alive: u64,
     /// What is not answered yet.
     requests: BTreeMap<u64, Operation>,
-    /// What became of each acquire, for as long as there is something to do about it.
+    /// What the user waits for or has.
     claims: BTreeMap<AcquireNumber, Claim>,
+    /// What the user is done with, and the server may not be.
+    given_up: BTreeMap<AcquireNumber, GivenUp>,
     timeouts: BTreeSet<Timeout>,
     /// What the server could not take back when it was asked to, and is asked again with the next keep-alive.
     again: Vec<AcquireNumber>,
@@ -101,6 +103,7 @@ impl Session {
             next_keep_alive: 1,
             requests: BTreeMap::new(),
             claims: BTreeMap::new(),
+            given_up: BTreeMap::new(),
             timeouts: BTreeSet::new(),
             again: Vec::new(),
             told_at_risk: false,
@@ -339,7 +342,8 @@ impl Session {
     fn say_goodbye(&mut self) {
         let is_lost = matches!(&self.phase, Phase::Leaving { loss, .. } if *loss != Loss::Closed);
         let closes = |operation: &Operation| matches!(operation, Operation::Close);
-        if is_lost && self.claims.is_empty() && !self.requests.values().next_back().is_some_and(closes) {
+        let is_idle = self.claims.is_empty() && self.given_up.is_empty();
+        if is_lost && is_idle && !self.requests.values().next_back().is_some_and(closes) {
             self.request(Operation::Close);
         }
     }
@@ -351,7 +355,7 @@ impl Session {
         }) else {
             return;
         };
-        self.settle_releases(confirmed, &loss);
+        self.end_claims(confirmed, &loss);
         self.phase = Phase::Finished(loss);
         self.requests.clear();
         self.hang_up();

@@ -163,3 +163,23 @@ fn a_deadlock_shows_its_cycle() {
     expect![[r#"the request would wait for itself: 0000000000000007 (x) waits for "a""#]]
         .assert_eq(&NotGranted::Deadlock { cycle }.to_string());
 }
+
+#[test]
+fn a_session_is_settled_when_the_server_has_taken_back_all_that_was_given_up() {
+    let mut driver = Driver::holding();
+    driver.acquire(&wish("b"));
+    assert!(driver.session.is_settled(), "nothing was given up");
+    driver.give_up(1);
+    driver.give_up(2);
+    driver.answer(3, Answer::Released);
+    driver.answer(4, refused(Refusal::TooManyRequests));
+    assert!(!driver.session.is_settled(), "the cancel is asked for again");
+    driver.after(3_000);
+    driver.answer(5, Answer::Cancelled(CancelOutcome::Removed));
+    assert!(driver.session.is_settled());
+    // What is left ends with the session.
+    let mut driver = Driver::holding();
+    driver.give_up(1);
+    driver.hear(ToClient::Ended { reason: EndReason::Expired, message: String::new() });
+    assert!(driver.session.is_settled());
+}

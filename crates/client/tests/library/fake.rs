@@ -1,0 +1,221 @@
+//! A server that says exactly what a test lets it say.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use baton_client::{Client, Session};
+use baton_proto::v1::locks_server::{Locks, LocksServer};
+use baton_proto::v1::{self, answer, client_frame, request::Operation, server_frame};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
+use tonic::{Request, Response, Status, Streaming};
+
+/// Hands every stream to the test.
+struct Fake {
+    streams: mpsc::UnboundedSender<Stream>,
+    listings: Arc<Mutex<Vec<v1::ListLocksRequest>>>,
+}
+
+/// The server's end of a stream.
+pub(crate) struct Stream {
+    pub(crate) frames: Streaming<v1::ClientFrame>,
+    pub(crate) answers: mpsc::Sender<Result<v1::ServerFrame, Status>>,
+}
+
+#[tonic::async_trait]
+impl Locks for Fake {
+    type SessionStream = ReceiverStream<Result<v1::ServerFrame, Status>>;
+
+    async fn session(
+        &self,
+        request: Request<Streaming<v1::ClientFrame>>,
+    ) -> Result<Response<Self::SessionStream>, Status> {
+        let (answers, frames) = mpsc::channel(64);
+        let stream = Stream { frames: request.into_inner(), answers };
+        self.streams.send(stream).map_err(|_| Status::unavailable("the test is over"))?;
+        Ok(Response::new(ReceiverStream::new(frames)))
+    }
+
+    /// Four pages: b goes on over three of them, of which one adds nothing. Only its first piece has more than names.
+    async fn list_locks(
+        &self,
+        request: Request<v1::ListLocksRequest>,
+    ) -> Result<Response<v1::ListLocksResponse>, Status> {
+        let request = request.into_inner();
+        let (locks, next_page) = match &request.page[..] {
+            [] => (vec![with_history("a"), by_permits(held("b", 1))], "2"),
+            b"2" => (vec![], "3"),
+            b"3" => (vec![held("b", 2)], "4"),
+            b"4" => (vec![waited_for("b", 3), lock("c")], ""),
+            other => return Err(Status::invalid_argument(format!("{other:?}"))),
+        };
+        self.listings.lock().unwrap().push(request);
+        Ok(Response::new(v1::ListLocksResponse { locks, next_page: next_page.into() }))
+    }
+
+    async fn get_lock(&self, request: Request<v1::GetLockRequest>) -> Result<Response<v1::GetLockResponse>, Status> {
+        let request = request.into_inner();
+        let (lock, next_page) = match (&request.name[..], &request.page[..]) {
+            (b"a", b"") => (Some(by_permits(held("a", 1))), "2"),
+            (b"a", b"2") => (Some(waited_for("a", 2)), "3"),
+            _ => (None, ""),
+        };
+        Ok(Response::new(v1::GetLockResponse { lock, next_page: next_page.into() }))
+    }
+
+    async fn list_sessions(
+        &self,
+        request: Request<v1::ListSessionsRequest>,
+    ) -> Result<Response<v1::ListSessionsResponse>, Status> {
+        let session = |id, hold: &str| v1::Session { id, holds: vec![hold.into()], ..v1::Session::default() };
+        let (sessions, next_page) = match &request.into_inner().page[..] {
+            [] => (vec![session(5, "a")], "2"),
+            _ => (vec![session(5, "b"), session(6, "c")], ""),
+        };
+        Ok(Response::new(v1::ListSessionsResponse { sessions, next_page: next_page.into() }))
+    }
+
+    async fn force_release(
+        &self,
+        request: Request<v1::ForceReleaseRequest>,
+    ) -> Result<Response<v1::ForceReleaseResponse>, Status> {
+        let fence = u64::from(request.into_inner().now);
+        let holders = vec![v1::Holder { fence, ..v1::Holder::default() }];
+        Ok(Response::new(v1::ForceReleaseResponse { holders }))
+    }
+
+    async fn get_status(&self, _: Request<v1::GetStatusRequest>) -> Result<Response<v1::GetStatusResponse>, Status> {
+        Err(Status::failed_precondition("not today"))
+    }
+}
+
+pub(crate) fn lock(name: &str) -> v1::Lock {
+    v1::Lock { name: name.into(), ..v1::Lock::default() }
+}
+
+pub(crate) fn with_history(name: &str) -> v1::Lock {
+    v1::Lock { history: vec![v1::Past::default()], ..lock(name) }
+}
+
+pub(crate) fn held(name: &str, fence: u64) -> v1::Lock {
+    v1::Lock { holders: vec![v1::Holder { fence, ..v1::Holder::default() }], ..lock(name) }
+}
+
+pub(crate) fn waited_for(name: &str, session: u64) -> v1::Lock {
+    let waiter = v1::Waiter { session, mode: v1::Mode::Permit.into(), ..v1::Waiter::default() };
+    v1::Lock { waiters: vec![waiter], ..lock(name) }
+}
+
+pub(crate) fn by_permits(lock: v1::Lock) -> v1::Lock {
+    v1::Lock { mode: v1::Mode::Permit.into(), permits: 3, ..lock }
+}
+
+/// A server on a free port, and the streams that reach it.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) listings: Arc<Mutex<Vec<v1::ListLocksRequest>>>,
+    pub(crate) streams: mpsc::UnboundedReceiver<Stream>,
+}
+
+impl Server {
+    pub(crate) async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (sender, streams) = mpsc::unbounded_channel();
+        let listings = Arc::<Mutex<_>>::default();
+        let service = LocksServer::new(Fake { streams: sender, listings: Arc::clone(&listings) });
+        let incoming = TcpListenerStream::new(listener);
+        tokio::spawn(tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming));
+        Server { address, listings, streams }
+    }
+
+    pub(crate) async fn client(&self) -> Client {
+        Client::connect([self.address.to_string()]).await.unwrap()
+    }
+
+    pub(crate) async fn stream(&mut self) -> Stream {
+        self.streams.recv().await.unwrap()
+    }
+
+    /// A session of this time to live that was opened, and its stream.
+    pub(crate) async fn session(&mut self, ttl: Duration) -> (Session, Stream) {
+        let client = self.client().await;
+        let opens = tokio::spawn(client.session().ttl(ttl).label("test").open());
+        let mut stream = self.stream().await;
+        stream.open().await;
+        (opens.await.unwrap().unwrap(), stream)
+    }
+}
+
+impl Stream {
+    pub(crate) async fn frame(&mut self) -> client_frame::Frame {
+        self.frames.message().await.unwrap().unwrap().frame.unwrap()
+    }
+
+    pub(crate) async fn say(&self, frame: server_frame::Frame) {
+        self.answers.send(Ok(v1::ServerFrame { frame: Some(frame) })).await.unwrap();
+    }
+
+    /// Answers an Open.
+    pub(crate) async fn open(&mut self) -> v1::Open {
+        let client_frame::Frame::Open(open) = self.frame().await else { panic!("Open comes first") };
+        self.say(server_frame::Frame::Opened(v1::Opened { session: open.session, ttl_ms: open.ttl_ms })).await;
+        open
+    }
+
+    /// The next request; keep-alives are answered on the way.
+    pub(crate) async fn request(&mut self) -> (u64, Operation) {
+        loop {
+            match self.frame().await {
+                client_frame::Frame::Request(request) => return (request.number, request.operation.unwrap()),
+                client_frame::Frame::KeepAlive(v1::KeepAlive { number }) => {
+                    self.say(server_frame::Frame::Alive(v1::Alive { number })).await;
+                }
+                client_frame::Frame::Open(_) => panic!("a second Open"),
+            }
+        }
+    }
+
+    pub(crate) async fn answer(&self, number: u64, answer: answer::Answer) {
+        self.say(server_frame::Frame::Answer(v1::Answer { number, answer: Some(answer) })).await;
+    }
+
+    /// Grants the next request.
+    pub(crate) async fn grant(&mut self, fence: u64) -> v1::Acquire {
+        let (number, Operation::Acquire(acquire)) = self.request().await else { panic!("not an acquire") };
+        self.answer(number, answer::Answer::Granted(v1::Granted { fence })).await;
+        acquire
+    }
+
+    pub(crate) async fn refuse(&self, number: u64, refusal: v1::Refusal, message: &str) {
+        let refused = v1::Refused { refusal: refusal.into(), message: message.to_owned(), cycle: Vec::new() };
+        self.answer(number, answer::Answer::Refused(refused)).await;
+    }
+}
+
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+pub(crate) const SHORT: Duration = Duration::from_secs(2);
+/// Lost 300 ms before the deadline.
+pub(crate) const MEDIUM: Duration = Duration::from_secs(6);
+
+pub(crate) fn released() -> answer::Answer {
+    answer::Answer::Released(v1::Released {})
+}
+
+/// Accepts connections, and never says a word on them. Counts them.
+pub(crate) async fn silent_server() -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, accepted) = (listener.local_addr().unwrap().to_string(), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&accepted);
+    tokio::spawn(async move {
+        let mut connections = Vec::new();
+        while let Ok(connection) = listener.accept().await {
+            connections.push(connection);
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    (address, accepted)
+}

@@ -1,0 +1,157 @@
+//! Locks: acquired, refused, released, revoked.
+
+use super::*;
+
+#[tokio::test]
+async fn a_lock_is_acquired_and_given_back_and_a_session_closed() {
+    let mut server = Server::start().await;
+    let (session, mut stream) = server.session(LONG).await;
+    let acquires = tokio::spawn(session.lock("a").timeout(LONG).lock_delay(SHORT).acquire());
+    let asked = stream.grant(40).await;
+    assert_eq!((asked.name, asked.timeout_ms, asked.lock_delay_ms), (b"a".to_vec(), Some(60_000), 2_000));
+    let guard = acquires.await.unwrap().unwrap();
+    assert_eq!((guard.fence(), guard.state(), guard.name()), (Ok(40), LockState::Held, &b"a"[..]));
+    assert!(guard.deadline() > BootTime::now());
+    let releases = tokio::spawn(guard.release());
+    let (number, operation) = stream.request().await;
+    assert_eq!(operation, Operation::Release(v1::Release { acquire: 1 }));
+    stream.answer(number, released()).await;
+    assert_eq!(releases.await.unwrap(), Ok(()));
+    let closes = tokio::spawn(session.close());
+    let (number, operation) = stream.request().await;
+    assert_eq!(operation, Operation::Close(v1::Close {}));
+    stream.answer(number, answer::Answer::Closed(v1::Closed {})).await;
+    assert_eq!(closes.await.unwrap(), Ok(()));
+}
+
+#[tokio::test]
+async fn what_is_dropped_is_given_back() {
+    let mut server = Server::start().await;
+    let (session, mut stream) = server.session(LONG).await;
+    let acquires = tokio::spawn(session.lock("a").acquire());
+    stream.grant(40).await;
+    drop(acquires.await.unwrap().unwrap());
+    assert_eq!(stream.request().await.1, Operation::Release(v1::Release { acquire: 1 }));
+    // A future that is dropped while it waits.
+    let acquires = tokio::spawn(session.lock("b").acquire());
+    let (number, _) = stream.request().await;
+    acquires.abort();
+    assert_eq!(stream.request().await.1, Operation::Cancel(v1::Cancel { acquire: number }));
+    drop(session);
+    assert_eq!(stream.request().await.1, Operation::Close(v1::Close {}));
+}
+
+#[tokio::test]
+async fn a_time_out_cancels() {
+    let mut server = Server::start().await;
+    let (session, mut stream) = server.session(LONG).await;
+    let acquired = tokio::spawn(session.lock("a").timeout(Duration::from_millis(5)).acquire());
+    let (number, _) = stream.request().await;
+    assert_eq!(stream.request().await.1, Operation::Cancel(v1::Cancel { acquire: number }));
+    assert_eq!(acquired.await.unwrap().unwrap_err(), AcquireError::TimedOut { name: b"a".to_vec() });
+}
+
+#[tokio::test]
+async fn how_a_lock_is_wanted_reaches_the_server() {
+    let mut server = Server::start().await;
+    let (session, mut stream) = server.session(LONG).await;
+    let owner = Owner::from_raw(77);
+    let shared = tokio::spawn(session.lock("a").shared().owner(&owner).acquire());
+    let asked = stream.grant(1).await;
+    assert_eq!((asked.mode(), asked.owner, asked.parent, asked.timeout_ms), (v1::Mode::Shared, 77, None, None));
+    let permit = tokio::spawn(session.semaphore("s", 3).acquire());
+    let asked = stream.grant(2).await;
+    assert_eq!((asked.mode(), asked.permits), (v1::Mode::Permit, 3));
+    let (shared, permit) = (shared.await.unwrap().unwrap(), permit.await.unwrap().unwrap());
+    assert_eq!(shared.owner(), &owner);
+    assert_ne!(permit.owner(), shared.owner(), "each acquire has an owner of its own");
+    let session_too = session.clone();
+    let tried = tokio::spawn(async move { session_too.try_lock("a").await });
+    let (number, Operation::Acquire(asked)) = stream.request().await else { panic!("not an acquire") };
+    assert_eq!(asked.timeout_ms, Some(0));
+    stream.refuse(number, v1::Refusal::NotAvailable, "").await;
+    assert!(tried.await.unwrap().unwrap().is_none());
+}
+
+#[tokio::test]
+async fn refusals_say_why() {
+    let mut server = Server::start().await;
+    let (session, mut stream) = server.session(LONG).await;
+    let acquired = tokio::spawn(session.semaphore("s", 3).acquire());
+    let (number, _) = stream.request().await;
+    stream.refuse(number, v1::Refusal::PermitsDiffer, "the lock has 2 permits, and the request says 3").await;
+    let error = acquired.await.unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "the server refused: the lock has 2 permits, and the request says 3");
+    let acquired = tokio::spawn(session.lock("a").acquire());
+    let (number, _) = stream.request().await;
+    let cycle = vec![v1::Wait { owner: 1, label: "me".into(), lock: "a".into() }];
+    let refused = v1::Refused { refusal: v1::Refusal::Deadlock.into(), message: String::new(), cycle };
+    stream.answer(number, answer::Answer::Refused(refused)).await;
+    let error = acquired.await.unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "the request would wait for itself: 0000000000000001 (me) waits for \"a\"");
+    // A mistake of the client's own, which is told like any other refusal.
+    let acquired = tokio::spawn(session.lock("a").acquire());
+    let (number, _) = stream.request().await;
+    stream.refuse(number, v1::Refusal::NumberReused, "request 3 asked for something else before").await;
+    let error = acquired.await.unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "the server refused: request 3 asked for something else before");
+    for (name, bytes) in [(String::new(), 0), ("x".repeat(513), 513)] {
+        let error = session.lock(name).acquire().await.unwrap_err();
+        assert_eq!(error.to_string(), format!("the name of a lock has 1 to 512 bytes, not {bytes}"));
+    }
+}
+
+#[tokio::test]
+async fn a_name_is_any_bytes_and_shown_escaped_if_it_is_not_utf8() {
+    let mut server = Server::start().await;
+    let (session, mut stream) = server.session(LONG).await;
+    let acquires = tokio::spawn(session.lock(b"caf\xe9\x1b").timeout(LONG).acquire());
+    assert_eq!(stream.grant(1).await.name, b"caf\xe9\x1b");
+    let guard = acquires.await.unwrap().unwrap();
+    assert_eq!(guard.name(), b"caf\xe9\x1b");
+    assert!(format!("{guard:?}").contains(r#"name: "caf\xe9\x1b""#), "{guard:?}");
+    let acquired = tokio::spawn(session.lock(b"\xff").timeout(Duration::from_millis(5)).acquire());
+    let error = acquired.await.unwrap().unwrap_err();
+    assert_eq!(error.to_string(), r#"the lock "\xff" was not granted within the time-out"#);
+    stream.request().await;
+    stream.request().await;
+    let acquired = tokio::spawn(session.lock("a").acquire());
+    let (number, _) = stream.request().await;
+    let cycle = vec![v1::Wait { owner: 1, label: "me".into(), lock: b"a\\\xff".to_vec() }];
+    let refused = v1::Refused { refusal: v1::Refusal::Deadlock.into(), message: String::new(), cycle };
+    stream.answer(number, answer::Answer::Refused(refused)).await;
+    let error = acquired.await.unwrap().unwrap_err();
+    assert!(error.to_string().ends_with(r#"(me) waits for "a\\\xff""#), "{error}");
+}
+
+#[tokio::test]
+async fn a_revoked_lock_is_lost_at_once_and_given_back_when_its_user_has_stopped() {
+    let mut server = Server::start().await;
+    let (session, mut stream) = server.session(LONG).await;
+    let acquires = tokio::spawn(session.lock("a").acquire());
+    stream.grant(40).await;
+    let guard = acquires.await.unwrap().unwrap();
+    stream.say(server_frame::Frame::Revoked(v1::Revoked { acquire: 1 })).await;
+    assert_eq!(guard.lost().await, Loss::Revoked);
+    assert_eq!((guard.state(), guard.fence()), (LockState::Lost, Err(Loss::Revoked)));
+    assert_eq!(session.state(), SessionState::Alive);
+    let releases = tokio::spawn(guard.release());
+    let (number, operation) = stream.request().await;
+    assert_eq!(operation, Operation::Release(v1::Release { acquire: 1 }));
+    stream.answer(number, released()).await;
+    assert_eq!(releases.await.unwrap(), Ok(()));
+}
+
+#[tokio::test]
+async fn an_owner_that_acts_for_another_one_says_so() {
+    let mut server = Server::start().await;
+    let (session, mut stream) = server.session(LONG).await;
+    let parent = Owner::new().unwrap();
+    // As another program does it, to which the number of the parent was handed down.
+    let child = Owner::from_raw(parent.to_raw()).child().unwrap();
+    assert_eq!((child.parent(), child == parent), (Some(parent.to_raw()), false));
+    let acquires = tokio::spawn(session.lock("a").owner(&child).acquire());
+    let asked = stream.grant(1).await;
+    assert_eq!((asked.owner, asked.parent), (child.to_raw(), Some(parent.to_raw())));
+    assert_eq!(acquires.await.unwrap().unwrap().owner(), &child);
+}

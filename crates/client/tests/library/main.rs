@@ -1,0 +1,23 @@
+//! The library against a server that says exactly what a test lets it say, over real connections.
+
+mod alone;
+mod connections;
+mod fake;
+mod guards;
+mod listings;
+mod locks;
+mod sessions;
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use baton_client::{
+    AcquireError, BootTime, CallError, CallRefusal, Client, CloseError, ConnectError, LockState, Loss, Mode, OpenError,
+    Owner, ReleaseError, Session, SessionState, views,
+};
+use baton_proto::v1::{self, answer, client_frame, request::Operation, server_frame};
+use tokio::net::TcpListener;
+
+use fake::{
+    LONG, MEDIUM, SHORT, Server, Stream, by_permits, held, lock, released, silent_server, waited_for, with_history,
+};
