@@ -5,15 +5,19 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use baton_service::server::{CONNECTIONS_MAX, Options, Server};
+use baton_types::limits::{ADDRESS, ServerLimits};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tracing::warn;
+use tracing_subscriber::EnvFilter;
 
 use crate::output::{Failure, Outcome, print};
 
 /// Run the lock service
 ///
-/// Durable with no other software: what it acknowledges is on disk. It stops on SIGTERM or SIGINT; locks that are held
-/// then are still held when it starts again.
+/// Durable with no other software: what it acknowledges is on disk. It stops on SIGTERM or SIGINT within a few seconds, on a
+/// second signal at once; locks that are held then are still held when it starts again.
 ///
 /// Exit status 0: it was told to stop; 1: it cannot serve; 2: bad usage.
 #[derive(clap::Args)]
@@ -22,12 +26,29 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Where clients come to: host:port
-    #[arg(long, value_name = "ADDRESS", default_value = DEFAULT)]
+    #[arg(long, value_name = "ADDRESS", default_value = ADDRESS)]
     listen: String,
+    /// The most sessions at a time
+    #[arg(long, value_name = "N", default_value_t = ServerLimits::default().sessions)]
+    max_sessions: usize,
+    /// The most locks that are held, waited for or closed at a time
+    #[arg(long, value_name = "N", default_value_t = ServerLimits::default().locks)]
+    max_locks: usize,
+    /// The most requests that wait for one lock
+    #[arg(long, value_name = "N", default_value_t = ServerLimits::default().waiters)]
+    max_waiters: usize,
+    /// The most locks that one session holds or waits for
+    #[arg(long, value_name = "N", default_value_t = ServerLimits::default().holds)]
+    max_holds: usize,
+    /// The most streams of one connection
+    #[arg(long, value_name = "N", default_value_t = ServerLimits::default().streams)]
+    max_streams: usize,
+    /// What to write to the standard error: error, warn, info, debug, trace, off, or a filter such as
+    /// baton_service=debug [env: RUST_LOG] [default: info]
+    #[arg(long, value_name = "FILTER")]
+    log: Option<String>,
 }
 
-/// Where it listens if nothing is said, and where the other commands look for it.
-const DEFAULT: &str = "127.0.0.1:7420";
 /// Descriptors that clients never get: the log needs some, whatever happens.
 const DESCRIPTORS_KEPT: u64 = 64;
 
@@ -35,7 +56,7 @@ const DESCRIPTORS_KEPT: u64 = 64;
 pub fn run(args: &Args) -> Outcome {
     let resolved = args.listen.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
     let wrong = || {
-        Failure::bad_input(format!("{:?} is no address to listen on; say host:port, such as {DEFAULT}", args.listen))
+        Failure::bad_input(format!("{:?} is no address to listen on; say host:port, such as {ADDRESS}", args.listen))
     };
     let listen = resolved.ok_or_else(wrong)?;
     let data = args.data.clone().or_else(|| Some(dirs::data_dir()?.join("baton")));
@@ -44,22 +65,59 @@ pub fn run(args: &Args) -> Outcome {
     let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
     let runtime = runtime.map_err(|error| cannot(format!("cannot start: {error}")))?;
-    runtime.block_on(serve(Options { data, listen, connections_max: connections_max()? }))
+    begin_to_log(args.log.as_deref())?;
+    let limits = ServerLimits {
+        sessions: args.max_sessions,
+        locks: args.max_locks,
+        waiters: args.max_waiters,
+        holds: args.max_holds,
+        streams: args.max_streams,
+    };
+    let served = runtime.block_on(serve(Options { data, listen, connections_max: connections_max()?, limits }));
+    // Connections that were cut may still have tasks, which nobody waits for.
+    runtime.shutdown_background();
+    served
+}
+
+/// Structured lines on the standard error: what the operator should know.
+fn begin_to_log(filter: Option<&str>) -> Result<(), Failure> {
+    let environment = std::env::var("RUST_LOG").ok().filter(|filter| !filter.is_empty());
+    let filter = filter.or(environment.as_deref()).unwrap_or("info");
+    let wrong = |why| Failure::bad_input(format!("{filter:?} is no filter for the log: {why}; say info, for example"));
+    let filter = EnvFilter::builder().parse(filter).map_err(wrong)?;
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+    Ok(())
 }
 
 async fn serve(options: Options) -> Outcome {
     let unwatched = |error| cannot(format!("cannot watch for signals: {error}"));
     let mut interrupt = signal(SignalKind::interrupt()).map_err(unwatched)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(unwatched)?;
-    let server = Server::start(&options).await.map_err(cannot)?;
-    print(&welcome(server.address(), &options))?;
-    let stop = async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
+    let (told, stopping) = watch::channel(0_u32);
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            told.send_modify(|times| *times += 1);
         }
+    });
+    let stop = |times: u32| {
+        let mut stopping = stopping.clone();
+        // The task above does not end.
+        async move { drop(stopping.wait_for(|told| *told >= times).await) }
     };
-    server.run(stop).await.map_err(cannot)?;
+    let server = tokio::select! {
+        server = Server::start(&options) => server.map_err(cannot)?,
+        () = stop(1) => return Ok(ExitCode::SUCCESS),
+    };
+    print(&welcome(server.address(), &options))?;
+    tokio::select! {
+        served = server.run(stop(1)) => served.map_err(cannot)?,
+        // What was acknowledged is on disk, whenever it ends.
+        () = stop(2) => warn!("told to stop twice: stopped at once"),
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -82,7 +140,7 @@ fn welcome(address: SocketAddr, options: &Options) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let data = options.data.display();
     // The default needs no flag.
-    let server = if address.to_string() == DEFAULT { String::new() } else { format!(" --server {address}") };
+    let server = if address.to_string() == ADDRESS { String::new() } else { format!(" --server {address}") };
     format!(
         "baton {version} listens on {address}, data in {data}\n\n\
          Try next, in another terminal:\n  \

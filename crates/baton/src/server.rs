@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use baton_client::{Client, ConnectError};
+use baton_types::limits::ADDRESS;
 use baton_types::name::{NAME_BYTES_MAX, parse_escaped};
 
 use crate::output::Failure;
@@ -16,8 +17,6 @@ pub const NO_SERVER: u8 = 69;
 
 /// Where the servers are, handed down to a command under a lock.
 pub const SERVER: &str = "BATON_SERVER";
-/// Where the servers are, if nothing is said.
-const DEFAULT: &str = "127.0.0.1:7420";
 
 /// Where the servers are.
 #[derive(clap::Args)]
@@ -62,7 +61,7 @@ impl ServerArgs {
 /// What the option says, or else the environment, where an empty word is none.
 fn addresses<'a>(option: Option<&'a str>, environment: Option<&'a str>) -> Vec<&'a str> {
     let environment = environment.filter(|servers| !servers.trim().is_empty());
-    option.or(environment).unwrap_or(DEFAULT).split(',').map(str::trim).collect()
+    option.or(environment).unwrap_or(ADDRESS).split(',').map(str::trim).collect()
 }
 
 /// Nobody is there, or nobody who can help.
@@ -117,8 +116,8 @@ mod tests {
 
     #[test]
     fn servers_are_named_by_the_option_or_the_environment() {
-        assert_eq!(addresses(None, None), [DEFAULT]);
-        assert_eq!(addresses(None, Some(" ")), [DEFAULT]);
+        assert_eq!(addresses(None, None), [ADDRESS]);
+        assert_eq!(addresses(None, Some(" ")), [ADDRESS]);
         assert_eq!(addresses(None, Some("a:1, b:2")), ["a:1", "b:2"]);
         assert_eq!(addresses(Some("c:3"), Some("a:1")), ["c:3"]);
         // Who names one and says nothing has made a mistake, and is told so.

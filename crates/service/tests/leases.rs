@@ -1,6 +1,6 @@
 //! The leader's timers: one test for each sentence about sessions, leases and time that they have to live up to.
 
-use baton_service::leases::{KeepAlive, Leases, RETRY_MS, ROUNDS_MAX};
+use baton_service::leases::{KeepAlive, Leases};
 use baton_service::state::locks::Command::{CancelWait, EndLockDelay};
 use baton_service::state::locks::Effect::{LockDelay, Waits};
 use baton_service::state::locks::{self, Acquire, Answer, Mode};
@@ -41,130 +41,48 @@ fn a_silent_session_is_expired_after_its_time_to_live() {
 #[test]
 fn a_keep_alive_extends_the_lease_when_it_arrives() {
     let mut leases = leading(&[A, B]);
-    assert_eq!(leases.keep_alive(A, 1, 4_000), KeepAlive::Waits);
+    assert_eq!(leases.keep_alive(A, 4_000), KeepAlive::Extended);
     assert_eq!((leases.expires_in(A, 4_000), leases.expires_in(B, 4_000)), (Some(TTL_MS), Some(6_001)));
     assert_eq!(leases.due(TTL_MS + 1), [expire(B)]);
     assert_eq!(leases.due(TTL_MS + 4_000), []);
     assert_eq!(leases.due(TTL_MS + 4_001), [expire(A)]);
 }
 
-/// A keep-alive is acknowledged only after a read-index round that began after it arrived.
+/// A follower has no leases, nor has one who no longer leads.
 #[test]
-fn a_keep_alive_is_acknowledged_by_a_round_that_began_after_it() {
-    let mut leases = leading(&[A, B]);
-    assert_eq!(leases.begin_round(), None);
-    leases.keep_alive(A, 1, 10);
-    let first = leases.begin_round().unwrap();
-    leases.keep_alive(B, 1, 20);
-    assert_eq!(leases.round_done(first, true), [(A, 1)]);
-    let second = leases.begin_round().unwrap();
-    assert_eq!(leases.round_done(second, true), [(B, 1)]);
-    assert_eq!(leases.round_done(second, true), []);
-    assert_eq!(leases.begin_round(), None);
-}
-
-/// One round serves all that wait, and there are never more than two.
-#[test]
-fn one_round_serves_all_that_wait() {
-    let sessions: Vec<SessionId> = (0..1_000).map(SessionId).collect();
-    let mut leases = leading(&sessions);
-    let mut rounds = Vec::new();
-    for &session in &sessions {
-        leases.keep_alive(session, 7, 10);
-        rounds.extend(leases.begin_round());
-    }
-    assert_eq!(rounds.len(), ROUNDS_MAX);
-    let mut acknowledged = leases.round_done(rounds[0], true);
-    acknowledged.extend(leases.round_done(rounds[1], true));
-    assert_eq!(acknowledged.len(), 2);
-    let last = leases.begin_round().unwrap();
-    acknowledged.extend(leases.round_done(last, true));
-    assert_eq!(acknowledged, sessions.iter().map(|&session| (session, 7)).collect::<Vec<_>>());
-}
-
-/// What waits is bounded: the later keep-alive of a session stands for the earlier one.
-#[test]
-fn a_later_keep_alive_takes_the_place_of_one_that_waits() {
+fn only_the_leader_extends_leases() {
+    assert_eq!(Leases::default().keep_alive(A, 0), KeepAlive::NotLeading);
     let mut leases = leading(&[A]);
-    for number in [1, 3, 2] {
-        leases.keep_alive(A, number, 10);
-    }
-    let round = leases.begin_round().unwrap();
-    assert_eq!(leases.round_done(round, true), [(A, 3)]);
-}
-
-#[test]
-fn keep_alives_of_a_failed_round_wait_for_another() {
-    let mut leases = leading(&[A, B]);
-    leases.keep_alive(A, 1, 10);
-    leases.keep_alive(B, 1, 10);
-    let round = leases.begin_round().unwrap();
-    leases.keep_alive(A, 2, 20);
-    assert_eq!(leases.round_done(round, false), []);
-    let round = leases.begin_round().unwrap();
-    assert_eq!(leases.round_done(round, true), [(A, 2), (B, 1)]);
-}
-
-/// A follower never acknowledges a keep-alive, nor does one who no longer leads.
-#[test]
-fn only_the_leader_acknowledges() {
-    assert_eq!(Leases::default().keep_alive(A, 1, 0), KeepAlive::NotLeading);
-    let mut leases = leading(&[A]);
-    leases.keep_alive(A, 1, 10);
-    let round = leases.begin_round().unwrap();
-    leases.keep_alive(A, 2, 10);
+    assert!(leases.is_live(A));
     leases.step_down();
-    assert_eq!(leases.round_done(round, true), []);
-    assert_eq!(leases.begin_round(), None);
-    assert_eq!((leases.next_wake(), leases.due(u64::MAX)), (None, vec![]));
-    // Nor is what was begun in one term acknowledged in another.
-    leases.lead(20, 3, &PendingTimers { sessions: vec![(A, TTL_MS)], ..PendingTimers::default() });
-    leases.keep_alive(A, 3, 20);
-    let next = leases.begin_round().unwrap();
-    assert_ne!(round, next);
-    assert_eq!(leases.round_done(round, true), []);
+    assert_eq!(leases.keep_alive(A, 10), KeepAlive::NotLeading);
+    assert_eq!((leases.next_wake(), leases.due(u64::MAX), leases.sessions()), (None, vec![], 0));
+    assert!(!leases.is_live(A));
 }
 
-/// Once Expire is proposed for a session its keep-alives get no answer until the outcome is known.
+/// Once Expire is proposed for a session nothing saves it.
 #[test]
-fn a_condemned_session_is_not_acknowledged() {
+fn a_condemned_session_is_not_kept_alive() {
     let mut leases = leading(&[A, B]);
-    leases.keep_alive(A, 1, 10);
-    let round = leases.begin_round().unwrap();
-    leases.keep_alive(A, 2, 10);
-    leases.keep_alive(B, 1, 500);
+    assert_eq!(leases.keep_alive(B, 500), KeepAlive::Extended);
     assert_eq!(leases.due(TTL_MS + 11), [expire(A)]);
-    assert_eq!(leases.keep_alive(A, 3, TTL_MS + 12), KeepAlive::Condemned);
+    assert_eq!(leases.keep_alive(A, TTL_MS + 12), KeepAlive::Condemned);
     assert_eq!(leases.expires_in(A, TTL_MS + 12), Some(0));
-    assert_eq!(leases.round_done(round, true), []);
-    let round = leases.begin_round().unwrap();
-    assert_eq!(leases.round_done(round, true), [(B, 1)]);
+    assert_eq!((leases.is_condemned(A), leases.is_live(A)), (true, false));
+    assert_eq!((leases.is_condemned(B), leases.is_live(B)), (false, true));
+    assert_eq!(leases.sessions(), 2);
     // Not even an Open that was before it in the log makes its client believe that it goes on.
     assert!(!leases.observe(TTL_MS + 13, &Effect::Opened { session: A, ttl_ms: TTL_MS }));
     assert!(leases.observe(TTL_MS + 13, &Effect::Opened { session: B, ttl_ms: TTL_MS }));
+    // It is proposed once.
+    assert_eq!(leases.next_wake(), Some(2 * TTL_MS + 14));
     assert!(leases.observe(TTL_MS + 14, &ended(A)));
-    leases.outcome(TTL_MS + 14, &expire(A), true);
-    assert_eq!(leases.keep_alive(A, 4, TTL_MS + 15), KeepAlive::Unknown);
-    assert_eq!(leases.expires_in(A, TTL_MS + 15), None);
-}
-
-/// Expire is proposed once; again only when that failed, and meanwhile nothing saves the session.
-#[test]
-fn a_failed_expire_is_proposed_again() {
-    let mut leases = leading(&[A]);
-    assert_eq!(leases.due(TTL_MS + 1), [expire(A)]);
-    assert_eq!((leases.next_wake(), leases.due(3 * TTL_MS)), (None, vec![]));
-    leases.outcome(3 * TTL_MS, &expire(A), false);
-    leases.outcome(3 * TTL_MS, &expire(A), false);
-    assert_eq!(leases.keep_alive(A, 1, 3 * TTL_MS), KeepAlive::Condemned);
-    assert_eq!(leases.next_wake(), Some(3 * TTL_MS + RETRY_MS));
-    assert_eq!(leases.due(3 * TTL_MS + RETRY_MS), [expire(A)]);
-    // The first one was applied after all; a new session of that number has nothing to do with it.
-    leases.outcome(4 * TTL_MS, &expire(A), false);
-    assert!(leases.observe(4 * TTL_MS, &ended(A)));
-    assert!(leases.observe(4 * TTL_MS, &Effect::Opened { session: A, ttl_ms: TTL_MS }));
-    assert_eq!(leases.due(5 * TTL_MS), []);
-    assert_eq!(leases.due(5 * TTL_MS + 1), [expire(A)]);
+    leases.done(&expire(A));
+    assert_eq!(leases.keep_alive(A, TTL_MS + 15), KeepAlive::Unknown);
+    assert_eq!((leases.expires_in(A, TTL_MS + 15), leases.is_condemned(A)), (None, false));
+    // A new session of that number has nothing to do with it.
+    assert!(leases.observe(TTL_MS + 16, &Effect::Opened { session: A, ttl_ms: TTL_MS }));
+    assert_eq!(leases.keep_alive(A, TTL_MS + 17), KeepAlive::Extended);
 }
 
 /// Leases start anew in full whenever a process begins to lead.
@@ -173,12 +91,10 @@ fn a_new_leader_grants_every_lease_in_full() {
     let mut leases = leading(&[A]);
     assert_eq!(leases.due(TTL_MS + 1), [expire(A)]);
     leases.lead(TTL_MS + 2, 5, &PendingTimers { sessions: vec![(A, TTL_MS)], ..PendingTimers::default() });
-    assert_eq!(leases.keep_alive(A, 1, TTL_MS + 2), KeepAlive::Waits);
-    // What became of the earlier term's Expire changes nothing.
-    leases.outcome(TTL_MS + 3, &expire(A), false);
+    assert_eq!(leases.term(), Some(5));
+    assert_eq!(leases.keep_alive(A, TTL_MS + 2), KeepAlive::Extended);
     assert_eq!(leases.due(2 * TTL_MS + 2), []);
     assert_eq!(leases.due(2 * TTL_MS + 3), [sessions::Command::Expire { session: A, term: 5 }.into()]);
-    leases.outcome(2 * TTL_MS + 4, &expire(A), false);
     assert_eq!(leases.next_wake(), None);
 }
 
@@ -198,9 +114,8 @@ fn an_ended_session_has_no_timers() {
     for number in [1, 2] {
         assert!(leases.observe(0, &Waits { session: A, number, timeout_ms: 50 }.into()));
     }
-    leases.keep_alive(A, 1, 10);
     assert!(leases.observe(20, &Effect::Ended { session: A, reason: EndReason::Closed }));
-    assert_eq!((leases.next_wake(), leases.begin_round()), (None, None));
+    assert_eq!(leases, leading(&[]));
 }
 
 /// An acquire that waits is to be cancelled when its time is over, once, and not when it was answered before.
@@ -215,9 +130,12 @@ fn a_wait_is_cancelled_when_its_time_is_over() {
     let (first, third) = (cancel(1), cancel(3));
     assert_eq!(leases.due(49), []);
     assert_eq!(leases.due(50), [first.clone(), third.clone()]);
-    leases.outcome(60, &first, false);
-    leases.outcome(60, &third, true);
-    assert_eq!(leases.due(1_000), [first]);
+    // The first one is answered by its cancel; the third waits anew before its own is applied.
+    leases.done(&first);
+    assert!(leases.observe(60, &Waits { session: A, number: 3, timeout_ms: 50 }.into()));
+    leases.done(&third);
+    assert_eq!(leases.due(109), []);
+    assert_eq!(leases.due(110), [third]);
     assert_eq!(leases.due(2_000), []);
 }
 
@@ -242,13 +160,14 @@ fn a_lock_delay_is_ended_when_its_time_is_over() {
     assert_eq!(leases.opens_in(&"deploy".into(), 401), Some(500));
     assert_eq!(leases.due(900), []);
     assert_eq!(leases.due(901), [end(2)]);
-    leases.outcome(901, &end(2), false);
-    assert_eq!(leases.due(1_000), []);
-    assert_eq!(leases.due(901 + RETRY_MS), [end(2)]);
+    assert_eq!((leases.due(1_000), leases.opens_in(&"deploy".into(), 1_000)), (vec![], Some(0)));
+    // Closed again before the end of the earlier delay is applied.
     assert!(leases.observe(1_100, &closed(3, 500)));
-    leases.outcome(1_100, &end(2), true);
+    leases.done(&end(2));
     assert_eq!(leases.due(1_601), [end(3)]);
-    leases.outcome(1_700, &end(3), true);
+    leases.done(&end(2));
+    assert_eq!(leases.opens_in(&"deploy".into(), 1_601), Some(0));
+    leases.done(&end(3));
     assert_eq!((leases.next_wake(), leases.opens_in(&"deploy".into(), 1_700)), (None, None));
 }
 
@@ -280,7 +199,7 @@ fn a_new_leader_takes_up_the_timers_of_the_state() {
             outcome.effects.clear();
             state.apply(index, now_ms, &command, &mut outcome);
             assert!(outcome.effects.iter().all(|effect| leases.observe(now_ms, effect)));
-            leases.outcome(now_ms, &command, true);
+            leases.done(&command);
             told.push((now_ms, command));
         }
     }

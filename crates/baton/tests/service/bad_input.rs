@@ -46,8 +46,8 @@ impl Raw {
 }
 
 fn valid_open() -> v1::Open {
-    let (label, host, secret_hash) = ("test".into(), "here".into(), Vec::new());
-    v1::Open { session: 7, ttl_ms: 10_000, label, host, pid: 1, resume: false, secret_hash }
+    let (label, host, secret) = ("test".into(), "here".into(), Vec::new());
+    v1::Open { session: 7, ttl_ms: 10_000, label, host, pid: 1, resume: false, secret, attempt: 0 }
 }
 
 /// The refusal of one acquire, with these answers missing.
@@ -121,12 +121,12 @@ async fn a_session_that_cannot_be_is_told_why() {
         assert!(ended.message.contains(&ttl_ms.to_string()), "{}", ended.message);
         assert_eq!(raw.next().await.unwrap(), None, "the stream ends");
     }
-    let hash_of = |bytes: usize| v1::Open { secret_hash: vec![7; bytes], ..valid_open() };
+    let secret_of = |bytes: usize| v1::Open { secret: vec![7; bytes], ..valid_open() };
     let cases = [
         (v1::Open { session: 0, ..valid_open() }, "the id 0; it must be from 1 to 9223372036854775807"),
         (v1::Open { session: 1 << 63, ..valid_open() }, "the id 9223372036854775808; it must be from 1 to"),
-        (hash_of(1), "has 1 bytes; it has 32, or none without a secret"),
-        (hash_of(64), "has 64 bytes"),
+        (secret_of(1), "has 1 bytes; it has 32, or none"),
+        (secret_of(64), "has 64 bytes"),
     ];
     for (open, says) in cases {
         let (mut raw, answer) = Raw::open(&server, open).await;
@@ -141,7 +141,7 @@ async fn a_session_that_cannot_be_is_told_why() {
         let v1::server_frame::Frame::Ended(ended) = answer else { panic!("{answer:?}") };
         assert_eq!(ended.reason(), v1::ended::Reason::Unknown);
     }
-    let last = v1::Open { session: (1 << 63) - 1, ..hash_of(32) };
+    let last = v1::Open { session: (1 << 63) - 1, ..secret_of(32) };
     let (_, answer) = Raw::open(&server, last).await;
     assert!(matches!(answer, v1::server_frame::Frame::Opened(_)), "{answer:?}");
 }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use baton_client::{Client, Session};
-use baton_proto::Message;
+use prost::Message;
 use baton_proto::v1;
 use baton_proto::v1::locks_client::LocksClient;
 use serde_json::Value;

@@ -19,7 +19,7 @@ const PART_BYTES: usize = 96;
 /// What the length of a name costs.
 const NAME_BYTES: usize = 6;
 /// What a lock costs that the listing passes over: looking at it takes time, though nothing is shown.
-const PASSED_OVER_BYTES: usize = 64;
+pub(super) const PASSED_OVER_BYTES: usize = 64;
 
 /// What is asked of a listing of locks.
 pub struct Wanted {

@@ -139,10 +139,11 @@ fn paged_locks(state: &State, prefix: &[u8], wanted: &Wanted, bytes_max: usize) 
         pages += 1;
         assert!(pages < 10_000, "the listing does not get on");
         let parts: usize = page.iter().map(|lock| 1 + lock.holders.len() + lock.waiters.len()).sum();
-        let response = v1::ListLocksResponse { locks: page, next_page: Vec::new() };
+        let locks = page.iter().cloned().map(Into::into).collect();
+        let bytes = v1::ListLocksResponse { locks, next_page: Vec::new() }.encoded_len();
         // One part fits in any case, below the head of the lock that it continues.
-        assert!(response.encoded_len() <= bytes_max || parts <= 2, "{} > {bytes_max}", response.encoded_len());
-        join_locks(&mut whole, response.locks);
+        assert!(bytes <= bytes_max || parts <= 2, "{bytes} > {bytes_max}");
+        join_locks(&mut whole, page);
         from = next;
         if from.is_none() {
             return (whole, pages);
@@ -165,15 +166,16 @@ fn join_locks(whole: &mut Vec<Lock>, page: Vec<Lock>) {
 }
 
 fn paged_sessions(state: &State, bytes_max: usize) -> (Vec<Session>, usize) {
-    let (mut whole, mut from, mut pages) = (Vec::<v1::Session>::new(), None, 0);
+    let (mut whole, mut from, mut pages) = (Vec::<Session>::new(), None, 0);
     loop {
         let (page, next) = with_moment(|moment| sessions(sessions_from(state, from), from, moment, bytes_max));
         pages += 1;
         assert!(pages < 10_000, "the listing does not get on");
         let parts: usize = page.iter().map(|session| 1 + session.holds.len() + session.waits.len()).sum();
-        let response = v1::ListSessionsResponse { sessions: page, next_page: Vec::new() };
-        assert!(response.encoded_len() <= bytes_max || parts <= 2, "{} > {bytes_max}", response.encoded_len());
-        for piece in response.sessions {
+        let sessions = page.iter().cloned().map(Into::into).collect();
+        let bytes = v1::ListSessionsResponse { sessions, next_page: Vec::new() }.encoded_len();
+        assert!(bytes <= bytes_max || parts <= 2, "{bytes} > {bytes_max}");
+        for piece in page {
             match whole.last_mut() {
                 Some(last) if last.id == piece.id => {
                     last.holds.extend(piece.holds);
@@ -278,7 +280,7 @@ fn waiters_around(told: &mut Told, happens: impl FnOnce(&mut Told, &LockPlace)) 
     let waiters = |locks: Vec<Lock>| -> Vec<u64> {
         locks.iter().flat_map(|lock| &lock.waiters).map(|waiter| waiter.session).collect()
     };
-    let (first, next) = page_of_locks(&told.state, b"", None, &EVERYTHING, 300);
+    let (first, next) = page_of_locks(&told.state, b"", None, &EVERYTHING, 800);
     let next = next.expect("not all of it fits");
     happens(told, &next);
     let (rest, end) = page_of_locks(&told.state, b"", Some(next), &EVERYTHING, usize::MAX);
@@ -312,7 +314,7 @@ fn the_next_page_goes_on_although_the_last_one_is_gone() {
 fn a_lock_that_is_gone_is_not_gone_on_with() {
     let mut told = crowd(20);
     told.acquire(1, 2, "later", Mode::Exclusive);
-    let (first, next) = page_of_locks(&told.state, b"", None, &EVERYTHING, 300);
+    let (first, next) = page_of_locks(&told.state, b"", None, &EVERYTHING, 800);
     assert_eq!(first.len(), 1);
     (2..22).for_each(|session| told.end(session));
     told.release(1, 3, 1);
@@ -327,7 +329,7 @@ fn locks_that_come_and_go_between_pages_leave_the_others_alone() {
     told.open(1);
     let names = ["b", "d", "f", "h"];
     (1..).zip(names).for_each(|(number, name)| told.acquire(1, number, name, Mode::Exclusive));
-    let (first, next) = page_of_locks(&told.state, b"", None, &EVERYTHING, 200);
+    let (first, next) = page_of_locks(&told.state, b"", None, &EVERYTHING, 500);
     let shown = first.last().map(|lock| lock.name.clone()).expect("something is shown");
     assert!(shown > b"b".to_vec() && shown < b"h".to_vec(), "{shown:?}");
     told.acquire(1, 5, "a", Mode::Exclusive);

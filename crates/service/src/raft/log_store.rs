@@ -35,7 +35,7 @@ pub type Fatal = Arc<dyn Fn(&str) + Send + Sync>;
 /// The hook for production: says why, and aborts.
 pub fn abort() -> Fatal {
     Arc::new(|why| {
-        eprintln!("baton: {why}");
+        tracing::error!("{why}");
         std::process::abort();
     })
 }
@@ -43,9 +43,9 @@ pub fn abort() -> Fatal {
 /// Says something that whoever runs the server should know, in a sentence.
 pub type Warn = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// The hook for production: says it on the standard error.
+/// The hook for production: a line of the log.
 pub fn complain() -> Warn {
-    Arc::new(|what| eprintln!("baton: {what}"))
+    Arc::new(|what| tracing::warn!("{what}"))
 }
 
 /// The log.

@@ -70,13 +70,15 @@ fn acquire(session: u64, number: u64, lock: &str) -> Entry {
     request(session, number, Operation::Locks(locks::Operation::Acquire(acquire)))
 }
 
+/// The term in which the node leads. Tells it to the state, if nobody has yet: in a server the front end does.
 async fn leads(node: &Node) -> u64 {
     let mut leadership = node.leadership();
-    let now = leadership.wait_for(|now| matches!(now, Leadership::Leads { .. })).await.unwrap();
-    match *now {
-        Leadership::Leads { term } => term,
-        Leadership::DoesNotLead { .. } => unreachable!("waited for"),
+    let now = *leadership.wait_for(|now| matches!(now, Leadership::Leads { .. })).await.unwrap();
+    let Leadership::Leads { term } = now else { unreachable!("waited for") };
+    if node.state().term() < term {
+        node.propose(entry_of(sessions::Command::Lead { term })).await.unwrap().await.unwrap();
     }
+    term
 }
 
 async fn start(disk: &FakeDisk) -> Node {

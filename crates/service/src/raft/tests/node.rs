@@ -52,7 +52,7 @@ async fn a_group_of_one_leads_applies_and_answers_in_order() {
     let seen: Arc<Mutex<Vec<(u64, usize)>>> = Arc::default();
     let log = seen.clone();
     let on_apply: OnApply =
-        Box::new(move |_, applied| log.lock().unwrap().push((applied.index, applied.outcome.effects.len())));
+        Box::new(move |_, applied, _| log.lock().unwrap().push((applied.index, applied.outcome.effects.len())));
     let node = Node::open(Arc::new(disk.clone()), Options { on_apply, ..options() }).await.unwrap();
     assert_eq!(leads(&node).await, 1);
     let mut pending = Vec::new();
@@ -174,7 +174,7 @@ async fn a_power_cut_under_load_loses_nothing_that_was_applied() {
     for round in 0..40 {
         let applied: Arc<Mutex<BTreeMap<u64, Entry>>> = Arc::default();
         let log = applied.clone();
-        let on_apply: OnApply = Box::new(move |entry, applied| {
+        let on_apply: OnApply = Box::new(move |entry, applied, _| {
             log.lock().unwrap().insert(applied.index, entry.clone());
         });
         let node = Node::open(Arc::new(disk.clone()), Options { on_apply, ..options() }).await.unwrap();

@@ -253,7 +253,7 @@ async fn a_panic_of_the_state_is_fatal_and_nothing_follows_from_it() {
     let (fatal, why) = hook();
     let applied: Arc<Mutex<Vec<u64>>> = Arc::default();
     let log = applied.clone();
-    let on_apply: OnApply = Box::new(move |_, applied| log.lock().unwrap().push(applied.index));
+    let on_apply: OnApply = Box::new(move |_, applied, _| log.lock().unwrap().push(applied.index));
     let options = Options { fatal, on_apply, ..options() };
     let Parts { mut machine, .. } = Parts::open(Arc::new(FakeDisk::default()), options).unwrap();
     machine.apply = |state, index, now_ms, command, outcome| {

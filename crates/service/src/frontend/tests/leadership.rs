@@ -1,0 +1,154 @@
+//! What begins and ends with a term.
+
+use super::*;
+
+#[test]
+fn a_node_leads_when_its_own_lead_is_applied() {
+    let mut node = Node::follower(ServerLimits::default());
+    node.stream(1);
+    node.hears(1, open(9));
+    assert_eq!(node.said(), [close(1, Closing::NotLeading)]);
+    node.tell(|frontend, _, _| frontend.elected(3));
+    assert_eq!(node.proposed, [(3, sessions::Command::Lead { term: 3 }.into())]);
+    // Not before, and not by the Lead of another term.
+    node.stream(2);
+    node.hears(2, open(9));
+    assert_eq!(node.said(), [close(2, Closing::NotLeading)]);
+    node.apply_entry(2, &sessions::Command::Lead { term: 2 }.into());
+    node.apply_entry(4, &sessions::Command::Lead { term: 4 }.into());
+    assert!(!node.frontend.leads());
+    node.apply();
+    assert!(node.frontend.leads());
+    node.said();
+    // To be told so twice is once.
+    node.tell(|frontend, _, _| frontend.elected(3));
+    node.tell(|frontend, _, _| frontend.elected(2));
+    assert!(node.frontend.leads() && node.proposed.is_empty() && node.said().is_empty());
+}
+
+/// All at once: streams, leases, rounds, calls.
+#[test]
+fn nothing_outlives_a_term() {
+    let ways: [(fn(&mut Frontend), Closing); 3] = [
+        (|frontend| frontend.elected(2), Closing::TermEnded),
+        (Frontend::deposed, Closing::NotLeading),
+        (Frontend::stop, Closing::Stopping),
+    ];
+    for (way, why) in ways {
+        let mut node = Node::new();
+        node.opened(1, 8);
+        node.stream(2);
+        node.hears(2, open(9));
+        node.acquire(1, 1, "a");
+        node.hears(1, ToServer::KeepAlive { number: 1 });
+        let Some(Output::BeginRound(round)) = node.said().pop() else { panic!("no round") };
+        node.tell(|frontend, now_ms, _| frontend.look(now_ms, CallId(5)));
+        node.tell(|frontend, _, _| frontend.force(CallId(6), b"a"[..].into(), false, Caller::default()));
+        node.said();
+        node.tell(|frontend, _, _| way(frontend));
+        let said = node.said();
+        let unavailable = |call, why: String| Output::Reply { call: CallId(call), reply: Reply::Unavailable(why) };
+        let not_known = format!("{why}; it is not known whether the release was forced");
+        let expected = [
+            Output::Note(Note::LeadsNoMore { term: 1 }),
+            close(1, why.clone()),
+            close(2, why.clone()),
+            unavailable(5, why.to_string()),
+            unavailable(6, not_known),
+        ];
+        assert_eq!(said, expected);
+        assert_eq!(node.frontend.next_wake(), None);
+        // What was proposed before is applied, and nobody is told.
+        while node.proposed.front().is_some_and(|(term, _)| *term == 1) {
+            node.apply();
+        }
+        node.tell(|frontend, now_ms, _| frontend.round_done(now_ms, round, true));
+        assert_eq!(node.said(), []);
+    }
+}
+
+#[test]
+fn a_server_that_stops_leads_no_more() {
+    let mut node = Node::new();
+    node.tell(|frontend, _, _| frontend.stop());
+    node.said();
+    node.tell(|frontend, _, _| frontend.elected(2));
+    node.tell(|frontend, _, _| frontend.deposed());
+    node.tell(|frontend, _, _| frontend.elected(3));
+    assert_eq!(node.proposed, []);
+    node.stream(1);
+    node.hears(1, open(9));
+    assert_eq!(node.said(), [close(1, Closing::NotLeading)]);
+}
+
+/// All leases start anew, in full.
+#[test]
+fn a_new_leader_takes_up_what_the_state_has() {
+    let mut node = Node::new();
+    node.opened(1, 9);
+    node.after(TTL_MS - 10);
+    node.tell(|frontend, _, _| frontend.elected(2));
+    node.apply();
+    assert_eq!(node.said().pop(), Some(Output::Note(Note::Leads { term: 2, sessions: 1 })));
+    node.after(TTL_MS);
+    assert_eq!(node.proposed, []);
+    node.after(1);
+    let expire = sessions::Command::Expire { session: SessionId(9), term: 2 };
+    assert_eq!(node.proposed, [(2, expire.into())]);
+}
+
+/// Nobody knows which of the proposals before it are applied; whatever is comes before the new Lead.
+#[test]
+fn after_a_proposal_was_lost_the_node_leads_anew_in_its_term() {
+    let mut node = Node::new();
+    node.opened(1, 8);
+    let (a, b) = (acquire("a"), acquire("b"));
+    node.request(1, 1, a.clone());
+    node.request(1, 2, b.clone());
+    let (_, kept) = node.proposed.pop_front().unwrap();
+    node.proposed.clear();
+    // Of another term it is not our business.
+    node.tell(|frontend, now_ms, _| frontend.lost(now_ms, 7));
+    assert!(node.frontend.leads());
+    node.tell(|frontend, now_ms, _| frontend.lost(now_ms, 1));
+    assert_eq!(node.said(), [Output::Note(Note::LeadsNoMore { term: 1 }), close(1, Closing::TermEnded)]);
+    node.apply_entry(1, &kept);
+    assert_eq!(node.said(), []);
+    assert_eq!(node.frontend.next_wake(), Some(node.now_ms + LEAD_AGAIN_MS));
+    node.after(LEAD_AGAIN_MS - 1);
+    assert_eq!(node.proposed, []);
+    node.after(1);
+    assert_eq!(node.proposed.len(), 1);
+    // Lost again: another one. Both may be applied in the end.
+    node.tell(|frontend, now_ms, _| frontend.lost(now_ms, 1));
+    node.after(LEAD_AGAIN_MS);
+    assert_eq!(node.proposed.len(), 2);
+    node.apply();
+    assert!(node.frontend.leads());
+    node.said();
+    node.stream(2);
+    node.hears(2, ToServer::Open(resume(8, 2)));
+    node.apply();
+    node.apply();
+    assert!(node.listens(2));
+    node.said();
+    node.request(2, 1, a);
+    node.request(2, 2, b);
+    node.apply_all();
+    let said = node.said();
+    assert_eq!(said, [answer(2, 1, Answer::Granted { fence: 1 }), answer(2, 2, Answer::Granted { fence: 2 })]);
+}
+
+/// Entries of others are applied in between, before this node leads.
+#[test]
+fn a_follower_says_nothing() {
+    let mut node = Node::follower(ServerLimits::default());
+    let open = words::open(first(9), Caller::default()).unwrap();
+    node.apply_entry(1, &sessions::Command::Open(open).into());
+    node.tell(|frontend, _, _| frontend.elected(2));
+    let late = words::open(first(8), Caller::default()).unwrap();
+    node.apply_entry(1, &sessions::Command::Open(late).into());
+    assert_eq!(node.said(), []);
+    node.apply();
+    assert_eq!(node.said(), [Output::Note(Note::Leads { term: 2, sessions: 2 })]);
+}

@@ -1,0 +1,244 @@
+//! What the server does not take on, and that nothing grows without bounds under a flood.
+
+use baton_types::frames::EndReason;
+
+use super::*;
+
+const FREE: u64 = 1_000;
+const MIN: u64 = 100;
+
+fn space(node: &mut Node, free_bytes: Option<u64>) {
+    node.tell(|frontend, _, _| frontend.space(free_bytes, MIN));
+}
+
+#[test]
+fn on_a_full_disk_locks_are_given_back_and_not_given_out() {
+    let mut node = Node::new();
+    space(&mut node, Some(FREE));
+    node.opened(1, 9);
+    node.acquire(1, 1, "a");
+    node.apply();
+    node.said();
+    space(&mut node, Some(MIN - 1));
+    assert_eq!(node.said(), [Output::Note(Note::Space { low: true, free_bytes: MIN - 1 })]);
+    assert!(node.frontend.is_space_low());
+    space(&mut node, Some(MIN - 2));
+    assert_eq!((node.said(), node.frontend.free_bytes()), (vec![], Some(MIN - 2)));
+    node.acquire(1, 2, "b");
+    assert_eq!(refusal(&node.said()), Refusal::LowSpace);
+    node.stream(2);
+    node.hears(2, open(8));
+    assert_eq!(end_reason(&node.said()), EndReason::LowSpace);
+    // A session that is there goes on, and gives back.
+    node.stream(3);
+    node.hears(3, ToServer::Open(resume(9, 2)));
+    node.apply();
+    node.said();
+    node.request(3, 3, Operation::Release { acquire: 1 });
+    node.apply();
+    assert_eq!(node.said(), [answer(3, 3, Answer::Released)]);
+    space(&mut node, Some(MIN));
+    assert_eq!(node.said(), [Output::Note(Note::Space { low: false, free_bytes: MIN })]);
+    node.acquire(3, 4, "b");
+    node.apply();
+    assert_eq!(node.said(), [answer(3, 4, Answer::Granted { fence: 2 })]);
+    // A disk that does not say how much room it has is written to until it fails.
+    space(&mut node, None);
+    assert!(!node.frontend.is_space_low());
+}
+
+/// Its client would drop it, and a lock would be held by nobody.
+#[test]
+fn an_acquire_that_the_log_has_is_not_refused_when_it_is_repeated() {
+    // It waits, it was granted and the answer is not seen, it is on its way.
+    for (others, applied) in [(true, true), (false, true), (false, false)] {
+        let mut node = Node::new();
+        node.opened(1, 8);
+        node.opened(2, 9);
+        if others {
+            node.acquire(2, 1, "a");
+            node.apply();
+        }
+        let wanted = acquire("a");
+        node.request(1, 1, wanted.clone());
+        if applied {
+            node.apply();
+        }
+        space(&mut node, Some(0));
+        node.stream(3);
+        node.hears(3, ToServer::Open(resume(8, 2)));
+        node.apply_all();
+        node.said();
+        node.request(3, 1, wanted);
+        assert_eq!(node.proposed.len(), 1, "{others} {applied}");
+        node.apply();
+        let granted = [answer(3, 1, Answer::Granted { fence: 1 })];
+        assert_eq!(node.said(), if others { &[][..] } else { &granted });
+        node.acquire(3, 2, "b");
+        assert_eq!(refusal(&node.said()), Refusal::LowSpace);
+    }
+}
+
+#[test]
+fn sessions_are_limited() {
+    let mut node = Node::leader(ServerLimits { sessions: 2, ..ServerLimits::default() });
+    node.opened(1, 1);
+    node.stream(2);
+    node.hears(2, open(2));
+    // One is there, one is on its way.
+    node.stream(3);
+    node.hears(3, open(3));
+    let said = node.said();
+    assert!(matches!(&said[0], Output::Note(Note::Limit(what)) if what.contains("--max-sessions")), "{said:?}");
+    assert_eq!(end_reason(&said), EndReason::TooManySessions);
+    node.apply();
+    node.said();
+    node.stream(4);
+    node.hears(4, open(4));
+    // A flood is worth one line.
+    assert_eq!(node.said().len(), 2);
+    // Those that are there are taken up, and make room.
+    node.stream(5);
+    node.hears(5, ToServer::Open(resume(1, 2)));
+    node.apply();
+    node.request(5, 1, Operation::Close);
+    node.apply();
+    node.said();
+    node.opened(6, 6);
+    assert_eq!(node.state.counts().sessions, 2);
+    // A first Open that is repeated begins nothing.
+    node.stream(7);
+    node.hears(7, ToServer::Open(Open { attempt: 2, ..first(6) }));
+    node.apply();
+    assert!(node.listens(7));
+}
+
+#[test]
+fn locks_are_limited() {
+    let mut node = Node::leader(ServerLimits { locks: 2, ..ServerLimits::default() });
+    node.opened(1, 8);
+    node.opened(2, 9);
+    node.acquire(1, 1, "a");
+    node.acquire(1, 2, "b");
+    node.acquire(1, 3, "c");
+    assert_eq!(refusal(&node.said()), Refusal::TooManyLocks);
+    node.apply_all();
+    node.acquire(1, 4, "c");
+    assert_eq!(refusal(&node.said()), Refusal::TooManyLocks);
+    // Those that are there can be waited for.
+    node.acquire(2, 1, "a");
+    node.request(1, 5, Operation::Release { acquire: 2 });
+    node.apply_all();
+    node.said();
+    node.acquire(2, 2, "c");
+    assert_eq!(node.proposed.len(), 1);
+}
+
+#[test]
+fn waiters_of_a_lock_are_limited() {
+    let mut node = Node::leader(ServerLimits { waiters: 2, ..ServerLimits::default() });
+    (1..=5).for_each(|session| node.opened(session, session));
+    // One gets it, two wait: whether they are applied or on their way.
+    (1..=3).for_each(|session| node.acquire(session, 1, "a"));
+    node.acquire(4, 1, "a");
+    assert_eq!(refusal(&node.said()), Refusal::TooManyWaiters);
+    node.apply_all();
+    node.acquire(4, 2, "a");
+    assert_eq!(refusal(&node.said()), Refusal::TooManyWaiters);
+    node.acquire(4, 3, "b");
+    node.apply_all();
+    node.request(1, 2, Operation::Release { acquire: 1 });
+    node.apply_all();
+    node.said();
+    node.acquire(5, 1, "a");
+    assert_eq!(node.proposed.len(), 1);
+    // None may wait: a free lock is granted all the same.
+    let mut node = Node::leader(ServerLimits { waiters: 0, ..ServerLimits::default() });
+    node.opened(1, 8);
+    node.acquire(1, 1, "a");
+    node.acquire(1, 2, "a");
+    assert_eq!(refusal(&node.said()), Refusal::TooManyWaiters);
+    node.apply();
+    assert_eq!(node.said(), [answer(1, 1, Answer::Granted { fence: 1 })]);
+}
+
+#[test]
+fn locks_of_a_session_are_limited() {
+    let mut node = Node::leader(ServerLimits { holds: 2, ..ServerLimits::default() });
+    node.opened(1, 8);
+    node.opened(2, 9);
+    node.acquire(1, 1, "a");
+    node.acquire(1, 2, "b");
+    node.acquire(1, 3, "c");
+    assert_eq!(refusal(&node.said()), Refusal::TooManyHolds);
+    node.apply_all();
+    node.acquire(1, 4, "c");
+    assert_eq!(refusal(&node.said()), Refusal::TooManyHolds);
+    node.acquire(2, 1, "c");
+    node.request(1, 5, Operation::Release { acquire: 2 });
+    node.apply_all();
+    node.said();
+    node.acquire(1, 6, "c");
+    node.apply();
+    assert_eq!(node.state.claims_of(SessionId(8)), 2);
+    node.acquire(1, 7, "d");
+    assert_eq!(refusal(&node.said()), Refusal::TooManyHolds);
+}
+
+#[test]
+fn streams_of_a_connection_are_limited() {
+    let mut node = Node::leader(ServerLimits { streams: 2, ..ServerLimits::default() });
+    node.stream_on(1, 77);
+    node.stream_on(2, 77);
+    node.stream_on(3, 78);
+    assert_eq!(node.said(), []);
+    node.stream_on(4, 77);
+    let said = node.said();
+    assert!(matches!(&said[0], Output::Note(Note::Limit(_))), "{said:?}");
+    assert_eq!(said[1..], [close(4, Closing::TooManyStreams { limit: 2 })]);
+    node.tell(|frontend, _, _| frontend.stream_gone(StreamId(1)));
+    node.stream_on(5, 77);
+    assert_eq!(node.said(), []);
+    for stream in [2, 3, 5] {
+        node.tell(|frontend, _, _| frontend.stream_gone(StreamId(stream)));
+    }
+    assert_eq!((node.frontend.connections.len(), node.frontend.silent.len()), (0, 0));
+}
+
+/// A hundred thousand of each, and what is kept stays at the limit.
+#[test]
+fn memory_is_bounded_under_each_flood() {
+    const FLOOD: u64 = 100_000;
+    let limits = ServerLimits { sessions: 100, locks: 200, waiters: 50, holds: 120, streams: 30 };
+    let mut node = Node::leader(limits);
+    for stream in 0..FLOOD {
+        node.stream_on(1_000 + stream, 77);
+    }
+    assert_eq!(node.frontend.streams.len(), 30);
+    for stream in 0..FLOOD {
+        node.tell(|frontend, _, _| frontend.stream_gone(StreamId(1_000 + stream)));
+    }
+    for session in 1..=FLOOD {
+        node.stream(session);
+        node.hears(session, open(session));
+        node.apply_all();
+        node.said();
+    }
+    assert_eq!((node.state.counts().sessions, node.frontend.streams.len()), (100, 100));
+    assert_eq!(node.frontend.sessions.len(), 100);
+    for number in 1..=FLOOD {
+        let (session, name) = (number % 100 + 1, format!("lock {number}"));
+        node.acquire(session, number, &name);
+        node.apply_all();
+        node.said();
+    }
+    assert_eq!(node.state.counts().used, 200);
+    for number in FLOOD + 1..=2 * FLOOD {
+        node.acquire(1, number, "lock 1");
+        node.apply_all();
+        node.said();
+    }
+    let counts = node.state.counts();
+    assert_eq!((counts.used, counts.waiters), (200, 50));
+    assert!(node.state.claims_of(SessionId(1)) <= 120);
+}

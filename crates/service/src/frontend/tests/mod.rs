@@ -1,0 +1,181 @@
+//! The front end, hand in hand with the state: what is proposed is applied when the test says so.
+
+mod leadership;
+mod limits;
+mod opens;
+mod requests;
+mod rounds;
+
+use std::collections::VecDeque;
+
+use baton_types::frames::{
+    Acquire, Answer, EndReason, Mode, Open, Operation, Refusal, Refused, Request, Secret, ToClient, ToServer,
+};
+use baton_types::limits::{SECRET_BYTES, ServerLimits};
+
+use super::*;
+use crate::state::Outcome;
+
+pub const TTL_MS: u64 = 10_000;
+
+/// A node, and everything that its front end said since the test last looked.
+pub struct Node {
+    pub frontend: Frontend,
+    pub state: State,
+    pub now_ms: u64,
+    index: u64,
+    pub proposed: VecDeque<(u64, Command)>,
+    pub said: Vec<Output>,
+}
+
+impl Node {
+    /// It does not lead.
+    pub fn follower(limits: ServerLimits) -> Self {
+        let (proposed, said) = (VecDeque::new(), Vec::new());
+        Node { frontend: Frontend::new(limits), state: State::default(), now_ms: 1_000, index: 0, proposed, said }
+    }
+
+    /// It leads in term 1.
+    pub fn leader(limits: ServerLimits) -> Self {
+        let mut node = Node::follower(limits);
+        node.tell(|frontend, _, _| frontend.elected(1));
+        node.apply_all();
+        assert_eq!(node.said(), [Output::Note(Note::Leads { term: 1, sessions: 0 })]);
+        node
+    }
+
+    pub fn new() -> Self {
+        Node::leader(ServerLimits::default())
+    }
+
+    pub fn tell(&mut self, tell: impl FnOnce(&mut Frontend, u64, &State)) {
+        tell(&mut self.frontend, self.now_ms, &self.state);
+        while let Some(output) = self.frontend.poll() {
+            match output {
+                Output::Propose { term, command } => self.proposed.push_back((term, command)),
+                output => self.said.push(output),
+            }
+        }
+    }
+
+    /// Applies the oldest proposal.
+    pub fn apply(&mut self) {
+        let (term, command) = self.proposed.pop_front().expect("something was proposed");
+        self.apply_entry(term, &command);
+    }
+
+    pub fn apply_entry(&mut self, term: u64, command: &Command) {
+        self.index += 1;
+        let mut outcome = Outcome::default();
+        self.state.apply(self.index, self.now_ms, command, &mut outcome);
+        self.tell(|frontend, now_ms, state| frontend.applied(now_ms, state, term, command, &outcome));
+    }
+
+    pub fn apply_all(&mut self) {
+        while !self.proposed.is_empty() {
+            self.apply();
+        }
+    }
+
+    pub fn said(&mut self) -> Vec<Output> {
+        std::mem::take(&mut self.said)
+    }
+
+    /// A stream on a connection of its own.
+    pub fn stream(&mut self, stream: u64) {
+        self.stream_on(stream, stream);
+    }
+
+    pub fn stream_on(&mut self, stream: u64, connection: u64) {
+        let (stream, connection) = (StreamId(stream), ConnectionId(connection));
+        self.tell(|frontend, now_ms, _| frontend.stream_opens(now_ms, stream, connection, Caller::default()));
+    }
+
+    pub fn hears(&mut self, stream: u64, said: ToServer) {
+        self.tell(|frontend, now_ms, state| frontend.hears(now_ms, state, StreamId(stream), Ok(said)));
+    }
+
+    pub fn request(&mut self, stream: u64, number: u64, operation: Operation) {
+        let (seen, missing) = (number - 1, Vec::new());
+        self.hears(stream, ToServer::Request(Request { number, seen, missing, operation }));
+    }
+
+    pub fn acquire(&mut self, stream: u64, number: u64, name: &str) {
+        self.request(stream, number, acquire(name));
+    }
+
+    /// Opens a session on a stream, and takes note of nothing that was said about it.
+    pub fn opened(&mut self, stream: u64, session: u64) {
+        self.stream(stream);
+        self.hears(stream, open(session));
+        self.apply_all();
+        let opened = ToClient::Opened { session, ttl_ms: TTL_MS };
+        assert_eq!(self.said(), [say(stream, opened), Output::Listen(StreamId(stream))]);
+    }
+
+    pub fn listens(&self, stream: u64) -> bool {
+        self.frontend.listens(StreamId(stream))
+    }
+
+    /// Time passes.
+    pub fn after(&mut self, ms: u64) {
+        self.now_ms += ms;
+        self.tell(|frontend, now_ms, _| frontend.tick(now_ms));
+    }
+}
+
+/// For an owner of its own: nothing is a deadlock.
+pub fn acquire(name: &str) -> Operation {
+    let (name, mode, owner) = (name.as_bytes().to_vec(), Mode::Exclusive, fastrand::u64(..));
+    Operation::Acquire(Acquire { name, mode, owner, parent: None, timeout_ms: None, lock_delay_ms: 0 })
+}
+
+pub fn secret(byte: u8) -> Option<Secret> {
+    Some(Secret([byte; SECRET_BYTES]))
+}
+
+/// The first Open of a session, whose secret is 1.
+pub fn first(session: u64) -> Open {
+    let (label, host) = (format!("label {session}"), "host".to_owned());
+    Open { session, attempt: 1, ttl_ms: TTL_MS, label, host, pid: 7, resume: false, secret: secret(1) }
+}
+
+pub fn open(session: u64) -> ToServer {
+    ToServer::Open(first(session))
+}
+
+pub fn resume(session: u64, attempt: u64) -> Open {
+    Open { resume: true, attempt, ..first(session) }
+}
+
+pub fn say(stream: u64, said: ToClient) -> Output {
+    Output::Say { stream: StreamId(stream), said }
+}
+
+pub fn close(stream: u64, why: Closing) -> Output {
+    Output::Close { stream: StreamId(stream), why }
+}
+
+pub fn answer(stream: u64, number: u64, answer: Answer) -> Output {
+    say(stream, ToClient::Answer { number, answer })
+}
+
+/// The kind of refusal of the only thing that was said.
+pub fn refusal(said: &[Output]) -> Refusal {
+    match said {
+        [.., Output::Say { said: ToClient::Answer { answer: Answer::Refused(Refused { refusal, .. }), .. }, .. }] => {
+            *refusal
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Why the only thing that was said ends the session.
+pub fn end_reason(said: &[Output]) -> EndReason {
+    match said {
+        [.., Output::Say { said: ToClient::Ended { reason, .. }, .. }, Output::Close { why: Closing::Ended, .. }] => {
+            *reason
+        }
+        other => panic!("{other:?}"),
+    }
+}

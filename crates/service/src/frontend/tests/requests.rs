@@ -1,0 +1,157 @@
+//! What a session asks for, and that one session does not hold up another.
+
+use baton_types::frames::CancelOutcome;
+
+use super::*;
+
+#[test]
+fn each_session_hears_its_own_answers() {
+    let mut node = Node::new();
+    node.opened(1, 8);
+    node.opened(2, 9);
+    node.acquire(1, 1, "a");
+    node.acquire(2, 1, "a");
+    node.request(2, 2, Operation::Cancel { acquire: 1 });
+    node.request(1, 2, Operation::Release { acquire: 1 });
+    node.apply_all();
+    let said = node.said();
+    assert_eq!(said[0], answer(1, 1, Answer::Granted { fence: 1 }));
+    assert_eq!(said[1], answer(2, 2, Answer::Cancelled(CancelOutcome::Removed)));
+    assert_eq!(refusal(&said[2..3]), Refusal::Cancelled);
+    assert_eq!(said[3..], [answer(1, 2, Answer::Released)]);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_without_the_log() {
+    let mut node = Node::new();
+    node.opened(1, 9);
+    node.acquire(1, 1, "");
+    assert_eq!(refusal(&node.said()), Refusal::Invalid);
+    node.request(1, 2, Operation::Release { acquire: 2 });
+    assert_eq!(refusal(&node.said()), Refusal::Invalid);
+    assert!(node.proposed.is_empty() && node.listens(1));
+}
+
+/// A client that pipelines waits for itself: what it says beyond its window is not read, and others come in between.
+#[test]
+fn a_stream_has_so_many_requests_under_way_and_no_more() {
+    let mut node = Node::new();
+    node.opened(1, 8);
+    node.opened(2, 9);
+    let mut number = 0;
+    while node.listens(1) {
+        number += 1;
+        node.acquire(1, number, &format!("lock {number}"));
+    }
+    assert_eq!((number as usize, node.proposed.len()), (WINDOW, WINDOW));
+    node.acquire(2, 1, "mine");
+    assert!(node.listens(2));
+    // It is read again when half of them are done.
+    (0..WINDOW / 2 - 1).for_each(|_| node.apply());
+    assert!(!node.listens(1));
+    assert!(!node.said().contains(&Output::Listen(StreamId(1))));
+    node.apply();
+    assert_eq!(node.said().pop(), Some(Output::Listen(StreamId(1))));
+    assert!(node.listens(1));
+    (0..WINDOW / 2).for_each(|_| node.acquire(1, 100 + number, "x"));
+    assert!(!node.listens(1));
+    // The other one did not wait for those.
+    (0..WINDOW / 2).for_each(|_| node.apply());
+    node.said();
+    node.apply();
+    assert_eq!(node.said(), [answer(2, 1, Answer::Granted { fence: WINDOW as u64 + 1 })]);
+}
+
+/// What was on its way when a stream was gone belongs to no stream any more.
+#[test]
+fn a_stream_that_comes_anew_has_a_window_of_its_own() {
+    let mut node = Node::new();
+    node.opened(1, 9);
+    (1..=WINDOW as u64).for_each(|number| node.acquire(1, number, &format!("lock {number}")));
+    node.tell(|frontend, _, _| frontend.stream_gone(StreamId(1)));
+    node.stream(2);
+    node.hears(2, ToServer::Open(resume(9, 2)));
+    node.apply_all();
+    let said = node.said();
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(node.listens(2));
+}
+
+#[test]
+fn a_client_that_does_not_read_is_hung_up_on_and_its_session_lives_on() {
+    let mut node = Node::new();
+    node.opened(1, 9);
+    node.tell(|frontend, _, _| frontend.stream_slow(StreamId(1)));
+    assert_eq!(node.said(), [close(1, Closing::Slow)]);
+    node.acquire(1, 1, "a");
+    assert_eq!(node.proposed, []);
+    assert_eq!(node.frontend.leases().sessions(), 1);
+}
+
+#[test]
+fn a_forced_release_names_those_whom_it_hits_when_it_is_applied() {
+    let mut node = Node::new();
+    node.opened(1, 8);
+    node.opened(2, 9);
+    node.acquire(1, 1, "a");
+    node.apply();
+    node.said();
+    let from = "127.0.0.1:7".parse().ok();
+    let caller = Caller { from, ..Caller::default() };
+    // The holder changes between the question and its place in the log.
+    node.request(1, 2, Operation::Release { acquire: 1 });
+    node.acquire(2, 1, "a");
+    node.tell(|frontend, _, _| frontend.force(CallId(5), b"a"[..].into(), false, caller));
+    node.apply_all();
+    let said = node.said();
+    let (revoked, reply) = match &said[2..] {
+        [reply, note, revoked] => {
+            let lock = b"a"[..].into();
+            assert_eq!(*note, Output::Note(Note::Forced { lock, now: false, holders: 1, by: from }));
+            (revoked.clone(), reply.clone())
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(revoked, say(2, ToClient::Revoked { acquire: 1 }));
+    let Output::Reply { call: CallId(5), reply: Reply::Forced(holders) } = reply else { panic!("{reply:?}") };
+    assert_eq!(holders.len(), 1);
+    assert_eq!((holders[0].session, holders[0].fence, holders[0].label.as_str()), (9, 2, "label 9"));
+    assert_eq!((holders[0].deadline_in_ms, holders[0].pid), (TTL_MS, 7));
+    // Nobody holds it: nobody is named.
+    node.tell(|frontend, _, _| frontend.force(CallId(6), b"free"[..].into(), true, Caller::default()));
+    node.apply();
+    assert_eq!(node.said()[0], Output::Reply { call: CallId(6), reply: Reply::Forced(Vec::new()) });
+}
+
+/// A waiter is cancelled when its time is over, and a lock opens after its delay.
+#[test]
+fn what_time_brings_about_is_proposed_once() {
+    let mut node = Node::new();
+    node.opened(1, 8);
+    node.opened(2, 9);
+    let Operation::Acquire(one) = acquire("a") else { unreachable!() };
+    node.request(1, 1, Operation::Acquire(Acquire { lock_delay_ms: 500, ..one.clone() }));
+    node.request(2, 1, Operation::Acquire(Acquire { timeout_ms: Some(50), owner: 3, ..one }));
+    node.apply_all();
+    node.said();
+    assert_eq!(node.frontend.next_wake(), Some(node.now_ms + 50));
+    node.after(50);
+    node.after(1);
+    assert_eq!(node.proposed.len(), 1);
+    node.apply();
+    assert_eq!(refusal(&node.said()), Refusal::TimedOut);
+    node.hears(2, ToServer::KeepAlive { number: 1 });
+    node.after(TTL_MS - 50);
+    node.apply();
+    node.said();
+    assert_eq!(node.state.counts().sessions, 1);
+    node.acquire(2, 2, "a");
+    node.apply();
+    assert_eq!(node.said(), []);
+    node.hears(2, ToServer::KeepAlive { number: 2 });
+    node.after(501);
+    node.said();
+    node.apply();
+    assert_eq!(node.said(), [answer(2, 2, Answer::Granted { fence: 2 })]);
+    assert_eq!(node.proposed, []);
+}
