@@ -1,31 +1,35 @@
 //! openraft's log storage over the journal.
 //!
-//! A write returns when it is durable, on the very thread that asked: another thread to write would cost two wake-ups, which
-//! take longer here than all other work on an entry. What is proposed meanwhile waits with openraft, which hands it over
-//! as one append: so it is synced together.
+//! `append` puts entries into the image in memory, hands them to the writer's thread, and returns: openraft reads them from
+//! the image, and goes on with votes, replication and answers while the disk syncs. The callback tells when they are durable.
+//! A vote, a truncation and a purge go the same way, after all that was handed over before, and return when they are
+//! durable. A small append is synced on the caller's thread if nothing else is to be done: see [`is_inline`].
 
 use std::fmt::Debug;
 use std::io;
 use std::ops::{Bound, RangeBounds};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openraft::entry::RaftEntry;
 use openraft::storage::{IOFlushed, RaftLogStorage};
+use openraft::type_config::TypeConfigExt;
 use openraft::{LogState, OptionalSend, RaftLogReader};
 use tokio::sync::mpsc;
 
-use super::cleaner::Cleaner;
 use super::compaction::Compaction;
-use super::log::{Head, Image};
+use super::log::{Head, Image, Purged};
 use super::types::{LogEntry, LogId, TypeConfig, Vote};
+use super::writer::{Acknowledgement, FRAME_BYTES_MAX, Write, Writer};
 use crate::format::record::{self, Payload, Record};
 use crate::store::{Journal, OpenError, Store};
 
 /// An AppendEntries carries no more bytes than this, unless a single entry does; so it stays below what a transport takes.
 pub(super) const APPEND_BYTES_MAX: usize = 1 << 20;
 
-/// A frame of the journal takes no more than this, unless a single record does.
-const FRAME_BYTES_MAX: usize = 1 << 20;
+/// So many entries are synced inline at most, see [`is_inline`]. As measured: with 1, clients that want the same lock are a little
+/// slower than if all were inline, and many clients gain less; without a limit, many clients gain nothing.
+const INLINE_ENTRIES_MAX: usize = 4;
 
 /// Ends the process because its data can no longer be trusted to reach the disk; told why, in a sentence.
 ///
@@ -51,23 +55,24 @@ pub fn complain() -> Warn {
 /// The log.
 pub struct LogStore {
     reader: LogReader,
-    /// None after a write or a sync failed: what is on disk is not known any more.
-    journal: Option<Journal>,
-    /// As the journal says it.
+    /// The head of the log once all that was handed over is written.
     written: Head,
     compaction: Arc<Compaction>,
-    cleaner: Cleaner,
+    /// Is this node the only voter of its group, as far as is known?
+    alone: Arc<AtomicBool>,
+    writer: Writer,
     fatal: Fatal,
     /// The last field: dropped when all else is.
     _alive: mpsc::Sender<()>,
 }
 
 impl LogStore {
-    /// Opens the log of a data folder.
+    /// Opens the log of a data folder. `alone` may change at any time: it decides how soon a write is durable, not whether.
     pub(super) fn open(
         store: &Store,
         segment_bytes: usize,
         compaction: Arc<Compaction>,
+        alone: Arc<AtomicBool>,
         fatal: Fatal,
         alive: mpsc::Sender<()>,
     ) -> Result<LogStore, OpenError> {
@@ -77,8 +82,9 @@ impl LogStore {
         compaction.appended(image.bytes());
         let written = image.head;
         let reader = LogReader(Arc::new(Mutex::new(image)));
-        let cleaner = Cleaner::start(fatal.clone()).map_err(OpenError::io("start a thread for", "the log"))?;
-        Ok(LogStore { reader, journal: Some(journal), written, compaction, cleaner, fatal, _alive: alive })
+        let writer = Writer::start(journal, written, fatal.clone());
+        let writer = writer.map_err(OpenError::io("start a thread for", "the log"))?;
+        Ok(LogStore { reader, written, compaction, alone, writer, fatal, _alive: alive })
     }
 
     /// All up to here is in a snapshot, and no longer in the log.
@@ -86,49 +92,68 @@ impl LogStore {
         self.reader.image().head.purged
     }
 
-    /// Adds records to the log; they are durable when this returns.
-    fn write(&mut self, records: &[Record<'_>]) -> io::Result<()> {
-        self.cleaner.check()?;
-        let mut frame = Vec::new();
-        let mut highest = None;
-        let Head { committed, .. } = self.reader.image().head;
+    /// Adds records to the image, and makes of them what is to be written: one write, or several if they are large, of which
+    /// the last one acknowledges all.
+    fn add(&mut self, records: &[Record<'_>], durable: Acknowledgement) -> io::Result<(Vec<Write>, Write)> {
+        let mut image = self.reader.image();
+        let mut before = Vec::new();
+        let nobody = || Acknowledgement::new(IOFlushed::Noop);
+        let head = Head { committed: image.head.committed, ..self.written };
+        let mut write = Write { records: Vec::new(), highest: None, head, purged: None, durable: nobody() };
         // Not worth a sync of its own: it goes with the next record that is.
-        if let Some(committed) = committed.filter(|_| committed != self.written.committed) {
-            Record::Committed(committed).encode_to(&mut frame);
+        if let Some(committed) = image.head.committed.filter(|_| image.head.committed != self.written.committed) {
+            Record::Committed(committed).encode_to(&mut write.records);
         }
         for record in records {
-            if frame.len() >= FRAME_BYTES_MAX {
-                self.sync(&std::mem::take(&mut frame), highest)?;
-            }
-            record.encode_to(&mut frame);
-            if let Record::Entry { id, .. } = record {
-                highest = Some(id.index);
-            }
-            let added = self.reader.image().add(record);
-            if let Err(what) = added {
+            if let Err(what) = image.add(record) {
+                drop(image);
                 // Only openraft writes here, and only in order: what is in memory can no longer be trusted.
-                self.journal = None;
+                self.writer.stop();
                 (self.fatal)(&format!("the log in memory is not as it should be: {what}; nothing more is written"));
                 return Err(io::Error::other(what));
             }
+            let start = write.records.len();
+            record.encode_to(&mut write.records);
+            if start > 0 && write.records.len() > FRAME_BYTES_MAX {
+                let records = write.records.split_off(start);
+                let rest = Write { records, highest: None, head: image.head, purged: None, durable: nobody() };
+                before.push(std::mem::replace(&mut write, rest));
+            }
+            if let Record::Entry { id, .. } = record {
+                write.highest = Some(id.index);
+            }
+            write.head = image.head;
         }
-        self.sync(&frame, highest)
+        self.written = image.head;
+        write.durable = durable;
+        Ok((before, write))
     }
 
-    /// Writes a frame of records, of which the image has all and this is the highest index of an entry among them.
-    fn sync(&mut self, frame: &[u8], highest: Option<u64>) -> io::Result<()> {
-        let stopped = || io::Error::other("the journal takes no more, since a write or a sync failed");
-        let mut journal = self.journal.take().ok_or_else(stopped)?;
-        let (before, after) = (self.written, self.reader.image().head);
-        let synced = journal.append(frame, highest, || before.encode()).and_then(|()| self.cleaner.check());
-        match &synced {
-            Ok(()) => (self.journal, self.written) = (Some(journal), after),
-            Err(error) => {
-                (self.fatal)(&format!("the log cannot be written ({error}); what is not yet acknowledged may be lost"))
-            }
+    async fn hand_over(&self, before: Vec<Write>, last: Write) -> io::Result<()> {
+        for write in before.into_iter().chain([last]) {
+            self.writer.hand_over(write).await?;
         }
-        synced
+        Ok(())
     }
+
+    /// Adds a record, and returns when it is durable. `purged` is what it purges.
+    async fn write(&mut self, record: Record<'_>, purged: Option<(u64, Purged)>) -> io::Result<()> {
+        let (done, durable) = TypeConfig::oneshot();
+        let (before, mut last) = self.add(&[record], Acknowledgement::new(IOFlushed::signal(done)))?;
+        last.purged = purged;
+        self.hand_over(before, last).await?;
+        durable.await.map_err(io::Error::other)?
+    }
+}
+
+/// Is an append synced on the thread that asks for it, rather than handed to the writer?
+///
+/// Handing over costs two wake-ups of a thread, which take longer than all other work on an entry. A lone client would wait for
+/// them, so an append of few entries is inline while the writer has nothing to do. More entries share the wake-ups, and
+/// openraft takes in further requests during their sync. Whatever comes while the writer is at the disk is handed over,
+/// and is one frame. In a larger group the sync must not hold back replication, so nothing is inline there.
+fn is_inline(alone: bool, in_flight: usize, entries: usize) -> bool {
+    alone && in_flight == 0 && entries <= INLINE_ENTRIES_MAX
 }
 
 impl RaftLogStorage<TypeConfig> for LogStore {
@@ -147,7 +172,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
     }
 
     async fn save_vote(&mut self, vote: &Vote) -> io::Result<()> {
-        self.write(&[Record::Vote((*vote).into())])
+        self.write(Record::Vote((*vote).into()), None).await
     }
 
     async fn save_committed(&mut self, committed: Option<LogId>) -> io::Result<()> {
@@ -168,23 +193,25 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         let payloads: Vec<(record::LogId, Vec<u8>)> = entries.into_iter().map(encoded).collect();
         let records: Vec<Record<'_>> =
             payloads.iter().map(|(id, payload)| Record::Entry { id: *id, payload }).collect();
-        self.write(&records)?;
-        callback.io_completed(Ok(()));
+        let (before, last) = self.add(&records, Acknowledgement::new(callback))?;
+        let (alone, in_flight) = (self.alone.load(Ordering::Relaxed), self.writer.in_flight());
+        if before.is_empty() && is_inline(alone, in_flight, records.len()) {
+            self.writer.write_inline(last)?;
+        } else {
+            self.hand_over(before, last).await?;
+        }
         self.compaction.appended(payloads.iter().map(|(_, payload)| payload.len() as u64).sum());
         Ok(())
     }
 
     async fn truncate_after(&mut self, last: Option<LogId>) -> io::Result<()> {
-        self.write(&[Record::Truncate(last.map(record::LogId::from))])
+        self.write(Record::Truncate(last.map(record::LogId::from)), None).await
     }
 
     async fn purge(&mut self, upto: LogId) -> io::Result<()> {
         let upto = record::LogId::from(upto);
         let entries = self.reader.image().purge(upto);
-        self.write(&[Record::Purge(upto)])?;
-        // Only now, when it is durable that they are purged.
-        let removal = self.journal.as_mut().map(|journal| journal.release(upto.index));
-        removal.map_or(Ok(()), |removal| self.cleaner.give(entries, removal))
+        self.write(Record::Purge(upto), Some((upto.index, entries))).await
     }
 }
 
@@ -223,5 +250,18 @@ impl RaftLogReader<TypeConfig> for LogReader {
 
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<LogEntry>> {
         self.image().read(start, end, APPEND_BYTES_MAX).map_err(io::Error::other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_entries_of_a_node_alone_with_an_idle_writer_are_inline() {
+        assert!(is_inline(true, 0, 1) && is_inline(true, 0, INLINE_ENTRIES_MAX));
+        assert!(!is_inline(false, 0, 1), "others wait for replication");
+        assert!(!is_inline(true, 1, 1), "the writer is at the disk");
+        assert!(!is_inline(true, 0, INLINE_ENTRIES_MAX + 1), "many clients wait");
     }
 }

@@ -23,6 +23,7 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 mod types;
+mod writer;
 
 pub use crate::format::record::NodeRecord;
 pub use compaction::Pause;

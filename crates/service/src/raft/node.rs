@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker, ready};
 
 use futures::FutureExt;
@@ -198,6 +198,8 @@ pub(super) struct Parts {
     pub machine: Machine,
     pub shared: Shared,
     pub compaction: Arc<Compaction>,
+    /// Does the group have no other voter, as far as is known? The log asks.
+    pub alone: Arc<AtomicBool>,
     /// Closed when neither the log nor the state machine uses the folder any more.
     pub gone: mpsc::Receiver<()>,
 }
@@ -210,14 +212,15 @@ impl Parts {
         let compaction = Arc::new(Compaction::new(snapshot_after_bytes, snapshot_pause));
         let kept = Kept::open(store.snapshots(), compaction.clone())?;
         let (machine, shared) = Machine::new(kept, on_apply, fatal.clone(), warn.clone(), alive.clone());
-        let log = LogStore::open(&store, segment_bytes, compaction.clone(), fatal, alive)?;
+        let alone = Arc::new(AtomicBool::new(false));
+        let log = LogStore::open(&store, segment_bytes, compaction.clone(), alone.clone(), fatal, alive)?;
         store.remarks().iter().for_each(|remark| warn(remark));
         if let Some(purged) = log.purged().filter(|purged| shared.read().applied < Some((*purged).into())) {
             let what = format!("the log begins after entry {}, and no snapshot reaches that far", purged.index);
             return Err(OpenError::Missing { what });
         }
         let (identity, files) = (store.identity(), store.files());
-        Ok(Parts { identity, files, log, machine, shared, compaction, gone })
+        Ok(Parts { identity, files, log, machine, shared, compaction, alone, gone })
     }
 }
 
@@ -226,7 +229,8 @@ impl Node {
     /// [`Node::leadership`].
     pub async fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Node, OpenError> {
         let (record, on_lost) = (options.record.clone(), options.on_lost.clone());
-        let Parts { identity, files, log, machine, shared, compaction, gone } = Parts::open(disk.clone(), options)?;
+        let parts = Parts::open(disk.clone(), options)?;
+        let Parts { identity, files, log, machine, shared, compaction, alone, gone } = parts;
         let node = identity.node;
         let failed = |e: &dyn std::fmt::Display| OpenError::Raft(e.to_string());
         let raft = Raft::new(node, Arc::new(config()), NoPeers, log, machine).await.map_err(|e| failed(&e))?;
@@ -248,6 +252,7 @@ impl Node {
         let (tell, leadership) = watch::channel(Leadership::DoesNotLead { leader: None });
         tasks.spawn(follow_leadership(raft.clone(), tell));
         tasks.spawn(compact(raft.clone(), compaction));
+        tasks.spawn(count_voters(raft.clone(), node, alone));
         let (overflow, overflown) = mpsc::unbounded_channel();
         let overflowing = Arc::new(AtomicUsize::new(0));
         tasks.spawn(drain(overflown, overflowing.clone()));
@@ -366,7 +371,7 @@ impl Node {
     }
 }
 
-fn config() -> Config {
+pub(super) fn config() -> Config {
     Config {
         cluster_name: "baton".to_owned(),
         heartbeat_interval: 100,
@@ -412,6 +417,17 @@ async fn compact(raft: Raft<TypeConfig, Machine>, compaction: Arc<Compaction>) {
     loop {
         compaction.wanted().await;
         if raft.trigger().snapshot().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Says, whenever the members change, whether this node is the only voter.
+async fn count_voters(raft: Raft<TypeConfig, Machine>, node: u64, alone: Arc<AtomicBool>) {
+    let mut metrics = raft.server_metrics();
+    loop {
+        alone.store(metrics.borrow_watched().membership_config.voter_ids().eq([node]), Ordering::Relaxed);
+        if metrics.changed().await.is_err() {
             return;
         }
     }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -59,7 +60,7 @@ async fn a_missing_file_is_noticed() {
 #[tokio::test]
 async fn nothing_is_acknowledged_before_the_sync_that_covers_it() {
     let disk = FakeDisk::default();
-    let Parts { mut log, .. } = Parts::open(Arc::new(disk.clone()), options()).unwrap();
+    let Parts { mut log, alone, .. } = Parts::open(Arc::new(disk.clone()), options()).unwrap();
     let waiting: Arc<Mutex<Option<oneshot::Receiver<io::Result<()>>>>> = Arc::default();
     let (syncs, written) = (Arc::new(AtomicUsize::new(0)), waiting.clone());
     let counted = syncs.clone();
@@ -71,12 +72,22 @@ async fn nothing_is_acknowledged_before_the_sync_that_covers_it() {
         Ok(())
     });
     for index in 0..50 {
+        // By the writer, or inline.
+        alone.store(index % 2 == 1, Ordering::Relaxed);
         let before = syncs.load(Ordering::SeqCst);
         let (done, durable) = TypeConfig::oneshot();
         *waiting.lock().unwrap() = Some(durable);
         let entry = LogEntry::new_normal(LogId::new_term_index(1, index), open_session(index));
         log.append([entry], IOFlushed::signal(done)).await.unwrap();
-        assert!(syncs.load(Ordering::SeqCst) > before, "entry {index}");
+        // Waited for with no lock held: the disk asks, too.
+        let synced = async {
+            while syncs.load(Ordering::SeqCst) == before {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), synced)
+            .await
+            .unwrap_or_else(|_| panic!("entry {index}: no sync"));
         let durable = waiting.lock().unwrap().take().unwrap();
         durable.await.unwrap().unwrap();
     }
@@ -99,23 +110,28 @@ async fn a_large_append_is_cut_into_frames() {
 
 #[tokio::test]
 async fn a_failed_sync_is_fatal_and_nobody_is_told_that_it_is_durable() {
-    let disk = FakeDisk::default();
-    let (fatal, said) = hook();
-    let Parts { mut log, .. } = Parts::open(Arc::new(disk.clone()), Options { fatal, ..options() }).unwrap();
-    disk.before_each(|_, operation| match operation {
-        DiskOperation::Sync(_) => Err(io::Error::from_raw_os_error(5)),
-        _ => Ok(()),
-    });
-    for index in 0..3 {
-        let (done, durable) = TypeConfig::oneshot();
-        let entry = LogEntry::new_normal(LogId::new_term_index(1, index), open_session(index));
-        log.append([entry], IOFlushed::signal(done)).await.unwrap_err();
-        assert!(!matches!(durable.await, Ok(Ok(()))), "append {index}");
+    for is_alone in [false, true] {
+        let disk = FakeDisk::default();
+        let (fatal, said) = hook();
+        let parts = Parts::open(Arc::new(disk.clone()), Options { fatal, ..options() }).unwrap();
+        let Parts { mut log, alone, .. } = parts;
+        alone.store(is_alone, Ordering::Relaxed);
+        disk.before_each(|_, operation| match operation {
+            DiskOperation::Sync(_) => Err(io::Error::from_raw_os_error(5)),
+            _ => Ok(()),
+        });
+        for index in 0..3 {
+            let (done, durable) = TypeConfig::oneshot();
+            let entry = LogEntry::new_normal(LogId::new_term_index(1, index), open_session(index));
+            let appended = log.append([entry], IOFlushed::signal(done)).await;
+            assert!(!is_alone || appended.is_err(), "append {index} is inline");
+            assert!(durable.await.unwrap().is_err(), "append {index}");
+        }
+        let why = said.recv().unwrap();
+        assert!(why.starts_with("the log cannot be written (Input/output error"), "{why}");
+        assert!(said.try_recv().is_err(), "said once");
+        assert!(log.save_vote(&Vote::new(9, 1)).await.is_err());
     }
-    let why = said.recv().unwrap();
-    assert!(why.starts_with("the log cannot be written (Input/output error"), "{why}");
-    assert!(said.try_recv().is_err(), "said once");
-    assert!(log.save_vote(&Vote::new(9, 1)).await.is_err());
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ mod log;
 mod node;
 mod older;
 mod snapshots;
+mod writer;
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, mpsc};
