@@ -7,9 +7,11 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Instant;
 
 use openraft::RaftSnapshotBuilder;
 use tokio::sync::{mpsc, oneshot};
+use tracing::info;
 
 use super::compaction::Compaction;
 use super::edge;
@@ -83,7 +85,7 @@ impl Kept {
     fn write(&self, meta: &SnapshotMeta, state: &State) -> io::Result<()> {
         let Some(last) = meta.last_log_id else { return Ok(()) };
         let head = format::snapshot::SnapshotMeta::from(meta).encode();
-        let mut bytes = 0;
+        let (mut bytes, began) = (0_u64, Instant::now());
         let chunks = std::iter::once(head).chain(format::snapshot::chunks(state));
         self.snapshots.save(last.index, &mut chunks.inspect(|chunk| bytes += chunk.len() as u64).map(Ok))?;
         let mut newest = self.newest();
@@ -92,6 +94,7 @@ impl Kept {
             *newest = Some(meta.clone());
         }
         self.compaction.saved(bytes);
+        info!(index = last.index, bytes, took_ms = began.elapsed().as_millis() as u64, "a snapshot was written");
         Ok(())
     }
 

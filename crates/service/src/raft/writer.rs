@@ -9,9 +9,11 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use openraft::storage::IOFlushed;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tracing::warn;
 
 use super::cleaner::Cleaner;
 use super::log::{Head, Purged};
@@ -24,6 +26,9 @@ pub(super) const FRAME_BYTES_MAX: usize = 1 << 20;
 
 /// So many writes may be queued. openraft waits before it hands over another one: a disk that hangs must not fill the memory.
 const QUEUED_MAX: usize = 1024;
+
+/// A sync that takes longer is worth a line: clients feel it.
+const SLOW: Duration = Duration::from_millis(250);
 
 /// Records that are in the image in memory already, and go into one frame.
 pub(super) struct Write {
@@ -76,8 +81,12 @@ impl Frames {
     fn sync(&mut self, records: &[u8], highest: Option<u64>, after: Head) -> io::Result<()> {
         self.cleaner.check()?;
         let mut journal = self.journal.take().ok_or_else(stopped)?;
-        let before = self.written;
+        let (before, began) = (self.written, Instant::now());
         let synced = journal.append(records, highest, || before.encode()).and_then(|()| self.cleaner.check());
+        let took = began.elapsed();
+        if took >= SLOW {
+            warn!(took_ms = took.as_millis() as u64, bytes = records.len(), "a sync of the log was slow");
+        }
         match &synced {
             Ok(()) => (self.journal, self.written) = (Some(journal), after),
             Err(error) => {

@@ -7,14 +7,14 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use futures::poll;
-use openraft::impls::ProgressResponder;
 use openraft::{Raft, ReadPolicy};
-use tokio::sync::oneshot::Receiver;
+use tokio::sync::oneshot::{self, Receiver};
 use tokio::time::timeout;
 
 use super::*;
 use crate::raft::network::NoPeers;
 use crate::raft::node::config;
+use crate::raft::receipt::Receipt;
 use crate::store::fake::{Inner, Operation as DiskOperation};
 
 /// Longer than anything takes here.
@@ -313,8 +313,8 @@ async fn openraft_answers_while_a_sync_hangs() {
     raft.wait(Some(LONG)).current_leader(identity.node, "it leads").await.unwrap();
     raft.client_write(open_session(1)).await.unwrap();
     let gate = Gate::hold(&disk, |_| {});
-    let (responder, applied) = ProgressResponder::complete_only();
-    raft.client_write_ff(open_session(2), Some(responder)).await.unwrap();
+    let (sender, applied) = oneshot::channel();
+    raft.client_write_ff(open_session(2), Some(Receipt::Waits(sender))).await.unwrap();
     gate.begun();
     timeout(LONG, raft.ensure_linearizable(ReadPolicy::ReadIndex)).await.unwrap().unwrap();
     gate.end(Ok(()));
