@@ -9,6 +9,7 @@ mod channel;
 mod clock;
 pub mod exec;
 mod hold;
+mod reports;
 mod run;
 mod signals;
 mod supervisor;

@@ -249,8 +249,8 @@ impl Run {
 
     /// We cannot go on. The end of the pipe tells the watchdog, and when it ends nothing of the command is left.
     fn abandon(self) -> io::Result<()> {
-        let Run { orders, mut watchdog, .. } = self;
-        drop(orders);
+        let Run { orders, reports, mut watchdog, .. } = self;
+        drop((orders, reports));
         watchdog.wait()?;
         Ok(())
     }
