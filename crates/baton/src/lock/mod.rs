@@ -55,6 +55,8 @@ enum Ending {
     Exited(Exit),
     /// The lock was lost, or would have been.
     LockLost,
+    /// Somebody killed the watchdog, and the kernel killed the command with it.
+    WatchdogKilled,
 }
 
 /// This very program, even if its file was replaced since it was started.
@@ -249,6 +251,11 @@ async fn work(wanted: &Wanted<'_>, guard: &Guard, signals: &mut Signals) -> Resu
     match ending {
         Ending::LockLost => Err(lost(loss_by_now(guard).await)),
         Ending::Exited(exit) => Ok(exit),
+        Ending::WatchdogKilled => {
+            let lock = "the lock was held all the time, and is given back";
+            eprintln!("baton: the watchdog of the command was killed, and the command with it; {lock}");
+            Ok(Exit::Signal(Signal::SIGKILL as i32))
+        }
     }
 }
 
