@@ -11,7 +11,7 @@ use crate::view::{Lock, ago, duration, or_dash};
 /// Show one lock: who holds it, who waits for it, who held it
 ///
 /// Exit status 0: it is shown; 1: nobody holds it, waits for it, or is remembered to have held it; 2: bad usage; 69: no server
-/// answered.
+/// answered; 74: the output cannot be written.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -11,7 +11,8 @@ use crate::view::{Holder, Lock, ago, duration, or_dash};
 
 /// List the locks: who holds what, and how many wait
 ///
-/// Exit status 0: they are listed; 2: bad usage; 69: no server answered, or none any more when the JSON was half printed.
+/// Exit status 0: they are listed; 2: bad usage; 69: no server answered, or none any more when the JSON was half printed;
+/// 74: the output cannot be written.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -6,14 +6,17 @@ use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 use clap::Parser;
 use clap::error::{ContextKind, ErrorKind};
 
-use crate::output::Failure;
+use crate::output::{Failure, written};
 
 /// Reads it. Help and version are printed, and end the program.
 pub fn parse<P: Parser>() -> Result<P, Failure> {
     P::try_parse().map_err(|error| {
         let asked_for_nothing = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
         if asked_for_nothing || !error.use_stderr() {
-            error.exit();
+            return match written(error.print()) {
+                Ok(_) => std::process::exit(error.exit_code()),
+                Err(failure) => failure,
+            };
         }
         Failure::bad_input(in_one_sentence(&error))
     })

@@ -18,6 +18,26 @@ fn refusal(args: &[&str]) -> String {
 }
 
 #[test]
+fn output_that_cannot_be_written_is_status_74() {
+    let commands: [&[&str]; 7] = [
+        &["algorithms"],
+        &["algorithms", "--json"],
+        &["sim", "central"],
+        &["check", "central", "-n", "2", "--json"],
+        &["compare", "-n", "3", "--loads", "solo", "--json"],
+        &["--version"],
+        &["lock", "--help"],
+    ];
+    for args in commands {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_baton")).args(args).stdout(full).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(74), "{args:?}: {told}");
+        assert_eq!(told, "baton: cannot write to standard output: No space left on device (os error 28)\n", "{args:?}");
+    }
+}
+
+#[test]
 fn what_was_typed_wrong_is_told_in_one_sentence() {
     let cases: &[(&[&str], &str)] = &[
         (&["dance"], "unrecognized subcommand 'dance'; `baton --help` tells what there is"),

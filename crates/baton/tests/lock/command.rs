@@ -460,6 +460,27 @@ fn no_server_is_status_69() {
 }
 
 #[test]
+fn output_that_cannot_be_written_is_status_74() {
+    let server = Server::start();
+    let commands: [&[&str]; 7] = [
+        &["lock", "a"],
+        &["locks"],
+        &["locks", "--json"],
+        &["lock-info", "deploy", "--json"],
+        &["sessions"],
+        &["status"],
+        &["release", "deploy", "--force"],
+    ];
+    for args in commands {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = baton(&server, args).stdin(Stdio::null()).stdout(full).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(74), "{args:?}: {told}");
+        assert_eq!(told, "baton: cannot write to standard output: No space left on device (os error 28)\n", "{args:?}");
+    }
+}
+
+#[test]
 fn the_service_is_looked_at() {
     let server = Server::start();
     let told = |args: &[&str]| done(&mut baton(&server, args));
