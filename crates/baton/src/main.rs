@@ -27,7 +27,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use output::Outcome;
+use output::{Outcome, warn};
 
 /// Distributed mutual exclusion and leader election.
 #[derive(Parser)]
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
     match result {
         Ok(status) => status,
         Err(failure) => {
-            eprintln!("baton: {}", failure.message);
+            warn(failure.message);
             failure.status
         }
     }

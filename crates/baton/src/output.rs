@@ -98,6 +98,11 @@ pub fn written(result: io::Result<()>) -> Result<bool, Failure> {
     }
 }
 
+/// Says something on standard error. If nobody can be told, the exit status still says enough.
+pub fn warn(message: impl Display) {
+    let _ = writeln!(io::stderr(), "baton: {message}");
+}
+
 /// So many of something.
 pub fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })

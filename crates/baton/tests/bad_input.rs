@@ -38,6 +38,15 @@ fn output_that_cannot_be_written_is_status_74() {
 }
 
 #[test]
+fn a_failure_that_nobody_can_be_told_of_keeps_its_status() {
+    for (args, status) in [(&["dance"][..], 2), (&["status", "--server", "127.0.0.1:1"], 69)] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let ended = Command::new(env!("CARGO_BIN_EXE_baton")).args(args).stderr(full).status().unwrap();
+        assert_eq!(ended.code(), Some(status), "{args:?}");
+    }
+}
+
+#[test]
 fn algorithms_are_listed_in_100_columns_and_told_in_full_one_by_one() {
     let output = baton(&["algorithms"]);
     let list = String::from_utf8(output.stdout).unwrap();
