@@ -5,43 +5,95 @@ use std::process::ExitCode;
 use baton_protocol::registry::{ALGORITHMS, About, Crashes, Family, Overlap};
 use serde_json::{Value, json};
 
-use crate::output::{Outcome, print, print_json, table};
+use crate::names;
+use crate::output::{Outcome, print, print_json};
 
-/// List the algorithms, what each assumes and promises, and its variants
+/// List the algorithms, or tell what one assumes and promises, and its variants
+///
+/// Exit status 0: done; 2: bad usage, or no algorithm has that name; 74: the output cannot be written.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Print one JSON object
+    /// The algorithm to tell about; all are listed without it
+    name: Option<String>,
+    /// Print one JSON object: all that is known
     #[arg(long)]
     json: bool,
 }
 
+/// A list for people is no wider than this, as long as no single word is.
+const COLUMNS: usize = 100;
+
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
+    let one = args.name.as_deref().map(names::find).transpose()?;
     if args.json {
-        let all: Vec<Value> = ALGORITHMS.iter().map(|about| to_json(about)).collect();
+        let all: Vec<Value> = match one {
+            Some(about) => vec![to_json(about)],
+            None => ALGORITHMS.iter().map(|about| to_json(about)).collect(),
+        };
         print_json(&json!({ "algorithms": all }))?;
     } else {
-        print(&to_text())?;
+        print(&one.map_or_else(list, describe))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn to_text() -> String {
-    let mut rows = vec![["ALGORITHM", "FAMILY", "ASSUMES", "PROMISES", ""].map(String::from).to_vec()];
-    for about in ALGORITHMS {
-        rows.push(vec![
-            about.name.into(),
-            family(about).into(),
-            assumes(about).join(", "),
-            promises(about).join(", "),
-            about.summary.into(),
-        ]);
-        for variant in about.variants {
-            let name = format!("  --variant {}", variant.name);
-            rows.push(vec![name, String::new(), String::new(), String::new(), variant.summary.into()]);
+/// Each by its name and in one sentence; those that are broken on purpose after the others of their family.
+fn list() -> String {
+    let mut text = String::new();
+    for family in [Family::Mutex, Family::Election, Family::Detector, Family::Append] {
+        for is_broken in [false, true] {
+            let of_kind = |about: &&&About| about.family == family && about.broken.is_some() == is_broken;
+            let rows: Vec<_> = ALGORITHMS.iter().filter(of_kind).map(|about| (about.name, about.summary)).collect();
+            if !rows.is_empty() {
+                let kind = if is_broken { ", broken on purpose" } else { "" };
+                text += &format!("{}{kind}\n{}\n", family_name(family), aligned(&rows));
+            }
         }
     }
-    table(&rows)
+    text + "`baton algorithms NAME` tells what one assumes and promises, and its variants\n"
+}
+
+/// All that is known of one.
+fn describe(about: &About) -> String {
+    let (assumes, promises) = (assumes(about).join(", "), promises(about).join(", "));
+    let mut facts = vec![("family", family(about)), ("summary", about.summary)];
+    facts.extend([("assumes", &*assumes), ("promises", &*promises)]);
+    facts.extend(about.broken.map(|broken| ("how it breaks", broken)));
+    let mut text = format!("{}\n{}", about.name, aligned(&facts));
+    if !about.variants.is_empty() {
+        let variants: Vec<_> = about.variants.iter().map(|variant| (variant.name, variant.summary)).collect();
+        text += &format!("\nvariants (--variant NAME)\n{}", aligned(&variants));
+    }
+    text
+}
+
+/// Two columns, with long texts wrapped.
+fn aligned(rows: &[(&str, &str)]) -> String {
+    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
+    let mut text = String::new();
+    for &(name, told) in rows {
+        let mut first = name;
+        for line in wrapped(told, COLUMNS - width - 4) {
+            text += &format!("  {first:width$}  {line}\n");
+            first = "";
+        }
+    }
+    text
+}
+
+/// Lines of whole words.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().filter(|line| line.chars().count() + 1 + word.chars().count() <= width);
+        match line {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) => *line += &format!(" {word}"),
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 fn to_json(about: &About) -> Value {
@@ -59,7 +111,11 @@ fn to_json(about: &About) -> Value {
 }
 
 fn family(about: &About) -> &'static str {
-    match about.family {
+    family_name(about.family)
+}
+
+fn family_name(family: Family) -> &'static str {
+    match family {
         Family::Mutex => "mutex",
         Family::Election => "election",
         Family::Detector => "detector",

@@ -14,7 +14,7 @@ use baton_protocol::registry::{Family, Params};
 use baton_trace::diagram;
 
 use crate::names;
-use crate::output::{Failure, HELD, Outcome, Target, VIOLATED, print, print_json, unwritable};
+use crate::output::{Failure, HELD, Outcome, Target, VIOLATED, print, print_json, unwritable, warn};
 use crate::progress::Progress;
 
 mod gallery;
@@ -158,7 +158,7 @@ pub fn run(args: &Args) -> Outcome {
     let report = report?;
     args.write_counterexample(&report)?;
     if let Some(missing) = args.unwritten(&report) {
-        eprintln!("baton: there is no counterexample, so {missing} not written");
+        warn(format_args!("there is no counterexample, so {missing} not written"));
     }
     if args.json {
         print_json(&report)?

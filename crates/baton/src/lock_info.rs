@@ -11,7 +11,7 @@ use crate::view::{Lock, ago, duration};
 /// Show one lock: who holds it, who waits for it, who held it
 ///
 /// Exit status 0: it is shown; 1: nobody holds it, waits for it, or is remembered to have held it; 2: bad usage; 69: no server
-/// answered.
+/// answered; 74: the output cannot be written.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -46,7 +46,7 @@ fn to_text(name: &[u8], lock: &Lock) -> String {
         text += &format!(", {} of {}", lock.holders.len(), lock.permits);
     }
     if lock.lock_delay_ms > 0 {
-        text += &format!(", closed for {} yet", duration(lock.lock_delay_ms));
+        text += &format!("; closed for another {} (lock-delay)", duration(lock.lock_delay_ms));
     }
     text.push('\n');
     let mut section = |title: &str, head: &[&str], rows: Vec<Vec<String>>| {
@@ -71,4 +71,24 @@ fn to_text(name: &[u8], lock: &Lock) -> String {
     });
     section("history", &["LABEL", "FENCE", "HELD FOR", "UNTIL", "ENDED"], history.collect());
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_in_its_lock_delay_says_for_how_long_it_is_closed() {
+        let lock = Lock {
+            name: "g2".into(),
+            escaped: false,
+            mode: None,
+            permits: 0,
+            holders: Vec::new(),
+            waiters: Vec::new(),
+            history: Vec::new(),
+            lock_delay_ms: 2_000,
+        };
+        assert_eq!(to_text(b"g2", &lock), "lock \"g2\": free; closed for another 2.0 s (lock-delay)\n");
+    }
 }

@@ -11,7 +11,8 @@ use crate::view::{Holder, Lock, ago, duration, or_dash};
 
 /// List the locks: who holds what, and how many wait
 ///
-/// Exit status 0: they are listed; 2: bad usage; 69: no server answered, or none any more when the JSON was half printed.
+/// Exit status 0: they are listed; 2: bad usage; 69: no server answered, or none any more when the JSON was half printed;
+/// 74: the output cannot be written.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -76,7 +77,9 @@ fn to_rows(lock: &Lock) -> Vec<Vec<String>> {
     let mut first = vec![shown(&lock.name), or_dash(lock.mode)];
     let waiters = lock.waiters.len().to_string();
     if lock.holders.is_empty() {
-        first.extend(vec!["-".to_owned(); 5]);
+        let closed = (lock.lock_delay_ms > 0).then(|| format!("closed for {}", duration(lock.lock_delay_ms)));
+        first.push(or_dash(closed));
+        first.extend(vec!["-".to_owned(); 4]);
         first.push(waiters);
         return vec![first];
     }
@@ -93,4 +96,20 @@ fn to_rows(lock: &Lock) -> Vec<Vec<String>> {
         row
     };
     lock.holders.iter().enumerate().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_nobody_holds_is_free_or_closed_for_a_while() {
+        let holder = |lock_delay_ms| {
+            let (name, mode) = ("a".to_owned(), None);
+            let (holders, waiters, history) = (Vec::new(), Vec::new(), Vec::new());
+            let lock = Lock { name, escaped: false, mode, permits: 0, holders, waiters, history, lock_delay_ms };
+            to_rows(&lock)[0][2].clone()
+        };
+        assert_eq!((holder(0).as_str(), holder(2_000).as_str()), ("-", "closed for 2.0 s"));
+    }
 }

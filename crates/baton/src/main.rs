@@ -27,6 +27,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use output::{Outcome, warn};
+
 /// Distributed mutual exclusion and leader election.
 #[derive(Parser)]
 #[command(name = "baton", version, arg_required_else_help = true)]
@@ -51,14 +53,37 @@ enum Command {
     Sim(Box<sim::Args>),
     Compare(compare::Args),
     Soak(soak::Args),
-    #[command(hide = true)]
+}
+
+/// What `baton lock` starts; not for people, and therefore never suggested to them.
+#[derive(Parser)]
+#[command(name = "baton")]
+enum Step {
     LockWatchdog(lock::watchdog::Args),
-    #[command(hide = true)]
     LockExec(lock::exec::Args),
 }
 
 fn main() -> ExitCode {
-    let result = usage::parse::<Cli>().and_then(|cli| match cli.command {
+    let is_step = std::env::args_os().nth(1).is_some_and(|name| name == "lock-watchdog" || name == "lock-exec");
+    let result = if is_step { run_step() } else { run() };
+    match result {
+        Ok(status) => status,
+        Err(failure) => {
+            warn(failure.message);
+            failure.status
+        }
+    }
+}
+
+fn run_step() -> Outcome {
+    match usage::parse::<Step>()? {
+        Step::LockWatchdog(args) => lock::watchdog::run(&args),
+        Step::LockExec(args) => lock::exec::run(&args),
+    }
+}
+
+fn run() -> Outcome {
+    match usage::parse::<Cli>()?.command {
         Command::Algorithms(args) => algorithms::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Demo(args) => demo::run(&args),
@@ -73,14 +98,5 @@ fn main() -> ExitCode {
         Command::Sim(args) => sim::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Soak(args) => soak::run(&args),
-        Command::LockWatchdog(args) => lock::watchdog::run(&args),
-        Command::LockExec(args) => lock::exec::run(&args),
-    });
-    match result {
-        Ok(status) => status,
-        Err(failure) => {
-            eprintln!("baton: {}", failure.message);
-            failure.status
-        }
     }
 }

@@ -14,6 +14,8 @@ pub const HELD: u8 = 0;
 pub const VIOLATED: u8 = 1;
 /// The input made no sense.
 pub const BAD_INPUT: u8 = 2;
+/// The output cannot be written (EX_IOERR).
+pub const OUTPUT_FAILED: u8 = 74;
 
 /// Why a command has nothing to show: one sentence and an exit status.
 pub struct Failure {
@@ -81,11 +83,24 @@ pub fn print(text: &str) -> Result<(), Failure> {
 /// The same, and tells whether the reader is still there.
 pub fn print_while_read(text: &str) -> Result<bool, Failure> {
     let mut stdout = io::stdout();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    written(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+}
+
+/// What became of something written to standard output: whether there is a reader.
+pub fn written(result: io::Result<()>) -> Result<bool, Failure> {
+    match result {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Failure::bad_input(format!("cannot write to standard output: {error}"))),
+        Err(error) => {
+            let message = format!("cannot write to standard output: {error}");
+            Err(Failure { message, status: ExitCode::from(OUTPUT_FAILED) })
+        }
     }
+}
+
+/// Says something on standard error. If nobody can be told, the exit status still says enough.
+pub fn warn(message: impl Display) {
+    let _ = writeln!(io::stderr(), "baton: {message}");
 }
 
 /// So many of something.

@@ -11,7 +11,7 @@ use baton_protocol::registry::Family;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use crate::output::{Failure, Outcome, VIOLATED, print, print_json, table, unwritable};
+use crate::output::{Failure, Outcome, VIOLATED, print, print_json, table, unwritable, warn};
 
 /// Run one member of a group over TCP
 ///
@@ -120,7 +120,7 @@ fn tell_of_notices() -> mpsc::Sender<Notice> {
     let (sender, mut notices) = mpsc::channel::<Notice>(64);
     tokio::spawn(async move {
         while let Some(notice) = notices.recv().await {
-            eprintln!("baton: {notice}");
+            warn(notice);
         }
     });
     sender

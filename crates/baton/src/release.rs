@@ -14,7 +14,7 @@ use crate::view::Holder;
 /// A holder releases its lock itself; this command is for when it cannot. The holders are told to stop, and the lock is free when
 /// they have said that they did or when their leases have ended, whichever comes first. With --now a lock-delay ends, too.
 ///
-/// Exit status 0: done, or nobody held it; 2: bad usage; 69: no server answered.
+/// Exit status 0: done, or nobody held it; 2: bad usage; 69: no server answered; 74: the output cannot be written.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]

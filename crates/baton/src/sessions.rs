@@ -8,7 +8,7 @@ use crate::view::{Session, duration, place};
 
 /// List the sessions: who they are, what they hold, what they wait for
 ///
-/// Exit status 0: they are listed; 2: bad usage; 69: no server answered.
+/// Exit status 0: they are listed; 2: bad usage; 69: no server answered; 74: the output cannot be written.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]

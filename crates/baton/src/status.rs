@@ -8,7 +8,7 @@ use crate::view::{Status, duration};
 
 /// Show how the server is
 ///
-/// Exit status 0: it answered; 2: bad usage; 69: no server answered.
+/// Exit status 0: it answered; 2: bad usage; 69: no server answered; 74: the output cannot be written.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -4,16 +4,19 @@ use std::error::Error as _;
 use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 
 use clap::Parser;
-use clap::error::{ContextKind, ErrorKind};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::output::Failure;
+use crate::output::{Failure, written};
 
 /// Reads it. Help and version are printed, and end the program.
 pub fn parse<P: Parser>() -> Result<P, Failure> {
     P::try_parse().map_err(|error| {
         let asked_for_nothing = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
         if asked_for_nothing || !error.use_stderr() {
-            error.exit();
+            return match written(error.print()) {
+                Ok(_) => std::process::exit(error.exit_code()),
+                Err(failure) => failure,
+            };
         }
         Failure::bad_input(in_one_sentence(&error))
     })
@@ -33,7 +36,7 @@ fn in_one_sentence(error: &clap::Error) -> String {
     let words: Vec<&str> = wrong.split_whitespace().collect();
     let wrong = possible_values(&words.join(" ").replace(" tip: ", "; "));
     let command: Vec<&str> = usage.split_whitespace().take_while(|word| !word.starts_with(['[', '<', '-'])).collect();
-    let wrong = number(error).unwrap_or(wrong);
+    let wrong = number(error).or_else(|| subcommand(error)).unwrap_or(wrong);
     format!("{wrong}; `{} --help` tells what there is", command.join(" "))
 }
 
@@ -46,6 +49,18 @@ fn possible_values(wrong: &str) -> String {
         }
         None => wrong.to_owned(),
     }
+}
+
+/// A subcommand that does not exist, with the one that is most like it.
+fn subcommand(error: &clap::Error) -> Option<String> {
+    let (wrong, alike) = (error.get(ContextKind::InvalidSubcommand)?, error.get(ContextKind::SuggestedSubcommand)?);
+    let nearest = match alike {
+        // In ascending order of likeness.
+        ContextValue::Strings(alike) => alike.last()?,
+        ContextValue::String(nearest) => nearest,
+        _ => return None,
+    };
+    Some(format!("unrecognized subcommand '{wrong}'; a similar subcommand exists: '{nearest}'"))
 }
 
 /// What is wrong with a number.

@@ -18,8 +18,67 @@ fn refusal(args: &[&str]) -> String {
 }
 
 #[test]
+fn output_that_cannot_be_written_is_status_74() {
+    let commands: [&[&str]; 7] = [
+        &["algorithms"],
+        &["algorithms", "--json"],
+        &["sim", "central"],
+        &["check", "central", "-n", "2", "--json"],
+        &["compare", "-n", "3", "--loads", "solo", "--json"],
+        &["--version"],
+        &["lock", "--help"],
+    ];
+    for args in commands {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_baton")).args(args).stdout(full).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(74), "{args:?}: {told}");
+        assert_eq!(told, "baton: cannot write to standard output: No space left on device (os error 28)\n", "{args:?}");
+    }
+}
+
+#[test]
+fn a_failure_that_nobody_can_be_told_of_keeps_its_status() {
+    for (args, status) in [(&["dance"][..], 2), (&["status", "--server", "127.0.0.1:1"], 69)] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let ended = Command::new(env!("CARGO_BIN_EXE_baton")).args(args).stderr(full).status().unwrap();
+        assert_eq!(ended.code(), Some(status), "{args:?}");
+    }
+}
+
+#[test]
+fn algorithms_are_listed_in_100_columns_and_told_in_full_one_by_one() {
+    let output = baton(&["algorithms"]);
+    let list = String::from_utf8(output.stdout).unwrap();
+    let all: serde_json::Value = serde_json::from_slice(&baton(&["algorithms", "--json"]).stdout).unwrap();
+    for about in all["algorithms"].as_array().unwrap() {
+        let name = about["name"].as_str().unwrap();
+        assert!(list.lines().any(|line| line.trim_start().starts_with(&format!("{name} "))), "{name}");
+        let text = String::from_utf8(baton(&["algorithms", name]).stdout).unwrap();
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let told = words.join(" ");
+        let variants =
+            about["variants"].as_array().unwrap().iter().flat_map(|variant| [&variant["name"], &variant["summary"]]);
+        for text in variants.chain([&about["summary"], &about["family"]]) {
+            assert!(told.contains(text.as_str().unwrap()), "{text}: {told}");
+        }
+        for text in ["assumes", "promises"].iter().flat_map(|key| about[key].as_array().unwrap()) {
+            assert!(told.contains(text.as_str().unwrap()), "{text}: {told}");
+        }
+        let one: serde_json::Value = serde_json::from_slice(&baton(&["algorithms", name, "--json"]).stdout).unwrap();
+        assert_eq!(one["algorithms"], serde_json::json!([about]));
+    }
+    assert!(list.lines().all(|line| line.chars().count() <= 100), "{list}");
+}
+
+#[test]
 fn what_was_typed_wrong_is_told_in_one_sentence() {
     let cases: &[(&[&str], &str)] = &[
+        (
+            &["lok"],
+            "unrecognized subcommand 'lok'; a similar subcommand exists: 'lock'; `baton --help` tells what there is",
+        ),
         (&["dance"], "unrecognized subcommand 'dance'; `baton --help` tells what there is"),
         (&["demo", "dance"], "unrecognized subcommand 'dance'; `baton demo --help` tells what there is"),
         (
@@ -75,7 +134,11 @@ fn what_was_typed_wrong_is_told_in_one_sentence() {
         ),
         (&["demo", "counter", "--processes", "-3"], "'-3' is no whole number from 0 on, for '--processes <PROCESSES>'"),
         (&["compare", "-n", "-3"], "`-3` is no number of processes; give some from 2 to 1000, such as 4,9,25"),
-        (&["algorithms", "all"], "unexpected argument 'all' found; `baton algorithms --help` tells what there is"),
+        (
+            &["algorithms", "centrall"],
+            "there is no algorithm `centrall`; did you mean central? `baton algorithms` lists them all",
+        ),
+        (&["algorithms", "nobody"], "there is no algorithm `nobody`; there are central, central-elected,"),
     ];
     for (args, expected) in cases {
         let told = refusal(args);

@@ -16,7 +16,7 @@ use crate::acquire::Acquire;
 use crate::error::{CallError, ConnectError, call_refused, check_name};
 use crate::handle::SessionBuilder;
 use crate::listing::{ListLocks, join};
-use crate::servers::{Rounds, Servers};
+use crate::servers::{Rounds, Servers, is_answer};
 
 /// How long a call may take.
 const CALL_MAX: Duration = Duration::from_secs(10);
@@ -28,8 +28,8 @@ const ANSWER_BYTES_MAX: usize = 1 << 30;
 #[derive(Clone, Debug)]
 pub struct Client {
     servers: Arc<Servers>,
-    /// To the server that answered last.
-    channel: Arc<Mutex<Option<Channel>>>,
+    /// To the server that answered last, and whose turn that was.
+    channel: Arc<Mutex<Option<(Channel, usize)>>>,
     /// Whose turn it is to be connected to: the next one's, after one that did not answer.
     turn: Arc<AtomicUsize>,
 }
@@ -150,14 +150,20 @@ impl Client {
     pub async fn force_release(&self, name: impl AsRef<[u8]>, now: bool) -> Result<Vec<views::Holder>, CallError> {
         check_name(name.as_ref())?;
         let request = v1::ForceReleaseRequest { name: name.as_ref().to_vec(), now };
-        let mut locks = calls(self.channel().await?);
-        match locks.force_release(timely(request)).await {
+        let (channel, turn) = self.channel().await?;
+        match calls(channel).force_release(timely(request)).await {
             Ok(response) => Ok(response.into_inner().holders.into_iter().map(views::Holder::from).collect()),
             Err(status) => {
-                self.forget_channel(&status).await;
-                // The deadline is our own: nobody has answered.
-                let unanswered = matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled);
-                Err(if unanswered { CallError::Unanswered } else { call_refused(&status) })
+                if is_answer(&status) && !is_unavailable(&status) {
+                    return Err(call_refused(&status));
+                }
+                self.forget_channel().await;
+                match self.servers.no_baton(turn, &status).await {
+                    Some(reasons) => Err(ConnectError::NoServer { reasons }.into()),
+                    None if is_answer(&status) && status.code() == Code::Unavailable => Err(call_refused(&status)),
+                    // The deadline is our own; and the server may have heard it before the connection broke.
+                    None => Err(CallError::Unanswered),
+                }
             }
         }
     }
@@ -169,22 +175,25 @@ impl Client {
     ) -> Result<T, CallError> {
         let tries = self.servers.count() + 1;
         let patience = CALL_MAX / u32::try_from(tries).unwrap_or(u32::MAX);
-        let mut last = CallError::NoAnswer;
+        let no_server = |reasons| CallError::from(ConnectError::NoServer { reasons });
+        let mut last = None;
         for _ in 0..tries {
-            let called = tokio::time::timeout(patience, call(calls(self.channel().await?))).await;
-            let status = match called {
+            let (channel, turn) = self.channel().await?;
+            let failure = match tokio::time::timeout(patience, call(calls(channel))).await {
                 Ok(Ok(answer)) => return Ok(answer.into_inner()),
+                Ok(Err(status)) if !is_answer(&status) => no_server(self.servers.explain(turn, &status).await),
                 Ok(Err(status)) if !is_unavailable(&status) => return Err(call_refused(&status)),
-                Ok(Err(status)) => status,
-                Err(_) => Status::deadline_exceeded("it does not answer"),
+                Ok(Err(status)) if status.code() == Code::Unavailable => call_refused(&status),
+                Ok(Err(_)) | Err(_) => no_server(self.servers.silence(turn, patience)),
             };
-            self.forget_channel(&status).await;
-            last = if status.code() == Code::Unavailable { call_refused(&status) } else { CallError::NoAnswer };
+            self.forget_channel().await;
+            last = Some(failure);
         }
-        Err(last)
+        // There is at least one server, and it was asked.
+        Err(last.unwrap_or(CallError::Connect(ConnectError::NoServers)))
     }
 
-    async fn channel(&self) -> Result<Channel, ConnectError> {
+    async fn channel(&self) -> Result<(Channel, usize), ConnectError> {
         let mut channel = self.channel.lock().await;
         if let Some(channel) = &*channel {
             return Ok(channel.clone());
@@ -193,11 +202,9 @@ impl Client {
         Ok(channel.insert(self.servers.connect_any(turn, Rounds::One, CALL_MAX).await?).clone())
     }
 
-    async fn forget_channel(&self, status: &Status) {
-        if is_unavailable(status) {
-            *self.channel.lock().await = None;
-            self.turn.fetch_add(1, Ordering::Relaxed);
-        }
+    async fn forget_channel(&self) {
+        *self.channel.lock().await = None;
+        self.turn.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -317,14 +317,16 @@ impl Shared {
                 ended = carried => ended,
             }
         };
-        let mut state = self.state();
-        if *self.link.borrow() == Link::Up(attempt) {
-            self.tell(&mut state, |session, now| session.disconnected(now));
+        {
+            let mut state = self.state();
+            if *self.link.borrow() == Link::Up(attempt) {
+                self.tell(&mut state, |session, now| session.disconnected(now));
+            }
         }
         match ended {
             _ if heard => Ok(()),
             Ok(()) => Err(format!("{}: it accepts connections, but does not answer", servers.address(turn))),
-            Err(status) => Err(format!("{}: {}", servers.address(turn), status.message())),
+            Err(status) => Err(servers.explain(turn, &status).await),
         }
     }
 

@@ -47,9 +47,6 @@ pub enum CallError {
     /// The server was asked to change something, and nothing came back: it may do so or not.
     #[error("the server does not answer; what it was asked for may still happen")]
     Unanswered,
-    /// Connections are accepted, and nothing comes back.
-    #[error("no server answers, although connections are accepted")]
-    NoAnswer,
 }
 
 /// Of which kind a refusal of a call is.

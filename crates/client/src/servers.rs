@@ -3,7 +3,10 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status};
 
 use crate::error::ConnectError;
 
@@ -16,6 +19,8 @@ const PING_EVERY: Duration = Duration::from_secs(5);
 const BACKOFF_MIN: Duration = Duration::from_millis(20);
 /// The longest one.
 pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(1);
+/// How long a server may take to show which protocol it speaks.
+const FOREIGN_MAX: Duration = Duration::from_secs(1);
 /// Trying for longer than a year is trying for ever, and the clock can count so far.
 const WITHIN_MAX: Duration = Duration::from_secs(365 * 86_400);
 
@@ -76,13 +81,63 @@ impl Servers {
     }
 
     async fn attempt(&self, turn: usize, within: Duration) -> Result<Channel, Failure> {
+        let within = within.min(CONNECT_MAX);
         let connects = self.endpoints[turn % self.endpoints.len()].connect();
-        let (reason, kind) = match tokio::time::timeout(within.min(CONNECT_MAX), connects).await {
+        let (reason, kind) = match tokio::time::timeout(within, connects).await {
             Ok(Ok(channel)) => return Ok(channel),
-            Ok(Err(error)) => (root_cause(&error), if never_works(&error) { Kind::Final } else { Kind::Passing }),
-            Err(_) => ("it does not answer".to_owned(), Kind::Silent),
+            Ok(Err(error)) if !is_time_out(&error) => {
+                let kind = if never_works(&error) { Kind::Final } else { Kind::Passing };
+                (format!("{}: {}", self.address(turn), root_cause(&error)), kind)
+            }
+            Ok(Err(_)) | Err(_) => (self.silence(turn, within), Kind::Silent),
         };
-        Err(Failure { reason: format!("{}: {reason}", self.address(turn)), kind })
+        Err(Failure { reason, kind })
+    }
+
+    /// That the server of this turn has said nothing for so long.
+    pub(crate) fn silence(&self, turn: usize, within: Duration) -> String {
+        let tenths = within.as_millis().div_ceil(100);
+        format!("{} did not answer within {} s", self.address(turn), tenths as f64 / 10.0)
+    }
+
+    /// Why a call to the server of this turn failed, in words.
+    pub(crate) async fn explain(&self, turn: usize, status: &Status) -> String {
+        match self.no_baton(turn, status).await {
+            Some(reason) => reason,
+            None if is_answer(status) => format!("{}: {}", self.address(turn), status.message()),
+            None => format!("the connection to {} was closed", self.address(turn)),
+        }
+    }
+
+    /// Why the server of this turn is none of Baton's, if this failed call or its first bytes show that.
+    pub(crate) async fn no_baton(&self, turn: usize, status: &Status) -> Option<String> {
+        let address = self.address(turn);
+        if is_http(status) || is_broken(status) && self.is_foreign(turn).await {
+            return Some(format!("{address} does not speak Baton's protocol (gRPC over HTTP/2)"));
+        }
+        let unknown = "does not know this call; it is another gRPC service, or another version of Baton";
+        (status.code() == Code::Unimplemented).then(|| format!("{address} {unknown}"))
+    }
+
+    /// Whether the server of this turn speaks another protocol than HTTP/2, whose servers begin with a frame of settings. A
+    /// broken call does not tell: it may have ended before the first bytes were read.
+    async fn is_foreign(&self, turn: usize) -> bool {
+        const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+        const SETTINGS: u8 = 4;
+        let first_bytes = async {
+            let mut stream = TcpStream::connect(self.address(turn)).await?;
+            stream.write_all(PREFACE).await?;
+            // Length, kind, flags and stream of the first frame.
+            let mut head = Vec::new();
+            let read = stream.take(9).read_to_end(&mut head).await;
+            // Whoever hangs up has said something before, or has not.
+            read.or_else(|error| if head.is_empty() { Err(error) } else { Ok(head.len()) })?;
+            io::Result::Ok(head)
+        };
+        match tokio::time::timeout(FOREIGN_MAX, first_bytes).await {
+            Ok(Ok(head)) => !head.is_empty() && head.get(3) != Some(&SETTINGS),
+            Ok(Err(_)) | Err(_) => false,
+        }
     }
 
     /// The address of the server of this turn, as it was named.
@@ -91,13 +146,13 @@ impl Servers {
         uri.authority().map_or_else(|| uri.to_string(), ToString::to_string)
     }
 
-    /// Connects to the first that answers, from this turn on. In a round each has an equal share of the time that is left.
+    /// Connects to the first that answers, from this turn on, and tells whose turn it was. In a round each has an equal share of the time that is left.
     pub(crate) async fn connect_any(
         &self,
         turn: usize,
         rounds: Rounds,
         within: Duration,
-    ) -> Result<Channel, ConnectError> {
+    ) -> Result<(Channel, usize), ConnectError> {
         let until = Instant::now() + within.min(WITHIN_MAX);
         let mut reasons: Vec<String> = vec![String::new(); self.endpoints.len()];
         for failures in 1.. {
@@ -105,7 +160,7 @@ impl Servers {
             let mut all_final = true;
             for (turn, reason) in (turn..).zip(&mut reasons) {
                 match self.attempt(turn, share).await {
-                    Ok(channel) => return Ok(channel),
+                    Ok(channel) => return Ok((channel, turn)),
                     Err(failure) => {
                         all_final &= failure.kind == Kind::Final;
                         // Silence in the short time at the end says less than what an earlier round found out.
@@ -161,6 +216,26 @@ fn endpoint(address: &str) -> Result<Endpoint, ConnectError> {
     }
     let endpoint = endpoint.connect_timeout(CONNECT_MAX).tcp_nodelay(true);
     Ok(endpoint.http2_keep_alive_interval(PING_EVERY).keep_alive_timeout(PING_EVERY).keep_alive_while_idle(true))
+}
+
+/// Whether a server of Baton's said this.
+pub(crate) fn is_answer(status: &Status) -> bool {
+    !is_broken(status) && !is_http(status) && status.code() != Code::Unimplemented
+}
+
+/// Only what the library says itself has a cause: the connection broke.
+fn is_broken(status: &Status) -> bool {
+    std::error::Error::source(status).is_some()
+}
+
+/// What the library says of an answer of HTTP that is none of gRPC.
+fn is_http(status: &Status) -> bool {
+    status.message().starts_with("grpc-status header missing")
+}
+
+fn is_time_out(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut causes = std::iter::successors(Some(error), |error| error.source());
+    causes.any(|error| error.is::<tokio::time::error::Elapsed>())
 }
 
 /// "transport error" tells nobody anything; what is at the bottom of it does.

@@ -35,6 +35,7 @@ pub const OWNER: &str = "BATON_OWNER";
 ///   1, or -E's   the lock was not acquired
 ///   2            bad usage
 ///   69           no server answered
+///   74           the fence cannot be written to standard output
 ///   75           the lock was lost, and the command was ended
 ///   126, 127     the command cannot be run; was not found
 #[derive(clap::Args)]

@@ -103,7 +103,7 @@ pub fn bequeath(end: &impl AsFd) -> io::Result<RawFd> {
 pub enum End {
     /// To read, without waiting for something to be there.
     Reader,
-    /// To write.
+    /// To write, without waiting for room.
     Writer,
 }
 
@@ -111,9 +111,10 @@ pub enum End {
 pub fn inherit(number: RawFd, end: End) -> io::Result<File> {
     let mut options = OpenOptions::new();
     match end {
-        End::Reader => options.read(true).custom_flags(OFlag::O_NONBLOCK.bits()),
+        End::Reader => options.read(true),
         End::Writer => options.write(true),
     };
+    options.custom_flags(OFlag::O_NONBLOCK.bits());
     let file = options.open(format!("/proc/self/fd/{number}"))?;
     nix::unistd::close(number)?;
     Ok(file)

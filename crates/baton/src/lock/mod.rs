@@ -9,6 +9,7 @@ mod channel;
 mod clock;
 pub mod exec;
 mod hold;
+mod reports;
 mod run;
 mod signals;
 mod supervisor;
@@ -30,7 +31,7 @@ use tokio::sync::mpsc;
 
 pub use args::Args;
 
-use crate::output::{Failure, Outcome, print};
+use crate::output::{Failure, Outcome, print, warn};
 use crate::server::{SERVER, block_on, no_server};
 use crate::view;
 use args::{OWNER, Wanted};
@@ -54,6 +55,8 @@ enum Ending {
     Exited(Exit),
     /// The lock was lost, or would have been.
     LockLost,
+    /// Somebody killed the watchdog, and the kernel killed the command with it.
+    WatchdogKilled,
 }
 
 /// This very program, even if its file was replaced since it was started.
@@ -95,9 +98,9 @@ async fn lock(wanted: &Wanted<'_>) -> Result<Exit, Failure> {
     // Whatever the command started is gone: only now somebody else may have the lock. With the session all is given back.
     match tokio::time::timeout(patience, session.close()).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) if result.is_ok() => eprintln!("baton: {error}"),
+        Ok(Err(error)) if result.is_ok() => warn(error),
         Err(_) if result.is_ok() => {
-            eprintln!("baton: no server confirmed the release; the lock stays closed until its lease ends");
+            warn("no server confirmed the release; the lock stays closed until its lease ends");
         }
         Ok(Err(_)) | Err(_) => {}
     }
@@ -239,13 +242,18 @@ async fn work(wanted: &Wanted<'_>, guard: &Guard, signals: &mut Signals) -> Resu
             never = follow(guard, wanted.ttl, &sender) => match never {},
         };
         if !ended.left.is_empty() {
-            eprintln!("baton: these processes could not be killed before the lease ended: {:?}", ended.left);
+            warn(format_args!("these processes could not be killed before the lease ended: {:?}", ended.left));
         }
         ended.ending
     };
     match ending {
         Ending::LockLost => Err(lost(loss_by_now(guard).await)),
         Ending::Exited(exit) => Ok(exit),
+        Ending::WatchdogKilled => {
+            let lock = "the lock was held all the time, and is given back";
+            warn(format_args!("the watchdog of the command was killed, and the command with it; {lock}"));
+            Ok(Exit::Signal(Signal::SIGKILL as i32))
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use nix::unistd::{Pid, getpid};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command};
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
@@ -249,8 +249,8 @@ impl Run {
 
     /// We cannot go on. The end of the pipe tells the watchdog, and when it ends nothing of the command is left.
     fn abandon(self) -> io::Result<()> {
-        let Run { orders, mut watchdog, .. } = self;
-        drop(orders);
+        let Run { orders, reports, mut watchdog, .. } = self;
+        drop((orders, reports));
         watchdog.wait()?;
         Ok(())
     }
@@ -264,7 +264,8 @@ impl Run {
                 Ok(Ended { ending: if lost { Ending::LockLost } else { Ending::Exited(exit) }, left: Vec::new() })
             }
             None if lost => self.finish_off(Ending::LockLost).await,
-            // It was killed, and the kernel killed the command with it.
+            None if self.watchdog.wait()?.signal().is_some() => self.finish_off(Ending::WatchdogKilled).await,
+            // It has said itself why it could not go on, and the kernel killed the command with it.
             None if self.group.is_some() => self.finish_off(Ending::Exited(Exit::Signal(Signal::SIGKILL as i32))).await,
             None => self.finish_off(Ending::Exited(Exit::Code(CANNOT_RUN))).await,
         }

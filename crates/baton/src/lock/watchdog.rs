@@ -13,19 +13,23 @@ use nix::sys::wait::WaitStatus;
 use nix::unistd::{Pid, getpid};
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 
-use super::channel::{End, Exit, Lines, Order, Report, inherit, line};
+use super::channel::{End, Exit, Lines, Order, Report, inherit};
 use super::clock::{Alarm, now_ms};
+use super::reports::Reports;
 use super::supervisor::{Action, Input, Reason, Supervisor};
 use super::{CANNOT_RUN, MYSELF, tree};
 use crate::output::{Failure, Outcome};
 
 /// How long to wait before what did not die is killed again, at first and at most.
 const KILL_AGAIN_MS: (u16, u16) = (1, 64);
+
+/// How long to wait before the clock is looked at again, when nothing is left to be killed.
+const LOOK_AGAIN_MS: u16 = 500;
 
 /// The watchdog of `baton lock`, which starts it; not for people
 #[derive(clap::Args)]
@@ -55,7 +59,7 @@ pub fn run(args: &Args) -> Outcome {
 
 fn watch(args: &Args) -> io::Result<()> {
     let mut orders = inherit(args.orders, End::Reader)?;
-    let reports = inherit(args.reports, End::Writer)?;
+    let reports = Reports::new(inherit(args.reports, End::Writer)?);
     prctl::set_name(c"baton-watchdog")?;
     prctl::set_child_subreaper(true)?;
     // The command inherits which signals are blocked, so it is started first.
@@ -75,21 +79,27 @@ fn watch(args: &Args) -> io::Result<()> {
         client_gone = client_gone || watchdog.obey(&mut orders, &mut lines)?;
         watchdog.step_at(read_at_ms, Input::Tick)?;
         alarm.set(watchdog.supervisor.wake_at_ms())?;
-        let mut ready = [
-            PollFd::new(child_signals.as_fd(), PollFlags::POLLIN),
-            PollFd::new(alarm.as_fd(), PollFlags::POLLIN),
-            PollFd::new(orders.as_fd(), PollFlags::POLLIN),
-        ];
+        watchdog.reports.flush();
+        let mut ready =
+            vec![PollFd::new(child_signals.as_fd(), PollFlags::POLLIN), PollFd::new(alarm.as_fd(), PollFlags::POLLIN)];
         // The end of a pipe stays readable; once is enough.
-        let watched = if client_gone { 2 } else { 3 };
-        match poll(&mut ready[..watched], watchdog.patience()) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => return Err(error.into()),
+        if !client_gone {
+            ready.push(PollFd::new(orders.as_fd(), PollFlags::POLLIN));
         }
+        if watchdog.reports.wait() {
+            ready.push(PollFd::new(watchdog.reports.as_fd(), PollFlags::POLLOUT));
+        }
+        wait(&mut ready, watchdog.patience())?;
         while child_signals.read_signal()?.is_some() {}
     }
-    watchdog.farewell();
-    Ok(())
+    watchdog.farewell()
+}
+
+fn wait(ready: &mut [PollFd<'_>], patience: PollTimeout) -> io::Result<()> {
+    match poll(ready, patience) {
+        Ok(_) | Err(Errno::EINTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// A command and what is known of it.
@@ -100,18 +110,18 @@ struct Watchdog {
     exit: Option<Exit>,
     /// SIGKILL was sent, and this is how long to wait until it is sent again.
     kill_again_ms: Option<u16>,
-    reports: File,
+    reports: Reports,
 }
 
 impl Watchdog {
-    fn start(args: &Args, reports: File) -> io::Result<Self> {
+    fn start(args: &Args, reports: Reports) -> io::Result<Self> {
         let supervisor = Supervisor::new(args.ttl_ms, args.deadline_ms);
         let mut step = Command::new(MYSELF);
         step.arg0("baton").args(["lock-exec", "--parent", &getpid().to_string(), "--"]).args(&args.command);
         let command = step.process_group(0).spawn()?;
         let group = command.id() as i32;
         let mut watchdog = Watchdog { supervisor, command, exit: None, kill_again_ms: None, reports };
-        watchdog.report(&Report::Started { group });
+        watchdog.reports.push(Report::Started { group });
         Ok(watchdog)
     }
 
@@ -192,7 +202,7 @@ impl Watchdog {
         loop {
             match tree::reap()? {
                 tree::Child::Changed(WaitStatus::Stopped(pid, signal)) if Some(pid) == self.group() => {
-                    self.report(&Report::Stopped { signal: signal as i32 });
+                    self.reports.push(Report::Stopped { signal: signal as i32 });
                 }
                 // It ended a moment ago.
                 tree::Child::Changed(WaitStatus::Exited(pid, code)) if Some(pid) == self.group() => {
@@ -216,18 +226,17 @@ impl Watchdog {
         Ok(false)
     }
 
-    /// Says how it all ended. Nobody may be left to be told.
-    fn farewell(&mut self) {
+    /// Says how it all ended. Nothing of the command is left, so that there is time to wait for room in the pipe: until the
+    /// client has read or is gone, or the lease is over, from when on the client does not listen any more.
+    fn farewell(&mut self) -> io::Result<()> {
         let exit = self.exit.unwrap_or(Exit::Code(CANNOT_RUN));
         let reason = self.supervisor.over();
-        self.report(&Report::Ended { exit, reason });
-    }
-
-    /// The client learns from the end of the pipe what it is not told; and if it is gone, nobody needs to know.
-    fn report(&mut self, report: &Report) {
-        if let Ok(line) = line(report) {
-            let _ = self.reports.write_all(&line);
+        self.reports.push(Report::Ended { exit, reason });
+        while self.reports.wait() && now_ms() < self.supervisor.deadline_ms() {
+            wait(&mut [PollFd::new(self.reports.as_fd(), PollFlags::POLLOUT)], PollTimeout::from(LOOK_AGAIN_MS))?;
+            self.reports.flush();
         }
+        Ok(())
     }
 }
 

@@ -259,6 +259,55 @@ fn a_server_that_accepts_and_says_nothing_is_none_within_the_time_that_there_is(
     }
 }
 
+/// Says this to everybody who has said something, and hangs up.
+fn foreign_server(says: &'static [u8]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            // Whoever has gone already need not be told.
+            let _ = stream.read(&mut [0; 1024]).and_then(|_| stream.write_all(says));
+        }
+    });
+    address
+}
+
+#[test]
+fn a_server_of_another_kind_is_told_from_one_that_hangs_up_or_is_silent() {
+    let http = foreign_server(b"HTTP/1.1 505 HTTP Version Not Supported\r\nContent-Length: 0\r\n\r\n");
+    let garbage = foreign_server(b"SSH-2.0-OpenSSH_9.9\r\n");
+    let closes = foreign_server(b"");
+    let (_silent, silent) = silent_server();
+    let cases = [
+        (&http, format!("{http} does not speak Baton's protocol (gRPC over HTTP/2)\n")),
+        (&garbage, format!("{garbage} does not speak Baton's protocol (gRPC over HTTP/2)\n")),
+        (&closes, format!("the connection to {closes} was closed\n")),
+        (&silent, format!("{silent} did not answer within 5 s\n")),
+    ];
+    for (address, reason) in cases {
+        let (status, output, error) = done(Command::new(BATON).args(["status", "--server", address]));
+        assert_eq!((status, output.as_str()), (69, ""));
+        assert_eq!(error, format!("baton: no server can be reached: {reason}"));
+        if *address == silent {
+            continue;
+        }
+        let mut command = Command::new(BATON);
+        command.args(["lock", "-w", "1", "--server", address, "a", "true"]).env_remove("BATON_OWNER");
+        let (status, output, error) = done(&mut command);
+        assert_eq!((status, output.as_str()), (69, ""));
+        assert_eq!(error, format!("baton: no server opened the session in time: {reason}"));
+    }
+    for address in [http, garbage] {
+        let (status, _, error) = done(Command::new(BATON).args(["release", "a", "--force", "--server", &address]));
+        assert_eq!(status, 69);
+        assert!(error.ends_with("does not speak Baton's protocol (gRPC over HTTP/2)\n"), "{error}");
+    }
+    let (status, _, error) = done(Command::new(BATON).args(["release", "a", "--force", "--server", &closes]));
+    let told = "baton: the server does not answer; what it was asked for may still happen\n";
+    assert_eq!((status, error.as_str()), (69, told));
+}
+
 #[test]
 fn a_server_that_falls_silent_keeps_nobody_who_does_not_want_to_wait() {
     let server = Server::start();
@@ -456,6 +505,27 @@ fn no_server_is_status_69() {
         let (status, output, error) = done(Command::new(BATON).args(args).env("BATON_SERVER", &nobody));
         assert_eq!((status, output.as_str()), (69, ""), "{args:?}: {error}");
         assert_eq!(error.lines().count(), 1, "{error}");
+    }
+}
+
+#[test]
+fn output_that_cannot_be_written_is_status_74() {
+    let server = Server::start();
+    let commands: [&[&str]; 7] = [
+        &["lock", "a"],
+        &["locks"],
+        &["locks", "--json"],
+        &["lock-info", "deploy", "--json"],
+        &["sessions"],
+        &["status"],
+        &["release", "deploy", "--force"],
+    ];
+    for args in commands {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = baton(&server, args).stdin(Stdio::null()).stdout(full).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(74), "{args:?}: {told}");
+        assert_eq!(told, "baton: cannot write to standard output: No space left on device (os error 28)\n", "{args:?}");
     }
 }
 

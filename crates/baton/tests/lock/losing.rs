@@ -3,6 +3,8 @@
 
 use baton_proto::v1::{self, server_frame::Frame};
 use nix::sys::signal::Signal;
+use std::io::Read;
+use std::process::Stdio;
 
 use super::command::{Running, baton, shell, start};
 use super::processes::{now_ms, send, state, until};
@@ -20,7 +22,9 @@ const RUNAWAYS: &str = "trap '' TERM
 
 /// What runs, and its processes: the watchdog, the command, and the two that left.
 fn runaways(server: &Server) -> (Running, [u32; 4]) {
-    let mut running = shell(server, TTL.0, RUNAWAYS);
+    let mut command = baton(server, &["lock", "deploy", "--ttl", TTL.0, "--", "sh", "-c", RUNAWAYS]);
+    command.stderr(Stdio::piped());
+    let mut running = start(command);
     let (mut tied, mut left) = (Vec::new(), Vec::new());
     for _ in 0..3 {
         let line = running.output.line();
@@ -112,11 +116,17 @@ fn baton_lock_is_stopped() {
 #[test]
 fn the_watchdog_is_killed() {
     let server = Server::start();
-    let (running, pids) = runaways(&server);
+    let (mut running, pids) = runaways(&server);
+    let mut said = running.process.stderr.take().unwrap();
     send(pids[0], Signal::SIGKILL);
     gone_in_time(&server, &pids);
     assert_eq!(running.ends(), 137);
     assert!(server.facts().closed.is_some());
+    let mut message = String::new();
+    said.read_to_string(&mut message).unwrap();
+    let told = "baton: the watchdog of the command was killed, and the command with it; the lock was held all the time, and is \
+        given back\n";
+    assert_eq!(message, told);
 }
 
 #[test]

@@ -31,13 +31,21 @@ struct Watched {
 }
 
 fn start(command: &[&str], ttl_ms: u64, deadline_in_ms: u64) -> Watched {
+    let mut watched = start_with(command, ttl_ms, deadline_in_ms, |_| ());
+    watched.command = watched.started();
+    watched
+}
+
+/// The same, after something was done with the pipe for reports; `command` is not known yet.
+fn start_with(command: &[&str], ttl_ms: u64, deadline_in_ms: u64, prepare: impl FnOnce(&mut PipeWriter)) -> Watched {
     let inherited = |end: &dyn AsFd| {
         fcntl(end.as_fd(), FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
         end.as_fd().as_raw_fd().to_string()
     };
     let starting = STARTING.lock().unwrap();
     let (their_orders, orders) = pipe().unwrap();
-    let (reports, their_reports) = pipe().unwrap();
+    let (reports, mut their_reports) = pipe().unwrap();
+    prepare(&mut their_reports);
     let deadline_ms = now_ms() + deadline_in_ms;
     let mut program = Command::new(BATON);
     program.args(["lock-watchdog", "--orders", &inherited(&their_orders), "--reports", &inherited(&their_reports)]);
@@ -46,9 +54,13 @@ fn start(command: &[&str], ttl_ms: u64, deadline_in_ms: u64) -> Watched {
     drop((their_orders, their_reports, starting));
     let output = Output::new(watchdog.stdout.take().unwrap());
     let reports = Output::new(reports);
-    let mut watched = Watched { watchdog, orders: Some(orders), reports, output, deadline_ms, command: 0 };
-    watched.command = watched.report()["Started"]["group"].as_u64().unwrap() as u32;
-    watched
+    Watched { watchdog, orders: Some(orders), reports, output, deadline_ms, command: 0 }
+}
+
+/// Nothing more fits into the pipe; what is in there are empty lines.
+fn fill(pipe: &mut PipeWriter) {
+    fcntl(&*pipe, FcntlArg::F_SETPIPE_SZ(1 << 12)).unwrap();
+    pipe.write_all(&[b'\n'; 1 << 12]).unwrap();
 }
 
 fn shell(script: &str, deadline_in_ms: u64) -> Watched {
@@ -56,8 +68,15 @@ fn shell(script: &str, deadline_in_ms: u64) -> Watched {
 }
 
 impl Watched {
+    /// The next report. Lines that filled the pipe are no reports.
     fn report(&mut self) -> Value {
-        serde_json::from_str(&self.reports.line()).unwrap()
+        let line = std::iter::repeat_with(|| self.reports.line()).find(|line| !line.is_empty());
+        serde_json::from_str(&line.unwrap()).unwrap()
+    }
+
+    /// The command, as it is reported.
+    fn started(&mut self) -> u32 {
+        self.report()["Started"]["group"].as_u64().unwrap() as u32
     }
 
     fn order(&mut self, order: &Value) {
@@ -66,9 +85,17 @@ impl Watched {
 
     /// All is gone; with nothing more said, and before this deadline. The status is 128 + n for signal n.
     fn ends(mut self, status: u8, reason: Option<&str>) {
+        self.all_goes();
+        self.says_how_it_ended(status, reason);
+    }
+
+    fn all_goes(&mut self) {
         let (rest, gone_ms) = self.output.rest();
         assert_eq!(rest, "");
         assert!(gone_ms < self.deadline_ms, "gone {} ms after the deadline", gone_ms - self.deadline_ms);
+    }
+
+    fn says_how_it_ended(mut self, status: u8, reason: Option<&str>) {
         let exit = if status > 128 { json!({ "Signal": status - 128 }) } else { json!({ "Code": status }) };
         assert_eq!(self.report(), json!({ "Ended": { "exit": exit, "reason": reason } }));
         assert!(self.watchdog.wait().unwrap().success());
@@ -274,4 +301,44 @@ fn a_command_that_is_stopped_can_still_hear_sigterm() {
     assert_eq!(watched.report(), json!({ "Stopped": { "signal": Signal::SIGSTOP as i32 } }));
     assert_eq!(watched.output.line(), "TERM");
     watched.ends(3, Some("LockLost"));
+}
+
+#[test]
+fn a_client_that_does_not_read_reports_stops_no_clock() {
+    let script = "trap '' TERM; echo $$; exec sleep 60";
+    let mut watched = start_with(&["sh", "-c", script], TTL_MS, SOON_MS, fill);
+    let command = watched.output.number();
+    until("the command is killed", || state(command).is_none());
+    assert!(now_ms() < watched.deadline_ms, "killed after the deadline");
+    assert_eq!(watched.started(), command, "what did not fit is told once there is room");
+    watched.says_how_it_ended(137, Some("LockLost"));
+}
+
+#[test]
+fn a_client_that_does_not_read_for_ever_does_not_keep_the_watchdog() {
+    let mut watched = start_with(&["sleep", "60"], TTL_MS, SOON_MS, fill);
+    until("the watchdog ends after the deadline", || watched.watchdog.try_wait().unwrap().is_some());
+    assert!(now_ms() >= watched.deadline_ms);
+    assert_eq!(watched.reports.rest().0.trim(), "", "nothing fitted");
+}
+
+#[test]
+fn of_many_stops_that_nobody_reads_the_last_is_told() {
+    let mut watched = start_with(&["sh", "-c", "echo $$; exec sleep 60"], TTL_MS, LATE_MS, fill);
+    let command = watched.output.number();
+    for _ in 0..10 {
+        send(command, Signal::SIGSTOP);
+        until("it is stopped", || state(command) == Some('T'));
+        watched.order(&json!({ "Signal": Signal::SIGCONT as i32 }));
+        until("it goes on", || state(command) != Some('T'));
+    }
+    send(command, Signal::SIGTTIN);
+    until("it is stopped", || state(command) == Some('T'));
+    assert_eq!(watched.started(), command);
+    let last = json!({ "Stopped": { "signal": Signal::SIGTTIN as i32 } });
+    // The one before the last may still have waited when the first bytes were read.
+    let stops = std::iter::repeat_with(|| watched.report()).take(10).take_while(|stop| *stop != last).count();
+    assert!(stops <= 1, "{stops} waited");
+    watched.order(&json!({ "Signal": Signal::SIGKILL as i32 }));
+    watched.ends(137, None);
 }
