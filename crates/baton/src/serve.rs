@@ -11,6 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing::warn;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::output::{Failure, Outcome, print};
 
@@ -82,8 +83,11 @@ pub fn run(args: &Args) -> Outcome {
 /// Structured lines on the standard error: what the operator should know.
 fn begin_to_log(filter: Option<&str>) -> Result<(), Failure> {
     let environment = std::env::var("RUST_LOG").ok().filter(|filter| !filter.is_empty());
-    let filter = filter.or(environment.as_deref()).unwrap_or("info");
-    let wrong = |why| Failure::bad_input(format!("{filter:?} is no filter for the log: {why}; say info, for example"));
+    let said = filter.or(environment.as_deref()).unwrap_or("info");
+    // A level alone is about the server: of the libraries under it only warnings matter to an operator.
+    let of_the_server = |level: LevelFilter| format!("{},baton={level},baton_service={level}", level.min(LevelFilter::WARN));
+    let filter = said.parse().map_or_else(|_| said.to_owned(), of_the_server);
+    let wrong = |why| Failure::bad_input(format!("{said:?} is no filter for the log: {why}; say info, for example"));
     let filter = EnvFilter::builder().parse(filter).map_err(wrong)?;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
     Ok(())

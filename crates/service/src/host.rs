@@ -393,8 +393,10 @@ impl Host {
         loop {
             let next_ms = {
                 let mut inner = self.shell.inner();
-                inner.armed_for_ms = None;
+                // Nobody has to wake this one.
+                inner.armed_for_ms = Some(0);
                 self.shell.step_with(&mut inner, |frontend, now_ms| frontend.tick(now_ms));
+                inner.armed_for_ms = inner.frontend.next_wake();
                 inner.armed_for_ms
             };
             // The clock of leases goes on while the machine sleeps and timers do not: look again every second at least.
