@@ -16,9 +16,10 @@ const FAILURES_SHOWN_MAX: usize = 20;
 
 /// Simulate the whole lock service, with everything that may go wrong, over many seeds
 ///
-/// Table, leases and clients are those of the service; the log, the network, the clocks and the faults are simulated. Judged is
-/// that no two believed holds overlap, that fences grow, that a repeated request is applied once, and that everybody is
-/// served once all is healed. Exit status 0: it was so in every run; 1: not; 2: bad input.
+/// Front end, state and clients are those of the service; the log, the network, the clocks and the faults are simulated. Each run
+/// checks that no two believed holds overlap, that fences grow, that locks are granted in order and not before their
+/// lock-delay is over, that a repeated request is applied once, and that every client is served once all is healed. Exit
+/// status 0: it was so in every run; 1: not; 2: bad input.
 #[derive(clap::Args)]
 pub struct Args {
     /// The first seed
