@@ -1,5 +1,8 @@
 //! The shell of the front end: it has the node, the clocks, and the channels to those who speak. It decides nothing.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -6,13 +6,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use baton_client::Mode;
+use baton_types::limits::{LABEL_BYTES_MAX, LOCK_DELAY_MS_MAX, PERMITS_MAX, TTL_MS, TTL_MS_MAX, TTL_MS_MIN};
 use baton_types::name::Quoted;
 
 use crate::output::Failure;
 use crate::server::{NameArgs, ServerArgs};
 
-/// The longest label of a session that the service takes.
-const LABEL_BYTES_MAX: usize = 256;
 /// The owner of a lock, handed down to the command: a nested `baton lock` has an owner of its own, and this one as its parent.
 pub const OWNER: &str = "BATON_OWNER";
 
@@ -60,7 +59,7 @@ pub struct Args {
     #[arg(short = 'k', long, value_name = "PERMITS", value_parser = permits, allow_negative_numbers = true)]
     permits: Option<u32>,
     /// After so many whole seconds without a word from us the server gives the lock to somebody else; 1 to 86400
-    #[arg(long, value_name = "SECS", default_value_t = 10, value_parser = ttl, allow_negative_numbers = true)]
+    #[arg(long, value_name = "SECS", default_value_t = TTL_MS / 1_000, value_parser = ttl, allow_negative_numbers = true)]
     ttl: u64,
     /// If the lock is lost so, it stays closed for so much longer; at most 3600
     #[arg(long, value_name = "SECS", default_value = "0", value_parser = lock_delay, allow_negative_numbers = true)]
@@ -190,17 +189,19 @@ fn timeout(text: &str) -> Result<Duration, &'static str> {
     seconds(text).ok_or("say for how many seconds to wait, 0 or more; without -w it waits for ever")
 }
 
-fn lock_delay(text: &str) -> Result<Duration, &'static str> {
-    let delay = seconds(text).filter(|delay| *delay <= Duration::from_secs(3_600));
-    delay.ok_or("a lock stays closed for 0 to 3600 seconds")
+fn lock_delay(text: &str) -> Result<Duration, String> {
+    let most = Duration::from_millis(LOCK_DELAY_MS_MAX);
+    let delay = seconds(text).filter(|delay| *delay <= most);
+    delay.ok_or(format!("a lock stays closed for 0 to {} seconds", most.as_secs()))
 }
 
-fn ttl(text: &str) -> Result<u64, &'static str> {
-    whole(text, 1..=86_400).ok_or("the TTL is a whole number of seconds from 1 to 86400")
+fn ttl(text: &str) -> Result<u64, String> {
+    let (least, most) = (TTL_MS_MIN / 1_000, TTL_MS_MAX / 1_000);
+    whole(text, least..=most).ok_or(format!("the TTL is a whole number of seconds from {least} to {most}"))
 }
 
-fn permits(text: &str) -> Result<u32, &'static str> {
-    whole(text, 1..=1_000_000).ok_or("a lock has from 1 to 1000000 permits")
+fn permits(text: &str) -> Result<u32, String> {
+    whole(text, 1..=PERMITS_MAX).ok_or(format!("a lock has from 1 to {PERMITS_MAX} permits"))
 }
 
 fn whole<N: std::str::FromStr + PartialOrd>(text: &str, within: RangeInclusive<N>) -> Option<N> {

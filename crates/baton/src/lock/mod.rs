@@ -25,6 +25,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use baton_client::{AcquireError, Guard, Loss, OpenError, Owner, Refusal, Session};
+use baton_types::limits::OPEN_MAX;
 use nix::sys::signal::{Signal, raise};
 use signal_hook::low_level::emulate_default_handler;
 use tokio::sync::mpsc;
@@ -64,8 +65,6 @@ const MYSELF: &str = "/proc/self/exe";
 
 /// How long to wait before the guard is asked again for its deadline, at most.
 const LOOK_AGAIN_MAX: Duration = Duration::from_millis(500);
-/// How long the servers have to answer if nothing is said.
-const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// How long to wait for the server's word that the lock is released.
 const RELEASE_MAX: Duration = Duration::from_secs(5);
 /// The same if nothing is held, or all has failed anyway.
@@ -133,9 +132,9 @@ impl Time {
 /// How long the servers have to answer, all of them together.
 fn answer_max(timeout: Option<Duration>) -> Duration {
     match timeout {
-        None => ANSWER_MAX,
+        None => OPEN_MAX,
         // Whoever does not want to wait for the lock still wants to know whether it is free.
-        Some(Duration::ZERO) => ANSWER_MAX / 2,
+        Some(Duration::ZERO) => OPEN_MAX / 2,
         Some(timeout) => timeout.max(Duration::from_secs(1)),
     }
 }
@@ -147,7 +146,7 @@ async fn open(wanted: &Wanted<'_>, time: &Time) -> Result<Session, Failure> {
         _ => wanted.server.connect_within(time.to_answer()).await?,
     };
     let opened = loop {
-        let within = time.to_answer().min(ANSWER_MAX);
+        let within = time.to_answer().min(OPEN_MAX);
         let session = client.session().ttl(wanted.ttl).label(&wanted.label).open_timeout(within);
         match session.open().await {
             Err(OpenError::NoAnswer { .. }) if !time.to_answer().is_zero() => {}

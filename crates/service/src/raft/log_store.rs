@@ -10,6 +10,7 @@ use std::io;
 use std::ops::{Bound, RangeBounds};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use openraft::entry::RaftEntry;
 use openraft::storage::{IOFlushed, RaftLogStorage};
@@ -30,6 +31,10 @@ pub(super) const APPEND_BYTES_MAX: usize = 1 << 20;
 /// So many entries are synced inline at most, see [`is_inline`]. As measured: with 1, clients that want the same lock are a little
 /// slower than if all were inline, and many clients gain less; without a limit, many clients gain nothing.
 const INLINE_ENTRIES_MAX: usize = 4;
+
+/// A sync that is shorter than the wake-ups of a hand-over is inline, however many entries it is for: a memory disk, or one with a
+/// battery.
+const INLINE_SYNC_MAX: Duration = Duration::from_micros(50);
 
 /// Ends the process because its data can no longer be trusted to reach the disk; told why, in a sentence.
 ///
@@ -152,8 +157,8 @@ impl LogStore {
 /// them, so an append of few entries is inline while the writer has nothing to do. More entries share the wake-ups, and
 /// openraft takes in further requests during their sync. Whatever comes while the writer is at the disk is handed over,
 /// and is one frame. In a larger group the sync must not hold back replication, so nothing is inline there.
-fn is_inline(alone: bool, in_flight: usize, entries: usize) -> bool {
-    alone && in_flight == 0 && entries <= INLINE_ENTRIES_MAX
+fn is_inline(alone: bool, in_flight: usize, entries: usize, last_sync: Duration) -> bool {
+    alone && in_flight == 0 && (entries <= INLINE_ENTRIES_MAX || last_sync < INLINE_SYNC_MAX)
 }
 
 impl RaftLogStorage<TypeConfig> for LogStore {
@@ -195,7 +200,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
             payloads.iter().map(|(id, payload)| Record::Entry { id: *id, payload }).collect();
         let (before, last) = self.add(&records, Acknowledgement::new(callback))?;
         let (alone, in_flight) = (self.alone.load(Ordering::Relaxed), self.writer.in_flight());
-        if before.is_empty() && is_inline(alone, in_flight, records.len()) {
+        if before.is_empty() && is_inline(alone, in_flight, records.len(), self.writer.last_sync()) {
             self.writer.write_inline(last)?;
         } else {
             self.hand_over(before, last).await?;
@@ -259,9 +264,11 @@ mod tests {
 
     #[test]
     fn few_entries_of_a_node_alone_with_an_idle_writer_are_inline() {
-        assert!(is_inline(true, 0, 1) && is_inline(true, 0, INLINE_ENTRIES_MAX));
-        assert!(!is_inline(false, 0, 1), "others wait for replication");
-        assert!(!is_inline(true, 1, 1), "the writer is at the disk");
-        assert!(!is_inline(true, 0, INLINE_ENTRIES_MAX + 1), "many clients wait");
+        let (slow, fast) = (INLINE_SYNC_MAX, INLINE_SYNC_MAX - Duration::from_nanos(1));
+        assert!(is_inline(true, 0, 1, slow) && is_inline(true, 0, INLINE_ENTRIES_MAX, slow));
+        assert!(!is_inline(false, 0, 1, fast), "others wait for replication");
+        assert!(!is_inline(true, 1, 1, fast), "the writer is at the disk");
+        assert!(!is_inline(true, 0, INLINE_ENTRIES_MAX + 1, slow), "many clients wait");
+        assert!(is_inline(true, 0, INLINE_ENTRIES_MAX + 1, fast), "a hand-over takes longer than the sync");
     }
 }

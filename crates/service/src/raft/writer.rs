@@ -6,7 +6,7 @@
 //! wake-ups of a thread.
 
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -74,6 +74,8 @@ struct Frames {
     written: Head,
     cleaner: Cleaner,
     fatal: Fatal,
+    /// How long the last sync took, in nanoseconds.
+    last_sync_ns: Arc<AtomicU64>,
 }
 
 impl Frames {
@@ -84,6 +86,7 @@ impl Frames {
         let (before, began) = (self.written, Instant::now());
         let synced = journal.append(records, highest, || before.encode()).and_then(|()| self.cleaner.check());
         let took = began.elapsed();
+        self.last_sync_ns.store(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
         if took >= SLOW {
             warn!(took_ms = took.as_millis() as u64, bytes = records.len(), "a sync of the log was slow");
         }
@@ -113,6 +116,7 @@ pub(super) struct Writer {
     frames: Arc<Mutex<Frames>>,
     /// Writes that were handed over and are not durable yet.
     in_flight: Arc<AtomicUsize>,
+    last_sync_ns: Arc<AtomicU64>,
     queue: Option<Sender<Write>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -121,17 +125,24 @@ impl Writer {
     /// `written` is the head of the log as the journal has it.
     pub fn start(journal: Journal, written: Head, fatal: Fatal) -> io::Result<Writer> {
         let cleaner = Cleaner::start(fatal.clone())?;
-        let frames = Arc::new(Mutex::new(Frames { journal: Some(journal), written, cleaner, fatal }));
+        let last_sync_ns = Arc::new(AtomicU64::new(u64::MAX));
+        let frames = Frames { journal: Some(journal), written, cleaner, fatal, last_sync_ns: last_sync_ns.clone() };
+        let frames = Arc::new(Mutex::new(frames));
         let in_flight = Arc::new(AtomicUsize::new(0));
         let (queue, queued) = channel(QUEUED_MAX);
         let (theirs, count) = (frames.clone(), in_flight.clone());
         let thread = thread::Builder::new().name("writer".to_owned()).spawn(move || run(queued, &theirs, &count))?;
-        Ok(Writer { frames, in_flight, queue: Some(queue), thread: Some(thread) })
+        Ok(Writer { frames, in_flight, last_sync_ns, queue: Some(queue), thread: Some(thread) })
     }
 
     /// Writes that were handed over and are not durable yet.
     pub fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::SeqCst)
+    }
+
+    /// How long the last sync took; very long if there was none yet.
+    pub fn last_sync(&self) -> Duration {
+        Duration::from_nanos(self.last_sync_ns.load(Ordering::Relaxed))
     }
 
     /// Hands this over, to be written after all that was handed over before. Waits only if very much is queued.

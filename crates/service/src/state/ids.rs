@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use baton_types::limits::SESSION_ID_MAX;
 use serde::{Deserialize, Serialize};
 
 /// A session, by the number that its client chose at random: 1 to [`SessionId::MAX`]. Sessions of data format 1 may have any
@@ -18,7 +19,7 @@ pub type RequestNumber = u64;
 
 impl SessionId {
     /// The highest id of a new session. A signed 64-bit number holds it, as etcd's lease ids want.
-    pub const MAX: u64 = i64::MAX as u64;
+    pub const MAX: u64 = SESSION_ID_MAX;
 }
 
 impl fmt::Display for SessionId {

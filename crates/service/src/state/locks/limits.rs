@@ -3,17 +3,11 @@
 
 use std::collections::BTreeSet;
 
+pub use baton_types::limits::{LOCK_DELAY_MS_MAX, NAME_BYTES_MAX, PERMITS_MAX, WANTS_MAX};
+
 use super::{Acquire, LockName, Mode, Operation, Wants};
 use crate::state::RequestNumber;
 
-/// The longest name of a lock, in bytes.
-pub const NAME_BYTES_MAX: usize = 512;
-/// The most locks that one acquire can name.
-pub const WANTS_MAX: usize = 64;
-/// The longest lock-delay: an hour.
-pub const LOCK_DELAY_MS_MAX: u64 = 3_600_000;
-/// The most permits a lock can have.
-pub const PERMITS_MAX: u32 = 1_000_000;
 /// So many acquires of a session whose holds were ended by force are remembered until it speaks of them.
 pub const FORCED_MAX: usize = 1_024;
 /// So many ended holds are remembered of one lock.

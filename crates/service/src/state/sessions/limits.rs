@@ -1,23 +1,12 @@
 //! Bounds of what clients say about sessions and request numbers, checked here and nowhere else. The api asks before it proposes,
 //! so that a client gets its answer at once; the state asks again, since it must stand whatever the log says.
 
+pub use baton_types::limits::{HOST_BYTES_MAX, LABEL_BYTES_MAX, MISSING_MAX, REQUESTS_MAX, TTL_MS_MAX, TTL_MS_MIN};
+
 use crate::state::{RequestNumber, SessionId};
 
-/// The longest label of a session, in bytes.
-pub const LABEL_BYTES_MAX: usize = 256;
-/// The longest name of a host, in bytes.
-pub const HOST_BYTES_MAX: usize = 256;
-/// The shortest time to live of a session.
-pub const TTL_MS_MIN: u64 = 1_000;
-/// The longest time to live of a session: a day.
-pub const TTL_MS_MAX: u64 = 86_400_000;
 /// So many sessions that have ended are remembered, the last ones.
 pub const ENDED_MAX: usize = 4_096;
-/// So many requests of a session may be without a seen answer before a further one is refused. Twice as many before one that
-/// gives something back is, so that a session with too many can still give some back.
-pub const REQUESTS_MAX: usize = 1_024;
-/// So many answers can be missing: as many as a session can have requests without a seen answer.
-pub const MISSING_MAX: usize = 2 * REQUESTS_MAX;
 
 /// What is wrong with what a client sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,0 +1,128 @@
+//! The front end on a real log: what it says arrives, in order, and nothing is left behind.
+
+use baton_types::frames::{Acquire, Answer, Mode, Open, Operation, Refusal, Refused, Request, Secret};
+
+use super::*;
+use crate::store::fake::FakeDisk;
+
+/// As long as a test waits for what must come.
+const LONG: Duration = Duration::from_secs(60);
+
+async fn host(disk: &FakeDisk) -> Arc<Host> {
+    let opened = Host::open(Arc::new(disk.clone()), Path::new("data"), ServerLimits::default(), String::new());
+    Arc::new(tokio::time::timeout(LONG, opened).await.expect("it leads").unwrap())
+}
+
+struct Client {
+    stream: Stream,
+    heard: Heard,
+}
+
+impl Client {
+    /// A session that is open.
+    async fn open(host: &Host, session: u64) -> Self {
+        let (stream, heard) = host.stream(ConnectionId(session), None);
+        let mut client = Client { stream, heard };
+        let (label, host, secret) = (String::new(), String::new(), Some(Secret([1; 32])));
+        let open = Open { session, attempt: 1, ttl_ms: 10_000, label, host, pid: 0, resume: false, secret };
+        client.stream.hears(Ok(ToServer::Open(open))).await;
+        assert_eq!(client.next().await, ToClient::Opened { session, ttl_ms: 10_000 });
+        client
+    }
+
+    async fn next(&mut self) -> ToClient {
+        let next = tokio::time::timeout(LONG, self.heard.recv()).await.expect("something is said");
+        next.expect("the stream goes on").expect("it is not closed")
+    }
+
+    async fn request(&mut self, number: u64, operation: Operation) {
+        let (seen, missing) = (number - 1, Vec::new());
+        self.stream.hears(Ok(ToServer::Request(Request { number, seen, missing, operation }))).await;
+    }
+
+    async fn answer(&mut self, number: u64, operation: Operation) -> Answer {
+        self.request(number, operation).await;
+        match self.next().await {
+            ToClient::Answer { number: to, answer } if to == number => answer,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn acquire(name: &str) -> Operation {
+    let (name, mode, owner) = (name.as_bytes().to_vec(), Mode::Exclusive, fastrand::u64(..));
+    Operation::Acquire(Acquire { name, mode, owner, parent: None, timeout_ms: None, lock_delay_ms: 0 })
+}
+
+#[tokio::test]
+async fn on_a_full_disk_locks_are_given_back_and_not_given_out() {
+    let disk = FakeDisk::default();
+    let host = host(&disk).await;
+    let mut client = Client::open(&host, 7).await;
+    assert_eq!(client.answer(1, acquire("a")).await, Answer::Granted { fence: 1 });
+    assert!(!host.status().low_space);
+    disk.set_full(true);
+    host.look_at_space();
+    assert_eq!((host.status().low_space, host.status().free_bytes), (true, Some(0)));
+    let says = "the server has too little free space: 0 bytes, and 67108864 are needed";
+    let low = Refused { refusal: Refusal::LowSpace, message: says.to_owned(), cycle: Vec::new() };
+    assert_eq!(client.answer(2, acquire("b")).await, Answer::Refused(low));
+    assert_eq!(client.answer(3, Operation::Release { acquire: 1 }).await, Answer::Released);
+    disk.set_full(false);
+    host.look_at_space();
+    assert_eq!(client.answer(4, acquire("b")).await, Answer::Granted { fence: 2 });
+    host.shutdown().await;
+}
+
+/// The shell stops reading what is beyond the window, and goes on reading when there is room.
+#[tokio::test]
+async fn a_client_that_pipelines_gets_all_of_its_answers_in_order() {
+    const REQUESTS: u64 = 500;
+    let host = host(&FakeDisk::default()).await;
+    let Client { mut stream, mut heard } = Client::open(&host, 7).await;
+    let asks = tokio::spawn(async move {
+        for number in 1..=REQUESTS {
+            let (seen, missing, operation) = (number - 1, Vec::new(), acquire(&format!("lock {number}")));
+            stream.hears(Ok(ToServer::Request(Request { number, seen, missing, operation }))).await;
+        }
+        stream
+    });
+    for number in 1..=REQUESTS {
+        let next = tokio::time::timeout(LONG, heard.recv()).await.expect("an answer");
+        let granted = ToClient::Answer { number, answer: Answer::Granted { fence: number } };
+        assert_eq!(next, Some(Ok(granted)));
+    }
+    drop(asks.await.unwrap());
+    assert!(host.shell.inner().streams.is_empty(), "a stream that is dropped is gone");
+    host.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_stop_ends_every_stream_and_every_lease_and_answers_every_call() {
+    let host = host(&FakeDisk::default()).await;
+    let mut client = Client::open(&host, 7).await;
+    host.stop();
+    let said = tokio::time::timeout(LONG, client.heard.recv()).await.unwrap();
+    assert_eq!(said, Some(Err(Closing::Stopping)));
+    tokio::time::timeout(LONG, client.stream.ended()).await.unwrap();
+    assert_eq!(host.shell.inner().frontend.next_wake(), None);
+    let refused = host.sessions(&[]).await.unwrap_err();
+    assert_eq!(refused, CallError::Unavailable("this node does not lead".to_owned()));
+    host.shutdown().await;
+    // The session is still there.
+    assert_eq!(host.shell.with_state(|state| state.counts().sessions), 1);
+}
+
+#[tokio::test]
+async fn calls_that_make_no_sense_are_told_so() {
+    let host = host(&FakeDisk::default()).await;
+    let invalid = |error: CallError| matches!(error, CallError::Invalid(_));
+    assert!(invalid(host.lock(b"", &[]).await.unwrap_err()));
+    assert!(invalid(host.force(&[b'x'; 513], false, None).await.unwrap_err()));
+    assert!(invalid(host.sessions(b"no page").await.unwrap_err()));
+    assert!(invalid(host.locks(&ListLocks { page: b"no page".to_vec(), ..ListLocks::default() }).await.unwrap_err()));
+    assert_eq!(host.force(b"free", true, None).await, Ok(Vec::new()));
+    assert_eq!(host.status().role, "leader");
+    assert!(*host.leads().borrow());
+    host.shutdown().await;
+}
