@@ -85,7 +85,8 @@ fn begin_to_log(filter: Option<&str>) -> Result<(), Failure> {
     let environment = std::env::var("RUST_LOG").ok().filter(|filter| !filter.is_empty());
     let said = filter.or(environment.as_deref()).unwrap_or("info");
     // A level alone is about the server: of the libraries under it only warnings matter to an operator.
-    let of_the_server = |level: LevelFilter| format!("{},baton={level},baton_service={level}", level.min(LevelFilter::WARN));
+    let of_the_server =
+        |level: LevelFilter| format!("{},baton={level},baton_service={level}", level.min(LevelFilter::WARN));
     let filter = said.parse().map_or_else(|_| said.to_owned(), of_the_server);
     let wrong = |why| Failure::bad_input(format!("{said:?} is no filter for the log: {why}; say info, for example"));
     let filter = EnvFilter::builder().parse(filter).map_err(wrong)?;

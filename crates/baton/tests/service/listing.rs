@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use baton_client::{Client, Session};
-use prost::Message;
 use baton_proto::v1;
 use baton_proto::v1::locks_client::LocksClient;
+use prost::Message;
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tonic::Code;
@@ -132,7 +132,8 @@ async fn a_lock_with_thousands_of_waiters_is_whole() {
     let first = stubs(&server).await.get_lock(v1::GetLockRequest { name: b"hot".to_vec(), page: vec![] }).await;
     let first = first.unwrap().into_inner();
     assert!(!first.next_page.is_empty() && first.lock.unwrap().waiters.len() < waiters);
-    let in_order = |lock: &baton_client::views::Lock| lock.waiters.iter().map(|waiter| waiter.position as usize).eq(1..=waiters);
+    let in_order =
+        |lock: &baton_client::views::Lock| lock.waiters.iter().map(|waiter| waiter.position as usize).eq(1..=waiters);
     let lock = client.get_lock("hot").await.unwrap().unwrap();
     assert!(lock.holders.len() == 1 && in_order(&lock), "{} waiters", lock.waiters.len());
     let locks = client.list_locks().await.unwrap();

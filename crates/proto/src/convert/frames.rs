@@ -1,8 +1,8 @@
 //! What is said on the stream of a session.
 
 use baton_types::frames::{
-    Acquire, Answer, CancelOutcome, EndReason, Malformed, Mode, Open, Operation, Refusal, Refused, Request, Secret, ToClient,
-    ToServer, Wait,
+    Acquire, Answer, CancelOutcome, EndReason, Malformed, Mode, Open, Operation, Refusal, Refused, Request, Secret,
+    ToClient, ToServer, Wait,
 };
 use baton_types::limits::SECRET_BYTES;
 

@@ -99,9 +99,10 @@ impl UnderWay {
             (UnderWay::Request { session, .. }, Command::Request(request)) => *session == request.session,
             (UnderWay::Force { .. }, Command::Locks(locks::Command::Force { .. })) => true,
             (UnderWay::Timer, Command::Sessions(sessions::Command::Expire { .. })) => true,
-            (UnderWay::Timer, Command::Locks(locks::Command::CancelWait { .. } | locks::Command::EndLockDelay { .. })) => {
-                true
-            }
+            (
+                UnderWay::Timer,
+                Command::Locks(locks::Command::CancelWait { .. } | locks::Command::EndLockDelay { .. }),
+            ) => true,
             _ => false,
         }
     }

@@ -38,10 +38,10 @@ use baton_types::views::Holder;
 use crate::leases::Leases;
 use crate::state::locks::LockName;
 use crate::state::{Caller, Command, RequestNumber, SessionId, State, locks, sessions};
-pub use rounds::{ROUND_AGAIN_MS, ROUNDS_MAX, RoundId};
 use rounds::Rounds;
-use streams::{Presence, Stream};
+pub use rounds::{ROUND_AGAIN_MS, ROUNDS_MAX, RoundId};
 pub use streams::{OPEN_WITHIN_MS, WINDOW};
+use streams::{Presence, Stream};
 
 /// If a proposal was lost, this node begins to lead anew so much later.
 pub const LEAD_AGAIN_MS: u64 = 100;

@@ -7,10 +7,10 @@ use prost::Message;
 use super::moment::Moment;
 use super::pages::*;
 use super::token::*;
-use crate::state::{LockView, SessionView, State};
 use crate::state::locks::{Acquire, Mode, Operation};
 use crate::state::sessions::{self, Open};
 use crate::state::{self, Caller, Command, Outcome, OwnerId, Request, RequestNumber, SessionId};
+use crate::state::{LockView, SessionView, State};
 
 const EVERYTHING: Wanted = Wanted { history: true, all: true };
 /// From one part a page to everything at once.

@@ -15,13 +15,13 @@
 use std::fmt::Write;
 use std::net::SocketAddr;
 
-use baton_types::name::parse_escaped;
 use baton_service::state::locks::{self, Acquire, Claim, Delay, LockName, Mode, Refusal, Want};
 use baton_service::state::sessions::{self, Open};
 use baton_service::state::{
     Answer, Caller, Change, Command, Effect, Operation, Outcome, OwnerId, Principal, Request, RequestNumber, SessionId,
     State, What,
 };
+use baton_types::name::parse_escaped;
 use expect_test::Expect;
 
 /// Plays a transcript and compares. `UPDATE_EXPECT=1` writes down what came out.

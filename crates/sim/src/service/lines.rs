@@ -80,7 +80,8 @@ impl Lines {
     /// What the session held is closed for a while if it expired. Whoever counts that may have a clock that is fast.
     pub fn session_ends(&mut self, now: Micros, session: SessionId, expired: bool) {
         self.waiting.retain(|((waits, _), _)| *waits != session);
-        let held: Vec<Asked> = self.holding.range((session, 0)..=(session, u64::MAX)).map(|(asked, _)| *asked).collect();
+        let held: Vec<Asked> =
+            self.holding.range((session, 0)..=(session, u64::MAX)).map(|(asked, _)| *asked).collect();
         for asked in held {
             let Some(wanted) = self.holding.remove(&asked).filter(|_| expired) else { continue };
             let delay = (wanted.lock_delay_ms * MS) as f64 * (1.0 - 2.0 * self.drift);

@@ -148,9 +148,9 @@ impl Oracle {
                     self.lines.enters(request, &want.lock, acquire.lock_delay_ms);
                 }
             }
-            &Operation::Locks(
-                locks::Operation::Release { acquire } | locks::Operation::Cancel { acquire },
-            ) => self.lines.speaks_of(request, (*session, acquire)),
+            &Operation::Locks(locks::Operation::Release { acquire } | locks::Operation::Cancel { acquire }) => {
+                self.lines.speaks_of(request, (*session, acquire))
+            }
             Operation::Close => {}
         }
         Ok(())
@@ -235,9 +235,9 @@ impl Oracle {
             })?;
         }
         if counts.waiters + counts.holders > limits.holds {
-            truth.sessions().try_for_each(|session| {
-                too_many("claims of one session", truth.claims_of(session.id), limits.holds)
-            })?;
+            truth
+                .sessions()
+                .try_for_each(|session| too_many("claims of one session", truth.claims_of(session.id), limits.holds))?;
         }
         Ok(())
     }

@@ -126,7 +126,8 @@ impl Pair {
     /// For an owner of its own, so that nothing is a deadlock.
     fn acquire(&mut self, name: &str) -> u64 {
         let (name, mode, owner) = (name.into(), Mode::Exclusive, self.rng.u64(..));
-        let acquire = self.session.acquire(0, &Wish { name, mode, owner, parent: None, timeout_ms: None, lock_delay_ms: 0 });
+        let acquire =
+            self.session.acquire(0, &Wish { name, mode, owner, parent: None, timeout_ms: None, lock_delay_ms: 0 });
         self.talk();
         acquire
     }

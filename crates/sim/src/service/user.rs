@@ -149,7 +149,12 @@ impl World {
         }
     }
 
-    pub(super) fn send_up(&mut self, connection: ConnectionId, delay: u64, event: impl FnOnce(ConnectionId) -> NodeEvent) {
+    pub(super) fn send_up(
+        &mut self,
+        connection: ConnectionId,
+        delay: u64,
+        event: impl FnOnce(ConnectionId) -> NodeEvent,
+    ) {
         let now = self.now;
         let Some(on) = self.connections.get_mut(&connection) else { return };
         on.up_at = on.up_at.max(now + delay);

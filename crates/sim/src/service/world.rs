@@ -311,11 +311,13 @@ impl World {
                     None => return self.node_hears(node, event),
                 }
             }
-            Happening::ToClient { client, event } => match self.clients.get_mut(client).map(|client| &mut client.paused) {
-                Some(Some(waiting)) => waiting.push(event),
-                Some(None) => return self.client_hears(client, event),
-                None => return self.thief_hears(&event),
-            },
+            Happening::ToClient { client, event } => {
+                match self.clients.get_mut(client).map(|client| &mut client.paused) {
+                    Some(Some(waiting)) => waiting.push(event),
+                    Some(None) => return self.client_hears(client, event),
+                    None => return self.thief_hears(&event),
+                }
+            }
             Happening::Commit(id) => {
                 self.log.commit(id);
                 return self.judge_log();
