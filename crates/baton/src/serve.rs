@@ -50,7 +50,7 @@ pub struct Args {
     log: Option<String>,
 }
 
-/// Descriptors that clients never get: the log needs some, whatever happens.
+/// Descriptors that clients with a place never get: the log needs some, and so do connections that are turned away.
 const DESCRIPTORS_KEPT: u64 = 64;
 
 /// Runs the command.

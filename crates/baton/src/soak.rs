@@ -43,6 +43,9 @@ pub struct Args {
 #[derive(Default)]
 struct Sum {
     grants: u64,
+    refusals: u64,
+    forced: u64,
+    thefts: u64,
     entries: u64,
     events: u64,
     failures: Vec<(u64, String)>,
@@ -67,6 +70,9 @@ pub fn run(args: &Args) -> Outcome {
     let sums = parallel::map(&batches, "soak", |seeds| sum(seeds.clone(), args.clients));
     let sum = sums.into_iter().fold(Sum::default(), |mut all, sum| {
         all.grants += sum.grants;
+        all.refusals += sum.refusals;
+        all.forced += sum.forced;
+        all.thefts += sum.thefts;
         all.entries += sum.entries;
         all.events += sum.events;
         all.failures.extend(sum.failures);
@@ -79,8 +85,12 @@ pub fn run(args: &Args) -> Outcome {
 fn sum(seeds: Range<u64>, clients: Option<usize>) -> Sum {
     let mut sum = Sum::default();
     for seed in seeds {
-        let Report { violation, grants, entries, events, .. } = simulate(Options { clients, ..Options::new(seed) });
+        let report = simulate(Options { clients, ..Options::new(seed) });
+        let Report { violation, grants, refusals, forced, thefts, entries, events, .. } = report;
         sum.grants += grants;
+        sum.refusals += refusals;
+        sum.forced += forced;
+        sum.thefts += thefts;
         sum.entries += entries;
         sum.events += events;
         sum.failures.extend(violation.map(|violation| (seed, violation)));
@@ -89,17 +99,19 @@ fn sum(seeds: Range<u64>, clients: Option<usize>) -> Sum {
 }
 
 fn report(args: &Args, sum: &Sum) -> Result<(), Failure> {
-    let Sum { grants, entries, events, failures } = sum;
+    let Sum { grants, refusals, forced, thefts, entries, events, failures } = sum;
     if args.json {
         let failures: Vec<_> =
             failures.iter().map(|(seed, violation)| json!({ "seed": seed, "violation": violation })).collect();
         let (seed, runs) = (args.seed, args.runs);
         return print_json(&json!({
-            "seed": seed, "runs": runs, "events": events, "entries": entries, "grants": grants, "failures": failures,
+            "seed": seed, "runs": runs, "events": events, "entries": entries, "grants": grants, "refusals": refusals,
+            "forced": forced, "thefts": thefts, "failures": failures,
         }));
     }
     let mut text = format!(
-        "lock service: {} runs, {} failed; {events} events, {entries} log entries, {grants} grants\n",
+        "lock service: {} runs, {} failed; {events} events, {entries} log entries, {grants} grants,\n  \
+         {refusals} requests beyond a limit, {forced} forced releases, {thefts} thieves turned away\n",
         args.runs,
         failures.len()
     );

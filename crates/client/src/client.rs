@@ -154,6 +154,10 @@ impl Client {
         match calls(channel).force_release(timely(request)).await {
             Ok(response) => Ok(response.into_inner().holders.into_iter().map(views::Holder::from).collect()),
             Err(status) => {
+                // The server does not know what became of it.
+                if is_answer(&status) && status.code() == Code::Aborted {
+                    return Err(CallError::Unanswered);
+                }
                 if is_answer(&status) && !is_unavailable(&status) {
                     return Err(call_refused(&status));
                 }

@@ -18,7 +18,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use crate::clock;
 use crate::frontend::{CallId, Closing, ConnectionId, Frontend, Output, Reply, RoundId, StreamId, words};
 use crate::listing::{self, ListLocks, Moment};
-use crate::notes;
+use crate::notes::Notes;
 use crate::raft::{Leadership, Node, OnApply, Options, Role};
 use crate::state::{Caller, Command, Entry, State};
 use crate::store::{Disk, FREE_BYTES_MIN, OpenError};
@@ -50,6 +50,18 @@ pub enum CallError {
     /// The call makes no sense.
     #[error("{0}")]
     Invalid(String),
+    /// The call may have done what it asked for, or not.
+    #[error("{0}")]
+    Unknown(String),
+}
+
+/// Why a host no longer runs, although nobody told it to stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The data folder, or a file that must be in it, is gone.
+    Gone(String),
+    /// The node has stopped.
+    Stopped,
 }
 
 struct Shell {
@@ -61,6 +73,7 @@ struct Shell {
     /// Whether the front end leads.
     leads: watch::Sender<bool>,
     ids: AtomicU64,
+    notes: Notes,
 }
 
 struct Inner {
@@ -74,7 +87,7 @@ struct Inner {
 struct Speaker {
     frames: mpsc::Sender<Result<ToClient, Closing>>,
     listen: Arc<Notify>,
-    /// Dropped with it.
+    /// When this is dropped, the stream of the client learns that it has ended.
     _alive: watch::Sender<()>,
 }
 
@@ -181,7 +194,7 @@ impl Shell {
                 // Whoever asked may have stopped waiting.
                 let _ = inner.calls.remove(&call).map(|waits| waits.send(reply));
             }
-            Output::Note(note) => notes::tell(&note),
+            Output::Note(note) => self.notes.tell(note),
         }
     }
 
@@ -215,6 +228,7 @@ impl Host {
             rearmed: Notify::new(),
             leads: watch::Sender::new(false),
             ids: AtomicU64::new(1),
+            notes: Notes::start().map_err(OpenError::io("start a thread for", "the notes"))?,
         });
         let mut options = Options { on_apply: on_apply(&shell), ..Options::default() };
         options.record.client_address = client_address;
@@ -239,6 +253,8 @@ impl Host {
                     }
                     // The sender is part of the shell, and does not go away.
                     _ = leads.changed() => {}
+                    // The first `Lead` may be lost, and is then proposed again after a while.
+                    () = host.keep_time() => {}
                 }
             }
             Ok(())
@@ -320,12 +336,12 @@ impl Host {
         self.shell.leads.subscribe()
     }
 
-    /// Keeps everything going. Does not return while the node runs, and its data is there. If data is gone, says what.
-    pub async fn run(&self) -> Option<String> {
+    /// Keeps everything going. Does not return while the node runs, and its data is there.
+    pub async fn run(&self) -> Ended {
         tokio::select! {
-            () = self.follow_leadership() => None,
-            () = self.keep_time() => None,
-            what = self.watch_disk() => Some(what),
+            () = self.follow_leadership() => Ended::Stopped,
+            () = self.keep_time() => Ended::Stopped,
+            what = self.watch_disk() => Ended::Gone(what),
         }
     }
 
@@ -428,11 +444,12 @@ fn on_apply(shell: &Arc<Shell>) -> OnApply {
     let shell = Arc::downgrade(shell);
     Box::new(move |entry, applied, state| {
         let Some(shell) = shell.upgrade() else { return };
-        shell.step(|frontend, now_ms| {
-            for command in &entry.commands {
+        // The front end proposes one command an entry; others are of older versions, and of terms that are over.
+        if let [command] = &entry.commands[..] {
+            shell.step(|frontend, now_ms| {
                 frontend.applied(now_ms, state, applied.term, command, &applied.outcome);
-            }
-        });
+            });
+        }
     })
 }
 
@@ -441,10 +458,13 @@ fn invalid(why: impl std::fmt::Display) -> CallError {
 }
 
 fn unavailable(reply: Reply) -> CallError {
-    CallError::Unavailable(match reply {
-        Reply::Unavailable(why) => why,
-        Reply::Current | Reply::Forced(_) => "the front end answered another question".to_owned(),
-    })
+    match reply {
+        Reply::Unavailable(why) => CallError::Unavailable(why),
+        Reply::Unknown(why) => CallError::Unknown(why),
+        Reply::Current | Reply::Forced(_) => {
+            CallError::Unavailable("the front end answered another question".to_owned())
+        }
+    }
 }
 
 fn entry(command: Command) -> Entry {

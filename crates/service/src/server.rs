@@ -13,7 +13,7 @@ use tonic_health::server::HealthReporter;
 use tracing::warn;
 
 use crate::grpc::{CountCalls, LocksService, accept};
-use crate::host::Host;
+use crate::host::{Ended, Host};
 use crate::store::{Folder, OpenError};
 
 /// What a server needs to know.
@@ -32,6 +32,9 @@ pub struct Options {
 /// More connections than this at a time are not served, whatever the system allows.
 pub const CONNECTIONS_MAX: usize = 100_000;
 
+/// So many streams of a connection beyond the limit are told so. A client of HTTP/2 does not even begin a further one, and waits.
+const STREAMS_TOLD: u32 = 16;
+
 /// How long connections have to end by themselves when the server stops. The leases do not count meanwhile.
 const STOP_MAX: Duration = Duration::from_secs(2);
 
@@ -46,7 +49,7 @@ pub enum ServeError {
         /// Why not.
         error: OpenError,
     },
-    /// The port cannot be.
+    /// The server cannot listen there.
     #[error("cannot listen on {listen}: {error}; name another address with --listen")]
     Listen {
         /// The address that was asked for.
@@ -62,6 +65,9 @@ pub enum ServeError {
         /// What is gone.
         what: String,
     },
+    /// The node stopped by itself.
+    #[error("the node stopped by itself; the log tells why")]
+    Stopped,
     /// The connections failed as a whole.
     #[error("the server stopped serving: {0}")]
     Transport(#[from] tonic::transport::Error),
@@ -73,6 +79,7 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     connections_max: usize,
+    streams_max: usize,
 }
 
 impl Server {
@@ -85,7 +92,8 @@ impl Server {
         let closed = |error| ServeError::Open { data: options.data.clone(), error };
         let folder = Arc::new(Folder::open(&options.data).map_err(|error| closed(error.into()))?);
         let host = Host::open(folder, &options.data, options.limits, address.to_string()).await.map_err(closed)?;
-        Ok(Server { host: Arc::new(host), listener, address, connections_max: options.connections_max })
+        let (connections_max, streams_max) = (options.connections_max, options.limits.streams);
+        Ok(Server { host: Arc::new(host), listener, address, connections_max, streams_max })
     }
 
     /// Where it listens: the port too, if the system was left to choose it.
@@ -96,12 +104,16 @@ impl Server {
     /// Serves until `stop` resolves; then ends the streams, and closes the data. A client that does not let go of its
     /// connection holds it up for two seconds at most.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
-        let Server { host, listener, connections_max, .. } = self;
+        let Server { host, listener, connections_max, streams_max, .. } = self;
         let (stopping, told) = oneshot::channel::<()>();
         let (health, health_service) = tonic_health::server::health_reporter();
         let served = tonic::transport::Server::builder()
             .http2_keepalive_interval(Some(Duration::from_secs(10)))
             .http2_keepalive_timeout(Some(Duration::from_secs(10)))
+            .max_concurrent_streams(u32::try_from(streams_max).unwrap_or(u32::MAX).saturating_add(STREAMS_TOLD))
+            // A stream that is not read must not use up what the others of its connection may send.
+            .initial_stream_window_size(Some(64 << 10))
+            .initial_connection_window_size(Some(1 << 20))
             .layer(CountCalls)
             .add_service(health_service)
             .add_service(LocksServer::new(LocksService::new(host.clone())))
@@ -116,15 +128,19 @@ impl Server {
             tokio::time::sleep(STOP_MAX).await;
             warn!("some connections did not end in time, and are cut");
         };
-        let gone = tokio::select! {
+        let ended = tokio::select! {
             served = served => served.map(|()| None)?,
             () = stopped => None,
-            gone = host.run() => gone,
+            ended = host.run() => Some(ended),
             () = report_health(&host, health) => None,
         };
         let missing = host.shutdown().await;
         let data = host.data().display().to_string();
-        gone.or(missing).map_or(Ok(()), |what| Err(ServeError::Gone { data, what }))
+        match ended.or(missing.map(Ended::Gone)) {
+            None => Ok(()),
+            Some(Ended::Gone(what)) => Err(ServeError::Gone { data, what }),
+            Some(Ended::Stopped) => Err(ServeError::Stopped),
+        }
     }
 }
 

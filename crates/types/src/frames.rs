@@ -32,10 +32,21 @@ pub enum ToServer {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct Malformed {
-    /// The number of the request, if it is one.
-    pub number: Option<u64>,
+    /// What it would have been.
+    pub part: Part,
     /// What is wrong with it, in a sentence.
     pub what: String,
+}
+
+/// What a message that stands for nothing would have been.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// An Open.
+    Open,
+    /// The request of this number.
+    Request(u64),
+    /// Nobody can say.
+    Unknown,
 }
 
 /// Begins a session, or takes one up again after a broken connection.

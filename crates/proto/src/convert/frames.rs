@@ -1,8 +1,8 @@
 //! What is said on the stream of a session.
 
 use baton_types::frames::{
-    Acquire, Answer, CancelOutcome, EndReason, Malformed, Mode, Open, Operation, Refusal, Refused, Request, Secret,
-    ToClient, ToServer, Wait,
+    Acquire, Answer, CancelOutcome, EndReason, Malformed, Mode, Open, Operation, Part, Refusal, Refused, Request,
+    Secret, ToClient, ToServer, Wait,
 };
 use baton_types::limits::SECRET_BYTES;
 
@@ -15,10 +15,13 @@ pub fn from_client(frame: v1::ClientFrame) -> Result<ToServer, Malformed> {
         Some(client_frame::Frame::Open(open)) => Ok(ToServer::Open(self::open(open)?)),
         Some(client_frame::Frame::KeepAlive(v1::KeepAlive { number })) => Ok(ToServer::KeepAlive { number }),
         Some(client_frame::Frame::Request(request)) => {
-            let number = Some(request.number);
-            self::request(request).map(ToServer::Request).map_err(|what| Malformed { number, what: what.to_owned() })
+            let part = Part::Request(request.number);
+            self::request(request).map(ToServer::Request).map_err(|what| Malformed { part, what: what.to_owned() })
         }
-        None => Err(Malformed { number: None, what: "a frame that is neither Open, KeepAlive nor Request".to_owned() }),
+        None => Err(Malformed {
+            part: Part::Unknown,
+            what: "a frame that is neither Open, KeepAlive nor Request".to_owned(),
+        }),
     }
 }
 
@@ -27,7 +30,7 @@ fn open(open: v1::Open) -> Result<Open, Malformed> {
     let secret = match secret.len() {
         0 => None,
         bytes => Some(Secret(secret.try_into().map_err(|_| Malformed {
-            number: None,
+            part: Part::Open,
             what: format!("the secret of a session has {bytes} bytes; it has {SECRET_BYTES}, or none"),
         })?)),
     };

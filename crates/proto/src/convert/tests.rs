@@ -1,8 +1,8 @@
 //! What is said arrives as it was said, and what makes no sense is told so.
 
 use baton_types::frames::{
-    Acquire, Answer, CancelOutcome, EndReason, Mode, Open, Operation, Refusal, Refused, Request, Secret, ToClient,
-    ToServer, Wait,
+    Acquire, Answer, CancelOutcome, EndReason, Mode, Open, Operation, Part, Refusal, Refused, Request, Secret,
+    ToClient, ToServer, Wait,
 };
 use baton_types::views::{Holder, HowEnded, Lock, Past, Session, Status, Waiter};
 
@@ -132,22 +132,26 @@ fn what_makes_no_sense_is_told_so() {
     let no_mode = v1::request::Operation::Acquire(v1::Acquire { name: b"a".to_vec(), ..v1::Acquire::default() });
     let secret = v1::Open { secret: vec![1; 31], ..v1::Open::default() };
     let cases = [
-        (v1::ClientFrame { frame: None }, None, "a frame that is neither Open, KeepAlive nor Request"),
-        (request(None), Some(4), "a request is an acquire, a release, a cancel or a close; this one is none of them"),
+        (v1::ClientFrame { frame: None }, Part::Unknown, "a frame that is neither Open, KeepAlive nor Request"),
+        (
+            request(None),
+            Part::Request(4),
+            "a request is an acquire, a release, a cancel or a close; this one is none of them",
+        ),
         (
             request(Some(no_mode)),
-            Some(4),
+            Part::Request(4),
             "an acquire is exclusive, shared or for a permit; this one says none of them",
         ),
         (
             frame(v1::client_frame::Frame::Open(secret)),
-            None,
+            Part::Open,
             "the secret of a session has 31 bytes; it has 32, or none",
         ),
     ];
-    for (frame, number, what) in cases {
+    for (frame, part, what) in cases {
         let malformed = from_client(frame).unwrap_err();
-        assert_eq!((malformed.number, malformed.what.as_str()), (number, what));
+        assert_eq!((malformed.part, malformed.what.as_str()), (part, what));
     }
     // A newer service may say more than this client understands.
     assert_eq!(from_server(v1::ServerFrame { frame: None }), None);

@@ -17,8 +17,14 @@ impl Frontend {
                 return self.lead(now_ms, state, term);
             }
             // A second `Lead` of one term: the first was thought to be lost.
-            (_, Command::Sessions(sessions::Command::Lead { .. })) => return,
+            (Standing::Leads { term }, Command::Sessions(sessions::Command::Lead { .. })) if term == entry_term => {
+                return;
+            }
             (Standing::Leads { term }, _) if term == entry_term => term,
+            // Another node has led since. What its entries ended is not known here, so nothing may be acknowledged.
+            (Standing::Begins { term, .. } | Standing::Leads { term }, _) if term < entry_term => {
+                return self.deposed();
+            }
             _ => return,
         };
         let asked = self.under_way.pop_front();
@@ -36,7 +42,7 @@ impl Frontend {
             UnderWay::Open { begins, .. } => self.opens_under_way -= usize::from(begins),
             UnderWay::Request { stream, session, acquires, .. } => {
                 self.acquires_under_way -= usize::from(acquires.is_some());
-                self.request_done(stream, session, acquires.is_some());
+                self.request_done(state, stream, session, acquires.is_some());
             }
             UnderWay::Force { .. } => {}
             UnderWay::Timer => self.leases.done(command),
@@ -54,12 +60,12 @@ impl Frontend {
                 self.say(session, ToClient::Answer { number, answer: words::answer(answer) });
             }
             &Effect::Ended { session, reason } => {
-                let ToClient::Ended { reason, message } = words::ended(reason) else { return };
+                let (reason, message) = words::ended(reason);
                 let asker = if let UnderWay::Open { stream, .. } = asked { Some(*stream) } else { None };
                 let carrier = self.sessions.remove(&session).and_then(|presence| presence.stream);
                 for stream in asker.into_iter().chain(carrier) {
                     if self.streams.contains_key(&stream) {
-                        self.end(stream, reason, message.clone());
+                        self.end(stream, reason, message.to_owned());
                     }
                 }
             }
@@ -95,8 +101,12 @@ impl UnderWay {
     /// Whether it was proposed by such a command.
     fn is_of(&self, command: &Command) -> bool {
         match (self, command) {
-            (UnderWay::Open { .. }, Command::Sessions(sessions::Command::Open(_))) => true,
-            (UnderWay::Request { session, .. }, Command::Request(request)) => *session == request.session,
+            (UnderWay::Open { session, .. }, Command::Sessions(sessions::Command::Open(open))) => {
+                *session == open.session
+            }
+            (UnderWay::Request { session, number, .. }, Command::Request(request)) => {
+                (*session, *number) == (request.session, request.number)
+            }
             (UnderWay::Force { .. }, Command::Locks(locks::Command::Force { .. })) => true,
             (UnderWay::Timer, Command::Sessions(sessions::Command::Expire { .. })) => true,
             (

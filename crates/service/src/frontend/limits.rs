@@ -1,25 +1,22 @@
 //! What the server does not take on. A refusal here leaves no trace in the log, so it must not hit a request that the log has
 //! already: its client would believe that it holds nothing, and the lock would be held by nobody.
 
-use baton_types::frames::{Acquire, Operation, Refusal, Request};
+use std::collections::BTreeSet;
+
+use baton_types::frames::Refusal;
 
 use super::{Frontend, Note, Output, UnderWay};
-use crate::state::{SessionId, State};
+use crate::state::locks::{self, Acquire};
+use crate::state::{Operation, Request, SessionId, State};
 
 impl Frontend {
     /// Why the request is not proposed, if it is an acquire that the log has not seen and there is no room for.
-    pub(super) fn beyond_limits(
-        &mut self,
-        state: &State,
-        session: SessionId,
-        request: &Request,
-    ) -> Option<(Refusal, String)> {
-        let Operation::Acquire(acquire) = &request.operation else { return None };
-        let beyond = self.lacks_room(state, session, acquire)?;
-        if self.is_under_way(session, request.number) || state.request_known(session, request.number) {
+    pub(super) fn beyond_limits(&mut self, state: &State, request: &Request) -> Option<(Refusal, String)> {
+        let Operation::Locks(locks::Operation::Acquire(acquire)) = &request.operation else { return None };
+        let (refusal, message) = self.lacks_room(state, request.session, acquire)?;
+        if self.is_under_way(request.session, request.number) || state.request_known(request.session, request.number) {
             return None;
         }
-        let (refusal, message) = beyond;
         if refusal != Refusal::LowSpace {
             self.tell_limit(flag(refusal), || message.clone());
         }
@@ -32,15 +29,20 @@ impl Frontend {
             return Some((Refusal::LowSpace, self.low_space()));
         }
         let (counts, limits, under_way) = (state.counts(), self.limits, self.acquires_under_way);
+        let name = acquire.wants.first()?.lock.as_bytes();
         let full = |refusal, what: String| Some((refusal, format!("{what} ({})", flag(refusal))));
-        let is_used = || state.lock(&acquire.name).is_some_and(|lock| lock.is_used());
-        if counts.used + under_way >= limits.locks && !is_used() {
-            return full(Refusal::TooManyLocks, format!("the server has {} locks; it takes no more", limits.locks));
+        let is_used = |name: &[u8]| state.lock(name).is_some_and(|lock| lock.is_used());
+        if counts.used + under_way >= limits.locks && !is_used(name) {
+            let new: BTreeSet<&[u8]> = self.names_under_way().filter(|name| !is_used(name)).collect();
+            if !new.contains(name) && counts.used + new.len() >= limits.locks {
+                return full(Refusal::TooManyLocks, format!("the server has {} locks; it takes no more", limits.locks));
+            }
         }
-        if counts.waiters + under_way >= limits.waiters {
-            let waiters = state.waiters_of(&acquire.name) + self.under_way_for(&acquire.name);
+        let may_wait = acquire.timeout_ms != Some(0);
+        if may_wait && counts.waiters + under_way >= limits.waiters {
+            let waiters = state.waiters_of(name) + self.names_under_way().filter(|other| *other == name).count();
             // One of those who come to a free lock gets it.
-            if waiters >= limits.waiters + usize::from(!is_used()) {
+            if waiters >= limits.waiters + usize::from(!is_used(name)) {
                 let what = format!("{} requests wait for this lock; no more may wait", limits.waiters);
                 return full(Refusal::TooManyWaiters, what);
             }
@@ -63,12 +65,12 @@ impl Frontend {
         self.under_way.iter().any(is_it)
     }
 
-    fn under_way_for(&self, name: &[u8]) -> usize {
-        let is_for = |under_way: &&UnderWay| match under_way {
-            UnderWay::Request { acquires: Some(lock), .. } => lock.as_bytes() == name,
-            _ => false,
-        };
-        self.under_way.iter().filter(is_for).count()
+    /// The names of the locks that acquires on their way are for.
+    fn names_under_way(&self) -> impl Iterator<Item = &[u8]> {
+        self.under_way.iter().filter_map(|under_way| match under_way {
+            UnderWay::Request { acquires: Some(lock), .. } => Some(lock.as_bytes()),
+            _ => None,
+        })
     }
 
     pub(super) fn low_space(&self) -> String {
@@ -79,8 +81,7 @@ impl Frontend {
 
     /// A flood that meets a limit is worth one line, not a million.
     pub(super) fn tell_limit(&mut self, flag: &'static str, what: impl FnOnce() -> String) {
-        if self.limit_told != Some(flag) {
-            self.limit_told = Some(flag);
+        if self.limits_told.insert(flag) {
             self.out.push_back(Output::Note(Note::Limit(what())));
         }
     }

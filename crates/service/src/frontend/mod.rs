@@ -40,11 +40,15 @@ use crate::state::locks::LockName;
 use crate::state::{Caller, Command, RequestNumber, SessionId, State, locks, sessions};
 use rounds::Rounds;
 pub use rounds::{ROUND_AGAIN_MS, ROUNDS_MAX, RoundId};
-pub use streams::{OPEN_WITHIN_MS, WINDOW};
+pub use streams::{OPEN_WITHIN_MS, PARKED_BYTES_MAX, WINDOW};
 use streams::{Presence, Stream};
 
 /// If a proposal was lost, this node begins to lead anew so much later.
 pub const LEAD_AGAIN_MS: u64 = 100;
+
+/// So many proposals may be on their way to the state. It takes thousands of clients that pipeline, or a disk that hangs, to have
+/// more; streams that want more are ended.
+pub const UNDER_WAY_MAX: usize = 1 << 18;
 
 /// A stream, which carries one session. The shell numbers them, and uses no number twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -121,6 +125,9 @@ pub enum Closing {
     /// This node has no lease of the session.
     #[error("no lease of this session is known here: resume it")]
     NoLease,
+    /// More is on its way to the state than this node takes.
+    #[error("too much is on its way to the log: try again")]
+    Busy,
     /// The client does not read what it is sent.
     #[error("the client does not read what it is sent")]
     Slow,
@@ -147,6 +154,8 @@ pub enum Reply {
     Forced(Vec<Holder>),
     /// This node cannot say, for this reason.
     Unavailable(String),
+    /// It may have happened or not.
+    Unknown(String),
 }
 
 /// What an operator may want to know.
@@ -191,11 +200,11 @@ pub enum Note {
         /// How many bytes more can be written.
         free_bytes: u64,
     },
-    /// A limit refuses something for the first time since it did not.
+    /// A limit refuses something for the first time in this term.
     Limit(String),
 }
 
-/// Does this node lead?
+/// What this node is in its group, as far as it knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     Follows,
@@ -214,7 +223,7 @@ enum Standing {
 /// What was proposed in this term and is not applied yet, in the order of the proposals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum UnderWay {
-    Open { stream: StreamId, attempt: u64, secret_hash: Option<[u8; 32]>, begins: bool },
+    Open { stream: StreamId, session: SessionId, attempt: u64, secret_hash: Option<[u8; 32]>, begins: bool },
     Request { stream: StreamId, session: SessionId, number: RequestNumber, acquires: Option<LockName> },
     Force { call: CallId, now: bool, by: Option<SocketAddr> },
     Timer,
@@ -246,7 +255,8 @@ pub struct Frontend {
     opens_under_way: usize,
     acquires_under_way: usize,
     space: Space,
-    limit_told: Option<&'static str>,
+    /// Limits that an operator was told of in this term, by their flags.
+    limits_told: BTreeSet<&'static str>,
     out: VecDeque<Output>,
 }
 
@@ -266,7 +276,7 @@ impl Frontend {
             opens_under_way: 0,
             acquires_under_way: 0,
             space: Space::default(),
-            limit_told: None,
+            limits_told: BTreeSet::new(),
             out: VecDeque::new(),
         }
     }
@@ -384,6 +394,9 @@ impl Frontend {
         if !self.leads() {
             return self.reply(call, Reply::Unavailable(Closing::NotLeading.to_string()));
         }
+        if self.is_busy() {
+            return self.reply(call, Reply::Unavailable(Closing::Busy.to_string()));
+        }
         let under_way = UnderWay::Force { call, now, by: caller.from };
         self.propose(locks::Command::Force { lock, now, caller }.into(), under_way);
     }
@@ -432,10 +445,15 @@ impl Frontend {
         for under_way in std::mem::take(&mut self.under_way) {
             if let UnderWay::Force { call, .. } = under_way {
                 let why = format!("{why}; it is not known whether the release was forced");
-                self.reply(call, Reply::Unavailable(why));
+                self.reply(call, Reply::Unknown(why));
             }
         }
         (self.opens_under_way, self.acquires_under_way) = (0, 0);
+        self.limits_told.clear();
+    }
+
+    fn is_busy(&self) -> bool {
+        self.under_way.len() >= UNDER_WAY_MAX
     }
 
     /// Only while this node leads.

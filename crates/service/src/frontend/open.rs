@@ -7,6 +7,8 @@ use super::{Closing, Frontend, Output, StreamId, UnderWay, words};
 use crate::state::sessions::{self, Open};
 use crate::state::{SessionId, State};
 
+const WRONG_SECRET: &str = "the session began with another secret: only the client that began it can take it up again";
+
 /// What becomes of an Open.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
@@ -33,13 +35,14 @@ impl Frontend {
                 let presence = self.sessions.entry(open.session).or_default();
                 presence.attempt = presence.attempt.max(attempt);
                 presence.secret_hash = presence.secret_hash.or(open.secret_hash);
+                presence.is_beginning |= begins;
                 if let Some(on) = self.streams.get_mut(&stream)
                     && let Phase::Silent { until_ms } = std::mem::replace(&mut on.phase, Phase::Opening)
                 {
                     self.silent.remove(&(until_ms, stream));
                 }
                 let secret_hash = open.secret_hash;
-                let under_way = UnderWay::Open { stream, attempt, secret_hash, begins };
+                let under_way = UnderWay::Open { stream, session: open.session, attempt, secret_hash, begins };
                 self.propose(sessions::Command::Open(open).into(), under_way);
             }
         }
@@ -49,6 +52,9 @@ impl Frontend {
         if !self.leads() {
             return Verdict::Close(Closing::NotLeading);
         }
+        if self.is_busy() {
+            return Verdict::Close(Closing::Busy);
+        }
         let known = state.session(open.session);
         let presence = self.sessions.get(&open.session);
         // If the session is not there yet, an Open that is under way may begin it.
@@ -57,7 +63,7 @@ impl Frontend {
             None => presence.and_then(|presence| presence.secret_hash),
         };
         if !is_secret_right(secret_hash, open.secret_hash) {
-            return wrong_secret();
+            return Verdict::End(EndReason::WrongSecret, WRONG_SECRET.to_owned());
         }
         if presence.is_some_and(|presence| is_late(attempt, presence.attempt)) {
             return Verdict::Close(Closing::Replaced);
@@ -74,8 +80,8 @@ impl Frontend {
         if ends {
             return Verdict::Close(Closing::Ending);
         }
-        // An Open of it may be under way: then it has a presence.
-        let begins = known.is_none() && presence.is_none();
+        let is_beginning = presence.is_some_and(|presence| presence.is_beginning);
+        let begins = known.is_none() && !is_beginning;
         if begins && self.is_space_low() {
             return Verdict::End(EndReason::LowSpace, self.low_space());
         }
@@ -102,10 +108,8 @@ impl Frontend {
             return;
         }
         // Another client may have begun it meanwhile.
-        if state.session(session).is_some_and(|known| !is_secret_right(known.session.secret_hash, secret_hash))
-            && let Verdict::End(reason, message) = wrong_secret()
-        {
-            return self.end(stream, reason, message);
+        if state.session(session).is_some_and(|known| !is_secret_right(known.session.secret_hash, secret_hash)) {
+            return self.end(stream, EndReason::WrongSecret, WRONG_SECRET.to_owned());
         }
         let presence = self.sessions.entry(session).or_default();
         if is_late(attempt, presence.attempt) {
@@ -132,9 +136,4 @@ fn is_secret_right(kept: Option<[u8; 32]>, shown: Option<[u8; 32]>) -> bool {
 /// A client that counts its connections has made a later one.
 fn is_late(attempt: u64, latest: u64) -> bool {
     attempt != 0 && attempt < latest
-}
-
-fn wrong_secret() -> Verdict {
-    let message = "the session began with another secret: only the client that began it can take it up again";
-    Verdict::End(EndReason::WrongSecret, message.to_owned())
 }

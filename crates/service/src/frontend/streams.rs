@@ -1,6 +1,8 @@
 //! The streams: each carries one session.
 
-use baton_types::frames::{EndReason, Malformed, Operation, Refusal, Request, ToClient, ToServer};
+use std::collections::VecDeque;
+
+use baton_types::frames::{EndReason, Malformed, Operation, Part, Refusal, Request, ToClient, ToServer};
 
 use super::{Closing, ConnectionId, Frontend, Output, StreamId, UnderWay, words};
 use crate::leases::KeepAlive;
@@ -9,9 +11,12 @@ use crate::state::{Caller, Command, SessionId, State, locks};
 /// How long a stream may take to say whose it is.
 pub const OPEN_WITHIN_MS: u64 = 10_000;
 
-/// So many requests of a stream may be on their way to the state. Further ones are not read, so that a client that asks much at
-/// once waits for itself, and not everybody for it.
+/// So many requests of a stream may be on their way to the state. Further ones wait with their stream, so that a client that asks
+/// much at once waits for itself, and not everybody for it.
 pub const WINDOW: usize = 64;
+
+/// Requests of a stream that wait take so much memory, about. Then nothing more is read from it, keep-alives included.
+pub const PARKED_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
@@ -20,7 +25,10 @@ pub(super) struct Stream {
     pub phase: Phase,
     /// Requests on their way to the state.
     under_way: usize,
-    /// The window was used up, and nothing is read until half of it is free.
+    /// Requests that wait for a place in the window, in order, and what they take.
+    pub parked: VecDeque<Request>,
+    parked_bytes: usize,
+    /// Too much is parked: nothing is read until half of it is gone.
     is_paused: bool,
 }
 
@@ -41,6 +49,8 @@ pub(super) struct Presence {
     pub stream: Option<StreamId>,
     /// The highest attempt of an Open so far.
     pub attempt: u64,
+    /// An Open that begins it was proposed.
+    pub is_beginning: bool,
     /// The hash of the secret in an Open that may begin it, and is on its way to the state.
     pub secret_hash: Option<[u8; 32]>,
     /// How many acquires are on their way to the state.
@@ -57,7 +67,9 @@ impl Frontend {
         let is_one_too_many = *streams > self.limits.streams;
         let until_ms = now_ms.saturating_add(OPEN_WITHIN_MS);
         let phase = Phase::Silent { until_ms };
-        self.streams.insert(stream, Stream { connection, caller, phase, under_way: 0, is_paused: false });
+        let (parked, parked_bytes) = (VecDeque::new(), 0);
+        let opens = Stream { connection, caller, phase, under_way: 0, parked, parked_bytes, is_paused: false };
+        self.streams.insert(stream, opens);
         self.silent.insert((until_ms, stream));
         if is_one_too_many {
             let limit = self.limits.streams;
@@ -109,21 +121,24 @@ impl Frontend {
         match (phase, said) {
             (Phase::Silent { .. }, Ok(ToServer::Open(open))) => self.open(state, stream, open),
             (Phase::Silent { .. }, Ok(_)) => self.close(stream, protocol("the first frame of a stream must be Open")),
-            (Phase::Silent { .. }, Err(malformed)) => self.end(stream, EndReason::Invalid, malformed.what),
+            (Phase::Silent { .. }, Err(Malformed { part: Part::Open, what })) => {
+                self.end(stream, EndReason::Invalid, what);
+            }
             (_, Ok(ToServer::Open(_))) => {
                 self.close(stream, protocol("a stream carries one session: Open comes once"));
             }
-            (Phase::Opening, _) => self.close(stream, protocol("a stream speaks after its Open was answered")),
+            (Phase::Opening, Ok(_)) => self.close(stream, protocol("a stream speaks after its Open was answered")),
             (Phase::Attached { session, .. }, Ok(ToServer::KeepAlive { number })) => {
                 self.keep_alive(now_ms, stream, session, number);
             }
             (Phase::Attached { session, .. }, Ok(ToServer::Request(request))) => {
-                self.request(state, stream, session, request);
+                self.park(stream, request);
+                self.unpark(state, stream, session);
             }
-            (Phase::Attached { .. }, Err(Malformed { number: Some(number), what })) => {
+            (Phase::Attached { .. }, Err(Malformed { part: Part::Request(number), what })) => {
                 self.refuse(stream, number, Refusal::Invalid, what);
             }
-            (Phase::Attached { .. }, Err(malformed)) => self.close(stream, Closing::Protocol(malformed.what)),
+            (_, Err(malformed)) => self.close(stream, Closing::Protocol(malformed.what)),
         }
     }
 
@@ -139,20 +154,40 @@ impl Frontend {
         }
     }
 
+    fn park(&mut self, stream: StreamId, request: Request) {
+        let Some(on) = self.streams.get_mut(&stream) else { return };
+        on.parked_bytes += bytes(&request);
+        on.is_paused |= on.parked_bytes >= PARKED_BYTES_MAX;
+        on.parked.push_back(request);
+    }
+
+    /// Proposes what is parked, as far as there is room in the window.
+    fn unpark(&mut self, state: &State, stream: StreamId, session: SessionId) {
+        while let Some(on) = self.streams.get_mut(&stream).filter(|on| on.under_way < WINDOW)
+            && let Some(request) = on.parked.pop_front()
+        {
+            on.parked_bytes -= bytes(&request);
+            if on.is_paused && on.parked_bytes <= PARKED_BYTES_MAX / 2 {
+                on.is_paused = false;
+                self.out.push_back(Output::Listen(stream));
+            }
+            self.request(state, stream, session, request);
+        }
+    }
+
     fn request(&mut self, state: &State, stream: StreamId, session: SessionId, request: Request) {
         let Some(caller) = self.streams.get(&stream).map(|stream| stream.caller.clone()) else { return };
-        if !self.leads() {
-            return self.close(stream, Closing::NotLeading);
+        if !self.leads() || self.is_busy() {
+            return self.close(stream, if self.leads() { Closing::Busy } else { Closing::NotLeading });
         }
-        let number = request.number;
-        if let Some((refusal, message)) = self.beyond_limits(state, session, &request) {
-            return self.refuse(stream, number, refusal, message);
-        }
-        let closes = request.operation == Operation::Close;
+        let (number, closes) = (request.number, request.operation == Operation::Close);
         let request = match words::request(session, request, caller) {
             Ok(request) => request,
             Err(invalid) => return self.refuse(stream, number, Refusal::Invalid, invalid.to_string()),
         };
+        if let Some((refusal, message)) = self.beyond_limits(state, &request) {
+            return self.refuse(stream, number, refusal, message);
+        }
         let acquires = match &request.operation {
             crate::state::Operation::Locks(locks::Operation::Acquire(acquire)) => {
                 acquire.wants.first().map(|want| want.lock.clone())
@@ -164,22 +199,18 @@ impl Frontend {
         presence.acquires_under_way += usize::from(acquires.is_some());
         if let Some(stream) = self.streams.get_mut(&stream) {
             stream.under_way += 1;
-            stream.is_paused |= stream.under_way >= WINDOW;
         }
         self.propose(Command::Request(request), UnderWay::Request { stream, session, number, acquires });
     }
 
     /// A request of this stream, or one that it had before it was gone, has been applied.
-    pub(super) fn request_done(&mut self, stream: StreamId, session: SessionId, acquires: bool) {
+    pub(super) fn request_done(&mut self, state: &State, stream: StreamId, session: SessionId, acquires: bool) {
         if let Some(presence) = self.sessions.get_mut(&session).filter(|_| acquires) {
             presence.acquires_under_way = presence.acquires_under_way.saturating_sub(1);
         }
         let Some(on) = self.streams.get_mut(&stream) else { return };
         on.under_way -= 1;
-        if on.is_paused && on.under_way <= WINDOW / 2 {
-            on.is_paused = false;
-            self.out.push_back(Output::Listen(stream));
-        }
+        self.unpark(state, stream, session);
     }
 
     fn refuse(&mut self, stream: StreamId, number: u64, refusal: Refusal, message: String) {
@@ -200,4 +231,10 @@ impl Frontend {
             self.out.push_back(Output::Close { stream, why });
         }
     }
+}
+
+/// What a request takes in memory, about.
+fn bytes(request: &Request) -> usize {
+    let name = if let Operation::Acquire(acquire) = &request.operation { acquire.name.len() } else { 0 };
+    size_of::<Request>() + name + request.missing.len() * size_of::<u64>()
 }

@@ -1,6 +1,6 @@
 //! Between the words that clients use and the words of the log. Pure, and the only place that knows both.
 
-use baton_types::frames::{self, Answer, CancelOutcome, Mode, Operation, Refusal, Refused, Secret, ToClient};
+use baton_types::frames::{self, Answer, CancelOutcome, Mode, Operation, Refusal, Refused, Secret};
 use baton_types::views::Holder;
 use sha2::{Digest, Sha256};
 
@@ -126,16 +126,15 @@ pub fn refuse(refusal: Refusal, message: String) -> Answer {
     Answer::Refused(Refused { refusal, message, cycle: Vec::new() })
 }
 
-/// The session is no more.
-pub fn ended(reason: EndReason) -> ToClient {
-    let (reason, message) = match reason {
+/// Why the session is no more.
+pub fn ended(reason: EndReason) -> (frames::EndReason, &'static str) {
+    match reason {
         EndReason::Expired => {
             (frames::EndReason::Expired, "nothing was heard of the session for longer than its lease")
         }
         EndReason::Closed => (frames::EndReason::Closed, "the session was closed by its client"),
         EndReason::Unknown => (frames::EndReason::Unknown, "there is no such session any more"),
-    };
-    ToClient::Ended { reason, message: message.to_owned() }
+    }
 }
 
 /// A holder that a forced release hit.

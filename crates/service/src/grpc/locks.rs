@@ -6,7 +6,7 @@ use std::sync::Arc;
 use baton_proto::convert::{from_client, to_client};
 use baton_proto::v1;
 use baton_proto::v1::locks_server::Locks;
-use baton_types::frames::Malformed;
+use baton_types::frames::{Malformed, Part};
 use baton_types::views::Page;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
@@ -103,10 +103,10 @@ async fn carry(mut stream: host::Stream, mut frames: Streaming<v1::ClientFrame>)
             // If the connection is broken, nobody hears why.
             Err(status) => {
                 let what = format!("the stream cannot be read: {}", status.message());
-                Err(Malformed { number: None, what })
+                Err(Malformed { part: Part::Unknown, what })
             }
         };
-        let is_broken = matches!(&said, Err(Malformed { number: None, .. }));
+        let is_broken = matches!(&said, Err(Malformed { part: Part::Unknown, .. }));
         stream.hears(said).await;
         if is_broken {
             return;
@@ -132,5 +132,6 @@ fn refused(error: CallError) -> Status {
     match error {
         CallError::Unavailable(why) => Status::unavailable(why),
         CallError::Invalid(why) => Status::invalid_argument(why),
+        CallError::Unknown(why) => Status::aborted(why),
     }
 }

@@ -131,6 +131,19 @@ impl Machine {
     }
 }
 
+impl Machine {
+    /// Tells of an entry that was applied. Whoever panics there is as broken as the state.
+    fn tell(&mut self, entry: &Entry, applied: &Applied) -> io::Result<()> {
+        let replica = self.shared.read();
+        let told = catch_unwind(AssertUnwindSafe(|| (self.on_apply)(entry, applied, &replica.state)));
+        drop(replica);
+        told.map_err(|panic| {
+            self.is_broken = true;
+            broken(&self.fatal, &*panic)
+        })
+    }
+}
+
 /// The state panicked, with this message: says so, and ends the process.
 pub(super) fn broken(fatal: &Fatal, panic: &(dyn Any + Send)) -> io::Error {
     let text = panic.downcast_ref::<&str>().copied();
@@ -157,7 +170,7 @@ impl RaftStateMachine<TypeConfig> for Machine {
             let (entry, responder) = item?;
             let applied = self.apply_entry(&entry)?;
             if let Payload::Normal(entry) = &entry.payload {
-                (self.on_apply)(entry, &applied, &self.shared.read().state);
+                self.tell(entry, &applied)?;
             }
             if let Some(responder) = responder {
                 responder.send(applied);

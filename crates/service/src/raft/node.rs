@@ -1,4 +1,4 @@
-//! A node of the group: what the api calls.
+//! A node of the group: what the shell calls.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -275,7 +275,7 @@ impl Node {
     }
 
     /// Submits an entry to the log of this term, without waiting for anything. Entries are in the log in the order of these
-    /// calls. [`Options::on_apply`] shows it when it is applied; if it may never be, [`Options::on_lost`] tells.
+    /// calls, which must not overlap. [`Options::on_apply`] shows it when it is applied; if it may never be, [`Options::on_lost`] tells.
     ///
     /// Whoever calls this sees to it that an entry has far less than a MiB, as all that clients may say has.
     pub fn submit(&self, term: u64, entry: Entry) {

@@ -6,7 +6,7 @@
 //! - `locks`: claims, queues, fences.
 //!
 //! **Architecture invariant: no module knows another one but through its public functions.** A module is listed in the enums of
-//! `words.rs` and `record.rs` and in [`State`]; the edge (`api/wire.rs`) maps its words. Nothing else has to know it.
+//! `words.rs` and `record.rs` and in [`State`]; the edge (`frontend/words.rs`) maps its words. Nothing else has to know it.
 //!
 //! What holds for all modules:
 //!

@@ -1,4 +1,4 @@
-//! What people and the api ask of the state. Nothing here changes it.
+//! What people and the front end ask of the state. Nothing here changes it.
 
 use super::locks::{Claim, Delay, LockName, LockView};
 use super::sessions::Session;

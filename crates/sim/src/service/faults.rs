@@ -1,7 +1,7 @@
 //! What goes wrong, all of it drawn from the seed; and the end of it.
 
 use baton_service::frontend::Frontend;
-use baton_types::frames::{Open, ToClient, ToServer};
+use baton_types::frames::{EndReason, Open, ToClient, ToServer};
 
 use super::clock::Micros;
 use super::log::NodeId;
@@ -215,12 +215,14 @@ impl World {
         self.send_up(connection, 0, |connection| NodeEvent::Says { connection, said: ToServer::Open(open) });
     }
 
-    pub(super) fn thief_hears(&self, event: &ClientEvent) -> Result<(), String> {
+    pub(super) fn thief_hears(&mut self, event: &ClientEvent) -> Result<(), String> {
         match event {
             ClientEvent::Hears { said: ToClient::Opened { session, .. }, .. } => {
-                Err(format!("a thief has taken up session {session}"))
+                return Err(format!("a thief has taken up session {session}"));
             }
-            _ => Ok(()),
+            ClientEvent::Hears { said: ToClient::Ended { reason: EndReason::WrongSecret, .. }, .. } => self.thefts += 1,
+            _ => {}
         }
+        Ok(())
     }
 }

@@ -79,6 +79,12 @@ pub struct Report {
     pub violation: Option<String>,
     /// How often a client began to believe in a lock.
     pub grants: u64,
+    /// How many requests the front end refused by itself: low space, limits.
+    pub refusals: u64,
+    /// How many forced releases said whom they hit.
+    pub forced: u64,
+    /// How many thieves were turned away.
+    pub thefts: u64,
     /// How many entries were committed.
     pub entries: u64,
     /// How many things happened.
@@ -95,6 +101,9 @@ pub fn run(options: Options) -> Report {
         seed: options.seed,
         violation,
         grants: world.oracle.grants,
+        refusals: world.oracle.refusals,
+        forced: world.oracle.forced_judged,
+        thefts: world.thefts,
         entries: world.log.committed.len() as u64,
         events: world.events,
         story: world.story.unwrap_or_default(),

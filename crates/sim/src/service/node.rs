@@ -27,7 +27,13 @@ impl World {
                 to.alarm_at = None;
                 to.frontend.tick(now_ms);
             }
-            NodeEvent::RoundDone { round, ok } => to.frontend.round_done(now_ms, round, ok),
+            NodeEvent::RoundDone { round, ok } => {
+                // The engine says so when all is applied that was committed when the round began.
+                if ok && self.options.broken != Some(Broken::NoRound) {
+                    self.apply(node)?;
+                }
+                self.nodes[node].frontend.round_done(now_ms, round, ok);
+            }
             NodeEvent::StreamOpens(connection) => {
                 to.frontend.stream_opens(now_ms, StreamId(connection), OnConnection(connection), Caller::default());
             }
@@ -101,12 +107,11 @@ impl World {
 
     fn begin_round(&mut self, node: NodeId, round: RoundId) {
         let life = self.nodes[node].life;
-        let Some(term) = self.nodes[node].term else { return };
         if self.options.broken == Some(Broken::NoRound) {
             return self.after(0, Happening::ToNode { node, life, event: NodeEvent::RoundDone { round, ok: true } });
         }
         let (before, takes) = (self.delay(3 * MS, 300 * MS), self.delay(3 * MS, 300 * MS));
-        self.after(before, Happening::RoundCheck { node, life, term, round, takes });
+        self.after(before, Happening::RoundCheck { node, life, round, takes });
     }
 
     fn apply(&mut self, node: NodeId) -> Result<(), String> {

@@ -57,6 +57,10 @@ pub struct Oracle {
     shared_fences: BTreeMap<LockName, u64>,
     /// How often a lock was believed to be held.
     pub grants: u64,
+    /// How often a client heard that the front end refuses its request by itself.
+    pub refusals: u64,
+    /// How many forced releases were judged.
+    pub forced_judged: u64,
 }
 
 impl Oracle {
@@ -118,6 +122,7 @@ impl Oracle {
                 Refusal::LowSpace | Refusal::TooManyLocks | Refusal::TooManyWaiters | Refusal::TooManyHolds
             )
         {
+            self.refusals += 1;
             self.refused.insert((session, *number));
             return self.is_not_logged((session, *number));
         }
@@ -213,7 +218,8 @@ impl Oracle {
     }
 
     /// A call was told whom its forced release hit.
-    pub fn forced(&self, call: CallId, told: &[Holder]) -> Result<(), String> {
+    pub fn forced(&mut self, call: CallId, told: &[Holder]) -> Result<(), String> {
+        self.forced_judged += 1;
         let told: Vec<(u64, u64)> = told.iter().map(|holder| (holder.session, holder.fence)).collect();
         match self.forced.get(&call) {
             Some(hit) if *hit == told => Ok(()),

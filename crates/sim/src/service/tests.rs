@@ -140,7 +140,10 @@ fn told(effect: &Effect) -> Option<ToClient> {
         Effect::Answer { session: OURS, number, ref answer } => {
             Some(ToClient::Answer { number, answer: words::answer(answer) })
         }
-        Effect::Ended { session: OURS, reason } => Some(words::ended(reason)),
+        Effect::Ended { session: OURS, reason } => {
+            let (reason, message) = words::ended(reason);
+            Some(ToClient::Ended { reason, message: message.to_owned() })
+        }
         Effect::Locks(locks::Effect::Revoked { session: OURS, acquire }) => Some(ToClient::Revoked { acquire }),
         _ => None,
     }

@@ -42,7 +42,6 @@ pub(super) enum Happening {
     RoundCheck {
         node: NodeId,
         life: u32,
-        term: u64,
         round: RoundId,
         takes: Micros,
     },
@@ -171,6 +170,8 @@ pub struct World {
     pub(super) connections_ever: u64,
     /// Forced releases so far.
     pub(super) forces: u64,
+    /// Thieves that were turned away so far.
+    pub(super) thefts: u64,
     pub(super) log: Log,
     /// What the log says, at the moment at which it is committed.
     truth: State,
@@ -220,6 +221,7 @@ impl World {
             connections: BTreeMap::new(),
             connections_ever: 0,
             forces: 0,
+            thefts: 0,
             log: Log::default(),
             truth: State::default(),
             truth_applied: 0,
@@ -322,8 +324,9 @@ impl World {
                 self.log.commit(id);
                 return self.judge_log();
             }
-            Happening::RoundCheck { node, life, term, round, takes } => {
-                let ok = self.log.leads(node, term);
+            Happening::RoundCheck { node, life, round, takes } => {
+                // In whatever term: the engine does not know in which the node believes to lead.
+                let ok = self.log.leader.is_some_and(|(leader, _)| leader == node) && self.nodes[node].life == life;
                 self.after(takes, Happening::ToNode { node, life, event: NodeEvent::RoundDone { round, ok } });
             }
             Happening::ResumeNode(node) => {

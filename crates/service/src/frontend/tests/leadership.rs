@@ -10,12 +10,11 @@ fn a_node_leads_when_its_own_lead_is_applied() {
     assert_eq!(node.said(), [close(1, Closing::NotLeading)]);
     node.tell(|frontend, _, _| frontend.elected(3));
     assert_eq!(node.proposed, [(3, sessions::Command::Lead { term: 3 }.into())]);
-    // Not before, and not by the Lead of another term.
+    // Not before, and not by the Lead of an earlier term.
     node.stream(2);
     node.hears(2, open(9));
     assert_eq!(node.said(), [close(2, Closing::NotLeading)]);
     node.apply_entry(2, &sessions::Command::Lead { term: 2 }.into());
-    node.apply_entry(4, &sessions::Command::Lead { term: 4 }.into());
     assert!(!node.frontend.leads());
     node.apply();
     assert!(node.frontend.leads());
@@ -48,13 +47,13 @@ fn nothing_outlives_a_term() {
         node.tell(|frontend, _, _| way(frontend));
         let said = node.said();
         let unavailable = |call, why: String| Output::Reply { call: CallId(call), reply: Reply::Unavailable(why) };
-        let not_known = format!("{why}; it is not known whether the release was forced");
+        let not_known = Reply::Unknown(format!("{why}; it is not known whether the release was forced"));
         let expected = [
             Output::Note(Note::LeadsNoMore { term: 1 }),
             close(1, why.clone()),
             close(2, why.clone()),
             unavailable(5, why.to_string()),
-            unavailable(6, not_known),
+            Output::Reply { call: CallId(6), reply: not_known },
         ];
         assert_eq!(said, expected);
         assert_eq!(node.frontend.next_wake(), None);
@@ -137,6 +136,26 @@ fn after_a_proposal_was_lost_the_node_leads_anew_in_its_term() {
     node.apply_all();
     let said = node.said();
     assert_eq!(said, [answer(2, 1, Answer::Granted { fence: 1 }), answer(2, 2, Answer::Granted { fence: 2 })]);
+}
+
+/// It may have ended sessions that this node would acknowledge, once it leads again and a round says so.
+#[test]
+fn an_entry_of_a_later_term_deposes() {
+    for leads in [true, false] {
+        let mut node = Node::new();
+        if !leads {
+            node.tell(|frontend, _, _| frontend.elected(2));
+            node.said();
+        }
+        let open = words::open(first(8), Caller::default()).unwrap();
+        node.apply_entry(3, &sessions::Command::Open(open).into());
+        let said = if leads { vec![Output::Note(Note::LeadsNoMore { term: 1 })] } else { vec![] };
+        assert_eq!(node.said(), said);
+        node.proposed.clear();
+        // A Lead of its own that comes late changes nothing.
+        node.apply_entry(2, &sessions::Command::Lead { term: 2 }.into());
+        assert!(!node.frontend.leads());
+    }
 }
 
 /// Entries of others are applied in between, before this node leads.

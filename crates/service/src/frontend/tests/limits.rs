@@ -106,6 +106,14 @@ fn sessions_are_limited() {
     node.said();
     node.opened(6, 6);
     assert_eq!(node.state.counts().sessions, 2);
+    // One that would resume a session that is not there, and is on its way, makes no room for one that begins it.
+    node.stream(8);
+    node.hears(8, ToServer::Open(resume(88, 1)));
+    node.stream(9);
+    node.hears(9, ToServer::Open(Open { attempt: 2, ..first(88) }));
+    assert_eq!(end_reason(&node.said()), EndReason::TooManySessions);
+    node.apply();
+    node.said();
     // A first Open that is repeated begins nothing.
     node.stream(7);
     node.hears(7, ToServer::Open(Open { attempt: 2, ..first(6) }));
@@ -125,6 +133,9 @@ fn locks_are_limited() {
     node.apply_all();
     node.acquire(1, 4, "c");
     assert_eq!(refusal(&node.said()), Refusal::TooManyLocks);
+    // What makes no sense is told so first.
+    node.acquire(1, 9, "");
+    assert_eq!(refusal(&node.said()), Refusal::Invalid);
     // Those that are there can be waited for.
     node.acquire(2, 1, "a");
     node.request(1, 5, Operation::Release { acquire: 2 });
@@ -152,6 +163,12 @@ fn waiters_of_a_lock_are_limited() {
     node.said();
     node.acquire(5, 1, "a");
     assert_eq!(node.proposed.len(), 1);
+    // Who does not wait is told that the lock is not free.
+    let Operation::Acquire(one) = acquire("a") else { unreachable!() };
+    node.apply();
+    node.request(4, 4, Operation::Acquire(Acquire { timeout_ms: Some(0), ..one }));
+    node.apply();
+    assert_eq!(refusal(&node.said()), Refusal::NotAvailable);
     // None may wait: a free lock is granted all the same.
     let mut node = Node::leader(ServerLimits { waiters: 0, ..ServerLimits::default() });
     node.opened(1, 8);

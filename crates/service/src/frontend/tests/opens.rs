@@ -1,6 +1,6 @@
 //! Streams that say whose they are: in time, too late, by somebody else.
 
-use baton_types::frames::{EndReason, Malformed};
+use baton_types::frames::{EndReason, Malformed, Part};
 
 use super::*;
 
@@ -269,21 +269,25 @@ fn whoever_breaks_the_rules_of_a_stream_is_hung_up_on() {
     assert_eq!(node.said(), [protocol(3, "a stream speaks after its Open was answered")]);
     node.apply_all();
     assert_eq!(node.said(), []);
-    let malformed = |number| Err(Malformed { number, what: "nonsense".to_owned() });
-    let tell = |node: &mut Node, stream, number| {
-        node.tell(|frontend, now_ms, state| frontend.hears(now_ms, state, StreamId(stream), malformed(number)));
+    let malformed = |part| Err(Malformed { part, what: "nonsense".to_owned() });
+    let tell = |node: &mut Node, stream, part| {
+        node.tell(|frontend, now_ms, state| frontend.hears(now_ms, state, StreamId(stream), malformed(part)));
     };
     node.stream(4);
-    tell(&mut node, 4, None);
+    tell(&mut node, 4, Part::Open);
     assert_eq!(end_reason(&node.said()), EndReason::Invalid);
+    // That says nothing of a session, which may live on.
+    node.stream(6);
+    tell(&mut node, 6, Part::Unknown);
+    assert_eq!(node.said(), [protocol(6, "nonsense")]);
     node.stream(5);
     node.hears(5, ToServer::Open(resume(9, 5)));
     node.apply();
     node.said();
-    tell(&mut node, 5, Some(3));
+    tell(&mut node, 5, Part::Request(3));
     assert_eq!(refusal(&node.said()), Refusal::Invalid);
     assert!(node.listens(5));
-    tell(&mut node, 5, None);
+    tell(&mut node, 5, Part::Unknown);
     assert_eq!(node.said(), [protocol(5, "nonsense")]);
     // A stream that was never there says nothing.
     node.hears(77, open(3));

@@ -32,34 +32,83 @@ fn what_makes_no_sense_is_refused_without_the_log() {
     assert!(node.proposed.is_empty() && node.listens(1));
 }
 
-/// A client that pipelines waits for itself: what it says beyond its window is not read, and others come in between.
+/// A client that pipelines waits for itself: what is beyond its window waits, and others come in between.
 #[test]
 fn a_stream_has_so_many_requests_under_way_and_no_more() {
     let mut node = Node::new();
     node.opened(1, 8);
     node.opened(2, 9);
+    for number in 1..=WINDOW as u64 + 10 {
+        node.acquire(1, number, &format!("lock {number}"));
+    }
+    assert_eq!(node.proposed.len(), WINDOW);
+    node.acquire(2, 1, "mine");
+    // Its keep-alives do not wait.
+    assert!(node.listens(1));
+    node.hears(1, ToServer::KeepAlive { number: 1 });
+    assert!(matches!(node.said()[..], [Output::BeginRound(_)]));
+    // Each that is applied makes room for one, behind what others asked meanwhile.
+    node.apply();
+    assert_eq!(node.said(), [answer(1, 1, Answer::Granted { fence: 1 })]);
+    assert_eq!(node.proposed.len(), WINDOW + 1);
+    (0..WINDOW - 1).for_each(|_| node.apply());
+    node.said();
+    node.apply();
+    assert_eq!(node.said(), [answer(2, 1, Answer::Granted { fence: WINDOW as u64 + 1 })]);
+    node.apply_all();
+    let last = WINDOW as u64 + 10;
+    assert_eq!(node.said().pop(), Some(answer(1, last, Answer::Granted { fence: last + 1 })));
+}
+
+/// What waits with its stream is bounded: beyond that the stream is not read.
+#[test]
+fn a_stream_that_asks_too_much_at_once_is_not_read() {
+    let mut node = Node::new();
+    node.opened(1, 9);
     let mut number = 0;
     while node.listens(1) {
         number += 1;
         node.acquire(1, number, &format!("lock {number}"));
     }
-    assert_eq!((number as usize, node.proposed.len()), (WINDOW, WINDOW));
-    node.acquire(2, 1, "mine");
-    assert!(node.listens(2));
-    // It is read again when half of them are done.
-    (0..WINDOW / 2 - 1).for_each(|_| node.apply());
-    assert!(!node.listens(1));
-    assert!(!node.said().contains(&Output::Listen(StreamId(1))));
-    node.apply();
-    assert_eq!(node.said().pop(), Some(Output::Listen(StreamId(1))));
-    assert!(node.listens(1));
-    (0..WINDOW / 2).for_each(|_| node.acquire(1, 100 + number, "x"));
-    assert!(!node.listens(1));
-    // The other one did not wait for those.
-    (0..WINDOW / 2).for_each(|_| node.apply());
-    node.said();
-    node.apply();
-    assert_eq!(node.said(), [answer(2, 1, Answer::Granted { fence: WINDOW as u64 + 1 })]);
+    let parked = number as usize - WINDOW;
+    assert!((PARKED_BYTES_MAX / 400..PARKED_BYTES_MAX / 50).contains(&parked), "{parked}");
+    while !node.listens(1) {
+        assert!(!node.said().contains(&Output::Listen(StreamId(1))));
+        node.apply();
+    }
+    assert!(node.said().contains(&Output::Listen(StreamId(1))));
+    let left = node.frontend.streams[&StreamId(1)].parked.len();
+    assert!((parked / 2 - 2..=parked / 2 + 2).contains(&left), "{left} of {parked}");
+    node.apply_all();
+    assert_eq!(node.state.claims_of(SessionId(9)), number as usize);
+    // What waits is gone with its stream.
+    (1..200).for_each(|more| node.acquire(1, number + more, "x"));
+    node.proposed.clear();
+    node.tell(|frontend, _, _| frontend.stream_gone(StreamId(1)));
+    assert_eq!(node.proposed, []);
+}
+
+/// A disk that hangs must not fill the memory.
+#[test]
+fn what_is_on_its_way_is_bounded() {
+    let mut node = Node::new();
+    node.opened(1, 8);
+    node.opened(2, 9);
+    for _ in 0..UNDER_WAY_MAX {
+        node.frontend.under_way.push_back(UnderWay::Timer);
+    }
+    node.acquire(1, 1, "a");
+    assert_eq!(node.said(), [close(1, Closing::Busy)]);
+    node.stream(3);
+    node.hears(3, ToServer::Open(resume(8, 2)));
+    assert_eq!(node.said(), [close(3, Closing::Busy)]);
+    node.tell(|frontend, _, _| frontend.force(CallId(5), b"a"[..].into(), false, Caller::default()));
+    let busy = Reply::Unavailable(Closing::Busy.to_string());
+    assert_eq!(node.said(), [Output::Reply { call: CallId(5), reply: busy }]);
+    assert_eq!(node.proposed, []);
+    // It is still kept alive.
+    node.hears(2, ToServer::KeepAlive { number: 1 });
+    assert!(matches!(node.said()[..], [Output::BeginRound(_)]));
 }
 
 /// What was on its way when a stream was gone belongs to no stream any more.

@@ -1,4 +1,4 @@
-//! Bounds of what clients say about locks, checked here and nowhere else. The api asks before it proposes, so that a client gets
+//! Bounds of what clients say about locks, checked here and nowhere else. The front end asks before it proposes, so that a client gets
 //! its answer at once; the state asks again, since it must stand whatever the log says.
 
 use std::collections::BTreeSet;

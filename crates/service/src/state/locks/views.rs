@@ -1,4 +1,4 @@
-//! What people and the api ask of a lock. Nothing here changes it.
+//! What people and the front end ask of a lock. Nothing here changes it.
 
 use super::lock::Lock;
 use super::{Claim, Delay, ForcedHolder, LockName, Mode, Past, Ticket};

@@ -1,4 +1,4 @@
-//! Bounds of what clients say about sessions and request numbers, checked here and nowhere else. The api asks before it proposes,
+//! Bounds of what clients say about sessions and request numbers, checked here and nowhere else. The front end asks before it proposes,
 //! so that a client gets its answer at once; the state asks again, since it must stand whatever the log says.
 
 pub use baton_types::limits::{HOST_BYTES_MAX, LABEL_BYTES_MAX, MISSING_MAX, REQUESTS_MAX, TTL_MS_MAX, TTL_MS_MIN};
@@ -61,7 +61,7 @@ pub enum Invalid {
     },
 }
 
-/// Whether a new session can have this id. Only the api asks: sessions of data format 1 may have any id.
+/// Whether a new session can have this id. Only the front end asks: sessions of data format 1 may have any id.
 pub fn check_new_id(SessionId(id): SessionId) -> Result<(), Invalid> {
     if (1..=SessionId::MAX).contains(&id) { Ok(()) } else { Err(Invalid::SessionId { id }) }
 }

@@ -78,7 +78,7 @@ impl Sessions {
         self.term = term;
     }
 
-    /// Begins the session, if it is not there and may begin so. Gives it if it begins. An Open that is not from our api may be
+    /// Begins the session, if it is not there and may begin so. Gives it if it begins. An Open that is not from our front end may be
     /// wrong: it begins nothing.
     pub(super) fn open(&mut self, open: &Open) -> Option<Arc<Session>> {
         let begins = !open.resume
