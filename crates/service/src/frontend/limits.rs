@@ -33,8 +33,9 @@ impl Frontend {
         let full = |refusal, what: String| Some((refusal, format!("{what} ({})", flag(refusal))));
         let is_used = |name: &[u8]| state.lock(name).is_some_and(|lock| lock.is_used());
         if counts.used + under_way >= limits.locks && !is_used(name) {
-            let new: BTreeSet<&[u8]> = self.names_under_way().filter(|name| !is_used(name)).collect();
-            if !new.contains(name) && counts.used + new.len() >= limits.locks {
+            let under_way = self.names_under_way().filter(|name| !is_used(name));
+            let new: BTreeSet<&[u8]> = under_way.chain([name]).collect();
+            if counts.used + new.len() > limits.locks {
                 return full(Refusal::TooManyLocks, format!("the server has {} locks; it takes no more", limits.locks));
             }
         }
