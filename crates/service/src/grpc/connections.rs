@@ -5,7 +5,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ const TURNED_AWAY_MAX: usize = 16;
 pub fn accept(listener: TcpListener, most: usize) -> impl Stream<Item = io::Result<Connection>> {
     let (places, told) = (Arc::new(Semaphore::new(most)), Arc::new(Semaphore::new(TURNED_AWAY_MAX)));
     let why: Arc<str> = format!("the server has {most} connections; it takes no more").into();
-    let last = AtomicU64::new(0);
+    let (last, is_full) = (AtomicU64::new(0), AtomicBool::new(false));
     TcpIncoming::from(listener).with_nodelay(Some(true)).filter_map(move |came| {
         let stream = match came {
             Ok(stream) => stream,
@@ -43,10 +43,14 @@ pub fn accept(listener: TcpListener, most: usize) -> impl Stream<Item = io::Resu
         };
         let id = ConnectionId(last.fetch_add(1, Ordering::Relaxed));
         if let Ok(place) = places.clone().try_acquire_owned() {
+            is_full.store(false, Ordering::Relaxed);
             return Some(Ok(Connection::new(stream, id, place, None)));
         }
-        let from = stream.peer_addr().map(|address| address.to_string()).unwrap_or_default();
-        warn!(from, limit = most, "a connection is turned away: all places are taken");
+        // A flood is worth one line, not a million.
+        if !is_full.swap(true, Ordering::Relaxed) {
+            let from = stream.peer_addr().map(|address| address.to_string()).unwrap_or_default();
+            warn!(from, limit = most, "a connection is turned away: all places are taken");
+        }
         let place = told.clone().try_acquire_owned().ok()?;
         Some(Ok(Connection::new(stream, id, place, Some(why.clone()))))
     })
