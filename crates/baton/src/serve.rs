@@ -1,5 +1,6 @@
 //! `baton serve`: run the lock service.
 
+use std::fmt::Display;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -84,14 +85,26 @@ pub fn run(args: &Args) -> Outcome {
 fn begin_to_log(filter: Option<&str>) -> Result<(), Failure> {
     let environment = std::env::var("RUST_LOG").ok().filter(|filter| !filter.is_empty());
     let said = filter.or(environment.as_deref()).unwrap_or("info");
-    // A level alone is about the server: of the libraries under it only warnings matter to an operator.
-    let of_the_server =
-        |level: LevelFilter| format!("{},baton={level},baton_service={level}", level.min(LevelFilter::WARN));
-    let filter = said.parse().map_or_else(|_| said.to_owned(), of_the_server);
-    let wrong = |why| Failure::bad_input(format!("{said:?} is no filter for the log: {why}; say info, for example"));
-    let filter = EnvFilter::builder().parse(filter).map_err(wrong)?;
+    let wrong = |why: &dyn Display| {
+        Failure::bad_input(format!("{said:?} is no filter for the log: {why}; say info, for example"))
+    };
+    // A word alone would be a part of the program, of which everything is written, and nothing of all others.
+    let is_word = |filter: &str| filter.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let filter = match said.parse() {
+        Ok(level) => of_the_server(level),
+        Err(_) if filter.is_some_and(is_word) => return Err(wrong(&"it is no level")),
+        Err(_) => said.to_owned(),
+    };
+    let filter = EnvFilter::builder().parse(filter).map_err(|why| wrong(&why))?;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
     Ok(())
+}
+
+/// A level alone is about the server: of the libraries under it only warnings matter to an operator. Those of openraft do not: it
+/// warns in its own words of what happens at every first start.
+fn of_the_server(level: LevelFilter) -> String {
+    let (libraries, raft) = (level.min(LevelFilter::WARN), level.min(LevelFilter::ERROR));
+    format!("{libraries},openraft={raft},baton={level},baton_service={level}")
 }
 
 async fn serve(options: Options) -> Outcome {
@@ -137,7 +150,7 @@ fn connections_max() -> Result<usize, Failure> {
     Ok(usize::try_from(hard - DESCRIPTORS_KEPT).unwrap_or(usize::MAX).min(CONNECTIONS_MAX))
 }
 
-fn cannot(why: impl std::fmt::Display) -> Failure {
+fn cannot(why: impl Display) -> Failure {
     Failure { message: why.to_string(), status: ExitCode::FAILURE }
 }
 

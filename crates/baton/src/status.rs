@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::output::{Outcome, print, print_json, table};
 use crate::server::{ServerArgs, block_on, no_server};
-use crate::view::{Status, duration};
+use crate::view::{Status, duration, size};
 
 /// Show how the server is
 ///
@@ -39,7 +39,32 @@ fn to_text(status: &Status) -> String {
         row("locks", status.locks.to_string()),
         row("sessions", status.sessions.to_string()),
         row("waiters", status.waiters.to_string()),
+        row("free space", free_space(status)),
         row("up for", duration(status.uptime_ms)),
         row("version", status.version.clone()),
     ])
+}
+
+fn free_space(status: &Status) -> String {
+    let free = status.free_bytes.map_or_else(|| "unknown".to_owned(), size);
+    if status.low_space { format!("{free}: too little for new sessions and locks") } else { free }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_types::views;
+
+    use super::*;
+
+    #[test]
+    fn the_text_tells_how_much_space_is_free() {
+        let line = |free_bytes, low_space| {
+            let status = Status::from(views::Status { free_bytes, low_space, ..views::Status::default() });
+            let text = to_text(&status);
+            text.lines().find_map(|line| line.strip_prefix("free space  ")).map(String::from)
+        };
+        assert_eq!(line(Some(5 << 30), false).as_deref(), Some("5.0 GiB"));
+        assert_eq!(line(Some(3 << 20), true).as_deref(), Some("3.0 MiB: too little for new sessions and locks"));
+        assert_eq!(line(None, false).as_deref(), Some("unknown"));
+    }
 }

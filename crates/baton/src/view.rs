@@ -123,6 +123,10 @@ pub struct Status {
     pub uptime_ms: u64,
     /// Its version.
     pub version: String,
+    /// How many bytes more its data folder takes; none if its system does not say.
+    pub free_bytes: Option<u64>,
+    /// Whether that is too little to begin anything new.
+    pub low_space: bool,
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -198,9 +202,22 @@ impl From<views::Session> for Session {
 
 impl From<views::Status> for Status {
     fn from(status: views::Status) -> Self {
-        let views::Status { node, role, term, commit, applied, locks, sessions, waiters, uptime_ms, version, .. } =
-            status;
-        Status { node, role, term, commit, applied, locks, sessions, waiters, uptime_ms, version }
+        let views::Status { node, role, term, commit, applied, locks, sessions, waiters, .. } = status;
+        let views::Status { uptime_ms, version, free_bytes, low_space, .. } = status;
+        Status {
+            node,
+            role,
+            term,
+            commit,
+            applied,
+            locks,
+            sessions,
+            waiters,
+            uptime_ms,
+            version,
+            free_bytes,
+            low_space,
+        }
     }
 }
 
@@ -225,6 +242,18 @@ pub fn duration(ms: u64) -> String {
         60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
         3_600..86_400 => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
         _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3_600),
+    }
+}
+
+/// So many bytes, in the unit that matters.
+pub fn size(bytes: u64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    match (1..).zip(units).take_while(|(power, _)| bytes >> (10 * power) > 0).last() {
+        None => format!("{bytes} B"),
+        Some((power, unit)) => {
+            let tenths = (u128::from(bytes) * 10) >> (10 * power);
+            format!("{}.{} {unit}", tenths / 10, tenths % 10)
+        }
     }
 }
 
@@ -306,14 +335,23 @@ mod tests {
         let status = Status::from(views::Status { node: 1, role: "leader".into(), ..Default::default() });
         let expected = concat!(
             r#"{"node":1,"role":"leader","term":0,"commit":0,"applied":0,"locks":0,"sessions":0,"waiters":0,"#,
-            r#""uptime_ms":0,"version":""}"#,
+            r#""uptime_ms":0,"version":"","free_bytes":null,"low_space":false}"#,
         );
         assert_eq!(serde_json::to_string(&status).unwrap(), expected);
+        let status = Status::from(views::Status { free_bytes: Some(7), low_space: true, ..Default::default() });
+        let told = serde_json::to_string(&status).unwrap();
+        assert!(told.ends_with(r#","free_bytes":7,"low_space":true}"#), "{told}");
     }
 
     #[test]
     fn durations_are_told_in_the_units_that_matter() {
         let told = [0, 950, 9_999, 59_999, 61_000, 3_600_000, 90_000_000].map(duration);
         assert_eq!(told, ["0.0 s", "0.9 s", "9.9 s", "59 s", "1 min 1 s", "1 h 0 min", "1 d 1 h"]);
+    }
+
+    #[test]
+    fn sizes_are_told_in_the_unit_that_matters() {
+        let told = [0, 1_023, 1_024, 1_126, 1_048_575, 3 << 30, u64::MAX].map(size);
+        assert_eq!(told, ["0 B", "1023 B", "1.0 KiB", "1.0 KiB", "1023.9 KiB", "3.0 GiB", "15.9 EiB"]);
     }
 }

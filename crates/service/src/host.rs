@@ -174,7 +174,9 @@ impl Shell {
                 tokio::spawn(async move { shell.round(round).await });
             }
             Output::Say { stream, said } => {
-                let is_slow = inner.streams.get(&stream).is_some_and(|to| to.frames.try_send(Ok(said)).is_err());
+                // The last place is for the reason why the stream ends.
+                let is_said = |to: &Speaker| to.frames.capacity() > 1 && to.frames.try_send(Ok(said)).is_ok();
+                let is_slow = inner.streams.get(&stream).is_some_and(|to| !is_said(to));
                 if is_slow {
                     inner.frontend.stream_slow(stream);
                 }

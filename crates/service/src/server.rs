@@ -90,7 +90,7 @@ impl Server {
         let listener = TcpListener::bind(options.listen).await.map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
         let closed = |error| ServeError::Open { data: options.data.clone(), error };
-        let folder = Arc::new(Folder::open(&options.data).map_err(|error| closed(error.into()))?);
+        let folder = Arc::new(Folder::open(&options.data).map_err(closed)?);
         let host = Host::open(folder, &options.data, options.limits, address.to_string()).await.map_err(closed)?;
         let (connections_max, streams_max) = (options.connections_max, options.limits.streams);
         Ok(Server { host: Arc::new(host), listener, address, connections_max, streams_max })

@@ -7,47 +7,13 @@ use std::time::Duration;
 use baton_client::Client;
 use baton_proto::v1;
 use baton_proto::v1::client_frame::Frame;
-use baton_proto::v1::locks_client::LocksClient;
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::Channel;
-use tonic::{Code, Status, Streaming};
+use tonic::Code;
 
+use crate::raw::{self, Raw, exclusive};
 use crate::server::Server;
 
-/// A stream of raw frames, as a client that does not use our library would have it.
-struct Raw {
-    frames: mpsc::Sender<v1::ClientFrame>,
-    answers: Streaming<v1::ServerFrame>,
-}
-
-impl Raw {
-    async fn connect(server: &Server) -> Raw {
-        let channel = Channel::from_shared(format!("http://{}", server.address)).unwrap().connect().await.unwrap();
-        let (frames, outgoing) = mpsc::channel(16);
-        let answers = LocksClient::new(channel).session(ReceiverStream::new(outgoing)).await.unwrap().into_inner();
-        Raw { frames, answers }
-    }
-
-    async fn open(server: &Server, open: v1::Open) -> (Raw, v1::server_frame::Frame) {
-        let mut raw = Raw::connect(server).await;
-        raw.send(Frame::Open(open)).await;
-        let answer = raw.next().await.unwrap().expect("an answer");
-        (raw, answer)
-    }
-
-    async fn send(&self, frame: Frame) {
-        self.frames.send(v1::ClientFrame { frame: Some(frame) }).await.unwrap();
-    }
-
-    async fn next(&mut self) -> Result<Option<v1::server_frame::Frame>, Status> {
-        Ok(self.answers.message().await?.and_then(|frame| frame.frame))
-    }
-}
-
 fn valid_open() -> v1::Open {
-    let (label, host, secret) = ("test".into(), "here".into(), Vec::new());
-    v1::Open { session: 7, ttl_ms: 10_000, label, host, pid: 1, resume: false, secret, attempt: 0 }
+    v1::Open { ttl_ms: 10_000, ..raw::open(7) }
 }
 
 /// The refusal of one acquire, with these answers missing.
@@ -61,10 +27,6 @@ async fn refusal(raw: &mut Raw, number: u64, missing: Vec<u64>, acquire: v1::Acq
         })) if to == number => refused,
         other => panic!("{other:?}"),
     }
-}
-
-fn exclusive(name: &[u8]) -> v1::Acquire {
-    v1::Acquire { name: name.to_vec(), mode: v1::Mode::Exclusive.into(), owner: 1, ..v1::Acquire::default() }
 }
 
 #[tokio::test]
@@ -173,8 +135,7 @@ async fn bytes_that_are_no_protocol_at_all_hurt_nobody() {
         let _ = stream.read_to_end(&mut Vec::new());
     }
     // HTTP/2 that is right, with a frame inside that is no protobuf.
-    let channel = Channel::from_shared(format!("http://{}", server.address)).unwrap().connect().await.unwrap();
-    let mut grpc = tonic::client::Grpc::new(channel);
+    let mut grpc = tonic::client::Grpc::new(raw::channel(&server).await);
     grpc.ready().await.unwrap();
     let path = "/baton.v1.Locks/GetLock".parse().unwrap();
     let codec = tonic_prost::ProstCodec::<v1::GetStatusResponse, v1::GetLockResponse>::default();

@@ -68,8 +68,12 @@ fn what_programs_read_of_a_lock_a_session_and_a_server() {
     assert!(of("holds") && of("waits"), "{sessions}");
 
     let status = json(&server, &["status"]);
-    let names = ["applied", "commit", "locks", "node", "role", "sessions", "term", "uptime_ms", "version", "waiters"];
-    assert_eq!(keys(&status), names);
+    let names = ["applied", "commit", "free_bytes", "locks", "low_space", "node", "role", "sessions", "term"];
+    assert_eq!(keys(&status), [&names[..], &["uptime_ms", "version", "waiters"]].concat());
+    // A machine without room for a test has other worries.
+    assert_eq!((status["free_bytes"].as_u64().map(|free| free > 0), &status["low_space"]), (Some(true), &false.into()));
+    let text = String::from_utf8(server.run(&["status"]).stdout).unwrap();
+    assert!(text.lines().any(|line| line.starts_with("free space  ") && line.ends_with("iB")), "{text}");
     assert_eq!((&status["role"], &status["locks"], &status["waiters"]), (&"leader".into(), &1.into(), &1.into()));
     assert_eq!(status["commit"], status["applied"]);
 
@@ -98,6 +102,31 @@ fn a_forced_release_ends_the_command_first() {
     assert_eq!(holder.wait().unwrap().code(), Some(75));
     assert_eq!(json(&server, &["lock-info", "deploy"])["history"][0]["ended"], "forced");
     assert!(server.run(&["lock", "-n", "deploy", "--", "true"]).status.success());
+}
+
+#[test]
+fn a_forced_release_names_the_holder_and_not_the_waiter() {
+    let server = Server::start();
+    let mut holder = hold(&server, &["deploy", "--ttl", "30"]);
+    let _input = holder.stdin.take();
+    // It does not answer, so that it is still there when it is named again.
+    kill(Pid::from_raw(holder.id().try_into().unwrap()), Signal::SIGSTOP).unwrap();
+    let mut waiter = server.command(&["lock", "deploy", "--", "true"]).spawn().unwrap();
+    wait_for_waiters(&server, "deploy", 1);
+    let fence = json(&server, &["lock-info", "deploy"])["holders"][0]["fence"].clone();
+    let forced = json(&server, &["release", "deploy", "--force"]);
+    assert_eq!((&forced["name"], &forced["now"]), (&"deploy".into(), &false.into()));
+    let named: Vec<_> =
+        forced["holders"].as_array().unwrap().iter().map(|holder| (&holder["pid"], &holder["fence"])).collect();
+    assert_eq!(named, [(&holder.id().into(), &fence)]);
+    let text = String::from_utf8(server.run(&["release", "deploy", "--force", "--now"]).stdout).unwrap();
+    assert!(text.starts_with("taken from sh at ") && text.lines().count() == 1, "{text}");
+    assert!(text.contains(&format!(":{}, fence {fence}", holder.id())), "{text}");
+    assert!(waiter.wait().unwrap().success());
+    kill(Pid::from_raw(holder.id().try_into().unwrap()), Signal::SIGCONT).unwrap();
+    assert_eq!(holder.wait().unwrap().code(), Some(75));
+    let text = String::from_utf8(server.run(&["release", "deploy", "--force"]).stdout).unwrap();
+    assert!(text.starts_with("nobody holds the lock \"deploy\""), "{text}");
 }
 
 #[test]

@@ -3,8 +3,14 @@
 mod bad_input;
 mod commands;
 mod folders;
+mod health;
 mod kills;
+mod limits;
 mod listing;
+mod log;
+mod raw;
 mod server;
 mod silence;
 mod slow;
+mod stops;
+mod streams;

@@ -3,7 +3,10 @@
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -11,31 +14,53 @@ use tempfile::TempDir;
 
 pub const BATON: &str = env!("CARGO_BIN_EXE_baton");
 
+/// How a server is started.
+#[derive(Clone, Default)]
+pub struct Setup {
+    /// Options beside the folder and the address.
+    pub options: Vec<String>,
+    /// No process may have more than so many files open.
+    pub files_max: Option<u32>,
+    /// The variable RUST_LOG.
+    pub rust_log: Option<String>,
+}
+
 /// `baton serve` in a folder and on a port of its own. It is killed when the test is over.
 pub struct Server {
     folder: TempDir,
     pub address: String,
+    setup: Setup,
     child: Child,
+    /// What it wrote to its standard error, over all restarts.
+    log: Arc<Mutex<Vec<String>>>,
+    /// Ends with the standard error of the server.
+    reader: Option<JoinHandle<()>>,
 }
 
 impl Server {
     /// Starts one, and returns once it says that it listens.
     pub fn start() -> Server {
-        let folder = tempfile::tempdir().unwrap();
-        // Free a moment ago; the same port again after each restart.
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-        let child = spawn(Command::new(BATON), folder.path(), &address);
-        Server { folder, address, child }
+        Server::start_as(Setup::default())
+    }
+
+    /// The same, with these options.
+    pub fn start_with(options: &[&str]) -> Server {
+        let options = options.iter().copied().map(String::from).collect();
+        Server::start_as(Setup { options, ..Setup::default() })
     }
 
     /// The same, where no process may have more than so many files open.
     pub fn start_with_files(most: u32) -> Server {
+        Server::start_as(Setup { files_max: Some(most), ..Setup::default() })
+    }
+
+    pub fn start_as(setup: Setup) -> Server {
         let folder = tempfile::tempdir().unwrap();
+        // Free a moment ago; the same port again after each restart.
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-        let mut shell = Command::new("sh");
-        shell.args(["-c", &format!("ulimit -n {most}; exec \"$0\" \"$@\""), BATON]);
-        let child = spawn(shell, folder.path(), &address);
-        Server { folder, address, child }
+        let log = Arc::default();
+        let (child, reader) = spawn(&setup, folder.path(), &address, &log);
+        Server { folder, address, setup, child, log, reader: Some(reader) }
     }
 
     pub fn data(&self) -> &Path {
@@ -54,7 +79,8 @@ impl Server {
 
     /// Starts it again on the same data.
     pub fn restart(&mut self) {
-        self.child = spawn(Command::new(BATON), self.folder.path(), &self.address);
+        let (child, reader) = spawn(&self.setup, self.folder.path(), &self.address, &self.log);
+        (self.child, self.reader) = (child, Some(reader));
     }
 
     /// Kills it in the middle of whatever it does.
@@ -64,20 +90,42 @@ impl Server {
     }
 
     /// Waits until it has ended by itself.
-    pub fn ends(&mut self) -> std::process::ExitStatus {
+    pub fn ends(&mut self) -> ExitStatus {
         for _ in 0..3_000 {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            std::thread::sleep(std::time::Duration::from_millis(10));
+            std::thread::sleep(Duration::from_millis(10));
         }
         panic!("it goes on");
     }
 
     /// Asks it to stop, and waits until it has.
-    pub fn stop(&mut self) -> std::process::ExitStatus {
+    pub fn stop(&mut self) -> ExitStatus {
         self.signal(Signal::SIGTERM);
-        self.child.wait().unwrap()
+        self.ends()
+    }
+
+    /// All lines that it has written to its standard error so far.
+    pub fn log(&self) -> Vec<String> {
+        self.log.lock().unwrap().clone()
+    }
+
+    /// The first line on its standard error with this text in it. Waits until there is one.
+    pub fn log_line(&self, text: &str) -> String {
+        for _ in 0..3_000 {
+            if let Some(line) = self.log().into_iter().find(|line| line.contains(text)) {
+                return line;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("it never says {text:?}, but {:?}", self.log());
+    }
+
+    /// All lines that it ever wrote to its standard error. It has ended before.
+    pub fn log_at_the_end(&mut self) -> Vec<String> {
+        self.reader.take().expect("it is asked once").join().unwrap();
+        self.log()
     }
 
     /// Runs a command against it.
@@ -101,11 +149,26 @@ impl Drop for Server {
     }
 }
 
-fn spawn(mut command: Command, folder: &Path, address: &str) -> Child {
-    command.arg("serve").arg("--data").arg(folder).args(["--listen", address]);
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+fn spawn(setup: &Setup, folder: &Path, address: &str, log: &Arc<Mutex<Vec<String>>>) -> (Child, JoinHandle<()>) {
+    let mut command = Command::new(BATON);
+    if let Some(most) = setup.files_max {
+        command = Command::new("sh");
+        command.args(["-c", &format!("ulimit -n {most}; exec \"$0\" \"$@\""), BATON]);
+    }
+    command.arg("serve").arg("--data").arg(folder).args(["--listen", address]).args(&setup.options);
+    command.env_remove("RUST_LOG").envs(setup.rust_log.iter().map(|filter| ("RUST_LOG", filter)));
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (stderr, log) = (BufReader::new(child.stderr.take().unwrap()), Arc::clone(log));
+    let reader = std::thread::spawn(move || {
+        for line in stderr.lines() {
+            let line = line.unwrap();
+            // Whoever looks at a failed test wants to see it.
+            eprintln!("{line}");
+            log.lock().unwrap().push(line);
+        }
+    });
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert!(line.contains(&format!("listens on {address}")), "{line:?}");
-    child
+    (child, reader)
 }

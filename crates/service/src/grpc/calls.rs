@@ -114,3 +114,37 @@ where
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers everything with one word.
+    struct Word;
+
+    impl Service<Request<Body>> for Word {
+        type Response = Response<Body>;
+        type Error = std::convert::Infallible;
+        type Future = std::future::Ready<Result<Response<Body>, Self::Error>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, _: Request<Body>) -> Self::Future {
+            std::future::ready(Ok(Response::new(Body::new(http_body_util::Full::from("word")))))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_is_active_until_its_answer_is_over() {
+        let calls = Arc::<Calls>::default();
+        let peer = Peer { connection: ConnectionId(1), address: None, calls: calls.clone(), turned_away: None };
+        let mut request = Request::new(Body::empty());
+        request.extensions_mut().insert(peer);
+        let answer = CountCalls.layer(Word).call(request).await.unwrap();
+        assert_eq!(calls.counts(), (1, 1));
+        drop(answer);
+        assert_eq!(calls.counts(), (0, 1));
+    }
+}

@@ -5,7 +5,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -28,8 +28,6 @@ const PREFACE_MAX: Duration = Duration::from_secs(5);
 const IDLE_MAX: Duration = Duration::from_secs(60);
 /// How long a connection that finds no place may take to hear it.
 const TURNED_AWAY_FOR: Duration = Duration::from_secs(2);
-/// How often the operator is told of connections that find no place.
-const TOLD_EVERY: Duration = Duration::from_secs(60);
 /// So many connections that find no place can be told so at a time; further ones are hung up on.
 const TURNED_AWAY_MAX: usize = 16;
 
@@ -37,7 +35,7 @@ const TURNED_AWAY_MAX: usize = 16;
 pub fn accept(listener: TcpListener, most: usize) -> impl Stream<Item = io::Result<Connection>> {
     let (places, told) = (Arc::new(Semaphore::new(most)), Arc::new(Semaphore::new(TURNED_AWAY_MAX)));
     let why: Arc<str> = format!("the server has {most} connections; it takes no more").into();
-    let (last, mut turned_away) = (AtomicU64::new(0), TurnedAway::default());
+    let (last, is_full) = (AtomicU64::new(0), AtomicBool::new(false));
     TcpIncoming::from(listener).with_nodelay(Some(true)).filter_map(move |came| {
         let stream = match came {
             Ok(stream) => stream,
@@ -45,31 +43,17 @@ pub fn accept(listener: TcpListener, most: usize) -> impl Stream<Item = io::Resu
         };
         let id = ConnectionId(last.fetch_add(1, Ordering::Relaxed));
         if let Ok(place) = places.clone().try_acquire_owned() {
+            is_full.store(false, Ordering::Relaxed);
             return Some(Ok(Connection::new(stream, id, place, None)));
         }
-        turned_away.tell(&stream, most);
+        // A flood is worth one line, not a million.
+        if !is_full.swap(true, Ordering::Relaxed) {
+            let from = stream.peer_addr().map(|address| address.to_string()).unwrap_or_default();
+            warn!(from, limit = most, "a connection is turned away: all places are taken");
+        }
         let place = told.clone().try_acquire_owned().ok()?;
         Some(Ok(Connection::new(stream, id, place, Some(why.clone()))))
     })
-}
-
-/// Connections that found no place, of which the operator is told once a minute at most.
-#[derive(Default)]
-struct TurnedAway {
-    told: Option<Instant>,
-    untold: u64,
-}
-
-impl TurnedAway {
-    fn tell(&mut self, stream: &TcpStream, limit: usize) {
-        self.untold += 1;
-        if self.told.is_none_or(|told| told.elapsed() >= TOLD_EVERY) {
-            let from = stream.peer_addr().map(|address| address.to_string()).unwrap_or_default();
-            let connections = std::mem::take(&mut self.untold);
-            warn!(from, limit, connections, "connections are turned away: all places are taken");
-            self.told = Some(Instant::now());
-        }
-    }
 }
 
 /// A connection, and its place among those that there may be.

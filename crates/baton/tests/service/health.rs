@@ -1,0 +1,29 @@
+//! The health service of gRPC, which load balancers and supervisors ask.
+
+use nix::sys::signal::Signal;
+use tonic::Code;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+
+use crate::raw;
+use crate::server::Server;
+
+fn about(service: &str) -> HealthCheckRequest {
+    HealthCheckRequest { service: service.to_owned() }
+}
+
+#[tokio::test]
+async fn a_server_says_that_it_serves_and_when_it_stops_that_it_does_not() {
+    let server = Server::start();
+    let mut health = HealthClient::new(raw::channel(&server).await);
+    let check = health.check(about("baton.v1.Locks")).await.unwrap().into_inner();
+    assert_eq!(check.status(), ServingStatus::Serving);
+    let unknown = health.check(about("baton.v1.Other")).await.unwrap_err();
+    assert_eq!(unknown.code(), Code::NotFound);
+
+    let mut watch = health.watch(about("baton.v1.Locks")).await.unwrap().into_inner();
+    assert_eq!(watch.message().await.unwrap().unwrap().status(), ServingStatus::Serving);
+    server.signal(Signal::SIGTERM);
+    assert_eq!(watch.message().await.unwrap().unwrap().status(), ServingStatus::NotServing);
+}

@@ -1,0 +1,86 @@
+//! What a server writes to its standard error.
+
+use std::time::Instant;
+
+use baton_proto::v1;
+
+use crate::commands::{PATIENCE, json};
+use crate::raw::{Raw, acquire, is_granted, open};
+use crate::server::{Server, Setup};
+
+/// A session that holds a lock whose release is forced, and expires. Returns when it has.
+async fn eventful(server: &Server) {
+    let nightly = v1::Open { ttl_ms: 1_000, label: "nightly".into(), ..open(0xab) };
+    let (mut raw, _) = Raw::open(server, nightly).await;
+    assert!(is_granted(&raw.ask(1, acquire("deploy")).await));
+    assert!(server.run(&["release", "--force", "deploy"]).status.success());
+    drop(raw);
+    let start = Instant::now();
+    while json(server, &["sessions"]).as_array().is_none_or(|sessions| !sessions.is_empty()) {
+        assert!(start.elapsed() < PATIENCE, "the session does not expire");
+    }
+}
+
+/// The lines with this text in them.
+fn count(log: &[String], text: &str) -> usize {
+    log.iter().filter(|line| line.contains(text)).count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_term_an_expiry_and_a_forced_release_are_one_line_each() {
+    let mut server = Server::start();
+    eventful(&server).await;
+    let line = |text: &str, says: &[&str]| {
+        let line = server.log_line(text);
+        assert!(line.contains(" INFO ") && says.iter().all(|says| line.contains(says)), "{line}");
+    };
+    line("this node leads", &["term=1", "sessions=0"]);
+    line("a session expired", &["session=00000000000000ab", "label=\"nightly\"", "host=\"here\""]);
+    line("a release was forced", &["lock=\"deploy\"", "now=false", "holders=1", "by=\"127.0.0.1:"]);
+    assert!(server.stop().success());
+    let log = server.log_at_the_end();
+    for text in ["this node leads term", "a session expired", "a release was forced"] {
+        assert_eq!(count(&log, text), 1, "{text}: {log:?}");
+    }
+    assert_eq!(count(&log, "WARN") + count(&log, "ERROR"), 0, "{log:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_that_is_off_has_no_line() {
+    let mut server = Server::start_with(&["--log", "off"]);
+    eventful(&server).await;
+    assert!(server.stop().success());
+    assert_eq!(server.log_at_the_end(), [""; 0]);
+}
+
+#[test]
+fn the_environment_says_what_is_logged_unless_the_option_does() {
+    let leads = |option: Option<&str>, rust_log: Option<&str>| {
+        let options = option.into_iter().flat_map(|filter| ["--log".to_owned(), filter.to_owned()]).collect();
+        let rust_log = rust_log.map(String::from);
+        let mut server = Server::start_as(Setup { options, rust_log, files_max: None });
+        assert!(server.stop().success());
+        count(&server.log_at_the_end(), "this node leads term")
+    };
+    assert_eq!(leads(None, Some("off")), 0);
+    assert_eq!(leads(None, Some("baton_service=info")), 1);
+    assert_eq!(leads(None, Some("")), 1);
+    assert_eq!(leads(Some("info"), Some("off")), 1);
+    assert_eq!(leads(Some("warn"), Some("info")), 0);
+}
+
+#[test]
+fn a_filter_that_makes_no_sense_is_refused_in_one_sentence() {
+    // A server that took the filter would not start on this, and fail in another way.
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let cases = [("nonsense=1=2", "error parsing level filter: "), ("verbose", "it is no level; say info")];
+    for (filter, why) in cases {
+        let mut command = std::process::Command::new(crate::server::BATON);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--log", filter, "--data"]).arg(file.path());
+        let output = command.output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.starts_with(&format!("baton: {filter:?} is no filter for the log: {why}")), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+}
