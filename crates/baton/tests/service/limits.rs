@@ -88,7 +88,7 @@ async fn no_more_waiters_for_a_lock_than_the_limit() {
     waiter.send_request(1, wait(2)).await;
     let mut other = opened(&server, 3).await;
     let before = wait_until(&server, |status| status[4] == 1);
-    let says = "1 requests wait for this lock; no more may wait (--max-waiters)";
+    let says = "1 wait for this lock already; no more may wait (--max-waiters)";
     flood(&mut other, 1, |_| "a".to_owned(), v1::Refusal::TooManyWaiters, says).await;
     assert_eq!(status(&server), before);
     // Another lock has waiters of its own.

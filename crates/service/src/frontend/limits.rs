@@ -44,7 +44,7 @@ impl Frontend {
             let waiters = state.waiters_of(name) + self.names_under_way().filter(|other| *other == name).count();
             // One of those who come to a free lock gets it.
             if waiters >= limits.waiters + usize::from(!is_used(name)) {
-                let what = format!("{} requests wait for this lock; no more may wait", limits.waiters);
+                let what = format!("{} wait for this lock already; no more may wait", limits.waiters);
                 return full(Refusal::TooManyWaiters, what);
             }
         }

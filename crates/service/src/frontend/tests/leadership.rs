@@ -28,12 +28,7 @@ fn a_node_leads_when_its_own_lead_is_applied() {
 /// All at once: streams, leases, rounds, calls.
 #[test]
 fn nothing_outlives_a_term() {
-    let ways: [(fn(&mut Frontend), Closing); 3] = [
-        (|frontend| frontend.elected(2), Closing::TermEnded),
-        (Frontend::deposed, Closing::NotLeading),
-        (Frontend::stop, Closing::Stopping),
-    ];
-    for (way, why) in ways {
+    for why in [Closing::TermEnded, Closing::NotLeading, Closing::Stopping] {
         let mut node = Node::new();
         node.opened(1, 8);
         node.stream(2);
@@ -44,7 +39,11 @@ fn nothing_outlives_a_term() {
         node.tell(|frontend, now_ms, _| frontend.look(now_ms, CallId(5)));
         node.tell(|frontend, _, _| frontend.force(CallId(6), b"a"[..].into(), false, Caller::default()));
         node.said();
-        node.tell(|frontend, _, _| way(frontend));
+        node.tell(|frontend, _, _| match why {
+            Closing::TermEnded => frontend.elected(2),
+            Closing::NotLeading => frontend.deposed(),
+            _ => frontend.stop(),
+        });
         let said = node.said();
         let unavailable = |call, why: String| Output::Reply { call: CallId(call), reply: Reply::Unavailable(why) };
         let not_known = Reply::Unknown(format!("{why}; it is not known whether the release was forced"));
