@@ -30,6 +30,19 @@ fn a_grant_before_the_time_out_is_a_grant() {
     assert_eq!(driver.session.fence(driver.now, 1), Some(40));
 }
 
+/// The server answers it at once, so there is no time-out of its own that could come before the answer.
+#[test]
+fn an_acquire_that_does_not_wait_is_refused_by_the_server_alone() {
+    let mut driver = Driver::opened();
+    driver.acquire(&Wish { timeout_ms: Some(0), ..wish("a") });
+    driver.after(0);
+    driver.answer(1, refused(Refusal::NotAvailable));
+    driver.says(expect![[r#"
+        > 1 (seen 0): acquire a
+        Refused { acquire: 1, refusal: NotAvailable }
+    "#]]);
+}
+
 #[test]
 fn what_the_server_could_not_take_back_is_asked_for_again() {
     let mut driver = Driver::holding();
@@ -67,6 +80,22 @@ fn a_release_is_sent_once_and_again_on_the_next_connection() {
         > open 9 attempt=2 resume=true
         > 2 (seen 1): release 1
         Released { acquire: 1, result: Err(NotHeld("no")) }
+    "#]]);
+}
+
+#[test]
+fn a_lock_that_is_given_up_without_a_connection_is_released_on_the_next_one() {
+    let mut driver = Driver::holding();
+    driver.disconnected();
+    driver.give_up(1);
+    driver.connected();
+    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000 });
+    driver.answer(2, Answer::Released);
+    driver.says(expect![[r#"
+        Connect
+        > open 9 attempt=2 resume=true
+        > 2 (seen 1): release 1
+        Released { acquire: 1, result: Ok(()) }
     "#]]);
 }
 
@@ -124,13 +153,33 @@ fn a_close_ends_everything_at_once_for_the_user_and_is_repeated_until_it_is_answ
     "#]]);
 }
 
+/// The Close takes the place of a Release that is not answered yet, and of a Cancel.
+#[test]
+fn a_close_confirms_what_was_given_up_before_it() {
+    let mut driver = Driver::holding();
+    driver.acquire(&wish("b"));
+    driver.give_up(1);
+    driver.give_up(2);
+    driver.said();
+    driver.close();
+    driver.answer(5, Answer::Closed);
+    driver.says(expect![[r#"
+        Lost(Closed)
+        > 5 (seen 4): close
+        Released { acquire: 1, result: Ok(()) }
+        Disconnect
+        Finished { confirmed: true }
+    "#]]);
+}
+
 #[test]
 fn a_close_that_nobody_answers_ends_with_the_lease() {
     let mut driver = Driver::holding();
     driver.close();
     driver.give_up(1);
     driver.said();
-    driver.after(9_000).says(expect![[r#"
+    driver.after(8_999).says(expect![""]);
+    driver.after(1).says(expect![[r#"
         Released { acquire: 1, result: Err(Unconfirmed(Closed)) }
         Disconnect
         Finished { confirmed: false }

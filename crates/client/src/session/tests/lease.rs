@@ -118,12 +118,14 @@ fn a_lost_session_gives_back_what_is_left_on_its_connection_and_no_sooner_than_i
 fn a_lost_session_does_not_connect_again() {
     let mut driver = Driver::holding();
     driver.disconnected();
+    assert!(!driver.session.is_finished());
     driver.after(8_820).says(expect![[r#"
         Connect
         Lost(Unacknowledged)
         Disconnect
         Finished { confirmed: false }
     "#]]);
+    assert!(driver.session.is_finished());
     driver.connected();
     driver.give_up(1);
     driver.says(expect![[r#"

@@ -79,6 +79,42 @@ fn a_server_that_stops_leads_no_more() {
     assert_eq!(node.said(), [close(1, Closing::NotLeading)]);
 }
 
+/// A Lead counts if it names the term of this node and was also written in that term.
+#[test]
+fn a_lead_of_one_term_in_an_entry_of_another_does_not_count() {
+    let mut node = Node::follower(ServerLimits::default());
+    node.tell(|frontend, _, _| frontend.elected(3));
+    node.apply_entry(2, &sessions::Command::Lead { term: 3 }.into());
+    node.apply_entry(3, &sessions::Command::Lead { term: 4 }.into());
+    assert!(!node.frontend.leads());
+}
+
+/// This node applies entries of the next leader before it hears that it was deposed.
+#[test]
+fn an_entry_of_a_later_term_answers_nothing_that_was_proposed_before() {
+    let mut node = Node::new();
+    node.stream(1);
+    node.hears(1, open(9));
+    let (_, same) = node.proposed.pop_front().unwrap();
+    node.apply_entry(2, &same);
+    let said = node.said();
+    assert!(!said.iter().any(|output| matches!(output, Output::Say { .. })), "{said:?}");
+    assert_eq!(node.frontend.leases().sessions(), 0);
+}
+
+/// Otherwise an answer would go to a stream that asked for something else.
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "another command was proposed")]
+fn a_shell_that_changes_the_order_of_the_proposals_is_found_out() {
+    let mut node = Node::new();
+    node.stream(1);
+    node.hears(1, open(9));
+    node.tell(|frontend, _, _| frontend.force(CallId(5), b"a"[..].into(), false, Caller::default()));
+    node.proposed.swap(0, 1);
+    node.apply();
+}
+
 /// All leases start anew, in full.
 #[test]
 fn a_new_leader_takes_up_what_the_state_has() {

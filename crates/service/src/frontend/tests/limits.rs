@@ -25,10 +25,13 @@ fn on_a_full_disk_locks_are_given_back_and_not_given_out() {
     space(&mut node, Some(MIN - 2));
     assert_eq!((node.said(), node.frontend.free_bytes()), (vec![], Some(MIN - 2)));
     node.acquire(1, 2, "b");
-    assert_eq!(refusal(&node.said()), Refusal::LowSpace);
+    let message = "the server has too little free space: 98 bytes, and 100 are needed".to_owned();
+    // The note about the space was told; there is none about a limit.
+    assert_eq!(node.said(), [answer(1, 2, words::refuse(Refusal::LowSpace, message.clone()))]);
     node.stream(2);
     node.hears(2, open(8));
-    assert_eq!(end_reason(&node.said()), EndReason::LowSpace);
+    let ended = ToClient::Ended { reason: EndReason::LowSpace, message };
+    assert_eq!(node.said(), [say(2, ended), close(2, Closing::Ended)]);
     // A session that is there goes on, and gives back.
     node.stream(3);
     node.hears(3, ToServer::Open(resume(9, 2)));
@@ -79,6 +82,30 @@ fn an_acquire_that_the_log_has_is_not_refused_when_it_is_repeated() {
     }
 }
 
+/// The client and the operator read the same sentence, which names the flag that moves the limit.
+#[test]
+fn a_refusal_names_the_flag_of_its_limit() {
+    let roomy = ServerLimits::default();
+    let locks = "the server has 1 locks; it takes no more (--max-locks)";
+    let waiters = "0 wait for this lock already; no more may wait (--max-waiters)";
+    let holds = "the session holds or waits for 1 locks; it may have no more (--max-holds)";
+    let cases = [
+        (ServerLimits { locks: 1, ..roomy }, "b", Refusal::TooManyLocks, locks),
+        (ServerLimits { waiters: 0, ..roomy }, "a", Refusal::TooManyWaiters, waiters),
+        (ServerLimits { holds: 1, ..roomy }, "b", Refusal::TooManyHolds, holds),
+    ];
+    for (limits, name, kind, message) in cases {
+        let mut node = Node::leader(limits);
+        node.opened(1, 9);
+        node.acquire(1, 1, "a");
+        node.apply();
+        node.said();
+        node.acquire(1, 2, name);
+        let refused = answer(1, 2, words::refuse(kind, message.to_owned()));
+        assert_eq!(node.said(), [Output::Note(Note::Limit(message.to_owned())), refused]);
+    }
+}
+
 #[test]
 fn sessions_are_limited() {
     let mut node = Node::leader(ServerLimits { sessions: 2, ..ServerLimits::default() });
@@ -119,6 +146,28 @@ fn sessions_are_limited() {
     node.hears(7, ToServer::Open(Open { attempt: 2, ..first(6) }));
     node.apply();
     assert!(node.listens(7));
+}
+
+/// A session counts once: however often its first Open is repeated, and although a new leader knows no stream of it.
+#[test]
+fn a_first_open_that_is_repeated_takes_no_room() {
+    let again = |attempt| ToServer::Open(Open { attempt, ..first(1) });
+    let mut node = Node::leader(ServerLimits { sessions: 2, ..ServerLimits::default() });
+    for attempt in [1, 2] {
+        node.stream(attempt);
+        node.hears(attempt, again(attempt));
+    }
+    node.stream(3);
+    node.hears(3, open(2));
+    node.apply_all();
+    assert_eq!(node.state.counts().sessions, 2);
+    node.tell(|frontend, _, _| frontend.elected(2));
+    node.apply();
+    node.said();
+    node.stream(4);
+    node.hears(4, again(3));
+    node.apply();
+    assert!(node.listens(4));
 }
 
 #[test]
