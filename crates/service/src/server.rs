@@ -112,8 +112,8 @@ impl Server {
             .http2_keepalive_timeout(Some(Duration::from_secs(10)))
             .max_concurrent_streams(u32::try_from(streams_max).unwrap_or(u32::MAX).saturating_add(STREAMS_TOLD))
             // A stream that is not read must not use up what the others of its connection may send.
-            .initial_stream_window_size(Some(64 << 10))
-            .initial_connection_window_size(Some(1 << 20))
+            .initial_stream_window_size(Some(1 << 20))
+            .initial_connection_window_size(Some(8 << 20))
             .layer(CountCalls)
             .add_service(health_service)
             .add_service(LocksServer::new(LocksService::new(host.clone())))

@@ -32,10 +32,13 @@ impl Frontend {
             Verdict::End(reason, message) => self.end(stream, reason, message),
             Verdict::Close(why) => self.close(stream, why),
             Verdict::Propose { begins } => {
-                let presence = self.sessions.entry(open.session).or_default();
-                presence.attempt = presence.attempt.max(attempt);
-                presence.secret_hash = presence.secret_hash.or(open.secret_hash);
-                presence.is_beginning |= begins;
+                // Of a session that is not there nothing is remembered: whoever asks for it need not be its client.
+                if begins || state.session(open.session).is_some() || self.sessions.contains_key(&open.session) {
+                    let presence = self.sessions.entry(open.session).or_default();
+                    presence.attempt = presence.attempt.max(attempt);
+                    presence.secret_hash = presence.secret_hash.or(open.secret_hash);
+                    presence.is_beginning |= begins;
+                }
                 if let Some(on) = self.streams.get_mut(&stream)
                     && let Phase::Silent { until_ms } = std::mem::replace(&mut on.phase, Phase::Opening)
                 {
@@ -65,15 +68,15 @@ impl Frontend {
         if !is_secret_right(secret_hash, open.secret_hash) {
             return Verdict::End(EndReason::WrongSecret, WRONG_SECRET.to_owned());
         }
+        if !open.resume && state.has_ended(open.session) {
+            // It was sent before the session ended, and comes after.
+            return Verdict::End(EndReason::Unknown, "the session has ended, and does not begin anew".to_owned());
+        }
         if presence.is_some_and(|presence| is_late(attempt, presence.attempt)) {
             return Verdict::Close(Closing::Replaced);
         }
         if open.resume {
             return Verdict::Propose { begins: false };
-        }
-        if state.has_ended(open.session) {
-            // It was sent before the session ended, and comes after.
-            return Verdict::End(EndReason::Unknown, "the session has ended, and does not begin anew".to_owned());
         }
         // Its end is on the way to the state. It would begin anew after that.
         let ends = presence.is_some_and(|presence| presence.is_closing) || self.leases.is_condemned(open.session);

@@ -197,6 +197,20 @@ fn a_thief_does_not_overtake_the_open_that_begins_a_session() {
     assert!(node.listens(1));
 }
 
+/// Nothing that a stranger says of a session that is not there counts against its client.
+#[test]
+fn a_thief_of_a_session_that_is_not_there_does_not_make_its_client_late() {
+    let mut node = Node::new();
+    node.stream(1);
+    node.hears(1, ToServer::Open(Open { secret: secret(2), ..resume(9, u64::MAX) }));
+    node.stream(2);
+    node.hears(2, open(9));
+    node.apply();
+    assert_eq!(end_reason(&node.said()), EndReason::Unknown);
+    node.apply();
+    assert!(node.listens(2));
+}
+
 /// Two clients chose the same number, and this node did not see both when the second one came.
 #[test]
 fn who_comes_second_with_another_secret_gets_nothing() {
