@@ -112,12 +112,18 @@ impl World {
         let Some(node) = self.rng.choice(could) else { return Ok(()) };
         let term = self.log.elect(node, &mut self.rng);
         self.nodes[node].term = Some(term);
+        self.nodes[node].is_cut_off = false;
         self.tell(|| format!("node {node} leads in term {term}"));
         let delay = self.rng.u64(..20 * MS);
         let life = self.nodes[node].life;
         self.after(delay, Happening::ToNode { node, life, event: NodeEvent::Elected(term) });
         if let Some((old, term)) = leader {
-            let delay = self.delay(200 * MS, 2_000 * MS);
+            let is_cut_off = self.healed_at.is_none() && self.rng.u8(..3) == 0;
+            let delay = match is_cut_off {
+                true => self.rng.u64(100 * MS..3 * self.ttl_ms * MS),
+                false => self.delay(200 * MS, 2_000 * MS),
+            };
+            self.nodes[old].is_cut_off = is_cut_off;
             let life = self.nodes[old].life;
             self.after(delay, Happening::ToNode { node: old, life, event: NodeEvent::Deposed(term) });
         }
@@ -145,6 +151,7 @@ impl World {
         to.life += 1;
         to.paused = None;
         to.term = None;
+        to.is_cut_off = false;
         to.frontend = Frontend::new(self.limits);
         to.alarm_at = None;
         self.after(down_for, Happening::NodeUp(node));
@@ -181,6 +188,7 @@ impl World {
         for node in 0..self.nodes.len() {
             self.after(0, Happening::ResumeNode(node));
             self.after(0, Happening::NodeUp(node));
+            self.nodes[node].is_cut_off = false;
             self.set_space(0, node, u64::MAX);
         }
         for client in 0..self.clients.len() {

@@ -16,6 +16,7 @@ impl World {
         match event {
             NodeEvent::Elected(term) => to.frontend.elected(term),
             NodeEvent::Deposed(term) => {
+                to.is_cut_off = false;
                 // It may have been elected again before it heard of this.
                 if to.term == Some(term) {
                     to.frontend.deposed();
@@ -115,6 +116,9 @@ impl World {
     }
 
     fn apply(&mut self, node: NodeId) -> Result<(), String> {
+        if self.nodes[node].is_cut_off {
+            return Ok(());
+        }
         while let Some(proposal) = self.log.committed.get(self.nodes[node].applied).cloned() {
             let to = &mut self.nodes[node];
             let mut now_ms = to.clock.read_ms(self.now);

@@ -112,6 +112,8 @@ pub(super) struct Node {
     pub paused: Option<Vec<NodeEvent>>,
     /// The term in which it was elected last.
     pub term: Option<u64>,
+    /// It hears nothing of the others, and does not know that it leads no more. Clients still reach it.
+    pub is_cut_off: bool,
     pub state: State,
     pub applied: usize,
     pub frontend: Frontend,
@@ -199,6 +201,7 @@ impl World {
             is_up: true,
             paused: None,
             term: None,
+            is_cut_off: false,
             state: State::default(),
             applied: 0,
             frontend: Frontend::new(limits),
