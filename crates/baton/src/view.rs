@@ -245,7 +245,7 @@ pub fn duration(ms: u64) -> String {
     }
 }
 
-/// So many bytes, in the unit that matters.
+/// A number of bytes in the largest unit of which there is at least one.
 pub fn size(bytes: u64) -> String {
     let units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     match (1..).zip(units).take_while(|(power, _)| bytes >> (10 * power) > 0).last() {

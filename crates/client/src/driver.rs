@@ -174,7 +174,7 @@ impl Shared {
         (number, receiver)
     }
 
-    /// Whoever wanted or had a lock is done with it, and hears nothing more of it.
+    /// The caller gives up an acquire or a guard, and hears nothing more of it.
     pub(crate) fn give_up(&self, acquire: AcquireNumber) {
         let mut state = self.state();
         state.acquiring.remove(&acquire);

@@ -130,7 +130,7 @@ impl Servers {
             // Length, kind, flags and stream of the first frame.
             let mut head = Vec::new();
             let read = stream.take(9).read_to_end(&mut head).await;
-            // Whoever hangs up has said something before, or has not.
+            // A closed connection is judged by the bytes that came before its end.
             read.or_else(|error| if head.is_empty() { Err(error) } else { Ok(head.len()) })?;
             io::Result::Ok(head)
         };

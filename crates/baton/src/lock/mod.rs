@@ -133,7 +133,7 @@ impl Time {
 fn answer_max(timeout: Option<Duration>) -> Duration {
     match timeout {
         None => OPEN_MAX,
-        // Whoever does not want to wait for the lock still wants to know whether it is free.
+        // With -n the command does not wait for the lock, but it waits for the answer of a server.
         Some(Duration::ZERO) => OPEN_MAX / 2,
         Some(timeout) => timeout.max(Duration::from_secs(1)),
     }

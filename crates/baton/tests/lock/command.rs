@@ -266,7 +266,7 @@ fn foreign_server(says: &'static [u8]) -> String {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
-            // Whoever has gone already need not be told.
+            // A process that has ended cannot be signalled.
             let _ = stream.read(&mut [0; 1024]).and_then(|_| stream.write_all(says));
         }
     });

@@ -185,7 +185,7 @@ fn a_client_beyond_the_limit_of_connections_is_told_so_and_so_is_the_operator() 
     }
 }
 
-/// Whoever comes in vain again and again does not fill the log.
+/// Many connections that are turned away write one line, not one each.
 #[test]
 fn a_flood_of_connections_beyond_the_limit_is_one_line_of_the_log() {
     let mut server = Server::start_with_files(90);

@@ -162,7 +162,7 @@ fn spawn(setup: &Setup, folder: &Path, address: &str, log: &Arc<Mutex<Vec<String
     let reader = std::thread::spawn(move || {
         for line in stderr.lines() {
             let line = line.unwrap();
-            // Whoever looks at a failed test wants to see it.
+            // The log of the server helps to read a failed test.
             eprintln!("{line}");
             log.lock().unwrap().push(line);
         }

@@ -108,7 +108,7 @@ async fn a_client_that_asks_for_much_at_once_does_not_hold_the_others_back() {
             };
             assert!(is_right, "{number}: {answer:?}");
             count.store(number, Ordering::Relaxed);
-            // Whoever waits for it may have given up.
+            // The receiver may have been dropped.
             begins.take().map(|begins| begins.send(()));
         };
         raw.pipeline(requests, answered).await;
