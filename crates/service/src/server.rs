@@ -8,7 +8,9 @@ use std::time::Duration;
 use baton_proto::v1::locks_server::LocksServer;
 use baton_types::limits::ServerLimits;
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use tonic::server::NamedService;
+use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 use tracing::warn;
 
@@ -29,14 +31,12 @@ pub struct Options {
     pub limits: ServerLimits,
 }
 
-/// More connections than this at a time are not served, whatever the system allows.
-pub const CONNECTIONS_MAX: usize = 100_000;
-
 /// So many streams of a connection beyond the limit are told so. A client of HTTP/2 does not even begin a further one, and waits.
 const STREAMS_TOLD: u32 = 16;
 
-/// How long connections have to end by themselves when the server stops. The leases do not count meanwhile.
-const STOP_MAX: Duration = Duration::from_secs(2);
+/// How long connections with a call have to end by themselves when the server stops. The leases do not count meanwhile, but
+/// clients count theirs: a holder with a short TTL needs the next server soon.
+const STOP_MAX: Duration = Duration::from_secs(1);
 
 /// Why a server does not run, or no longer does.
 #[derive(Debug, thiserror::Error)]
@@ -102,10 +102,10 @@ impl Server {
     }
 
     /// Serves until `stop` resolves; then ends the streams, and closes the data. A client that does not let go of its
-    /// connection holds it up for two seconds at most.
+    /// connection holds it up for a second at most.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
         let Server { host, listener, connections_max, streams_max, .. } = self;
-        let (stopping, told) = oneshot::channel::<()>();
+        let stopping = CancellationToken::new();
         let (health, health_service) = tonic_health::server::health_reporter();
         let served = tonic::transport::Server::builder()
             .http2_keepalive_interval(Some(Duration::from_secs(10)))
@@ -117,14 +117,15 @@ impl Server {
             .layer(CountCalls)
             .add_service(health_service)
             .add_service(LocksServer::new(LocksService::new(host.clone())))
-            .serve_with_incoming_shutdown(accept(listener, connections_max), async {
-                // It resolves in any case: told, or dropped.
-                let _ = told.await;
-            });
+            .serve_with_incoming_shutdown(
+                accept(listener, connections_max, stopping.clone()),
+                stopping.clone().cancelled_owned(),
+            );
         let stopped = async {
             stop.await;
             host.stop();
-            drop(stopping);
+            end_health(health.clone()).await;
+            stopping.cancel();
             tokio::time::sleep(STOP_MAX).await;
             warn!("some connections did not end in time, and are cut");
         };
@@ -132,7 +133,7 @@ impl Server {
             served = served => served.map(|()| None)?,
             () = stopped => None,
             ended = host.run() => Some(ended),
-            () = report_health(&host, health) => None,
+            () = report_health(&host, &health) => None,
         };
         let missing = host.shutdown().await;
         let data = host.data().display().to_string();
@@ -144,8 +145,17 @@ impl Server {
     }
 }
 
+/// Says that this node does not serve, and ends the calls that watch that.
+async fn end_health(mut health: HealthReporter) {
+    // The empty name is the server as a whole.
+    for name in ["", <LocksServer<LocksService> as NamedService>::NAME] {
+        health.set_service_status(name, ServingStatus::NotServing).await;
+        health.clear_service_status(name).await;
+    }
+}
+
 /// Says by the health service of gRPC whether this node serves. Does not return while the node is there.
-async fn report_health(host: &Host, health: HealthReporter) {
+async fn report_health(host: &Host, health: &HealthReporter) {
     let mut leads = host.leads();
     loop {
         let serves = *leads.borrow_and_update();

@@ -39,6 +39,9 @@ pub const MISSING_MAX: usize = 2 * REQUESTS_MAX;
 /// How long opening a session may take if nothing is said, and how long `baton lock` tries to reach a server.
 pub const OPEN_MAX: Duration = Duration::from_secs(10);
 
+/// More connections than this at a time are not served, whatever the system allows.
+pub const CONNECTIONS_MAX: usize = 100_000;
+
 /// How much one server takes on. A request beyond a limit is refused, and leaves no trace in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerLimits {
@@ -54,8 +57,14 @@ pub struct ServerLimits {
     pub streams: usize,
 }
 
+impl ServerLimits {
+    /// What it takes on if nothing is said.
+    pub const DEFAULT: Self =
+        ServerLimits { sessions: 100_000, locks: 4_000_000, waiters: 100_000, holds: 1_000_000, streams: 1_000 };
+}
+
 impl Default for ServerLimits {
     fn default() -> Self {
-        ServerLimits { sessions: 100_000, locks: 4_000_000, waiters: 100_000, holds: 1_000_000, streams: 1_000 }
+        ServerLimits::DEFAULT
     }
 }

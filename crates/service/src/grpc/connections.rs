@@ -14,8 +14,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep};
 use tokio_stream::{Stream, StreamExt};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::transport::server::{Connected, TcpIncoming};
-use tracing::warn;
+use tracing::field::display;
+use tracing::{debug, info, warn};
 
 use super::calls::{Calls, Peer};
 use crate::frontend::ConnectionId;
@@ -31,8 +33,16 @@ const TURNED_AWAY_FOR: Duration = Duration::from_secs(2);
 /// So many connections that find no place can be told so at a time; further ones are hung up on.
 const TURNED_AWAY_MAX: usize = 16;
 
-/// Those that come, while there are fewer than `most`; further ones are told that there is no place.
-pub fn accept(listener: TcpListener, most: usize) -> impl Stream<Item = io::Result<Connection>> {
+/// When the server stops, a connection without a call has so long to hear it.
+const GOODBYE_MAX: Duration = Duration::from_millis(200);
+
+/// Those that come, while there are fewer than `most`; further ones are told that there is no place. Once the server stops,
+/// those without a call are hung up on.
+pub fn accept(
+    listener: TcpListener,
+    most: usize,
+    stopping: CancellationToken,
+) -> impl Stream<Item = io::Result<Connection>> {
     let (places, told) = (Arc::new(Semaphore::new(most)), Arc::new(Semaphore::new(TURNED_AWAY_MAX)));
     let why: Arc<str> = format!("the server has {most} connections; it takes no more").into();
     let (last, is_full) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -44,15 +54,15 @@ pub fn accept(listener: TcpListener, most: usize) -> impl Stream<Item = io::Resu
         let id = ConnectionId(last.fetch_add(1, Ordering::Relaxed));
         if let Ok(place) = places.clone().try_acquire_owned() {
             is_full.store(false, Ordering::Relaxed);
-            return Some(Ok(Connection::new(stream, id, place, None)));
+            return Some(Ok(Connection::new(stream, id, place, None, &stopping)));
         }
         // A flood is worth one line, not a million.
         if !is_full.swap(true, Ordering::Relaxed) {
-            let from = stream.peer_addr().map(|address| address.to_string()).unwrap_or_default();
-            warn!(from, limit = most, "a connection is turned away: all places are taken");
+            let from = stream.peer_addr().ok();
+            warn!(from = from.map(display), limit = most, "a connection is turned away: all places are taken");
         }
         let place = told.clone().try_acquire_owned().ok()?;
-        Some(Ok(Connection::new(stream, id, place, Some(why.clone()))))
+        Some(Ok(Connection::new(stream, id, place, Some(why.clone()), &stopping)))
     })
 }
 
@@ -67,6 +77,8 @@ pub struct Connection {
     /// How many calls it had ever had when it was last looked at.
     calls_seen: Option<usize>,
     idle_max: Duration,
+    /// Resolves when the server stops; none once it has.
+    stopping: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     _place: OwnedSemaphorePermit,
 }
 
@@ -76,6 +88,7 @@ impl Connection {
         connection: ConnectionId,
         place: OwnedSemaphorePermit,
         turned_away: Option<Arc<str>>,
+        stopping: &CancellationToken,
     ) -> Self {
         let (address, calls) = (stream.peer_addr().ok(), Arc::<Calls>::default());
         let first = if turned_away.is_some() { TURNED_AWAY_FOR } else { PREFACE_MAX };
@@ -86,28 +99,46 @@ impl Connection {
             look: Box::pin(sleep(first)),
             calls_seen: None,
             idle_max: IDLE_MAX,
+            stopping: Some(Box::pin(stopping.clone().cancelled_owned())),
             _place: place,
         }
     }
 
     /// Looks at the connection when it is time to. An error if it does not deserve its place.
     fn look(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        if self.stopping.as_mut().is_some_and(|stopping| stopping.as_mut().poll(cx).is_ready()) {
+            self.stopping = None;
+            self.look.as_mut().reset(Instant::now() + GOODBYE_MAX);
+        }
         while self.look.as_mut().poll(cx).is_ready() {
-            let late = |what: &str| Err(io::Error::new(io::ErrorKind::TimedOut, what));
-            if self.peer.turned_away.is_some() {
-                return late("it was told that there is no place");
+            if let Some(why) = self.why_hung_up() {
+                let (connection, from) = (self.peer.connection.0, self.peer.address.map(display));
+                match self.stopping {
+                    Some(_) => info!(connection, from, why, "a connection is hung up on"),
+                    // When the server stops, that is no news.
+                    None => debug!(connection, from, why, "a connection is hung up on"),
+                }
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
             }
-            if self.preface_bytes_left > 0 {
-                return late("it does not begin to speak HTTP/2");
-            }
-            let (active, ever) = self.peer.calls.counts();
-            if active == 0 && self.calls_seen == Some(ever) {
-                return late("it has no call");
-            }
-            self.calls_seen = Some(ever);
-            self.look.as_mut().reset(Instant::now() + self.idle_max);
+            let again = if self.stopping.is_some() { self.idle_max } else { GOODBYE_MAX };
+            self.look.as_mut().reset(Instant::now() + again);
         }
         Ok(())
+    }
+
+    fn why_hung_up(&mut self) -> Option<&'static str> {
+        let (active, ever) = self.peer.calls.counts();
+        let seen = self.calls_seen.replace(ever);
+        if self.peer.turned_away.is_some() {
+            return Some("it was told that there is no place");
+        }
+        if self.stopping.is_none() {
+            return (active == 0).then_some("the server stops");
+        }
+        if self.preface_bytes_left > 0 {
+            return Some("it does not begin to speak HTTP/2");
+        }
+        (active == 0 && seen == Some(ever)).then_some("it has no call")
     }
 }
 
@@ -165,10 +196,15 @@ mod tests {
 
     /// A connection that has to speak, and then to call, within this time; and its client.
     async fn connected(within: Duration) -> (Connection, TcpStream) {
+        connected_until(within, &CancellationToken::new()).await
+    }
+
+    async fn connected_until(within: Duration, stopping: &CancellationToken) -> (Connection, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-        let mut connection = Connection::new(listener.accept().await.unwrap().0, ConnectionId(1), place, None);
+        let stream = listener.accept().await.unwrap().0;
+        let mut connection = Connection::new(stream, ConnectionId(1), place, None, stopping);
         connection.look = Box::pin(sleep(within));
         connection.idle_max = within;
         (connection, client)
@@ -203,6 +239,22 @@ mod tests {
         assert_eq!(error(&mut connection).await, "it has no call");
         drop(connection);
         speaks.await.unwrap();
+    }
+
+    /// Others wait for the next server: whoever does not read what it is told must not hold them up.
+    #[tokio::test]
+    async fn who_has_no_call_when_the_server_stops_is_hung_up_on() {
+        let stopping = CancellationToken::new();
+        for first in [0, PREFACE_BYTES] {
+            let (mut connection, mut client) = connected_until(Duration::from_secs(3_600), &stopping).await;
+            client.write_all(&vec![b'x'; first]).await.unwrap();
+            connection.read_exact(&mut vec![0; first]).await.unwrap();
+            let call = super::super::calls::active(&connection.peer);
+            let reads = tokio::spawn(async move { error(&mut connection).await });
+            stopping.cancel();
+            drop(call);
+            assert_eq!(reads.await.unwrap(), "the server stops", "after {first} bytes");
+        }
     }
 
     #[tokio::test]
