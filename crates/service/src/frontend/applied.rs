@@ -1,5 +1,7 @@
 //! An entry of the log was applied: who asked for it hears of it, and timers start or end.
 
+use std::net::SocketAddr;
+
 use baton_types::frames::ToClient;
 
 use super::{Frontend, Note, Output, Reply, Standing, UnderWay, words};
@@ -40,11 +42,11 @@ impl Frontend {
         outcome.changes.iter().for_each(|change| self.note(&change.what, outcome));
         match asked {
             UnderWay::Open { begins, .. } => self.opens_under_way -= usize::from(begins),
-            UnderWay::Request { stream, session, acquires, .. } => {
-                self.acquires_under_way -= usize::from(acquires.is_some());
-                self.request_done(state, stream, session, acquires.is_some());
+            UnderWay::Request { stream, session, number, acquires } => {
+                self.no_longer_under_way(session, number, acquires);
+                self.request_done(now_ms, state, stream, session);
             }
-            UnderWay::Force { .. } => {}
+            UnderWay::Force { now, by, .. } => self.note_forced(now, by, outcome),
             UnderWay::Timer => self.leases.done(command),
         }
     }
@@ -72,18 +74,28 @@ impl Frontend {
             &Effect::Locks(locks::Effect::Revoked { session, acquire }) => {
                 self.say(session, ToClient::Revoked { acquire });
             }
-            Effect::Locks(locks::Effect::Forced { lock, holders }) => {
-                let UnderWay::Force { call, now, by } = *asked else { return };
+            Effect::Locks(locks::Effect::Forced { holders, .. }) => {
+                let UnderWay::Force { call, .. } = *asked else { return };
                 let shown = |holder: &ForcedHolder| {
                     words::holder(holder, self.leases.expires_in(holder.session, now_ms).unwrap_or(0))
                 };
                 let shown = holders.iter().map(shown).collect();
                 self.reply(call, Reply::Forced(shown));
-                let note = Note::Forced { lock: lock.clone(), now, holders: holders.len(), by };
-                self.out.push_back(Output::Note(note));
             }
             // For the leases alone.
             Effect::Locks(locks::Effect::Waits { .. } | locks::Effect::LockDelay { .. }) => {}
+        }
+    }
+
+    /// Where there was nothing to force, nothing happened.
+    fn note_forced(&mut self, now: bool, by: Option<SocketAddr>, outcome: &Outcome) {
+        for effect in &outcome.effects {
+            if let Effect::Locks(locks::Effect::Forced { lock, holders }) = effect
+                && !(holders.is_empty() && outcome.changes.is_empty())
+            {
+                let (lock, holders) = (lock.clone(), holders.len());
+                self.out.push_back(Output::Note(Note::Forced { lock, now, holders, by }));
+            }
         }
     }
 

@@ -1,24 +1,28 @@
 //! What the server does not take on. A refusal here leaves no trace in the log, so it must not hit a request that the log has
 //! already: its client would believe that it holds nothing, and the lock would be held by nobody.
 
-use std::collections::BTreeSet;
+use std::collections::hash_map::Entry;
+use std::net::SocketAddr;
 
 use baton_types::frames::Refusal;
 
-use super::{Frontend, Note, Output, UnderWay};
-use crate::state::locks::{self, Acquire};
-use crate::state::{Operation, Request, SessionId, State};
+use super::{Frontend, Note, Output};
+use crate::state::locks::{self, Acquire, LockName};
+use crate::state::{Operation, Request, RequestNumber, SessionId, State};
+
+/// How often an operator is told that a limit refuses something.
+const LIMIT_AGAIN_MS: u64 = 60_000;
 
 impl Frontend {
     /// Why the request is not proposed, if it is an acquire that the log has not seen and there is no room for.
-    pub(super) fn beyond_limits(&mut self, state: &State, request: &Request) -> Option<(Refusal, String)> {
+    pub(super) fn beyond_limits(&mut self, now_ms: u64, state: &State, request: &Request) -> Option<(Refusal, String)> {
         let Operation::Locks(locks::Operation::Acquire(acquire)) = &request.operation else { return None };
         let (refusal, message) = self.lacks_room(state, request.session, acquire)?;
         if self.is_under_way(request.session, request.number) || state.request_known(request.session, request.number) {
             return None;
         }
         if refusal != Refusal::LowSpace {
-            self.tell_limit(flag(refusal), || message.clone());
+            self.tell_limit(now_ms, flag(refusal), &message, request.caller.from);
         }
         Some((refusal, message))
     }
@@ -33,15 +37,15 @@ impl Frontend {
         let full = |refusal, what: String| Some((refusal, format!("{what} ({})", flag(refusal))));
         let is_used = |name: &[u8]| state.lock(name).is_some_and(|lock| lock.is_used());
         if counts.used + under_way >= limits.locks && !is_used(name) {
-            let under_way = self.names_under_way().filter(|name| !is_used(name));
-            let new: BTreeSet<&[u8]> = under_way.chain([name]).collect();
-            if counts.used + new.len() > limits.locks {
+            let is_new = |other: &&LockName| other.as_bytes() != name && !is_used(other.as_bytes());
+            let new = || 1 + self.locks_under_way.keys().filter(is_new).count();
+            if counts.used >= limits.locks || counts.used + new() > limits.locks {
                 return full(Refusal::TooManyLocks, format!("the server has {} locks; it takes no more", limits.locks));
             }
         }
         let may_wait = acquire.timeout_ms != Some(0);
         if may_wait && counts.waiters + under_way >= limits.waiters {
-            let waiters = state.waiters_of(name) + self.names_under_way().filter(|other| *other == name).count();
+            let waiters = state.waiters_of(name) + self.locks_under_way.get(name).copied().unwrap_or(0);
             // One of those who come to a free lock gets it.
             if waiters >= limits.waiters + usize::from(!is_used(name)) {
                 let what = format!("{} wait for this lock already; no more may wait", limits.waiters);
@@ -58,32 +62,45 @@ impl Frontend {
         None
     }
 
-    fn is_under_way(&self, session: SessionId, number: u64) -> bool {
-        let is_it = |under_way: &UnderWay| match *under_way {
-            UnderWay::Request { session: of, number: known, .. } => (of, known) == (session, number),
-            _ => false,
-        };
-        self.under_way.iter().any(is_it)
+    fn is_under_way(&self, session: SessionId, number: RequestNumber) -> bool {
+        self.sessions.get(&session).is_some_and(|presence| presence.under_way.contains(&number))
     }
 
-    /// The names of the locks that acquires on their way are for.
-    fn names_under_way(&self) -> impl Iterator<Item = &[u8]> {
-        self.under_way.iter().filter_map(|under_way| match under_way {
-            UnderWay::Request { acquires: Some(lock), .. } => Some(lock.as_bytes()),
-            _ => None,
-        })
+    /// The request of this number was applied. If it was an acquire, it was of this lock.
+    pub(super) fn no_longer_under_way(
+        &mut self,
+        session: SessionId,
+        number: RequestNumber,
+        acquires: Option<LockName>,
+    ) {
+        let presence = self.sessions.get_mut(&session);
+        // Once a session has ended, nothing is known of it here; what it asked for before may still be on its way.
+        if let Some(presence) = presence.filter(|presence| presence.under_way.front() == Some(&number)) {
+            presence.under_way.pop_front();
+            presence.acquires_under_way -= usize::from(acquires.is_some());
+        }
+        let Some(lock) = acquires else { return };
+        self.acquires_under_way -= 1;
+        if let Entry::Occupied(mut count) = self.locks_under_way.entry(lock) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
     }
 
     pub(super) fn low_space(&self) -> String {
-        let free_bytes = self.space.free_bytes.unwrap_or(u64::MAX);
-        let min_bytes = self.space.min_bytes;
-        format!("the server has too little free space: {free_bytes} bytes, and {min_bytes} are needed")
+        let [free_mib, min_mib] =
+            [self.space.free_bytes.unwrap_or(u64::MAX), self.space.min_bytes].map(|bytes| bytes >> 20);
+        format!("the server has too little free space: {free_mib} MiB, and it needs {min_mib} MiB")
     }
 
-    /// A flood that meets a limit is worth one line, not a million.
-    pub(super) fn tell_limit(&mut self, flag: &'static str, what: impl FnOnce() -> String) {
-        if self.limits_told.insert(flag) {
-            self.out.push_back(Output::Note(Note::Limit(what())));
+    /// A flood that meets a limit is worth a line a minute, not a million.
+    pub(super) fn tell_limit(&mut self, now_ms: u64, flag: &'static str, message: &str, from: Option<SocketAddr>) {
+        let told_ms = self.limits_told.get(flag).copied();
+        if told_ms.is_none_or(|told_ms| now_ms >= told_ms + LIMIT_AGAIN_MS) {
+            self.limits_told.insert(flag, now_ms);
+            self.out.push_back(Output::Note(Note::Limit { flag, message: message.to_owned(), from }));
         }
     }
 }

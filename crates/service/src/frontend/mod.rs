@@ -28,7 +28,7 @@ pub mod words;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
 
 use baton_types::frames::ToClient;
@@ -200,8 +200,15 @@ pub enum Note {
         /// How many bytes more can be written.
         free_bytes: u64,
     },
-    /// A limit refuses something for the first time in this term.
-    Limit(String),
+    /// A limit refuses something. An operator is told of each limit once in a while.
+    Limit {
+        /// The flag that sets it.
+        flag: &'static str,
+        /// What is refused, in a sentence.
+        message: String,
+        /// Who asked for it, by address.
+        from: Option<SocketAddr>,
+    },
 }
 
 /// What this node is in its group, as far as it knows.
@@ -254,9 +261,11 @@ pub struct Frontend {
     /// How many of `under_way` begin a session, and how many acquire.
     opens_under_way: usize,
     acquires_under_way: usize,
+    /// How many of them acquire each lock.
+    locks_under_way: HashMap<LockName, usize>,
     space: Space,
-    /// Limits that an operator was told of in this term, by their flags.
-    limits_told: BTreeSet<&'static str>,
+    /// When an operator was last told of each limit, by its flag.
+    limits_told: BTreeMap<&'static str, u64>,
     out: VecDeque<Output>,
 }
 
@@ -275,8 +284,9 @@ impl Frontend {
             under_way: VecDeque::new(),
             opens_under_way: 0,
             acquires_under_way: 0,
+            locks_under_way: HashMap::new(),
             space: Space::default(),
-            limits_told: BTreeSet::new(),
+            limits_told: BTreeMap::new(),
             out: VecDeque::new(),
         }
     }
@@ -383,7 +393,7 @@ impl Frontend {
     /// A call wants to look at a state that is at least as new as itself.
     pub fn look(&mut self, now_ms: u64, call: CallId) {
         if !self.leads() {
-            return self.reply(call, Reply::Unavailable(Closing::NotLeading.to_string()));
+            return self.reply(call, Reply::Unavailable(self.why_not_leading().to_string()));
         }
         self.rounds.look(call);
         self.begin_rounds(now_ms);
@@ -392,7 +402,7 @@ impl Frontend {
     /// A call forces the release of a lock. The answer names those whom it hit.
     pub fn force(&mut self, call: CallId, lock: LockName, now: bool, caller: Caller) {
         if !self.leads() {
-            return self.reply(call, Reply::Unavailable(Closing::NotLeading.to_string()));
+            return self.reply(call, Reply::Unavailable(self.why_not_leading().to_string()));
         }
         if self.is_busy() {
             return self.reply(call, Reply::Unavailable(Closing::Busy.to_string()));
@@ -449,7 +459,12 @@ impl Frontend {
             }
         }
         (self.opens_under_way, self.acquires_under_way) = (0, 0);
-        self.limits_told.clear();
+        self.locks_under_way.clear();
+    }
+
+    /// What to say to somebody who needs a node that leads.
+    fn why_not_leading(&self) -> Closing {
+        if self.standing == Standing::Stopped { Closing::Stopping } else { Closing::NotLeading }
     }
 
     fn is_busy(&self) -> bool {
@@ -461,7 +476,10 @@ impl Frontend {
         let Standing::Leads { term } = self.standing else { unreachable!("who does not lead proposes nothing") };
         match under_way {
             UnderWay::Open { begins: true, .. } => self.opens_under_way += 1,
-            UnderWay::Request { acquires: Some(_), .. } => self.acquires_under_way += 1,
+            UnderWay::Request { acquires: Some(ref lock), .. } => {
+                self.acquires_under_way += 1;
+                *self.locks_under_way.entry(lock.clone()).or_default() += 1;
+            }
             _ => {}
         }
         self.under_way.push_back(under_way);

@@ -21,14 +21,14 @@ enum Verdict {
 }
 
 impl Frontend {
-    pub(super) fn open(&mut self, state: &State, stream: StreamId, open: frames::Open) {
+    pub(super) fn open(&mut self, now_ms: u64, state: &State, stream: StreamId, open: frames::Open) {
         let Some(on) = self.streams.get(&stream) else { return };
         let attempt = open.attempt;
         let open = match words::open(open, on.caller.clone()) {
             Ok(open) => open,
             Err(invalid) => return self.end(stream, EndReason::Invalid, invalid.to_string()),
         };
-        match self.judge_open(state, &open, attempt) {
+        match self.judge_open(now_ms, state, &open, attempt) {
             Verdict::End(reason, message) => self.end(stream, reason, message),
             Verdict::Close(why) => self.close(stream, why),
             Verdict::Propose { begins } => {
@@ -51,9 +51,9 @@ impl Frontend {
         }
     }
 
-    fn judge_open(&mut self, state: &State, open: &Open, attempt: u64) -> Verdict {
+    fn judge_open(&mut self, now_ms: u64, state: &State, open: &Open, attempt: u64) -> Verdict {
         if !self.leads() {
-            return Verdict::Close(Closing::NotLeading);
+            return Verdict::Close(self.why_not_leading());
         }
         if self.is_busy() {
             return Verdict::Close(Closing::Busy);
@@ -91,7 +91,7 @@ impl Frontend {
         if begins && self.leases.sessions() + self.opens_under_way >= self.limits.sessions {
             let limit = self.limits.sessions;
             let message = format!("the server has {limit} sessions; it takes no more (--max-sessions)");
-            self.tell_limit("--max-sessions", || message.clone());
+            self.tell_limit(now_ms, "--max-sessions", &message, open.caller.from);
             return Verdict::End(EndReason::TooManySessions, message);
         }
         Verdict::Propose { begins }

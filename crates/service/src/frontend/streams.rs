@@ -6,7 +6,7 @@ use baton_types::frames::{EndReason, Malformed, Operation, Part, Refusal, Reques
 
 use super::{Closing, ConnectionId, Frontend, Output, StreamId, UnderWay, words};
 use crate::leases::KeepAlive;
-use crate::state::{Caller, Command, SessionId, State, locks};
+use crate::state::{Caller, Command, RequestNumber, SessionId, State, locks};
 
 /// How long a stream may take to say whose it is.
 pub const OPEN_WITHIN_MS: u64 = 10_000;
@@ -43,7 +43,7 @@ pub(super) enum Phase {
 }
 
 /// What is known here of a session, beside its lease.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Presence {
     /// The stream that carries it.
     pub stream: Option<StreamId>,
@@ -53,7 +53,8 @@ pub(super) struct Presence {
     pub is_beginning: bool,
     /// The hash of the secret in an Open that may begin it, and is on its way to the state.
     pub secret_hash: Option<[u8; 32]>,
-    /// How many acquires are on their way to the state.
+    /// Its requests that are on their way to the state, in order, and how many of them acquire.
+    pub under_way: VecDeque<RequestNumber>,
     pub acquires_under_way: usize,
     /// Its Close is on the way.
     pub is_closing: bool,
@@ -67,14 +68,14 @@ impl Frontend {
         let is_one_too_many = *streams > self.limits.streams;
         let until_ms = now_ms.saturating_add(OPEN_WITHIN_MS);
         let phase = Phase::Silent { until_ms };
-        let (parked, parked_bytes) = (VecDeque::new(), 0);
+        let (parked, parked_bytes, from) = (VecDeque::new(), 0, caller.from);
         let opens = Stream { connection, caller, phase, under_way: 0, parked, parked_bytes, is_paused: false };
         self.streams.insert(stream, opens);
         self.silent.insert((until_ms, stream));
         if is_one_too_many {
-            let limit = self.limits.streams;
-            self.tell_limit("--max-streams", || format!("a connection wants more than {limit} streams"));
-            self.close(stream, Closing::TooManyStreams { limit });
+            let why = Closing::TooManyStreams { limit: self.limits.streams };
+            self.tell_limit(now_ms, "--max-streams", &why.to_string(), from);
+            self.close(stream, why);
         }
     }
 
@@ -119,7 +120,7 @@ impl Frontend {
         let Some(phase) = self.streams.get(&stream).map(|stream| stream.phase) else { return };
         let protocol = |what: &str| Closing::Protocol(what.to_owned());
         match (phase, said) {
-            (Phase::Silent { .. }, Ok(ToServer::Open(open))) => self.open(state, stream, open),
+            (Phase::Silent { .. }, Ok(ToServer::Open(open))) => self.open(now_ms, state, stream, open),
             (Phase::Silent { .. }, Ok(_)) => self.close(stream, protocol("the first frame of a stream must be Open")),
             (Phase::Silent { .. }, Err(Malformed { part: Part::Open, what })) => {
                 self.end(stream, EndReason::Invalid, what);
@@ -133,7 +134,7 @@ impl Frontend {
             }
             (Phase::Attached { session, .. }, Ok(ToServer::Request(request))) => {
                 self.park(stream, request);
-                self.unpark(state, stream, session);
+                self.unpark(now_ms, state, stream, session);
             }
             (Phase::Attached { .. }, Err(Malformed { part: Part::Request(number), what })) => {
                 self.refuse(stream, number, Refusal::Invalid, what);
@@ -150,7 +151,7 @@ impl Frontend {
             }
             KeepAlive::Condemned => {}
             KeepAlive::Unknown => self.close(stream, Closing::NoLease),
-            KeepAlive::NotLeading => self.close(stream, Closing::NotLeading),
+            KeepAlive::NotLeading => self.close(stream, self.why_not_leading()),
         }
     }
 
@@ -162,7 +163,7 @@ impl Frontend {
     }
 
     /// Proposes what is parked, as far as there is room in the window.
-    fn unpark(&mut self, state: &State, stream: StreamId, session: SessionId) {
+    fn unpark(&mut self, now_ms: u64, state: &State, stream: StreamId, session: SessionId) {
         while let Some(on) = self.streams.get_mut(&stream).filter(|on| on.under_way < WINDOW)
             && let Some(request) = on.parked.pop_front()
         {
@@ -171,21 +172,21 @@ impl Frontend {
                 on.is_paused = false;
                 self.out.push_back(Output::Listen(stream));
             }
-            self.request(state, stream, session, request);
+            self.request(now_ms, state, stream, session, request);
         }
     }
 
-    fn request(&mut self, state: &State, stream: StreamId, session: SessionId, request: Request) {
+    fn request(&mut self, now_ms: u64, state: &State, stream: StreamId, session: SessionId, request: Request) {
         let Some(caller) = self.streams.get(&stream).map(|stream| stream.caller.clone()) else { return };
         if !self.leads() || self.is_busy() {
-            return self.close(stream, if self.leads() { Closing::Busy } else { Closing::NotLeading });
+            return self.close(stream, if self.leads() { Closing::Busy } else { self.why_not_leading() });
         }
         let (number, closes) = (request.number, request.operation == Operation::Close);
         let request = match words::request(session, request, caller) {
             Ok(request) => request,
             Err(invalid) => return self.refuse(stream, number, Refusal::Invalid, invalid.to_string()),
         };
-        if let Some((refusal, message)) = self.beyond_limits(state, &request) {
+        if let Some((refusal, message)) = self.beyond_limits(now_ms, state, &request) {
             return self.refuse(stream, number, refusal, message);
         }
         let acquires = match &request.operation {
@@ -196,6 +197,7 @@ impl Frontend {
         };
         let presence = self.sessions.entry(session).or_default();
         presence.is_closing |= closes;
+        presence.under_way.push_back(number);
         presence.acquires_under_way += usize::from(acquires.is_some());
         if let Some(stream) = self.streams.get_mut(&stream) {
             stream.under_way += 1;
@@ -204,13 +206,10 @@ impl Frontend {
     }
 
     /// A request of this stream, or one that it had before it was gone, has been applied.
-    pub(super) fn request_done(&mut self, state: &State, stream: StreamId, session: SessionId, acquires: bool) {
-        if let Some(presence) = self.sessions.get_mut(&session).filter(|_| acquires) {
-            presence.acquires_under_way = presence.acquires_under_way.saturating_sub(1);
-        }
+    pub(super) fn request_done(&mut self, now_ms: u64, state: &State, stream: StreamId, session: SessionId) {
         let Some(on) = self.streams.get_mut(&stream) else { return };
         on.under_way -= 1;
-        self.unpark(state, stream, session);
+        self.unpark(now_ms, state, stream, session);
     }
 
     fn refuse(&mut self, stream: StreamId, number: u64, refusal: Refusal, message: String) {

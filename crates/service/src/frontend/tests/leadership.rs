@@ -56,6 +56,14 @@ fn nothing_outlives_a_term() {
         ];
         assert_eq!(said, expected);
         assert_eq!(node.frontend.next_wake(), None);
+        // Who comes now hears the same.
+        let why = if why == Closing::Stopping { why } else { Closing::NotLeading };
+        node.tell(|frontend, now_ms, _| frontend.look(now_ms, CallId(7)));
+        node.tell(|frontend, _, _| frontend.force(CallId(8), b"a"[..].into(), false, Caller::default()));
+        node.stream(3);
+        node.hears(3, open(7));
+        let expected = [unavailable(7, why.to_string()), unavailable(8, why.to_string()), close(3, why)];
+        assert_eq!(node.said(), expected);
         // What was proposed before is applied, and nobody is told.
         while node.proposed.front().is_some_and(|(term, _)| *term == 1) {
             node.apply();
@@ -76,7 +84,7 @@ fn a_server_that_stops_leads_no_more() {
     assert_eq!(node.proposed, []);
     node.stream(1);
     node.hears(1, open(9));
-    assert_eq!(node.said(), [close(1, Closing::NotLeading)]);
+    assert_eq!(node.said(), [close(1, Closing::Stopping)]);
 }
 
 /// A Lead counts if it names the term of this node and was also written in that term.

@@ -4,8 +4,8 @@ use baton_types::frames::EndReason;
 
 use super::*;
 
-const FREE: u64 = 1_000;
-const MIN: u64 = 100;
+const FREE: u64 = 1_000 << 20;
+const MIN: u64 = 100 << 20;
 
 fn space(node: &mut Node, free_bytes: Option<u64>) {
     node.tell(|frontend, _, _| frontend.space(free_bytes, MIN));
@@ -22,10 +22,10 @@ fn on_a_full_disk_locks_are_given_back_and_not_given_out() {
     space(&mut node, Some(MIN - 1));
     assert_eq!(node.said(), [Output::Note(Note::Space { low: true, free_bytes: MIN - 1 })]);
     assert!(node.frontend.is_space_low());
-    space(&mut node, Some(MIN - 2));
-    assert_eq!((node.said(), node.frontend.free_bytes()), (vec![], Some(MIN - 2)));
+    space(&mut node, Some(MIN - (2 << 20)));
+    assert_eq!((node.said(), node.frontend.free_bytes()), (vec![], Some(MIN - (2 << 20))));
     node.acquire(1, 2, "b");
-    let message = "the server has too little free space: 98 bytes, and 100 are needed".to_owned();
+    let message = "the server has too little free space: 98 MiB, and it needs 100 MiB".to_owned();
     // The note about the space was told; there is none about a limit.
     assert_eq!(node.said(), [answer(1, 2, words::refuse(Refusal::LowSpace, message.clone()))]);
     node.stream(2);
@@ -102,8 +102,37 @@ fn a_refusal_names_the_flag_of_its_limit() {
         node.said();
         node.acquire(1, 2, name);
         let refused = answer(1, 2, words::refuse(kind, message.to_owned()));
-        assert_eq!(node.said(), [Output::Note(Note::Limit(message.to_owned())), refused]);
+        assert_eq!(node.said(), [limit_note(message), refused]);
     }
+}
+
+fn limit_note(message: &str) -> Output {
+    let (_, flag) = message.rsplit_once('(').unwrap();
+    let flags = ["--max-locks", "--max-waiters", "--max-holds", "--max-sessions", "--max-streams"];
+    let flag = flags.into_iter().find(|known| flag.starts_with(known)).unwrap();
+    Output::Note(Note::Limit { flag, message: message.to_owned(), from: None })
+}
+
+/// Not a line a refusal: the log would be full of them. Not one for ever either: the operator would not see the next flood.
+#[test]
+fn the_operator_is_told_of_a_limit_once_a_minute() {
+    let mut node = Node::leader(ServerLimits { locks: 1, ..ServerLimits::default() });
+    node.opened(1, 9);
+    node.acquire(1, 1, "a");
+    node.apply();
+    let start_ms = node.now_ms;
+    let mut told_ms = Vec::new();
+    for number in 2..=131 {
+        node.now_ms += 1_000;
+        // The session must not expire.
+        node.hears(1, ToServer::KeepAlive { number });
+        node.said();
+        node.acquire(1, number, "b");
+        if node.said().contains(&limit_note("the server has 1 locks; it takes no more (--max-locks)")) {
+            told_ms.push(node.now_ms - start_ms);
+        }
+    }
+    assert_eq!(told_ms, [1_000, 61_000, 121_000]);
 }
 
 #[test]
@@ -116,7 +145,7 @@ fn sessions_are_limited() {
     node.stream(3);
     node.hears(3, open(3));
     let said = node.said();
-    assert!(matches!(&said[0], Output::Note(Note::Limit(what)) if what.contains("--max-sessions")), "{said:?}");
+    assert_eq!(said[0], limit_note("the server has 2 sessions; it takes no more (--max-sessions)"));
     assert_eq!(end_reason(&said), EndReason::TooManySessions);
     node.apply();
     node.said();
@@ -260,8 +289,8 @@ fn streams_of_a_connection_are_limited() {
     assert_eq!(node.said(), []);
     node.stream_on(4, 77);
     let said = node.said();
-    assert!(matches!(&said[0], Output::Note(Note::Limit(_))), "{said:?}");
-    assert_eq!(said[1..], [close(4, Closing::TooManyStreams { limit: 2 })]);
+    let why = Closing::TooManyStreams { limit: 2 };
+    assert_eq!(said, [limit_note(&why.to_string()), close(4, why)]);
     node.tell(|frontend, _, _| frontend.stream_gone(StreamId(1)));
     node.stream_on(5, 77);
     assert_eq!(node.said(), []);
@@ -307,4 +336,5 @@ fn memory_is_bounded_under_each_flood() {
     let counts = node.state.counts();
     assert_eq!((counts.used, counts.waiters), (200, 50));
     assert!(node.state.claims_of(SessionId(1)) <= 120);
+    assert_eq!(node.frontend.locks_under_way.len(), 0);
 }

@@ -154,7 +154,7 @@ fn a_forced_release_names_those_whom_it_hits_when_it_is_applied() {
     node.apply_all();
     let said = node.said();
     let (revoked, reply) = match &said[2..] {
-        [reply, note, revoked] => {
+        [reply, revoked, note] => {
             let lock = b"a"[..].into();
             assert_eq!(*note, Output::Note(Note::Forced { lock, now: false, holders: 1, by: from }));
             (revoked.clone(), reply.clone())
@@ -169,7 +169,7 @@ fn a_forced_release_names_those_whom_it_hits_when_it_is_applied() {
     // Nobody holds it: nobody is named.
     node.tell(|frontend, _, _| frontend.force(CallId(6), b"free"[..].into(), true, Caller::default()));
     node.apply();
-    assert_eq!(node.said()[0], Output::Reply { call: CallId(6), reply: Reply::Forced(Vec::new()) });
+    assert_eq!(node.said(), [Output::Reply { call: CallId(6), reply: Reply::Forced(Vec::new()) }]);
 }
 
 /// A waiter is cancelled when its time is over, and a lock opens after its delay.
