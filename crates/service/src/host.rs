@@ -14,11 +14,12 @@ use baton_types::frames::{Malformed, ToClient, ToServer};
 use baton_types::limits::ServerLimits;
 use baton_types::views::{Holder, Lock, Page, Session, Status};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tracing::{debug, trace};
 
 use crate::clock;
 use crate::frontend::{CallId, Closing, ConnectionId, Frontend, Output, Reply, RoundId, StreamId, words};
 use crate::listing::{self, ListLocks, Moment};
-use crate::notes::Notes;
+use crate::notes;
 use crate::raft::{Leadership, Node, OnApply, Options, Role};
 use crate::state::{Caller, Command, Entry, State};
 use crate::store::{Disk, FREE_BYTES_MIN, OpenError};
@@ -73,7 +74,6 @@ struct Shell {
     /// Whether the front end leads.
     leads: watch::Sender<bool>,
     ids: AtomicU64,
-    notes: Notes,
 }
 
 struct Inner {
@@ -102,14 +102,7 @@ pub struct Stream {
 impl Stream {
     /// The client said this, or something that means nothing. Returns when the client may be heard again, or never will be.
     pub async fn hears(&mut self, said: Result<ToServer, Malformed>) {
-        let shell = &self.shell;
-        let listens = shell.with_state(|state| {
-            shell.step(|frontend, now_ms| {
-                frontend.hears(now_ms, state, self.id, said);
-                frontend.listens(self.id)
-            })
-        });
-        if !listens {
+        if !self.tell(said) {
             tokio::select! {
                 () = self.listen.notified() => {}
                 _ = self.ended.changed() => {}
@@ -117,10 +110,24 @@ impl Stream {
         }
     }
 
+    /// Tells the front end what the client said. Says whether it listens for more.
+    fn tell(&self, said: Result<ToServer, Malformed>) -> bool {
+        let shell = &self.shell;
+        let mut inner = shell.with_state(|state| {
+            let mut inner = shell.inner();
+            inner.frontend.hears(clock::boot_ms(), state, self.id, said);
+            inner
+        });
+        // Without the state: the next entry is applied meanwhile.
+        shell.follow(&mut inner);
+        inner.frontend.listens(self.id)
+    }
+
     /// Resolves when the front end has ended the stream.
-    pub async fn ended(&mut self) {
+    pub fn ended(&self) -> impl Future<Output = ()> + use<> {
+        let mut ended = self.ended.clone();
         // The other end is dropped with the stream, and says nothing.
-        let _ = self.ended.changed().await;
+        async move { drop(ended.changed().await) }
     }
 }
 
@@ -154,6 +161,12 @@ impl Shell {
 
     fn step_with<T>(self: &Arc<Self>, inner: &mut Inner, tell: impl FnOnce(&mut Frontend, u64) -> T) -> T {
         let told = tell(&mut inner.frontend, clock::boot_ms());
+        self.follow(inner);
+        told
+    }
+
+    /// Does all that the front end says.
+    fn follow(self: &Arc<Self>, inner: &mut Inner) {
         while let Some(output) = inner.frontend.poll() {
             self.carry_out(inner, output);
         }
@@ -163,12 +176,14 @@ impl Shell {
             self.rearmed.notify_one();
         }
         self.leads.send_if_modified(|leads| std::mem::replace(leads, inner.frontend.leads()) != *leads);
-        told
     }
 
     fn carry_out(self: &Arc<Self>, inner: &mut Inner, output: Output) {
         match output {
-            Output::Propose { term, command } => self.node().submit(term, entry(command)),
+            Output::Propose { term, command } => {
+                trace!(term, ?command, "proposed");
+                self.node().submit(term, entry(command));
+            }
             Output::BeginRound(round) => {
                 let shell = self.clone();
                 tokio::spawn(async move { shell.round(round).await });
@@ -187,6 +202,7 @@ impl Shell {
                 }
             }
             Output::Close { stream, why } => {
+                debug!(stream = stream.0, %why, "a stream ends");
                 if let Some(speaker) = inner.streams.remove(&stream) {
                     // Whether it is heard or not, the stream ends.
                     let _ = speaker.frames.try_send(Err(why));
@@ -196,7 +212,7 @@ impl Shell {
                 // Whoever asked may have stopped waiting.
                 let _ = inner.calls.remove(&call).map(|waits| waits.send(reply));
             }
-            Output::Note(note) => self.notes.tell(note),
+            Output::Note(note) => notes::write(&note),
         }
     }
 
@@ -230,7 +246,6 @@ impl Host {
             rearmed: Notify::new(),
             leads: watch::Sender::new(false),
             ids: AtomicU64::new(1),
-            notes: Notes::start().map_err(OpenError::io("start a thread for", "the notes"))?,
         });
         let mut options = Options { on_apply: on_apply(&shell), ..Options::default() };
         options.record.client_address = client_address;
@@ -275,6 +290,7 @@ impl Host {
         let caller = Caller { from, ..Caller::default() };
         let shell = self.shell.clone();
         let id = StreamId(shell.next_id());
+        debug!(stream = id.0, connection = connection.0, from = from.map(tracing::field::display), "a stream begins");
         let (frames, heard) = mpsc::channel(FRAMES_WAITING_MAX);
         let (alive, ended) = watch::channel(());
         let listen = Arc::new(Notify::new());

@@ -92,10 +92,12 @@ impl Locks for LocksService {
 
 /// Carries what a client says, until the client or the front end ends the stream.
 async fn carry(mut stream: host::Stream, mut frames: Streaming<v1::ClientFrame>) {
+    let ended = stream.ended();
+    tokio::pin!(ended);
     loop {
         let frame = tokio::select! {
             frame = frames.message() => frame,
-            () = stream.ended() => return,
+            () = &mut ended => return,
         };
         let said = match frame {
             Ok(Some(frame)) => from_client(frame),

@@ -64,7 +64,7 @@ async fn on_a_full_disk_locks_are_given_back_and_not_given_out() {
     disk.set_full(true);
     host.look_at_space();
     assert_eq!((host.status().low_space, host.status().free_bytes), (true, Some(0)));
-    let says = "the server has too little free space: 0 bytes, and 67108864 are needed";
+    let says = "the server has too little free space: 0 MiB, and it needs 64 MiB";
     let low = Refused { refusal: Refusal::LowSpace, message: says.to_owned(), cycle: Vec::new() };
     assert_eq!(client.answer(2, acquire("b")).await, Answer::Refused(low));
     assert_eq!(client.answer(3, Operation::Release { acquire: 1 }).await, Answer::Released);
@@ -107,7 +107,7 @@ async fn a_stop_ends_every_stream_and_every_lease_and_answers_every_call() {
     tokio::time::timeout(LONG, client.stream.ended()).await.unwrap();
     assert_eq!(host.shell.inner().frontend.next_wake(), None);
     let refused = host.sessions(&[]).await.unwrap_err();
-    assert_eq!(refused, CallError::Unavailable("this node does not lead".to_owned()));
+    assert_eq!(refused, CallError::Unavailable("the server stops".to_owned()));
     host.shutdown().await;
     // The session is still there.
     assert_eq!(host.shell.with_state(|state| state.counts().sessions), 1);

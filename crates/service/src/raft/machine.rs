@@ -99,15 +99,15 @@ impl Machine {
         Builder { meta, state, kept, fatal, warn, _alive: self.alive.clone() }
     }
 
-    /// Applies an entry. If the state panics, an index of its own is broken: the process ends, or else nothing is applied or
-    /// answered any more.
+    /// Applies an entry, and tells of it. If the state panics, an index of its own is broken: the process ends, or else
+    /// nothing is applied or answered any more. If `on_apply` panics, the same.
     fn apply_entry(&mut self, entry: &LogEntry) -> io::Result<Applied> {
         if self.is_broken {
             return Err(io::Error::other("the state is not as it should be, and nothing more is applied"));
         }
         let (id, apply) = (entry.log_id, self.apply);
-        let mut replica = self.shared.write();
         let applied = catch_unwind(AssertUnwindSafe(|| {
+            let mut replica = self.shared.write();
             let mut outcome = Outcome::default();
             match &entry.payload {
                 Payload::Blank => {}
@@ -121,23 +121,14 @@ impl Machine {
                 }
             }
             replica.applied = Some(id);
-            Applied { index: id.index, term: id.leader_id.term, outcome: Arc::new(outcome) }
+            let applied = Applied { index: id.index, term: id.leader_id.term, outcome: Arc::new(outcome) };
+            if let Payload::Normal(entry) = &entry.payload {
+                let replica = RwLockWriteGuard::downgrade(replica);
+                (self.on_apply)(entry, &applied, &replica.state);
+            }
+            applied
         }));
-        drop(replica);
         applied.map_err(|panic| {
-            self.is_broken = true;
-            broken(&self.fatal, &*panic)
-        })
-    }
-}
-
-impl Machine {
-    /// Tells of an entry that was applied. Whoever panics there is as broken as the state.
-    fn tell(&mut self, entry: &Entry, applied: &Applied) -> io::Result<()> {
-        let replica = self.shared.read();
-        let told = catch_unwind(AssertUnwindSafe(|| (self.on_apply)(entry, applied, &replica.state)));
-        drop(replica);
-        told.map_err(|panic| {
             self.is_broken = true;
             broken(&self.fatal, &*panic)
         })
@@ -169,9 +160,6 @@ impl RaftStateMachine<TypeConfig> for Machine {
         while let Some(item) = entries.next().await {
             let (entry, responder) = item?;
             let applied = self.apply_entry(&entry)?;
-            if let Payload::Normal(entry) = &entry.payload {
-                self.tell(entry, &applied)?;
-            }
             if let Some(responder) = responder {
                 responder.send(applied);
             }
