@@ -77,8 +77,11 @@ fn to_rows(lock: &Lock) -> Vec<Vec<String>> {
     let mut first = vec![shown(&lock.name), or_dash(lock.mode)];
     let waiters = lock.waiters.len().to_string();
     if lock.holders.is_empty() {
-        let closed = (lock.lock_delay_ms > 0).then(|| format!("closed for {}", duration(lock.lock_delay_ms)));
-        first.push(or_dash(closed));
+        // In brackets, so that nobody takes it for the label of a holder.
+        first.push(match lock.lock_delay_ms {
+            0 => "(free)".to_owned(),
+            delay_ms => format!("(closed for {})", duration(delay_ms)),
+        });
         first.extend(vec!["-".to_owned(); 4]);
         first.push(waiters);
         return vec![first];
@@ -110,6 +113,6 @@ mod tests {
             let lock = Lock { name, escaped: false, mode, permits: 0, holders, waiters, history, lock_delay_ms };
             to_rows(&lock)[0][2].clone()
         };
-        assert_eq!((holder(0).as_str(), holder(2_000).as_str()), ("-", "closed for 2.0 s"));
+        assert_eq!((holder(0).as_str(), holder(2_000).as_str()), ("(free)", "(closed for 2.0 s)"));
     }
 }

@@ -9,12 +9,9 @@ const ALIKE_LEAST: f64 = 0.6;
 
 /// The algorithm of this name.
 pub fn find(name: &str) -> Result<&'static About, Failure> {
-    registry::find(name).map_err(|error| match nearest(name) {
-        Some(nearest) => {
-            let all = "`baton algorithms` lists them all";
-            Failure::bad_input(format!("there is no algorithm `{name}`; did you mean {nearest}? {all}"))
-        }
-        None => Failure::bad_input(error),
+    registry::find(name).map_err(|_| {
+        let meant = nearest(name).map(|nearest| format!("did you mean {nearest}? ")).unwrap_or_default();
+        Failure::bad_input(format!("there is no algorithm `{name}`; {meant}`baton algorithms` lists them all"))
     })
 }
 

@@ -59,8 +59,8 @@ pub fn run(args: &Args) -> Outcome {
 
 fn to_text(name: &[u8], now: bool, holders: &[Holder]) -> String {
     if holders.is_empty() {
-        let delay = if now { "is over" } else { "goes on" };
-        return format!("nobody holds the lock {}; its lock-delay, if there is one, {delay}\n", Quoted(name));
+        let delay = if now { "; if a lock-delay kept it closed, that is over" } else { "" };
+        return format!("nobody holds the lock {}{delay}\n", Quoted(name));
     }
     let line = |holder: &Holder| {
         let (label, place, fence) = (&holder.label, holder.place(), holder.fence);

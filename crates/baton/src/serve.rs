@@ -1,16 +1,18 @@
 //! `baton serve`: run the lock service.
 
 use std::fmt::Display;
+use std::io::{self, IsTerminal};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use baton_service::server::{CONNECTIONS_MAX, Options, Server};
-use baton_types::limits::{ADDRESS, ServerLimits};
+use baton_service::server::{Options, Server};
+use baton_types::limits::{ADDRESS, CONNECTIONS_MAX, ServerLimits};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing::warn;
+use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -31,19 +33,20 @@ pub struct Args {
     #[arg(long, value_name = "ADDRESS", default_value = ADDRESS)]
     listen: String,
     /// The most sessions at a time
-    #[arg(long, value_name = "N", default_value_t = ServerLimits::default().sessions)]
+    #[arg(long, value_name = "N", default_value_t = LIMITS.sessions, value_parser = limit)]
+    #[arg(allow_negative_numbers = true)]
     max_sessions: usize,
     /// The most locks that are held, waited for or closed at a time
-    #[arg(long, value_name = "N", default_value_t = ServerLimits::default().locks)]
+    #[arg(long, value_name = "N", default_value_t = LIMITS.locks, value_parser = limit, allow_negative_numbers = true)]
     max_locks: usize,
     /// The most requests that wait for one lock
-    #[arg(long, value_name = "N", default_value_t = ServerLimits::default().waiters)]
+    #[arg(long, value_name = "N", default_value_t = LIMITS.waiters, value_parser = limit, allow_negative_numbers = true)]
     max_waiters: usize,
     /// The most locks that one session holds or waits for
-    #[arg(long, value_name = "N", default_value_t = ServerLimits::default().holds)]
+    #[arg(long, value_name = "N", default_value_t = LIMITS.holds, value_parser = limit, allow_negative_numbers = true)]
     max_holds: usize,
     /// The most streams of one connection
-    #[arg(long, value_name = "N", default_value_t = ServerLimits::default().streams)]
+    #[arg(long, value_name = "N", default_value_t = LIMITS.streams, value_parser = limit, allow_negative_numbers = true)]
     max_streams: usize,
     /// What to write to the standard error: error, warn, info, debug, trace, off, or a filter such as
     /// baton_service=debug [env: RUST_LOG] [default: info]
@@ -51,8 +54,16 @@ pub struct Args {
     log: Option<String>,
 }
 
+/// What one server takes on if nothing is said.
+const LIMITS: ServerLimits = ServerLimits::DEFAULT;
+/// The highest limit that can be set. No server comes near it.
+const LIMIT_MAX: usize = 1_000_000_000;
+
 /// Descriptors that clients with a place never get: the log needs some, and so do connections that are turned away.
 const DESCRIPTORS_KEPT: u64 = 64;
+
+/// So many lines of the log may wait to be written.
+const LINES_WAITING_MAX: usize = 4096;
 
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
@@ -67,7 +78,7 @@ pub fn run(args: &Args) -> Outcome {
     let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
     let runtime = runtime.map_err(|error| cannot(format!("cannot start: {error}")))?;
-    begin_to_log(args.log.as_deref())?;
+    let _log = begin_to_log(args.log.as_deref())?;
     let limits = ServerLimits {
         sessions: args.max_sessions,
         locks: args.max_locks,
@@ -81,24 +92,45 @@ pub fn run(args: &Args) -> Outcome {
     served
 }
 
-/// Structured lines on the standard error: what the operator should know.
-fn begin_to_log(filter: Option<&str>) -> Result<(), Failure> {
-    let environment = std::env::var("RUST_LOG").ok().filter(|filter| !filter.is_empty());
-    let said = filter.or(environment.as_deref()).unwrap_or("info");
-    let wrong = |why: &dyn Display| {
-        Failure::bad_input(format!("{said:?} is no filter for the log: {why}; say info, for example"))
-    };
-    // A word alone would be a part of the program, of which everything is written, and nothing of all others.
-    let is_word = |filter: &str| filter.bytes().all(|byte| byte.is_ascii_alphanumeric());
+fn limit(text: &str) -> Result<usize, String> {
+    let limit = text.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
+    limit.ok_or(format!("a limit is a whole number from 1 to {LIMIT_MAX}"))
+}
+
+/// Structured lines on the standard error: what the operator should know. They are written while the guard is there.
+///
+/// A thread of its own writes them, so that nobody waits for a terminal or a pipe that is full: what does not fit is lost.
+fn begin_to_log(option: Option<&str>) -> Result<WorkerGuard, Failure> {
+    let filter = log_filter(option, std::env::var("RUST_LOG").ok().as_deref()).map_err(Failure::bad_input)?;
+    let (writer, guard) = NonBlockingBuilder::default().buffered_lines_limit(LINES_WAITING_MAX).finish(io::stderr());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).with_ansi(false).init();
+    Ok(guard)
+}
+
+/// The filter that the option asks for, or else the environment.
+fn log_filter(option: Option<&str>, environment: Option<&str>) -> Result<EnvFilter, String> {
+    let environment = environment.filter(|filter| !filter.is_empty()).map(|filter| ("RUST_LOG", filter));
+    let (source, said) = option.map(|filter| ("--log", filter)).or(environment).unwrap_or(("", "info"));
+    let wrong = |why: &dyn Display| format!("{source} {said:?} is no filter for the log: {why}; say info, for example");
     let filter = match said.parse() {
         Ok(level) => of_the_server(level),
-        Err(_) if filter.is_some_and(is_word) => return Err(wrong(&"it is no level")),
-        Err(_) => said.to_owned(),
+        Err(_) => match unknown_part(said).filter(|_| option.is_some()) {
+            // The library would write nothing at all.
+            Some(part) => return Err(wrong(&format_args!("the server has no part {part:?}"))),
+            None => said.to_owned(),
+        },
     };
-    let filter = EnvFilter::builder().parse(filter).map_err(|why| wrong(&why))?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
-    Ok(())
+    EnvFilter::builder().parse(filter).map_err(|why| wrong(&why))
 }
+
+/// The first part of the program that the filter names and that writes no lines.
+fn unknown_part(filter: &str) -> Option<&str> {
+    let parts = filter.split(',').map(|directive| directive.split(['=', '[', ':']).next().unwrap_or_default().trim());
+    parts.into_iter().find(|part| !PARTS.contains(part) && part.parse::<LevelFilter>().is_err())
+}
+
+/// The parts of the program that write lines: the server, and the libraries under it.
+const PARTS: [&str; 9] = ["baton", "baton_service", "openraft", "tonic", "h2", "hyper", "hyper_util", "tower", "mio"];
 
 /// A level alone is about the server: of the libraries under it only warnings matter to an operator. Those of openraft do not: it
 /// warns in its own words of what happens at every first start.
@@ -159,8 +191,13 @@ fn welcome(address: SocketAddr, options: &Options) -> String {
     let data = options.data.display();
     // The default needs no flag.
     let server = if address.to_string() == ADDRESS { String::new() } else { format!(" --server {address}") };
+    let first = format!("baton {version} listens on {address}, data in {data}\n");
+    // Whoever redirects the output has done this before.
+    if !io::stdout().is_terminal() {
+        return first;
+    }
     format!(
-        "baton {version} listens on {address}, data in {data}\n\n\
+        "{first}\n\
          Try next, in another terminal:\n  \
          baton lock{server} deploy -- sh -c 'echo fence $BATON_FENCE; sleep 60'   # run something that only one may run\n  \
          baton locks{server}                       # who holds what, and who waits\n  \

@@ -1,8 +1,12 @@
 //! What a server writes to its standard error.
 
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
 use std::time::Instant;
 
 use baton_proto::v1;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::commands::{PATIENCE, json};
 use crate::raw::{Raw, acquire, is_granted, open};
@@ -36,7 +40,7 @@ async fn the_term_an_expiry_and_a_forced_release_are_one_line_each() {
     };
     line("this node leads", &["term=1", "sessions=0"]);
     line("a session expired", &["session=00000000000000ab", "label=\"nightly\"", "host=\"here\""]);
-    line("a release was forced", &["lock=\"deploy\"", "now=false", "holders=1", "by=\"127.0.0.1:"]);
+    line("a release was forced", &["lock=\"deploy\"", "now=false", "holders=1", "by=127.0.0.1:"]);
     assert!(server.stop().success());
     let log = server.log_at_the_end();
     for text in ["this node leads term", "a session expired", "a release was forced"] {
@@ -73,14 +77,45 @@ fn the_environment_says_what_is_logged_unless_the_option_does() {
 fn a_filter_that_makes_no_sense_is_refused_in_one_sentence() {
     // A server that took the filter would not start on this, and fail in another way.
     let file = tempfile::NamedTempFile::new().unwrap();
-    let cases = [("nonsense=1=2", "error parsing level filter: "), ("verbose", "it is no level; say info")];
-    for (filter, why) in cases {
+    let cases = [
+        ("--log", "baton=1=2", "error parsing level filter: "),
+        ("RUST_LOG", "baton=1=2", "error parsing level filter: "),
+        ("--log", "verbose", "the server has no part \"verbose\"; say info"),
+        ("--log", "info,baton_servce=debug", "the server has no part \"baton_servce\"; say info"),
+    ];
+    for (source, filter, why) in cases {
         let mut command = std::process::Command::new(crate::server::BATON);
-        command.args(["serve", "--listen", "127.0.0.1:0", "--log", filter, "--data"]).arg(file.path());
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(file.path());
+        match source {
+            "--log" => command.args([source, filter]),
+            variable => command.env(variable, filter),
+        };
         let output = command.output().unwrap();
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{error}");
-        assert!(error.starts_with(&format!("baton: {filter:?} is no filter for the log: {why}")), "{error}");
+        assert!(error.starts_with(&format!("baton: {source} {filter:?} is no filter for the log: {why}")), "{error}");
         assert_eq!(error.lines().count(), 1, "{error}");
     }
+}
+
+/// A log that is piped into a program that hangs must not hang the server.
+#[test]
+fn a_server_goes_on_when_nobody_reads_its_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = std::process::Command::new(crate::server::BATON);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--log", "h2=trace", "--data"]).arg(folder.path());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut first).unwrap();
+    let address = first.split("listens on ").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
+    // Each of them is worth some kilobytes of the log, and a pipe holds 64.
+    for _ in 0..50 {
+        let status = std::process::Command::new(crate::server::BATON).args(["status", "--server", address]).output();
+        assert!(status.unwrap().status.success());
+    }
+    kill(Pid::from_raw(child.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
+    assert!(child.wait().unwrap().success());
+    let mut log = Vec::new();
+    child.stderr.take().unwrap().read_to_end(&mut log).unwrap();
+    assert!(log.len() >= 60_000, "{}", log.len());
 }
