@@ -36,7 +36,8 @@ impl Frontend {
             let under_way = self.names_under_way().filter(|name| !is_used(name));
             let new: BTreeSet<&[u8]> = under_way.chain([name]).collect();
             if counts.used + new.len() > limits.locks {
-                return full(Refusal::TooManyLocks, format!("the server has {} locks; it takes no more", limits.locks));
+                let what = format!("the server has {}; it takes no more", counted(limits.locks, "lock", "locks"));
+                return full(Refusal::TooManyLocks, what);
             }
         }
         let may_wait = acquire.timeout_ms != Some(0);
@@ -44,7 +45,8 @@ impl Frontend {
             let waiters = state.waiters_of(name) + self.names_under_way().filter(|other| *other == name).count();
             // One of those who come to a free lock gets it.
             if waiters >= limits.waiters + usize::from(!is_used(name)) {
-                let what = format!("{} wait for this lock already; no more may wait", limits.waiters);
+                let waiters = counted(limits.waiters, "request waits", "requests wait");
+                let what = format!("{waiters} for this lock already; no more may wait");
                 return full(Refusal::TooManyWaiters, what);
             }
         }
@@ -52,7 +54,8 @@ impl Frontend {
         if counts.holders + counts.waiters + under_way >= limits.holds
             && state.claims_of(session) + of_session() >= limits.holds
         {
-            let what = format!("the session holds or waits for {} locks; it may have no more", limits.holds);
+            let locks = counted(limits.holds, "lock", "locks");
+            let what = format!("the session holds or waits for {locks}; it may have no more");
             return full(Refusal::TooManyHolds, what);
         }
         None
@@ -75,9 +78,8 @@ impl Frontend {
     }
 
     pub(super) fn low_space(&self) -> String {
-        let free_bytes = self.space.free_bytes.unwrap_or(u64::MAX);
-        let min_bytes = self.space.min_bytes;
-        format!("the server has too little free space: {free_bytes} bytes, and {min_bytes} are needed")
+        let (free_mib, min_mib) = (self.space.free_bytes.unwrap_or(u64::MAX) >> 20, self.space.min_bytes >> 20);
+        format!("the server has too little free space: {free_mib} MiB, and {min_mib} MiB are needed")
     }
 
     /// A flood that meets a limit is worth one line, not a million.
@@ -94,4 +96,8 @@ fn flag(refusal: Refusal) -> &'static str {
         Refusal::TooManyWaiters => "--max-waiters",
         _ => "--max-holds",
     }
+}
+
+fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }

@@ -64,7 +64,7 @@ async fn on_a_full_disk_locks_are_given_back_and_not_given_out() {
     disk.set_full(true);
     host.look_at_space();
     assert_eq!((host.status().low_space, host.status().free_bytes), (true, Some(0)));
-    let says = "the server has too little free space: 0 bytes, and 67108864 are needed";
+    let says = "the server has too little free space: 0 MiB, and 64 MiB are needed";
     let low = Refused { refusal: Refusal::LowSpace, message: says.to_owned(), cycle: Vec::new() };
     assert_eq!(client.answer(2, acquire("b")).await, Answer::Refused(low));
     assert_eq!(client.answer(3, Operation::Release { acquire: 1 }).await, Answer::Released);

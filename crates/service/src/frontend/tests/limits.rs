@@ -25,7 +25,7 @@ fn on_a_full_disk_locks_are_given_back_and_not_given_out() {
     space(&mut node, Some(MIN - 2));
     assert_eq!((node.said(), node.frontend.free_bytes()), (vec![], Some(MIN - 2)));
     node.acquire(1, 2, "b");
-    let message = "the server has too little free space: 98 bytes, and 100 are needed".to_owned();
+    let message = "the server has too little free space: 0 MiB, and 0 MiB are needed".to_owned();
     // The note about the space was told; there is none about a limit.
     assert_eq!(node.said(), [answer(1, 2, words::refuse(Refusal::LowSpace, message.clone()))]);
     node.stream(2);
@@ -86,8 +86,8 @@ fn an_acquire_that_the_log_has_is_not_refused_when_it_is_repeated() {
 #[test]
 fn a_refusal_names_the_flag_of_its_limit() {
     let roomy = ServerLimits::default();
-    let locks = "the server has 1 locks; it takes no more (--max-locks)";
-    let waiters = "0 wait for this lock already; no more may wait (--max-waiters)";
+    let locks = "the server has 1 lock; it takes no more (--max-locks)";
+    let waiters = "0 requests wait for this lock already; no more may wait (--max-waiters)";
     let holds = "the session holds or waits for 1 locks; it may have no more (--max-holds)";
     let cases = [
         (ServerLimits { locks: 1, ..roomy }, "b", Refusal::TooManyLocks, locks),
