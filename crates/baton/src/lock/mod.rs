@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 
 use baton_client::{AcquireError, Guard, Loss, OpenError, Owner, Refusal, Session};
 use baton_types::limits::OPEN_MAX;
+use baton_types::name::Quoted;
 use nix::sys::signal::{Signal, raise};
 use signal_hook::low_level::emulate_default_handler;
 use tokio::sync::mpsc;
@@ -186,10 +187,22 @@ async fn acquire(wanted: &Wanted<'_>, session: &Session, time: &Time) -> Result<
         AcquireError::InvalidName(_) => Err(Failure::bad_input(error)),
         AcquireError::NoRandomness(_) => Err(failed(error)),
         AcquireError::Lost(Loss::Unacknowledged) | AcquireError::Open(_) => Err(no_server(error)),
+        AcquireError::Deadlock { cycle } if wanted.parent.is_some() && cycle.len() == 1 => {
+            Err(not_acquired(wanted, held_around_us(&wanted.name)))
+        }
         AcquireError::Deadlock { .. } | AcquireError::Refused { .. } | AcquireError::Lost(_) => {
             Err(not_acquired(wanted, error))
         }
     })
+}
+
+/// Our owner is new and holds nothing, so a way leads back to it only from an owner that it acts for. In a cycle of one step
+/// that owner holds the lock itself.
+fn held_around_us(name: &[u8]) -> String {
+    format!(
+        "the `baton lock` around this one holds the lock {} itself: waiting for it would be a deadlock",
+        Quoted(name)
+    )
 }
 
 /// A server answered, and will not have it.
