@@ -100,7 +100,8 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// A name within a sentence: in quotes, on one line, without anything that would drive a terminal, and shortened if it is long.
+/// A name within a sentence: in quotes, on one line, without anything that would drive a terminal. A long name is shortened,
+/// except by `{:#}`.
 #[derive(Clone, Copy)]
 pub struct Quoted<'a>(pub &'a [u8]);
 
@@ -113,7 +114,8 @@ impl fmt::Display for Quoted<'_> {
             }
             Err(_) => escape(self.0, char::is_control),
         };
-        write!(f, "\"{}\"", cut(text))
+        let text = if f.alternate() { text } else { cut(text) };
+        write!(f, "\"{text}\"")
     }
 }
 
@@ -242,6 +244,7 @@ mod tests {
     fn a_long_name_is_shortened_within_a_sentence() {
         assert_eq!(Quoted("é".repeat(60).as_bytes()).to_string(), format!("\"{}\"", "é".repeat(60)));
         assert_eq!(Quoted("é".repeat(61).as_bytes()).to_string(), format!("\"{}…\"", "é".repeat(60)));
+        assert_eq!(format!("{:#}", Quoted("é".repeat(61).as_bytes())), format!("\"{}\"", "é".repeat(61)));
         assert_eq!(Quoted(&[0xff; 100]).to_string(), format!("\"{}…\"", r"\xff".repeat(15)));
         assert_eq!(short(&format!("a\u{1b}{}", "b".repeat(99))), format!(r"a\u{{1b}}{}…", "b".repeat(53)));
     }
