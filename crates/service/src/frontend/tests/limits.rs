@@ -88,7 +88,7 @@ fn a_refusal_names_the_flag_of_its_limit() {
     let roomy = ServerLimits::default();
     let locks = "the server has 1 lock; it takes no more (--max-locks)";
     let waiters = "0 requests wait for this lock already; no more may wait (--max-waiters)";
-    let holds = "the session holds or waits for 1 locks; it may have no more (--max-holds)";
+    let holds = "the session holds or waits for 1 lock; it may have no more (--max-holds)";
     let cases = [
         (ServerLimits { locks: 1, ..roomy }, "b", Refusal::TooManyLocks, locks),
         (ServerLimits { waiters: 0, ..roomy }, "a", Refusal::TooManyWaiters, waiters),
