@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
+pub use baton_types::name::short as shown;
 use serde::Serialize;
 
 /// What was asked for held.
@@ -112,20 +113,6 @@ pub fn counted(number: u64, one: &str, many: &str) -> String {
 pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string(value).map_err(Failure::bad_input)?;
     print(&(text + "\n"))
-}
-
-/// As much of a text that others chose is shown.
-const SHOWN_CHARS_MAX: usize = 60;
-
-/// Text that others chose, as it can be shown on a terminal: in one line, without what would drive the terminal, and not so
-/// long that it pushes everything else aside.
-pub fn shown(text: &str) -> String {
-    let printable = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    let escaped: String = text.chars().map(printable).collect();
-    match escaped.char_indices().nth(SHOWN_CHARS_MAX) {
-        Some((end, _)) => escaped[..end].to_owned() + "…",
-        None => escaped,
-    }
 }
 
 /// Columns padded to the widest cell; the first row is the head.

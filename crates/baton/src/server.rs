@@ -12,7 +12,7 @@ use baton_types::name::{NAME_BYTES_MAX, parse_escaped};
 
 use crate::output::Failure;
 
-/// No server answered.
+/// No server answered, or none had room for us.
 pub const NO_SERVER: u8 = 69;
 
 /// Where the servers are, handed down to a command under a lock.
@@ -21,25 +21,27 @@ pub const SERVER: &str = "BATON_SERVER";
 /// Where the servers are.
 #[derive(clap::Args)]
 pub struct ServerArgs {
-    /// Where the server listens; several are separated by commas [env: BATON_SERVER] [default: 127.0.0.1:7420]
-    #[arg(long, value_name = "ADDRESS,...")]
+    #[arg(long, value_name = "ADDRESS,...", help = format!(
+        "Where the server listens; several are separated by commas [env: {SERVER}] [default: {ADDRESS}]"
+    ))]
     server: Option<String>,
 }
 
 impl ServerArgs {
     /// Connects to the first server that answers. Each is tried once: people want to know at once that none is there.
     pub async fn connect(&self) -> Result<Client, Failure> {
-        self.connect_once(Duration::MAX).await
+        Client::connect_once(self.addresses(), Duration::MAX).await.map_err(not_connected)
     }
 
-    /// The same, for no longer than this.
-    pub async fn connect_once(&self, within: Duration) -> Result<Client, Failure> {
-        Client::connect_once(self.addresses(), within).await.map_err(not_connected)
+    /// For sessions, which connect by themselves.
+    pub fn client(&self) -> Result<Client, Failure> {
+        Client::lazy(self.addresses()).map_err(not_connected)
     }
 
-    /// Connects to the first server that answers. All are tried again for this long.
-    pub async fn connect_within(&self, within: Duration) -> Result<Client, Failure> {
-        Client::connect_within(self.addresses(), within).await.map_err(not_connected)
+    /// Where they are, each as it was named.
+    pub fn addresses(&self) -> Vec<String> {
+        let environment = std::env::var_os(SERVER).map(|servers| servers.to_string_lossy().into_owned());
+        addresses(self.server.as_deref(), environment.as_deref()).into_iter().map(String::from).collect()
     }
 }
 
@@ -50,21 +52,13 @@ fn not_connected(error: ConnectError) -> Failure {
     }
 }
 
-impl ServerArgs {
-    /// Where they are, each as it was named.
-    pub fn addresses(&self) -> Vec<String> {
-        let environment = std::env::var_os(SERVER).map(|servers| servers.to_string_lossy().into_owned());
-        addresses(self.server.as_deref(), environment.as_deref()).into_iter().map(String::from).collect()
-    }
-}
-
 /// What the option says, or else the environment, where an empty word is none.
 fn addresses<'a>(option: Option<&'a str>, environment: Option<&'a str>) -> Vec<&'a str> {
     let environment = environment.filter(|servers| !servers.trim().is_empty());
     option.or(environment).unwrap_or(ADDRESS).split(',').map(str::trim).collect()
 }
 
-/// Nobody is there, or nobody who can help.
+/// No server is there, or none that serves us.
 pub fn no_server(error: impl Display) -> Failure {
     Failure { message: error.to_string(), status: ExitCode::from(NO_SERVER) }
 }
@@ -78,7 +72,7 @@ pub fn block_on<T>(talk: impl Future<Output = Result<T, Failure>>) -> Result<T, 
 /// Which lock.
 #[derive(clap::Args)]
 pub struct NameArgs {
-    /// The name of the lock: 1 to 512 bytes
+    #[arg(help = format!("The name of the lock: 1 to {NAME_BYTES_MAX} bytes"))]
     name: OsString,
     /// NAME is in the escaped form: \xNN is a byte, \\ is a backslash
     #[arg(long)]
@@ -89,12 +83,11 @@ impl NameArgs {
     /// Its name, as the service wants it.
     pub fn bytes(&self) -> Result<Vec<u8>, Failure> {
         let name = typed_bytes("name of the lock", &self.name, self.escaped)?;
+        let right = format!("it must have 1 to {NAME_BYTES_MAX} bytes");
         match name.len() {
-            0 => Err(Failure::bad_input("the name of the lock is empty; it must have 1 to 512 bytes")),
+            0 => Err(Failure::bad_input(format!("the name of the lock is empty; {right}"))),
             1..=NAME_BYTES_MAX => Ok(name),
-            length => {
-                Err(Failure::bad_input(format!("the name of the lock has {length} bytes; at most 512 are allowed")))
-            }
+            length => Err(Failure::bad_input(format!("the name of the lock has {length} bytes; {right}"))),
         }
     }
 }

@@ -39,7 +39,7 @@ fn names(names: &[String]) -> String {
     let shown: Vec<String> = names.iter().take(SHOWN_MAX).map(|name| shown(name)).collect();
     match names.len().saturating_sub(SHOWN_MAX) {
         0 => shown.join(", "),
-        more => format!("{} locks: {}, ... ({more} more)", names.len(), shown[0]),
+        more => format!("{} and {more} more", shown.join(", ")),
     }
 }
 
@@ -58,4 +58,17 @@ fn to_text(sessions: &[Session]) -> String {
         ]
     }));
     table(&rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_locks_the_first_are_named_and_the_others_counted() {
+        let told = |count: usize| {
+            names(&["a", "b", "c", "d", "e"][..count].iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!([0, 1, 3, 4, 5].map(told), ["", "a", "a, b, c", "a, b, c and 1 more", "a, b, c and 2 more"]);
+    }
 }

@@ -14,6 +14,7 @@ use tonic::{Code, Request, Response, Status};
 
 use crate::acquire::Acquire;
 use crate::error::{CallError, ConnectError, call_refused, check_name};
+use crate::failures::{Failure, Failures};
 use crate::handle::SessionBuilder;
 use crate::listing::{ListLocks, join};
 use crate::servers::{Rounds, Servers, is_answer};
@@ -30,7 +31,7 @@ pub struct Client {
     servers: Arc<Servers>,
     /// To the server that answered last, and whose turn that was.
     channel: Arc<Mutex<Option<(Channel, usize)>>>,
-    /// Whose turn it is to be connected to: the next one's, after one that did not answer.
+    /// Whose turn it is to be connected to: the one's that is connected, or the next one's after one that did not answer.
     turn: Arc<AtomicUsize>,
 }
 
@@ -67,13 +68,24 @@ impl Client {
 
     async fn connect_to(servers: Servers, rounds: Rounds, within: Duration) -> Result<Self, ConnectError> {
         let servers = Arc::new(servers);
-        let channel = servers.connect_any(0, rounds, within).await?;
-        Ok(Client { servers, channel: Arc::new(Mutex::new(Some(channel))), turn: Arc::default() })
+        let (channel, turn) = servers.connect_any(0, rounds, within, &mut Failures::default()).await?;
+        let (channel, turn) = (Arc::new(Mutex::new(Some((channel, turn)))), Arc::new(AtomicUsize::new(turn)));
+        Ok(Client { servers, channel, turn })
     }
 
-    /// A session, to be opened.
+    /// Connects to nothing yet: each session does that by itself, and the first call does it for the others. So an error here is
+    /// an address that is none.
+    pub fn lazy<I>(addresses: I) -> Result<Self, ConnectError>
+    where
+        I: IntoIterator,
+        I::Item: AsRef<str>,
+    {
+        Ok(Client { servers: Arc::new(Servers::parse(addresses)?), channel: Arc::default(), turn: Arc::default() })
+    }
+
+    /// A session, to be opened. The first server that it asks is the one that this client is connected to.
     pub fn session(&self) -> SessionBuilder {
-        SessionBuilder::new(Arc::clone(&self.servers))
+        SessionBuilder::new(Arc::clone(&self.servers), self.turn.load(Ordering::Relaxed))
     }
 
     /// A lock, to be acquired in a session of its own: for a program that needs one lock and nothing else. The session is
@@ -150,7 +162,7 @@ impl Client {
     pub async fn force_release(&self, name: impl AsRef<[u8]>, now: bool) -> Result<Vec<views::Holder>, CallError> {
         check_name(name.as_ref())?;
         let request = v1::ForceReleaseRequest { name: name.as_ref().to_vec(), now };
-        let (channel, turn) = self.channel().await?;
+        let (channel, turn) = self.channel(&mut Failures::default()).await?;
         match calls(channel).force_release(timely(request)).await {
             Ok(response) => Ok(response.into_inner().holders.into_iter().map(views::Holder::from).collect()),
             Err(status) => {
@@ -179,31 +191,36 @@ impl Client {
     ) -> Result<T, CallError> {
         let tries = self.servers.count() + 1;
         let patience = CALL_MAX / u32::try_from(tries).unwrap_or(u32::MAX);
-        let no_server = |reasons| CallError::from(ConnectError::NoServer { reasons });
-        let mut last = None;
+        let (mut failures, mut refused) = (Failures::default(), None);
         for _ in 0..tries {
-            let (channel, turn) = self.channel().await?;
-            let failure = match tokio::time::timeout(patience, call(calls(channel))).await {
+            let (channel, turn) = self.channel(&mut failures).await?;
+            refused = None;
+            match tokio::time::timeout(patience, call(calls(channel))).await {
                 Ok(Ok(answer)) => return Ok(answer.into_inner()),
-                Ok(Err(status)) if !is_answer(&status) => no_server(self.servers.explain(turn, &status).await),
+                Ok(Err(status)) if !is_answer(&status) => {
+                    failures.note(&self.servers, turn, self.servers.explain(turn, &status).await);
+                }
                 Ok(Err(status)) if !is_unavailable(&status) => return Err(call_refused(&status)),
-                Ok(Err(status)) if status.code() == Code::Unavailable => call_refused(&status),
-                Ok(Err(_)) | Err(_) => no_server(self.servers.silence(turn, patience)),
-            };
+                Ok(Err(status)) if status.code() == Code::Unavailable => refused = Some(call_refused(&status)),
+                Ok(Err(_)) | Err(_) => {
+                    failures.note(&self.servers, turn, Failure::Silent { accepts: true, within: patience });
+                }
+            }
             self.forget_channel().await;
-            last = Some(failure);
         }
-        // There is at least one server, and it was asked.
-        Err(last.unwrap_or(CallError::Connect(ConnectError::NoServers)))
+        let reasons = failures.reasons(&self.servers);
+        Err(refused.unwrap_or(CallError::Connect(ConnectError::NoServer { reasons })))
     }
 
-    async fn channel(&self) -> Result<(Channel, usize), ConnectError> {
+    async fn channel(&self, failures: &mut Failures) -> Result<(Channel, usize), ConnectError> {
         let mut channel = self.channel.lock().await;
         if let Some(channel) = &*channel {
             return Ok(channel.clone());
         }
         let turn = self.turn.load(Ordering::Relaxed);
-        Ok(channel.insert(self.servers.connect_any(turn, Rounds::One, CALL_MAX).await?).clone())
+        let connected = self.servers.connect_any(turn, Rounds::One, CALL_MAX, failures).await?;
+        self.turn.store(connected.1, Ordering::Relaxed);
+        Ok(channel.insert(connected).clone())
     }
 
     async fn forget_channel(&self) {

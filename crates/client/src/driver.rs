@@ -2,18 +2,23 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use baton_proto::convert::{from_server, to_server};
 use baton_proto::v1::locks_client::LocksClient;
 use baton_proto::v1::{ClientFrame, ServerFrame};
+use baton_types::frames::{EndReason, ToClient};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_stream::wrappers::UnboundedReceiverStream;
-use tonic::Streaming;
+use tonic::{Status, Streaming};
 
 use crate::clock::BootTime;
-use crate::servers::{BACKOFF_MAX, Servers, pause};
-use crate::session::{AcquireNumber, Event, Loss, Millis, NotGranted, Output, ReleaseFailure, Session};
+use crate::error::OpenError;
+use crate::failures::{Failure, Failures};
+use crate::servers::{BACKOFF_MAX, Rounds, Servers, pause};
+use crate::session::{
+    AcquireNumber, Event, Loss, Millis, NotGranted, Output, ReleaseFailure, Session, SessionState, why_ended,
+};
 
 /// How an acquire came out: with its fence, or not.
 pub(crate) type Granted = Result<u64, NotGranted>;
@@ -40,6 +45,9 @@ pub(crate) struct Shared {
     /// There may be something to do earlier than was thought.
     rearmed: Notify,
     ttl_ms: u64,
+    servers: Arc<Servers>,
+    /// How often they are tried until the session is open. From then on they are tried while it lives.
+    rounds: Rounds,
 }
 
 struct State {
@@ -52,33 +60,56 @@ struct State {
     /// Whether the server confirmed its end, once it has ended.
     finished: Option<bool>,
     armed_for: Option<Millis>,
-    last_failure: Option<String>,
+    failures: Failures,
+    /// The attempt that is under way and was not answered yet.
+    trying: Option<Trying>,
+}
+
+/// An attempt to reach a server.
+struct Trying {
+    turn: usize,
+    since: Instant,
+    /// Whether there is a connection.
+    accepts: bool,
+}
+
+impl Trying {
+    /// It is given up now, or the time is over.
+    fn is_silent(&self) -> Failure {
+        Failure::Silent { accepts: self.accepts, within: self.since.elapsed() }
+    }
 }
 
 impl Shared {
-    /// Starts a session in the background. It ends by itself when the session does.
-    pub(crate) fn spawn(session: Session, ttl_ms: u64, servers: Arc<Servers>) -> Arc<Self> {
+    /// Starts a session in the background, at the server of this turn. It ends by itself when the session does.
+    pub(crate) fn spawn(
+        session: Session,
+        ttl_ms: u64,
+        servers: Arc<Servers>,
+        turn: usize,
+        rounds: Rounds,
+    ) -> Arc<Self> {
         let state = State {
             session,
             outgoing: None,
-            // Not all clients at the same server.
-            turn: fastrand::usize(..servers.count()),
+            turn,
             acquiring: HashMap::new(),
             releasing: HashMap::new(),
             finished: None,
             armed_for: None,
-            last_failure: None,
+            failures: Failures::default(),
+            trying: None,
         };
         let link = watch::Sender::new(Link::Unwanted);
         let (changed, settled) = (watch::Sender::new(()), watch::Sender::new(()));
         let (state, rearmed) = (Mutex::new(state), Notify::new());
-        let shared = Arc::new(Shared { state, link, changed, settled, rearmed, ttl_ms });
+        let shared = Arc::new(Shared { state, link, changed, settled, rearmed, ttl_ms, servers, rounds });
         shared.with(|session, _| session.start());
         let driven = Arc::clone(&shared);
         tokio::spawn(async move {
             tokio::select! {
                 () = driven.keep_time() => {}
-                () = driven.keep_connected(&servers) => {}
+                () = driven.keep_connected() => {}
             }
         });
         shared
@@ -190,9 +221,33 @@ impl Shared {
         receiver
     }
 
-    /// What went wrong last with a connection.
-    pub(crate) fn last_failure(&self) -> Option<String> {
-        self.state().last_failure.clone()
+    /// Whether the session is open, or why it will not be. None while it may still be.
+    pub(crate) fn opened(&self) -> Option<Result<(), OpenError>> {
+        let state = self.state();
+        let now = BootTime::now().as_millis();
+        match state.session.state(now) {
+            SessionState::Opening if self.is_hopeless(&state, now) => Some(Err(self.unopened(&state))),
+            SessionState::Opening => None,
+            _ => Some(state.session.loss(now).map_or(Ok(()), |loss| Err(OpenError::Refused(loss)))),
+        }
+    }
+
+    /// The time to open the session is over.
+    pub(crate) fn not_in_time(&self) -> OpenError {
+        let mut state = self.state();
+        if let Some(trying) = state.trying.take() {
+            state.failures.note(&self.servers, trying.turn, trying.is_silent());
+        }
+        self.unopened(&state)
+    }
+
+    fn unopened(&self, state: &State) -> OpenError {
+        OpenError::NoAnswer { reasons: state.failures.reasons(&self.servers) }
+    }
+
+    /// Whether the session is not open, and no server is left to be tried for that. A session that lives never is.
+    fn is_hopeless(&self, state: &State, now: Millis) -> bool {
+        state.session.state(now) == SessionState::Opening && state.failures.is_hopeless(&self.servers, self.rounds)
     }
 
     /// Whether the end was confirmed, if it has come.
@@ -251,8 +306,8 @@ impl Shared {
         }
     }
 
-    /// Connects whenever the session wants it, with growing pauses while nobody answers.
-    async fn keep_connected(&self, servers: &Servers) {
+    /// Connects whenever the session wants it, with growing pauses while nobody answers. Ends if there is no hope to open it.
+    async fn keep_connected(&self) {
         let mut link = self.link.subscribe();
         let mut failures = 0;
         for attempt in 0.. {
@@ -260,15 +315,29 @@ impl Shared {
                 return;
             }
             tokio::time::sleep(self.pause(failures)).await;
-            match self.connection(servers, attempt).await {
+            let turn = self.state().turn;
+            match self.connection(turn, attempt).await {
                 // It was of use: the next one may come at once.
                 Ok(()) => failures = 0,
-                Err(reason) => {
+                Err(failure) => {
                     failures += 1;
-                    self.state().last_failure = Some(reason);
+                    if self.failed(turn, failure) {
+                        return;
+                    }
                 }
             }
         }
+    }
+
+    /// Takes note of a failure. Says whether there is no hope left.
+    fn failed(&self, turn: usize, failure: Failure) -> bool {
+        let mut state = self.state();
+        state.failures.note(&self.servers, turn, failure);
+        let is_hopeless = self.is_hopeless(&state, BootTime::now().as_millis());
+        if is_hopeless {
+            self.changed.send_replace(());
+        }
+        is_hopeless
     }
 
     fn pause(&self, failures: u32) -> Duration {
@@ -278,18 +347,21 @@ impl Shared {
         pause(failures, BACKOFF_MAX.min(Duration::from_millis(self.ttl_ms / 10)))
     }
 
-    /// One connection, from its first moment to its last. An error if the server never said anything on it.
-    async fn connection(&self, servers: &Servers, attempt: u64) -> Result<(), String> {
-        let (turn, within) = {
-            let state = self.state();
-            (state.turn, Duration::from_millis(state.session.patience_ms()))
+    /// One connection, from its first moment to its last. An error if the server was of no use.
+    async fn connection(&self, turn: usize, attempt: u64) -> Result<(), Failure> {
+        let within = {
+            let mut state = self.state();
+            state.trying = Some(Trying { turn, since: Instant::now(), accepts: false });
+            Duration::from_millis(state.session.patience_ms())
         };
-        let channel = match servers.connect(turn, within).await {
+        let channel = match self.servers.connect(turn, within).await {
             Ok(channel) => channel,
-            Err(reason) => {
+            Err(failure) => {
+                let mut state = self.state();
+                state.trying = None;
                 // The session was never told of a connection, and cannot ask for another server.
-                self.state().turn = turn.wrapping_add(1);
-                return Err(reason);
+                state.turn = turn.wrapping_add(1);
+                return Err(failure);
             }
         };
         let (outgoing, frames) = mpsc::unbounded_channel();
@@ -299,53 +371,61 @@ impl Shared {
                 return Ok(());
             }
             state.outgoing = Some(outgoing);
+            state.trying.iter_mut().for_each(|trying| trying.accepts = true);
             self.link.send_replace(Link::Up(attempt));
             // Stamped now, and sent a little later: that errs to the safe side.
             self.tell(&mut state, |session, now| session.connected(now));
         }
         let mut link = self.link.subscribe();
-        let mut heard = false;
         let ended = {
             let carried = async {
                 let mut locks = LocksClient::new(channel);
                 let incoming = locks.session(UnboundedReceiverStream::new(frames)).await?.into_inner();
-                self.listen(attempt, incoming, &mut heard).await
+                self.listen(attempt, incoming).await
             };
             tokio::select! {
                 biased;
-                _ = link.wait_for(|link| *link != Link::Up(attempt)) => Ok(()),
-                ended = carried => ended,
+                _ = link.wait_for(|link| *link != Link::Up(attempt)) => None,
+                ended = carried => Some(ended),
             }
         };
-        {
+        // Taken as soon as the server has said something.
+        let unanswered = {
             let mut state = self.state();
             if *self.link.borrow() == Link::Up(attempt) {
                 self.tell(&mut state, |session, now| session.disconnected(now));
             }
-        }
-        match ended {
-            _ if heard => Ok(()),
-            Ok(()) => Err(format!("{}: it accepts connections, but does not answer", servers.address(turn))),
-            Err(status) => Err(servers.explain(turn, &status).await),
+            state.trying.take()
+        };
+        match (unanswered, ended) {
+            (None, _) => Ok(()),
+            (Some(trying), None) => Err(trying.is_silent()),
+            (Some(_), Some(Ok(()))) => {
+                Err(Failure::Passing(format!("{} ended the stream without an answer", self.servers.address(turn))))
+            }
+            (Some(_), Some(Err(status))) => Err(self.servers.explain(turn, &status).await),
         }
     }
 
-    async fn listen(
-        &self,
-        attempt: u64,
-        mut incoming: Streaming<ServerFrame>,
-        heard: &mut bool,
-    ) -> Result<(), tonic::Status> {
+    async fn listen(&self, attempt: u64, mut incoming: Streaming<ServerFrame>) -> Result<(), Status> {
         while let Some(frame) = incoming.message().await? {
-            *heard = true;
             // A newer server may say more than this client understands.
-            let Some(said) = from_server(frame) else { continue };
+            let said = from_server(frame);
+            // The session was not begun, and there may be room for it later, as for a connection that is turned away.
+            if let Some(ToClient::Ended { reason, message }) = &said
+                && matches!(reason, EndReason::LowSpace | EndReason::TooManySessions)
+            {
+                return Err(Status::resource_exhausted(why_ended(*reason, message.clone())));
+            }
             let mut state = self.state();
+            state.trying = None;
             // What an old connection still brings is not for the next one.
             if *self.link.borrow() != Link::Up(attempt) {
                 return Ok(());
             }
-            self.tell(&mut state, |session, now| session.receive(now, said));
+            if let Some(said) = said {
+                self.tell(&mut state, |session, now| session.receive(now, said));
+            }
         }
         Ok(())
     }
@@ -362,7 +442,7 @@ mod tests {
         let (label, host) = (String::new(), String::new());
         let (ttl_ms, open_patience_ms, pid, secret) = (60_000, 60_000, 1, None);
         let config = Config { session: 9, ttl_ms, label, host, pid, secret, open_patience_ms };
-        let shared = Shared::spawn(Session::new(config), ttl_ms, servers);
+        let shared = Shared::spawn(Session::new(config), ttl_ms, servers, 0, Rounds::Until);
         let session = crate::handle::Session { handle: Arc::new(crate::handle::Handle { shared, id: 9 }) };
         for _ in 0..1_000 {
             let mut acquires = Box::pin(session.lock("a").acquire());

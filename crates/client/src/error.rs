@@ -19,8 +19,8 @@ pub enum ConnectError {
         /// What was named.
         address: String,
     },
-    /// None of them can be reached.
-    #[error("no server can be reached: {reasons}")]
+    /// None of them can be reached, or none answers.
+    #[error("no server answers: {reasons}")]
     NoServer {
         /// Each server, and what went wrong.
         reasons: String,
@@ -91,11 +91,11 @@ pub enum OpenError {
     /// The server will not have it, or it was over at once.
     #[error("{}", refused(.0))]
     Refused(Loss),
-    /// Nobody answered in time.
-    #[error("no server opened the session in time: {reason}")]
+    /// No server answered in time, or none has room for the session.
+    #[error("no server opened a session: {reasons}")]
     NoAnswer {
-        /// What went wrong last.
-        reason: String,
+        /// Each server, and what went wrong.
+        reasons: String,
     },
 }
 

@@ -12,7 +12,7 @@ use crate::driver::Shared;
 use crate::error::{AcquireError, CloseError, OpenError, random, random_bytes};
 use crate::guard::Guard;
 use crate::platform::host_name;
-use crate::servers::Servers;
+use crate::servers::{Rounds, Servers};
 use crate::session::{Config, Loss, Mode, Session as Machine, SessionState};
 
 /// A session about to be opened.
@@ -20,14 +20,17 @@ use crate::session::{Config, Loss, Mode, Session as Machine, SessionState};
 #[derive(Clone, Debug)]
 pub struct SessionBuilder {
     servers: Arc<Servers>,
+    /// Whose turn it is first.
+    turn: usize,
     ttl: Duration,
     label: String,
     open_timeout: Duration,
 }
 
 impl SessionBuilder {
-    pub(crate) fn new(servers: Arc<Servers>) -> Self {
-        SessionBuilder { servers, ttl: Duration::from_millis(TTL_MS), label: String::new(), open_timeout: OPEN_MAX }
+    pub(crate) fn new(servers: Arc<Servers>, turn: usize) -> Self {
+        let (ttl, label) = (Duration::from_millis(TTL_MS), String::new());
+        SessionBuilder { servers, turn, ttl, label, open_timeout: OPEN_MAX }
     }
 
     /// How long the session lives after its last keep-alive: from 1 second to a day, 10 seconds if nothing is said. So long a
@@ -49,35 +52,39 @@ impl SessionBuilder {
         self
     }
 
-    /// Opens the session.
+    /// Opens the session. While no server does, all of them are asked again: one that does not answer, one that takes no more
+    /// connections or sessions, and one that has too little free space. It is an error at once if none of them can ever
+    /// help, such as servers of another kind.
     pub async fn open(self) -> Result<Session, OpenError> {
+        self.open_in(Rounds::Until).await
+    }
+
+    /// Opens the session. Each server is asked once, and has an equal share of the time. When each has failed, that is an error
+    /// at once.
+    pub async fn open_once(self) -> Result<Session, OpenError> {
+        self.open_in(Rounds::One).await
+    }
+
+    async fn open_in(self, rounds: Rounds) -> Result<Session, OpenError> {
         if !(Duration::from_millis(TTL_MS_MIN)..=Duration::from_millis(TTL_MS_MAX)).contains(&self.ttl) {
             return Err(OpenError::InvalidTtl { ttl: self.ttl });
         }
         let session = session_id(random()?);
         let ttl_ms = u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX);
-        // So that there is time for each of them, and for one more attempt.
-        let share = self.open_timeout / u32::try_from(self.servers.count() + 1).unwrap_or(u32::MAX);
+        // There is time for each of them and, if they are asked again, for one more attempt.
+        let attempts = self.servers.count() + usize::from(rounds == Rounds::Until);
+        let share = self.open_timeout / u32::try_from(attempts).unwrap_or(u32::MAX);
         let open_patience_ms = u64::try_from(share.as_millis()).unwrap_or(u64::MAX).max(1);
         let (label, host, pid) = (self.label, host_name(), std::process::id());
         let secret = Some(Secret(random_bytes()?));
         let config = Config { session, ttl_ms, label, host, pid, secret, open_patience_ms };
-        let shared = Shared::spawn(Machine::new(config), ttl_ms, self.servers);
+        let shared = Shared::spawn(Machine::new(config), ttl_ms, self.servers, self.turn, rounds);
         // From here on, whoever drops it closes it.
         let session = Session { handle: Arc::new(Handle { shared, id: session }) };
-        let opened = session.handle.shared.wait_for(|shared| {
-            shared.ask(|machine, now| match machine.state(now) {
-                SessionState::Opening => None,
-                _ => Some(machine.loss(now)),
-            })
-        });
+        let opened = session.handle.shared.wait_for(Shared::opened);
         match tokio::time::timeout(self.open_timeout, opened).await {
-            Ok(None) => Ok(session),
-            Ok(Some(loss)) => Err(OpenError::Refused(loss)),
-            Err(_) => {
-                let silent = || "the servers accept connections, but do not answer".to_owned();
-                Err(OpenError::NoAnswer { reason: session.handle.shared.last_failure().unwrap_or_else(silent) })
-            }
+            Ok(opened) => opened.map(|()| session),
+            Err(_) => Err(session.handle.shared.not_in_time()),
         }
     }
 }

@@ -63,6 +63,8 @@ mod driver;
 #[cfg(feature = "net")]
 mod error;
 #[cfg(feature = "net")]
+mod failures;
+#[cfg(feature = "net")]
 mod guard;
 #[cfg(feature = "net")]
 mod handle;

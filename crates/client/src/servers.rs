@@ -9,6 +9,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
 use crate::error::ConnectError;
+use crate::failures::{Failure, Failures};
 
 /// How long one server may take to accept a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
@@ -33,23 +34,6 @@ pub(crate) enum Rounds {
     Until,
 }
 
-/// Why there is no connection to a server.
-struct Failure {
-    /// It names the server.
-    reason: String,
-    kind: Kind,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// It will be the same whenever it is tried.
-    Final,
-    /// Another attempt may succeed.
-    Passing,
-    /// Nothing came back within the time.
-    Silent,
-}
-
 /// All servers of one service, at least one.
 #[derive(Clone, Debug)]
 pub(crate) struct Servers {
@@ -71,41 +55,32 @@ impl Servers {
         self.endpoints.len()
     }
 
-    /// Connects to the server of this turn; they take turns. A failure names the server.
+    /// Connects to the server of this turn; they take turns.
     ///
     /// The name of the server is resolved anew each time, so that a server that moved is found: `Endpoint::connect` makes a
     /// new `HttpConnector`, which asks `getaddrinfo` before each connection and keeps no answer. So nothing may be kept
     /// here but the name either: no `Channel`, no address.
-    pub(crate) async fn connect(&self, turn: usize, within: Duration) -> Result<Channel, String> {
-        self.attempt(turn, within).await.map_err(|failure| failure.reason)
-    }
-
-    async fn attempt(&self, turn: usize, within: Duration) -> Result<Channel, Failure> {
+    pub(crate) async fn connect(&self, turn: usize, within: Duration) -> Result<Channel, Failure> {
         let within = within.min(CONNECT_MAX);
         let connects = self.endpoints[turn % self.endpoints.len()].connect();
-        let (reason, kind) = match tokio::time::timeout(within, connects).await {
-            Ok(Ok(channel)) => return Ok(channel),
+        match tokio::time::timeout(within, connects).await {
+            Ok(Ok(channel)) => Ok(channel),
             Ok(Err(error)) if !is_time_out(&error) => {
-                let kind = if never_works(&error) { Kind::Final } else { Kind::Passing };
-                (format!("{}: {}", self.address(turn), root_cause(&error)), kind)
+                let reason = format!("{}: {}", self.address(turn), root_cause(&error));
+                Err(if never_works(&error) { Failure::Final(reason) } else { Failure::Passing(reason) })
             }
-            Ok(Err(_)) | Err(_) => (self.silence(turn, within), Kind::Silent),
-        };
-        Err(Failure { reason, kind })
+            Ok(Err(_)) | Err(_) => Err(Failure::Silent { accepts: false, within }),
+        }
     }
 
-    /// That the server of this turn has said nothing for so long.
-    pub(crate) fn silence(&self, turn: usize, within: Duration) -> String {
-        let tenths = within.as_millis().div_ceil(100);
-        format!("{} did not answer within {} s", self.address(turn), tenths as f64 / 10.0)
-    }
-
-    /// Why a call to the server of this turn failed, in words.
-    pub(crate) async fn explain(&self, turn: usize, status: &Status) -> String {
+    /// Why a call to the server of this turn failed.
+    pub(crate) async fn explain(&self, turn: usize, status: &Status) -> Failure {
         match self.no_baton(turn, status).await {
-            Some(reason) => reason,
-            None if is_answer(status) => format!("{}: {}", self.address(turn), status.message()),
-            None => format!("the connection to {} was closed", self.address(turn)),
+            // A proxy says so while the server behind it is away.
+            Some(reason) if is_http(status) && status.code() == Code::Unavailable => Failure::Passing(reason),
+            Some(reason) => Failure::Final(reason),
+            None if is_answer(status) => Failure::Passing(format!("{}: {}", self.address(turn), status.message())),
+            None => Failure::Passing(format!("the connection to {} was closed", self.address(turn))),
         }
     }
 
@@ -146,38 +121,32 @@ impl Servers {
         uri.authority().map_or_else(|| uri.to_string(), ToString::to_string)
     }
 
-    /// Connects to the first that answers, from this turn on, and tells whose turn it was. In a round each has an equal share of the time that is left.
+    /// Connects to the first that answers, from this turn on, and tells whose turn it was. In a round each has an equal share of
+    /// the time that is left. What went wrong is noted beside what did before.
     pub(crate) async fn connect_any(
         &self,
         turn: usize,
         rounds: Rounds,
         within: Duration,
+        failures: &mut Failures,
     ) -> Result<(Channel, usize), ConnectError> {
         let until = Instant::now() + within.min(WITHIN_MAX);
-        let mut reasons: Vec<String> = vec![String::new(); self.endpoints.len()];
-        for failures in 1.. {
+        for round in 1.. {
             let share = left(until) / u32::try_from(self.endpoints.len()).unwrap_or(u32::MAX);
-            let mut all_final = true;
-            for (turn, reason) in (turn..).zip(&mut reasons) {
-                match self.attempt(turn, share).await {
+            for turn in turn..turn + self.endpoints.len() {
+                match self.connect(turn, share).await {
                     Ok(channel) => return Ok((channel, turn)),
-                    Err(failure) => {
-                        all_final &= failure.kind == Kind::Final;
-                        // Silence in the short time at the end says less than what an earlier round found out.
-                        if reason.is_empty() || failure.kind != Kind::Silent {
-                            *reason = failure.reason;
-                        }
-                    }
+                    Err(failure) => failures.note(self, turn, failure),
                 }
             }
             let left = left(until);
-            if rounds == Rounds::One || all_final || left < BACKOFF_MIN {
+            if failures.is_hopeless(self, rounds) || left < BACKOFF_MIN {
                 break;
             }
             // One more attempt shortly before the end.
-            tokio::time::sleep(pause(failures, BACKOFF_MAX).min(left / 2)).await;
+            tokio::time::sleep(pause(round, BACKOFF_MAX).min(left / 2)).await;
         }
-        Err(ConnectError::NoServer { reasons: reasons.join("; ") })
+        Err(ConnectError::NoServer { reasons: failures.reasons(self) })
     }
 }
 
@@ -267,6 +236,7 @@ mod tests {
 
     /// Far longer than anything takes.
     const LONG: Duration = Duration::from_secs(60);
+    const SHORT: Duration = Duration::from_millis(100);
 
     #[tokio::test]
     async fn a_server_that_comes_later_is_found_while_there_is_time() {
@@ -274,11 +244,12 @@ mod tests {
         let address = listener.local_addr().unwrap();
         drop(listener);
         let servers = Servers::parse([address.to_string()]).unwrap();
-        let refused = servers.connect_any(0, Rounds::One, LONG).await.unwrap_err();
+        let refused = servers.connect_any(0, Rounds::One, LONG, &mut Failures::default()).await.unwrap_err();
         assert!(matches!(&refused, ConnectError::NoServer { reasons } if reasons.contains("refused")), "{refused}");
-        let refused = servers.connect_any(0, Rounds::Until, Duration::from_millis(100)).await.unwrap_err();
+        let refused = servers.connect_any(0, Rounds::Until, SHORT, &mut Failures::default()).await.unwrap_err();
         assert!(matches!(&refused, ConnectError::NoServer { reasons } if reasons.contains("refused")), "{refused}");
-        let connects = tokio::spawn(async move { servers.connect_any(0, Rounds::Until, LONG).await });
+        let connects =
+            tokio::spawn(async move { servers.connect_any(0, Rounds::Until, LONG, &mut Failures::default()).await });
         let _listener = tokio::net::TcpListener::bind(address).await.unwrap();
         connects.await.unwrap().unwrap();
     }

@@ -82,16 +82,40 @@ pub struct InvalidEscape {
     pub found: String,
 }
 
-/// A name within a sentence: in quotes, on one line, and without anything that would drive a terminal.
+/// As much of a text that others chose is shown, in characters.
+const SHOWN_CHARS_MAX: usize = 60;
+
+/// Text that others chose, as it can be shown on a terminal: in one line, without what would drive the terminal, and not so
+/// long that it pushes everything else aside.
+pub fn short(text: &str) -> String {
+    let printable = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    cut(text.chars().map(printable).collect())
+}
+
+fn cut(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(SHOWN_CHARS_MAX) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+/// A name within a sentence: in quotes, on one line, without anything that would drive a terminal. A long name is shortened,
+/// except by `{:#}`.
 #[derive(Clone, Copy)]
 pub struct Quoted<'a>(pub &'a [u8]);
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match str::from_utf8(self.0) {
-            Ok(text) => write!(f, "{text:?}"),
-            Err(_) => write!(f, "\"{}\"", escape(self.0, char::is_control)),
-        }
+        let text = match str::from_utf8(self.0) {
+            Ok(text) => {
+                let quoted = format!("{text:?}");
+                quoted[1..quoted.len() - 1].to_owned()
+            }
+            Err(_) => escape(self.0, char::is_control),
+        };
+        let text = if f.alternate() { text } else { cut(text) };
+        write!(f, "\"{text}\"")
     }
 }
 
@@ -214,5 +238,14 @@ mod tests {
         assert_eq!(Quoted(b"a\n\x1b\\\xff").to_string(), r#""a\x0a\x1b\\\xff""#);
         let quoted = Quoted("\u{85}\u{ff}".as_bytes()).to_string();
         assert_eq!(quoted, r#""\u{85}ÿ""#);
+    }
+
+    #[test]
+    fn a_long_name_is_shortened_within_a_sentence() {
+        assert_eq!(Quoted("é".repeat(60).as_bytes()).to_string(), format!("\"{}\"", "é".repeat(60)));
+        assert_eq!(Quoted("é".repeat(61).as_bytes()).to_string(), format!("\"{}…\"", "é".repeat(60)));
+        assert_eq!(format!("{:#}", Quoted("é".repeat(61).as_bytes())), format!("\"{}\"", "é".repeat(61)));
+        assert_eq!(Quoted(&[0xff; 100]).to_string(), format!("\"{}…\"", r"\xff".repeat(15)));
+        assert_eq!(short(&format!("a\u{1b}{}", "b".repeat(99))), format!(r"a\u{{1b}}{}…", "b".repeat(53)));
     }
 }

@@ -33,7 +33,7 @@ pub const OWNER: &str = "BATON_OWNER";
 ///   the command's; 128 + n if signal n ended it
 ///   1, or -E's   the lock was not acquired
 ///   2            bad usage
-///   69           no server answered
+///   69           no server answered, or none had room for a session
 ///   74           the fence cannot be written to standard output
 ///   75           the lock was lost, and the command was ended
 ///   126, 127     the command cannot be run; was not found
@@ -48,10 +48,10 @@ pub struct Args {
     /// Hold it alone; this is the default
     #[arg(short = 'x', short_alias = 'e', long, conflicts_with = "permits")]
     exclusive: bool,
-    /// Do not wait if the lock is not free; each server is tried once, and has 5 s to say so
+    /// Do not wait if the lock is not free; each server is asked once, and all have 5 s to say so
     #[arg(short, long, visible_alias = "nb", conflicts_with = "timeout")]
     nonblock: bool,
-    /// Wait for at most so long, also for a server to answer; without it a server has 10 s to answer
+    /// Wait for at most so long, also for a server that answers and has room; without it 10 s for such a server
     #[arg(short = 'w', long, visible_alias = "wait", value_name = "SECS", value_parser = timeout)]
     #[arg(allow_negative_numbers = true)]
     timeout: Option<Duration>,

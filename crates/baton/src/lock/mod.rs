@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 
 use baton_client::{AcquireError, Guard, Loss, OpenError, Owner, Refusal, Session};
 use baton_types::limits::OPEN_MAX;
+use baton_types::name::Quoted;
 use nix::sys::signal::{Signal, raise};
 use signal_hook::low_level::emulate_default_handler;
 use tokio::sync::mpsc;
@@ -139,22 +140,26 @@ fn answer_max(timeout: Option<Duration>) -> Duration {
     }
 }
 
-/// Opens the session. While there is time, servers that do not answer are asked again: one may be about to start.
+/// Opens the session. While there is time, servers that do not answer or have no room are asked again: one may be about to
+/// start. Nothing is known of the lock without a session, so each failure means that no server serves us.
 async fn open(wanted: &Wanted<'_>, time: &Time) -> Result<Session, Failure> {
-    let client = match wanted.timeout {
-        Some(Duration::ZERO) => wanted.server.connect_once(time.to_answer()).await?,
-        _ => wanted.server.connect_within(time.to_answer()).await?,
-    };
+    let client = wanted.server.client()?;
+    let session = || client.session().ttl(wanted.ttl).label(&wanted.label);
     let opened = loop {
-        let within = time.to_answer().min(OPEN_MAX);
-        let session = client.session().ttl(wanted.ttl).label(&wanted.label).open_timeout(within);
-        match session.open().await {
-            Err(OpenError::NoAnswer { .. }) if !time.to_answer().is_zero() => {}
+        let left = time.to_answer();
+        if wanted.timeout == Some(Duration::ZERO) {
+            break session().open_timeout(left).open_once().await;
+        }
+        // A server may have begun the session although its answer is lost. When that session expires it cannot begin anew, so
+        // a new one has its turn every 10 to 20 s.
+        let (within, since) = (if left < 2 * OPEN_MAX { left } else { OPEN_MAX }, Instant::now());
+        match session().open_timeout(within).open().await {
+            // If it ends before its time, no server can help.
+            Err(OpenError::NoAnswer { .. }) if since.elapsed() >= within && !time.to_answer().is_zero() => {}
             opened => break opened,
         }
     };
     opened.map_err(|error| match error {
-        OpenError::Refused(Loss::Ended(_)) => not_acquired(wanted, error),
         OpenError::InvalidTtl { .. } => Failure::bad_input(error),
         OpenError::NoRandomness(_) => failed(error),
         OpenError::Refused(_) | OpenError::NoAnswer { .. } => no_server(error),
@@ -182,10 +187,22 @@ async fn acquire(wanted: &Wanted<'_>, session: &Session, time: &Time) -> Result<
         AcquireError::InvalidName(_) => Err(Failure::bad_input(error)),
         AcquireError::NoRandomness(_) => Err(failed(error)),
         AcquireError::Lost(Loss::Unacknowledged) | AcquireError::Open(_) => Err(no_server(error)),
+        AcquireError::Deadlock { cycle } if wanted.parent.is_some() && cycle.len() == 1 => {
+            Err(not_acquired(wanted, held_around_us(&wanted.name)))
+        }
         AcquireError::Deadlock { .. } | AcquireError::Refused { .. } | AcquireError::Lost(_) => {
             Err(not_acquired(wanted, error))
         }
     })
+}
+
+/// Our owner is new and holds nothing, so a way leads back to it only from an owner that it acts for. In a cycle of one step
+/// that owner holds the lock itself.
+fn held_around_us(name: &[u8]) -> String {
+    format!(
+        "the `baton lock` around this one holds the lock {} itself: waiting for it would be a deadlock",
+        Quoted(name)
+    )
 }
 
 /// A server answered, and will not have it.

@@ -9,7 +9,6 @@ use std::net::TcpListener;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use super::processes::{BATON, Output, now_ms, send, until};
 use super::server::{Answer, FENCE, Listing, Server};
@@ -45,7 +44,7 @@ pub fn shell(server: &Server, ttl: &str, script: &str) -> Running {
 }
 
 /// Exit status, standard output and standard error.
-fn done(command: &mut Command) -> (i32, String, String) {
+pub fn done(command: &mut Command) -> (i32, String, String) {
     let output = command.stdin(Stdio::null()).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
@@ -229,107 +228,6 @@ fn a_lock_that_is_not_acquired() {
     let (status, output, error) = refused(v1::Refusal::PermitsDiffer, &["-k", "2"]);
     assert_eq!((status, output.as_str()), (2, ""));
     assert!(error.contains("not with me"), "{error}");
-    // There is a server: it will not have it, and says why.
-    let (status, output, error) = refused(v1::Refusal::LowSpace, &[]);
-    assert_eq!((status, output.as_str(), error.as_str()), (1, "", "baton: the server refused: not with me\n"));
-    server.facts().full = true;
-    let (status, output, error) = refused(v1::Refusal::LowSpace, &["-E", "9"]);
-    assert_eq!(
-        (status, output.as_str(), error.as_str()),
-        (9, "", "baton: the server opens no session: no room in /data\n")
-    );
-}
-
-/// Accepts connections for as long as it lives, and never says a word.
-fn silent_server() -> (TcpListener, String) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    (listener, address)
-}
-
-#[test]
-fn a_server_that_accepts_and_says_nothing_is_none_within_the_time_that_there_is() {
-    let (_silent, address) = silent_server();
-    for wait in [&["-w", "1"][..], &["-n"]] {
-        let mut command = Command::new(BATON);
-        command.args(["lock", "a", "--server", &address]).args(wait).args(["--", "echo", "never"]);
-        let (status, output, error) = done(command.env_remove("BATON_OWNER"));
-        assert_eq!((status, output.as_str(), error.lines().count()), (69, "", 1), "{error}");
-        assert!(error.contains("no server opened the session in time"), "{error}");
-    }
-}
-
-/// Says this to everybody who has said something, and hangs up.
-fn foreign_server(says: &'static [u8]) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            // A process that has ended cannot be signalled.
-            let _ = stream.read(&mut [0; 1024]).and_then(|_| stream.write_all(says));
-        }
-    });
-    address
-}
-
-#[test]
-fn a_server_of_another_kind_is_told_from_one_that_hangs_up_or_is_silent() {
-    let http = foreign_server(b"HTTP/1.1 505 HTTP Version Not Supported\r\nContent-Length: 0\r\n\r\n");
-    let garbage = foreign_server(b"SSH-2.0-OpenSSH_9.9\r\n");
-    let closes = foreign_server(b"");
-    let (_silent, silent) = silent_server();
-    let cases = [
-        (&http, format!("{http} does not speak Baton's protocol (gRPC over HTTP/2)\n")),
-        (&garbage, format!("{garbage} does not speak Baton's protocol (gRPC over HTTP/2)\n")),
-        (&closes, format!("the connection to {closes} was closed\n")),
-        (&silent, format!("{silent} did not answer within 5 s\n")),
-    ];
-    for (address, reason) in cases {
-        let (status, output, error) = done(Command::new(BATON).args(["status", "--server", address]));
-        assert_eq!((status, output.as_str()), (69, ""));
-        assert_eq!(error, format!("baton: no server can be reached: {reason}"));
-        if *address == silent {
-            continue;
-        }
-        let mut command = Command::new(BATON);
-        command.args(["lock", "-w", "1", "--server", address, "a", "true"]).env_remove("BATON_OWNER");
-        let (status, output, error) = done(&mut command);
-        assert_eq!((status, output.as_str()), (69, ""));
-        assert_eq!(error, format!("baton: no server opened the session in time: {reason}"));
-    }
-    for address in [http, garbage] {
-        let (status, _, error) = done(Command::new(BATON).args(["release", "a", "--force", "--server", &address]));
-        assert_eq!(status, 69);
-        assert!(error.ends_with("does not speak Baton's protocol (gRPC over HTTP/2)\n"), "{error}");
-    }
-    let (status, _, error) = done(Command::new(BATON).args(["release", "a", "--force", "--server", &closes]));
-    let told = "baton: the server does not answer; what it was asked for may still happen\n";
-    assert_eq!((status, error.as_str()), (69, told));
-}
-
-#[test]
-fn a_server_that_falls_silent_keeps_nobody_who_does_not_want_to_wait() {
-    let server = Server::start();
-    server.facts().answer = Answer::Nothing;
-    for wait in [&["-n"][..], &["-w", "1"]] {
-        let start = Instant::now();
-        let mut command = baton(&server, &["lock", "a", "--ttl", "600", "-E", "9"]);
-        assert_eq!(done(command.args(wait).args(["--", "echo", "never"])), (9, String::new(), String::new()));
-        assert!(start.elapsed() < Duration::from_secs(60), "{wait:?}");
-    }
-}
-
-#[test]
-fn another_server_is_asked_while_there_is_time() {
-    let server = Server::start();
-    let (_silent, silent) = silent_server();
-    // Which one a session asks first is random.
-    for _ in 0..5 {
-        let mut command = baton(&server, &["lock", "a", "-w", "6"]);
-        command.args(["--server", &format!("{silent}, {}", server.address), "true"]);
-        assert_eq!(done(&mut command), (0, String::new(), String::new()));
-    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod command;
 mod losing;
 mod processes;
+mod reaching;
 mod server;
 mod terminal;
 mod watchdog;

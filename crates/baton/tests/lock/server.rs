@@ -44,8 +44,8 @@ pub struct Facts {
     pub lock: Vec<u8>,
     /// How its listing of locks goes on after the first page.
     pub listing: Listing,
-    /// It opens no session.
-    pub full: bool,
+    /// To so many of the next sessions it says that there is no room for them.
+    pub refuses_sessions: usize,
     pub silent: bool,
     acquire: u64,
     session: Option<mpsc::UnboundedSender<Result<v1::ServerFrame, Status>>>,
@@ -68,7 +68,7 @@ impl Server {
             answer: Answer::Granted,
             lock: b"deploy".to_vec(),
             listing: Listing::IsOver,
-            full: false,
+            refuses_sessions: 0,
             silent: false,
             acquire: 0,
             session: None,
@@ -101,7 +101,8 @@ impl Facts {
             return None;
         }
         match frame {
-            client_frame::Frame::Open(_) if self.full => {
+            client_frame::Frame::Open(_) if self.refuses_sessions > 0 => {
+                self.refuses_sessions -= 1;
                 let reason = v1::ended::Reason::LowSpace.into();
                 Some(server_frame::Frame::Ended(v1::Ended { reason, message: "no room in /data".into() }))
             }

@@ -152,9 +152,22 @@ fn a_lock_within_itself_is_refused_and_says_why() {
     let output = server.run(&["lock", "deploy", "--", baton, "lock", "-w", "20", "deploy", "--", "true"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let message = String::from_utf8(output.stderr).unwrap();
-    assert!(message.contains("would wait for itself") && message.contains("deploy"), "{message}");
+    let told = "the `baton lock` around this one holds the lock \"deploy\" itself: waiting for it would be a deadlock";
+    assert_eq!(message, format!("baton: {told}\n"));
     let output = server.run(&["lock", "deploy", "--", baton, "lock", "report", "--", "true"]);
     assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn a_long_name_does_not_fill_a_message() {
+    let server = Server::start();
+    let name = "x".repeat(300);
+    for args in [&["lock-info", &name][..], &["release", &name], &["release", &name, "--force"]] {
+        let output = server.run(args);
+        let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(told.contains("the lock \"xxx") && told.contains("x…\""), "{told}");
+        assert!(told.chars().count() < 200, "{told}");
+    }
 }
 
 #[test]

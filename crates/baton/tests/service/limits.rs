@@ -1,6 +1,7 @@
 //! What a server does not take on: each limit refuses in one sentence that names its flag, leaves no trace in the log, and makes
 //! room when something is given back. A flood does not get past it.
 
+use std::process::Stdio;
 use std::time::Instant;
 
 use baton_proto::v1;
@@ -88,7 +89,7 @@ async fn no_more_waiters_for_a_lock_than_the_limit() {
     waiter.send_request(1, wait(2)).await;
     let mut other = opened(&server, 3).await;
     let before = wait_until(&server, |status| status[4] == 1);
-    let says = "1 wait for this lock already; no more may wait (--max-waiters)";
+    let says = "1 request waits for this lock already; no more may wait (--max-waiters)";
     flood(&mut other, 1, |_| "a".to_owned(), v1::Refusal::TooManyWaiters, says).await;
     assert_eq!(status(&server), before);
     // Another lock has waiters of its own.
@@ -151,6 +152,21 @@ async fn no_more_streams_of_a_connection_than_the_limit() {
     }
 }
 
+#[test]
+fn a_lock_waits_for_room_for_its_session_while_there_is_time() {
+    let server = Server::start_with(&["--max-sessions", "1"]);
+    let mut holder = server.command(&["lock", "a", "cat"]).stdin(Stdio::piped()).spawn().unwrap();
+    wait_until(&server, |status| status[3] == 1);
+    let output = server.run(&["lock", "-n", "-E", "9", "b", "true"]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(69), "{error}");
+    assert!(error.contains("it takes no more (--max-sessions)") && error.lines().count() == 1, "{error}");
+    let mut waits = server.command(&["lock", "-w", "60", "b", "true"]).spawn().unwrap();
+    drop(holder.stdin.take());
+    assert!(holder.wait().unwrap().success());
+    assert!(waits.wait().unwrap().success());
+}
+
 /// Waits until the server is so.
 fn wait_until(server: &Server, is_so: impl Fn(&[u64; 5]) -> bool) -> [u64; 5] {
     let start = Instant::now();
@@ -169,7 +185,8 @@ fn a_client_beyond_the_limit_of_connections_is_told_so_and_so_is_the_operator() 
     let server = Server::start_with_files(90);
     let mutes: Vec<_> = (0..26).map(|_| mute(&server)).collect();
     let says = "the server has 26 connections; it takes no more";
-    for args in [&["status"][..], &["lock", "-w", "1", "deploy", "--", "true"], &["release", "--force", "deploy"]] {
+    let locks = [&["lock", "-n", "deploy", "true"][..], &["lock", "-w", "1", "deploy", "true"]];
+    for args in [&["status"][..], locks[0], locks[1], &["release", "--force", "deploy"]] {
         let output = server.run(args);
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(69), "{args:?}: {error}");

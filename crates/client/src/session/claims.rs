@@ -39,7 +39,7 @@ impl Session {
             self.event(Event::Refused { acquire, refusal: NotGranted::Lost(loss) });
             return acquire;
         }
-        let acquire = self.request(wish.operation());
+        let acquire = self.request(Operation::Acquire(wish.clone()));
         // One that does not wait is answered at once, or never.
         let patience = wish.timeout_ms.filter(|timeout_ms| *timeout_ms > 0);
         let timeout_at = patience.map(|timeout_ms| now.saturating_add(timeout_ms));

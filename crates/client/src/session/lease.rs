@@ -67,4 +67,9 @@ impl Lease {
     pub(super) fn patience(&self) -> u64 {
         self.keep_alive_every().min(PATIENCE_MS_MAX)
     }
+
+    /// The same while there is nothing to lose yet; but an answer that comes later than this would leave little of the lease.
+    pub(super) fn open_patience(&self) -> u64 {
+        (self.ttl_ms / 2).clamp(1, PATIENCE_MS_MAX)
+    }
 }

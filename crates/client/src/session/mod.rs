@@ -35,6 +35,7 @@ pub use lease::MARGIN_SHARE;
 use words::Timeout;
 #[cfg(feature = "net")]
 pub(crate) use words::in_words;
+pub(crate) use words::why_ended;
 pub use words::{
     AcquireNumber, Config, Event, LockState, Loss, Mode, NotGranted, Output, ReleaseFailure, SessionState, Wait, Wish,
 };
@@ -191,9 +192,7 @@ impl Session {
         }
         self.time_out(now);
         self.give_up_silent_connection(now);
-        if self.keep_alive_at().is_some_and(|at| now >= at) {
-            self.keep_alive(now);
-        }
+        self.keep_alive_if_due(now);
         if !self.told_at_risk && self.state(now) == SessionState::AtRisk {
             self.told_at_risk = true;
             self.event(Event::AtRisk);
@@ -276,6 +275,8 @@ impl Session {
         let unanswered: Vec<u64> = self.requests.keys().copied().collect();
         unanswered.into_iter().for_each(|number| self.send_request(number));
         self.confirm(now, sent_at);
+        // The answer may have taken longer than the time between two keep-alives.
+        self.keep_alive_if_due(now);
     }
 
     fn on_alive(&mut self, now: Millis, number: u64) {
@@ -287,19 +288,9 @@ impl Session {
     }
 
     fn on_ended(&mut self, now: Millis, reason: EndReason, message: String) {
-        let because = match reason {
-            EndReason::Expired => "its lease ended",
-            EndReason::Closed => "it was closed",
-            EndReason::Unknown => "there is no such session",
-            EndReason::Invalid => "it was refused",
-            EndReason::LowSpace => "the server has too little free space",
-            EndReason::TooManySessions => "the server has too many sessions",
-            EndReason::WrongSecret => "the session is another client's",
-        };
-        let because = if message.is_empty() { because.to_owned() } else { message };
         if self.phase == Phase::Live {
             self.hang_up();
-            self.become_lost(now, Loss::Ended(because));
+            self.become_lost(now, Loss::Ended(why_ended(reason, message)));
         }
         self.finish(true);
     }
@@ -369,7 +360,10 @@ impl Session {
         Some(connection.asked_at + self.lease.keep_alive_every())
     }
 
-    fn keep_alive(&mut self, now: Millis) {
+    fn keep_alive_if_due(&mut self, now: Millis) {
+        if self.keep_alive_at().is_none_or(|at| now < at) {
+            return;
+        }
         let number = self.next_keep_alive;
         let Some(connection) = &mut self.connection else { return };
         connection.asked_at = now;
@@ -391,7 +385,7 @@ impl Session {
 
     /// How long a server may take to be reached, or to answer, before another one has its turn.
     pub fn patience_ms(&self) -> u64 {
-        if self.opened { self.lease.patience() } else { self.lease.patience().min(self.config.open_patience_ms) }
+        if self.opened { self.lease.patience() } else { self.lease.open_patience().min(self.config.open_patience_ms) }
     }
 
     fn give_up_silent_connection(&mut self, now: Millis) {

@@ -1,8 +1,8 @@
 //! What a session is asked for, and what it says.
 
-use baton_types::frames::{Acquire, Operation, Refusal, Refused, Secret, ToServer};
-pub use baton_types::frames::{Mode, Wait};
-use baton_types::name::Quoted;
+pub use baton_types::frames::{Acquire as Wish, Mode, Wait};
+use baton_types::frames::{EndReason, Refusal, Refused, Secret, ToServer};
+use baton_types::name::{Quoted, short};
 
 use super::Millis;
 
@@ -26,23 +26,6 @@ pub struct Config {
     pub secret: Option<Secret>,
     /// How long each server has to open it, at most, before another one is asked.
     pub open_patience_ms: u64,
-}
-
-/// A wish for a lock.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
-    /// Which lock: 1 to 512 bytes.
-    pub name: Vec<u8>,
-    /// How.
-    pub mode: Mode,
-    /// For whom: deadlocks are cycles of owners.
-    pub owner: u64,
-    /// The owner that this owner acts for, if any: a parent waits for its children.
-    pub parent: Option<u64>,
-    /// For how long it waits: not at all (0), so long, or for ever.
-    pub timeout_ms: Option<u64>,
-    /// How long the lock stays closed if the session expires while it holds.
-    pub lock_delay_ms: u64,
 }
 
 /// What the shell has to do, or to pass on to the user.
@@ -197,13 +180,6 @@ pub(super) struct Timeout {
     pub(super) acquire: AcquireNumber,
 }
 
-impl Wish {
-    pub(super) fn operation(&self) -> Operation {
-        let Wish { name, mode, owner, parent, timeout_ms, lock_delay_ms } = self.clone();
-        Operation::Acquire(Acquire { name, mode, owner, parent, timeout_ms, lock_delay_ms })
-    }
-}
-
 impl From<Refused> for NotGranted {
     fn from(Refused { refusal, message, cycle }: Refused) -> Self {
         match refusal {
@@ -217,6 +193,24 @@ impl From<Refused> for NotGranted {
 }
 
 pub(crate) fn in_words(cycle: &[Wait]) -> String {
-    let step = |Wait { owner, label, lock }: &Wait| format!("{owner:016x} ({label}) waits for {}", Quoted(lock));
+    let step =
+        |Wait { owner, label, lock }: &Wait| format!("{owner:016x} ({}) waits for {}", short(label), Quoted(lock));
     cycle.iter().map(step).collect::<Vec<_>>().join(", ")
+}
+
+/// Why a session ended: in the server's words, if it has any.
+pub(crate) fn why_ended(reason: EndReason, message: String) -> String {
+    if !message.is_empty() {
+        return message;
+    }
+    let because = match reason {
+        EndReason::Expired => "its lease ended",
+        EndReason::Closed => "it was closed",
+        EndReason::Unknown => "there is no such session",
+        EndReason::Invalid => "it was refused",
+        EndReason::LowSpace => "the server has too little free space",
+        EndReason::TooManySessions => "the server has too many sessions",
+        EndReason::WrongSecret => "the session is another client's",
+    };
+    because.to_owned()
 }

@@ -62,8 +62,8 @@ async fn a_lock_without_a_session_says_why_there_is_no_session() {
     let acquires = tokio::spawn(client.lock("a").acquire());
     let mut stream = server.stream().await;
     stream.frame().await;
-    let reason = v1::ended::Reason::LowSpace.into();
+    let reason = v1::ended::Reason::Invalid.into();
     stream.say(server_frame::Frame::Ended(v1::Ended { reason, message: String::new() })).await;
     let error = acquires.await.unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "the server opens no session: the server has too little free space");
+    assert_eq!(error.to_string(), "the server opens no session: it was refused");
 }

@@ -26,24 +26,101 @@ async fn a_server_that_accepts_and_says_nothing_is_passed_over_within_its_share_
     let mut server = Server::start().await;
     let (silent, accepted) = silent_server().await;
     let client = Client::connect([silent, server.address.to_string()]).await.unwrap();
-    // Which of them a session asks first is random: until it was the silent one. Those that are open stay so, and do not
-    // come back to be closed.
-    let mut opened = Vec::new();
-    while accepted.load(Ordering::Relaxed) < 2 {
-        let opens = tokio::spawn(client.session().ttl(LONG).open_timeout(MEDIUM).open());
-        let mut stream = server.stream().await;
+    let opens = tokio::spawn(client.session().ttl(LONG).open_timeout(MEDIUM).open());
+    let mut stream = server.stream().await;
+    stream.open().await;
+    assert_eq!(opens.await.unwrap().unwrap().state(), SessionState::Alive);
+    assert_eq!(accepted.load(Ordering::Relaxed), 2, "the client, and its session");
+}
+
+#[tokio::test]
+async fn a_session_comes_to_the_server_that_its_client_is_connected_to() {
+    let nobody = nobody().await;
+    let (mut one, two) = (Server::start().await, Server::start().await);
+    let addresses = [nobody, one.address.to_string(), two.address.to_string()];
+    let client = Client::connect(addresses).await.unwrap();
+    let mut kept = Vec::new();
+    for _ in 0..20 {
+        let opens = tokio::spawn(client.session().ttl(LONG).open());
+        let mut stream = one.stream().await;
         stream.open().await;
-        let session = opens.await.unwrap().unwrap();
-        assert_eq!(session.state(), SessionState::Alive);
-        opened.push((session, stream));
+        kept.push((opens.await.unwrap().unwrap(), stream));
     }
+}
+
+#[tokio::test]
+async fn a_client_that_is_not_connected_yet_opens_sessions_and_makes_calls() {
+    let mut server = Server::start().await;
+    let client = Client::lazy([nobody().await, server.address.to_string()]).unwrap();
+    let opens = tokio::spawn(client.session().open_once());
+    let mut stream = server.stream().await;
+    stream.open().await;
+    assert_eq!(opens.await.unwrap().unwrap().state(), SessionState::Alive);
+    assert_eq!(client.list_sessions().await.unwrap().len(), 2);
+    let nowhere = Client::lazy(["nowhere"]).unwrap_err();
+    assert_eq!(nowhere, ConnectError::InvalidAddress { address: "nowhere".to_owned() });
+}
+
+#[tokio::test]
+async fn each_server_is_asked_once_if_that_is_wanted() {
+    let mut server = Server::start().await;
+    let nobody = nobody().await;
+    let client = Client::lazy([nobody.clone(), server.address.to_string()]).unwrap();
+    let opens = tokio::spawn(client.session().open_timeout(LONG).open_once());
+    let mut stream = server.stream().await;
+    stream.frame().await;
+    stream.answers.send(Err(Status::resource_exhausted("no room"))).await.unwrap();
+    let OpenError::NoAnswer { reasons } = opens.await.unwrap().unwrap_err() else { panic!("another error") };
+    assert!(reasons.starts_with(&format!("{nobody}: Connection refused")), "{reasons}");
+    assert!(reasons.ends_with(&format!("; {}: no room", server.address)), "{reasons}");
+}
+
+#[tokio::test]
+async fn a_session_that_lives_goes_on_although_its_server_became_another_service() {
+    let mut server = Server::start().await;
+    let (session, stream) = server.session(LONG).await;
+    stream.answers.send(Err(Status::unimplemented("not here"))).await.unwrap();
+    drop(stream);
+    for attempt in 2..4 {
+        let mut stream = server.stream().await;
+        let client_frame::Frame::Open(open) = stream.frame().await else { panic!("Open comes first") };
+        assert_eq!((open.session, open.attempt), (session.id(), attempt));
+        stream.answers.send(Err(Status::unimplemented("not here"))).await.unwrap();
+    }
+    let mut stream = server.stream().await;
+    stream.open().await;
+    assert_eq!(session.state(), SessionState::Alive);
+}
+
+#[tokio::test]
+async fn a_server_that_knows_no_sessions_is_not_asked_again_for_a_new_one() {
+    let mut server = Server::start().await;
+    let opens = tokio::spawn(server.client().await.session().open_timeout(LONG).open());
+    let mut stream = server.stream().await;
+    stream.frame().await;
+    stream.answers.send(Err(Status::unimplemented("not here"))).await.unwrap();
+    let error = opens.await.unwrap().unwrap_err();
+    assert!(error.to_string().contains("does not know this call"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_without_room_for_the_session_is_asked_again() {
+    let mut server = Server::start().await;
+    let opens = tokio::spawn(server.client().await.session().ttl(LONG).open_timeout(LONG).open());
+    for reason in [v1::ended::Reason::LowSpace, v1::ended::Reason::TooManySessions] {
+        let mut stream = server.stream().await;
+        stream.frame().await;
+        stream.say(server_frame::Frame::Ended(v1::Ended { reason: reason.into(), message: "no room".into() })).await;
+    }
+    let mut stream = server.stream().await;
+    assert_eq!(stream.open().await.attempt, 3);
+    assert_eq!(opens.await.unwrap().unwrap().state(), SessionState::Alive);
 }
 
 #[tokio::test]
 async fn a_server_that_cannot_be_reached_is_passed_over() {
     let mut server = Server::start().await;
-    // A port that was free a moment ago, with nobody behind it.
-    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
+    let nobody = nobody().await;
     let client = Client::connect([nobody.clone(), server.address.to_string()]).await.unwrap();
     let opens = tokio::spawn(client.session().open());
     server.stream().await.open().await;
@@ -53,20 +130,12 @@ async fn a_server_that_cannot_be_reached_is_passed_over() {
     assert!(reasons.starts_with(&nobody) && reasons.contains("refused"), "{reasons}");
 }
 
-/// The server that a new session came to, with its stream, and the other one.
-async fn which(mut one: Server, mut two: Server) -> (Server, Stream, Server) {
-    tokio::select! {
-        stream = one.streams.recv() => (one, stream.unwrap(), two),
-        stream = two.streams.recv() => (two, stream.unwrap(), one),
-    }
-}
-
 #[tokio::test]
 async fn a_session_whose_server_falls_silent_survives_on_another_one() {
-    let (one, two) = (Server::start().await, Server::start().await);
-    let client = Client::connect([one.address.to_string(), two.address.to_string()]).await.unwrap();
+    let (mut one, mut other) = (Server::start().await, Server::start().await);
+    let client = Client::connect([one.address.to_string(), other.address.to_string()]).await.unwrap();
     let opens = tokio::spawn(client.session().ttl(MEDIUM).open());
-    let (_silent, mut first, mut other) = which(one, two).await;
+    let mut first = one.stream().await;
     first.open().await;
     let session = opens.await.unwrap().unwrap();
     let acquires = tokio::spawn(session.lock("a").acquire());

@@ -219,3 +219,8 @@ pub(crate) async fn silent_server() -> (String, Arc<AtomicUsize>) {
     });
     (address, accepted)
 }
+
+/// A port that was free a moment ago, with nobody behind it.
+pub(crate) async fn nobody() -> String {
+    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string()
+}

@@ -16,8 +16,9 @@ use baton_client::{
     Owner, ReleaseError, Session, SessionState, views,
 };
 use baton_proto::v1::{self, answer, client_frame, request::Operation, server_frame};
-use tokio::net::TcpListener;
+use tonic::Status;
 
 use fake::{
-    LONG, MEDIUM, SHORT, Server, Stream, by_permits, held, lock, released, silent_server, waited_for, with_history,
+    LONG, MEDIUM, SHORT, Server, Stream, by_permits, held, lock, nobody, released, silent_server, waited_for,
+    with_history,
 };

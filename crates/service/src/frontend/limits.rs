@@ -40,7 +40,8 @@ impl Frontend {
             let is_new = |other: &&LockName| other.as_bytes() != name && !is_used(other.as_bytes());
             let new = || 1 + self.locks_under_way.keys().filter(is_new).count();
             if counts.used >= limits.locks || counts.used + new() > limits.locks {
-                return full(Refusal::TooManyLocks, format!("the server has {} locks; it takes no more", limits.locks));
+                let what = format!("the server has {}; it takes no more", counted(limits.locks, "lock", "locks"));
+                return full(Refusal::TooManyLocks, what);
             }
         }
         let may_wait = acquire.timeout_ms != Some(0);
@@ -48,7 +49,8 @@ impl Frontend {
             let waiters = state.waiters_of(name) + self.locks_under_way.get(name).copied().unwrap_or(0);
             // One of those who come to a free lock gets it.
             if waiters >= limits.waiters + usize::from(!is_used(name)) {
-                let what = format!("{} wait for this lock already; no more may wait", limits.waiters);
+                let waiters = counted(limits.waiters, "request waits", "requests wait");
+                let what = format!("{waiters} for this lock already; no more may wait");
                 return full(Refusal::TooManyWaiters, what);
             }
         }
@@ -56,7 +58,8 @@ impl Frontend {
         if counts.holders + counts.waiters + under_way >= limits.holds
             && state.claims_of(session) + of_session() >= limits.holds
         {
-            let what = format!("the session holds or waits for {} locks; it may have no more", limits.holds);
+            let locks = counted(limits.holds, "lock", "locks");
+            let what = format!("the session holds or waits for {locks}; it may have no more");
             return full(Refusal::TooManyHolds, what);
         }
         None
@@ -111,4 +114,8 @@ fn flag(refusal: Refusal) -> &'static str {
         Refusal::TooManyWaiters => "--max-waiters",
         _ => "--max-holds",
     }
+}
+
+fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }

@@ -86,9 +86,9 @@ fn an_acquire_that_the_log_has_is_not_refused_when_it_is_repeated() {
 #[test]
 fn a_refusal_names_the_flag_of_its_limit() {
     let roomy = ServerLimits::default();
-    let locks = "the server has 1 locks; it takes no more (--max-locks)";
-    let waiters = "0 wait for this lock already; no more may wait (--max-waiters)";
-    let holds = "the session holds or waits for 1 locks; it may have no more (--max-holds)";
+    let locks = "the server has 1 lock; it takes no more (--max-locks)";
+    let waiters = "0 requests wait for this lock already; no more may wait (--max-waiters)";
+    let holds = "the session holds or waits for 1 lock; it may have no more (--max-holds)";
     let cases = [
         (ServerLimits { locks: 1, ..roomy }, "b", Refusal::TooManyLocks, locks),
         (ServerLimits { waiters: 0, ..roomy }, "a", Refusal::TooManyWaiters, waiters),
@@ -128,7 +128,7 @@ fn the_operator_is_told_of_a_limit_once_a_minute() {
         node.hears(1, ToServer::KeepAlive { number });
         node.said();
         node.acquire(1, number, "b");
-        if node.said().contains(&limit_note("the server has 1 locks; it takes no more (--max-locks)")) {
+        if node.said().contains(&limit_note("the server has 1 lock; it takes no more (--max-locks)")) {
             told_ms.push(node.now_ms - start_ms);
         }
     }

@@ -38,7 +38,7 @@ impl fmt::Display for LockName {
 
 impl fmt::Debug for LockName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", baton_types::name::Quoted(&self.0))
+        write!(f, "{:#}", baton_types::name::Quoted(&self.0))
     }
 }
 
