@@ -143,6 +143,26 @@ fn until_a_session_is_opened_each_server_has_its_share_of_the_time() {
 }
 
 #[test]
+fn a_server_has_half_of_the_time_to_live_to_open_a_session_and_a_late_answer_is_followed_by_a_keep_alive() {
+    let mut driver = Driver::new();
+    driver.connected();
+    driver.after(4_499);
+    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000 });
+    driver.says(expect![[r#"
+        Connect
+        > open 9 attempt=1 resume=false
+        Opened
+        > keep-alive 1
+    "#]]);
+    let mut driver = Driver::new();
+    driver.connected();
+    driver.said();
+    driver.after(4_500).says(expect![[r#"
+        Connect to another
+    "#]]);
+}
+
+#[test]
 fn another_server_is_wanted_after_one_that_was_of_no_use_and_not_after_one_that_worked() {
     let mut driver = Driver::new();
     driver.connected();
