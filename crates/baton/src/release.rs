@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use baton_types::name::{self, Quoted};
 use serde_json::json;
 
-use crate::output::{Failure, Outcome, print, print_json};
+use crate::output::{Failure, Outcome, print, print_json, shown};
 use crate::server::{NameArgs, ServerArgs, block_on, no_server};
 use crate::view::Holder;
 
@@ -63,11 +63,28 @@ fn to_text(name: &[u8], now: bool, holders: &[Holder]) -> String {
         return format!("nobody holds the lock {}{delay}\n", Quoted(name));
     }
     let line = |holder: &Holder| {
-        let (label, place, fence) = (&holder.label, holder.place(), holder.fence);
+        let (label, place, fence) = (shown(&holder.label), shown(&holder.place()), holder.fence);
         match now {
             true => format!("taken from {label} at {place}, fence {fence}: it may not have noticed yet\n"),
             false => format!("told {label} at {place}, fence {fence}, to stop\n"),
         }
     };
     holders.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baton_types::views;
+
+    /// A label is what a stranger says of itself.
+    #[test]
+    fn no_control_character_of_a_holder_reaches_the_terminal() {
+        let (label, host) = ("job\x1b[2J".to_owned(), "here\r".to_owned());
+        let holder = Holder::from(views::Holder { label, host, ..views::Holder::default() });
+        for now in [false, true] {
+            let text = to_text(b"a", now, std::slice::from_ref(&holder));
+            assert_eq!(text.chars().filter(|char| char.is_control()).collect::<String>(), "\n", "{text:?}");
+        }
+    }
 }
