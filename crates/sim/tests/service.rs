@@ -45,3 +45,14 @@ fn one_seed_is_one_run() {
     assert!(first.story.len() > 100, "{} lines", first.story.len());
     assert_eq!(first, second);
 }
+
+/// A list of bytes is nothing that people read.
+#[test]
+fn the_story_shows_names_as_text_and_no_hashes() {
+    for seed in 0..100 {
+        let Report { story, .. } = run(Options { story: true, ..Options::new(seed) });
+        assert!(story.iter().any(|line| line.contains("sends") && line.contains("\"l0\"")), "seed {seed}");
+        let bytes = story.iter().find(|line| line.contains("[108, ") || line.contains("secret_hash"));
+        assert_eq!(bytes, None, "seed {seed}");
+    }
+}

@@ -27,6 +27,7 @@ pub mod world;
 
 #[cfg(test)]
 mod tests;
+mod story;
 
 use baton_client::session::MARGIN_SHARE;
 

@@ -13,7 +13,7 @@ use super::clock::{Clock, Micros};
 use super::faults::Fault;
 use super::log::{ConnectionId, Log, NodeId};
 use super::oracle::Oracle;
-use super::{CLIENTS_MAX, Options};
+use super::{CLIENTS_MAX, Options, story};
 
 /// All times below are microseconds.
 pub(super) const MS: Micros = 1_000;
@@ -359,7 +359,7 @@ impl World {
             self.oracle.asked(&proposal.command)?;
             let call = World::forced_by(&proposal.command);
             if self.story.is_some() {
-                let line = format!("committed {:?} -> {:?}", proposal.command, outcome.effects);
+                let line = format!("committed {} -> {:?}", story::command(&proposal.command), outcome.effects);
                 self.tell(|| line);
             }
             for effect in outcome.effects {
