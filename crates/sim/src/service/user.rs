@@ -101,8 +101,8 @@ impl World {
         if let Event::Granted { acquire, fence } = *event {
             // Checked when it is believed, at the moment at which it is heard.
             if let Some(grant) = self.clients[client].granted(acquire, fence) {
-                let (lock, mode) = (grant.lock.to_owned(), grant.mode);
-                let grant = super::oracle::Believed { client, lock: &lock, mode, fence };
+                let (lock, mode, asked) = (grant.lock.to_owned(), grant.mode, grant.asked);
+                let grant = super::oracle::Believed { client, lock: &lock, mode, fence, asked };
                 self.oracle.granted(self.now, grant, &self.clients)?;
             }
         }

@@ -75,10 +75,11 @@ pub(super) enum NodeEvent {
     Slow(ConnectionId),
     /// So many bytes are free.
     Space(u64),
-    /// Somebody wants the holders of a lock to stop.
+    /// An operator wants the holders of a lock to stop, or takes it from them at once.
     Force {
         call: u64,
         lock: String,
+        now: bool,
     },
 }
 
@@ -365,6 +366,7 @@ impl World {
             for effect in outcome.effects {
                 self.oracle.committed(self.now, &effect, call, &self.clients)?;
             }
+            self.oracle.settled()?;
             self.oracle.within(&self.limits, &self.truth)?;
         }
         for node in 0..self.nodes.len() {
