@@ -18,8 +18,8 @@ const FAILURES_SHOWN_MAX: usize = 20;
 ///
 /// Front end, state and clients are those of the service; the log, the network, the clocks and the faults are simulated. Each run
 /// checks that no two believed holds overlap, that fences grow, that locks are granted in order and not before their
-/// lock-delay is over, that a repeated request is applied once, and that every client is served once all is healed. Exit
-/// status 0: it was so in every run; 1: not; 2: bad input.
+/// lock-delay is over, that a request is refused as a deadlock if and only if it is one, that a repeated request is applied
+/// once, and that every client is served once all is healed. Exit status 0: it was so in every run; 1: not; 2: bad input.
 #[derive(clap::Args)]
 pub struct Args {
     /// The first seed
@@ -45,6 +45,8 @@ struct Sum {
     grants: u64,
     refusals: u64,
     forced: u64,
+    taken: u64,
+    deadlocks: u64,
     thefts: u64,
     entries: u64,
     events: u64,
@@ -72,6 +74,8 @@ pub fn run(args: &Args) -> Outcome {
         all.grants += sum.grants;
         all.refusals += sum.refusals;
         all.forced += sum.forced;
+        all.taken += sum.taken;
+        all.deadlocks += sum.deadlocks;
         all.thefts += sum.thefts;
         all.entries += sum.entries;
         all.events += sum.events;
@@ -86,10 +90,12 @@ fn sum(seeds: Range<u64>, clients: Option<usize>) -> Sum {
     let mut sum = Sum::default();
     for seed in seeds {
         let report = simulate(Options { clients, ..Options::new(seed) });
-        let Report { violation, grants, refusals, forced, thefts, entries, events, .. } = report;
+        let Report { violation, grants, refusals, forced, taken, deadlocks, thefts, entries, events, .. } = report;
         sum.grants += grants;
         sum.refusals += refusals;
         sum.forced += forced;
+        sum.taken += taken;
+        sum.deadlocks += deadlocks;
         sum.thefts += thefts;
         sum.entries += entries;
         sum.events += events;
@@ -99,19 +105,20 @@ fn sum(seeds: Range<u64>, clients: Option<usize>) -> Sum {
 }
 
 fn report(args: &Args, sum: &Sum) -> Result<(), Failure> {
-    let Sum { grants, refusals, forced, thefts, entries, events, failures } = sum;
+    let Sum { grants, refusals, forced, taken, deadlocks, thefts, entries, events, failures } = sum;
     if args.json {
         let failures: Vec<_> =
             failures.iter().map(|(seed, violation)| json!({ "seed": seed, "violation": violation })).collect();
         let (seed, runs) = (args.seed, args.runs);
         return print_json(&json!({
             "seed": seed, "runs": runs, "events": events, "entries": entries, "grants": grants, "refusals": refusals,
-            "forced": forced, "thefts": thefts, "failures": failures,
+            "forced": forced, "taken": taken, "deadlocks": deadlocks, "thefts": thefts, "failures": failures,
         }));
     }
     let mut text = format!(
         "lock service: {} runs, {} failed; {events} events, {entries} log entries, {grants} grants,\n  \
-         {refusals} requests beyond a limit, {forced} forced releases, {thefts} thieves turned away\n",
+         {deadlocks} deadlocks refused, {refusals} requests beyond a limit,\n  \
+         {forced} forced releases, {taken} holds taken at once, {thefts} thieves turned away\n",
         args.runs,
         failures.len()
     );

@@ -21,13 +21,29 @@ pub struct LockKind {
     pub permits: Option<u32>,
 }
 
+/// For whom a lock is wanted.
+#[derive(Clone, Copy, Debug)]
+struct Owner {
+    id: u64,
+    parent: Option<u64>,
+}
+
 /// What a client wants of a lock.
 #[derive(Clone, Debug)]
 struct Claim {
     lock: String,
     mode: Mode,
+    owner: u64,
+    parent: Option<u64>,
     fence: Option<u64>,
+    /// The service wants it back.
+    is_revoked: bool,
 }
+
+/// A client acts for several owners, whose numbers are so far apart: more than there are clients.
+const OWNERS_APART: u64 = 1_000;
+/// So many locks a client waits for or holds, at most.
+const CLAIMS_MAX: usize = 3;
 
 /// See the module.
 pub struct Client {
@@ -111,17 +127,18 @@ impl Client {
         SessionId(self.session_id)
     }
 
-    /// Everything that it believes to hold at this moment, or still works under: who is told of a loss has time to stop, until
-    /// the deadline.
+    /// Everything that it believes to hold at this moment, or still works under: a client that is told of a loss, or of a forced
+    /// release, has time to stop, until the deadline.
     pub fn believes(&self, now: Micros) -> impl Iterator<Item = Believed<'_>> {
         let now_ms = self.now_ms(now);
         self.claims.iter().filter_map(move |(acquire, claim)| {
             let session = self.session.as_ref()?;
             let holds = session.lock_state(now_ms, *acquire) != LockState::Lost;
-            let stops = session.lock_loss(now_ms, *acquire) == Some(Loss::Unacknowledged)
+            let stops = matches!(session.lock_loss(now_ms, *acquire), Some(Loss::Unacknowledged | Loss::Revoked))
                 && session.deadline().is_some_and(|deadline| now_ms < deadline);
             let fence = claim.fence.filter(|_| holds || stops)?;
-            Some(Believed { client: self.id, lock: &claim.lock, mode: claim.mode, fence })
+            let asked = (self.session_id(), *acquire);
+            Some(Believed { client: self.id, lock: &claim.lock, mode: claim.mode, fence, asked })
         })
     }
 
@@ -157,23 +174,12 @@ impl Client {
             }
             return Next::Waits;
         }
-        if let Some((&acquire, claim)) = self.claims.last_key_value() {
-            // Once all is healed, whoever waits is served.
-            if self.last_wish != LastWish::NotYet && claim.fence.is_none() {
-                return Next::Waits;
-            }
-            if self.claims.len() == 1 && self.last_wish == LastWish::NotYet && rng.u8(..4) == 0 {
-                self.want(now_ms, locks, rng);
-                return Next::ActsIn(rng.u64(10_000..1_500_000));
-            }
-            // Held for long enough, or waited for.
-            self.claims.remove(&acquire);
-            session.give_up(now_ms, acquire);
-            return Next::ActsIn(rng.u64(1_000..200_000));
+        if !self.claims.is_empty() {
+            return self.go_on(now_ms, locks, rng);
         }
         match self.last_wish {
             LastWish::NotYet => {
-                self.want(now_ms, locks, rng);
+                self.want(now_ms, self.itself(), locks, rng);
                 Next::ActsIn(rng.u64(10_000..3_000_000))
             }
             LastWish::Due | LastWish::Asked(_) => {
@@ -200,8 +206,60 @@ impl Client {
         self.claims.clear();
     }
 
-    /// Two locks at a time are wanted for one owner, so that a deadlock is refused.
-    fn want(&mut self, now_ms: u64, locks: &[LockKind], rng: &mut fastrand::Rng) {
+    /// Wants one lock more, or is done with one that it has.
+    fn go_on(&mut self, now_ms: u64, locks: &[LockKind], rng: &mut fastrand::Rng) -> Next {
+        let is_revoked = self.claims.values().any(|claim| claim.is_revoked);
+        let has_time = self.last_wish == LastWish::NotYet;
+        if has_time && !is_revoked && self.claims.len() < CLAIMS_MAX && rng.u8(..4) == 0 {
+            let owner = self.nested(rng);
+            self.want(now_ms, owner, locks, rng);
+            return Next::ActsIn(rng.u64(10_000..1_500_000));
+        }
+        // Waited for long enough; but once all is healed, every claim that waits is served.
+        let waited = || self.claims.last_key_value().map(|(acquire, _)| *acquire).filter(|_| has_time);
+        let Some(acquire) = self.finished().or_else(waited) else { return Next::Waits };
+        self.claims.remove(&acquire);
+        self.session.iter_mut().for_each(|session| session.give_up(now_ms, acquire));
+        Next::ActsIn(rng.u64(1_000..200_000))
+    }
+
+    /// What is given back next: a lock that the service wants back, or one of an owner that waits for nothing, neither for a lock
+    /// nor for a child.
+    fn finished(&self) -> Option<AcquireNumber> {
+        let waits = |owner: u64| {
+            let is_wanting = |claim: &Claim| claim.owner == owner && claim.fence.is_none();
+            self.claims.values().any(|claim| is_wanting(claim) || claim.parent == Some(owner))
+        };
+        let revoked = self.claims.iter().find(|(_, claim)| claim.is_revoked);
+        let finished = || self.claims.iter().rev().find(|(_, claim)| !waits(claim.owner));
+        revoked.or_else(finished).map(|(acquire, _)| *acquire)
+    }
+
+    /// The owner that acts for nobody else.
+    fn itself(&self) -> Owner {
+        Owner { id: self.id as u64, parent: None }
+    }
+
+    /// The owner of a lock that is wanted besides others: the client itself, one of its two children, or a child of the first
+    /// of those. That one holds a lock before its child wants one: the service does not know the parent of an owner without
+    /// claims, and could not see the deadlock.
+    fn nested(&self, rng: &mut fastrand::Rng) -> Owner {
+        let itself = self.itself();
+        let child =
+            |parent: Owner, number: u64| Owner { id: self.id as u64 + number * OWNERS_APART, parent: Some(parent.id) };
+        let first = child(itself, 1);
+        let first_holds = self.claims.values().any(|claim| claim.owner == first.id && claim.fence.is_some());
+        let has_grandchild = self.claims.values().any(|claim| claim.parent == Some(first.id));
+        match rng.u8(..6) {
+            0 | 1 => itself,
+            3 | 4 if first_holds => child(first, 3),
+            3..=5 if !has_grandchild => first,
+            _ => child(itself, 2),
+        }
+    }
+
+    /// Several locks at a time are wanted for one owner and its children, so that a deadlock is refused.
+    fn want(&mut self, now_ms: u64, owner: Owner, locks: &[LockKind], rng: &mut fastrand::Rng) {
         let timeouts = [None, None, Some(0), Some(rng.u64(1..2_500))];
         let timeout_ms = timeouts[rng.usize(..timeouts.len())];
         let lock_delay_ms = [0, 0, 400][rng.usize(..3)];
@@ -211,13 +269,13 @@ impl Client {
             None if rng.u8(..3) == 0 => Mode::Shared,
             None => Mode::Exclusive,
         };
-        self.ask(now_ms, &lock.name, mode, timeout_ms, lock_delay_ms);
+        self.ask(now_ms, owner, lock, mode, timeout_ms, lock_delay_ms);
     }
 
     fn want_last(&mut self, now_ms: u64, locks: &[LockKind], rng: &mut fastrand::Rng) {
         let lock = &locks[rng.usize(..locks.len())];
         let mode = lock.permits.map_or(Mode::Exclusive, |of| Mode::Permit { of });
-        if let Some(acquire) = self.ask(now_ms, &lock.name, mode, None, 0) {
+        if let Some(acquire) = self.ask(now_ms, self.itself(), lock, mode, None, 0) {
             self.last_wish = LastWish::Asked(acquire);
         }
     }
@@ -225,15 +283,16 @@ impl Client {
     fn ask(
         &mut self,
         now_ms: u64,
-        name: &str,
+        owner: Owner,
+        lock: &LockKind,
         mode: Mode,
         timeout_ms: Option<u64>,
         lock_delay_ms: u64,
     ) -> Option<AcquireNumber> {
-        let (name_bytes, owner) = (name.into(), self.id as u64);
-        let wish = Wish { name: name_bytes, mode, owner, parent: None, timeout_ms, lock_delay_ms };
+        let (lock, Owner { id: owner, parent }) = (lock.name.clone(), owner);
+        let wish = Wish { name: lock.clone().into(), mode, owner, parent, timeout_ms, lock_delay_ms };
         let acquire = self.session.as_mut()?.acquire(now_ms, &wish);
-        self.claims.insert(acquire, Claim { lock: name.to_owned(), mode, fence: None });
+        self.claims.insert(acquire, Claim { lock, mode, owner, parent, fence: None, is_revoked: false });
         Some(acquire)
     }
 
@@ -249,7 +308,8 @@ impl Client {
         }
         let claim = self.claims.get_mut(&acquire)?;
         claim.fence = Some(fence);
-        Some(Believed { client: self.id, lock: &claim.lock, mode: claim.mode, fence })
+        let asked = (SessionId(self.session_id), acquire);
+        Some(Believed { client: self.id, lock: &claim.lock, mode: claim.mode, fence, asked })
     }
 
     /// Takes note of what else the session says. Says when to act on it, if at all.
@@ -263,7 +323,10 @@ impl Client {
                 Some(rng.u64(1_000..200_000))
             }
             // It takes a while to stop.
-            Event::Revoked { .. } => Some(rng.u64(..100_000)),
+            Event::Revoked { acquire } => {
+                self.claims.entry(*acquire).and_modify(|claim| claim.is_revoked = true);
+                Some(rng.u64(..100_000))
+            }
             Event::Lost(_) => {
                 self.wish_again_if(|last_wish| matches!(last_wish, LastWish::Asked(_)));
                 Some(rng.u64(..100_000))

@@ -19,8 +19,11 @@ pub(super) enum Fault {
     Restart(NodeId, Micros),
     /// The connection of a client breaks, at different moments for its two ends.
     BreakConnection(usize),
-    /// Somebody wants the holders of a lock to stop.
-    Force(usize),
+    /// An operator wants the holders of a lock to stop. With `now` it takes the lock from them although they are at work.
+    Force {
+        lock: usize,
+        now: bool,
+    },
     /// A client does not read what it is sent.
     Slow(usize),
     /// The disk of a node is full for a while.
@@ -36,7 +39,7 @@ impl World {
         for _ in 0..self.rng.usize(2..9) {
             let at = self.rng.u64(200 * MS..until);
             let client = self.rng.usize(..self.clients.len());
-            let fault = match self.rng.u8(..11) {
+            let fault = match self.rng.u8(..12) {
                 0 => Fault::PauseLeader(self.rng.u64(10 * MS..pause_max)),
                 1 => Fault::PauseClient(client, self.rng.u64(10 * MS..pause_max)),
                 2 | 3 => Fault::ChangeLeader,
@@ -45,7 +48,7 @@ impl World {
                 6 => Fault::Slow(client),
                 7 | 8 => Fault::Full(self.rng.usize(..self.nodes.len()), self.rng.u64(100 * MS..2_000 * MS)),
                 9 => Fault::Steal(client),
-                _ => Fault::Force(self.rng.usize(..self.locks.len())),
+                _ => Fault::Force { lock: self.rng.usize(..self.locks.len()), now: self.rng.bool() },
             };
             self.at(at, Happening::Fault(fault));
         }
@@ -81,9 +84,9 @@ impl World {
             }
             Fault::Restart(node, down_for) => return self.restart(node, down_for),
             Fault::BreakConnection(client) => self.break_connection(client),
-            Fault::Force(lock) => {
+            Fault::Force { lock, now } => {
                 let lock = self.locks[lock].name.clone();
-                self.force(&lock);
+                self.force(&lock, now);
             }
             Fault::Slow(client) => {
                 if let Some(connection) = self.clients[client].connection

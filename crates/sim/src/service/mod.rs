@@ -5,23 +5,29 @@
 //! everything is healed, and every client must be served.
 //!
 //! What is judged ([`oracle`]):
-//! - No two believed holds overlap, until the deadline of a client that was told of a loss.
+//! - No two believed holds overlap, until the deadline of a client that was told of a loss. Holds that a forced release took at
+//!   once are exempt from that moment on, and only they.
 //! - No client believes in a session that has ended, and no session begins twice.
-//! - Fences grow, also those of permits. A lock is granted in the order of the requests, and not before its lock-delay is over.
+//! - Fences grow, also those of permits. A lock is granted in the order of the requests, as soon as it is free, and not
+//!   before its lock-delay is over.
 //! - A repeated request is answered as before. A request that the log has is never refused by the front end.
 //! - What a client says that it has seen it has seen.
-//! - A forced release names those whom it hit. A live stream never gives way to an earlier one. No limit is exceeded.
+//! - A forced release names the holders that it hit. A release that comes after it ends no other hold.
+//! - A request is refused as a deadlock if and only if it would wait for itself, also by way of parents and children.
+//! - A live stream never gives way to an earlier one. No limit is exceeded.
 //! - After healing every waiter is served, every client gets one lock more, and in the end nothing is held, awaited or kept.
 //!
 //! One seed is one run. [`Broken`] breaks a rule on purpose, so that the tests can see the oracle bite.
 
 pub mod client;
 pub mod clock;
+mod deadlock;
 mod faults;
 mod lines;
 pub mod log;
 mod node;
 pub mod oracle;
+mod story;
 mod user;
 pub mod world;
 
@@ -81,8 +87,12 @@ pub struct Report {
     pub grants: u64,
     /// How many requests the front end refused by itself: low space, limits.
     pub refusals: u64,
-    /// How many forced releases said whom they hit.
+    /// How many forced releases named the holders that they hit.
     pub forced: u64,
+    /// How many holds were taken at once by a forced release.
+    pub taken: u64,
+    /// How many requests were refused as deadlocks.
+    pub deadlocks: u64,
     /// How many thieves were turned away.
     pub thefts: u64,
     /// How many entries were committed.
@@ -103,6 +113,8 @@ pub fn run(options: Options) -> Report {
         grants: world.oracle.grants,
         refusals: world.oracle.refusals,
         forced: world.oracle.forced_judged,
+        taken: world.oracle.taken,
+        deadlocks: world.oracle.deadlocks(),
         thefts: world.thefts,
         entries: world.log.committed.len() as u64,
         events: world.events,

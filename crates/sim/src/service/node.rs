@@ -47,9 +47,9 @@ impl World {
             NodeEvent::Gone(connection) => to.frontend.stream_gone(StreamId(connection)),
             NodeEvent::Slow(connection) => to.frontend.stream_slow(StreamId(connection)),
             NodeEvent::Space(free_bytes) => to.frontend.space(Some(free_bytes), MIN_BYTES),
-            NodeEvent::Force { call, lock } => {
+            NodeEvent::Force { call, lock, now } => {
                 let caller = Caller { from: Some(super::oracle::caller_of(call)), ..Caller::default() };
-                to.frontend.force(CallId(call), lock.as_bytes().into(), false, caller);
+                to.frontend.force(CallId(call), lock.as_bytes().into(), now, caller);
             }
         }
         self.carry_out_at(node)
@@ -170,11 +170,11 @@ impl World {
         self.at(at, Happening::ToClient { client, event: ClientEvent::Disconnected(connection) });
     }
 
-    /// What is to be told of a lock, at the node that leads.
-    pub(super) fn force(&mut self, lock: &str) {
+    /// Asks the node that leads to release a lock by force.
+    pub(super) fn force(&mut self, lock: &str, now: bool) {
         if let Some((node, _)) = self.log.leader {
             self.forces += 1;
-            let event = NodeEvent::Force { call: self.forces, lock: lock.to_owned() };
+            let event = NodeEvent::Force { call: self.forces, lock: lock.to_owned(), now };
             let life = self.nodes[node].life;
             self.after(0, Happening::ToNode { node, life, event });
         }

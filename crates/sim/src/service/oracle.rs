@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use baton_client::session::Mode;
 use baton_service::frontend::CallId;
-use baton_service::state::locks::{self, LockName, Want};
+use baton_service::state::locks;
 use baton_service::state::sessions::EndReason;
 use baton_service::state::{self, Answer, Command, Effect, Operation, Request, SessionId, State};
 use baton_types::frames::{self, Refusal, Refused, ToClient, ToServer};
@@ -28,6 +28,8 @@ pub struct Believed<'a> {
     pub mode: Mode,
     /// Under which fence.
     pub fence: u64,
+    /// By which request.
+    pub asked: (SessionId, u64),
 }
 
 /// What was seen so far.
@@ -35,8 +37,6 @@ pub struct Believed<'a> {
 pub struct Oracle {
     /// The highest fence under which each lock was believed, and whether that was shared.
     fences: BTreeMap<String, (u64, bool)>,
-    /// What each acquire of the log wants.
-    acquires: BTreeMap<(SessionId, u64), Want>,
     /// The answer to each request that was ever answered.
     answers: BTreeMap<(SessionId, u64), Answer>,
     /// What each client ever asked, and whether it has heard the answer.
@@ -47,20 +47,20 @@ pub struct Oracle {
     logged: BTreeSet<(SessionId, u64)>,
     /// Sessions that began, and whether they have ended.
     sessions: BTreeMap<SessionId, bool>,
-    /// Whom each forced release hit, by session and fence.
+    /// The holders that each forced release hit, by session and fence.
     forced: BTreeMap<CallId, Vec<(u64, u64)>>,
-    /// Who waits for which lock, who holds it, and until when it is closed.
+    /// The holders that the command that is judged now forces.
+    forces: Vec<(u64, u64)>,
+    /// Which acquires wait for which lock, which hold it, and until when it is closed.
     lines: Lines,
-    /// The highest fence that the log ever granted.
-    highest_fence: u64,
-    /// The fence of those who share a lock, if they were the last to be granted it.
-    shared_fences: BTreeMap<LockName, u64>,
     /// How often a lock was believed to be held.
     pub grants: u64,
     /// How often a client heard that the front end refuses its request by itself.
     pub refusals: u64,
     /// How many forced releases were judged.
     pub forced_judged: u64,
+    /// How many holds a forced release ended at once.
+    pub taken: u64,
 }
 
 impl Oracle {
@@ -69,11 +69,16 @@ impl Oracle {
         Oracle { lines: Lines::new(drift), ..Oracle::default() }
     }
 
-    /// A client has just begun to believe in a lock. No belief begins without a grant, so that this is when overlaps begin.
+    /// A client has just begun to believe in a lock. No belief begins without a grant, so that this is when overlaps begin. A
+    /// hold that a forced release took at once may overlap with others: the caller of the forced release takes that risk.
     pub fn granted(&mut self, now: Micros, grant: Believed<'_>, clients: &[Client]) -> Result<(), String> {
         self.grants += 1;
-        let Believed { client, lock, mode, fence } = grant;
-        let others = || clients.iter().flat_map(|client| client.believes(now)).filter(|other| other.lock == lock);
+        let Believed { client, lock, mode, fence, asked } = grant;
+        if self.lines.is_taken(asked) {
+            return Ok(());
+        }
+        let at_work = || clients.iter().flat_map(|client| client.believes(now));
+        let others = || at_work().filter(|other| other.lock == lock && !self.lines.is_taken(other.asked));
         let allowed = match mode {
             Mode::Exclusive => 1,
             Mode::Permit { of } => of as usize,
@@ -140,17 +145,18 @@ impl Oracle {
 
     /// This command is committed; what follows from it comes next.
     pub fn asked(&mut self, command: &Command) -> Result<(), String> {
+        if let Command::Locks(locks::Command::Force { lock, now, .. }) = command {
+            self.forces = self.lines.forced(lock, *now);
+            self.taken += if *now { self.forces.len() as u64 } else { 0 };
+        }
         let Command::Request(Request { session, number, operation, .. }) = command else { return Ok(()) };
         let request = (*session, *number);
         let is_new = self.logged.insert(request);
         self.is_not_logged(request)?;
         match operation {
             Operation::Locks(locks::Operation::Acquire(acquire)) => {
-                if let [want] = &acquire.wants[..]
-                    && is_new
-                {
-                    self.acquires.insert(request, want.clone());
-                    self.lines.enters(request, &want.lock, acquire.lock_delay_ms);
+                if is_new {
+                    self.lines.enters(request, acquire);
                 }
             }
             &Operation::Locks(locks::Operation::Release { acquire } | locks::Operation::Cancel { acquire }) => {
@@ -186,13 +192,26 @@ impl Oracle {
                 }
                 self.lines.session_ends(now, *session, *reason == EndReason::Expired);
             }
-            Effect::Locks(locks::Effect::Forced { holders, .. }) => {
-                let hit = holders.iter().map(|holder| (holder.session.0, holder.fence)).collect();
+            Effect::Locks(locks::Effect::Forced { lock, holders }) => {
+                let hit: Vec<(u64, u64)> = holders.iter().map(|holder| (holder.session.0, holder.fence)).collect();
+                if hit != self.forces {
+                    return Err(format!("a forced release of {lock:?} hits {hit:?}, and {:?} hold it", self.forces));
+                }
                 self.forced.extend(call.map(|call| (call, hit)));
             }
             Effect::Locks(_) => {}
         }
         Ok(())
+    }
+
+    /// A command has had all its effects.
+    pub fn settled(&mut self) -> Result<(), String> {
+        self.lines.settled()
+    }
+
+    /// How many requests were rightly refused as deadlocks.
+    pub fn deadlocks(&self) -> u64 {
+        self.lines.deadlocks
     }
 
     fn answered(&mut self, now: Micros, request: (SessionId, u64), answer: &Answer) -> Result<(), String> {
@@ -208,11 +227,7 @@ impl Oracle {
             Entry::Occupied(_) => Ok(()),
             Entry::Vacant(first) => {
                 first.insert(answer.clone());
-                self.lines.answered(now, request, answer)?;
-                match *answer {
-                    Answer::Locks(locks::Answer::Granted { fence }) => self.fence_grows(request, fence),
-                    _ => Ok(()),
-                }
+                self.lines.answered(now, request, answer)
             }
         }
     }
@@ -251,27 +266,6 @@ impl Oracle {
     /// Whether a session of this number ever began.
     pub fn began(&self, session: u64) -> bool {
         self.sessions.contains_key(&SessionId(session))
-    }
-
-    /// In the order of the log each grant has a greater fence than all before it, on whatever lock; but who joins others that
-    /// share has theirs.
-    fn fence_grows(&mut self, acquire: (SessionId, u64), fence: u64) -> Result<(), String> {
-        let (session, number) = acquire;
-        let Want { lock, mode } = self.acquires.get(&acquire).ok_or("something is granted that nobody asked for")?;
-        let joins = *mode == locks::Mode::Shared && self.shared_fences.get(lock) == Some(&fence);
-        if fence <= self.highest_fence && !joins {
-            let highest = self.highest_fence;
-            return Err(format!(
-                "request {number} of {session} is granted {lock:?} with fence {fence} after {highest}"
-            ));
-        }
-        self.highest_fence = self.highest_fence.max(fence);
-        if *mode == locks::Mode::Shared {
-            self.shared_fences.insert(lock.clone(), fence);
-        } else {
-            self.shared_fences.remove(lock);
-        }
-        Ok(())
     }
 }
 

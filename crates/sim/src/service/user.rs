@@ -5,6 +5,7 @@ use baton_types::frames::ToServer;
 
 use super::client::Next;
 use super::log::ConnectionId;
+use super::story;
 use super::world::{ClientEvent, Connection, Happening, MS, NodeEvent, World};
 
 impl World {
@@ -96,12 +97,12 @@ impl World {
     }
 
     fn hear(&mut self, client: usize, event: &Event) -> Result<(), String> {
-        self.tell(|| format!("client {client}: {event:?}"));
+        self.tell(|| format!("client {client}: {}", story::event(event)));
         if let Event::Granted { acquire, fence } = *event {
             // Checked when it is believed, at the moment at which it is heard.
             if let Some(grant) = self.clients[client].granted(acquire, fence) {
-                let (lock, mode) = (grant.lock.to_owned(), grant.mode);
-                let grant = super::oracle::Believed { client, lock: &lock, mode, fence };
+                let (lock, mode, asked) = (grant.lock.to_owned(), grant.mode, grant.asked);
+                let grant = super::oracle::Believed { client, lock: &lock, mode, fence, asked };
                 self.oracle.granted(self.now, grant, &self.clients)?;
             }
         }
@@ -135,7 +136,7 @@ impl World {
     }
 
     fn send(&mut self, client: usize, said: ToServer) {
-        self.tell(|| format!("client {client} sends {said:?}"));
+        self.tell(|| format!("client {client} sends {}", story::said(&said)));
         let delay = self.delay(3 * MS, 400 * MS);
         let Some(connection) = self.clients[client].connection else { return };
         self.send_up(connection, delay, |connection| NodeEvent::Says { connection, said });

@@ -13,7 +13,7 @@ use super::clock::{Clock, Micros};
 use super::faults::Fault;
 use super::log::{ConnectionId, Log, NodeId};
 use super::oracle::Oracle;
-use super::{CLIENTS_MAX, Options};
+use super::{CLIENTS_MAX, Options, story};
 
 /// All times below are microseconds.
 pub(super) const MS: Micros = 1_000;
@@ -75,10 +75,11 @@ pub(super) enum NodeEvent {
     Slow(ConnectionId),
     /// So many bytes are free.
     Space(u64),
-    /// Somebody wants the holders of a lock to stop.
+    /// An operator wants the holders of a lock to stop, or takes it from them at once.
     Force {
         call: u64,
         lock: String,
+        now: bool,
     },
 }
 
@@ -359,12 +360,13 @@ impl World {
             self.oracle.asked(&proposal.command)?;
             let call = World::forced_by(&proposal.command);
             if self.story.is_some() {
-                let line = format!("committed {:?} -> {:?}", proposal.command, outcome.effects);
+                let line = format!("committed {} -> {:?}", story::command(&proposal.command), outcome.effects);
                 self.tell(|| line);
             }
             for effect in outcome.effects {
                 self.oracle.committed(self.now, &effect, call, &self.clients)?;
             }
+            self.oracle.settled()?;
             self.oracle.within(&self.limits, &self.truth)?;
         }
         for node in 0..self.nodes.len() {

@@ -1,0 +1,39 @@
+//! What happens, for people: names as text, and no secrets.
+
+use baton_client::session::{Event, NotGranted, Wait};
+use baton_service::state::{Command, sessions};
+use baton_types::frames::{Acquire, Operation, Request, ToServer};
+use baton_types::name::Quoted;
+
+/// What a client says.
+pub(super) fn said(said: &ToServer) -> String {
+    let ToServer::Request(Request { number, seen, missing, operation: Operation::Acquire(acquire) }) = said else {
+        return format!("{said:?}");
+    };
+    let Acquire { name, mode, owner, parent, timeout_ms, lock_delay_ms } = acquire;
+    let name = Quoted(name);
+    format!(
+        "Request {{ number: {number}, seen: {seen}, missing: {missing:?}, operation: Acquire {{ name: {name}, \
+         mode: {mode:?}, owner: {owner}, parent: {parent:?}, timeout_ms: {timeout_ms:?}, \
+         lock_delay_ms: {lock_delay_ms} }} }}"
+    )
+}
+
+/// What a client hears.
+pub(super) fn event(event: &Event) -> String {
+    match event {
+        Event::Refused { acquire, refusal: NotGranted::Deadlock { cycle } } => {
+            let step = |Wait { owner, lock, .. }: &Wait| format!("owner {owner} waits for {}", Quoted(lock));
+            let steps: Vec<String> = cycle.iter().map(step).collect();
+            format!("Refused {{ acquire: {acquire}, refusal: Deadlock {{ {} }} }}", steps.join(", "))
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+/// What is committed.
+pub(super) fn command(command: &Command) -> String {
+    let Command::Sessions(sessions::Command::Open(open)) = command else { return format!("{command:?}") };
+    let sessions::Open { session, ttl_ms, resume, .. } = open;
+    format!("Open {{ session: {session:?}, ttl_ms: {ttl_ms}, resume: {resume}, .. }}")
+}
