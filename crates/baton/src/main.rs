@@ -7,6 +7,7 @@ mod demo;
 mod lock;
 mod lock_info;
 mod locks;
+mod log;
 mod names;
 mod output;
 mod peer;

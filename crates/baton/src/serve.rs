@@ -12,10 +12,8 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing::warn;
-use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
 
+use crate::log::Log;
 use crate::output::{Failure, Outcome, print};
 
 /// Run the lock service
@@ -62,9 +60,6 @@ const LIMIT_MAX: usize = 1_000_000_000;
 /// Descriptors that clients with a place never get: the log needs some, and so do connections that are turned away.
 const DESCRIPTORS_KEPT: u64 = 64;
 
-/// So many lines of the log may wait to be written.
-const LINES_WAITING_MAX: usize = 4096;
-
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
     let resolved = args.listen.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
@@ -78,7 +73,7 @@ pub fn run(args: &Args) -> Outcome {
     let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
     let runtime = runtime.map_err(|error| cannot(format!("cannot start: {error}")))?;
-    let _log = begin_to_log(args.log.as_deref())?;
+    let _log = Log::begin(args.log.as_deref())?;
     let limits = ServerLimits {
         sessions: args.max_sessions,
         locks: args.max_locks,
@@ -95,48 +90,6 @@ pub fn run(args: &Args) -> Outcome {
 fn limit(text: &str) -> Result<usize, String> {
     let limit = text.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
     limit.ok_or(format!("a limit is a whole number from 1 to {LIMIT_MAX}"))
-}
-
-/// Structured lines on the standard error: what the operator should know. They are written while the guard is there.
-///
-/// A thread of its own writes them, so that nobody waits for a terminal or a pipe that is full: what does not fit is lost.
-fn begin_to_log(option: Option<&str>) -> Result<WorkerGuard, Failure> {
-    let filter = log_filter(option, std::env::var("RUST_LOG").ok().as_deref()).map_err(Failure::bad_input)?;
-    let (writer, guard) = NonBlockingBuilder::default().buffered_lines_limit(LINES_WAITING_MAX).finish(io::stderr());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).with_ansi(false).init();
-    Ok(guard)
-}
-
-/// The filter that the option asks for, or else the environment.
-fn log_filter(option: Option<&str>, environment: Option<&str>) -> Result<EnvFilter, String> {
-    let environment = environment.filter(|filter| !filter.is_empty()).map(|filter| ("RUST_LOG", filter));
-    let (source, said) = option.map(|filter| ("--log", filter)).or(environment).unwrap_or(("", "info"));
-    let wrong = |why: &dyn Display| format!("{source} {said:?} is no filter for the log: {why}; say info, for example");
-    let filter = match said.parse() {
-        Ok(level) => of_the_server(level),
-        Err(_) => match unknown_part(said).filter(|_| option.is_some()) {
-            // The library would write nothing at all.
-            Some(part) => return Err(wrong(&format_args!("the server has no part {part:?}"))),
-            None => said.to_owned(),
-        },
-    };
-    EnvFilter::builder().parse(filter).map_err(|why| wrong(&why))
-}
-
-/// The first part of the program that the filter names and that writes no lines.
-fn unknown_part(filter: &str) -> Option<&str> {
-    let parts = filter.split(',').map(|directive| directive.split(['=', '[', ':']).next().unwrap_or_default().trim());
-    parts.into_iter().find(|part| !PARTS.contains(part) && part.parse::<LevelFilter>().is_err())
-}
-
-/// The parts of the program that write lines: the server, and the libraries under it.
-const PARTS: [&str; 9] = ["baton", "baton_service", "openraft", "tonic", "h2", "hyper", "hyper_util", "tower", "mio"];
-
-/// A level alone is about the server: of the libraries under it only warnings matter to an operator. Those of openraft do not: it
-/// warns in its own words of what happens at every first start.
-fn of_the_server(level: LevelFilter) -> String {
-    let (libraries, raft) = (level.min(LevelFilter::WARN), level.min(LevelFilter::ERROR));
-    format!("{libraries},openraft={raft},baton={level},baton_service={level}")
 }
 
 async fn serve(options: Options) -> Outcome {

@@ -31,7 +31,7 @@ pub struct Client {
     servers: Arc<Servers>,
     /// To the server that answered last, and whose turn that was.
     channel: Arc<Mutex<Option<(Channel, usize)>>>,
-    /// Whose turn it is to be connected to: the one's that is connected, or the next one's after one that did not answer.
+    /// The turn of the connected server; after a server failed, the turn of the next one.
     turn: Arc<AtomicUsize>,
 }
 
@@ -73,8 +73,8 @@ impl Client {
         Ok(Client { servers, channel, turn })
     }
 
-    /// Connects to nothing yet: each session does that by itself, and the first call does it for the others. So an error here is
-    /// an address that is none.
+    /// Connects to nothing yet: each session does that by itself, and the first call does it for the others. The only
+    /// errors are an empty list and an address that is not host:port.
     pub fn lazy<I>(addresses: I) -> Result<Self, ConnectError>
     where
         I: IntoIterator,

@@ -118,7 +118,7 @@ impl Stream {
             inner.frontend.hears(clock::boot_ms(), state, self.id, said);
             inner
         });
-        // Without the state: the next entry is applied meanwhile.
+        // Without the state, so that the next entry can be applied meanwhile, unless another stream speaks.
         shell.follow(&mut inner);
         inner.frontend.listens(self.id)
     }
@@ -134,7 +134,9 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         let mut inner = self.shell.inner();
-        inner.streams.remove(&self.id);
+        if inner.streams.remove(&self.id).is_some() {
+            debug!(stream = self.id.0, "a stream is gone: its client ended it, or its connection broke");
+        }
         self.shell.step_with(&mut inner, |frontend, _| frontend.stream_gone(self.id));
     }
 }
@@ -149,7 +151,7 @@ impl Shell {
         self.node.get().expect("the node is there before anybody comes")
     }
 
-    /// The state is always looked at before the front end is locked, so that nobody waits for one who waits for it.
+    /// Lock order: the state, then the front end. Code that holds the front end never takes the state.
     fn with_state<T>(&self, look: impl FnOnce(&State) -> T) -> T {
         self.node().with_state(look)
     }

@@ -124,8 +124,8 @@ impl Server {
         let stopped = async {
             stop.await;
             host.stop();
-            end_health(health.clone()).await;
             stopping.cancel();
+            end_health(health.clone()).await;
             tokio::time::sleep(STOP_MAX).await;
             warn!("some connections did not end in time, and are cut");
         };

@@ -48,10 +48,10 @@ pub struct Args {
     /// Hold it alone; this is the default
     #[arg(short = 'x', short_alias = 'e', long, conflicts_with = "permits")]
     exclusive: bool,
-    /// Do not wait if the lock is not free; each server is asked once, and all have 5 s to say so
+    /// Do not wait if the lock is not free; each server is asked once, within 5 s for all together
     #[arg(short, long, visible_alias = "nb", conflicts_with = "timeout")]
     nonblock: bool,
-    /// Wait for at most so long, also for a server that answers and has room; without it 10 s for such a server
+    /// Wait at most this long, including the time to open a session; without -w the servers have 10 s to open one
     #[arg(short = 'w', long, visible_alias = "wait", value_name = "SECS", value_parser = timeout)]
     #[arg(allow_negative_numbers = true)]
     timeout: Option<Duration>,

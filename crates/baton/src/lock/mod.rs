@@ -24,7 +24,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use baton_client::{AcquireError, Guard, Loss, OpenError, Owner, Refusal, Session};
+use baton_client::{AcquireError, Guard, Loss, OpenError, Owner, Refusal, Session, SessionBuilder};
 use baton_types::limits::OPEN_MAX;
 use baton_types::name::Quoted;
 use nix::sys::signal::{Signal, raise};
@@ -145,25 +145,30 @@ fn answer_max(timeout: Option<Duration>) -> Duration {
 async fn open(wanted: &Wanted<'_>, time: &Time) -> Result<Session, Failure> {
     let client = wanted.server.client()?;
     let session = || client.session().ttl(wanted.ttl).label(&wanted.label);
-    let opened = loop {
-        let left = time.to_answer();
-        if wanted.timeout == Some(Duration::ZERO) {
-            break session().open_timeout(left).open_once().await;
-        }
-        // A server may have begun the session although its answer is lost. When that session expires it cannot begin anew, so
-        // a new one has its turn every 10 to 20 s.
-        let (within, since) = (if left < 2 * OPEN_MAX { left } else { OPEN_MAX }, Instant::now());
-        match session().open_timeout(within).open().await {
-            // If it ends before its time, no server can help.
-            Err(OpenError::NoAnswer { .. }) if since.elapsed() >= within && !time.to_answer().is_zero() => {}
-            opened => break opened,
-        }
+    let opened = match wanted.timeout {
+        Some(Duration::ZERO) => session().open_timeout(time.to_answer()).open_once().await,
+        _ => open_again(session, time).await,
     };
     opened.map_err(|error| match error {
         OpenError::InvalidTtl { .. } => Failure::bad_input(error),
         OpenError::NoRandomness(_) => failed(error),
         OpenError::Refused(_) | OpenError::NoAnswer { .. } => no_server(error),
     })
+}
+
+/// A server may have begun a session although its answer is lost. When that session expires it cannot begin anew, so a new one has
+/// its turn every 10 to 20 s.
+async fn open_again(session: impl Fn() -> SessionBuilder, time: &Time) -> Result<Session, OpenError> {
+    loop {
+        let left = time.to_answer();
+        let within = if left < 2 * OPEN_MAX { left } else { OPEN_MAX };
+        let since = Instant::now();
+        match session().open_timeout(within).open().await {
+            // If it ends before its time, no server can help.
+            Err(OpenError::NoAnswer { .. }) if since.elapsed() >= within && !time.to_answer().is_zero() => {}
+            opened => return opened,
+        }
+    }
 }
 
 /// The lock; none if it was not granted in the time that there was. As with flock, whoever did not want to wait for ever

@@ -1,12 +1,14 @@
 //! What a server writes to its standard error.
 
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 use std::time::Instant;
 
 use baton_proto::v1;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use rustix::process::{Resource, Rlimit};
 
 use crate::commands::{PATIENCE, json};
 use crate::raw::{Raw, acquire, is_granted, open};
@@ -62,7 +64,7 @@ fn the_environment_says_what_is_logged_unless_the_option_does() {
     let leads = |option: Option<&str>, rust_log: Option<&str>| {
         let options = option.into_iter().flat_map(|filter| ["--log".to_owned(), filter.to_owned()]).collect();
         let rust_log = rust_log.map(String::from);
-        let mut server = Server::start_as(Setup { options, rust_log, files_max: None });
+        let mut server = Server::start_as(Setup { options, rust_log, prelude: None });
         assert!(server.stop().success());
         count(&server.log_at_the_end(), "this node leads term")
     };
@@ -96,6 +98,21 @@ fn a_filter_that_makes_no_sense_is_refused_in_one_sentence() {
         assert!(error.starts_with(&format!("baton: {source} {filter:?} is no filter for the log: {why}")), "{error}");
         assert_eq!(error.lines().count(), 1, "{error}");
     }
+}
+
+/// The process aborts, and another thread writes the line that says why.
+#[test]
+fn the_last_line_of_a_server_that_cannot_write_says_why() {
+    // Without the trap the system would end the server with a signal, and not let the write fail.
+    let mut server = Server::start_as(Setup { prelude: Some("trap '' XFSZ".to_owned()), ..Setup::default() });
+    let nothing = Rlimit { current: Some(0), maximum: Some(0) };
+    let pid = rustix::process::Pid::from_raw(server.pid().as_raw());
+    rustix::process::prlimit(pid, Resource::Fsize, nothing).unwrap();
+    assert!(!server.run(&["lock", "-n", "a", "--", "true"]).status.success());
+    assert_eq!(server.ends().signal(), Some(Signal::SIGABRT as i32));
+    let log = server.log_at_the_end();
+    let says = "the log cannot be written (File too large (os error 27)); what is not yet acknowledged may be lost";
+    assert!(log.iter().any(|line| line.contains("ERROR") && line.contains(says)), "{log:?}");
 }
 
 /// A log that is piped into a program that hangs must not hang the server.

@@ -19,8 +19,8 @@ pub const BATON: &str = env!("CARGO_BIN_EXE_baton");
 pub struct Setup {
     /// Options beside the folder and the address.
     pub options: Vec<String>,
-    /// No process may have more than so many files open.
-    pub files_max: Option<u32>,
+    /// What a shell does before it becomes the server.
+    pub prelude: Option<String>,
     /// The variable RUST_LOG.
     pub rust_log: Option<String>,
 }
@@ -51,7 +51,7 @@ impl Server {
 
     /// The same, where no process may have more than so many files open.
     pub fn start_with_files(most: u32) -> Server {
-        Server::start_as(Setup { files_max: Some(most), ..Setup::default() })
+        Server::start_as(Setup { prelude: Some(format!("ulimit -n {most}")), ..Setup::default() })
     }
 
     pub fn start_as(setup: Setup) -> Server {
@@ -67,8 +67,12 @@ impl Server {
         self.folder.path()
     }
 
+    pub fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id().try_into().unwrap())
+    }
+
     pub fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
+        kill(self.pid(), signal).unwrap();
     }
 
     /// Kills it in the middle of whatever it does, and starts it again on the same data.
@@ -151,9 +155,9 @@ impl Drop for Server {
 
 fn spawn(setup: &Setup, folder: &Path, address: &str, log: &Arc<Mutex<Vec<String>>>) -> (Child, JoinHandle<()>) {
     let mut command = Command::new(BATON);
-    if let Some(most) = setup.files_max {
+    if let Some(prelude) = &setup.prelude {
         command = Command::new("sh");
-        command.args(["-c", &format!("ulimit -n {most}; exec \"$0\" \"$@\""), BATON]);
+        command.args(["-c", &format!("{prelude}; exec \"$0\" \"$@\""), BATON]);
     }
     command.arg("serve").arg("--data").arg(folder).args(["--listen", address]).args(&setup.options);
     command.env_remove("RUST_LOG").envs(setup.rust_log.iter().map(|filter| ("RUST_LOG", filter)));

@@ -87,7 +87,7 @@ impl Frontend {
         }
     }
 
-    /// Where there was nothing to force, nothing happened.
+    /// Tells the operator, unless nobody held the lock and nothing changed.
     fn note_forced(&mut self, now: bool, by: Option<SocketAddr>, outcome: &Outcome) {
         for effect in &outcome.effects {
             if let Effect::Locks(locks::Effect::Forced { lock, holders }) = effect

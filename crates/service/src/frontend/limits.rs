@@ -76,10 +76,11 @@ impl Frontend {
         number: RequestNumber,
         acquires: Option<LockName>,
     ) {
-        let presence = self.sessions.get_mut(&session);
         // Once a session has ended, nothing is known of it here; what it asked for before may still be on its way.
-        if let Some(presence) = presence.filter(|presence| presence.under_way.front() == Some(&number)) {
-            presence.under_way.pop_front();
+        if let Some(presence) = self.sessions.get_mut(&session)
+            && let Some(oldest) = presence.under_way.pop_front()
+        {
+            assert_eq!(oldest, number, "requests are applied in the order in which they were proposed");
             presence.acquires_under_way -= usize::from(acquires.is_some());
         }
         let Some(lock) = acquires else { return };

@@ -200,7 +200,7 @@ pub enum Note {
         /// How many bytes more can be written.
         free_bytes: u64,
     },
-    /// A limit refuses something. An operator is told of each limit once in a while.
+    /// A limit refuses something. An operator is told of each limit once a minute.
     Limit {
         /// The flag that sets it.
         flag: &'static str,

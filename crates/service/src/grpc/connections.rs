@@ -5,7 +5,6 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -33,6 +32,11 @@ const TURNED_AWAY_FOR: Duration = Duration::from_secs(2);
 /// So many connections that find no place can be told so at a time; further ones are hung up on.
 const TURNED_AWAY_MAX: usize = 16;
 
+/// How often an operator is told that there is no place.
+const TOLD_AGAIN: Duration = Duration::from_secs(60);
+/// Why a connection is hung up on that may be of a port scanner, or of a client of something else.
+const NO_PREFACE: &str = "it does not begin to speak HTTP/2";
+
 /// When the server stops, a connection without a call has so long to hear it.
 const GOODBYE_MAX: Duration = Duration::from_millis(200);
 
@@ -45,19 +49,20 @@ pub fn accept(
 ) -> impl Stream<Item = io::Result<Connection>> {
     let (places, told) = (Arc::new(Semaphore::new(most)), Arc::new(Semaphore::new(TURNED_AWAY_MAX)));
     let why: Arc<str> = format!("the server has {most} connections; it takes no more").into();
-    let (last, is_full) = (AtomicU64::new(0), AtomicBool::new(false));
+    let (mut last, mut told_at) = (0, None::<Instant>);
     TcpIncoming::from(listener).with_nodelay(Some(true)).filter_map(move |came| {
         let stream = match came {
             Ok(stream) => stream,
             Err(error) => return Some(Err(error)),
         };
-        let id = ConnectionId(last.fetch_add(1, Ordering::Relaxed));
+        last += 1;
+        let id = ConnectionId(last);
         if let Ok(place) = places.clone().try_acquire_owned() {
-            is_full.store(false, Ordering::Relaxed);
             return Some(Ok(Connection::new(stream, id, place, None, &stopping)));
         }
-        // A flood is worth one line, not a million.
-        if !is_full.swap(true, Ordering::Relaxed) {
+        // A flood is worth a line a minute, not a million.
+        if told_at.is_none_or(|told_at| told_at.elapsed() >= TOLD_AGAIN) {
+            told_at = Some(Instant::now());
             let from = stream.peer_addr().ok();
             warn!(from = from.map(display), limit = most, "a connection is turned away: all places are taken");
         }
@@ -113,10 +118,9 @@ impl Connection {
         while self.look.as_mut().poll(cx).is_ready() {
             if let Some(why) = self.why_hung_up() {
                 let (connection, from) = (self.peer.connection.0, self.peer.address.map(display));
-                match self.stopping {
-                    Some(_) => info!(connection, from, why, "a connection is hung up on"),
-                    // When the server stops, that is no news.
-                    None => debug!(connection, from, why, "a connection is hung up on"),
+                match why {
+                    NO_PREFACE => info!(connection, from, why, "a connection is hung up on"),
+                    _ => debug!(connection, from, why, "a connection is hung up on"),
                 }
                 return Err(io::Error::new(io::ErrorKind::TimedOut, why));
             }
@@ -136,7 +140,7 @@ impl Connection {
             return (active == 0).then_some("the server stops");
         }
         if self.preface_bytes_left > 0 {
-            return Some("it does not begin to speak HTTP/2");
+            return Some(NO_PREFACE);
         }
         (active == 0 && seen == Some(ever)).then_some("it has no call")
     }
@@ -244,14 +248,18 @@ mod tests {
     /// Others wait for the next server: whoever does not read what it is told must not hold them up.
     #[tokio::test]
     async fn who_has_no_call_when_the_server_stops_is_hung_up_on() {
-        let stopping = CancellationToken::new();
-        for first in [0, PREFACE_BYTES] {
+        for (first, holds_on) in [(0, false), (PREFACE_BYTES, false), (PREFACE_BYTES, true)] {
+            let stopping = CancellationToken::new();
             let (mut connection, mut client) = connected_until(Duration::from_secs(3_600), &stopping).await;
             client.write_all(&vec![b'x'; first]).await.unwrap();
             connection.read_exact(&mut vec![0; first]).await.unwrap();
             let call = super::super::calls::active(&connection.peer);
             let reads = tokio::spawn(async move { error(&mut connection).await });
             stopping.cancel();
+            if holds_on {
+                sleep(3 * GOODBYE_MAX).await;
+                assert!(!reads.is_finished(), "a call goes on");
+            }
             drop(call);
             assert_eq!(reads.await.unwrap(), "the server stops", "after {first} bytes");
         }

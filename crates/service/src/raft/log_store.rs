@@ -36,6 +36,9 @@ const INLINE_ENTRIES_MAX: usize = 4;
 /// battery.
 const INLINE_SYNC_MAX: Duration = Duration::from_micros(50);
 
+/// How long the last line of the log has to be written.
+const LAST_LINE_MAX: Duration = Duration::from_millis(200);
+
 /// Ends the process because its data can no longer be trusted to reach the disk; told why, in a sentence.
 ///
 /// If it returns, nothing more is written or acknowledged.
@@ -45,6 +48,8 @@ pub type Fatal = Arc<dyn Fn(&str) + Send + Sync>;
 pub fn abort() -> Fatal {
     Arc::new(|why| {
         tracing::error!("{why}");
+        // Another thread may write the line. Nothing is written or acknowledged meanwhile: whoever called this waits here.
+        std::thread::sleep(LAST_LINE_MAX);
         std::process::abort();
     })
 }

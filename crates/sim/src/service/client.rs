@@ -324,7 +324,9 @@ impl Client {
             }
             // It takes a while to stop.
             Event::Revoked { acquire } => {
-                self.claims.entry(*acquire).and_modify(|claim| claim.is_revoked = true);
+                if let Some(claim) = self.claims.get_mut(acquire) {
+                    claim.is_revoked = true;
+                }
                 Some(rng.u64(..100_000))
             }
             Event::Lost(_) => {
