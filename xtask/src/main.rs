@@ -13,13 +13,18 @@ use clap::Parser;
 #[derive(Parser)]
 enum Task {
     /// Everything that must pass: formatting, purity of the protocols, lints, tests, documentation
-    Ci,
+    Ci {
+        /// For the inner loop: formatting, purity, lints, and the unit tests of the crates that differ from the last commit
+        #[arg(long)]
+        quick: bool,
+    },
     Bench(bench::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Task::parse() {
-        Task::Ci => ci::run(),
+        Task::Ci { quick: false } => ci::run(),
+        Task::Ci { quick: true } => ci::run_quick(),
         Task::Bench(args) => bench::run(&args),
     };
     match result {

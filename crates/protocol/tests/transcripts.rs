@@ -3,6 +3,7 @@
 //! Every `transcripts/<algorithm>/<topic>.txt` holds commands and their full output. The commands are played against
 //! the step functions themselves, with nothing in between, and the file must come out as it was.
 //! `UPDATE_EXPECT=1 cargo test -p baton-protocol --test transcripts` writes the outputs anew: read the difference.
+//! `TRANSCRIPTS=raymond` before it plays those of one algorithm only.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +16,11 @@ mod runner;
 
 #[test]
 fn every_algorithm_does_what_its_transcripts_say() {
-    for folder in files_in(&root()) {
+    let only = std::env::var("TRANSCRIPTS").ok();
+    let mut folders = files_in(&root());
+    folders.retain(|folder| only.as_ref().is_none_or(|only| name_of(folder) == *only));
+    assert!(!folders.is_empty(), "there are no transcripts of {only:?}");
+    for folder in folders {
         for file in files_in(&folder) {
             // Shown only if something fails below.
             println!("in {}", file.display());
@@ -36,13 +41,21 @@ fn well_formed(file: &Path, text: &str) {
 fn every_algorithm_has_transcripts_and_a_page() {
     let registered: BTreeSet<String> = registry::ALGORITHMS.iter().map(|about| about.name.to_string()).collect();
     let folders: BTreeSet<String> = files_in(&root()).iter().map(|path| name_of(path)).collect();
-    assert_eq!(registered, folders, "each algorithm in the registry, and nothing else, has a folder of transcripts");
+    assert_same(&registered, &folders, "a folder of transcripts");
     for folder in files_in(&root()) {
         assert!(!files_in(&folder).is_empty(), "{} holds no transcript", folder.display());
     }
     let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/algorithms");
     let pages: BTreeSet<String> = files_in(&pages).iter().map(|page| name_of(page).replace(".md", "")).collect();
-    assert_eq!(registered, pages, "each algorithm in the registry, and nothing else, has a page");
+    assert_same(&registered, &pages, "a page in docs/algorithms");
+}
+
+/// Each algorithm in the registry, and nothing else, has one of these.
+fn assert_same(registered: &BTreeSet<String>, found: &BTreeSet<String>, what: &str) {
+    let (missing, unknown): (Vec<_>, Vec<_>) =
+        (registered.difference(found).collect(), found.difference(registered).collect());
+    assert!(missing.is_empty(), "without {what}: {missing:?}");
+    assert!(unknown.is_empty(), "with {what}, but not in the registry: {unknown:?}");
 }
 
 fn root() -> PathBuf {
