@@ -6,22 +6,19 @@ use baton_protocol::registry::{ALGORITHMS, About, Crashes, Family, Overlap};
 use serde_json::{Value, json};
 
 use crate::names;
-use crate::output::{Outcome, print, print_json};
+use crate::output::{COLUMNS, Outcome, print, print_json, wrapped};
 
-/// List the algorithms, or tell what one assumes and promises, and its variants
+/// List the algorithms, or describe one: what it assumes and promises, and its variants
 ///
 /// Exit status 0: done; 2: bad usage, or no algorithm has that name; 74: the output cannot be written.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The algorithm to tell about; all are listed without it
+    /// The algorithm to describe; without it, all are listed
     name: Option<String>,
-    /// Print one JSON object: all that is known
+    /// Print one JSON object with all details
     #[arg(long)]
     json: bool,
 }
-
-/// A list for people is no wider than this, as long as no single word is.
-const COLUMNS: usize = 100;
 
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
@@ -80,20 +77,6 @@ fn aligned(rows: &[(&str, &str)]) -> String {
         }
     }
     text
-}
-
-/// Lines of whole words.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let line = lines.last_mut().filter(|line| line.chars().count() + 1 + word.chars().count() <= width);
-        match line {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) => *line += &format!(" {word}"),
-            None => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
 
 fn to_json(about: &About) -> Value {

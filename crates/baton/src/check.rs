@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use baton_check::explore::Progress as Explored;
 use baton_check::gallery::{budget, components, delays, is_for_ever};
-use baton_check::{Faults, Options, Order, Property, Report, Unchecked, Verdict, Watch, check};
+use baton_check::{CheckReport, Faults, LinkOrder, Options, Property, Unchecked, Verdict, Watch, check};
 use baton_protocol::registry::{Family, Params};
 use baton_trace::diagram;
 
@@ -25,16 +25,18 @@ const LIMIT: u8 = 3;
 /// More are of no use to anybody.
 const THREADS_MAX: usize = 1_024;
 
-/// Try every interleaving of a small group, and show the shortest way to break what breaks
+/// Try every interleaving of a small group, and show the shortest run that violates a property
+///
+/// The words of the output (budget, component, ...) are explained in docs/glossary.md.
 ///
 /// Exit status 0: everything holds; 1: a property is violated; 2: bad input; 3: no verdict within the limits.
 #[derive(clap::Args)]
 #[command(allow_negative_numbers = true)]
 pub struct Args {
-    /// Which algorithm; `baton algorithms` lists them
+    /// The algorithm; `baton algorithms` lists them
     #[arg(required_unless_present = "all")]
     algorithm: Option<String>,
-    /// Check every algorithm there is, and print a table of verdicts
+    /// Check every algorithm, and print a table of verdicts
     #[arg(long, conflicts_with_all = [
         "algorithm", "n", "variant", "coordinators", "votes", "entries", "order", "property", "loss", "duplicate", "crash",
         "recover", "suspect", "detectors_only", "app_messages", "timers", "delay_max", "delay", "ignore_assumptions",
@@ -44,56 +46,55 @@ pub struct Args {
     /// With --all: write the table to a file, too
     #[arg(long, value_name = "FILE", requires = "all")]
     markdown: Option<PathBuf>,
-    /// With --all: check these algorithms; the file keeps its lines on the others
+    /// With --all: check only this algorithm; the file keeps its lines about the others
     #[arg(long, value_name = "ALGORITHM", value_delimiter = ',', requires = "all")]
     only: Vec<String>,
-    /// How many processes may ask
+    /// Number of processes that request the lock
     #[arg(short, default_value_t = 3)]
     n: usize,
-    /// Another way to run it
+    /// Variant of the algorithm; `baton algorithms NAME` lists them
     #[arg(long)]
     variant: Option<String>,
-    /// How many coordinators vote
+    /// Number of coordinators that vote
     #[arg(long, value_name = "C")]
     coordinators: Option<usize>,
-    /// How many of their votes win
+    /// Number of votes that win
     #[arg(long, value_name = "M")]
     votes: Option<usize>,
-    /// How often each process asks [default: 1]
+    /// Number of requests of each process [default: 1]
     #[arg(long, value_name = "K")]
     entries: Option<u32>,
-    /// Whether messages keep their order: fifo or unordered [default: the weakest that the algorithm can bear]
+    /// Whether messages keep their order: fifo or unordered [default: the weakest order that the algorithm tolerates]
     #[arg(long)]
-    order: Option<Order>,
-    /// What to check: safety, deadlock, liveness, order, fence [default: all that the algorithm promises; whether anybody
-    /// starves is then looked for in up to 300,000 states, and in all if liveness is asked for]
+    order: Option<LinkOrder>,
+    /// What to check: safety, deadlock, liveness, order, fence [default: all that the algorithm promises. Starvation is then
+    /// looked for in up to 300,000 states; with --property liveness in all states]
     #[arg(long, value_delimiter = ',', value_name = "PROPERTY")]
     property: Vec<Property>,
-    /// How many messages may get lost
+    /// Number of messages that may get lost
     #[arg(long, value_name = "K", default_value_t = 0)]
     loss: u8,
-    /// How many messages may arrive twice
+    /// Number of messages that may arrive twice
     #[arg(long, value_name = "K", default_value_t = 0)]
     duplicate: u8,
-    /// How many crashes there may be. All who live are told of each, without mistakes, in any order; who has crashed may come
-    /// back, with its memory or without, as the algorithm can bear it (--ignore-assumptions: in any way). Heartbeats are told
-    /// of nothing
+    /// Number of crashes. Every living process is told of each crash, in any order. A crashed process may recover, with or without its
+    /// memory, as the algorithm tolerates it (with --ignore-assumptions: both ways). Heartbeat detectors are not told: they find out
     #[arg(long, value_name = "K", default_value_t = 0)]
     crash: u8,
-    /// How many of them may come back [default: all, one after each crash; none where the algorithm cannot bear it]
+    /// Number of crashed processes that may recover [default: all; none if the algorithm does not tolerate recovery]
     #[arg(long, value_name = "K")]
     recover: Option<u8>,
-    /// How many times somebody who lives may be reported as crashed, until the detector takes it back; in elections also how
-    /// many deadlines may end too early
+    /// Number of wrong suspicions: a living process is reported as crashed, until the detector takes that back. In elections also the
+    /// number of deadlines that may end too early
     #[arg(long, value_name = "K", default_value_t = 0)]
     suspect: u8,
     /// Elections, with --suspect: only detectors err, and no deadline ends too early
     #[arg(long)]
     detectors_only: bool,
-    /// How many application messages there may be [default: 1 where order is checked, else none]
+    /// Number of application messages [default: 1 where order is checked, else none]
     #[arg(long, value_name = "K")]
     app_messages: Option<u8>,
-    /// How many timers may fire at each process, where an algorithm retries for ever [default: 2]
+    /// Number of timers that may fire at each process, for algorithms that retry for ever [default: 2]
     #[arg(long, value_name = "K")]
     timers: Option<u32>,
     /// Elections and heartbeats: the bound on delays that the processes believe in, in ticks [default: 1]
@@ -102,20 +103,19 @@ pub struct Args {
     /// Elections and heartbeats: how many ticks a message may really take [default: the bound]
     #[arg(long, value_name = "TICKS")]
     delay: Option<u64>,
-    /// Check it on a network that it is not made for
+    /// Allow a network that the algorithm does not tolerate
     #[arg(long)]
     ignore_assumptions: bool,
-    /// How many states to see before giving up [default: 20000000; with --minutes as many as there are]
+    /// Give up after this many states [default: 20000000; with --minutes no limit]
     #[arg(long, value_name = "STATES")]
     limit: Option<usize>,
-    /// How many MiB to use before giving up, or as in 20GiB [default: most of what is free]
+    /// Give up at this much memory, in MiB, or as in 20GiB [default: most of what is free]
     #[arg(long, value_name = "MIB", value_parser = bytes)]
     memory: Option<usize>,
-    /// How long to go on before giving up; with --all for each model that the table is for (it says which), and a tenth of it
-    /// for the others [default: as long as it takes]
+    /// Give up after this many minutes. With --all: for each of the main models; the others have a tenth of it [default: no limit]
     #[arg(long, value_name = "M", value_parser = minutes)]
     minutes: Option<Duration>,
-    /// How many threads to use [default: one for each core]
+    /// Number of threads [default: one for each core]
     #[arg(long, value_name = "THREADS")]
     threads: Option<usize>,
     /// Write the counterexample to a file, as a trace
@@ -289,7 +289,7 @@ impl Args {
     }
 
     /// The files that a counterexample was to be written to, if there is none.
-    fn unwritten(&self, report: &Report) -> Option<String> {
+    fn unwritten(&self, report: &CheckReport) -> Option<String> {
         let files = [&self.trace, &self.svg].into_iter().flatten().map(|path| path.display().to_string());
         let files: Vec<String> = files.filter(|_| report.trace.is_none()).collect();
         match files.len() {
@@ -299,7 +299,7 @@ impl Args {
         }
     }
 
-    fn write_counterexample(&self, report: &Report) -> Result<(), Failure> {
+    fn write_counterexample(&self, report: &CheckReport) -> Result<(), Failure> {
         let Some(trace) = &report.trace else { return Ok(()) };
         if let Some(path) = &self.trace {
             let file = File::create(path).map_err(|error| unwritable(path, &error))?;
@@ -313,7 +313,7 @@ impl Args {
     }
 }
 
-fn to_text(report: &Report) -> String {
+fn to_text(report: &CheckReport) -> String {
     let mut text = format!("{}: {}\n{}\n", model(report), listed(&report.properties), verdict(report));
     for line in report.counterexample.iter().flatten() {
         text.push_str(&format!("  {line}\n"));
@@ -355,7 +355,7 @@ fn to_text(report: &Report) -> String {
 }
 
 /// What has been looked at.
-fn model(report: &Report) -> String {
+fn model(report: &CheckReport) -> String {
     let (algorithm, n, order) = (report.algorithm, report.n, report.order);
     let variant = report.variant.as_deref().map(|variant| format!(" ({variant})")).unwrap_or_default();
     let is_witnessed = report.variant.iter().any(|variant| variant.split('+').any(|part| part == "witness"));
@@ -372,7 +372,7 @@ fn model(report: &Report) -> String {
     format!("{algorithm}{variant}, n = {n}{witness}{entries}, {order} links{delays}{budget}")
 }
 
-fn verdict(report: &Report) -> String {
+fn verdict(report: &CheckReport) -> String {
     let detail = report.detail.as_deref();
     match report.result {
         Verdict::Holds if report.unsettled.is_empty() => "holds in every state".to_owned(),
@@ -391,7 +391,7 @@ fn verdict(report: &Report) -> String {
 }
 
 /// Whether liveness was all that was looked into.
-fn is_alone(report: &Report) -> bool {
+fn is_alone(report: &CheckReport) -> bool {
     report.properties == [Property::Liveness]
 }
 

@@ -18,26 +18,27 @@ use baton_theory::mutex::{Costs, closed_loop_client_delay};
 use baton_theory::{Expectation, Kind, MEAN_TOLERANCE};
 use serde::Serialize;
 
-use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table, unwritable};
+use crate::output::{COLUMNS, Failure, HELD, Outcome, VIOLATED, narrow_table, print, print_json, unwritable, wrapped};
 use crate::theory::{in_words, number, of_mutex};
 
 /// Compare all algorithms for mutual exclusion, measured against theory
 ///
-/// Exit status 0: nothing differs from theory and every promise held; 1: something does, or one was broken; 2: bad
-/// input.
+/// The words of the table are explained in docs/glossary.md.
+///
+/// Exit status 0: every measurement agrees with theory and every promise held; 1: not; 2: bad input.
 #[derive(clap::Args)]
 #[command(allow_negative_numbers = true)]
 pub struct Args {
-    /// How many processes may ask
+    /// Numbers of processes that request the lock
     #[arg(short, value_name = "N,...", default_value = "4,9,25,49,100")]
     n: String,
-    /// Who asks when: solo, solo-random, all or random
+    /// When the processes request the lock: solo, solo-random, all or random
     #[arg(long, value_name = "LOAD,...", default_value = "solo,all")]
     loads: String,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Write one page with plots, to show to people
+    /// Write an HTML page with plots
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
@@ -291,7 +292,7 @@ fn differences(costs: &Costs, report: &MutexReport) -> Vec<String> {
 }
 
 fn to_text(rows: &[Row]) -> String {
-    let head = ["ALGORITHM", "LOAD", "N", "MESSAGES", "IN THEORY", "CLIENT DELAY", "SYNC DELAY", "BYTES", ""];
+    let head = ["ALGORITHM", "LOAD", "N", "MESSAGES", "IN THEORY", "CLIENT", "SYNC", "BYTES", ""];
     let mut cells = vec![head.map(String::from).to_vec()];
     let or_dash = |value: Option<f64>| value.map_or("-".into(), number);
     for row in rows {
@@ -307,7 +308,7 @@ fn to_text(rows: &[Row]) -> String {
             row.verdict(),
         ]);
     }
-    format!("{}\n{}\n", table(&cells), summary(rows))
+    format!("{}\n{}\n", narrow_table(&cells), wrapped(&summary(rows), COLUMNS).join("\n"))
 }
 
 fn summary(rows: &[Row]) -> String {
@@ -324,7 +325,8 @@ fn summary(rows: &[Row]) -> String {
     let theory = if without > 0 { format!(", {without} of them without theory") } else { String::new() };
     let tolerance = number(100.0 * MEAN_TOLERANCE);
     format!(
-        "Messages and bytes are per entry, delays in T, everybody stays inside for {HOLD} T. What is \
+        "Messages and bytes are per entry; CLIENT and SYNC are the client delay and the synchronization delay, in T; every \
+         process stays inside for {HOLD} T. What is \
          \"about\" a value, or a mean, agrees within {tolerance} % of it. {} runs{theory}: {verdict}.{refused}",
         rows.len()
     )

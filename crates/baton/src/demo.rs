@@ -36,10 +36,10 @@ struct Counter {
     /// The lock to use; `baton algorithms` lists them
     #[arg(long, default_value = "suzuki-kasami")]
     algorithm: String,
-    /// How many processes count
+    /// Number of processes
     #[arg(long, default_value_t = 10)]
     processes: usize,
-    /// How often each of them counts
+    /// Number of increments of each process
     #[arg(long, default_value_t = 1_000_000)]
     increments: u64,
     /// Print one JSON object

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 use baton_types::name::Quoted;
 
 use crate::output::{Failure, Outcome, VIOLATED, print, print_json, shown, table};
-use crate::server::{NameArgs, ServerArgs, block_on, no_server};
+use crate::service_args::{NameArgs, ServerArgs, block_on, no_server};
 use crate::view::{Lock, ago, duration};
 
-/// Show one lock: who holds it, who waits for it, who held it
+/// Show one lock: its holders, its waiters and its history
 ///
-/// Exit status 0: it is shown; 1: nobody holds it, waits for it, or is remembered to have held it; 2: bad usage; 69: no server
-/// answered; 74: the output cannot be written.
+/// Exit status 0: success; 1: the lock has no holder, no waiter and no history; 2: bad usage; 69: no server answered; 74: the output
+/// cannot be written.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 use baton_client::ListLocks;
 
 use crate::output::{Failure, Outcome, print, print_while_read, shown, table};
-use crate::server::{ServerArgs, block_on, no_server, typed_bytes};
+use crate::service_args::{ServerArgs, block_on, no_server, typed_bytes};
 use crate::view::{Holder, Lock, ago, duration, or_dash};
 
-/// List the locks: who holds what, and how many wait
+/// List the locks with their holders and the number of waiters
 ///
-/// Exit status 0: they are listed; 2: bad usage; 69: no server answered, or none any more when the JSON was half printed;
-/// 74: the output cannot be written.
+/// Exit status 0: success; 2: bad usage; 69: no server answered, or the server went away while the JSON was printed; 74: the
+/// output cannot be written.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -23,13 +23,13 @@ pub struct Args {
     /// PREFIX is in the escaped form: \xNN is a byte, \\ is a backslash
     #[arg(long)]
     escaped: bool,
-    /// Also those that nobody holds or waits for, and that are only remembered
+    /// Also list locks that are free and have a history
     #[arg(long)]
     all: bool,
     /// Print JSON: an array of locks
     #[arg(long)]
     json: bool,
-    /// Print who held each lock, too; without it `history` is empty
+    /// Include the earlier holders of each lock; without this, `history` is empty
     #[arg(long, requires = "json")]
     history: bool,
 }

@@ -14,7 +14,7 @@ mod peer;
 mod progress;
 mod release;
 mod serve;
-mod server;
+mod service_args;
 mod sessions;
 mod sim;
 mod sink;

@@ -115,11 +115,14 @@ pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(&(text + "\n"))
 }
 
+/// Tables and lists for people are no wider than this, as long as no single word is.
+pub const COLUMNS: usize = 100;
+/// A column that is wrapped is at least this wide.
+const NARROW_MIN: usize = 16;
+
 /// Columns padded to the widest cell; the first row is the head.
 pub fn table(rows: &[Vec<String>]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
-    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or_default()).collect();
+    let widths = widths(rows);
     let mut text = String::new();
     for row in rows {
         let cells: Vec<String> = row
@@ -131,4 +134,66 @@ pub fn table(rows: &[Vec<String>]) -> String {
         text.push('\n');
     }
     text
+}
+
+/// The same, wrapped: the widest column gets narrower until the table has at most [`COLUMNS`], as long as no word is too long.
+pub fn narrow_table(rows: &[Vec<String>]) -> String {
+    let widths = widths(rows);
+    let width = widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
+    let Some(widest) = (0..widths.len()).max_by_key(|&column| widths[column]).filter(|_| width > COLUMNS) else {
+        return table(rows);
+    };
+    let narrow = widths[widest].saturating_sub(width - COLUMNS).max(NARROW_MIN);
+    let mut lines = Vec::new();
+    for row in rows {
+        let mut row = row.clone();
+        let cell = row.get(widest).map(|cell| wrapped(cell, narrow)).unwrap_or_default();
+        for (index, line) in cell.into_iter().enumerate() {
+            if index > 0 {
+                row = vec![String::new(); row.len()];
+            }
+            row[widest] = line;
+            lines.push(row.clone());
+        }
+    }
+    table(&lines)
+}
+
+fn widths(rows: &[Vec<String>]) -> Vec<usize> {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    (0..columns).map(|column| width(column).unwrap_or_default()).collect()
+}
+
+/// Lines of whole words.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().filter(|line| line.chars().count() + 1 + word.chars().count() <= width);
+        match line {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) => *line += &format!(" {word}"),
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_widest_column_of_a_wide_table_is_wrapped() {
+        let row = |cells: [&str; 3]| cells.map(String::from).to_vec();
+        let long = "word ".repeat(30);
+        let text = narrow_table(&[row(["A", "B", "C"]), row(["1", long.trim(), "3"]), row(["4", "5", "6"])]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 4, "{text}");
+        assert!(lines.iter().all(|line| line.chars().count() <= COLUMNS), "{text}");
+        assert!(lines[1].starts_with("1  word word") && lines[1].ends_with(" 3"), "{text}");
+        assert!(lines[2].starts_with("   word") && lines[2].ends_with("word"), "{text}");
+        assert_eq!(text.matches("word").count(), 30);
+        assert_eq!(narrow_table(&[row(["a", "b", "c"])]), "a  b  c\n");
+    }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use baton_peer::{Notice, Options, PeerGroup, Report, RunError, Turns, run_election, run_turns};
+use baton_peer::{MemberReport, Options, PeerGroup, RunError, Turns, Warning, run_election, run_turns};
 use baton_protocol::registry::Family;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -20,10 +20,10 @@ use crate::output::{Failure, Outcome, VIOLATED, print, print_json, table, unwrit
 ///   algorithm = "ricart-agrawala"
 ///   members = ["127.0.0.1:7501", "127.0.0.1:7502", "127.0.0.1:7503"]
 ///
-/// Members of a mutual exclusion group enter in turns and leave when all are done; members of an election group stay
-/// until they are told to stop (SIGINT or SIGTERM), and print whom they take for the leader.
+/// The members of a mutual exclusion group enter in turn, and end when all are done. The members of an election group run until SIGINT
+/// or SIGTERM, and print each change of the leader.
 ///
-/// Exit status 0: done; 1: a member was lost that the algorithm cannot do without; 2: bad input.
+/// Exit status 0: done; 1: a member was lost, and the algorithm does not tolerate that; 2: bad input.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment, allow_negative_numbers = true)]
 pub struct Args {
@@ -32,16 +32,16 @@ pub struct Args {
     /// Which member this is, counted from 0
     #[arg(long)]
     id: usize,
-    /// How often to enter
+    /// Number of entries of this member
     #[arg(long, value_name = "K", default_value_t = 10)]
     entries: u64,
-    /// How long to stay inside, in milliseconds
+    /// Time in the critical section, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(..=86_400_000))]
     hold_ms: u64,
-    /// How long to wait for the others to start, in seconds
+    /// Longest time to wait for the other members to start, in seconds
     #[arg(long, value_name = "SECS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(..=86_400))]
     start_within: u64,
-    /// Write what happens at this member to a file
+    /// Write the trace of this member to a file
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Print JSON: one object at the end; in elections, also one for every change of leader
@@ -110,16 +110,16 @@ impl Args {
             listener: None,
             start_within: Duration::from_secs(self.start_within),
             trace: trace.transpose()?,
-            notices: Some(tell_of_notices()),
+            warnings: Some(tell_of_warnings()),
         })
     }
 }
 
 /// What goes wrong and can be lived with goes to standard error.
-fn tell_of_notices() -> mpsc::Sender<Notice> {
-    let (sender, mut notices) = mpsc::channel::<Notice>(64);
+fn tell_of_warnings() -> mpsc::Sender<Warning> {
+    let (sender, mut warnings) = mpsc::channel::<Warning>(64);
     tokio::spawn(async move {
-        while let Some(notice) = notices.recv().await {
+        while let Some(notice) = warnings.recv().await {
             warn(notice);
         }
     });
@@ -133,7 +133,7 @@ fn failure(error: RunError) -> Failure {
     }
 }
 
-fn to_text(report: &Report) -> String {
+fn to_text(report: &MemberReport) -> String {
     let by_kind: Vec<String> = report.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
     let fences: Vec<String> = report.fences.iter().map(u64::to_string).collect();
     let rows = vec![

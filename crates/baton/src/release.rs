@@ -6,29 +6,28 @@ use baton_types::name::{self, Quoted};
 use serde_json::json;
 
 use crate::output::{Failure, Outcome, print, print_json, shown};
-use crate::server::{NameArgs, ServerArgs, block_on, no_server};
+use crate::service_args::{NameArgs, ServerArgs, block_on, no_server};
 use crate::view::Holder;
 
-/// Take a lock from whoever holds it
+/// Take a lock from its holders
 ///
-/// A holder releases its lock itself; this command is for when it cannot. The holders are told to stop, and the lock is free when
-/// they have said that they did or when their leases have ended, whichever comes first. With --now a lock-delay ends, too.
+/// For locks whose holder does not release them. The server tells the holders to stop. The lock is free as soon as every holder has
+/// released it or has lost its lease. With --now the lock is free at once, and a lock-delay ends.
 ///
-/// Exit status 0: done, or nobody held it; 2: bad usage; 69: no server answered; 74: the output cannot be written.
+/// Exit status 0: success, also if nobody held the lock; 2: bad usage; 69: no server answered; 74: the output cannot be written.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
     name: NameArgs,
-    /// Yes, take it from its holder
+    /// Required: confirms that the lock is to be taken from its holders
     #[arg(long)]
     force: bool,
-    /// Do not wait for the holders' word: the next one may be granted while they are still at work, and only what checks
-    /// fences is safe
+    /// Free the lock at once. The old holders may still be at work: only data whose store checks fences is safe
     #[arg(long, requires = "force")]
     now: bool,
     #[command(flatten)]
     server: ServerArgs,
-    /// Print one JSON object: the lock, and who held it
+    /// Print one JSON object: the lock and its holders
     #[arg(long)]
     json: bool,
 }

@@ -18,36 +18,36 @@ use crate::output::{Failure, Outcome, print};
 
 /// Run the lock service
 ///
-/// Durable with no other software: what it acknowledges is on disk. It stops on SIGTERM or SIGINT within a few seconds, on a
-/// second signal at once; locks that are held then are still held when it starts again.
+/// Needs no other software: whatever the server acknowledges is on its own disk. SIGTERM or SIGINT stops it within two seconds, a second
+/// signal at once. Locks that are held then are still held when the server starts again.
 ///
 /// Exit status 0: it was told to stop; 1: it cannot serve; 2: bad usage.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Where to keep the data [default: the user's data folder, such as ~/.local/share/baton]
+    /// Folder for the data [default: the user's data folder, such as ~/.local/share/baton]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Where clients come to: host:port
+    /// Address to listen on, host:port
     #[arg(long, value_name = "ADDRESS", default_value = ADDRESS)]
     listen: String,
-    /// The most sessions at a time
+    /// Maximum number of sessions
     #[arg(long, value_name = "N", default_value_t = LIMITS.sessions, value_parser = limit)]
     #[arg(allow_negative_numbers = true)]
     max_sessions: usize,
-    /// The most locks that are held, waited for or closed at a time
+    /// Maximum number of locks that are held, waited for or closed
     #[arg(long, value_name = "N", default_value_t = LIMITS.locks, value_parser = limit, allow_negative_numbers = true)]
     max_locks: usize,
-    /// The most requests that wait for one lock
+    /// Maximum number of waiters for one lock
     #[arg(long, value_name = "N", default_value_t = LIMITS.waiters, value_parser = limit, allow_negative_numbers = true)]
     max_waiters: usize,
-    /// The most locks that one session holds or waits for
+    /// Maximum number of locks that one session holds or waits for
     #[arg(long, value_name = "N", default_value_t = LIMITS.holds, value_parser = limit, allow_negative_numbers = true)]
     max_holds: usize,
-    /// The most streams of one connection
+    /// Maximum number of streams on one connection
     #[arg(long, value_name = "N", default_value_t = LIMITS.streams, value_parser = limit, allow_negative_numbers = true)]
     max_streams: usize,
-    /// What to write to the standard error: error, warn, info, debug, trace, off, or a filter such as
-    /// baton_service=debug [env: RUST_LOG] [default: info]
+    /// Log level on the standard error: off, error, warn, info, debug, trace, or a filter such as baton_service=debug
+    /// [env: RUST_LOG] [default: info]
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
 }

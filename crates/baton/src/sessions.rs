@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 
 use crate::output::{Outcome, print, print_json, shown, table};
-use crate::server::{ServerArgs, block_on, no_server};
+use crate::service_args::{ServerArgs, block_on, no_server};
 use crate::view::{Session, duration, place};
 
-/// List the sessions: who they are, what they hold, what they wait for
+/// List the sessions with the locks that they hold and wait for
 ///
-/// Exit status 0: they are listed; 2: bad usage; 69: no server answered; 74: the output cannot be written.
+/// Exit status 0: success; 2: bad usage; 69: no server answered; 74: the output cannot be written.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]

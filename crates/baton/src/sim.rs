@@ -54,50 +54,52 @@ const A_RUN: [&str; 23] = [
 
 /// Run an algorithm in virtual time, measure it and judge it
 ///
+/// The words of the output (T, client delay, bypass, ...) are explained in docs/glossary.md.
+///
 /// Exit status 0: every property that the algorithm promises held; 1: one was violated; 2: bad input.
 #[derive(clap::Args)]
 #[command(allow_negative_numbers = true)]
 pub struct Args {
-    /// Which algorithm; `baton algorithms` lists them
+    /// The algorithm; `baton algorithms` lists them
     #[arg(required_unless_present_any = ["scenario", "replay"])]
     algorithm: Option<String>,
-    /// Play a named situation and compare what comes out with what must
+    /// Play a scenario file, and compare the result with the expected one in the file
     #[arg(long, value_name = "FILE", conflicts_with_all = A_RUN)]
     scenario: Option<PathBuf>,
-    /// Repeat a trace step by step, and judge it again; what a counterexample shows counts, promised or not
+    /// Repeat a trace step by step, and judge the run again. A violation counts even if the algorithm does not promise the property
     #[arg(long, value_name = "TRACE", conflicts_with_all = A_RUN, conflicts_with_all = ["scenario", "trace"])]
     replay: Option<PathBuf>,
-    /// How many processes may ask [default: 5]
+    /// Number of processes that request the lock [default: 5]
     #[arg(short)]
     n: Option<usize>,
-    /// Another way to run it
+    /// Variant of the algorithm; `baton algorithms NAME` lists them
     #[arg(long)]
     variant: Option<String>,
-    /// How many coordinators vote
+    /// Number of coordinators that vote
     #[arg(long, value_name = "C")]
     coordinators: Option<usize>,
-    /// How many of their votes win
+    /// Number of votes that win
     #[arg(long, value_name = "M")]
     votes: Option<usize>,
-    /// Who asks when; in elections, who notices that there is no leader [default: all]
+    /// When the processes request the lock; in elections, which processes notice that there is no leader [default: all]
     #[arg(long, value_enum)]
     load: Option<LoadArg>,
-    /// How many requests in all [default: 20 for each process]
+    /// Number of requests of all processes together [default: 20 for each process]
     #[arg(long, value_name = "K")]
     entries: Option<u64>,
-    /// How long each stays inside, in T [default: 1]
+    /// Time that a process stays in the critical section, in T [default: 1]
     #[arg(long, value_name = "E")]
     hold: Option<f64>,
-    /// How long each waits before it asks again, in T; the mean of it for `--load random` [default: 0, or 10 n]
+    /// Time between leaving and the next request, in T; the mean for `--load random` [default: 0; random: 10 n]
     #[arg(long, value_name = "MEAN")]
     think: Option<f64>,
-    /// `sync` takes 1 T for every message, `async` draws heavy-tailed delays
+    /// `sync`: every message takes 1 T; `async`: random delays with a heavy tail
     #[arg(long, value_enum, default_value = "sync")]
     network: NetworkArg,
-    /// How long a message takes: const:1, uniform:A,B, exp:MEAN or pareto:MEAN,SHAPE
+    /// Delay of a message, in T: const:1, uniform:A,B, exp:MEAN or pareto:MEAN,SHAPE
     #[arg(long)]
     delay: Option<String>,
-    /// What the processes believe to be the longest delay, in T [default: the truth, or a guess]
+    /// The longest delay that the processes believe in, in T [default: the real one if there is one, else a guess]
     #[arg(long, value_name = "D")]
     delay_max: Option<f64>,
     /// Whether messages keep their order [default: fifo if the algorithm needs it, else unordered]
@@ -106,7 +108,7 @@ pub struct Args {
     /// The probability that a message is lost
     #[arg(long, value_name = "P", default_value_t = 0.0)]
     loss: f64,
-    /// By which part each process's clock may run fast or slow, and its timers with it: 0.1 is one tenth
+    /// How much the clocks and timers of the processes may be fast or slow: 0.1 is one tenth
     #[arg(long, value_name = "P", default_value_t = 0.0)]
     drift: f64,
     /// The probability that a message arrives twice
@@ -114,31 +116,31 @@ pub struct Args {
     duplicate: f64,
     /// `crash P @ T`, `recover P @ T [without-memory]`, `pause P @ T for D`, `partition A,B|C,D @ T [for D]` or
     /// `oneway A->B @ T [for D]`; may be given several times. `random` draws faults from the seed, of the kinds that the
-    /// algorithm is made for
+    /// algorithm tolerates
     #[arg(long, value_name = "SPEC")]
     fault: Vec<String>,
-    /// Whoever asks tells somebody else to ask too, by a message of the application
+    /// Each request also sends an application message to another process, which then requests the lock, too
     #[arg(long)]
     app_messages: bool,
-    /// Whoever enters reads a counter in a store, and writes it back one higher halfway through its stay
+    /// In the critical section each process reads a counter from a store, and writes it back plus one
     #[arg(long, value_enum, value_name = "KIND")]
     store: Option<StoreArg>,
-    /// Of all randomness
+    /// Seed of all randomness
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// Run so many seeds, from S on, and report the seed of every failure
+    /// Number of seeds to run, from S on; the seed of every failure is reported
     #[arg(long, value_name = "R", default_value_t = 1)]
     runs: u64,
-    /// Run it on a network, or with faults, that it is not made for
+    /// Allow a network or faults that the algorithm does not tolerate
     #[arg(long)]
     ignore_assumptions: bool,
-    /// How long a request may wait, in T, after the last fault is over [default: very long]
+    /// Longest time that a request may wait after the last fault is over, in T [default: very long]
     #[arg(long, value_name = "T")]
     patience: Option<f64>,
-    /// Write what happens to a file
+    /// Write the trace of the run to a file
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Draw what happens as a space-time diagram
+    /// Draw the run as a space-time diagram
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Print one JSON object
@@ -148,13 +150,13 @@ pub struct Args {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum LoadArg {
-    /// One request at a time, in turns
+    /// One request at a time, by each process in turn
     Solo,
-    /// One request at a time, the next by a random other
+    /// One request at a time, each by a random other process
     SoloRandom,
-    /// Everybody always wants to enter
+    /// Every process always wants to enter
     All,
-    /// Everybody asks at random times
+    /// Every process requests at random times
     Random,
 }
 
@@ -172,9 +174,9 @@ enum OrderArg {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum StoreArg {
-    /// It refuses whoever shows a lower fence than it has seen
+    /// The store refuses a fence that is lower than one it has seen
     Fenced,
-    /// It takes what comes
+    /// The store accepts every write
     Unfenced,
 }
 

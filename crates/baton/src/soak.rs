@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::process::ExitCode;
 
-use baton_sim::service::{CLIENTS_MAX, Options, Report, run as simulate};
+use baton_sim::service::{CLIENTS_MAX, Options, SoakReport, run as simulate};
 use serde_json::json;
 
 use crate::compare::parallel;
@@ -14,24 +14,24 @@ const BATCH: u64 = 200;
 /// So many failures are shown.
 const FAILURES_SHOWN_MAX: usize = 20;
 
-/// Simulate the whole lock service, with everything that may go wrong, over many seeds
+/// Simulate the whole lock service under faults, over many seeds
 ///
 /// Front end, state and clients are those of the service; the log, the network, the clocks and the faults are simulated. Each run
 /// checks that no two believed holds overlap, that fences grow, that locks are granted in order and not before their
 /// lock-delay is over, that a request is refused as a deadlock if and only if it is one, that a repeated request is applied
-/// once, and that every client is served once all is healed. Exit status 0: it was so in every run; 1: not; 2: bad input.
+/// once, and that every client is served after the last fault. Exit status 0: all of that held in every run; 1: not; 2: bad input.
 #[derive(clap::Args)]
 pub struct Args {
     /// The first seed
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// How many seeds, from S on
+    /// Number of seeds, from S on
     #[arg(long, value_name = "R", default_value_t = 10_000)]
     runs: u64,
-    /// How many clients [default: drawn from the seed, 2 to 4]
+    /// Number of clients [default: drawn from the seed, 2 to 4]
     #[arg(long, value_name = "N")]
     clients: Option<usize>,
-    /// Tell what happens, event by event, in the run of the first seed
+    /// Print every event of the run of the first seed
     #[arg(long, conflicts_with = "json")]
     story: bool,
     /// Print one JSON object
@@ -90,7 +90,7 @@ fn sum(seeds: Range<u64>, clients: Option<usize>) -> Sum {
     let mut sum = Sum::default();
     for seed in seeds {
         let report = simulate(Options { clients, ..Options::new(seed) });
-        let Report { violation, grants, refusals, forced, taken, deadlocks, thefts, entries, events, .. } = report;
+        let SoakReport { violation, grants, refusals, forced, taken, deadlocks, thefts, entries, events, .. } = report;
         sum.grants += grants;
         sum.refusals += refusals;
         sum.forced += forced;

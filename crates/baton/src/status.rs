@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use crate::output::{Outcome, print, print_json, table};
-use crate::server::{ServerArgs, block_on, no_server};
+use crate::service_args::{ServerArgs, block_on, no_server};
 use crate::view::{Status, duration, size};
 
-/// Show how the server is
+/// Show the server's role, log, counts and free space
 ///
 /// Exit status 0: it answered; 2: bad usage; 69: no server answered; 74: the output cannot be written.
 #[derive(clap::Args)]

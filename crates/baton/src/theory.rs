@@ -6,7 +6,7 @@ use baton_sim::network::Delay;
 use baton_sim::report::{AppendReport, DetectorReport, MutexReport, Report};
 use baton_sim::run::Options;
 use baton_sim::time::in_t;
-use baton_theory::election::{self, ElectionCosts, Notice};
+use baton_theory::election::{self, ElectionCosts, NoticedBy};
 use baton_theory::mutex::{self, Costs, Setting};
 use baton_theory::{Expectation, Kind, append, detector};
 use serde::Serialize;
@@ -104,10 +104,10 @@ pub fn of_election(options: &Options) -> ElectionCosts {
     }
     // Who notices, as the simulator has it.
     let notice = match options.workload.load {
-        Load::Solo => Notice::Lowest,
+        Load::Solo => NoticedBy::Lowest,
         // It depends on who that is.
         Load::SoloRandom => return ElectionCosts::default(),
-        Load::All | Load::Random => Notice::All,
+        Load::All | Load::Random => NoticedBy::All,
     };
     let variant = options.params.variant.as_deref();
     election::costs(&options.algorithm, variant, options.params.n, notice).unwrap_or_default()

@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use baton_check::{Options, Order, Property, check};
+use baton_check::{LinkOrder, Options, Property, check};
 use baton_protocol::Group;
 use baton_protocol::mutex::Mutex;
 use baton_protocol::registry::{About, Params, Visitor, visit};
@@ -30,7 +30,7 @@ impl Visitor for Stateright {
     }
 
     fn mutex<P: Mutex>(self, _: &'static About, group: Group<P>) -> usize {
-        let model = Adapter { group, order: Order::Unordered, entries: self.entries, timers: 0 };
+        let model = Adapter { group, order: LinkOrder::Unordered, entries: self.entries, timers: 0 };
         model.checker().threads(self.threads).target_state_count(self.limit).spawn_bfs().join().unique_state_count()
     }
 }
@@ -44,7 +44,7 @@ fn main() {
     let started = Instant::now();
     let states = if checker == "baton" {
         let properties = Some(vec![Property::Safety, Property::Deadlock]);
-        let order = Some(Order::Unordered);
+        let order = Some(LinkOrder::Unordered);
         let options =
             Options { order, entries, timers: 0, properties, threads: Some(threads), limit, ..Options::default() };
         check(algorithm, &params, &options).expect("a model").states

@@ -21,7 +21,7 @@ use crate::mutex::{Budget, MutexModel};
 use crate::network::PROCESSES_MAX;
 use crate::options::{self, DELAY_MAX};
 use crate::recount::{GroupModel, recount, recount_normal};
-use crate::report::{Cyclic, Reached, Report, Trace, Unchecked, Verdict};
+use crate::report::{CheckReport, Cyclic, Reached, Trace, Unchecked, Verdict};
 use crate::story::Told;
 use crate::{CheckError, Faults, Options, Property};
 
@@ -39,7 +39,7 @@ const ROUNDS: Ticks = 4;
 const CYCLIC_STATES_UNASKED: usize = 300_000;
 
 /// Checks the algorithm of this name.
-pub fn check(algorithm: &str, params: &Params, options: &Options) -> Result<Report, CheckError> {
+pub fn check(algorithm: &str, params: &Params, options: &Options) -> Result<CheckReport, CheckError> {
     registry::visit(algorithm, params, Checker { params, options })?
 }
 
@@ -53,7 +53,7 @@ pub struct Checker<'a> {
 }
 
 impl Visitor for Checker<'_> {
-    type Output = Result<Report, CheckError>;
+    type Output = Result<CheckReport, CheckError>;
 
     fn unsupported(self, about: &'static About) -> Self::Output {
         Err(CheckError::Uncheckable { algorithm: about.name })
@@ -147,7 +147,7 @@ impl Visitor for Checker<'_> {
 
 impl Checker<'_> {
     /// A report on nothing yet, if what is asked for can be checked.
-    fn prepare<P>(&self, about: &'static About, group: &Group<P>) -> Result<Report, CheckError> {
+    fn prepare<P>(&self, about: &'static About, group: &Group<P>) -> Result<CheckReport, CheckError> {
         if group.clients < 2 {
             return Err(SetupError::TooFew { n: group.clients }.into());
         }
@@ -161,7 +161,7 @@ impl Checker<'_> {
         options::leases(about, self.options, group.lease.is_some())?;
         let unchecked = self.unchecked(about, group.lease.is_some(), faults);
         let left_out = |property| unchecked.iter().any(|unchecked| unchecked.property == property);
-        Ok(Report {
+        Ok(CheckReport {
             algorithm: about.name,
             n: group.clients,
             processes: group.processes,
@@ -250,7 +250,7 @@ impl Checker<'_> {
     }
 
     /// Explores a model, and says what came of it.
-    fn run<M: GroupModel>(&self, header: &Header, report: &mut Report, model: &mut M) {
+    fn run<M: GroupModel>(&self, header: &Header, report: &mut CheckReport, model: &mut M) {
         let started = Instant::now();
         let bounds = self.bounds();
         let explored = explore(model, &bounds, &|progress| self.watch(progress));
@@ -265,7 +265,13 @@ impl Checker<'_> {
     }
 
     /// Looks for somebody who starves in a model in which runs may go on for ever.
-    fn run_to_the_end<P: Mutex>(&self, header: &Header, report: &mut Report, mut model: MutexModel<P>, asked: bool) {
+    fn run_to_the_end<P: Mutex>(
+        &self,
+        header: &Header,
+        report: &mut CheckReport,
+        mut model: MutexModel<P>,
+        asked: bool,
+    ) {
         let started = Instant::now();
         let mut bounds = self.bounds();
         if !asked {
@@ -308,7 +314,7 @@ impl Checker<'_> {
     }
 }
 
-impl Report {
+impl CheckReport {
     /// What the end of an exploration means.
     fn conclude(&mut self, end: &End, bounds: &Bounds) {
         self.complete = matches!(end, End::Complete);

@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Property;
 use crate::explore::{Found, Model, Successor, Violation};
-use crate::faults::{self, Faults, FaultsLeft, Faulty, News, Occurrence, Recovery, Tally};
-use crate::network::{self, Flight, Order};
+use crate::faults::{self, DetectorReports, Faults, FaultsLeft, Faulty, Occurrence, Recovery, Tally};
+use crate::network::{self, Flight, LinkOrder};
 use crate::recount::GroupModel;
 use crate::story::Story;
 use crate::system::{Action, Gap, Local, Rules, State, Stimulus, System, User};
@@ -165,7 +165,7 @@ impl<D: Detector> DetectorModel<D> {
     /// `group`, made with `params`, on a network that takes up to `delay` ticks.
     pub fn new(
         group: &Group<D>,
-        order: Order,
+        order: LinkOrder,
         params: &Params,
         delay: Ticks,
         faults: Faults,
@@ -322,7 +322,7 @@ impl<D: Detector> Faulty for DetectorModel<D> {
     }
 
     /// Nobody tells anybody of crashes but the detectors that are checked here.
-    fn news(&self, state: &State<Global>, _: ProcessId) -> News {
+    fn news(&self, state: &State<Global>, _: ProcessId) -> DetectorReports {
         state.global.faults.all_told()
     }
 
@@ -392,7 +392,8 @@ mod tests {
     fn who_was_suspected_is_trusted_again_with_its_next_beat() {
         let params = Params { variant: Some("period:1".into()), ..Params::new(2, 1) };
         let group = heartbeat::group(&params).unwrap();
-        let mut model = DetectorModel::new(&group, Order::Unordered, &params, 9, Faults::NONE, &[Property::Liveness]);
+        let mut model =
+            DetectorModel::new(&group, LinkOrder::Unordered, &params, 9, Faults::NONE, &[Property::Liveness]);
         let is_delivery =
             |action: &Action<Look>| matches!(action, Action::Step { stimulus: Stimulus::Deliver { .. }, .. });
         let (mut story, mut state) = (Story::new(2), None);

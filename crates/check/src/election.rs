@@ -16,8 +16,8 @@ use smallvec::SmallVec;
 
 use crate::Property;
 use crate::explore::{Found, Model, Successor, Violation};
-use crate::faults::{self, Faults, FaultsLeft, Faulty, News, Occurrence, Recovery};
-use crate::network::{self, Flight, Order};
+use crate::faults::{self, DetectorReports, Faults, FaultsLeft, Faulty, Occurrence, Recovery};
+use crate::network::{self, Flight, LinkOrder};
 use crate::recount::GroupModel;
 use crate::story::Story;
 use crate::system::{Action, Gap, Local, Rules, State, Stimulus, System, User};
@@ -33,7 +33,7 @@ pub struct Believer {
 
 /// What happens to it from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Notice {
+pub enum ElectionAct {
     /// It is told that the leader has crashed.
     Suspect(ProcessId),
     /// Nobody leads, and it wants somebody to.
@@ -41,13 +41,13 @@ pub enum Notice {
 }
 
 impl<P: Election> User<P> for Believer {
-    type Act = Notice;
+    type Act = ElectionAct;
 
-    fn act(&mut self, _: ProcessId, notice: Notice, _: Option<&mut VectorClock>) -> Input<P> {
+    fn act(&mut self, _: ProcessId, notice: ElectionAct, _: Option<&mut VectorClock>) -> Input<P> {
         self.noticed = true;
         match notice {
-            Notice::Suspect(peer) => Input::Suspect(peer),
-            Notice::Elect => Input::Command(Command::Elect),
+            ElectionAct::Suspect(peer) => Input::Suspect(peer),
+            ElectionAct::Elect => Input::Command(Command::Elect),
         }
     }
 
@@ -59,10 +59,10 @@ impl<P: Election> User<P> for Believer {
         (self.leader, self.term) = (None, None);
     }
 
-    fn tell_act(story: &mut Story, at: ProcessId, notice: Notice) {
+    fn tell_act(story: &mut Story, at: ProcessId, notice: ElectionAct) {
         match notice {
-            Notice::Suspect(peer) => story.suspect(at, peer, false),
-            Notice::Elect => story.request(at),
+            ElectionAct::Suspect(peer) => story.suspect(at, peer, false),
+            ElectionAct::Elect => story.request(at),
         }
     }
 
@@ -139,7 +139,7 @@ type FoundHere<P> = Found<ElectionModel<P>>;
 
 impl<P: Election> ElectionModel<P> {
     /// `group` with its leader crashed, if it has one and nothing else is to happen to it.
-    pub fn new(group: &Group<P>, order: Order, setting: Setting, properties: &[Property]) -> Self {
+    pub fn new(group: &Group<P>, order: LinkOrder, setting: Setting, properties: &[Property]) -> Self {
         let leader = leader_at_start(group);
         let alive = setting.faults.crash > 0;
         let rules = Rules { order, timed: true, crashed: leader.filter(|_| !alive) };
@@ -185,7 +185,7 @@ impl<P: Election> ElectionModel<P> {
             return;
         }
         for at in self.candidates(state.global.faults).filter(|&at| !self.believer(state, at).noticed) {
-            let notice = self.system.rules.crashed.map_or(Notice::Elect, Notice::Suspect);
+            let notice = self.system.rules.crashed.map_or(ElectionAct::Elect, ElectionAct::Suspect);
             let global = Global { begun: true, ..state.global.clone() };
             self.step(state, Occurrence::new(at, Stimulus::Act(notice)), global, found);
         }
@@ -297,7 +297,7 @@ impl<P: Election> ElectionModel<P> {
     }
 
     /// Whether something happens to a witness, or is said of one: no reason to hold an election where there was none yet.
-    fn concerns_helper(&self, event: &Occurrence<Notice>) -> bool {
+    fn concerns_helper(&self, event: &Occurrence<ElectionAct>) -> bool {
         let helper = |process: ProcessId| process >= self.system.clients;
         match event.stimulus {
             Stimulus::Crash | Stimulus::Recover { .. } => helper(event.at),
@@ -331,8 +331,8 @@ fn start_of<P: Election>(group: &Group<P>, id: ProcessId) -> Vec<Output<P>> {
 
 impl<P: Election> Model for ElectionModel<P> {
     type State = State<Global>;
-    type Action = Action<Notice>;
-    type Gap = Gap<Notice>;
+    type Action = Action<ElectionAct>;
+    type Gap = Gap<ElectionAct>;
 
     fn expand(&self, state: Option<&State<Global>>, found: &mut FoundHere<P>) {
         let Some(state) = state else { return self.start(found) };
@@ -346,7 +346,7 @@ impl<P: Election> Model for ElectionModel<P> {
         faults::faults(self, state, found);
     }
 
-    fn learn(&mut self, gap: Gap<Notice>) {
+    fn learn(&mut self, gap: Gap<ElectionAct>) {
         self.system.learn(gap);
     }
 
@@ -357,7 +357,7 @@ impl<P: Election> Model for ElectionModel<P> {
 
 impl<P: Election> Faulty for ElectionModel<P> {
     type Global = Global;
-    type Act = Notice;
+    type Act = ElectionAct;
 
     fn budget(&self) -> Faults {
         self.setting.faults
@@ -383,7 +383,7 @@ impl<P: Election> Faulty for ElectionModel<P> {
         Some(about) != self.system.rules.crashed
     }
 
-    fn news(&self, state: &State<Global>, at: ProcessId) -> News {
+    fn news(&self, state: &State<Global>, at: ProcessId) -> DetectorReports {
         self.system.local(state.locals[at]).news
     }
 
@@ -396,7 +396,7 @@ impl<P: Election> Faulty for ElectionModel<P> {
         }
     }
 
-    fn step(&self, state: &State<Global>, event: Occurrence<Notice>, global: Global, found: &mut FoundHere<P>) {
+    fn step(&self, state: &State<Global>, event: Occurrence<ElectionAct>, global: Global, found: &mut FoundHere<P>) {
         let (at, copied) = (event.at, event.copied());
         let begun = state.global.begun || global.begun && !(self.dormant && self.concerns_helper(&event));
         let global = Global { begun, ..global };
@@ -417,7 +417,7 @@ impl<P: Election> Faulty for ElectionModel<P> {
 }
 
 impl<P: Election> GroupModel for ElectionModel<P> {
-    fn tell(&self, story: &mut Story, state: Option<&State<Global>>, action: &Action<Notice>) {
+    fn tell(&self, story: &mut Story, state: Option<&State<Global>>, action: &Action<ElectionAct>) {
         story.tell(&self.system, state.map_or(&[], |state| &state.locals), action);
     }
 }
@@ -468,7 +468,7 @@ mod tests {
         let times = Times { delay_max: 1, notice_max: 4, settled_after: 9 };
         let recovery = Recovery { memory: &[], after_news: true };
         let setting = Setting { times, faults: Faults::NONE, recovery, survivors: None };
-        let mut model = ElectionModel::new(&group, Order::Unordered, setting, &[Property::Safety]);
+        let mut model = ElectionModel::new(&group, LinkOrder::Unordered, setting, &[Property::Safety]);
         let bounds = Bounds { limit: 1_000, memory: Memory::UNBOUNDED, time: None, threads: 1 };
         match explore(&mut model, &bounds, &|_| {}).end {
             End::Violated { violation, .. } => Some(violation.detail),

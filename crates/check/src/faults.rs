@@ -49,7 +49,7 @@ impl Faults {
 
 /// What a failure detector has told of crashes and recoveries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct News {
+pub struct DetectorReports {
     /// Of how many, per process.
     pub told: Tally,
     /// Whom it has wrongly reported as crashed, a bit each.
@@ -148,17 +148,17 @@ impl FaultsLeft {
     }
 
     /// Whether the failure detector of a process has something to tell.
-    pub fn has_news_for(self, observer: ProcessId, news: News) -> bool {
+    pub fn has_news_for(self, observer: ProcessId, news: DetectorReports) -> bool {
         self.changes != Tally::default() && self.news_for(observer, news).next().is_some()
     }
 
     /// What a process knows that has been told of all there was.
-    pub fn all_told(self) -> News {
-        News { told: self.changes, mistaken: 0 }
+    pub fn all_told(self) -> DetectorReports {
+        DetectorReports { told: self.changes, mistaken: 0 }
     }
 
     /// Of whom the failure detector of a process has something to tell.
-    fn news_for(self, observer: ProcessId, news: News) -> impl Iterator<Item = ProcessId> {
+    fn news_for(self, observer: ProcessId, news: DetectorReports) -> impl Iterator<Item = ProcessId> {
         let untold = move |peer: &ProcessId| *peer != observer && news.told.of(*peer) < self.changes.of(*peer);
         (0..Tally::PROCESSES_MAX).filter(untold)
     }
@@ -197,7 +197,7 @@ pub trait Faulty: Model<State = State<Self::Global>, Action = Action<Self::Act>>
     fn may_err(&self, about: ProcessId) -> bool;
 
     /// What a detector has told a process.
-    fn news(&self, state: &Self::State, at: ProcessId) -> News;
+    fn news(&self, state: &Self::State, at: ProcessId) -> DetectorReports;
 
     /// Which messages can arrive now, and where they are.
     fn arrivals(&self, state: &Self::State) -> Vec<(usize, Flight)>;

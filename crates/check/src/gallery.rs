@@ -5,7 +5,7 @@ use std::time::Duration;
 use baton_protocol::detector::heartbeat;
 use baton_protocol::registry::{ALGORITHMS, About, Crashes, Family, Params, Variant};
 
-use crate::{CheckError, Faults, Options, Order, Property, Report, Verdict, check};
+use crate::{CheckError, CheckReport, Faults, LinkOrder, Options, Property, Verdict, check};
 
 /// One line of the table.
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ impl Exhibit {
     }
 
     /// Checks it.
-    pub fn check(&self) -> Result<Report, CheckError> {
+    pub fn check(&self) -> Result<CheckReport, CheckError> {
         check(self.algorithm, &self.params, &self.options)
     }
 }
@@ -96,10 +96,10 @@ fn mutex(about: &'static About, exhibits: &mut Vec<Exhibit>) {
     }
     // What comes too late for anybody makes too many states, too: on links that keep their order there is less of that.
     let endless = |order| endless(about.name, 2, order).is_some();
-    if random || (endless(Order::Unordered) && !endless(Order::Fifo)) {
+    if random || (endless(LinkOrder::Unordered) && !endless(LinkOrder::Fifo)) {
         for (n, entries) in MAIN {
             let exhibit = Exhibit::new(about, n, entries).properties(&bounded).with(fewer_timers).main(healthy);
-            exhibits.push(exhibit.with(|_, options| options.order = Some(Order::Fifo)));
+            exhibits.push(exhibit.with(|_, options| options.order = Some(LinkOrder::Fifo)));
         }
     }
     for n in [2, 3] {
@@ -125,31 +125,31 @@ fn mutex(about: &'static About, exhibits: &mut Vec<Exhibit>) {
     if about.assumes.fifo {
         let exhibit = Exhibit::new(about, 2, 1).properties(&[Property::Safety]);
         exhibits.push(exhibit.with(|_, options| {
-            (options.order, options.ignore_assumptions) = (Some(Order::Unordered), true);
+            (options.order, options.ignore_assumptions) = (Some(LinkOrder::Unordered), true);
         }));
     }
 }
 
 fn for_ever(about: &'static About, n: usize, exhibits: &mut Vec<Exhibit>) {
     let exhibit = Exhibit::new(about, n, 1).properties(&[Property::Liveness]);
-    let order = if about.assumes.fifo { Order::Fifo } else { Order::Unordered };
+    let order = if about.assumes.fifo { LinkOrder::Fifo } else { LinkOrder::Unordered };
     let endless = |order| endless(about.name, n, order).is_some();
     let healthy = about.broken.is_none();
     exhibits.push(exhibit.clone().main(healthy && !endless(order)));
     // Where the order of messages makes the states finitely many, that is the next best thing.
-    if endless(order) && !endless(Order::Fifo) {
-        exhibits.push(exhibit.main(healthy).with(|_, options| options.order = Some(Order::Fifo)));
+    if endless(order) && !endless(LinkOrder::Fifo) {
+        exhibits.push(exhibit.main(healthy).with(|_, options| options.order = Some(LinkOrder::Fifo)));
     }
 }
 
 /// Why there are infinitely many states, normal forms or not, if everybody asks for ever; none if there are not.
-pub fn endless(algorithm: &str, n: usize, order: Order) -> Option<&'static str> {
+pub fn endless(algorithm: &str, n: usize, order: LinkOrder) -> Option<&'static str> {
     match algorithm {
         "carvalho-roucairol" => Some("who has all permissions enters without asking, and its clock runs away"),
         "maekawa" | "maekawa-1985" | "generalized" if n > 2 => {
             Some("the clocks of those who enter run away from one that is in none of their sets")
         }
-        "maekawa" | "maekawa-1985" | "generalized" | "generalized-unchecked" if order == Order::Unordered => {
+        "maekawa" | "maekawa-1985" | "generalized" | "generalized-unchecked" if order == LinkOrder::Unordered => {
             Some("INQUIREs and POSTPONEs that come too late for anybody may pile up on their way")
         }
         "suzuki-kasami" if n > 2 => Some("REQUESTs to one that never has the token may pile up on their way"),
@@ -218,7 +218,7 @@ fn heartbeats(about: &'static About, exhibits: &mut Vec<Exhibit>) {
 pub const COLUMNS: [&str; 7] = ["algorithm", "n", "entries", "network", "budget", "states", "verdict"];
 
 /// A report as a line of the table.
-pub fn row(report: &Report) -> [String; 7] {
+pub fn row(report: &CheckReport) -> [String; 7] {
     let for_ever = is_for_ever(report);
     let entries = match report.entries {
         0 => "-".to_owned(),
@@ -233,17 +233,17 @@ pub fn row(report: &Report) -> [String; 7] {
 }
 
 /// Whether all ask for ever in all of it.
-pub fn is_for_ever(report: &Report) -> bool {
+pub fn is_for_ever(report: &CheckReport) -> bool {
     report.properties == [Property::Liveness] && report.cyclic.is_some() && !report.faults.of_processes()
 }
 
 /// The order of messages, and how long they take.
-fn network(report: &Report) -> String {
+fn network(report: &CheckReport) -> String {
     format!("{}{}", report.order, delays(report))
 }
 
 /// Where there is time: how many ticks a message is believed to take, and may in truth take, at most.
-pub fn delays(report: &Report) -> String {
+pub fn delays(report: &CheckReport) -> String {
     match report.delays {
         None => String::new(),
         Some((delay, assumed)) if delay == assumed => format!(", D = {assumed}"),
@@ -252,7 +252,7 @@ pub fn delays(report: &Report) -> String {
 }
 
 /// What may happen besides, and how often; none if nothing may.
-pub fn budget(report: &Report) -> Option<String> {
+pub fn budget(report: &CheckReport) -> Option<String> {
     let Faults { loss, duplicate, crash, recover, suspect, detectors_only } = report.faults;
     let crashes = if recover == Some(0) { ["final crash", "final crashes"] } else { ["crash", "crashes"] };
     let counts = [
@@ -282,7 +282,7 @@ pub fn components(number: usize) -> String {
     counted(number, ["component", "components"])
 }
 
-fn verdict(report: &Report) -> String {
+fn verdict(report: &CheckReport) -> String {
     let names: Vec<&str> = report.properties.iter().map(|property| property.name()).collect();
     let components =
         report.cyclic.as_ref().map(|cyclic| format!(" ({})", components(cyclic.components))).unwrap_or_default();
@@ -322,11 +322,11 @@ mod tests {
     #[test]
     fn what_the_table_is_for_gets_all_the_time_there_is() {
         let all = Duration::from_secs(600);
-        let main = |algorithm: &str| -> Vec<(usize, u32, Option<Order>)> {
+        let main = |algorithm: &str| -> Vec<(usize, u32, Option<LinkOrder>)> {
             let main = gallery().into_iter().filter(|it| it.algorithm == algorithm && it.time(all) == all);
             main.map(|it| (it.params.n, it.options.entries, it.options.order)).collect()
         };
-        let fifo = Some(Order::Fifo);
+        let fifo = Some(LinkOrder::Fifo);
         assert_eq!(main("maekawa"), [(3, 2, None), (4, 1, None), (3, 2, fifo), (4, 1, fifo), (2, 1, fifo)]);
         assert_eq!(main("voting"), [(3, 2, fifo), (4, 1, fifo)]);
         assert_eq!(main("maekawa-1985"), []);

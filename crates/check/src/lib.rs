@@ -41,6 +41,6 @@ mod system;
 pub use check::{Checker, check};
 pub use faults::Faults;
 pub use memory::Memory;
-pub use network::Order;
+pub use network::LinkOrder;
 pub use options::{CheckError, Options, Property, Watch};
-pub use report::{Cyclic, Reached, Report, Trace, Unchecked, Verdict};
+pub use report::{CheckReport, Cyclic, Reached, Trace, Unchecked, Verdict};

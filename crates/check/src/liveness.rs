@@ -27,7 +27,7 @@ use crate::Property;
 use crate::explore::{Bounds, End, Found, Model, Progress, STATES_MAX, Violation, expand, expand_each};
 use crate::links::Links;
 use crate::mutex::{Global, MutexModel};
-use crate::network::Order;
+use crate::network::LinkOrder;
 use crate::packed::{Packed, Queue};
 use crate::report::Reached;
 use crate::seen::fingerprint;
@@ -215,7 +215,7 @@ impl<P: Mutex> Cycles<P> {
                 Duty::Fire(at, local.timers[usize::from(place)].0)
             }
             Stimulus::Suspect { peer, wrongly: false } | Stimulus::Trust { peer, .. } => Duty::Report(at, peer),
-            Stimulus::Deliver { from, .. } if model.system.rules.order == Order::Fifo => Duty::Link(from, at),
+            Stimulus::Deliver { from, .. } if model.system.rules.order == LinkOrder::Fifo => Duty::Link(from, at),
             Stimulus::Deliver { from, payload } => {
                 let key = (from, at, payload);
                 if let Some(&known) = self.messages.get(&key) {
@@ -427,7 +427,7 @@ mod tests {
             crashes: Crashes::Never,
             recovery: Recovery::of(Crashes::Never, false, false),
         };
-        let mut model = MutexModel::new(&group, Order::Unordered, budget, &[Property::Liveness]);
+        let mut model = MutexModel::new(&group, LinkOrder::Unordered, budget, &[Property::Liveness]);
         let bounds = Bounds { limit: 1_000, memory: Memory::UNBOUNDED, time: None, threads: 1 };
         starve(&mut model, &bounds, &|_| {}).end
     }

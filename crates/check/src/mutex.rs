@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::Property;
 use crate::explore::{Found, Model, Successor, Violation};
-use crate::faults::{self, Faults, FaultsLeft, Faulty, News, Occurrence, Recovery};
-use crate::network::{self, Flight, Order};
+use crate::faults::{self, DetectorReports, Faults, FaultsLeft, Faulty, Occurrence, Recovery};
+use crate::network::{self, Flight, LinkOrder};
 use crate::recount::GroupModel;
 use crate::story::Story;
 use crate::system::{Action, Gap, Local, Rules, State, Stimulus, System, User};
 
 /// The user of a process that may ask.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Client {
+pub struct CheckedUser {
     phase: Phase,
     /// How many more times it asks.
     left: u32,
@@ -37,7 +37,7 @@ enum Phase {
     Uninvited,
 }
 
-impl<P: Mutex> User<P> for Client {
+impl<P: Mutex> User<P> for CheckedUser {
     type Act = Command;
 
     fn act(&mut self, me: ProcessId, act: Command, known: Option<&mut VectorClock>) -> Input<P> {
@@ -108,7 +108,7 @@ pub struct Budget {
 /// A group, with what is asked of it.
 pub struct MutexModel<P: Mutex> {
     /// The group.
-    pub system: System<P, Client>,
+    pub system: System<P, CheckedUser>,
     properties: Vec<Property>,
     /// How much of everything there is.
     pub budget: Budget,
@@ -120,7 +120,7 @@ type FoundHere<P> = Found<MutexModel<P>>;
 
 impl<P: Mutex> MutexModel<P> {
     /// `group` on a network with this order.
-    pub fn new(group: &Group<P>, order: Order, budget: Budget, properties: &[Property]) -> Self {
+    pub fn new(group: &Group<P>, order: LinkOrder, budget: Budget, properties: &[Property]) -> Self {
         // With crashes some compare counters with numbers of their own.
         let is_exact = !budget.faults.of_processes();
         assert!(budget.entries.is_some() || is_exact, "normal forms are exact only where nobody is taken for dead");
@@ -129,7 +129,7 @@ impl<P: Mutex> MutexModel<P> {
         let rules = Rules { order, timed: false, crashed: None };
         let system = System::new(group, rules, |id, process| {
             let left = if id < clients { budget.entries.unwrap_or(FOR_EVER) } else { 0 };
-            let user = Client { phase: Phase::Idle, left, asked: None };
+            let user = CheckedUser { phase: Phase::Idle, left, asked: None };
             Local::new(process, budget.timers, known.clone(), user)
         });
         MutexModel { system, properties: properties.to_vec(), budget, normal: budget.entries.is_none() }
@@ -368,7 +368,7 @@ impl<P: Mutex> Faulty for MutexModel<P> {
         true
     }
 
-    fn news(&self, state: &State<Global>, at: ProcessId) -> News {
+    fn news(&self, state: &State<Global>, at: ProcessId) -> DetectorReports {
         self.system.local(state.locals[at]).news
     }
 

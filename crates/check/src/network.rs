@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 /// arrive in any order whichever of the two it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Order {
+pub enum LinkOrder {
     /// In the order in which they were sent.
     Fifo,
     /// In any order.
@@ -57,10 +57,10 @@ impl Flight {
 }
 
 /// Adds a message that has just been sent.
-pub fn send(network: &mut Network, order: Order, flight: Flight) {
+pub fn send(network: &mut Network, order: LinkOrder, flight: Flight) {
     let place = match (order, flight.channel) {
         // Behind all of its own link, older ones first.
-        (Order::Fifo, Channel::Protocol) => network
+        (LinkOrder::Fifo, Channel::Protocol) => network
             .partition_point(|other| (other.channel, other.from, other.to) <= (flight.channel, flight.from, flight.to)),
         _ => network.partition_point(|other| *other < flight),
     };
@@ -68,18 +68,18 @@ pub fn send(network: &mut Network, order: Order, flight: Flight) {
 }
 
 /// Which messages can arrive next; of several that are equal only one, since it does not matter which.
-pub fn deliverable(network: &[Flight], order: Order) -> impl Iterator<Item = (usize, Flight)> {
+pub fn deliverable(network: &[Flight], order: LinkOrder) -> impl Iterator<Item = (usize, Flight)> {
     network.iter().copied().enumerate().filter(move |&(index, flight)| {
         let Some(before) = index.checked_sub(1).map(|before| network[before]) else { return true };
         match (order, flight.channel) {
-            (Order::Fifo, Channel::Protocol) => !flight.same_link(&before),
+            (LinkOrder::Fifo, Channel::Protocol) => !flight.same_link(&before),
             _ => flight != before,
         }
     })
 }
 
 /// Which of them can, where messages take time: those that have been on their way for a tick.
-pub fn arriving(network: &[Flight], order: Order) -> impl Iterator<Item = (usize, Flight)> {
+pub fn arriving(network: &[Flight], order: LinkOrder) -> impl Iterator<Item = (usize, Flight)> {
     deliverable(network, order).filter(|(_, flight)| flight.age > 0)
 }
 
@@ -103,7 +103,7 @@ mod tests {
         Flight { channel, from, to, age: 0, payload }
     }
 
-    fn arrivals(order: Order, sent: &[Flight]) -> Vec<u32> {
+    fn arrivals(order: LinkOrder, sent: &[Flight]) -> Vec<u32> {
         let mut network = Network::new();
         for &flight in sent {
             send(&mut network, order, flight);
@@ -115,15 +115,15 @@ mod tests {
     fn a_fifo_link_delivers_the_oldest_and_links_do_not_wait_for_each_other() {
         use Channel::Protocol;
         let sent = [flight(Protocol, 0, 1, 9), flight(Protocol, 0, 1, 3), flight(Protocol, 1, 0, 5)];
-        assert_eq!(arrivals(Order::Fifo, &sent), [9, 5]);
-        assert_eq!(arrivals(Order::Unordered, &sent), [3, 9, 5]);
+        assert_eq!(arrivals(LinkOrder::Fifo, &sent), [9, 5]);
+        assert_eq!(arrivals(LinkOrder::Unordered, &sent), [3, 9, 5]);
     }
 
     #[test]
     fn application_messages_overtake_on_either_network() {
         use Channel::{App, Protocol};
         let sent = [flight(Protocol, 0, 1, 9), flight(App, 0, 1, 8), flight(App, 0, 1, 7)];
-        assert_eq!(arrivals(Order::Fifo, &sent), [9, 7, 8]);
+        assert_eq!(arrivals(LinkOrder::Fifo, &sent), [9, 7, 8]);
     }
 
     #[test]
@@ -131,10 +131,10 @@ mod tests {
         let (a, b) = (flight(Channel::Protocol, 0, 1, 1), flight(Channel::Protocol, 0, 1, 2));
         let network = |sent: [Flight; 3]| {
             let mut network = Network::new();
-            sent.into_iter().for_each(|flight| send(&mut network, Order::Unordered, flight));
+            sent.into_iter().for_each(|flight| send(&mut network, LinkOrder::Unordered, flight));
             network
         };
         assert_eq!(network([a, b, a]), network([b, a, a]));
-        assert_eq!(arrivals(Order::Unordered, &[a, b, a]), [1, 2]);
+        assert_eq!(arrivals(LinkOrder::Unordered, &[a, b, a]), [1, 2]);
     }
 }

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::explore::Progress;
 use crate::faults::{Faults, Recovery, Tally};
 use crate::liveness::WAITERS_MAX;
-use crate::network::{Order, PROCESSES_MAX};
+use crate::network::{LinkOrder, PROCESSES_MAX};
 
 /// What to check, and within which bounds.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub struct Options {
     /// How often each client asks.
     pub entries: u32,
     /// The order of the network; if none, the weakest that the algorithm's assumptions allow.
-    pub order: Option<Order>,
+    pub order: Option<LinkOrder>,
     /// What to check; if none, all that the algorithm promises.
     pub properties: Option<Vec<Property>>,
     /// How many application messages there may be in all; if none, one where ORDER is checked and otherwise none.
@@ -153,20 +153,20 @@ impl FromStr for Property {
     }
 }
 
-impl fmt::Display for Order {
+impl fmt::Display for LinkOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Order::Fifo => "fifo",
-            Order::Unordered => "unordered",
+            LinkOrder::Fifo => "fifo",
+            LinkOrder::Unordered => "unordered",
         })
     }
 }
 
-impl FromStr for Order {
+impl FromStr for LinkOrder {
     type Err = CheckError;
 
     fn from_str(name: &str) -> Result<Self, CheckError> {
-        let found = [Order::Fifo, Order::Unordered].into_iter().find(|order| order.to_string() == name);
+        let found = [LinkOrder::Fifo, LinkOrder::Unordered].into_iter().find(|order| order.to_string() == name);
         found.ok_or_else(|| CheckError::UnknownOrder(name.into()))
     }
 }
@@ -320,14 +320,14 @@ pub fn properties(
 }
 
 /// The order of the network: what was asked, if the algorithm can bear it, or the weakest that it can.
-pub fn order(about: &'static About, options: &Options) -> Result<Order, CheckError> {
+pub fn order(about: &'static About, options: &Options) -> Result<LinkOrder, CheckError> {
     match options.order {
-        Some(Order::Unordered) if about.assumes.fifo && !options.ignore_assumptions => {
+        Some(LinkOrder::Unordered) if about.assumes.fifo && !options.ignore_assumptions => {
             Err(weaker(about, "links that keep the order of messages", "these do not"))
         }
         Some(order) => Ok(order),
-        None if about.assumes.fifo => Ok(Order::Fifo),
-        None => Ok(Order::Unordered),
+        None if about.assumes.fifo => Ok(LinkOrder::Fifo),
+        None => Ok(LinkOrder::Unordered),
     }
 }
 

@@ -4,11 +4,11 @@ use baton_protocol::Ticks;
 use baton_trace::{Header, Record, Writer};
 use serde::Serialize;
 
-use crate::{Faults, Order, Property};
+use crate::{Faults, LinkOrder, Property};
 
 /// The result of a check. As JSON it has these names; a tool may rely on them.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct CheckReport {
     /// As the registry calls it.
     pub algorithm: &'static str,
     /// How many processes may ask.
@@ -20,7 +20,7 @@ pub struct Report {
     /// Another way to run it, if it was asked for.
     pub variant: Option<String>,
     /// Of the network.
-    pub order: Order,
+    pub order: LinkOrder,
     /// Where there is time: how many ticks a message may take, and how many the processes believe it may.
     pub delays: Option<(Ticks, Ticks)>,
     /// How many timers may fire at each process; none if there is no such limit, or no timer.

@@ -17,8 +17,8 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use crate::faults::{News, Tally};
-use crate::network::{self, Channel, Flight, Network, Order};
+use crate::faults::{DetectorReports, Tally};
+use crate::network::{self, Channel, Flight, LinkOrder, Network};
 use crate::normal::{Missing, Normal};
 use crate::story::Story;
 
@@ -61,7 +61,7 @@ pub struct Local<P: Protocol, U> {
     /// Requests that have happened before, where ORDER is asked for.
     pub known: Option<VectorClock>,
     /// What its failure detector has told it.
-    pub news: News,
+    pub news: DetectorReports,
     /// The user.
     pub user: U,
 }
@@ -133,13 +133,13 @@ pub enum Stimulus<A> {
 }
 
 /// What happens where: the process, its local state, the stimulus.
-pub type Occasion<A> = (u8, u32, Stimulus<A>);
+pub type StepKey<A> = (u8, u32, Stimulus<A>);
 
 /// What must be computed before a state can be expanded.
 #[derive(Clone, Copy, Debug)]
 pub enum Gap<A> {
     /// A step.
-    Step(Occasion<A>),
+    Step(StepKey<A>),
     /// A part of a normal form.
     Normal(Missing),
 }
@@ -213,7 +213,7 @@ impl<A> Action<A> {
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     /// How messages are ordered.
-    pub order: Order,
+    pub order: LinkOrder,
     /// Whether there is time; if not, any timer may fire at any moment.
     pub timed: bool,
     /// Who has crashed before the start: nothing is delivered to it.
@@ -238,7 +238,7 @@ pub struct System<P: Protocol, U: User<P>> {
     locals: IndexSet<Local<P, U>, FxBuildHasher>,
     payloads: IndexSet<Payload<P::Message>, FxBuildHasher>,
     outcomes: Vec<Outcome<P>>,
-    known_steps: FxHashMap<Occasion<U::Act>, Range<u32>>,
+    known_steps: FxHashMap<StepKey<U::Act>, Range<u32>>,
     /// Normal forms, as far as they are known.
     pub normal: Normal,
     /// Whether a process has ever had a choice or a timer of random length.
@@ -332,7 +332,7 @@ impl<P: Protocol, U: User<P>> System<P, U> {
         }
     }
 
-    fn learn_step(&mut self, (at, local, stimulus): Occasion<U::Act>) {
+    fn learn_step(&mut self, (at, local, stimulus): StepKey<U::Act>) {
         let first = self.outcomes.len() as u32;
         let mut script = Some(Vec::new());
         while let Some(branch) = script {
@@ -431,7 +431,7 @@ impl<P: Protocol, U: User<P>> System<P, U> {
                 if !memory {
                     local.process.forget(self.local(self.before_start[usize::from(at)]).process.clone());
                 }
-                local.news = News { told, mistaken: 0 };
+                local.news = DetectorReports { told, mistaken: 0 };
                 local.user.recover();
                 Some(Input::Start(Start::Recovered))
             }
@@ -478,7 +478,7 @@ fn pick<P: Protocol>(range: std::ops::RangeInclusive<Ticks>, out: &mut Outbox<P>
 impl<P: Protocol, U> Local<P, U> {
     /// A process before its start.
     pub fn new(process: P, timers_left: Option<u32>, known: Option<VectorClock>, user: U) -> Self {
-        Local { process, timers: Vec::new(), timers_left, known, news: News::default(), user }
+        Local { process, timers: Vec::new(), timers_left, known, news: DetectorReports::default(), user }
     }
 
     fn set_timer(&mut self, timer: P::Timer, after: Ticks) {
@@ -527,13 +527,13 @@ impl<G> State<G> {
     }
 
     /// Puts messages back in order after their numbers have changed. On a link that keeps their order they are.
-    pub fn sort_messages(&mut self, order: Order) {
+    pub fn sort_messages(&mut self, order: LinkOrder) {
         match order {
-            Order::Fifo => {
+            LinkOrder::Fifo => {
                 let app = self.network.partition_point(|flight| flight.channel == Channel::Protocol);
                 self.network[app..].sort_unstable();
             }
-            Order::Unordered => self.network.sort_unstable(),
+            LinkOrder::Unordered => self.network.sort_unstable(),
         }
     }
 }

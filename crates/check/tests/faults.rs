@@ -1,6 +1,6 @@
 //! Protocols that are wrong, each in one way, and the checker finds it.
 
-use baton_check::{CheckError, Checker, Faults, Options, Order, Property, Report, Verdict};
+use baton_check::{CheckError, CheckReport, Checker, Faults, LinkOrder, Options, Property, Verdict};
 use baton_protocol::mutex::{Command, Event};
 use baton_protocol::registry::{About, Assumes, Crashes, Family, Params, Promises, Visitor};
 use baton_protocol::{Counter, Group, Input, Outbox, ProcessId, Protocol, Start};
@@ -122,7 +122,7 @@ const ABOUT_CLERK: About = About {
     broken: None,
 };
 
-fn run(fault: Fault, options: &Options) -> Result<Report, CheckError> {
+fn run(fault: Fault, options: &Options) -> Result<CheckReport, CheckError> {
     let make = move |me| Clerk { fault, me, busy: false, waiting: Vec::new(), grants: 0 };
     let group = Group::new(2, 3, make);
     Checker { params: &Params::new(2, 1), options }.mutex(&ABOUT, group)
@@ -138,7 +138,7 @@ fn assert_found(fault: Fault, options: &Options, property: Property, transcript:
 #[test]
 fn without_a_fault_nothing_is_found() {
     let report = run(Fault::None, &Options { entries: 2, ..Options::default() }).unwrap();
-    assert_eq!((report.result, report.order), (Verdict::Holds, Order::Fifo));
+    assert_eq!((report.result, report.order), (Verdict::Holds, LinkOrder::Fifo));
 }
 
 #[test]
@@ -340,19 +340,19 @@ static GATE: About = About {
     ..ABOUT_CLERK
 };
 
-fn pass(gate: Gate, options: &Options) -> Report {
+fn pass(gate: Gate, options: &Options) -> CheckReport {
     let group = Group::new(2, 2, move |_| gate.clone());
     Checker { params: &Params::new(2, 1), options }.mutex(&GATE, group).unwrap()
 }
 
 #[test]
 fn a_weaker_network_than_assumed_is_refused_unless_asked_for_twice() {
-    let unordered = Options { order: Some(Order::Unordered), ..Options::default() };
+    let unordered = Options { order: Some(LinkOrder::Unordered), ..Options::default() };
     assert_eq!(
         run(Fault::None, &unordered).unwrap_err().to_string(),
         "`clerk` assumes links that keep the order of messages, and these do not; --ignore-assumptions checks it \
          all the same"
     );
     let report = run(Fault::None, &Options { ignore_assumptions: true, entries: 2, ..unordered }).unwrap();
-    assert_eq!(report.order, Order::Unordered);
+    assert_eq!(report.order, LinkOrder::Unordered);
 }

@@ -1,6 +1,6 @@
 //! What the checker must find, each within so many steps, and each counterexample is a run that can be repeated.
 
-use baton_check::{Faults, Options, Order, Property, Report, Verdict, check};
+use baton_check::{CheckReport, Faults, LinkOrder, Options, Property, Verdict, check};
 use baton_protocol::registry::Params;
 use baton_sim::replay::replay;
 
@@ -44,7 +44,7 @@ impl Case {
 
 /// The same steps lead to the same outcome, by another driver and other oracles.
 #[track_caller]
-fn assert_repeats(report: &Report) {
+fn assert_repeats(report: &CheckReport) {
     let trace = report.trace.as_ref().expect("a trace");
     let replayed =
         replay(&trace.header, &trace.records).unwrap_or_else(|error| panic!("{}: {error}", report.algorithm));
@@ -63,7 +63,7 @@ fn assert_repeats(report: &Report) {
 
 /// A step before the end of a deadlock it is not one yet, and a trace that says so is refused.
 #[track_caller]
-fn assert_not_stuck_before(report: &Report) {
+fn assert_not_stuck_before(report: &CheckReport) {
     let trace = report.trace.as_ref().expect("a trace");
     let last = trace.records[trace.records.len() - 2].t;
     let shorter: Vec<_> =
@@ -87,7 +87,7 @@ fn maekawa_as_published_gets_stuck() {
 #[test]
 fn lamport_needs_links_that_keep_the_order() {
     let unordered = |options: &mut Options| {
-        options.order = Some(Order::Unordered);
+        options.order = Some(LinkOrder::Unordered);
         options.ignore_assumptions = true;
     };
     case("lamport", 2).with(unordered).breaks(Property::Safety, 4);
@@ -131,7 +131,7 @@ fn an_outdated_request_strands_the_token() {
 #[test]
 fn an_outdated_request_strands_the_token_on_ordered_links_too() {
     let case = case("suzuki-kasami-no-outdated-check", 3).property(Property::Deadlock);
-    let fifo = |options: &mut Options| (options.entries, options.order) = (2, Some(Order::Fifo));
+    let fifo = |options: &mut Options| (options.entries, options.order) = (2, Some(LinkOrder::Fifo));
     case.with(fifo).breaks(Property::Deadlock, 19);
 }
 
@@ -143,7 +143,7 @@ fn times_alone_are_no_total_order() {
 #[test]
 fn singhal_as_published_leaves_a_request_waiting() {
     let case = case("singhal-1989", 3).property(Property::Deadlock);
-    case.with(|options| (options.entries, options.order) = (2, Some(Order::Fifo))).breaks(Property::Deadlock, 15);
+    case.with(|options| (options.entries, options.order) = (2, Some(LinkOrder::Fifo))).breaks(Property::Deadlock, 15);
 }
 
 #[test]

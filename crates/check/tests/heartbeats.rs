@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use baton_check::{Checker, Faults, Options, Property, Report, Verdict, check};
+use baton_check::{CheckReport, Checker, Faults, Options, Property, Verdict, check};
 use baton_protocol::detector::Detector;
 use baton_protocol::registry::{About, Params, Visitor, find, visit};
 use baton_protocol::{Group, ProcessId, Ticks};
@@ -14,7 +14,7 @@ use baton_trace::{Event, Record};
 use expect_test::expect;
 
 /// A counterexample can be repeated, with the same outcome.
-fn heartbeats(params: &Params, options: &Options) -> Report {
+fn heartbeats(params: &Params, options: &Options) -> CheckReport {
     let report = check("heartbeat", params, options).unwrap();
     if let (Some(trace), Some(property), Some(detail)) = (&report.trace, report.property, &report.detail) {
         let replayed = replay(&trace.header, &trace.records).unwrap();
@@ -67,7 +67,7 @@ fn only(property: Property, options: Options) -> Options {
 }
 
 #[track_caller]
-fn assert_holds(report: &Report) {
+fn assert_holds(report: &CheckReport) {
     assert!((report.result, report.complete) == (Verdict::Holds, true), "{report:?}");
     assert_eq!(report.properties, [Property::Safety, Property::Liveness]);
     assert!(report.reached.entries > 0 && (report.reached.suspicions > 0) == (report.faults.crash > 0));

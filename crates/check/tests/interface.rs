@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use baton_check::{Faults, Options, Order, Property, Verdict, check};
+use baton_check::{Faults, LinkOrder, Options, Property, Verdict, check};
 use baton_protocol::registry::Params;
 use baton_trace::Event;
 use expect_test::expect;
@@ -54,7 +54,7 @@ fn what_cannot_be_checked_is_refused_in_one_sentence() {
         refusal("phi-accrual", n(2), Options::default()),
         refusal("record-append", n(2), Options::default()),
         "speed".parse::<Property>().unwrap_err().to_string(),
-        "random".parse::<Order>().unwrap_err().to_string(),
+        "random".parse::<LinkOrder>().unwrap_err().to_string(),
     ];
     expect![[r#"
         a group of 0 is too small; it takes at least 2 processes
@@ -174,7 +174,7 @@ fn names_are_read_as_they_are_written() {
     for property in Property::ALL {
         assert_eq!(property.to_string().parse(), Ok(property));
     }
-    for order in [Order::Fifo, Order::Unordered] {
+    for order in [LinkOrder::Fifo, LinkOrder::Unordered] {
         assert_eq!(order.to_string().parse(), Ok(order));
     }
 }

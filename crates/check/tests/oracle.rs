@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use baton_check::{Options, Order, Property, Verdict, check};
+use baton_check::{LinkOrder, Options, Property, Verdict, check};
 use baton_protocol::mutex::{Command, Mutex};
 use baton_protocol::registry::{About, Params, Visitor, visit};
 use baton_protocol::{Choices, Group, Input, Outbox, Output, ProcessId, Start};
@@ -49,7 +49,7 @@ enum Phase {
 
 #[derive(Clone, Copy)]
 struct Counter {
-    order: Order,
+    order: LinkOrder,
     entries: u32,
     timers: u32,
     /// How many application messages there may be, if ORDER is asked for. Otherwise nobody keeps account of requests.
@@ -67,7 +67,7 @@ enum Found {
 
 impl<P: Mutex> Whole<P> {
     /// All states that `input` at a process can lead to; what it stamps goes with an application message `to` another.
-    fn step(&self, at: ProcessId, input: Input<P>, order: Order, to: Option<ProcessId>) -> Vec<Self> {
+    fn step(&self, at: ProcessId, input: Input<P>, order: LinkOrder, to: Option<ProcessId>) -> Vec<Self> {
         let mut nexts = Vec::new();
         let mut script = Some(Vec::new());
         while let Some(branch) = script {
@@ -88,12 +88,12 @@ impl<P: Mutex> Whole<P> {
         nexts
     }
 
-    fn carry_out(&mut self, at: ProcessId, output: Output<P>, order: Order) -> Option<u64> {
+    fn carry_out(&mut self, at: ProcessId, output: Output<P>, order: LinkOrder) -> Option<u64> {
         match output {
             Output::Send { to, message } => {
                 let link = self.links.entry((at, to)).or_default();
                 link.push((message, self.users[at].known.clone()));
-                if order == Order::Unordered {
+                if order == LinkOrder::Unordered {
                     link.sort();
                 }
             }
@@ -118,7 +118,7 @@ impl<P: Mutex> Whole<P> {
             }
         }
         for (&(from, to), link) in &self.links {
-            let first = if order == Order::Fifo { 1 } else { link.len() };
+            let first = if order == LinkOrder::Fifo { 1 } else { link.len() };
             for index in 0..first {
                 let mut next = self.clone();
                 let (message, requests) = next.links.get_mut(&(from, to)).unwrap().remove(index);
@@ -229,7 +229,7 @@ impl Visitor for Counter {
 }
 
 #[track_caller]
-fn assert_same_count(algorithm: &str, params: &Params, order: Order, entries: u32, timers: u32) {
+fn assert_same_count(algorithm: &str, params: &Params, order: LinkOrder, entries: u32, timers: u32) {
     let counter = Counter { order, entries, timers, app_messages: None };
     let counted = visit(algorithm, params, counter).unwrap();
     let properties = Some(vec![Property::Safety, Property::Deadlock]);
@@ -241,7 +241,7 @@ fn assert_same_count(algorithm: &str, params: &Params, order: Order, entries: u3
 
 #[test]
 fn both_ways_of_counting_come_to_the_same() {
-    for order in [Order::Fifo, Order::Unordered] {
+    for order in [LinkOrder::Fifo, LinkOrder::Unordered] {
         for (algorithm, n, entries) in [
             ("central", 2, 2),
             ("central", 3, 2),
@@ -289,18 +289,18 @@ fn both_ways_of_knowing_what_happened_before_come_to_the_same() {
         ("permission-ring", 2, 2, 1),
         ("permission-ring", 3, 1, 1),
     ] {
-        let found = both(algorithm, n, entries, app_messages, Order::Fifo);
+        let found = both(algorithm, n, entries, app_messages, LinkOrder::Fifo);
         assert!(matches!(found, Found::States(_)), "{algorithm} {found:?}");
         if algorithm != "lamport" {
-            both(algorithm, n, entries, app_messages, Order::Unordered);
+            both(algorithm, n, entries, app_messages, LinkOrder::Unordered);
         }
     }
     // Those that do not, except that nobody can know of another's request without a message.
     for (algorithm, n) in [("central", 2), ("central", 3), ("maekawa", 3), ("suzuki-kasami", 3), ("raymond", 3)] {
-        for order in [Order::Fifo, Order::Unordered] {
+        for order in [LinkOrder::Fifo, LinkOrder::Unordered] {
             let found = both(algorithm, n, 1, 1, order);
             assert!(matches!(found, Found::Overtaken { .. }), "{algorithm} {found:?}");
         }
     }
-    assert!(matches!(both("central", 3, 1, 0, Order::Unordered), Found::States(_)));
+    assert!(matches!(both("central", 3, 1, 0, LinkOrder::Unordered), Found::States(_)));
 }

@@ -1,6 +1,6 @@
 //! An independent oracle: the same models through stateright, which must come to the same numbers of states.
 
-use baton_check::{Options, Order, Property, Verdict, check};
+use baton_check::{LinkOrder, Options, Property, Verdict, check};
 use baton_protocol::Group;
 use baton_protocol::mutex::Mutex;
 use baton_protocol::registry::{About, Params, Visitor, visit};
@@ -10,7 +10,7 @@ mod adapter;
 use adapter::Adapter;
 
 struct Count {
-    order: Order,
+    order: LinkOrder,
     entries: u32,
     timers: u32,
 }
@@ -31,7 +31,7 @@ impl Visitor for Count {
 }
 
 #[track_caller]
-fn assert_same_count(algorithm: &str, params: &Params, order: Order, entries: u32, timers: u32) {
+fn assert_same_count(algorithm: &str, params: &Params, order: LinkOrder, entries: u32, timers: u32) {
     let counted = visit(algorithm, params, Count { order, entries, timers }).unwrap();
     let properties = Some(vec![Property::Safety, Property::Deadlock]);
     let options = Options { order: Some(order), entries, timers, properties, ..Options::default() };
@@ -54,9 +54,9 @@ fn both_come_to_the_same_numbers() {
     ];
     for (algorithm, sizes) in sizes {
         for &(n, entries) in sizes {
-            assert_same_count(algorithm, &Params::new(n, 1), Order::Fifo, entries, 0);
+            assert_same_count(algorithm, &Params::new(n, 1), LinkOrder::Fifo, entries, 0);
             if algorithm != "lamport" {
-                assert_same_count(algorithm, &Params::new(n, 1), Order::Unordered, entries, 0);
+                assert_same_count(algorithm, &Params::new(n, 1), LinkOrder::Unordered, entries, 0);
             }
         }
     }
@@ -65,6 +65,6 @@ fn both_come_to_the_same_numbers() {
 #[test]
 fn both_go_into_every_branch_of_a_choice() {
     let voters = |coordinators| Params { coordinators: Some(coordinators), ..Params::new(2, 1) };
-    assert_same_count("voting", &voters(1), Order::Unordered, 2, 1);
-    assert_same_count("voting", &voters(2), Order::Unordered, 1, 1);
+    assert_same_count("voting", &voters(1), LinkOrder::Unordered, 2, 1);
+    assert_same_count("voting", &voters(2), LinkOrder::Unordered, 1, 1);
 }

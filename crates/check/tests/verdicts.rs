@@ -1,13 +1,13 @@
 //! What the checker says of the algorithms there are. Numbers of states are exact: a change to one of them means that
 //! an algorithm, the network or the checker has changed.
 
-use baton_check::{Faults, Options, Order, Property, Report, Verdict, check};
+use baton_check::{CheckReport, Faults, LinkOrder, Options, Property, Verdict, check};
 use baton_protocol::registry::Params;
 use expect_test::{Expect, expect};
 
 const SAFE: &[Property] = &[Property::Safety, Property::Deadlock, Property::Fence];
 
-fn run(algorithm: &str, n: usize, options: Options) -> Report {
+fn run(algorithm: &str, n: usize, options: Options) -> CheckReport {
     check(algorithm, &Params::new(n, 1), &options).unwrap()
 }
 
@@ -17,7 +17,7 @@ fn asking(entries: u32, properties: &[Property]) -> Options {
 
 /// Everything was seen, nothing was wrong, and something happened.
 #[track_caller]
-fn assert_holds(report: &Report, states: usize) {
+fn assert_holds(report: &CheckReport, states: usize) {
     assert_eq!(report.result, Verdict::Holds, "{:?}", report.counterexample);
     assert!(report.complete && report.counterexample.is_none() && report.property.is_none());
     assert!(report.reached.entries > 0 && report.reached.waiting_together > 0);
@@ -25,7 +25,7 @@ fn assert_holds(report: &Report, states: usize) {
 }
 
 #[track_caller]
-fn assert_violated(report: &Report, property: Property, transcript: Expect) {
+fn assert_violated(report: &CheckReport, property: Property, transcript: Expect) {
     let lines = report.counterexample.as_deref().expect("a counterexample");
     transcript.assert_eq(&format!("{}\n", lines.join("\n")));
     assert_eq!((report.result, report.property), (Verdict::Violated, Some(property)));
@@ -111,7 +111,7 @@ fn two_of_the_original_permission_ring_swallow_each_others_requests() {
 
 #[test]
 fn a_network_that_keeps_the_order_allows_less() {
-    let fifo = |options| Options { order: Some(Order::Fifo), ..options };
+    let fifo = |options| Options { order: Some(LinkOrder::Fifo), ..options };
     assert_holds(&run("suzuki-kasami", 3, fifo(asking(2, SAFE))), 10_475);
     assert_holds(&run("ricart-agrawala", 2, fifo(asking(2, SAFE))), 151);
 }
@@ -356,7 +356,7 @@ fn nobody_starves_although_one_crashes() {
 
 /// What comes of asking for ever.
 #[track_caller]
-fn assert_nobody_starves(algorithm: &str, n: usize, order: Option<Order>, states: usize) {
+fn assert_nobody_starves(algorithm: &str, n: usize, order: Option<LinkOrder>, states: usize) {
     let report = run(algorithm, n, Options { order, ..asking(1, &[Property::Liveness]) });
     assert_eq!(report.result, Verdict::Holds, "{:?}", report.counterexample);
     let cyclic = report.cyclic.unwrap();
@@ -434,7 +434,8 @@ fn recoveries_have_a_budget_of_their_own() {
         let faults = Faults { crash, recover, ..Faults::NONE };
         run(algorithm, 2, Options { faults, ignore_assumptions, ..asking(1, SAFE) })
     };
-    let tells_of_a_recovery = |report: &Report| report.counterexample.iter().flatten().any(|l| l.contains("recovers"));
+    let tells_of_a_recovery =
+        |report: &CheckReport| report.counterexample.iter().flatten().any(|l| l.contains("recovers"));
     let states = |recover| {
         let report = crash("lamport", 1, recover, false);
         assert_eq!(report.result, Verdict::Holds, "{:#?}", report.counterexample);

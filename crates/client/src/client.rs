@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use baton_proto::v1;
-use baton_proto::v1::locks_client::LocksClient;
+use baton_api::v1;
+use baton_api::v1::locks_client::LocksClient;
 use baton_types::limits::OPEN_MAX;
 use baton_types::views;
 use tokio::sync::Mutex;

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use baton_proto::convert::{from_server, to_server};
-use baton_proto::v1::locks_client::LocksClient;
-use baton_proto::v1::{ClientFrame, ServerFrame};
+use baton_api::convert::{from_server, to_server};
+use baton_api::v1::locks_client::LocksClient;
+use baton_api::v1::{ClientFrame, ServerFrame};
 use baton_types::frames::{EndReason, ToClient};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_stream::wrappers::UnboundedReceiverStream;

@@ -1,6 +1,6 @@
 //! Listings come in pages, and a lock or a session can be continued on the next one: here they are put together again.
 
-use baton_proto::v1;
+use baton_api::v1;
 use baton_types::views::Lock;
 
 use crate::client::Client;

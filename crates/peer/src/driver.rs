@@ -16,7 +16,7 @@ use crate::frame::{self, Envelope, Frame, FrameError};
 use crate::handshake::LinkError;
 use crate::journal::Journal;
 use crate::link::{Arrival, Assembled, Link};
-use crate::options::{Notice, Notices};
+use crate::options::{Warning, Warnings};
 
 /// How many arrivals may wait to be handled; readers wait beyond that, and with them the network.
 const ARRIVALS_MAX: usize = 1024;
@@ -68,7 +68,7 @@ pub enum PeerError {
 
 /// Something that happens to a process without its user's doing.
 #[derive(Debug)]
-pub(crate) enum Happening<T> {
+pub(crate) enum Incoming<T> {
     Arrived(ProcessId, Arrival),
     TimerDue(T),
 }
@@ -78,7 +78,7 @@ pub(crate) struct Driver<P: Protocol> {
     pub me: ProcessId,
     pub stats: Stats,
     pub journal: Journal,
-    pub notices: Notices,
+    pub warnings: Warnings,
     protocol: P,
     outbox: Outbox<P>,
     clock: LamportClock,
@@ -107,7 +107,7 @@ impl<P: Protocol> Driver<P> {
         Driver {
             me,
             stats: Stats::default(),
-            notices: journal.notices().clone(),
+            warnings: journal.warnings().clone(),
             journal,
             protocol,
             outbox: Outbox::new(Choices::seeded(fastrand::u64(..))),
@@ -134,7 +134,7 @@ impl<P: Protocol> Driver<P> {
     }
 
     /// The next thing that happens. Nothing is lost if this is cancelled.
-    pub async fn next(&mut self) -> Happening<P::Timer> {
+    pub async fn next(&mut self) -> Incoming<P::Timer> {
         let due = self.timers.iter().min_by_key(|(_, at)| **at).map(|(timer, at)| (*timer, *at));
         let timer_due = async move {
             match due {
@@ -146,29 +146,29 @@ impl<P: Protocol> Driver<P> {
             }
         };
         tokio::select! {
-            timer = timer_due => Happening::TimerDue(timer),
-            Some((from, arrival)) = self.arrivals.recv() => Happening::Arrived(from, arrival),
+            timer = timer_due => Incoming::TimerDue(timer),
+            Some((from, arrival)) = self.arrivals.recv() => Incoming::Arrived(from, arrival),
         }
     }
 
     /// Lets the process handle it.
-    pub fn handle(&mut self, happening: Happening<P::Timer>) -> Result<(), PeerError> {
-        match happening {
-            Happening::TimerDue(timer) => {
+    pub fn handle(&mut self, incoming: Incoming<P::Timer>) -> Result<(), PeerError> {
+        match incoming {
+            Incoming::TimerDue(timer) => {
                 self.timers.remove(&timer);
                 self.journal.write(|| Event::Timer { name: format!("{timer:?}") });
                 self.step(Input::Timer(timer))
             }
             // A connection that was given up may have left something behind.
-            Happening::Arrived(from, _) if self.links[from].is_none() => Ok(()),
-            Happening::Arrived(from, Arrival::Message(envelope)) => self.deliver(from, envelope),
-            Happening::Arrived(from, Arrival::Done) => {
+            Incoming::Arrived(from, _) if self.links[from].is_none() => Ok(()),
+            Incoming::Arrived(from, Arrival::Message(envelope)) => self.deliver(from, envelope),
+            Incoming::Arrived(from, Arrival::Done) => {
                 self.status.send_modify(|status| {
                     status.done.insert(from);
                 });
                 Ok(())
             }
-            Happening::Arrived(from, Arrival::Closed(error)) => {
+            Incoming::Arrived(from, Arrival::Closed(error)) => {
                 self.give_up(from, error);
                 self.suspect_the_broken()
             }
@@ -304,7 +304,7 @@ impl<P: Protocol> Driver<P> {
             self.journal.write(|| Event::Suspect { peer });
             // Whoever is done may leave; that is no news.
             if !self.status.borrow().done.contains(&peer) {
-                self.notices.tell(Notice::Lost { peer, error });
+                self.warnings.tell(Warning::Lost { peer, error });
             }
             self.status.send_modify(|status| {
                 status.lost.push(peer);

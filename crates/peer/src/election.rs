@@ -8,7 +8,7 @@ use serde::Serialize;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-use crate::driver::{Driver, Happening, PeerError, Stats, Status};
+use crate::driver::{Driver, Incoming, PeerError, Stats, Status};
 use crate::group::{GroupError, PeerGroup};
 use crate::join::{Joined, family_name, join};
 use crate::link::JoinError;
@@ -110,7 +110,7 @@ struct Member<P: Election> {
 /// Why the member woke up.
 enum Wake<T> {
     Asked(Option<Ask>),
-    Happened(Happening<T>),
+    Incoming(Incoming<T>),
 }
 
 impl<P: Election> Member<P> {
@@ -127,7 +127,7 @@ impl<P: Election> Member<P> {
             self.tell_leader();
             let wake = tokio::select! {
                 ask = self.asked.recv() => Wake::Asked(ask),
-                happening = self.driver.next() => Wake::Happened(happening),
+                incoming = self.driver.next() => Wake::Incoming(incoming),
             };
             match wake {
                 Wake::Asked(Some(Ask::Elect)) => self.driver.command(Command::Elect)?,
@@ -136,7 +136,7 @@ impl<P: Election> Member<P> {
                     let _ = caller.send(self.driver.stats.clone());
                 }
                 Wake::Asked(None) => return Ok(()),
-                Wake::Happened(happening) => self.driver.handle(happening)?,
+                Wake::Incoming(incoming) => self.driver.handle(incoming)?,
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::driver::{Driver, PeerError, Stats};
 use crate::group::PeerGroup;
 use crate::journal::Journal;
 use crate::link::{Assembled, JoinError, assemble};
-use crate::options::{Notices, Options};
+use crate::options::{Options, Warnings};
 
 /// A member with all its connections, before its first step.
 pub(crate) struct Joined {
@@ -36,9 +36,9 @@ pub(crate) async fn join(
             .await
             .map_err(|source| JoinError::Listen { address: address.to_string(), source })?,
     };
-    let notices = Notices(options.notices);
-    let assembled = assemble(group, id, listener, options.start_within, &notices).await?;
-    Ok(Joined { id, assembled, journal: Journal::new(group, id, options.trace, notices) })
+    let warnings = Warnings(options.warnings);
+    let assembled = assemble(group, id, listener, options.start_within, &warnings).await?;
+    Ok(Joined { id, assembled, journal: Journal::new(group, id, options.trace, warnings) })
 }
 
 impl Joined {

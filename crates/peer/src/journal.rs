@@ -9,20 +9,20 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::group::PeerGroup;
-use crate::options::{Notice, Notices};
+use crate::options::{Warning, Warnings};
 
 /// Writes what happens at this member, if anybody wants to know.
 pub(crate) struct Journal {
     writer: Option<Writer<Box<dyn Write + Send>>>,
     me: ProcessId,
     start: Instant,
-    notices: Notices,
+    warnings: Warnings,
 }
 
 impl Journal {
     /// Begins the trace now: its times are seconds from here on.
-    pub fn new(group: &PeerGroup, me: ProcessId, sink: Option<Box<dyn Write + Send>>, notices: Notices) -> Self {
-        let mut journal = Journal { writer: None, me, start: Instant::now(), notices };
+    pub fn new(group: &PeerGroup, me: ProcessId, sink: Option<Box<dyn Write + Send>>, warnings: Warnings) -> Self {
+        let mut journal = Journal { writer: None, me, start: Instant::now(), warnings };
         match sink.map(|sink| Writer::new(sink, &header(group, me))).transpose() {
             Ok(writer) => journal.writer = writer,
             Err(error) => journal.fail(error),
@@ -30,9 +30,9 @@ impl Journal {
         journal
     }
 
-    /// Where this member's notices go.
-    pub fn notices(&self) -> &Notices {
-        &self.notices
+    /// Where this member's warnings go.
+    pub fn warnings(&self) -> &Warnings {
+        &self.warnings
     }
 
     /// Writes the event, which is made only if there is a trace.
@@ -55,7 +55,7 @@ impl Journal {
 
     fn fail(&mut self, error: std::io::Error) {
         self.writer = None;
-        self.notices.tell(Notice::TraceFailed(error.to_string()));
+        self.warnings.tell(Warning::TraceFailed(error.to_string()));
     }
 }
 

@@ -53,5 +53,5 @@ pub use group::{GroupError, GroupFile, MEMBERS_MAX, PeerGroup};
 pub use handshake::{LinkError, Refusal, VERSION};
 pub use link::{JoinError, Missing};
 pub use mutex::{AcquireError, CALLERS_MAX, Grant, MutexPeer};
-pub use options::{Notice, Options};
-pub use run::{Report, RunError, Turns, run_election, run_turns};
+pub use options::{Options, Warning};
+pub use run::{MemberReport, RunError, Turns, run_election, run_turns};

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use crate::frame::{self, Envelope, Frame};
 use crate::group::{GroupError, PeerGroup};
 use crate::handshake::{Hello, LinkError, Roster, Side, check_answer, hang_up, shake_hands};
-use crate::options::{Notice, Notices};
+use crate::options::{Warning, Warnings};
 
 /// The pause between two calls grows from the first to the second of these.
 const RETRY_AFTER: Duration = Duration::from_millis(10);
@@ -121,7 +121,7 @@ pub(crate) async fn assemble(
     id: ProcessId,
     listener: TcpListener,
     start_within: Duration,
-    notices: &Notices,
+    warnings: &Warnings,
 ) -> Result<Assembled, JoinError> {
     let ours = greeting(group, id);
     let deadline = Instant::now() + start_within.min(START_WITHIN_MAX);
@@ -130,7 +130,7 @@ pub(crate) async fn assemble(
         ours: ours.clone(),
         roster: Arc::new(Mutex::new(Roster::new(group.processes()))),
         outcome: outcome.clone(),
-        notices: notices.clone(),
+        warnings: warnings.clone(),
     };
     let mut listening = JoinSet::new();
     listening.spawn(listen(listener, reception));
@@ -214,7 +214,7 @@ struct Reception {
     ours: Hello,
     roster: Arc<Mutex<Roster>>,
     outcome: mpsc::Sender<Outcome>,
-    notices: Notices,
+    warnings: Warnings,
 }
 
 /// Answers callers for as long as the member runs.
@@ -227,7 +227,7 @@ async fn listen(listener: TcpListener, reception: Reception) {
                     handshakes.spawn(reception.clone().answer(stream, from));
                 }
                 Err(error) => {
-                    reception.notices.tell(Notice::CannotAccept(error.to_string()));
+                    reception.warnings.tell(Warning::CannotAccept(error.to_string()));
                     sleep(ACCEPT_AFTER).await;
                 }
             },
@@ -258,7 +258,7 @@ impl Reception {
                 if let Some(id) = admitted {
                     self.roster.lock().unwrap_or_else(PoisonError::into_inner).forget(id);
                 }
-                self.notices.tell(Notice::Refused { from, error });
+                self.warnings.tell(Warning::Refused { from, error });
                 hang_up(&mut stream).await;
             }
         }

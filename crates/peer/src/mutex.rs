@@ -9,12 +9,12 @@ use baton_trace::Event as Traced;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-use crate::driver::{Driver, Happening, PeerError, Stats, Status};
+use crate::driver::{Driver, Incoming, PeerError, Stats, Status};
 use crate::frame::unique_id;
 use crate::group::{GroupError, PeerGroup};
 use crate::join::{Joined, family_name, join};
 use crate::link::JoinError;
-use crate::options::{Notice, Options};
+use crate::options::{Options, Warning};
 
 /// How many callers of one member may wait.
 pub const CALLERS_MAX: usize = 1024;
@@ -143,8 +143,8 @@ impl Visitor for Spawn {
         let driver = self.0.drive(&group);
         let (id, status) = (driver.me, driver.watch_status());
         let (asks, asked) = mpsc::channel(ASKS_MAX);
-        let desk = Desk { driver, asked, waiting: VecDeque::new(), turn: Turn::Idle };
-        Ok(MutexPeer { id, clients, asks, status, driver: tokio::spawn(desk.run()) })
+        let queue = CallerQueue { driver, asked, waiting: VecDeque::new(), turn: Turn::Idle };
+        Ok(MutexPeer { id, clients, asks, status, driver: tokio::spawn(queue.run()) })
     }
 
     fn unsupported(self, about: &'static About) -> Self::Output {
@@ -154,7 +154,7 @@ impl Visitor for Spawn {
 }
 
 /// Where the callers of one member queue, since the protocol serves one at a time.
-struct Desk<P: Mutex> {
+struct CallerQueue<P: Mutex> {
     driver: Driver<P>,
     asked: mpsc::Receiver<Ask>,
     waiting: VecDeque<Caller>,
@@ -171,14 +171,14 @@ enum Turn {
     Inside { req: u64, held: oneshot::Receiver<()> },
 }
 
-/// Why the desk woke up.
+/// Why the queue woke up.
 enum Wake<T> {
     Released,
     Asked(Option<Ask>),
-    Happened(Happening<T>),
+    Incoming(Incoming<T>),
 }
 
-impl<P: Mutex> Desk<P> {
+impl<P: Mutex> CallerQueue<P> {
     async fn run(mut self) -> Result<Stats, PeerError> {
         let outcome = self.serve().await;
         let reason = outcome.as_ref().map_or_else(ToString::to_string, |()| "shutdown".to_string());
@@ -195,13 +195,13 @@ impl<P: Mutex> Desk<P> {
                 biased;
                 () = released(&mut self.turn) => Wake::Released,
                 ask = self.asked.recv() => Wake::Asked(ask),
-                happening = self.driver.next() => Wake::Happened(happening),
+                incoming = self.driver.next() => Wake::Incoming(incoming),
             };
             match wake {
                 Wake::Released => self.release()?,
                 Wake::Asked(Some(ask)) => self.on_ask(ask)?,
                 Wake::Asked(None) => return Ok(()),
-                Wake::Happened(happening) => self.driver.handle(happening)?,
+                Wake::Incoming(incoming) => self.driver.handle(incoming)?,
             }
         }
     }
@@ -269,7 +269,7 @@ impl<P: Mutex> Desk<P> {
             }
             turn @ (Turn::Idle | Turn::Inside { .. }) => {
                 self.turn = turn;
-                self.driver.notices.tell(Notice::UnexpectedGrant { fence });
+                self.driver.warnings.tell(Warning::UnexpectedGrant { fence });
                 Ok(())
             }
         }

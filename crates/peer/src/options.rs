@@ -20,12 +20,12 @@ pub struct Options {
     /// Write the trace of this member here. Writes should be quick: wrap a file in a `BufWriter`.
     pub trace: Option<Box<dyn Write + Send>>,
     /// Tell of what goes wrong here. What does not fit into the channel is dropped.
-    pub notices: Option<mpsc::Sender<Notice>>,
+    pub warnings: Option<mpsc::Sender<Warning>>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { listener: None, start_within: Duration::from_secs(60), trace: None, notices: None }
+        Options { listener: None, start_within: Duration::from_secs(60), trace: None, warnings: None }
     }
 }
 
@@ -35,14 +35,14 @@ impl fmt::Debug for Options {
             .field("listener", &self.listener)
             .field("start_within", &self.start_within)
             .field("trace", &self.trace.is_some())
-            .field("notices", &self.notices.is_some())
+            .field("warnings", &self.warnings.is_some())
             .finish()
     }
 }
 
 /// Something that went wrong and that the member lives with.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Notice {
+pub enum Warning {
     /// Somebody called and was sent away.
     #[error("a call from {from} came to nothing: {error}")]
     Refused {
@@ -73,15 +73,15 @@ pub enum Notice {
     TraceFailed(String),
 }
 
-/// Where notices go, if anywhere.
+/// Where warnings go, if anywhere.
 #[derive(Clone, Debug)]
-pub(crate) struct Notices(pub(crate) Option<mpsc::Sender<Notice>>);
+pub(crate) struct Warnings(pub(crate) Option<mpsc::Sender<Warning>>);
 
-impl Notices {
-    pub(crate) fn tell(&self, notice: Notice) {
+impl Warnings {
+    pub(crate) fn tell(&self, warning: Warning) {
         if let Some(channel) = &self.0 {
             // Nobody listens, or too slowly: the member has better things to do than to wait.
-            let _ = channel.try_send(notice);
+            let _ = channel.try_send(warning);
         }
     }
 }

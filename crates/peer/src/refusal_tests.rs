@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use crate::frame::{self, Envelope, Frame, unique_id};
 use crate::handshake::{Hello, Side, preamble, shake_hands};
 use crate::link::greeting;
-use crate::{FrameError, GroupFile, JoinError, LinkError, MutexPeer, Notice, Options, PeerGroup, Refusal, VERSION};
+use crate::{FrameError, GroupFile, JoinError, LinkError, MutexPeer, Options, PeerGroup, Refusal, VERSION, Warning};
 
 async fn within_a_minute<T>(test: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(60), test).await.expect("the test hangs")
@@ -21,7 +21,7 @@ async fn within_a_minute<T>(test: impl Future<Output = T>) -> T {
 struct Scene {
     group: PeerGroup,
     peers: Vec<MutexPeer>,
-    notices: Vec<mpsc::Receiver<Notice>>,
+    warnings: Vec<mpsc::Receiver<Warning>>,
 }
 
 impl Scene {
@@ -38,11 +38,11 @@ impl Scene {
         }
         let addresses = listeners.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect();
         let group = PeerGroup::new(GroupFile::new(algorithm, addresses)).unwrap();
-        let (mut joining, mut notices) = (Vec::new(), Vec::new());
+        let (mut joining, mut warnings) = (Vec::new(), Vec::new());
         for (id, listener) in listeners.into_iter().take(members - absent).enumerate() {
             let (notice, noticed) = mpsc::channel(16);
-            notices.push(noticed);
-            let options = Options { listener: Some(listener), notices: Some(notice), ..Options::default() };
+            warnings.push(noticed);
+            let options = Options { listener: Some(listener), warnings: Some(notice), ..Options::default() };
             let group = group.clone();
             joining.push(tokio::spawn(async move { MutexPeer::join(&group, id, options).await.unwrap() }));
         }
@@ -51,7 +51,7 @@ impl Scene {
         for joining in joining {
             peers.push(joining.await.unwrap());
         }
-        (Scene { group, peers, notices }, played)
+        (Scene { group, peers, warnings }, played)
     }
 
     async fn start(algorithm: &str, members: usize) -> Scene {
@@ -72,8 +72,8 @@ impl Scene {
 
     /// Why the next caller of `id` was refused, as `id` tells it.
     async fn refused(&mut self, id: usize) -> LinkError {
-        match self.notices[id].recv().await.unwrap() {
-            Notice::Refused { error, .. } => error,
+        match self.warnings[id].recv().await.unwrap() {
+            Warning::Refused { error, .. } => error,
             other => panic!("expected a refusal: {other:?}"),
         }
     }
@@ -190,11 +190,11 @@ async fn a_member_that_talks_nonsense_is_lost_and_the_others_go_on() {
             let (_, stream) = &mut streams[to];
             stream.write_all(&bytes).await.unwrap();
             stream.shutdown().await.unwrap();
-            assert_eq!(scene.notices[to].recv().await.unwrap(), Notice::Lost { peer: 5, error });
+            assert_eq!(scene.warnings[to].recv().await.unwrap(), Warning::Lost { peer: 5, error });
             assert!(scene.peers[to].watch_status().borrow().lost.contains(&5));
         }
         scene.works().await;
-        assert!(scene.notices.iter_mut().all(|notices| notices.try_recv().is_err()), "nobody is lost twice");
+        assert!(scene.warnings.iter_mut().all(|warnings| warnings.try_recv().is_err()), "nobody is lost twice");
     })
     .await;
 }

@@ -27,7 +27,7 @@ pub struct Turns {
 
 /// What came of it, at this member. For the group, add up the reports of all members, helpers included.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Report {
+pub struct MemberReport {
     /// Which member.
     pub id: ProcessId,
     /// How often it entered.
@@ -68,7 +68,12 @@ pub enum RunError {
 
 /// Joins the group as member `id`, enters as often as `turns` says if that is a client, and goes on answering the
 /// others until all clients are done.
-pub async fn run_turns(group: &PeerGroup, id: ProcessId, turns: Turns, options: Options) -> Result<Report, RunError> {
+pub async fn run_turns(
+    group: &PeerGroup,
+    id: ProcessId,
+    turns: Turns,
+    options: Options,
+) -> Result<MemberReport, RunError> {
     let peer = MutexPeer::join(group, id, options).await?;
     let outcome = take_turns(&peer, group, id, turns).await;
     let stats = peer.shutdown().await;
@@ -150,8 +155,8 @@ fn all_done(status: &Status, clients: usize, me: ProcessId) -> bool {
     (0..clients).all(|client| client == me || status.done.contains(&client))
 }
 
-fn report(id: ProcessId, fences: Vec<u64>, stats: Stats) -> Report {
-    Report {
+fn report(id: ProcessId, fences: Vec<u64>, stats: Stats) -> MemberReport {
+    MemberReport {
         id,
         entries: stats.entries,
         messages: stats.messages,

@@ -1,7 +1,7 @@
 //! Who is in the group, as a reliable failure detector tells it: crashes take members out, recoveries bring them back.
 //!
 //! Every change has a number, and equal numbers mean equal rosters: the detectors tell everybody of crashes and
-//! recoveries in the same order. News may travel faster in the messages of others than by the own detector: a member that
+//! recoveries in the same order. LateReports may travel faster in the messages of others than by the own detector: a member that
 //! is sent a later roster than its own adopts it, and lets pass by as much of what its detector then has to say.
 //!
 //! Who has recovered has missed some of the changes, and cannot count like that. It is a newcomer, with no roster, until
@@ -57,7 +57,7 @@ impl Roster {
 
 /// What becomes of the news of the own detector when a founder has been sent a later roster than its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum News {
+pub enum LateReports {
     /// They are in it already, and are let pass.
     Once,
     /// They are always right. Then news that are late undo the roster, count twice, and numbers no longer agree.
@@ -69,7 +69,7 @@ pub enum News {
 pub struct Membership {
     me: ProcessId,
     n: usize,
-    news: News,
+    news: LateReports,
     /// Whether its detector has told it of every change there was, or will.
     counts: bool,
     /// None: a newcomer.
@@ -82,17 +82,17 @@ pub struct Membership {
 
 impl Membership {
     /// Of `me`, as a newcomer in a group of `n`.
-    pub fn newcomer(me: ProcessId, n: usize, news: News) -> Self {
+    pub fn newcomer(me: ProcessId, n: usize, news: LateReports) -> Self {
         Membership { me, n, news, counts: false, roster: None, heard: BTreeMap::new(), untold: 0 }
     }
 
     /// Of `me`, who starts together with all others.
-    pub fn founder(me: ProcessId, n: usize, news: News) -> Self {
-        Membership { counts: news == News::Once, roster: Some(Roster::default()), ..Self::newcomer(me, n, news) }
+    pub fn founder(me: ProcessId, n: usize, news: LateReports) -> Self {
+        Membership { counts: news == LateReports::Once, roster: Some(Roster::default()), ..Self::newcomer(me, n, news) }
     }
 
     /// What becomes of the news of the own detector.
-    pub fn news(&self) -> News {
+    pub fn news(&self) -> LateReports {
         self.news
     }
 
@@ -168,13 +168,13 @@ mod tests {
 
     #[test]
     fn the_dead_are_skipped_and_who_returns_is_the_last_to_lead() {
-        let mut p1 = Membership::founder(1, 4, News::Once);
+        let mut p1 = Membership::founder(1, 4, LateReports::Once);
         assert!(!p1.leads() && p1.others().eq([2, 3, 0]));
         assert!(p1.hear(0, false) && !p1.hear(0, false));
         assert!(p1.leads() && p1.others().eq([2, 3]));
         assert!(p1.hear(0, true) && p1.hear(2, false));
         assert!(p1.leads() && p1.others().eq([3, 0]) && p1.number() == Some(3));
-        let mut p3 = Membership::founder(3, 4, News::Once);
+        let mut p3 = Membership::founder(3, 4, LateReports::Once);
         for (process, alive) in [(0, false), (0, true), (1, false), (2, false)] {
             assert!(!p3.leads() && p3.hear(process, alive));
         }
@@ -184,11 +184,11 @@ mod tests {
 
     #[test]
     fn a_newcomer_learns_the_roster_and_corrects_it_by_what_it_has_heard_since() {
-        let mut member = Membership::founder(0, 4, News::Once);
+        let mut member = Membership::founder(0, 4, LateReports::Once);
         member.hear(1, false);
         member.hear(3, false);
         member.hear(1, true);
-        let mut p1 = Membership::newcomer(1, 4, News::Once);
+        let mut p1 = Membership::newcomer(1, 4, LateReports::Once);
         assert!(p1.others().next().is_none() && !p1.leads());
         assert!(!p1.hear(2, false) && p1.number().is_none());
         assert!(p1.adopt(member.roster().unwrap().clone()));
@@ -200,15 +200,15 @@ mod tests {
 
     #[test]
     fn news_that_come_later_than_the_roster_that_tells_of_them_count_once() {
-        let mut p0 = Membership::founder(0, 3, News::Once);
+        let mut p0 = Membership::founder(0, 3, LateReports::Once);
         assert!(p0.hear(1, false) && p0.hear(1, true));
-        for (news, in_the_end) in [(News::Once, 2), (News::LastWord, 4)] {
+        for (news, in_the_end) in [(LateReports::Once, 2), (LateReports::LastWord, 4)] {
             let mut p2 = Membership::founder(2, 3, news);
             assert!(p2.hear(1, false) && p2.adopt(p0.roster().unwrap().clone()));
             p2.hear(1, true);
             assert_eq!(p2.number(), Some(in_the_end));
         }
-        let mut late = Membership::founder(2, 3, News::Once);
+        let mut late = Membership::founder(2, 3, LateReports::Once);
         assert!(late.adopt(p0.roster().unwrap().clone()));
         assert!(!late.hear(1, false) && !late.hear(1, true) && late.roster() == p0.roster());
         assert!(late.hear(1, false) && late.number() == Some(3), "what comes after that is news again");
@@ -216,12 +216,12 @@ mod tests {
 
     #[test]
     fn a_roster_without_oneself_or_with_strangers_is_not_adopted() {
-        let mut member = Membership::founder(0, 9, News::Once);
+        let mut member = Membership::founder(0, 9, LateReports::Once);
         member.hear(1, false);
-        assert!(!Membership::newcomer(1, 9, News::Once).adopt(member.roster().unwrap().clone()));
+        assert!(!Membership::newcomer(1, 9, LateReports::Once).adopt(member.roster().unwrap().clone()));
         member.hear(1, true);
         member.hear(8, false);
-        assert!(!Membership::newcomer(1, 3, News::Once).adopt(member.roster().unwrap().clone()));
-        assert!(Membership::newcomer(1, 9, News::Once).adopt(member.roster().unwrap().clone()));
+        assert!(!Membership::newcomer(1, 3, LateReports::Once).adopt(member.roster().unwrap().clone()));
+        assert!(Membership::newcomer(1, 9, LateReports::Once).adopt(member.roster().unwrap().clone()));
     }
 }

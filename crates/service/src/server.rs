@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_proto::v1::locks_server::LocksServer;
+use baton_api::v1::locks_server::LocksServer;
 use baton_types::limits::ServerLimits;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +14,7 @@ use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 use tracing::warn;
 
-use crate::grpc::{CountCalls, LocksService, accept};
+use crate::grpc::{CountCalls, GrpcLocks, accept};
 use crate::host::{Ended, Host};
 use crate::store::{Folder, OpenError};
 
@@ -116,7 +116,7 @@ impl Server {
             .initial_connection_window_size(Some(8 << 20))
             .layer(CountCalls)
             .add_service(health_service)
-            .add_service(LocksServer::new(LocksService::new(host.clone())))
+            .add_service(LocksServer::new(GrpcLocks::new(host.clone())))
             .serve_with_incoming_shutdown(
                 accept(listener, connections_max, stopping.clone()),
                 stopping.clone().cancelled_owned(),
@@ -148,7 +148,7 @@ impl Server {
 /// Says that this node does not serve, and ends the calls that watch that.
 async fn end_health(mut health: HealthReporter) {
     // The empty name is the server as a whole.
-    for name in ["", <LocksServer<LocksService> as NamedService>::NAME] {
+    for name in ["", <LocksServer<GrpcLocks> as NamedService>::NAME] {
         health.set_service_status(name, ServingStatus::NotServing).await;
         health.clear_service_status(name).await;
     }
@@ -160,8 +160,8 @@ async fn report_health(host: &Host, health: &HealthReporter) {
     loop {
         let serves = *leads.borrow_and_update();
         match serves {
-            true => health.set_serving::<LocksServer<LocksService>>().await,
-            false => health.set_not_serving::<LocksServer<LocksService>>().await,
+            true => health.set_serving::<LocksServer<GrpcLocks>>().await,
+            false => health.set_not_serving::<LocksServer<GrpcLocks>>().await,
         }
         if leads.changed().await.is_err() {
             return;

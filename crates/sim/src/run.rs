@@ -14,7 +14,7 @@ use cpu_time::ThreadTime;
 use crate::app::Application;
 use crate::app::append::AppendUsers;
 use crate::app::detector::{self, DetectorUsers};
-use crate::app::election::{ElectionUsers, Noticed, Occasion};
+use crate::app::election::{ElectionTrigger, ElectionUsers, Noticed};
 use crate::app::mutex::{self, Load, MutexUsers, Patience, Workload};
 use crate::assumptions;
 use crate::clocks::Clocks;
@@ -318,18 +318,18 @@ impl Visitor for Run<'_> {
         let (options, n) = (self.options, group.clients);
         let delay_max = options.params.delay_max;
         let detection = 2 * delay_max;
-        let occasion = match (options.faults.iter().map(Fault::over).max(), options.workload.load) {
-            (Some(over), _) => Occasion::Faults { over: over + detection },
-            (None, Load::All | Load::Random) => Occasion::NoLeader(Noticed::ByAll),
-            (None, Load::Solo) => Occasion::NoLeader(Noticed::ByTheLowest),
-            (None, Load::SoloRandom) => Occasion::NoLeader(Noticed::ByOne),
+        let trigger = match (options.faults.iter().map(Fault::over).max(), options.workload.load) {
+            (Some(over), _) => ElectionTrigger::Faults { over: over + detection },
+            (None, Load::All | Load::Random) => ElectionTrigger::NoLeader(Noticed::ByAll),
+            (None, Load::Solo) => ElectionTrigger::NoLeader(Noticed::ByTheLowest),
+            (None, Load::SoloRandom) => ElectionTrigger::NoLeader(Noticed::ByOne),
         };
-        // Where one crash is the occasion the others are told once an election without a guard is over: it is to be
+        // Where one crash is the trigger the others are told once an election without a guard is over: it is to be
         // held by those who notice, but a judge that is never told would never let anybody take the dead one's place.
-        let told = if matches!(occasion, Occasion::Faults { .. }) { detection } else { 2 * detection };
+        let told = if matches!(trigger, ElectionTrigger::Faults { .. }) { detection } else { 2 * detection };
         // Bully may take until the next announcement; whoever has no timers ends by being quiet.
         let patience = (100 + 10 * n as Ticks) * delay_max;
-        let users = ElectionUsers::new(n, group.elects, occasion, patience, !options.seed);
+        let users = ElectionUsers::new(n, group.elects, trigger, patience, !options.seed);
         let survivors = group.survivors.clone();
         let Outcome { users, mut wire, ended, events_per_s, .. } = self.go(about, group, users, Some(told), false)?;
         let (leader, term) = users.leader();
@@ -396,14 +396,14 @@ impl Run<'_> {
             FaultKind::Partition { lasts, .. } | FaultKind::OneWay { lasts, .. } => lasts.unwrap_or_default(),
             FaultKind::Crash(_) | FaultKind::Recover { .. } => 0,
         };
-        let occasion = match options.faults.iter().map(|fault| fault.at + lasts(fault)).max() {
-            Some(over) => detector::Occasion::Faults { over },
+        let crash_plan = match options.faults.iter().map(|fault| fault.at + lasts(fault)).max() {
+            Some(over) => detector::CrashPlan::Faults { over },
             None => {
-                detector::Occasion::Crashes { count: options.workload.entries, peace: ticks(options.workload.think) }
+                detector::CrashPlan::Crashes { count: options.workload.entries, peace: ticks(options.workload.think) }
             }
         };
         let period = (group.make)(0).period();
-        let (users, beaters) = DetectorUsers::new(group, occasion, !options.seed);
+        let (users, beaters) = DetectorUsers::new(group, crash_plan, !options.seed);
         let Outcome { mut users, mut wire, ended, events_per_s, .. } = self.go(about, beaters, users, None, false)?;
         users.close();
         let liveness = users.incomplete().map_or_else(Finding::held, Finding::violated);
@@ -516,7 +516,7 @@ fn why_in_vain(users: &MutexUsers, now: Ticks, ended: Ended) -> String {
     }
 }
 
-/// Why nobody can lead though nobody wrote down a fault, if the crash that is the occasion has left too few.
+/// Why nobody can lead though nobody wrote down a fault, if the crash that is the trigger has left too few.
 fn too_few<P: Protocol, X>(survivors: &Survivors, wire: &Wire<P, X>) -> Option<String> {
     let Survivors { assumes, among, least } = survivors;
     let living = among.clone().filter(|&process| wire.is_up(process)).count();

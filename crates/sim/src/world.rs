@@ -25,7 +25,7 @@ pub struct World<P: Protocol, A: Application<P>> {
     app: A,
     wire: Wire<P, A::Plan>,
     /// What waits for a paused process, in order.
-    held_back: Vec<(ProcessId, Happening<P, A::Plan>)>,
+    held_back: Vec<(ProcessId, Scheduled<P, A::Plan>)>,
 }
 
 /// What a world is made with.
@@ -49,7 +49,7 @@ pub struct Setup {
 /// Everything of a world but its processes and users: time, network, counters, plans.
 pub struct Wire<P: Protocol, X> {
     now: Ticks,
-    queue: Queue<Happening<P, X>>,
+    queue: Queue<Scheduled<P, X>>,
     links: Links,
     rng: fastrand::Rng,
     status: Vec<Status>,
@@ -81,7 +81,7 @@ enum Status {
     Down,
 }
 
-enum Happening<P: Protocol, X> {
+enum Scheduled<P: Protocol, X> {
     Deliver(Envelope<P::Message>),
     AppDeliver(Envelope<Option<u64>>),
     Timer { process: ProcessId, timer: P::Timer, setting: u64 },
@@ -150,7 +150,7 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
             demands: Vec::new(),
         };
         for fault in setup.faults {
-            wire.queue.insert(fault.at, Class::Fault, Happening::Fault(fault.kind));
+            wire.queue.insert(fault.at, Class::Fault, Scheduled::Fault(fault.kind));
         }
         World {
             processes,
@@ -179,9 +179,9 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
             if self.app.finished(&self.wire) {
                 return Ended::Finished;
             }
-            let Some((now, happening)) = self.wire.queue.pop() else { return Ended::Quiet };
+            let Some((now, event)) = self.wire.queue.pop() else { return Ended::Quiet };
             self.wire.now = now;
-            self.happen(happening);
+            self.happen(event);
         }
         Ended::Limit
     }
@@ -191,18 +191,18 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
         (self.app, self.wire, self.processes)
     }
 
-    fn happen(&mut self, happening: Happening<P, A::Plan>) {
-        let Some(process) = happening.process() else { return self.strike(happening) };
+    fn happen(&mut self, event: Scheduled<P, A::Plan>) {
+        let Some(process) = event.process() else { return self.strike(event) };
         match self.wire.status[process] {
-            Status::Up => self.happen_at(process, happening),
-            Status::Paused => self.held_back.push((process, happening)),
-            Status::Down => self.wire.miss(process, &happening),
+            Status::Up => self.happen_at(process, event),
+            Status::Paused => self.held_back.push((process, event)),
+            Status::Down => self.wire.miss(process, &event),
         }
     }
 
-    fn happen_at(&mut self, process: ProcessId, happening: Happening<P, A::Plan>) {
-        match happening {
-            Happening::Deliver(envelope) => {
+    fn happen_at(&mut self, process: ProcessId, event: Scheduled<P, A::Plan>) {
+        match event {
+            Scheduled::Deliver(envelope) => {
                 if self.wire.arrive(&envelope, |envelope| Event::Deliver {
                     msg: envelope.id,
                     from: envelope.from as usize,
@@ -213,7 +213,7 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
                     self.step(process, Input::Message { from, message: envelope.content });
                 }
             }
-            Happening::AppDeliver(envelope) => {
+            Scheduled::AppDeliver(envelope) => {
                 if self
                     .wire
                     .arrive(&envelope, |envelope| Event::AppDeliver { msg: envelope.id, from: envelope.from as usize })
@@ -224,39 +224,39 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
                     self.app.app_message(process, &mut self.wire);
                 }
             }
-            Happening::Timer { timer, setting, .. } => {
+            Scheduled::Timer { timer, setting, .. } => {
                 if self.wire.timers.get(&(process, timer)) == Some(&setting) {
                     self.wire.timers.remove(&(process, timer));
                     self.wire.trace(process, || Event::Timer { name: format!("{timer:?}") });
                     self.step(process, Input::Timer(timer));
                 }
             }
-            Happening::Plan { plan, .. } => self.app.carry_out(process, plan, &mut self.wire),
-            Happening::Suspect { peer, .. } => {
+            Scheduled::Plan { plan, .. } => self.app.carry_out(process, plan, &mut self.wire),
+            Scheduled::Suspect { peer, .. } => {
                 self.wire.trace(process, || Event::Suspect { peer });
                 self.step(process, Input::Suspect(peer));
             }
-            Happening::Trust { peer, .. } => {
+            Scheduled::Trust { peer, .. } => {
                 self.wire.trace(process, || Event::Trust { peer });
                 self.step(process, Input::Trust(peer));
             }
-            Happening::Fault(_) | Happening::Resume(_) | Happening::Heal(_) => {}
+            Scheduled::Fault(_) | Scheduled::Resume(_) | Scheduled::Heal(_) => {}
         }
     }
 
     /// A fault begins or ends.
-    fn strike(&mut self, happening: Happening<P, A::Plan>) {
-        if let Happening::Fault(_) = happening {
+    fn strike(&mut self, event: Scheduled<P, A::Plan>) {
+        if let Scheduled::Fault(_) = event {
             self.app.struck(&mut self.wire);
         }
-        match happening {
-            Happening::Fault(FaultKind::Crash(process)) => self.crash(process),
-            Happening::Fault(FaultKind::Recover { process, memory }) => self.recover(process, memory),
-            Happening::Fault(FaultKind::Pause { process, lasts }) => self.wire.pause(process, lasts),
-            Happening::Fault(FaultKind::Partition { groups, lasts }) => self.wire.cut(Cut::Groups(groups), lasts),
-            Happening::Fault(FaultKind::OneWay { from, to, lasts }) => self.wire.cut(Cut::OneWay(from, to), lasts),
-            Happening::Resume(process) => self.resume(process),
-            Happening::Heal(cut) => self.wire.heal(&cut),
+        match event {
+            Scheduled::Fault(FaultKind::Crash(process)) => self.crash(process),
+            Scheduled::Fault(FaultKind::Recover { process, memory }) => self.recover(process, memory),
+            Scheduled::Fault(FaultKind::Pause { process, lasts }) => self.wire.pause(process, lasts),
+            Scheduled::Fault(FaultKind::Partition { groups, lasts }) => self.wire.cut(Cut::Groups(groups), lasts),
+            Scheduled::Fault(FaultKind::OneWay { from, to, lasts }) => self.wire.cut(Cut::OneWay(from, to), lasts),
+            Scheduled::Resume(process) => self.resume(process),
+            Scheduled::Heal(cut) => self.wire.heal(&cut),
             _ => {}
         }
     }
@@ -269,8 +269,8 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
         self.wire.timers.retain(|(owner, _), _| *owner != process);
         self.wire.catching_up.retain(|other| *other != process);
         self.wire.trace(process, || Event::Crash);
-        for (_, happening) in self.held_back.extract_if(.., |(paused, _)| *paused == process) {
-            self.wire.miss(process, &happening);
+        for (_, event) in self.held_back.extract_if(.., |(paused, _)| *paused == process) {
+            self.wire.miss(process, &event);
         }
         self.wire.look(0..self.processes.len(), process..process + 1);
         self.app.crashed(process, &mut self.wire);
@@ -303,8 +303,8 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
         self.wire.status[process] = Status::Up;
         self.wire.trace(process, || Event::Resume);
         let missed: Vec<_> = self.held_back.extract_if(.., |(paused, _)| *paused == process).collect();
-        for (_, happening) in missed {
-            self.happen(happening);
+        for (_, event) in missed {
+            self.happen(event);
             self.meet_demands();
         }
     }
@@ -322,7 +322,7 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
                     }
                     Demand::AppSend { from, to } => self.app_send(from, to),
                     Demand::Suspect { process, peer } => {
-                        self.happen(Happening::Suspect { process, peer });
+                        self.happen(Scheduled::Suspect { process, peer });
                     }
                 }
             }
@@ -371,17 +371,17 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
     }
 }
 
-impl<P: Protocol, X> Happening<P, X> {
+impl<P: Protocol, X> Scheduled<P, X> {
     /// Where it happens; none for faults.
     fn process(&self) -> Option<ProcessId> {
         match self {
-            Happening::Deliver(envelope) => Some(envelope.to as ProcessId),
-            Happening::AppDeliver(envelope) => Some(envelope.to as ProcessId),
-            Happening::Timer { process, .. }
-            | Happening::Plan { process, .. }
-            | Happening::Suspect { process, .. }
-            | Happening::Trust { process, .. } => Some(*process),
-            Happening::Fault(_) | Happening::Resume(_) | Happening::Heal(_) => None,
+            Scheduled::Deliver(envelope) => Some(envelope.to as ProcessId),
+            Scheduled::AppDeliver(envelope) => Some(envelope.to as ProcessId),
+            Scheduled::Timer { process, .. }
+            | Scheduled::Plan { process, .. }
+            | Scheduled::Suspect { process, .. }
+            | Scheduled::Trust { process, .. } => Some(*process),
+            Scheduled::Fault(_) | Scheduled::Resume(_) | Scheduled::Heal(_) => None,
         }
     }
 }

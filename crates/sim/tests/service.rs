@@ -1,9 +1,9 @@
 //! The lock service in simulation: thousands of seeds, and rules broken on purpose.
 
-use baton_sim::service::{Broken, Options, Report, run};
+use baton_sim::service::{Broken, Options, SoakReport, run};
 
 /// The first violation that a broken rule leads to.
-fn first_violation(broken: Broken) -> Option<Report> {
+fn first_violation(broken: Broken) -> Option<SoakReport> {
     let mut reports = (0..3_000).map(|seed| run(Options { broken: Some(broken), ..Options::new(seed) }));
     reports.find(|report| report.violation.is_some())
 }
@@ -54,7 +54,7 @@ fn one_seed_is_one_run() {
 #[test]
 fn the_story_shows_names_as_text_and_no_hashes() {
     for seed in 0..100 {
-        let Report { story, .. } = run(Options { story: true, ..Options::new(seed) });
+        let SoakReport { story, .. } = run(Options { story: true, ..Options::new(seed) });
         assert!(story.iter().any(|line| line.contains("sends") && line.contains("\"l0\"")), "seed {seed}");
         let bytes = story.iter().find(|line| line.contains("[108, ") || line.contains("secret_hash"));
         assert_eq!(bytes, None, "seed {seed}");

@@ -6,7 +6,7 @@ use crate::Expectation;
 
 /// Who notices that the leader, the highest of all, is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notice {
+pub enum NoticedBy {
     /// The lowest.
     Lowest,
     /// The highest that lives.
@@ -26,7 +26,7 @@ pub struct ElectionCosts {
 
 /// What an election costs on a network of constant delay; none if the algorithm is not known here. For bully the dead leader
 /// is one of the `n` processes; on a ring, in the order of ids, all `n` live.
-pub fn costs(algorithm: &str, variant: Option<&str>, n: usize, notice: Notice) -> Option<ElectionCosts> {
+pub fn costs(algorithm: &str, variant: Option<&str>, n: usize, notice: NoticedBy) -> Option<ElectionCosts> {
     if n < 2 {
         return None;
     }
@@ -34,37 +34,37 @@ pub fn costs(algorithm: &str, variant: Option<&str>, n: usize, notice: Notice) -
     match algorithm {
         "bully" if plain => Some(bully(n, notice)),
         "chang-roberts" if plain => Some(chang_roberts_in_order(n, notice)),
-        "ring-list" if plain && notice != Notice::All => Some(ring_list(n)),
+        "ring-list" if plain && notice != NoticedBy::All => Some(ring_list(n)),
         _ => None,
     }
 }
 
 /// ELECTION from each to all above, OK from each but the dead one, and COORDINATOR to all below. Whoever hears of an
 /// election holds one, so that it does not matter whether the lowest notices or all do.
-fn bully(n: usize, notice: Notice) -> ElectionCosts {
+fn bully(n: usize, notice: NoticedBy) -> ElectionCosts {
     let count = n as f64;
     let messages = match notice {
-        Notice::RunnerUp => Expectation::exact("n-1", count - 1.0),
-        Notice::Lowest | Notice::All => Expectation::exact("n^2-n-1", count * count - count - 1.0),
+        NoticedBy::RunnerUp => Expectation::exact("n-1", count - 1.0),
+        NoticedBy::Lowest | NoticedBy::All => Expectation::exact("n^2-n-1", count * count - count - 1.0),
     };
     // Silence for 2D, and the announcement; if the lowest notices, others hear of it one T later. With nobody to tell,
     // there is only the silence.
     let time = match notice {
         _ if n == 2 => Expectation::exact("2", 2.0),
-        Notice::RunnerUp | Notice::All => Expectation::exact("3", 3.0),
-        Notice::Lowest => Expectation::exact("4", 4.0),
+        NoticedBy::RunnerUp | NoticedBy::All => Expectation::exact("3", 3.0),
+        NoticedBy::Lowest => Expectation::exact("4", 4.0),
     };
     ElectionCosts { messages: Some(messages), time: Some(time) }
 }
 
 /// On a ring of n live processes in the order of their ids.
-fn chang_roberts_in_order(n: usize, notice: Notice) -> ElectionCosts {
+fn chang_roberts_in_order(n: usize, notice: NoticedBy) -> ElectionCosts {
     let twice = Expectation::exact("2n", 2.0 * n as f64);
     let almost_thrice = Expectation::exact("3n-1", 3.0 * n as f64 - 1.0);
     let (messages, time) = match notice {
-        Notice::Lowest => (almost_thrice.clone(), almost_thrice),
-        Notice::RunnerUp => (twice.clone(), twice),
-        Notice::All => (almost_thrice, twice),
+        NoticedBy::Lowest => (almost_thrice.clone(), almost_thrice),
+        NoticedBy::RunnerUp => (twice.clone(), twice),
+        NoticedBy::All => (almost_thrice, twice),
     };
     ElectionCosts { messages: Some(messages), time: Some(time) }
 }
@@ -101,26 +101,26 @@ pub fn chang_roberts_all_start_mean(n: usize) -> Expectation {
 mod tests {
     use super::*;
 
-    fn messages(algorithm: &str, n: usize, notice: Notice) -> f64 {
+    fn messages(algorithm: &str, n: usize, notice: NoticedBy) -> f64 {
         costs(algorithm, None, n, notice).unwrap().messages.unwrap().value
     }
 
-    fn time(algorithm: &str, n: usize, notice: Notice) -> f64 {
+    fn time(algorithm: &str, n: usize, notice: NoticedBy) -> f64 {
         costs(algorithm, None, n, notice).unwrap().time.unwrap().value
     }
 
     #[test]
     fn bully_counts_the_dead_leader() {
-        assert_eq!(messages("bully", 5, Notice::RunnerUp), 4.0);
-        assert_eq!(messages("bully", 5, Notice::Lowest), 19.0);
-        assert_eq!(messages("bully", 5, Notice::All), 19.0);
+        assert_eq!(messages("bully", 5, NoticedBy::RunnerUp), 4.0);
+        assert_eq!(messages("bully", 5, NoticedBy::Lowest), 19.0);
+        assert_eq!(messages("bully", 5, NoticedBy::All), 19.0);
         assert_eq!(
-            [Notice::RunnerUp, Notice::All, Notice::Lowest].map(|notice| time("bully", 5, notice)),
+            [NoticedBy::RunnerUp, NoticedBy::All, NoticedBy::Lowest].map(|notice| time("bully", 5, notice)),
             [3.0, 3.0, 4.0]
         );
         // Not counting the ELECTION of each to the dead one gives the other figures, n-2 and n(n-2).
-        assert_eq!(messages("bully", 5, Notice::RunnerUp) - 1.0, 3.0);
-        assert_eq!(messages("bully", 5, Notice::All) - 4.0, 15.0);
+        assert_eq!(messages("bully", 5, NoticedBy::RunnerUp) - 1.0, 3.0);
+        assert_eq!(messages("bully", 5, NoticedBy::All) - 4.0, 15.0);
     }
 
     #[test]
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!((values[0], values[n - 1]), (14.0, 20.0), "2n .. 3n-1");
         assert_eq!(values.iter().sum::<f64>() / n as f64, chang_roberts_one_starter_mean(n).value);
         assert!(chang_roberts_all_start(n).agrees(chang_roberts_all_start_mean(n).value));
-        assert_eq!(messages("chang-roberts", n, Notice::All), chang_roberts_all_start(n).least);
+        assert_eq!(messages("chang-roberts", n, NoticedBy::All), chang_roberts_all_start(n).least);
     }
 
     /// All orders of four ids on a ring, by hand.
@@ -153,9 +153,9 @@ mod tests {
 
     #[test]
     fn unknown_ones_have_no_theory() {
-        assert!(costs("raft", None, 5, Notice::All).is_none());
-        assert!(costs("bully", Some("witness"), 5, Notice::All).is_none());
-        assert!(costs("bully", None, 1, Notice::All).is_none());
-        assert_eq!(messages("ring-list", 5, Notice::Lowest), 10.0);
+        assert!(costs("raft", None, 5, NoticedBy::All).is_none());
+        assert!(costs("bully", Some("witness"), 5, NoticedBy::All).is_none());
+        assert!(costs("bully", None, 1, NoticedBy::All).is_none());
+        assert_eq!(messages("ring-list", 5, NoticedBy::Lowest), 10.0);
     }
 }

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use baton_check::gallery::{COLUMNS, Exhibit, gallery, row};
-use baton_check::{Property, Report, Verdict};
+use baton_check::{CheckReport, Property, Verdict};
 use baton_protocol::registry;
 
 use super::{Args, LIMIT, watch};
 use crate::names;
-use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table, unwritable};
+use crate::output::{Failure, HELD, Outcome, VIOLATED, narrow_table, print, print_json, unwritable};
 use crate::progress::Progress;
 
 /// Above the table.
@@ -52,7 +52,7 @@ pub fn run(args: &Args) -> Outcome {
     let page = args.markdown.as_deref().map(Page::open).transpose()?;
     let asked = |exhibit: &Exhibit| args.only.is_empty() || args.only.iter().any(|name| name == exhibit.algorithm);
     let exhibits: Vec<Exhibit> = gallery().into_iter().filter(asked).collect();
-    let mut reports: Vec<Report> = Vec::new();
+    let mut reports: Vec<CheckReport> = Vec::new();
     for (number, exhibit) in exhibits.iter().enumerate() {
         let progress = Progress::news(format!("{}/{} {}", number + 1, exhibits.len(), exhibit.algorithm));
         let report = within_limits(exhibit, args, &progress).check().map_err(Failure::bad_input)?;
@@ -67,7 +67,7 @@ pub fn run(args: &Args) -> Outcome {
     if !args.json {
         let head = COLUMNS.map(String::from).to_vec();
         let all: Vec<Vec<String>> = std::iter::once(head).chain(rows(&reports)).collect();
-        print(&table(&all))?;
+        print(&narrow_table(&all))?;
     }
     Ok(ExitCode::from(verdict(&reports)))
 }
@@ -81,20 +81,20 @@ fn within_limits(exhibit: &Exhibit, args: &Args, progress: &Progress) -> Exhibit
     exhibit
 }
 
-fn rows(reports: &[Report]) -> Vec<Vec<String>> {
+fn rows(reports: &[CheckReport]) -> Vec<Vec<String>> {
     reports.iter().map(|report| row(report).to_vec()).collect()
 }
 
 /// What is broken on purpose, or on a network that it is not made for, may well be; anything else may not.
-fn verdict(reports: &[Report]) -> u8 {
-    let unexpected = |report: &&Report| report.result == Verdict::Violated && !is_expected(report);
+fn verdict(reports: &[CheckReport]) -> u8 {
+    let unexpected = |report: &&CheckReport| report.result == Verdict::Violated && !is_expected(report);
     if reports.iter().any(|report| unexpected(&report)) {
         return VIOLATED;
     }
     if reports.iter().any(|report| report.result == Verdict::Limit) { LIMIT } else { HELD }
 }
 
-fn is_expected(report: &Report) -> bool {
+fn is_expected(report: &CheckReport) -> bool {
     let Ok(about) = registry::find(report.algorithm) else { return false };
     let unpromised = report.property == Some(Property::Order) && !about.promises.order;
     about.broken.is_some() || report.ignored_assumptions || unpromised
@@ -159,7 +159,7 @@ mod tests {
 
     use super::*;
 
-    fn report(algorithm: &str, limit: usize) -> Report {
+    fn report(algorithm: &str, limit: usize) -> CheckReport {
         let properties = Some(vec![Property::Safety]);
         check(algorithm, &Params::new(2, 1), &Options { properties, limit, ..Options::default() }).unwrap()
     }
@@ -168,7 +168,7 @@ mod tests {
     fn what_should_hold_decides_the_status() {
         let (holds, limit, broken) = (report("central", 1_000), report("central", 5), report("no-lock", 1_000));
         assert_eq!(broken.result, Verdict::Violated);
-        let violated = Report { algorithm: "central", ..broken.clone() };
+        let violated = CheckReport { algorithm: "central", ..broken.clone() };
         assert_eq!(verdict(&[holds.clone(), broken.clone()]), HELD);
         assert_eq!(verdict(&[limit.clone(), broken]), LIMIT);
         assert_eq!(verdict(&[limit, violated, holds]), VIOLATED);

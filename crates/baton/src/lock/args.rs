@@ -10,7 +10,7 @@ use baton_types::limits::{LABEL_BYTES_MAX, LOCK_DELAY_MS_MAX, PERMITS_MAX, TTL_M
 use baton_types::name::Quoted;
 
 use crate::output::Failure;
-use crate::server::{NameArgs, ServerArgs};
+use crate::service_args::{NameArgs, ServerArgs};
 
 /// The owner of a lock, handed down to the command: a nested `baton lock` has an owner of its own, and this one as its parent.
 pub const OWNER: &str = "BATON_OWNER";
@@ -18,22 +18,22 @@ pub const OWNER: &str = "BATON_OWNER";
 /// Run a command while holding a lock
 ///
 ///   baton lock deploy -- ./migrate.sh --all   waits for its turn, runs the command
-///   baton lock -n nightly -c 'make report'    not if somebody else is at it
+///   baton lock -n nightly -c 'make report'    gives up if the lock is held
 ///   baton lock deploy                         holds until it is interrupted
 ///
-/// When the lock is lost, the command is ended before anybody else can be granted
-/// the lock: SIGTERM goes to all that it started min(5 s, TTL/3) before the
-/// deadline, SIGKILL half-way from there. Whatever it started ends with it.
+/// If the lock is lost, the command is ended before another client can get the
+/// lock: all its processes get SIGTERM min(5 s, TTL/3) before the deadline, and
+/// SIGKILL halfway from there. No process of the command outlives the lock.
 ///
-/// The command finds in its environment: BATON_LOCK; BATON_FENCE; BATON_DEADLINE
-/// (seconds of CLOCK_BOOTTIME; it moves later); BATON_OWNER and BATON_SERVER, for a
-/// `baton lock` in it. Without a command the fence is printed.
+/// The environment of the command has BATON_LOCK, BATON_FENCE, BATON_DEADLINE (in
+/// seconds of CLOCK_BOOTTIME, as of the start), and BATON_OWNER and BATON_SERVER for
+/// a `baton lock` in the command. Without a command, the fence is printed.
 ///
 /// Exit status:
 ///   the command's; 128 + n if signal n ended it
 ///   1, or -E's   the lock was not acquired
 ///   2            bad usage
-///   69           no server answered, or none had room for a session
+///   69           no server opened a session
 ///   74           the fence cannot be written to standard output
 ///   75           the lock was lost, and the command was ended
 ///   126, 127     the command cannot be run; was not found
@@ -42,40 +42,40 @@ pub const OWNER: &str = "BATON_OWNER";
 pub struct Args {
     #[command(flatten)]
     name: NameArgs,
-    /// Hold it together with others who want it shared
+    /// Share the lock with other holders that use --shared
     #[arg(short, long, conflicts_with_all = ["exclusive", "permits"])]
     shared: bool,
-    /// Hold it alone; this is the default
+    /// Hold the lock alone; this is the default
     #[arg(short = 'x', short_alias = 'e', long, conflicts_with = "permits")]
     exclusive: bool,
-    /// Do not wait if the lock is not free; each server is asked once, within 5 s for all together
+    /// Give up if the lock is held; each server is asked once, within 5 s for all together
     #[arg(short, long, visible_alias = "nb", conflicts_with = "timeout")]
     nonblock: bool,
     /// Wait at most this long, including the time to open a session; without -w the servers have 10 s to open one
     #[arg(short = 'w', long, visible_alias = "wait", value_name = "SECS", value_parser = timeout)]
     #[arg(allow_negative_numbers = true)]
     timeout: Option<Duration>,
-    /// Hold one of so many permits, at most 1000000; all who use the lock must name the same number
+    /// Hold one of PERMITS permits, 1 to 1000000; all users of the lock must name the same number
     #[arg(short = 'k', long, value_name = "PERMITS", value_parser = permits, allow_negative_numbers = true)]
     permits: Option<u32>,
-    /// After so many whole seconds without a word from us the server gives the lock to somebody else; 1 to 86400
+    /// Time to live of the session, 1 to 86400 s: the server frees the lock after this long without a keep-alive
     #[arg(long, value_name = "SECS", default_value_t = TTL_MS / 1_000, value_parser = ttl, allow_negative_numbers = true)]
     ttl: u64,
-    /// If the lock is lost so, it stays closed for so much longer; at most 3600
+    /// Keep the lock closed for this long after the session expires, 0 to 3600 s
     #[arg(long, value_name = "SECS", default_value = "0", value_parser = lock_delay, allow_negative_numbers = true)]
     lock_delay: Duration,
-    /// The exit status if the lock was not acquired
+    /// Exit status if the lock was not acquired
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = 1, allow_negative_numbers = true)]
     conflict_exit_code: u8,
-    /// Run this by the shell ($SHELL, or /bin/sh)
+    /// Run CMD with the shell ($SHELL, or /bin/sh)
     #[arg(short, long = "command", value_name = "CMD", conflicts_with = "command")]
     command_line: Option<OsString>,
-    /// What others see as the holder; the name of the program if nothing is said
+    /// Name of the holder in `baton locks` [default: the name of the program]
     #[arg(long, value_name = "TEXT", value_parser = told_label)]
     label: Option<String>,
     #[command(flatten)]
     server: ServerArgs,
-    /// What to run, and its arguments
+    /// The command to run, with its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

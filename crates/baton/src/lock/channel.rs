@@ -15,7 +15,7 @@ use super::supervisor::Reason;
 
 /// What the watchdog is told. That `baton lock` is no more it learns from the end of the pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Order {
+pub enum Instruction {
     /// The lease now ends then, in milliseconds of CLOCK_BOOTTIME.
     Renewed {
         /// Its new end.
@@ -29,7 +29,7 @@ pub enum Order {
 
 /// What the watchdog tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Report {
+pub enum WatchdogReport {
     /// The command runs, as the leader of this process group.
     Started {
         /// The group.
@@ -126,17 +126,17 @@ mod tests {
 
     #[test]
     fn messages_come_whole_however_they_are_cut() {
-        let sent = [Order::Renewed { deadline_ms: 7 }, Order::Signal(15), Order::Stop];
+        let sent = [Instruction::Renewed { deadline_ms: 7 }, Instruction::Signal(15), Instruction::Stop];
         let bytes: Vec<u8> = sent.iter().flat_map(|order| line(order).unwrap()).collect();
         for size in 1..bytes.len() {
             let mut lines = Lines::default();
-            let orders: Vec<Order> = bytes.chunks(size).flat_map(|chunk| lines.push(chunk).unwrap()).collect();
+            let orders: Vec<Instruction> = bytes.chunks(size).flat_map(|chunk| lines.push(chunk).unwrap()).collect();
             assert_eq!(orders, sent, "in pieces of {size}");
         }
     }
 
     #[test]
     fn what_is_no_message_is_an_error() {
-        assert!(Lines::default().push::<Order>(b"Dance\n").is_err());
+        assert!(Lines::default().push::<Instruction>(b"Dance\n").is_err());
     }
 }

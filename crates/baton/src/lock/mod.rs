@@ -34,7 +34,7 @@ use tokio::sync::mpsc;
 pub use args::Args;
 
 use crate::output::{Failure, Outcome, print, warn};
-use crate::server::{SERVER, block_on, no_server};
+use crate::service_args::{SERVER, block_on, no_server};
 use crate::view;
 use args::{OWNER, Wanted};
 use channel::Exit;

@@ -7,13 +7,13 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::channel::{Report, line};
+use super::channel::{WatchdogReport, line};
 
 /// Reports on their way.
 pub struct Reports {
     /// Its writes never block. A line is shorter than PIPE_BUF, so that it is written whole or not at all.
     pipe: File,
-    waiting: Vec<Report>,
+    waiting: Vec<WatchdogReport>,
 }
 
 impl Reports {
@@ -23,9 +23,9 @@ impl Reports {
     }
 
     /// Sends one, now or later.
-    pub fn push(&mut self, report: Report) {
-        if matches!(report, Report::Stopped { .. }) {
-            self.waiting.retain(|waiting| !matches!(waiting, Report::Stopped { .. }));
+    pub fn push(&mut self, report: WatchdogReport) {
+        if matches!(report, WatchdogReport::Stopped { .. }) {
+            self.waiting.retain(|waiting| !matches!(waiting, WatchdogReport::Stopped { .. }));
         }
         self.waiting.push(report);
         self.flush();

@@ -19,7 +19,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
-use super::channel::{Exit, Lines, Order, Report, bequeath, line};
+use super::channel::{Exit, Instruction, Lines, WatchdogReport, bequeath, line};
 use super::clock::{now_ms, wait_until};
 use super::signals::Signals;
 use super::supervisor::{Action, Input, Reason, Supervisor};
@@ -163,7 +163,7 @@ impl Run {
                 Woken::Reported(0) => return self.the_watchdog_ended().await,
                 Woken::Reported(count) => self.read(&bytes[..count])?,
                 // The command stopped with us, and goes on with us.
-                Woken::Signal(signal) => self.order(Order::Signal(signal as i32))?,
+                Woken::Signal(signal) => self.order(Instruction::Signal(signal as i32))?,
                 Woken::Time => {}
             }
         }
@@ -173,7 +173,7 @@ impl Run {
         match lease {
             Lease::Until { deadline_ms } => {
                 self.step(Input::Renewed { deadline_ms })?;
-                self.order(Order::Renewed { deadline_ms })
+                self.order(Instruction::Renewed { deadline_ms })
             }
             Lease::Revoked => self.step(Input::Stop(Reason::LockLost)),
             Lease::Lost => self.step(Input::Lost),
@@ -185,7 +185,7 @@ impl Run {
             Some(Action::Terminate) => {
                 // If it is stopped, there is no time to notice.
                 kill(self.watchdog(), Signal::SIGCONT)?;
-                self.order(Order::Stop)
+                self.order(Instruction::Stop)
             }
             Some(Action::Kill) => {
                 self.killing = true;
@@ -209,7 +209,7 @@ impl Run {
         }
     }
 
-    fn order(&self, order: Order) -> io::Result<()> {
+    fn order(&self, order: Instruction) -> io::Result<()> {
         match self.orders.try_write(&line(&order)?) {
             Ok(_) => Ok(()),
             // It has not read for long, so it is stopped. We stand by for it, and the next renewal will reach it.
@@ -221,11 +221,11 @@ impl Run {
     }
 
     fn read(&mut self, bytes: &[u8]) -> io::Result<()> {
-        for report in self.lines.push::<Report>(bytes)? {
+        for report in self.lines.push::<WatchdogReport>(bytes)? {
             match report {
-                Report::Started { group } => self.group = Some(Pid::from_raw(group)),
-                Report::Stopped { signal } => self.stopped(Signal::try_from(signal)?)?,
-                Report::Ended { exit, reason } => self.ended = Some((exit, reason)),
+                WatchdogReport::Started { group } => self.group = Some(Pid::from_raw(group)),
+                WatchdogReport::Stopped { signal } => self.stopped(Signal::try_from(signal)?)?,
+                WatchdogReport::Ended { exit, reason } => self.ended = Some((exit, reason)),
             }
         }
         Ok(())
@@ -238,7 +238,7 @@ impl Run {
         if let (true, Some(group)) = (wants_terminal, self.group)
             && self.terminal.lend(group)?
         {
-            return self.order(Order::Signal(Signal::SIGCONT as i32));
+            return self.order(Instruction::Signal(Signal::SIGCONT as i32));
         }
         if wants_terminal || signal == Signal::SIGTSTP {
             self.terminal.take_back()?;

@@ -18,7 +18,7 @@ use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 
-use super::channel::{End, Exit, Lines, Order, Report, inherit};
+use super::channel::{End, Exit, Instruction, Lines, WatchdogReport, inherit};
 use super::clock::{Alarm, now_ms};
 use super::reports::Reports;
 use super::supervisor::{Action, Input, Reason, Supervisor};
@@ -121,7 +121,7 @@ impl Watchdog {
         let command = step.process_group(0).spawn()?;
         let group = command.id() as i32;
         let mut watchdog = Watchdog { supervisor, command, exit: None, kill_again_ms: None, reports };
-        watchdog.reports.push(Report::Started { group });
+        watchdog.reports.push(WatchdogReport::Started { group });
         Ok(watchdog)
     }
 
@@ -149,11 +149,11 @@ impl Watchdog {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             };
-            for order in lines.push::<Order>(&bytes[..count])? {
+            for order in lines.push::<Instruction>(&bytes[..count])? {
                 match order {
-                    Order::Renewed { deadline_ms } => self.step(Input::Renewed { deadline_ms })?,
-                    Order::Stop => self.step(Input::Stop(Reason::LockLost))?,
-                    Order::Signal(number) => self.pass_on(number)?,
+                    Instruction::Renewed { deadline_ms } => self.step(Input::Renewed { deadline_ms })?,
+                    Instruction::Stop => self.step(Input::Stop(Reason::LockLost))?,
+                    Instruction::Signal(number) => self.pass_on(number)?,
                 }
             }
         }
@@ -202,7 +202,7 @@ impl Watchdog {
         loop {
             match tree::reap()? {
                 tree::Child::Changed(WaitStatus::Stopped(pid, signal)) if Some(pid) == self.group() => {
-                    self.reports.push(Report::Stopped { signal: signal as i32 });
+                    self.reports.push(WatchdogReport::Stopped { signal: signal as i32 });
                 }
                 // It ended a moment ago.
                 tree::Child::Changed(WaitStatus::Exited(pid, code)) if Some(pid) == self.group() => {
@@ -231,7 +231,7 @@ impl Watchdog {
     fn farewell(&mut self) -> io::Result<()> {
         let exit = self.exit.unwrap_or(Exit::Code(CANNOT_RUN));
         let reason = self.supervisor.over();
-        self.reports.push(Report::Ended { exit, reason });
+        self.reports.push(WatchdogReport::Ended { exit, reason });
         while self.reports.wait() && now_ms() < self.supervisor.deadline_ms() {
             wait(&mut [PollFd::new(self.reports.as_fd(), PollFlags::POLLOUT)], PollTimeout::from(LOOK_AGAIN_MS))?;
             self.reports.flush();

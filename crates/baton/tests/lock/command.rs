@@ -1,6 +1,6 @@
 //! What `baton lock` does while all goes well, and what it says if it cannot begin.
 
-use baton_proto::v1;
+use baton_api::v1;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::ffi::OsStr;

@@ -1,7 +1,7 @@
 //! What goes wrong: the server, the network, `baton lock` itself or its watchdog. Whatever it is, all that the command started
 //! is gone before the server can give the lock to somebody else.
 
-use baton_proto::v1::{self, server_frame::Frame};
+use baton_api::v1::{self, server_frame::Frame};
 use nix::sys::signal::Signal;
 use std::io::Read;
 use std::process::Stdio;

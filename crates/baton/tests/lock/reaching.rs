@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use baton_proto::v1;
+use baton_api::v1;
 
 use super::command::{baton, done};
 use super::processes::{BATON, until};

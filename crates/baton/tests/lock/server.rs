@@ -1,8 +1,8 @@
 //! A server that says what a test wants it to say.
 
-use baton_proto::v1::locks_server::{Locks, LocksServer};
-use baton_proto::v1::request::Operation;
-use baton_proto::v1::{self, answer::Answer as Word, client_frame, server_frame};
+use baton_api::v1::locks_server::{Locks, LocksServer};
+use baton_api::v1::request::Operation;
+use baton_api::v1::{self, answer::Answer as Word, client_frame, server_frame};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::runtime::Runtime;

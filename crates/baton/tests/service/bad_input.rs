@@ -4,9 +4,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use baton_api::v1;
+use baton_api::v1::client_frame::Frame;
 use baton_client::Client;
-use baton_proto::v1;
-use baton_proto::v1::client_frame::Frame;
 use tonic::Code;
 
 use crate::raw::{self, Raw, exclusive};

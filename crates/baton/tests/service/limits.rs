@@ -4,9 +4,9 @@
 use std::process::Stdio;
 use std::time::Instant;
 
-use baton_proto::v1;
-use baton_proto::v1::request::Operation;
-use baton_proto::v1::server_frame::Frame;
+use baton_api::v1;
+use baton_api::v1::request::Operation;
+use baton_api::v1::server_frame::Frame;
 use serde_json::Value;
 use tonic::Code;
 

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
+use baton_api::v1;
+use baton_api::v1::locks_client::LocksClient;
 use baton_client::{Client, Session};
-use baton_proto::v1;
-use baton_proto::v1::locks_client::LocksClient;
 use prost::Message;
 use serde_json::Value;
 use tokio::task::JoinSet;

@@ -4,11 +4,11 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::Duration;
 
-use baton_proto::v1;
-use baton_proto::v1::client_frame;
-use baton_proto::v1::locks_client::LocksClient;
-use baton_proto::v1::request::Operation;
-use baton_proto::v1::server_frame::Frame;
+use baton_api::v1;
+use baton_api::v1::client_frame;
+use baton_api::v1::locks_client::LocksClient;
+use baton_api::v1::request::Operation;
+use baton_api::v1::server_frame::Frame;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;

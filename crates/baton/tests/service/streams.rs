@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use baton_api::v1;
+use baton_api::v1::request::Operation;
+use baton_api::v1::server_frame::Frame;
 use baton_client::Client;
-use baton_proto::v1;
-use baton_proto::v1::request::Operation;
-use baton_proto::v1::server_frame::Frame;
 use serde_json::json;
 use tokio::sync::oneshot;
 use tonic::Code;

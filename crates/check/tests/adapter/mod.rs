@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton_check::Order;
+use baton_check::LinkOrder;
 use baton_protocol::mutex::{Command, Mutex};
 use baton_protocol::{Choices, Group, Input, Outbox, Output, ProcessId, Start};
 use stateright::{Model, Property};
@@ -11,7 +11,7 @@ use stateright::{Model, Property};
 /// A group in which each client asks a number of times.
 pub struct Adapter<P: Mutex> {
     pub group: Group<P>,
-    pub order: Order,
+    pub order: LinkOrder,
     pub entries: u32,
     pub timers: u32,
 }
@@ -68,7 +68,7 @@ impl<P: Mutex> Adapter<P> {
             }
         }
         for (&(from, to), link) in &state.links {
-            let first = if self.order == Order::Fifo { 1 } else { link.len() };
+            let first = if self.order == LinkOrder::Fifo { 1 } else { link.len() };
             // Of equal messages it does not matter which one arrives.
             let places = (0..first).filter(|&place| place == 0 || link[place] != link[place - 1]);
             steps.extend(places.map(|place| What::Deliver { from, to, place }));
@@ -118,7 +118,7 @@ impl<P: Mutex> Adapter<P> {
                 Output::Send { to, message } => {
                     let link = state.links.entry((at, to)).or_default();
                     link.push(message);
-                    if self.order == Order::Unordered {
+                    if self.order == LinkOrder::Unordered {
                         link.sort();
                     }
                 }

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use baton_api::v1::locks_server::{Locks, LocksServer};
+use baton_api::v1::{self, answer, client_frame, request::Operation, server_frame};
 use baton_client::{Client, Session};
-use baton_proto::v1::locks_server::{Locks, LocksServer};
-use baton_proto::v1::{self, answer, client_frame, request::Operation, server_frame};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};

@@ -11,11 +11,11 @@ mod sessions;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use baton_api::v1::{self, answer, client_frame, request::Operation, server_frame};
 use baton_client::{
     AcquireError, BootTime, CallError, CallRefusal, Client, CloseError, ConnectError, LockState, Loss, Mode, OpenError,
     Owner, ReleaseError, Session, SessionState, views,
 };
-use baton_proto::v1::{self, answer, client_frame, request::Operation, server_frame};
 use tonic::Status;
 
 use fake::{

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use baton_peer::{MutexPeer, PeerGroup, Report, RunError, Turns, run_turns};
+use baton_peer::{MemberReport, MutexPeer, PeerGroup, RunError, Turns, run_turns};
 use tokio::task::{JoinSet, yield_now};
 
 use crate::{listeners, listening, messages, start, stats, within_a_minute};
@@ -91,7 +91,7 @@ async fn an_entry_costs_what_the_papers_say() {
 }
 
 /// Whole runs of all members at once.
-async fn runs(algorithm: &str, members: usize) -> Vec<Report> {
+async fn runs(algorithm: &str, members: usize) -> Vec<MemberReport> {
     let (file, listeners) = listeners(algorithm, members).await;
     let group = PeerGroup::new(file).unwrap();
     let turns = Turns { entries: ENTRIES, hold: Duration::from_micros(100) };

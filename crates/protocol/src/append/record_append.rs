@@ -38,14 +38,14 @@ use crate::{Input, Outbox, ProcessId, ProcessSet, Protocol, Start, Ticks};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RecordAppend {
     /// Appends.
-    Client(Client),
+    Client(ClientState),
     /// Keeps the file.
     Replica(Replica),
 }
 
 /// Who appends.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Client {
+pub struct ClientState {
     replicas: Range<ProcessId>,
     /// Those of them that have crashed; there may be a million clients, so that none keeps a set of all processes.
     dead: BTreeSet<ProcessId>,
@@ -204,7 +204,7 @@ impl Append for RecordAppend {
     }
 }
 
-impl Client {
+impl ClientState {
     fn step(&mut self, input: Input<RecordAppend>, out: &mut Outbox<RecordAppend>) {
         match input {
             Input::Command(Command::Append { data }) => {
@@ -534,7 +534,7 @@ pub fn group(params: &Params) -> Result<Group<RecordAppend>, SetupError> {
     Ok(Group::new(n, processes, move |me| {
         if me < n {
             let (replicas, dead) = (n..processes, BTreeSet::new());
-            return RecordAppend::Client(Client { replicas, dead, delay_max, number: 0, pending: None });
+            return RecordAppend::Client(ClientState { replicas, dead, delay_max, number: 0, pending: None });
         }
         let role = Role::Secondary { joined: true, early: BTreeMap::new() };
         RecordAppend::Replica(Replica {

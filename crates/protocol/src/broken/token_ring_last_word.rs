@@ -6,7 +6,7 @@
 
 use crate::mutex::token_ring::{self, TokenRing};
 use crate::registry::{About, Group, Params, SetupError};
-use crate::roster::News;
+use crate::roster::LateReports;
 
 /// What the registry knows of it.
 pub const ABOUT: About = About {
@@ -18,5 +18,5 @@ pub const ABOUT: About = About {
 
 /// n processes in a ring, the token at P0.
 pub fn group(params: &Params) -> Result<Group<TokenRing>, SetupError> {
-    token_ring::group_with(params, News::LastWord)
+    token_ring::group_with(params, LateReports::LastWord)
 }

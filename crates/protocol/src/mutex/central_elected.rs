@@ -39,7 +39,7 @@ pub struct CentralElected {
     /// The latest epoch that this process has answered to: its number, and who coordinates it.
     epoch: Stamp,
     /// While it coordinates that epoch.
-    desk: Option<Desk>,
+    coordinating: Option<CoordinatorState>,
 }
 
 /// What a client wants.
@@ -58,7 +58,7 @@ pub enum Wish {
 
 /// The coordinator's memory of its epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Desk {
+struct CoordinatorState {
     /// Who is inside, and with which fence.
     holder: Option<(ProcessId, u64)>,
     queue: VecDeque<ProcessId>,
@@ -161,9 +161,9 @@ impl Protocol for CentralElected {
 
     fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
         self.wish.counters(visit);
-        if let Some(desk) = &mut self.desk {
-            visit(grants_of(self.epoch.time), &mut desk.grants);
-            desk.holder.iter_mut().for_each(|(_, fence)| show_fence(fence, visit));
+        if let Some(coordinating) = &mut self.coordinating {
+            visit(grants_of(self.epoch.time), &mut coordinating.grants);
+            coordinating.holder.iter_mut().for_each(|(_, fence)| show_fence(fence, visit));
         }
     }
 }
@@ -206,7 +206,7 @@ impl CentralElected {
         if self.election.trusts(epoch.process) {
             if epoch.time > self.epoch.time {
                 self.epoch = epoch;
-                self.desk = None;
+                self.coordinating = None;
             }
             out.send(epoch.process, Message::State { epoch: self.epoch, wish: self.wish });
         }
@@ -214,13 +214,13 @@ impl CentralElected {
 
     fn recover(&mut self, out: &mut Outbox<Self>) {
         self.wish = Wish::Idle;
-        self.desk = None;
+        self.coordinating = None;
         self.elect(Input::Start(Start::Recovered), out);
     }
 
     fn on_suspect(&mut self, process: ProcessId, out: &mut Outbox<Self>) {
-        if let Some(desk) = &mut self.desk {
-            desk.drop_process(process);
+        if let Some(coordinating) = &mut self.coordinating {
+            coordinating.drop_process(process);
         }
         self.elect(Input::Suspect(process), out);
         if self.epoch.process == process {
@@ -241,7 +241,7 @@ impl CentralElected {
 
     fn on_trust(&mut self, process: ProcessId, out: &mut Outbox<Self>) {
         self.elect(Input::Trust(process), out);
-        if self.desk.is_some() {
+        if self.coordinating.is_some() {
             self.begin_epoch(self.epoch.time, out);
         }
     }
@@ -254,7 +254,7 @@ impl CentralElected {
                 Output::Event(election::Event::Elected { leader, .. }) if leader == Some(self.me) => {
                     self.begin_epoch(self.epoch.time, out);
                 }
-                Output::Event(_) => self.desk = None,
+                Output::Event(_) => self.coordinating = None,
                 Output::SetTimer { .. } | Output::CancelTimer(_) | Output::Stamp(_) => {}
             }
         }
@@ -266,22 +266,22 @@ impl CentralElected {
     fn begin_epoch(&mut self, after: u64, out: &mut Outbox<Self>) {
         let epoch = Stamp { time: after.saturating_add(1), process: self.me };
         self.epoch = epoch;
-        let mut desk = Desk::new(self.n);
+        let mut coordinating = CoordinatorState::new(self.n);
         for other in (0..self.n).filter(|&other| other != self.me && self.election.trusts(other)) {
-            desk.awaited.insert(other);
+            coordinating.awaited.insert(other);
         }
-        out.multicast(desk.awaited.iter(), Message::Inquire { epoch });
-        desk.note(self.me, self.wish);
-        self.desk = Some(desk);
+        out.multicast(coordinating.awaited.iter(), Message::Inquire { epoch });
+        coordinating.note(self.me, self.wish);
+        self.coordinating = Some(coordinating);
         self.grant_next(out);
     }
 
     fn on_state(&mut self, from: ProcessId, epoch: Stamp, wish: Wish, out: &mut Outbox<Self>) {
-        let Some(desk) = &mut self.desk else { return };
+        let Some(coordinating) = &mut self.coordinating else { return };
         if epoch == self.epoch {
             // One that is not awaited has meanwhile shown by a request or a release how it stands.
-            if desk.awaited.remove(from) {
-                desk.note(from, wish);
+            if coordinating.awaited.remove(from) {
+                coordinating.note(from, wish);
                 self.grant_next(out);
             }
         } else if epoch.time >= self.epoch.time {
@@ -290,32 +290,32 @@ impl CentralElected {
     }
 
     fn on_request(&mut self, from: ProcessId, out: &mut Outbox<Self>) {
-        if let Some(desk) = &mut self.desk
+        if let Some(coordinating) = &mut self.coordinating
             && self.election.trusts(from)
         {
-            desk.awaited.remove(from);
-            desk.queue.push_back(from);
+            coordinating.awaited.remove(from);
+            coordinating.queue.push_back(from);
             self.grant_next(out);
         }
     }
 
     fn on_release(&mut self, from: ProcessId, fence: u64, out: &mut Outbox<Self>) {
-        if let Some(desk) = &mut self.desk {
-            desk.awaited.remove(from);
-            desk.holder.take_if(|holder| *holder == (from, fence));
+        if let Some(coordinating) = &mut self.coordinating {
+            coordinating.awaited.remove(from);
+            coordinating.holder.take_if(|holder| *holder == (from, fence));
             self.grant_next(out);
         }
     }
 
     fn grant_next(&mut self, out: &mut Outbox<Self>) {
-        let Some(desk) = &mut self.desk else { return };
-        if desk.holder.is_some() || !desk.awaited.is_empty() {
+        let Some(coordinating) = &mut self.coordinating else { return };
+        if coordinating.holder.is_some() || !coordinating.awaited.is_empty() {
             return;
         }
-        let Some(next) = desk.queue.pop_front() else { return };
-        desk.grants += 1;
-        let fence = self.epoch.time.saturating_mul(GRANTS_MAX).saturating_add(desk.grants);
-        desk.holder = Some((next, fence));
+        let Some(next) = coordinating.queue.pop_front() else { return };
+        coordinating.grants += 1;
+        let fence = self.epoch.time.saturating_mul(GRANTS_MAX).saturating_add(coordinating.grants);
+        coordinating.holder = Some((next, fence));
         if next == self.me {
             self.on_grant(fence, out);
         } else {
@@ -324,9 +324,9 @@ impl CentralElected {
     }
 }
 
-impl Desk {
+impl CoordinatorState {
     fn new(n: usize) -> Self {
-        Desk { holder: None, queue: VecDeque::new(), grants: 0, awaited: ProcessSet::none(n) }
+        CoordinatorState { holder: None, queue: VecDeque::new(), grants: 0, awaited: ProcessSet::none(n) }
     }
 
     fn note(&mut self, process: ProcessId, wish: Wish) {
@@ -389,6 +389,6 @@ pub fn group(params: &Params) -> Result<Group<CentralElected>, SetupError> {
         election: ChangRoberts::new(me, &order, Some(leader)),
         wish: Wish::Idle,
         epoch: Stamp { time: 1, process: leader },
-        desk: (me == leader).then(|| Desk::new(n)),
+        coordinating: (me == leader).then(|| CoordinatorState::new(n)),
     }))
 }

@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Overlap, Params, Promises, SetupError, Variant};
-use crate::roster::{Membership, News, Roster};
+use crate::roster::{LateReports, Membership, Roster};
 use crate::{Counter, Input, Outbox, ProcessId, ProcessSet, Protocol, Start};
 
 /// One process of the ring.
@@ -166,7 +166,7 @@ impl Protocol for TokenRing {
 }
 
 impl TokenRing {
-    fn newcomer(me: ProcessId, n: usize, moves: Moves, news: News) -> Self {
+    fn newcomer(me: ProcessId, n: usize, moves: Moves, news: LateReports) -> Self {
         TokenRing {
             me,
             n,
@@ -451,11 +451,11 @@ pub const ABOUT: About = About {
 
 /// n processes in a ring, the token at P0.
 pub fn group(params: &Params) -> Result<Group<TokenRing>, SetupError> {
-    group_with(params, News::Once)
+    group_with(params, LateReports::Once)
 }
 
 /// The same, if the own detector's news are to be taken like this.
-pub fn group_with(params: &Params, news: News) -> Result<Group<TokenRing>, SetupError> {
+pub fn group_with(params: &Params, news: LateReports) -> Result<Group<TokenRing>, SetupError> {
     let n = params.n;
     let moves = if params.has("parked") { Moves::WhileWished } else { Moves::Always };
     // Nobody has a token, or is a member, before its start: who recovers without memory must not make a second one.

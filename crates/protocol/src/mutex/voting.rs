@@ -42,14 +42,14 @@ use crate::{Input, Outbox, ProcessId, ProcessSet, Protocol, Start, Ticks};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Voting {
     /// May ask for the critical section.
-    Client(Client),
+    Client(ClientState),
     /// Has one vote.
     Coordinator(Coordinator),
 }
 
 /// The memory of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Client {
+pub struct ClientState {
     me: ProcessId,
     rules: Rules,
     state: State,
@@ -217,7 +217,7 @@ impl Protocol for Voting {
     }
 }
 
-impl Client {
+impl ClientState {
     fn acquire(&mut self, out: &mut Outbox<Voting>) {
         match self.state {
             State::Resting => self.state = State::BackingOff,
@@ -457,7 +457,7 @@ pub fn group(params: &Params) -> Result<Group<Voting>, SetupError> {
         if id >= clients {
             return Voting::Coordinator(Coordinator::default());
         }
-        Voting::Client(Client {
+        Voting::Client(ClientState {
             me: id,
             rules: rules.clone(),
             state: State::Idle,

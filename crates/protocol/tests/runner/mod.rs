@@ -19,7 +19,7 @@ mod text;
 mod world;
 
 use command::Wish;
-use world::{News, Vocabulary, World};
+use world::{Told, Vocabulary, World};
 
 /// Plays the transcript `text` and returns it with the outputs that its commands have in fact.
 ///
@@ -98,7 +98,7 @@ impl Visitor for Play<'_> {
             Wish::Elect | Wish::Append(_) => None,
         };
         let news = |event| match event {
-            mutex::Event::Granted { fence } => News::Granted { fence },
+            mutex::Event::Granted { fence } => Told::Granted { fence },
         };
         self.play(World::new(group, Vocabulary { command, news }))
     }
@@ -109,7 +109,7 @@ impl Visitor for Play<'_> {
             Wish::Request | Wish::Release | Wish::Append(_) => None,
         };
         let news = |event| match event {
-            election::Event::Elected { leader, term } => News::Elected { leader, term },
+            election::Event::Elected { leader, term } => Told::Elected { leader, term },
         };
         self.play(World::new(group, Vocabulary { command, news }))
     }
@@ -120,7 +120,7 @@ impl Visitor for Play<'_> {
             Wish::Request | Wish::Release | Wish::Elect => None,
         };
         let news = |event| match event {
-            append::Event::Appended { offset } => News::Appended { offset },
+            append::Event::Appended { offset } => Told::Appended { offset },
         };
         self.play(World::new(group, Vocabulary { command, news }))
     }

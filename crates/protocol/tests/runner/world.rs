@@ -36,11 +36,11 @@ pub struct World<P: Protocol> {
 /// How the wishes and the news of a family of protocols are called.
 pub struct Vocabulary<P: Protocol> {
     pub command: fn(Wish) -> Option<P::Command>,
-    pub news: fn(P::Event) -> News,
+    pub news: fn(P::Event) -> Told,
 }
 
 /// What a process tells its user.
-pub enum News {
+pub enum Told {
     Granted { fence: u64 },
     Elected { leader: Option<ProcessId>, term: Option<u64> },
     Appended { offset: u64 },
@@ -330,21 +330,21 @@ impl<P: Protocol> World<P> {
         }
     }
 
-    fn tell(&mut self, process: ProcessId, news: News) {
+    fn tell(&mut self, process: ProcessId, news: Told) {
         self.lines.push(match news {
-            News::Granted { fence } => {
+            Told::Granted { fence } => {
                 let asked = if self.waiting.remove(&process) { "" } else { ", unasked" };
                 let others = text::processes(self.inside.difference(&self.down).copied());
                 let others = if others.is_empty() { others } else { format!(", WHILE {others} IS INSIDE") };
                 self.inside.insert(process);
                 format!("P{process} granted, fence {fence}{asked}{others}")
             }
-            News::Elected { leader, term } => {
+            Told::Elected { leader, term } => {
                 let leader = leader.map_or("none".to_string(), |leader| format!("P{leader}"));
                 let term = term.map_or(String::new(), |term| format!(", term {term}"));
                 format!("P{process} leader: {leader}{term}")
             }
-            News::Appended { offset } => {
+            Told::Appended { offset } => {
                 self.waiting.remove(&process);
                 format!("P{process} appended at {offset}")
             }

@@ -3,9 +3,9 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use baton_proto::convert::{from_client, to_client};
-use baton_proto::v1;
-use baton_proto::v1::locks_server::Locks;
+use baton_api::convert::{from_client, to_client};
+use baton_api::v1;
+use baton_api::v1::locks_server::Locks;
 use baton_types::frames::{Malformed, Part};
 use baton_types::views::Page;
 use tokio_stream::wrappers::ReceiverStream;
@@ -19,17 +19,17 @@ use crate::listing::ListLocks;
 
 /// The service, as gRPC calls it.
 #[derive(Clone)]
-pub struct LocksService(Arc<Host>);
+pub struct GrpcLocks(Arc<Host>);
 
-impl LocksService {
+impl GrpcLocks {
     /// Serves this.
     pub fn new(host: Arc<Host>) -> Self {
-        LocksService(host)
+        GrpcLocks(host)
     }
 }
 
 #[tonic::async_trait]
-impl Locks for LocksService {
+impl Locks for GrpcLocks {
     type SessionStream = Pin<Box<dyn Stream<Item = Result<v1::ServerFrame, Status>> + Send>>;
 
     async fn session(

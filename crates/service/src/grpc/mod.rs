@@ -6,4 +6,4 @@ mod locks;
 
 pub use calls::CountCalls;
 pub use connections::accept;
-pub use locks::LocksService;
+pub use locks::GrpcLocks;

@@ -1,6 +1,6 @@
 //! Pages that are put together again are the listing in one piece, wherever they end and whatever changes in between.
 
-use baton_proto::v1;
+use baton_api::v1;
 use baton_types::views::{Lock, Session};
 use prost::Message;
 

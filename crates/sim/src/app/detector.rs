@@ -12,7 +12,7 @@ use crate::world::Wire;
 
 /// What happens to those who are watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Occasion {
+pub enum CrashPlan {
     /// Crashes of random processes at random times, one after the other, each followed by a recovery.
     Crashes {
         /// How many.
@@ -52,7 +52,7 @@ struct Watch<D> {
 /// All processes of a group and what they think of each other.
 pub struct DetectorUsers<D> {
     make: Box<dyn Fn(ProcessId) -> D + Send + Sync>,
-    occasion: Occasion,
+    crash_plan: CrashPlan,
     rng: fastrand::Rng,
     period: Ticks,
     /// By watcher, then by the watched.
@@ -82,14 +82,14 @@ const PATIENCE_PERIODS: Ticks = 1_000;
 
 impl<D: Detector> DetectorUsers<D> {
     /// The users of a group, and its processes.
-    pub fn new(group: Group<D>, occasion: Occasion, seed: u64) -> (Self, Group<Beater>) {
+    pub fn new(group: Group<D>, crash_plan: CrashPlan, seed: u64) -> (Self, Group<Beater>) {
         let n = group.processes;
         let period = (group.make)(0).period();
         let beaters = Group { drift: group.drift, ..Group::new(n, n, move |me| Beater::new(me, n, period)) };
         let users = DetectorUsers {
             watches: (0..n).map(|_| (0..n).map(|peer| Watch::new((group.make)(peer))).collect()).collect(),
             make: group.make,
-            occasion,
+            crash_plan,
             rng: fastrand::Rng::with_seed(seed),
             period,
             crashed_at: vec![None; n],
@@ -199,7 +199,7 @@ impl<D: Detector> DetectorUsers<D> {
             !live(watcher) || self.watches[watcher][peer].suspected_since.is_some() != live(peer)
         };
         self.agreed = self.others().all(right);
-        let Occasion::Crashes { .. } = self.occasion else { return };
+        let CrashPlan::Crashes { .. } = self.crash_plan else { return };
         let crashed = (0..self.watches.len()).find(|&process| !live(process));
         match crashed {
             // All have noticed: let it recover, unless this was the last.
@@ -217,7 +217,7 @@ impl<D: Detector> DetectorUsers<D> {
 
     /// At any moment of a period, so that all phases of the beats are equally likely; after two in which all settles.
     fn plan_crash(&mut self, wire: &mut Wire<Beater, Plan>) {
-        if let Occasion::Crashes { peace, .. } = self.occasion {
+        if let CrashPlan::Crashes { peace, .. } = self.crash_plan {
             let after = peace.max(2 * self.period) + self.rng.u64(0..self.period);
             wire.plan(after, Class::Fault, 0, Plan::Crash);
         }
@@ -228,7 +228,7 @@ impl<D: Detector> DetectorUsers<D> {
             // A beat from before the crash has arrived meanwhile.
             return wire.plan(self.period, Class::Fault, self.somebody_but(process), Plan::Recover(process));
         }
-        self.done = matches!(self.occasion, Occasion::Crashes { count, .. } if count == self.crashes);
+        self.done = matches!(self.crash_plan, CrashPlan::Crashes { count, .. } if count == self.crashes);
         if !self.done {
             wire.plan_recovery(self.period, process);
         }
@@ -299,18 +299,18 @@ impl<D: Detector> Application<Beater> for DetectorUsers<D> {
     }
 
     fn progress(&self) -> Option<f64> {
-        match self.occasion {
-            Occasion::Crashes { count, .. } => Some(self.noticed as f64 / count as f64),
-            Occasion::Faults { .. } => None,
+        match self.crash_plan {
+            CrashPlan::Crashes { count, .. } => Some(self.noticed as f64 / count as f64),
+            CrashPlan::Faults { .. } => None,
         }
     }
 
     fn finished(&self, wire: &Wire<Beater, Plan>) -> bool {
         let now = wire.now();
         let patience = PATIENCE_PERIODS * self.period;
-        match self.occasion {
-            Occasion::Crashes { peace, .. } => self.done || now >= self.struck + peace + patience,
-            Occasion::Faults { over } => now > over && (self.agreed || now >= over + patience),
+        match self.crash_plan {
+            CrashPlan::Crashes { peace, .. } => self.done || now >= self.struck + peace + patience,
+            CrashPlan::Faults { over } => now > over && (self.agreed || now >= over + patience),
         }
     }
 }

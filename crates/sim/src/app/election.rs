@@ -12,7 +12,7 @@ use crate::world::Wire;
 
 /// How an election comes about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Occasion {
+pub enum ElectionTrigger {
     /// Once the group is quiet its leader crashes, and some notice at once. Where nobody leads yet, nobody crashes, and
     /// those who notice that ask for an election.
     NoLeader(Noticed),
@@ -37,7 +37,7 @@ pub enum Noticed {
 
 /// All users of a group.
 pub struct ElectionUsers {
-    occasion: Occasion,
+    trigger: ElectionTrigger,
     rule: Rule,
     rng: fastrand::Rng,
     /// How long things may take to settle.
@@ -62,9 +62,9 @@ pub struct ElectionUsers {
 
 impl ElectionUsers {
     /// Of so many members, that are to be led by the best according to `rule`.
-    pub fn new(members: usize, rule: Rule, occasion: Occasion, patience: Ticks, seed: u64) -> Self {
+    pub fn new(members: usize, rule: Rule, trigger: ElectionTrigger, patience: Ticks, seed: u64) -> Self {
         ElectionUsers {
-            occasion,
+            trigger,
             rule,
             rng: fastrand::Rng::with_seed(seed),
             patience,
@@ -152,9 +152,9 @@ impl ElectionUsers {
 
     /// The last moment at which the outcome may still change.
     fn settle_by(&self) -> Option<Ticks> {
-        match self.occasion {
-            Occasion::NoLeader(_) => self.began.map(|(began, _)| began + self.patience),
-            Occasion::Faults { over } => Some(over + self.patience),
+        match self.trigger {
+            ElectionTrigger::NoLeader(_) => self.began.map(|(began, _)| began + self.patience),
+            ElectionTrigger::Faults { over } => Some(over + self.patience),
         }
     }
 }
@@ -174,9 +174,9 @@ impl<P: Election> Application<P> for ElectionUsers {
     type Plan = Plan;
 
     fn start(&mut self, wire: &mut Wire<P, Plan>) {
-        match self.occasion {
-            Occasion::NoLeader(_) => wire.plan(T, Class::Request, 0, Plan::Look),
-            Occasion::Faults { over } => {
+        match self.trigger {
+            ElectionTrigger::NoLeader(_) => wire.plan(T, Class::Request, 0, Plan::Look),
+            ElectionTrigger::Faults { over } => {
                 if wire.in_flight() == 0 && self.leaders.count() == 0 {
                     self.noticed = (0..self.beliefs.len()).collect();
                     self.elect(wire);
@@ -188,8 +188,8 @@ impl<P: Election> Application<P> for ElectionUsers {
     }
 
     fn carry_out(&mut self, process: ProcessId, plan: Plan, wire: &mut Wire<P, Plan>) {
-        match (plan, self.occasion) {
-            (Plan::Look, Occasion::NoLeader(noticed)) if wire.in_flight() == 0 => self.vacate(noticed, wire),
+        match (plan, self.trigger) {
+            (Plan::Look, ElectionTrigger::NoLeader(noticed)) if wire.in_flight() == 0 => self.vacate(noticed, wire),
             (Plan::Look, _) => wire.plan(T, Class::Request, process, Plan::Look),
             (Plan::Elect(req), _) => {
                 let now = wire.now();
@@ -228,7 +228,7 @@ impl<P: Election> Application<P> for ElectionUsers {
             *belief = (None, None);
         }
         self.leaders.gone(process);
-        if let Occasion::NoLeader(_) = self.occasion {
+        if let ElectionTrigger::NoLeader(_) = self.trigger {
             for &observer in &self.noticed {
                 wire.suspect(observer, process);
             }
@@ -241,9 +241,9 @@ impl<P: Election> Application<P> for ElectionUsers {
     }
 
     fn finished(&self, wire: &Wire<P, Plan>) -> bool {
-        let over = match self.occasion {
-            Occasion::NoLeader(_) => self.began.is_some(),
-            Occasion::Faults { over } => wire.now() > over,
+        let over = match self.trigger {
+            ElectionTrigger::NoLeader(_) => self.began.is_some(),
+            ElectionTrigger::Faults { over } => wire.now() > over,
         };
         let too_late = self.settle_by().is_some_and(|by| wire.now() > by);
         over && (self.agreed || too_late) && wire.in_flight() == 0

@@ -70,7 +70,7 @@ pub enum Plan {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Client {
+enum UserState {
     Idle,
     Waiting { req: u64, since: Ticks },
     Inside { req: u64 },
@@ -80,7 +80,7 @@ enum Client {
 pub struct MutexUsers {
     workload: Workload,
     rng: fastrand::Rng,
-    clients: Vec<Client>,
+    clients: Vec<UserState>,
     /// How many requests were made, entered, and came to an end (by exit or crash).
     issued: u64,
     entered: u64,
@@ -195,7 +195,7 @@ impl MutexUsers {
             store: workload.store.map(|kind| Store::new(kind == StoreKind::Fenced)),
             workload,
             rng: fastrand::Rng::with_seed(seed),
-            clients: vec![Client::Idle; clients],
+            clients: vec![UserState::Idle; clients],
             issued: 0,
             entered: 0,
             ended: 0,
@@ -218,7 +218,7 @@ impl MutexUsers {
     /// Who waits for a grant at the end, and since when.
     pub fn waiting(&self) -> impl Iterator<Item = (ProcessId, Ticks)> {
         let waiting = self.clients.iter().enumerate().filter_map(|(process, client)| match client {
-            Client::Waiting { since, .. } => Some((process, *since)),
+            UserState::Waiting { since, .. } => Some((process, *since)),
             _ => None,
         });
         let held_back = self.held_back.iter().filter(|_| self.issued < self.workload.entries);
@@ -226,7 +226,7 @@ impl MutexUsers {
     }
 
     fn request<P: Mutex>(&mut self, process: ProcessId, wire: &mut Wire<P, Plan>) {
-        if self.clients[process] != Client::Idle || self.issued == self.workload.entries {
+        if self.clients[process] != UserState::Idle || self.issued == self.workload.entries {
             return;
         }
         if !wire.is_ready(process) {
@@ -236,7 +236,7 @@ impl MutexUsers {
         let (req, now) = (self.issued, wire.now());
         self.turn = None;
         self.issued += 1;
-        self.clients[process] = Client::Waiting { req, since: now };
+        self.clients[process] = UserState::Waiting { req, since: now };
         let past = wire.causality().map(|causality| causality.request(process));
         if self.judge.waiting() == 0 {
             self.progress = now;
@@ -258,11 +258,11 @@ impl MutexUsers {
     fn enter<P: Mutex>(&mut self, process: ProcessId, fence: u64, wire: &mut Wire<P, Plan>) {
         let now = wire.now();
         let mut found = self.judge.grant(process, fence);
-        let Client::Waiting { req, since } = self.clients[process] else {
+        let UserState::Waiting { req, since } = self.clients[process] else {
             return self.violated(process, found, wire);
         };
         found.extend(self.too_late(process, since, now));
-        self.clients[process] = Client::Inside { req };
+        self.clients[process] = UserState::Inside { req };
         self.progress = now;
         if let Some(bypasses) = &mut self.bypasses {
             bypasses.grant(process);
@@ -325,7 +325,7 @@ impl MutexUsers {
     }
 
     fn exit<P: Mutex>(&mut self, process: ProcessId, req: u64, wire: &mut Wire<P, Plan>) {
-        if self.clients[process] != (Client::Inside { req }) {
+        if self.clients[process] != (UserState::Inside { req }) {
             return;
         }
         self.leave(process, wire);
@@ -336,7 +336,7 @@ impl MutexUsers {
 
     /// By exit or crash.
     fn leave<P: Mutex>(&mut self, process: ProcessId, wire: &mut Wire<P, Plan>) {
-        self.clients[process] = Client::Idle;
+        self.clients[process] = UserState::Idle;
         self.ended += 1;
         self.judge.leave(process);
         self.handover_since = (self.judge.waiting() > 0).then(|| wire.now());
@@ -419,8 +419,8 @@ impl<P: Mutex> Application<P> for MutexUsers {
         if let Some(bypasses) = &mut self.bypasses {
             bypasses.forget(process);
         }
-        let acts = client != Client::Idle || self.turn == Some(process);
-        if client != Client::Idle {
+        let acts = client != UserState::Idle || self.turn == Some(process);
+        if client != UserState::Idle {
             self.leave(process, wire);
         }
         if acts && self.take_turns() {
@@ -434,7 +434,7 @@ impl<P: Mutex> Application<P> for MutexUsers {
             return;
         }
         // Where they take turns, the chain has ended if nobody was left to go on with it.
-        let idle = self.turn.is_none() && self.clients.iter().all(|client| *client == Client::Idle);
+        let idle = self.turn.is_none() && self.clients.iter().all(|client| *client == UserState::Idle);
         if !self.take_turns() || idle {
             self.plan_next(process, wire);
         }

@@ -6,7 +6,7 @@ use baton_protocol::ProcessId;
 
 use super::causality::Past;
 use super::fence::Fences;
-use super::order::Order;
+use super::order::OrderOracle;
 use super::safety::Safety;
 
 /// A property and how it is violated.
@@ -18,7 +18,7 @@ pub struct MutexJudge {
     waiting: BTreeSet<ProcessId>,
     safety: Safety,
     fences: Fences,
-    order: Option<Order>,
+    order: Option<OrderOracle>,
 }
 
 impl MutexJudge {
@@ -28,7 +28,7 @@ impl MutexJudge {
             waiting: BTreeSet::new(),
             safety: Safety::default(),
             fences: Fences::default(),
-            order: watch_order.then(|| Order::new(clients)),
+            order: watch_order.then(|| OrderOracle::new(clients)),
         }
     }
 

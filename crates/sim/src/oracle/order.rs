@@ -6,17 +6,17 @@ use super::causality::Past;
 
 /// Watches grants. The requests of one process are numbered from 1, in its vector clock too.
 #[derive(Debug)]
-pub struct Order {
+pub struct OrderOracle {
     /// How many requests of each client have been granted, or will never be.
     settled: Vec<u32>,
     /// The past of each client's pending request.
     pending: Vec<Option<Past>>,
 }
 
-impl Order {
+impl OrderOracle {
     /// For so many clients.
     pub fn new(clients: usize) -> Self {
-        Order { settled: vec![0; clients], pending: vec![None; clients] }
+        OrderOracle { settled: vec![0; clients], pending: vec![None; clients] }
     }
 
     /// `process` asks, with this past.
@@ -49,9 +49,9 @@ mod tests {
     use super::*;
     use crate::oracle::causality::Causality;
 
-    fn two_requests_in_a_chain() -> Order {
+    fn two_requests_in_a_chain() -> OrderOracle {
         let mut causality = Causality::new(2, 2);
-        let mut order = Order::new(2);
+        let mut order = OrderOracle::new(2);
         order.request(0, causality.request(0));
         causality.receive(1, &causality.of(0));
         order.request(1, causality.request(1));

@@ -46,7 +46,7 @@ const OWNERS_APART: u64 = 1_000;
 const CLAIMS_MAX: usize = 3;
 
 /// See the module.
-pub struct Client {
+pub struct SimulatedClient {
     /// Its number.
     pub id: usize,
     /// Its clock.
@@ -97,10 +97,10 @@ pub enum Next {
     Waits,
 }
 
-impl Client {
+impl SimulatedClient {
     /// A client that has nothing yet.
     pub fn new(id: usize, clock: Clock, turn: usize) -> Self {
-        Client {
+        SimulatedClient {
             id,
             clock,
             session: None,

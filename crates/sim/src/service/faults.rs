@@ -5,7 +5,7 @@ use baton_types::frames::{EndReason, Open, ToClient, ToServer};
 
 use super::clock::Micros;
 use super::log::NodeId;
-use super::world::{ClientEvent, Connection, Happening, MS, NodeEvent, World};
+use super::world::{ClientEvent, Connection, MS, NodeEvent, World, WorldEvent};
 
 /// One thing that goes wrong.
 #[derive(Clone, Copy, Debug)]
@@ -50,9 +50,9 @@ impl World {
                 9 => Fault::Steal(client),
                 _ => Fault::Force { lock: self.rng.usize(..self.locks.len()), now: self.rng.bool() },
             };
-            self.at(at, Happening::Fault(fault));
+            self.at(at, WorldEvent::Fault(fault));
         }
-        self.at(until, Happening::Heal);
+        self.at(until, WorldEvent::Heal);
     }
 
     pub(super) fn strike(&mut self, fault: Fault) -> Result<(), String> {
@@ -63,18 +63,18 @@ impl World {
                     && self.nodes[node].paused.is_none()
                 {
                     self.nodes[node].paused = Some(Vec::new());
-                    self.after(duration, Happening::ResumeNode(node));
+                    self.after(duration, WorldEvent::ResumeNode(node));
                     // The others do not wait for it.
                     if self.nodes.len() > 1 && self.rng.u8(..4) > 0 {
                         let delay = self.rng.u64(100 * MS..900 * MS);
-                        self.after(delay, Happening::Fault(Fault::ChangeLeader));
+                        self.after(delay, WorldEvent::Fault(Fault::ChangeLeader));
                     }
                 }
             }
             Fault::PauseClient(client, duration) => {
                 if self.clients[client].paused.is_none() {
                     self.clients[client].paused = Some(Vec::new());
-                    self.after(duration, Happening::ResumeClient(client));
+                    self.after(duration, WorldEvent::ResumeClient(client));
                 }
             }
             Fault::ChangeLeader => {
@@ -93,7 +93,7 @@ impl World {
                     && let Some(on) = self.connections.get(&connection)
                 {
                     let (node, life) = (on.node, on.life);
-                    self.after(0, Happening::ToNode { node, life, event: NodeEvent::Slow(connection) });
+                    self.after(0, WorldEvent::ToNode { node, life, event: NodeEvent::Slow(connection) });
                 }
             }
             Fault::Full(node, duration) => {
@@ -119,7 +119,7 @@ impl World {
         self.tell(|| format!("node {node} leads in term {term}"));
         let delay = self.rng.u64(..20 * MS);
         let life = self.nodes[node].life;
-        self.after(delay, Happening::ToNode { node, life, event: NodeEvent::Elected(term) });
+        self.after(delay, WorldEvent::ToNode { node, life, event: NodeEvent::Elected(term) });
         if let Some((old, term)) = leader {
             let is_cut_off = self.healed_at.is_none() && self.rng.u8(..3) == 0;
             let delay = match is_cut_off {
@@ -128,7 +128,7 @@ impl World {
             };
             self.nodes[old].is_cut_off = is_cut_off;
             let life = self.nodes[old].life;
-            self.after(delay, Happening::ToNode { node: old, life, event: NodeEvent::Deposed(term) });
+            self.after(delay, WorldEvent::ToNode { node: old, life, event: NodeEvent::Deposed(term) });
         }
         self.judge_log()
     }
@@ -140,7 +140,7 @@ impl World {
         }
         self.elect()?;
         if self.log.leader.is_none() {
-            self.after(100 * MS, Happening::EnsureLeader);
+            self.after(100 * MS, WorldEvent::EnsureLeader);
         }
         Ok(())
     }
@@ -157,18 +157,18 @@ impl World {
         to.is_cut_off = false;
         to.frontend = Frontend::new(self.limits);
         to.alarm_at = None;
-        self.after(down_for, Happening::NodeUp(node));
+        self.after(down_for, WorldEvent::NodeUp(node));
         if self.log.leader.is_some_and(|(leader, _)| leader == node) {
             self.log.depose(&mut self.rng);
             let delay = self.rng.u64(50 * MS..800 * MS);
-            self.after(delay, Happening::EnsureLeader);
+            self.after(delay, WorldEvent::EnsureLeader);
         }
         // What is left of its connections breaks.
         let broken = self.connections.iter().filter(|(_, on)| on.node == node && on.life != self.nodes[node].life);
         let broken: Vec<_> = broken.map(|(connection, on)| (*connection, on.client)).collect();
         for (connection, client) in broken {
             let delay = self.delay(3 * MS, 400 * MS);
-            self.after(delay, Happening::ToClient { client, event: ClientEvent::Disconnected(connection) });
+            self.after(delay, WorldEvent::ToClient { client, event: ClientEvent::Disconnected(connection) });
         }
         self.judge_log()
     }
@@ -179,9 +179,9 @@ impl World {
         if let Some(on) = self.connections.get_mut(&connection) {
             (on.cut_up, on.cut_down) = (Some(up), Some(down));
             let (node, life) = (on.node, on.life);
-            self.at(server, Happening::ToNode { node, life, event: NodeEvent::Gone(connection) });
+            self.at(server, WorldEvent::ToNode { node, life, event: NodeEvent::Gone(connection) });
         }
-        self.at(told, Happening::ToClient { client, event: ClientEvent::Disconnected(connection) });
+        self.at(told, WorldEvent::ToClient { client, event: ClientEvent::Disconnected(connection) });
     }
 
     /// From now on nothing goes wrong any more, and everybody wants one lock.
@@ -189,23 +189,23 @@ impl World {
         self.tell(|| "healed".to_owned());
         self.healed_at = Some(self.now);
         for node in 0..self.nodes.len() {
-            self.after(0, Happening::ResumeNode(node));
-            self.after(0, Happening::NodeUp(node));
+            self.after(0, WorldEvent::ResumeNode(node));
+            self.after(0, WorldEvent::NodeUp(node));
             self.nodes[node].is_cut_off = false;
             self.set_space(0, node, u64::MAX);
         }
         for client in 0..self.clients.len() {
             self.clients[client].wish_for_the_last_time();
-            self.after(0, Happening::ResumeClient(client));
+            self.after(0, WorldEvent::ResumeClient(client));
             self.plan(client, 100 * MS);
         }
-        self.after(50 * MS, Happening::EnsureLeader);
+        self.after(50 * MS, WorldEvent::EnsureLeader);
         Ok(())
     }
 
     fn set_space(&mut self, delay: Micros, node: NodeId, free_bytes: u64) {
         let life = self.nodes[node].life;
-        self.after(delay, Happening::ToNode { node, life, event: NodeEvent::Space(free_bytes) });
+        self.after(delay, WorldEvent::ToNode { node, life, event: NodeEvent::Space(free_bytes) });
     }
 
     /// The thief says that it has made more connections than the client: it wants to be the latest.

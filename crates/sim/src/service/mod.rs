@@ -78,7 +78,7 @@ pub enum Broken {
 
 /// How a run came out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct SoakReport {
     /// Which run.
     pub seed: u64,
     /// What must not be, if it was.
@@ -104,10 +104,10 @@ pub struct Report {
 }
 
 /// Runs one seed.
-pub fn run(options: Options) -> Report {
+pub fn run(options: Options) -> SoakReport {
     let mut world = world::World::new(options);
     let violation = world.run().err();
-    Report {
+    SoakReport {
         seed: options.seed,
         violation,
         grants: world.oracle.grants,

@@ -6,7 +6,7 @@ use baton_types::frames::ToClient;
 
 use super::Broken;
 use super::log::{ConnectionId, NodeId, Proposal};
-use super::world::{ClientEvent, Happening, MIN_BYTES, MS, NodeEvent, World};
+use super::world::{ClientEvent, MIN_BYTES, MS, NodeEvent, World, WorldEvent};
 
 impl World {
     pub(super) fn node_hears(&mut self, node: NodeId, event: NodeEvent) -> Result<(), String> {
@@ -84,7 +84,7 @@ impl World {
         if to.alarm_at.is_none_or(|alarm_at| wake < alarm_at) {
             to.alarm_at = Some(wake);
             let life = to.life;
-            self.at(wake, Happening::ToNode { node, life, event: NodeEvent::Alarm });
+            self.at(wake, WorldEvent::ToNode { node, life, event: NodeEvent::Alarm });
         }
     }
 
@@ -97,22 +97,22 @@ impl World {
         if is_refused {
             // Or nobody is told, since the node is about to hear that it leads no more.
             if leads || self.rng.bool() {
-                self.after(0, Happening::ToNode { node, life, event: NodeEvent::Lost(term) });
+                self.after(0, WorldEvent::ToNode { node, life, event: NodeEvent::Lost(term) });
             }
             return;
         }
         let id = self.log.propose(Proposal { id: 0, node, life, term, command });
         let delay = self.delay(5 * MS, 300 * MS);
-        self.after(delay, Happening::Commit(id));
+        self.after(delay, WorldEvent::Commit(id));
     }
 
     fn begin_round(&mut self, node: NodeId, round: RoundId) {
         let life = self.nodes[node].life;
         if self.options.broken == Some(Broken::NoRound) {
-            return self.after(0, Happening::ToNode { node, life, event: NodeEvent::RoundDone { round, ok: true } });
+            return self.after(0, WorldEvent::ToNode { node, life, event: NodeEvent::RoundDone { round, ok: true } });
         }
         let (before, takes) = (self.delay(3 * MS, 300 * MS), self.delay(3 * MS, 300 * MS));
-        self.after(before, Happening::RoundCheck { node, life, round, takes });
+        self.after(before, WorldEvent::RoundCheck { node, life, round, takes });
     }
 
     fn apply(&mut self, node: NodeId) -> Result<(), String> {
@@ -145,7 +145,7 @@ impl World {
         on.down_at = on.down_at.max(now + delay);
         let (client, at) = (on.client, on.down_at);
         if on.cut_down.is_none_or(|cut| at < cut) {
-            self.at(at, Happening::ToClient { client, event: ClientEvent::Hears { connection, said } });
+            self.at(at, WorldEvent::ToClient { client, event: ClientEvent::Hears { connection, said } });
         }
     }
 
@@ -167,7 +167,7 @@ impl World {
         let Some(on) = self.connections.get_mut(&connection) else { return };
         on.down_at = on.down_at.max(now + delay);
         let (client, at) = (on.client, on.down_at);
-        self.at(at, Happening::ToClient { client, event: ClientEvent::Disconnected(connection) });
+        self.at(at, WorldEvent::ToClient { client, event: ClientEvent::Disconnected(connection) });
     }
 
     /// Asks the node that leads to release a lock by force.
@@ -176,7 +176,7 @@ impl World {
             self.forces += 1;
             let event = NodeEvent::Force { call: self.forces, lock: lock.to_owned(), now };
             let life = self.nodes[node].life;
-            self.after(0, Happening::ToNode { node, life, event });
+            self.after(0, WorldEvent::ToNode { node, life, event });
         }
     }
 

@@ -13,7 +13,7 @@ use baton_types::frames::{self, Refusal, Refused, ToClient, ToServer};
 use baton_types::limits::ServerLimits;
 use baton_types::views::Holder;
 
-use super::client::Client;
+use super::client::SimulatedClient;
 use super::clock::Micros;
 use super::lines::Lines;
 
@@ -71,7 +71,7 @@ impl Oracle {
 
     /// A client has just begun to believe in a lock. No belief begins without a grant, so that this is when overlaps begin. A
     /// hold that a forced release took at once may overlap with others: the caller of the forced release takes that risk.
-    pub fn granted(&mut self, now: Micros, grant: Believed<'_>, clients: &[Client]) -> Result<(), String> {
+    pub fn granted(&mut self, now: Micros, grant: Believed<'_>, clients: &[SimulatedClient]) -> Result<(), String> {
         self.grants += 1;
         let Believed { client, lock, mode, fence, asked } = grant;
         if self.lines.is_taken(asked) {
@@ -173,7 +173,7 @@ impl Oracle {
         now: Micros,
         effect: &Effect,
         call: Option<CallId>,
-        clients: &[Client],
+        clients: &[SimulatedClient],
     ) -> Result<(), String> {
         match effect {
             Effect::Answer { session, number, answer } => self.answered(now, (*session, *number), answer)?,

@@ -6,7 +6,7 @@ use baton_types::frames::ToServer;
 use super::client::Next;
 use super::log::ConnectionId;
 use super::story;
-use super::world::{ClientEvent, Connection, Happening, MS, NodeEvent, World};
+use super::world::{ClientEvent, Connection, MS, NodeEvent, World, WorldEvent};
 
 impl World {
     pub(super) fn client_hears(&mut self, client: usize, event: ClientEvent) -> Result<(), String> {
@@ -56,7 +56,7 @@ impl World {
     pub(super) fn plan(&mut self, client: usize, delay: u64) {
         self.clients[client].plan += 1;
         let event = ClientEvent::Act { plan: self.clients[client].plan };
-        self.after(delay, Happening::ToClient { client, event });
+        self.after(delay, WorldEvent::ToClient { client, event });
     }
 
     /// Looks at the clock when the session wants to, or a little later.
@@ -67,7 +67,7 @@ impl World {
         let wake = to.clock.when(wake_ms) + late;
         if to.alarm_at.is_none_or(|alarm_at| wake + 2 * MS < alarm_at) {
             to.alarm_at = Some(wake);
-            self.at(wake, Happening::ToClient { client, event: ClientEvent::Alarm });
+            self.at(wake, WorldEvent::ToClient { client, event: ClientEvent::Alarm });
         }
     }
 
@@ -80,7 +80,7 @@ impl World {
                     self.clients[client].dials = true;
                     self.clients[client].turn += usize::from(another);
                     let delay = self.delay(60 * MS, 400 * MS);
-                    self.after(delay, Happening::ToClient { client, event: ClientEvent::Dial });
+                    self.after(delay, WorldEvent::ToClient { client, event: ClientEvent::Dial });
                 }
                 Output::Disconnect => {
                     self.hang_up(client);
@@ -122,7 +122,7 @@ impl World {
             // Nobody answers: the next one has its turn.
             to.turn += 1;
             let delay = self.delay(60 * MS, 400 * MS);
-            return self.after(delay, Happening::ToClient { client, event: ClientEvent::Dial });
+            return self.after(delay, WorldEvent::ToClient { client, event: ClientEvent::Dial });
         }
         self.connections_ever += 1;
         let (connection, now, life) = (self.connections_ever, self.now, self.nodes[node].life);
@@ -160,6 +160,6 @@ impl World {
         let Some(on) = self.connections.get_mut(&connection) else { return };
         on.up_at = on.up_at.max(now + delay);
         let (node, life, at) = (on.node, on.life, on.up_at);
-        self.at(at, Happening::ToNode { node, life, event: event(connection) });
+        self.at(at, WorldEvent::ToNode { node, life, event: event(connection) });
     }
 }

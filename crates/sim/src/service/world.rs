@@ -8,7 +8,7 @@ use baton_service::state::{Outcome, State};
 use baton_types::frames::{ToClient, ToServer};
 use baton_types::limits::ServerLimits;
 
-use super::client::{Client, LockKind};
+use super::client::{LockKind, SimulatedClient};
 use super::clock::{Clock, Micros};
 use super::faults::Fault;
 use super::log::{ConnectionId, Log, NodeId};
@@ -26,7 +26,7 @@ const EVENTS_PER_CLIENT_MAX: u64 = 50_000;
 
 /// What happens.
 #[derive(Debug)]
-pub(super) enum Happening {
+pub(super) enum WorldEvent {
     ToNode {
         node: NodeId,
         life: u32,
@@ -137,7 +137,7 @@ pub(super) struct Connection {
 struct Scheduled {
     at: Micros,
     order: u64,
-    happening: Happening,
+    event: WorldEvent,
 }
 
 impl PartialEq for Scheduled {
@@ -168,7 +168,7 @@ pub struct World {
     pub(super) locks: Vec<LockKind>,
     pub(super) limits: ServerLimits,
     pub(super) nodes: Vec<Node>,
-    pub(super) clients: Vec<Client>,
+    pub(super) clients: Vec<SimulatedClient>,
     pub(super) connections: BTreeMap<ConnectionId, Connection>,
     pub(super) connections_ever: u64,
     /// Forced releases so far.
@@ -209,8 +209,9 @@ impl World {
             alarm_at: None,
         };
         let nodes: Vec<Node> = (0..nodes).map(|_| node(&mut rng)).collect();
-        let clients =
-            (0..clients).map(|id| Client::new(id, Clock::random(&mut rng, options.drift()), rng.usize(..8))).collect();
+        let clients = (0..clients)
+            .map(|id| SimulatedClient::new(id, Clock::random(&mut rng, options.drift()), rng.usize(..8)))
+            .collect();
         World {
             options,
             rng,
@@ -238,17 +239,17 @@ impl World {
 
     /// Runs to the end, or to the first violation.
     pub fn run(&mut self) -> Result<(), String> {
-        self.after(0, Happening::EnsureLeader);
+        self.after(0, WorldEvent::EnsureLeader);
         for client in 0..self.clients.len() {
             let event = ClientEvent::Act { plan: 0 };
             let delay = self.rng.u64(..500 * MS);
-            self.after(delay, Happening::ToClient { client, event });
+            self.after(delay, WorldEvent::ToClient { client, event });
         }
         self.plan_faults();
-        while let Some(Reverse(Scheduled { at, happening, .. })) = self.queue.pop() {
+        while let Some(Reverse(Scheduled { at, event, .. })) = self.queue.pop() {
             self.now = at;
             self.events += 1;
-            self.happen(happening)?;
+            self.happen(event)?;
             if self.is_over() {
                 return Ok(());
             }
@@ -261,7 +262,9 @@ impl World {
     }
 
     fn is_over(&self) -> bool {
-        self.healed_at.is_some() && self.clients.iter().all(Client::is_done) && self.truth.counts().sessions == 0
+        self.healed_at.is_some()
+            && self.clients.iter().all(SimulatedClient::is_done)
+            && self.truth.counts().sessions == 0
     }
 
     fn unserved(&self) -> String {
@@ -281,13 +284,13 @@ impl World {
         )
     }
 
-    pub(super) fn after(&mut self, delay: Micros, happening: Happening) {
-        self.at(self.now + delay, happening);
+    pub(super) fn after(&mut self, delay: Micros, event: WorldEvent) {
+        self.at(self.now + delay, event);
     }
 
-    pub(super) fn at(&mut self, at: Micros, happening: Happening) {
+    pub(super) fn at(&mut self, at: Micros, event: WorldEvent) {
         self.order += 1;
-        self.queue.push(Reverse(Scheduled { at: at.max(self.now), order: self.order, happening }));
+        self.queue.push(Reverse(Scheduled { at: at.max(self.now), order: self.order, event }));
     }
 
     pub(super) fn tell(&mut self, line: impl FnOnce() -> String) {
@@ -305,9 +308,9 @@ impl World {
         }
     }
 
-    fn happen(&mut self, happening: Happening) -> Result<(), String> {
-        match happening {
-            Happening::ToNode { node, life, event } => {
+    fn happen(&mut self, event: WorldEvent) -> Result<(), String> {
+        match event {
+            WorldEvent::ToNode { node, life, event } => {
                 let to = &mut self.nodes[node];
                 if to.life != life || !to.is_up {
                     return Ok(());
@@ -317,36 +320,36 @@ impl World {
                     None => return self.node_hears(node, event),
                 }
             }
-            Happening::ToClient { client, event } => {
+            WorldEvent::ToClient { client, event } => {
                 match self.clients.get_mut(client).map(|client| &mut client.paused) {
                     Some(Some(waiting)) => waiting.push(event),
                     Some(None) => return self.client_hears(client, event),
                     None => return self.thief_hears(&event),
                 }
             }
-            Happening::Commit(id) => {
+            WorldEvent::Commit(id) => {
                 self.log.commit(id);
                 return self.judge_log();
             }
-            Happening::RoundCheck { node, life, round, takes } => {
+            WorldEvent::RoundCheck { node, life, round, takes } => {
                 // In whatever term: the engine does not know in which the node believes to lead.
                 let ok = self.log.leader.is_some_and(|(leader, _)| leader == node) && self.nodes[node].life == life;
-                self.after(takes, Happening::ToNode { node, life, event: NodeEvent::RoundDone { round, ok } });
+                self.after(takes, WorldEvent::ToNode { node, life, event: NodeEvent::RoundDone { round, ok } });
             }
-            Happening::ResumeNode(node) => {
+            WorldEvent::ResumeNode(node) => {
                 for event in self.nodes[node].paused.take().unwrap_or_default() {
                     self.node_hears(node, event)?;
                 }
             }
-            Happening::ResumeClient(client) => {
+            WorldEvent::ResumeClient(client) => {
                 for event in self.clients[client].paused.take().unwrap_or_default() {
                     self.client_hears(client, event)?;
                 }
             }
-            Happening::NodeUp(node) => self.nodes[node].is_up = true,
-            Happening::EnsureLeader => return self.ensure_leader(),
-            Happening::Fault(fault) => return self.strike(fault),
-            Happening::Heal => return self.heal(),
+            WorldEvent::NodeUp(node) => self.nodes[node].is_up = true,
+            WorldEvent::EnsureLeader => return self.ensure_leader(),
+            WorldEvent::Fault(fault) => return self.strike(fault),
+            WorldEvent::Heal => return self.heal(),
         }
         Ok(())
     }
@@ -372,7 +375,7 @@ impl World {
         for node in 0..self.nodes.len() {
             let delay = self.delay(2 * MS, 400 * MS);
             let life = self.nodes[node].life;
-            self.after(delay, Happening::ToNode { node, life, event: NodeEvent::Apply });
+            self.after(delay, WorldEvent::ToNode { node, life, event: NodeEvent::Apply });
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use baton_protocol::{Message, ProcessId, Protocol, Ticks};
 use baton_trace::{DropReason, Event};
 
-use super::{Demand, Envelope, Happening, Status, Wire};
+use super::{Demand, Envelope, Scheduled, Status, Wire};
 use crate::clocks::Clocks;
 use crate::faults::{Cut, FaultKind};
 use crate::metrics::Messages;
@@ -86,18 +86,18 @@ impl<P: Protocol, X> Wire<P, X> {
 
     /// Plans something for `process`, `after` from now.
     pub fn plan(&mut self, after: Ticks, class: Class, process: ProcessId, plan: X) {
-        self.queue.insert(self.now + after, class, Happening::Plan { process, plan });
+        self.queue.insert(self.now + after, class, Scheduled::Plan { process, plan });
     }
 
     /// Crashes `process` after some time.
     pub fn plan_crash(&mut self, after: Ticks, process: ProcessId) {
-        self.queue.insert(self.now + after, Class::Fault, Happening::Fault(FaultKind::Crash(process)));
+        self.queue.insert(self.now + after, Class::Fault, Scheduled::Fault(FaultKind::Crash(process)));
     }
 
     /// Lets `process` recover after some time, without memory.
     pub fn plan_recovery(&mut self, after: Ticks, process: ProcessId) {
         let recovery = FaultKind::Recover { process, memory: false };
-        self.queue.insert(self.now + after, Class::Fault, Happening::Fault(recovery));
+        self.queue.insert(self.now + after, Class::Fault, Scheduled::Fault(recovery));
     }
 
     /// Writes an event of `process` to the trace, if there is one.
@@ -123,13 +123,13 @@ impl<P: Protocol, X> Wire<P, X> {
         }
         let id = self.next_message();
         self.trace(from, || Event::send(id, to, &message, bytes));
-        self.dispatch(id, from, to, message, Happening::Deliver);
+        self.dispatch(id, from, to, message, Scheduled::Deliver);
     }
 
     pub(super) fn send_app(&mut self, from: ProcessId, to: ProcessId, stamp: Option<u64>) {
         let id = self.next_message();
         self.trace(from, || Event::AppSend { msg: id, to });
-        self.dispatch(id, from, to, stamp, Happening::AppDeliver);
+        self.dispatch(id, from, to, stamp, Scheduled::AppDeliver);
     }
 
     pub(super) fn next_message(&mut self) -> u64 {
@@ -143,7 +143,7 @@ impl<P: Protocol, X> Wire<P, X> {
         from: ProcessId,
         to: ProcessId,
         content: M,
-        happening: impl Fn(Envelope<M>) -> Happening<P, X>,
+        event: impl Fn(Envelope<M>) -> Scheduled<P, X>,
     ) {
         if self.is_cut(from, to) {
             return self.trace(to, || Event::Drop { msg: id, reason: DropReason::Partition });
@@ -158,10 +158,10 @@ impl<P: Protocol, X> Wire<P, X> {
             self.in_flight += 1;
             let (past, content) = (past.clone(), content.clone());
             let envelope = Envelope { id, from: from as u32, to: to as u32, past, content };
-            self.queue.insert(second, Class::Delivery, happening(envelope));
+            self.queue.insert(second, Class::Delivery, event(envelope));
         }
         let envelope = Envelope { id, from: from as u32, to: to as u32, past, content };
-        self.queue.insert(first, Class::Delivery, happening(envelope));
+        self.queue.insert(first, Class::Delivery, event(envelope));
     }
 
     /// Whether a message that is due really arrives.
@@ -185,10 +185,10 @@ impl<P: Protocol, X> Wire<P, X> {
     }
 
     /// `process` is down when something should happen there.
-    pub(super) fn miss(&mut self, process: ProcessId, happening: &Happening<P, X>) {
-        let id = match happening {
-            Happening::Deliver(envelope) => envelope.id,
-            Happening::AppDeliver(envelope) => envelope.id,
+    pub(super) fn miss(&mut self, process: ProcessId, event: &Scheduled<P, X>) {
+        let id = match event {
+            Scheduled::Deliver(envelope) => envelope.id,
+            Scheduled::AppDeliver(envelope) => envelope.id,
             _ => return,
         };
         self.in_flight -= 1;
@@ -200,14 +200,14 @@ impl<P: Protocol, X> Wire<P, X> {
         let setting = self.settings;
         self.timers.insert((process, timer), setting);
         let after = self.clocks.takes(process, after);
-        self.queue.insert(self.now + after, Class::Timer, Happening::Timer { process, timer, setting });
+        self.queue.insert(self.now + after, Class::Timer, Scheduled::Timer { process, timer, setting });
     }
 
     pub(super) fn pause(&mut self, process: ProcessId, lasts: Ticks) {
         if self.status[process] == Status::Up {
             self.status[process] = Status::Paused;
             self.trace(process, || Event::Pause);
-            self.queue.insert(self.now + lasts, Class::Fault, Happening::Resume(process));
+            self.queue.insert(self.now + lasts, Class::Fault, Scheduled::Resume(process));
         }
     }
 
@@ -216,7 +216,7 @@ impl<P: Protocol, X> Wire<P, X> {
         self.cut.push(cut.clone());
         self.look(0..self.status.len(), 0..self.status.len());
         if let Some(lasts) = lasts {
-            self.queue.insert(self.now + lasts, Class::Fault, Happening::Heal(cut));
+            self.queue.insert(self.now + lasts, Class::Fault, Scheduled::Heal(cut));
         }
     }
 
@@ -243,8 +243,8 @@ impl<P: Protocol, X> Wire<P, X> {
                 if self.is_up(process)
                     && let Some(after) = self.detector.see(process, peer, heard)
                 {
-                    let suspect = Happening::Suspect { process, peer };
-                    let news = if heard { Happening::Trust { process, peer } } else { suspect };
+                    let suspect = Scheduled::Suspect { process, peer };
+                    let news = if heard { Scheduled::Trust { process, peer } } else { suspect };
                     self.queue.insert(self.now + after, Class::Timer, news);
                 }
             }
