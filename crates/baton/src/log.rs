@@ -14,7 +14,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::output::Failure;
 
-/// So many lines may wait to be written.
+/// Lines that may wait for the writing thread.
 const WAITING_MAX: usize = 4096;
 /// How long the last lines have to be written.
 const LAST_LINES_MAX: Duration = Duration::from_millis(200);

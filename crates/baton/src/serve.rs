@@ -145,7 +145,7 @@ fn welcome(address: SocketAddr, options: &Options) -> String {
     // The default needs no flag.
     let server = if address.to_string() == ADDRESS { String::new() } else { format!(" --server {address}") };
     let first = format!("baton {version} listens on {address}, data in {data}\n");
-    // Whoever redirects the output has done this before.
+    // Hints are for people: a script that reads the output needs only the first line.
     if !io::stdout().is_terminal() {
         return first;
     }

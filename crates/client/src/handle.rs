@@ -20,7 +20,7 @@ use crate::session::{Config, Loss, Mode, Session as Machine, SessionState};
 #[derive(Clone, Debug)]
 pub struct SessionBuilder {
     servers: Arc<Servers>,
-    /// Whose turn it is first.
+    /// The server that the session asks first.
     turn: usize,
     ttl: Duration,
     label: String,

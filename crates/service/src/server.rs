@@ -31,7 +31,8 @@ pub struct Options {
     pub limits: ServerLimits,
 }
 
-/// So many streams of a connection beyond the limit are told so. A client of HTTP/2 does not even begin a further one, and waits.
+/// The server answers this many streams of a connection beyond the limit with a refusal. An HTTP/2 client does not begin further
+/// streams: it waits.
 const STREAMS_TOLD: u32 = 16;
 
 /// How long connections with a call have to end by themselves when the server stops. The leases do not count meanwhile, but

@@ -46,8 +46,8 @@ use streams::{Presence, Stream};
 /// If a proposal was lost, this node begins to lead anew so much later.
 pub const LEAD_AGAIN_MS: u64 = 100;
 
-/// So many proposals may be on their way to the state. It takes thousands of clients that pipeline, or a disk that hangs, to have
-/// more; streams that want more are ended.
+/// The most proposals that may be on their way to the state. Only thousands of pipelining clients, or a disk that hangs, reach this
+/// limit; the front end then ends the stream of each further request.
 pub const UNDER_WAY_MAX: usize = 1 << 18;
 
 /// A stream, which carries one session. The shell numbers them, and uses no number twice.
@@ -206,7 +206,7 @@ pub enum Note {
         flag: &'static str,
         /// What is refused, in a sentence.
         message: String,
-        /// Who asked for it, by address.
+        /// The address of the client that the limit refuses.
         from: Option<SocketAddr>,
     },
 }

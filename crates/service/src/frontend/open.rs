@@ -32,7 +32,7 @@ impl Frontend {
             Verdict::End(reason, message) => self.end(stream, reason, message),
             Verdict::Close(why) => self.close(stream, why),
             Verdict::Propose { begins } => {
-                // Of a session that is not there nothing is remembered: whoever asks for it need not be its client.
+                // The front end remembers nothing of an unknown session: any stranger can name one.
                 if begins || state.session(open.session).is_some() || self.sessions.contains_key(&open.session) {
                     let presence = self.sessions.entry(open.session).or_default();
                     presence.attempt = presence.attempt.max(attempt);

@@ -11,8 +11,8 @@ use crate::state::{Caller, Command, RequestNumber, SessionId, State, locks};
 /// How long a stream may take to say whose it is.
 pub const OPEN_WITHIN_MS: u64 = 10_000;
 
-/// So many requests of a stream may be on their way to the state. Further ones wait with their stream, so that a client that asks
-/// much at once waits for itself, and not everybody for it.
+/// The most requests of one stream that may be on their way to the state. The front end parks further requests of the stream, so that a
+/// client that pipelines delays only itself.
 pub const WINDOW: usize = 64;
 
 /// Requests of a stream that wait take so much memory, about. Then nothing more is read from it, keep-alives included.

@@ -42,7 +42,7 @@ struct Claim {
 
 /// A client acts for several owners, whose numbers are so far apart: more than there are clients.
 const OWNERS_APART: u64 = 1_000;
-/// So many locks a client waits for or holds, at most.
+/// The most locks that a simulated client waits for or holds.
 const CLAIMS_MAX: usize = 3;
 
 /// See the module.

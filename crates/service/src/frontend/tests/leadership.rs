@@ -56,7 +56,7 @@ fn nothing_outlives_a_term() {
         ];
         assert_eq!(said, expected);
         assert_eq!(node.frontend.next_wake(), None);
-        // Who comes now hears the same.
+        // A call or a stream that comes now hears the same reason.
         let why = if why == Closing::Stopping { why } else { Closing::NotLeading };
         node.tell(|frontend, now_ms, _| frontend.look(now_ms, CallId(7)));
         node.tell(|frontend, _, _| frontend.force(CallId(8), b"a"[..].into(), false, Caller::default()));

@@ -241,7 +241,7 @@ fn waiters_of_a_lock_are_limited() {
     node.said();
     node.acquire(5, 1, "a");
     assert_eq!(node.proposed.len(), 1);
-    // Who does not wait is told that the lock is not free.
+    // A request that does not wait is refused, because the lock is not free.
     let Operation::Acquire(one) = acquire("a") else { unreachable!() };
     node.apply();
     node.request(4, 4, Operation::Acquire(Acquire { timeout_ms: Some(0), ..one }));
