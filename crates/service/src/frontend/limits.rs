@@ -10,8 +10,8 @@ use super::{Frontend, Note, Output};
 use crate::state::locks::{self, Acquire, LockName};
 use crate::state::{Operation, Request, RequestNumber, SessionId, State};
 
-/// How often an operator is told that a limit refuses something.
-const LIMIT_AGAIN_MS: u64 = 60_000;
+/// The operator is told of a limit that refuses something at most once in this time.
+pub const LIMIT_AGAIN_MS: u64 = 60_000;
 
 impl Frontend {
     /// Why the request is not proposed, if it is an acquire that the log has not seen and there is no room for.

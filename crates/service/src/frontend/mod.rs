@@ -38,6 +38,7 @@ use baton_types::views::Holder;
 use crate::leases::Leases;
 use crate::state::locks::LockName;
 use crate::state::{Caller, Command, RequestNumber, SessionId, State, locks, sessions};
+pub use limits::LIMIT_AGAIN_MS;
 use rounds::Rounds;
 pub use rounds::{ROUND_AGAIN_MS, ROUNDS_MAX, RoundId};
 pub use streams::{OPEN_WITHIN_MS, PARKED_BYTES_MAX, WINDOW};

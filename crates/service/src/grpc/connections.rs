@@ -19,7 +19,7 @@ use tracing::field::display;
 use tracing::{debug, info, warn};
 
 use super::calls::{Calls, Peer};
-use crate::frontend::ConnectionId;
+use crate::frontend::{ConnectionId, LIMIT_AGAIN_MS};
 
 /// What every client of HTTP/2 says first has so many bytes.
 const PREFACE_BYTES: usize = 24;
@@ -32,8 +32,6 @@ const TURNED_AWAY_FOR: Duration = Duration::from_secs(2);
 /// So many connections that find no place can be told so at a time; further ones are hung up on.
 const TURNED_AWAY_MAX: usize = 16;
 
-/// How often an operator is told that there is no place.
-const TOLD_AGAIN: Duration = Duration::from_secs(60);
 /// Why a connection is hung up on that may be of a port scanner, or of a client of something else.
 const NO_PREFACE: &str = "it does not begin to speak HTTP/2";
 
@@ -61,7 +59,7 @@ pub fn accept(
             return Some(Ok(Connection::new(stream, id, place, None, &stopping)));
         }
         // A flood is worth a line a minute, not a million.
-        if told_at.is_none_or(|told_at| told_at.elapsed() >= TOLD_AGAIN) {
+        if told_at.is_none_or(|told_at| told_at.elapsed() >= Duration::from_millis(LIMIT_AGAIN_MS)) {
             told_at = Some(Instant::now());
             let from = stream.peer_addr().ok();
             warn!(from = from.map(display), limit = most, "a connection is turned away: all places are taken");
