@@ -4,7 +4,7 @@
 pub mod convert;
 
 /// Version 1 of the protocol.
-#[allow(missing_docs, clippy::all, reason = "made from the .proto file, which documents them")]
+#[allow(clippy::all, reason = "made from the .proto file")]
 pub mod v1 {
     include!(concat!(env!("OUT_DIR"), "/baton.v1.rs"));
 }

@@ -130,7 +130,6 @@ pub struct Record {
 /// What happened. The meaning of the fields is that of the format's description.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the format's description documents every field; saying it twice would be too much")]
 pub enum Event {
     Request {
         req: u64,
