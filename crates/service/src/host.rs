@@ -463,7 +463,8 @@ fn on_apply(shell: &Arc<Shell>) -> OnApply {
     // The node belongs to the shell, and must not keep it.
     let shell = Arc::downgrade(shell);
     Box::new(move |entry, applied, state| {
-        let Some(shell) = shell.upgrade() else { return };
+        // While the node opens, it applies what it has done before, and does not lead: the front end has nothing to hear.
+        let Some(shell) = shell.upgrade().filter(|shell| shell.node.get().is_some()) else { return };
         // The front end proposes one command an entry; others are of older versions, and of terms that are over.
         if let [command] = &entry.commands[..] {
             shell.step(|frontend, now_ms| {

@@ -1,17 +1,17 @@
-//! The server of this checkout beside that of another one. Both take turns at every figure, so that whatever else the machine
-//! does hits both alike, and the median counts.
+//! The server of this checkout beside that of another one. Both take turns at every figure, each as short as a second, so that
+//! whatever else the machine does hits both alike. The median of the ratios of all turns counts.
 
 use std::fs;
 use std::path::Path;
 
 use super::process::{Scratch, Server};
-use super::service::{self, ONE_CLIENT, ONE_LOCK, OWN_LOCKS};
+use super::service::{self, ONE_CLIENT_TURN, ONE_LOCK_TURN, OWN_LOCKS_TURN};
 use super::{builds, figure};
 
-/// Runs of each server.
+/// Each run starts both servers anew.
 const RUNS: usize = 5;
-/// Loads of a run, of which the median counts: one alone differs from the next by a tenth and more, on the same server.
-const LOADS: usize = 3;
+/// Turns of both servers at each figure of a run. One turn alone differs from the next by a tenth and more, on the same server.
+const TURNS: usize = 8;
 
 /// Which way round a figure is good.
 #[derive(Clone, Copy)]
@@ -30,8 +30,8 @@ const FIGURES: [(&str, Better); 6] = [
     ("restart with 100,000 held locks: s", Better::Less),
 ];
 
-/// The figures of one run.
-type Run = [f64; FIGURES.len()];
+/// Of each figure, what this checkout and the other one reached in each turn.
+type Turns = [Vec<[f64; 2]>; FIGURES.len()];
 
 /// Builds both, measures both and prints the table.
 pub fn run(folder: &Path) -> Result<(), String> {
@@ -45,65 +45,59 @@ pub fn run(folder: &Path) -> Result<(), String> {
         ));
     }
     let scratch = Scratch::new(&std::env::temp_dir())?;
-    let (mut our_runs, mut their_runs) = (Vec::new(), Vec::new());
+    let mut turns = Turns::default();
     for run in 0..RUNS {
         eprintln!("xtask: run {} of {RUNS}", run + 1);
         let folder = scratch.path().join(run.to_string());
-        // The server that goes first may have an advantage, so it is another one in the next run.
-        let (our_run, their_run) = if run % 2 == 0 {
-            measure(&ours, &theirs, &load, &folder)?
-        } else {
-            let (their_run, our_run) = measure(&theirs, &ours, &load, &folder)?;
-            (our_run, their_run)
-        };
-        our_runs.push(our_run);
-        their_runs.push(their_run);
+        let measured = measure([&ours, &theirs], &load, &folder)?;
+        turns.iter_mut().zip(measured).for_each(|(turns, more)| turns.extend(more));
+        fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     }
-    println!(
-        "{:62} {:>12} {:>12} {:>8}  ratios of the runs",
-        format!("medians of {RUNS} runs"),
-        "this",
-        "other",
-        "ratio"
-    );
-    for (place, (name, better)) in FIGURES.into_iter().enumerate() {
-        let values = |runs: &[Run]| -> Vec<f64> { runs.iter().map(|run| run[place]).collect() };
-        println!("{}", line(name, &values(&our_runs), &values(&their_runs), better));
+    let title = format!("medians of {} turns", RUNS * TURNS);
+    println!("{title:62} {:>12} {:>12} {:>8}  the middle half of the ratios", "this", "other", "ratio");
+    for ((name, better), turns) in FIGURES.into_iter().zip(&turns) {
+        println!("{}", line(name, turns, better));
     }
     Ok(())
 }
 
-/// One run of both servers, in a folder that is gone afterwards. At every figure it is first one's turn, then the other's.
-fn measure(first: &Path, second: &Path, load: &Path, folder: &Path) -> Result<(Run, Run), String> {
-    let data = |name: &str| folder.join(name);
-    let one = Server::start(first, &data("first"))?;
-    let other = Server::start(second, &data("second"))?;
-    let both = |args: &[&str]| -> Result<[f64; 2], String> {
-        let mut rates = [Vec::new(), Vec::new()];
-        for turn in 0..2 * LOADS {
-            // First one, twice the other, twice the one, and so on: neither is always the one that goes first.
-            let whose = turn.div_ceil(2) % 2;
-            rates[whose].push(service::pairs_per_s([&one, &other][whose], load, args)?);
-        }
-        Ok(rates.map(|rates| median(&rates)))
-    };
-    let (one_client, own_locks, one_lock) = (both(ONE_CLIENT)?, both(OWN_LOCKS)?, both(ONE_LOCK)?);
-    let ready_s = [one.ready_s, other.ready_s];
-    drop((one, other));
-    let held = [service::held(first, load, &data("first-held"))?, service::held(second, load, &data("second-held"))?];
-    fs::remove_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let run = |of: usize| {
-        let (mib, restart_s) = (held[of].mib, held[of].restart_s);
-        [ready_s[of] * 1e3, one_client[of], own_locks[of], one_lock[of], mib, restart_s]
-    };
-    Ok((run(0), run(1)))
+/// Measures every figure of both servers, in this folder.
+fn measure(bins: [&Path; 2], load: &Path, folder: &Path) -> Result<Turns, String> {
+    let data = |name: &str, whose: usize| folder.join(format!("{name}-{whose}"));
+    let start = |name: &str, whose: usize| Server::start(bins[whose], &data(name, whose));
+    let mut empty = 0;
+    let ready_ms = take_turns(|whose| {
+        empty += 1;
+        Ok(start(&format!("empty-{empty}"), whose)?.ready_s * 1e3)
+    })?;
+    let servers = [start("pairs", 0)?, start("pairs", 1)?];
+    let loads = |args| take_turns(|whose| service::pairs_per_s(&servers[whose], load, args));
+    let (one_client, own_locks, one_lock) = (loads(ONE_CLIENT_TURN)?, loads(OWN_LOCKS_TURN)?, loads(ONE_LOCK_TURN)?);
+    drop(servers);
+    let hold = |whose| service::hold(bins[whose], load, &data("held", whose));
+    let mut holding = [hold(0)?, hold(1)?];
+    let held_mib = vec![[holding[0].server.process.resident_mib()?, holding[1].server.process.resident_mib()?]];
+    let restart_s = take_turns(|whose| holding[whose].restart().map(|server| server.ready_s))?;
+    Ok([ready_ms, one_client, own_locks, one_lock, held_mib, restart_s])
 }
 
-/// The middle one; there is an odd number of them.
-fn median(values: &[f64]) -> f64 {
-    let mut values = values.to_vec();
+/// Both servers take turns. Neither is always the one that goes first.
+fn take_turns(mut turn: impl FnMut(usize) -> Result<f64, String>) -> Result<Vec<[f64; 2]>, String> {
+    let both = |first: usize| {
+        let mut values = [0.0; 2];
+        for whose in [first, 1 - first] {
+            values[whose] = turn(whose)?;
+        }
+        Ok(values)
+    };
+    (0..TURNS).map(|turn| turn % 2).map(both).collect()
+}
+
+/// The value below which this part of the values lies.
+fn quantile(values: impl Iterator<Item = f64>, part: f64) -> f64 {
+    let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    values[(part * (values.len() - 1) as f64).round() as usize]
 }
 
 /// A ratio of 1 or more is good for this checkout, whichever way round.
@@ -114,13 +108,12 @@ fn ratio(ours: f64, theirs: f64, better: Better) -> f64 {
     }
 }
 
-/// The medians, their ratio, and the smallest and largest ratio of a run, which tell how noisy the machine was.
-fn line(name: &str, ours: &[f64], theirs: &[f64], better: Better) -> String {
-    let ratios = || ours.iter().zip(theirs).map(|(ours, theirs)| ratio(*ours, *theirs, better));
-    let (least, most) = (ratios().fold(f64::MAX, f64::min), ratios().fold(f64::MIN, f64::max));
-    let (ours, theirs) = (median(ours), median(theirs));
-    let ratio = ratio(ours, theirs, better);
-    format!("{name:62} {:>12} {:>12} {ratio:>8.2}  {least:.2} to {most:.2}", figure(ours), figure(theirs))
+/// The medians, the median of the ratios, and between which ratios half of them lie, which tells how noisy the machine was.
+fn line(name: &str, turns: &[[f64; 2]], better: Better) -> String {
+    let median = |whose: usize| figure(quantile(turns.iter().map(|turn| turn[whose]), 0.5));
+    let ratio = |part| quantile(turns.iter().map(|&[ours, theirs]| ratio(ours, theirs, better)), part);
+    let (low, middle, high) = (ratio(0.25), ratio(0.5), ratio(0.75));
+    format!("{name:62} {:>12} {:>12} {middle:>8.2}  {low:.2} to {high:.2}", median(0), median(1))
 }
 
 #[cfg(test)]
@@ -128,17 +121,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_not_moved_by_one_bad_run() {
-        assert_eq!(median(&[3.0, 1.0, 900.0, 2.0, 4.0]), 3.0);
-        assert_eq!(median(&[3.0]), 3.0);
+    fn the_median_is_not_moved_by_one_bad_turn() {
+        assert_eq!(quantile([3.0, 1.0, 900.0, 2.0, 4.0].into_iter(), 0.5), 3.0);
+        assert_eq!(quantile([3.0].into_iter(), 0.75), 3.0);
     }
 
     #[test]
     fn a_ratio_above_1_is_good_for_this_checkout() {
         let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ");
-        let more = line("locks/s", &[3000.0, 2000.0, 4000.0], &[1500.0, 2500.0, 1000.0], Better::More);
-        assert_eq!(words(&more), "locks/s 3000 1500 2.00 0.80 to 4.00");
-        let less = line("MiB", &[50.0], &[75.25], Better::Less);
+        let more = line("locks/s", &[[3000.0, 1500.0], [2000.0, 2500.0], [4000.0, 1000.0]], Better::More);
+        assert_eq!(words(&more), "locks/s 3000 1500 2.00 2.00 to 4.00");
+        let less = line("MiB", &[[50.0, 75.25]], Better::Less);
         assert_eq!(words(&less), "MiB 50.00 75.25 1.50 1.50 to 1.50");
+    }
+
+    #[test]
+    fn each_server_goes_first_in_every_other_turn() {
+        let mut order = Vec::new();
+        let turns = take_turns(|whose| {
+            order.push(whose);
+            Ok(whose as f64)
+        });
+        assert_eq!(turns, Ok(vec![[0.0, 1.0]; TURNS]));
+        assert_eq!(order[..4], [0, 1, 1, 0]);
     }
 }

@@ -68,12 +68,16 @@ impl Process {
         let kib: Option<f64> = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
         kib.map(|kib| kib / 1024.0).ok_or_else(unknown)
     }
+
+    /// Ends the process, if it has not ended by itself, which its reader was told.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill().and_then(|()| self.child.wait());
+    }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself, which whoever listens to it was told.
-        let _ = self.child.kill().and_then(|()| self.child.wait());
+        self.kill();
     }
 }
 

@@ -157,8 +157,10 @@ impl AsyncRead for Connection {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         self.preface_bytes_left = self.preface_bytes_left.saturating_sub(buffer.filled().len() - before);
-        // A client that only pings is read from, too.
-        if let Err(error) = self.look(cx) {
+        // Also of a client that only pings, or sends without end, there is nothing to read now and then.
+        if read.is_pending()
+            && let Err(error) = self.look(cx)
+        {
             return Poll::Ready(Err(error));
         }
         read

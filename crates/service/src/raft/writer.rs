@@ -58,7 +58,11 @@ impl Acknowledgement {
 
 impl Drop for Acknowledgement {
     fn drop(&mut self) {
-        std::mem::replace(&mut self.0, IOFlushed::Noop).io_completed(Err(stopped()));
+        let callback = std::mem::replace(&mut self.0, IOFlushed::Noop);
+        // Nearly always it has been told already, and an error would be made for nobody.
+        if !matches!(callback, IOFlushed::Noop) {
+            callback.io_completed(Err(stopped()));
+        }
     }
 }
 

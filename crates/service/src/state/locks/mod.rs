@@ -191,13 +191,21 @@ impl Locks {
         let claim = Arc::new(Claim { revision, ..claim });
         self.last_ticket = claim.ticket;
         for want in &claim.wants {
-            let lock = self.locks.entry(want.lock.clone()).or_default();
-            let lock = Arc::make_mut(lock);
-            if !lock.in_use() {
-                lock.permits = want.mode.permits();
-                self.used += 1;
+            let mut enter = |lock: &mut Lock| {
+                if !lock.in_use() {
+                    lock.permits = want.mode.permits();
+                    self.used += 1;
+                }
+                lock.push(claim.clone());
+            };
+            // Not by `entry`, which looks for a new name three times.
+            if let Some(lock) = self.locks.get_mut(&want.lock) {
+                enter(Arc::make_mut(lock));
+            } else {
+                let mut lock = Lock::default();
+                enter(&mut lock);
+                self.locks.insert(want.lock.clone(), Arc::new(lock));
             }
-            lock.push(claim.clone());
         }
         self.index(&claim);
         let before = self.claims.insert(claim.key(), claim.clone());
