@@ -4,7 +4,6 @@ use tracing::{info, warn};
 
 use crate::frontend::Note;
 
-/// Writes a note to the log.
 pub fn write(note: &Note) {
     match note {
         Note::Leads { term, sessions } => info!(term, sessions, "this node leads"),

@@ -11,8 +11,8 @@ use crate::state::{Caller, Command, RequestNumber, SessionId, State, locks};
 /// How long a client may take to send Open on a new stream.
 pub const OPEN_WITHIN_MS: u64 = 10_000;
 
-/// The most requests of one stream that may be on their way to the state. The front end parks further requests of the stream, so that a
-/// client that pipelines delays only itself.
+/// The most requests of one stream that may be on their way to the state. The front end parks further requests of the
+/// stream, so that a client that pipelines delays only itself.
 pub const WINDOW: usize = 64;
 
 /// The memory that parked requests of one stream may take, approximately. Beyond it the shell reads nothing more from
