@@ -215,20 +215,20 @@ fn pieces_that_are_missing_or_there_twice_are_refused() {
         ("no claims", |records| records.retain(|record| !is_claim(record))),
     ];
     expect![[r#"
-        nothing: the pieces of a state tell time and revision once; these do so 0 times
-        no time: the pieces of a state tell time and revision once; these do so 0 times
-        two times: the pieces of a state tell time and revision once; these do so 2 times
-        no term: the pieces of a state tell the term once; these do so 0 times
-        no counters: the pieces of a state tell the counters of the locks once; these do so 0 times
-        no lock: a claim of session 0000000000000062 wants the lock "two", which is not there
-        a lock twice: the lock "gate" is there twice
-        a claim twice: request 1 of session 0000000000000061 is there as two claims
-        a session twice: session 0000000000000061 is there twice
-        an ended session twice: session 000000000000007a is there twice among those that have ended
-        too many ended sessions: 4097 ended sessions are remembered; at most 4096
-        an ended session that is there: session 0000000000000061 is there, and has ended
-        forced twice: what session 0000000000000061 has lost by force is there twice
-        no session: session 0000000000000062 has claims, and is not there
+        nothing: a snapshot must have time and revision once; this one has it 0 times
+        no time: a snapshot must have time and revision once; this one has it 0 times
+        two times: a snapshot must have time and revision once; this one has it 2 times
+        no term: a snapshot must have the term once; this one has it 0 times
+        no counters: a snapshot must have the counters of the locks once; this one has it 0 times
+        no lock: a claim of session 0000000000000062 wants the lock "two", which does not exist
+        a lock twice: the lock "gate" appears twice
+        a claim twice: request 1 of session 0000000000000061 appears as two claims
+        a session twice: session 0000000000000061 appears twice
+        an ended session twice: session 000000000000007a appears twice among the ended sessions
+        too many ended sessions: 4097 ended sessions are remembered; the limit is 4096
+        an ended session that is there: session 0000000000000061 exists, but is also listed as ended
+        forced twice: the forced releases of session 0000000000000061 appear twice
+        no session: session 0000000000000062 has claims, but does not exist
         no claims: the lock "one" is neither used nor remembered
     "#]]
     .assert_eq(&sentences(&edits));
@@ -267,11 +267,11 @@ fn claims_that_nobody_can_have_made_are_refused() {
         }),
     ];
     expect![[r#"
-        no lock: request 1 of session 0000000000000062 is no claim: an acquire names 0 locks; it must name from 1 to 64
-        a lock twice: request 1 of session 0000000000000062 is no claim: an acquire names the lock "one" twice; it must name each lock once
-        no such mode: request 3 of session 0000000000000063 is no claim: a lock with 0 permits; it must have from 1 to 1000000
-        other permits: the lock "pool" has other permits than a claim says
-        one more lock: the lock "pool" has other permits than a claim says
+        no lock: request 1 of session 0000000000000062 is not a valid claim: an acquire names 0 locks; it must name from 1 to 64
+        a lock twice: request 1 of session 0000000000000062 is not a valid claim: an acquire names the lock "one" twice; it must name each lock once
+        no such mode: request 3 of session 0000000000000063 is not a valid claim: a lock with 0 permits; it must have from 1 to 1000000
+        other permits: the lock "pool" has another number of permits than a claim names
+        one more lock: the lock "pool" has another number of permits than a claim names
         a ticket twice in a line: request 1 of session 0000000000000062 has the ticket 1 of another claim
         a ticket twice: request 3 of session 0000000000000063 has the ticket 1 of another claim
         ticket 0: request 3 of session 0000000000000063 has a ticket that was never given
@@ -279,13 +279,13 @@ fn claims_that_nobody_can_have_made_are_refused() {
         a holder behind a waiter: request 1 of session 0000000000000061 has a ticket that was never given
         a fence that was not given: request 1 of session 0000000000000061 has a fence that was never given
         a fence that falls: the lock "shared" has a fence that is lower than an earlier one
-        a waiter that holds: request 1 of session 0000000000000062 holds, and has a time-out
-        a holder that waits: the lock "pool" is free for the first of those who wait
-        a revision that is not there: request 3 of session 0000000000000063 entered at a revision that is not there yet
+        a waiter that holds: request 1 of session 0000000000000062 holds, but has a time-out
+        a holder that waits: the lock "pool" is free for its first waiter
+        a revision that is not there: request 3 of session 0000000000000063 entered at a revision in the future
         a waiter that was revoked: request 1 of session 0000000000000062 was revoked while it waits
-        a holder with a time-out: request 3 of session 0000000000000063 holds, and has a time-out
+        a holder with a time-out: request 3 of session 0000000000000063 holds, but has a time-out
         a long lock-delay: request 3 of session 0000000000000063 has a lock-delay that is too long
-        a waiter that could hold: the lock "one" is free for the first of those who wait
+        a waiter that could hold: the lock "one" is free for its first waiter
     "#]]
     .assert_eq(&sentences(&edits));
 }
@@ -320,20 +320,20 @@ fn locks_that_nobody_can_have_used_are_refused() {
         ("much by force", |records| forced(records).extend(1..=1_025)),
     ];
     expect![[r#"
-        no name: the lock "" has no name: the name of a lock is empty; it has 1 to 512 bytes
-        no permits: the lock "three" is no lock: a lock with 0 permits; it must have from 1 to 1000000
-        other permits: the lock "one" has other permits than a claim says
+        no name: the lock "" has an invalid name: the name of a lock is empty; it has 1 to 512 bytes
+        no permits: the lock "three" is not a valid lock: a lock with 0 permits; it must have from 1 to 1000000
+        other permits: the lock "one" has another number of permits than a claim names
         nothing: the lock "three" is neither used nor remembered
         a delay that was not begun: the lock "gate" has a lock-delay that was never begun
-        a fence that has not left: the lock "gate" has the fence of an earlier holder, and no holder
+        a fence that has not left: the lock "gate" has the fence of an earlier holder, but no holder
         a fence that was not given: the lock "shared" had a fence that was never given
         history in another order: the lock "other" does not remember its holds in order
         history twice: the lock "other" remembers a hold with the number of another one
-        history to come: the lock "other" remembers a hold that has no number yet
-        much history: the lock "three" remembers too much
-        a counter that cannot count on: a counter of the locks is at 18446744073709551615; it is at most 9223372036854775807
-        nothing by force: session 0000000000000061 has lost 0 claims by force; it is told of 1 to 1024
-        much by force: session 0000000000000061 has lost 1025 claims by force; it is told of 1 to 1024
+        history to come: the lock "other" remembers a hold with a number that was never given
+        much history: the lock "three" remembers too many holds
+        a counter that cannot count on: a counter of the locks is at 18446744073709551615; it must be at most 9223372036854775807
+        nothing by force: session 0000000000000061 has 0 forced releases on record; it must have 1 to 1024
+        much by force: session 0000000000000061 has 1025 forced releases on record; it must have 1 to 1024
     "#]].assert_eq(&sentences(&edits));
 }
 
@@ -362,15 +362,15 @@ fn sessions_that_nobody_can_have_had_are_refused() {
         }),
     ];
     expect![[r#"
-        a wait without a request: the requests of session 0000000000000062 that wait are not its claims that wait
-        a request without a wait: the requests of session 0000000000000062 that wait are not its claims that wait
-        an answer to what waits: the requests of session 0000000000000062 that wait are not its claims that wait
-        a hold without an answer: request 1 of session 0000000000000061 holds, and was never answered
+        a wait without a request: the waiting requests of session 0000000000000062 differ from its waiting claims
+        a request without a wait: the waiting requests of session 0000000000000062 differ from its waiting claims
+        an answer to what waits: the waiting requests of session 0000000000000062 differ from its waiting claims
+        a hold without an answer: request 1 of session 0000000000000061 holds, but was never answered
         request 0: session 0000000000000061 has a request with the number 0
-        an answer that was seen: session 0000000000000061 keeps the answer 1, which was seen
-        an answer missing that was not seen: session 0000000000000063 misses the answer 7, and has seen those from 1 to 1
-        answer 0 missing: session 0000000000000063 misses the answer 0, and has seen those from 1 to 1
-        revision 0: the revision is 0; it goes from 1 on
+        an answer that was seen: session 0000000000000061 keeps the answer 1, which its client has seen
+        an answer missing that was not seen: session 0000000000000063 lists the answer 7 as missing, but has seen only 1 to 1
+        answer 0 missing: session 0000000000000063 lists the answer 0 as missing, but has seen only 1 to 1
+        revision 0: the revision is 0; it must be at least 1
     "#]].assert_eq(&sentences(&edits));
 }
 
