@@ -1,5 +1,5 @@
-//! The lock service on the wire of gRPC: the messages and stubs made from `proto/baton/v1/locks.proto`, and how they map to
-//! the plain types that everybody else speaks.
+//! The lock service on the wire of gRPC: the messages and stubs made from `proto/baton/v1/locks.proto`, and how they
+//! map to the plain types that everybody else speaks.
 
 pub mod convert;
 

@@ -1,5 +1,5 @@
-//! How much memory and time the state takes: so many held locks with names of 20 bytes, held by one session and by a thousand;
-//! then acquire and release beside them, a snapshot, many waiters for one lock, many leases.
+//! How much memory and time the state takes: so many held locks with names of 20 bytes, held by one session and by a
+//! thousand; then acquire and release beside them, a snapshot, many waiters for one lock, many leases.
 //!
 //!     cargo run --release -p baton-service --no-default-features --example state_size -- 100000
 //!
@@ -111,7 +111,8 @@ fn held(sessions: usize, locks: usize) {
     println!("  read again in {:.0?}, equal: {}", began.elapsed(), read == load.state);
 }
 
-/// Many wait for one lock: each further acquire, by somebody of whom nobody wants anything, and by somebody of whom one does.
+/// Many wait for one lock: each further acquire, by somebody of whom nobody wants anything, and by somebody of whom one
+/// does.
 fn waited_for(waiters: usize) {
     let mut load = Load::default();
     for _ in 0..waiters + 2 {

@@ -1,5 +1,6 @@
-//! The leader's timers: when a session has not been heard of for too long, an acquire has waited for as long as it wanted to,
-//! a closed lock is to open. Pure: `now_ms` is an argument, from a clock that only grows and stands still for nobody.
+//! The leader's timers: when a session has not been heard of for too long, an acquire has waited for as long as it
+//! wanted to, a closed lock is to open. Pure: `now_ms` is an argument, from a clock that only grows and stands still
+//! for nobody.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,17 +10,18 @@ use crate::state::{Answer, Command, Effect, PendingTimers, RequestNumber, Sessio
 /// The timers of whoever leads; nothing at all at everybody else.
 ///
 /// How to drive it:
-/// - When this process leads and its own `Lead` command **has been applied**, call [`lead`](Leases::lead) with that term and
-///   [`State::pending_timers`](crate::state::State::pending_timers). All leases then start anew in full: nobody knows what an
-///   earlier leader acknowledged. When it no longer leads, or is not sure, call [`step_down`](Leases::step_down). To lead
-///   again, even in the same term, it needs another `Lead`: what it proposed before is then before that in the log.
-/// - Show every effect of every applied command to [`observe`](Leases::observe) before it is sent to anybody, and do not
-///   send those that it says no to.
-/// - When a keep-alive arrives, call [`keep_alive`](Leases::keep_alive). It is acknowledged after a read-index round that
-///   began later, unless the session [is condemned](Leases::is_condemned) by then.
-/// - At [`next_wake`](Leases::next_wake), which any other call may have changed, call [`due`](Leases::due) and propose what it
-///   gives. When it was applied and its effects were observed, call [`done`](Leases::done). A proposal that is lost is
-///   lost with the leadership: step down.
+/// - When this process leads and its own `Lead` command **has been applied**, call [`lead`](Leases::lead) with that
+///   term and [`State::pending_timers`](crate::state::State::pending_timers). All leases then start anew in full:
+///   nobody knows what an earlier leader acknowledged. When it no longer leads, or is not sure, call
+///   [`step_down`](Leases::step_down). To lead again, even in the same term, it needs another `Lead`: what it proposed
+///   before is then before that in the log.
+/// - Show every effect of every applied command to [`observe`](Leases::observe) before it is sent to anybody, and do
+///   not send those that it says no to.
+/// - When a keep-alive arrives, call [`keep_alive`](Leases::keep_alive). It is acknowledged after a read-index round
+///   that began later, unless the session [is condemned](Leases::is_condemned) by then.
+/// - At [`next_wake`](Leases::next_wake), which any other call may have changed, call [`due`](Leases::due) and propose
+///   what it gives. When it was applied and its effects were observed, call [`done`](Leases::done). A proposal that is
+///   lost is lost with the leadership: step down.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leases {
     /// The term in which this process leads, if it does.
@@ -95,8 +97,8 @@ impl Leases {
         self.term
     }
 
-    /// Takes note of what followed from a command that was applied. Says whether it may be sent to its client: a session that
-    /// is condemned is not told that it is open.
+    /// Takes note of what followed from a command that was applied. Says whether it may be sent to its client: a
+    /// session that is condemned is not told that it is open.
     #[must_use]
     pub fn observe(&mut self, now_ms: u64, effect: &Effect) -> bool {
         if self.term.is_none() {
@@ -180,7 +182,8 @@ impl Leases {
         }
     }
 
-    /// Whether the end of the session has been proposed: it must not be told anything that would let it believe in its lease.
+    /// Whether the end of the session has been proposed: it must not be told anything that would let it believe in its
+    /// lease.
     pub fn is_condemned(&self, session: SessionId) -> bool {
         self.sessions.get(&session).is_some_and(|lease| lease.condemned)
     }

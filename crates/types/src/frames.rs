@@ -54,8 +54,8 @@ pub enum Part {
 pub struct Open {
     /// Chosen by the client at random, so that a repeated Open is the same session.
     pub session: u64,
-    /// Counts the connections of the session, from 1 on: an Open that arrives after a later one is late. 0 if the client does
-    /// not count.
+    /// Counts the connections of the session, from 1 on: an Open that arrives after a later one is late. 0 if the
+    /// client does not count.
     pub attempt: u64,
     /// How long the session lives after its last keep-alive.
     pub ttl_ms: u64,

@@ -5,7 +5,8 @@
 //! - [`limits`]: every bound and default, once.
 //! - [`name`]: the name of a lock as text.
 //!
-//! **Architecture invariant: this crate knows no transport.** Each transport maps its own messages to these types at its edge.
+//! **Architecture invariant: this crate knows no transport.** Each transport maps its own messages to these types at
+//! its edge.
 
 pub mod frames;
 pub mod limits;

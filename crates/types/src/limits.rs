@@ -30,8 +30,8 @@ pub const LOCK_DELAY_MS_MAX: u64 = 3_600_000;
 /// The most locks that one acquire can name.
 pub const WANTS_MAX: usize = 64;
 
-/// So many requests of a session may be without a seen answer before a further one is refused. Twice as many before one that
-/// gives something back is, so that a session with too many can still give some back.
+/// So many requests of a session may be without a seen answer before a further one is refused. Twice as many before one
+/// that gives something back is, so that a session with too many can still give some back.
 pub const REQUESTS_MAX: usize = 1_024;
 /// A request can list so many missing answers: as many as a session can have requests without a seen answer.
 pub const MISSING_MAX: usize = 2 * REQUESTS_MAX;

@@ -1,7 +1,7 @@
 //! The name of a lock as text: 1 to 512 bytes of any kind have to be shown, typed and put into JSON.
 //!
-//! A name that is UTF-8 is shown as it is. Any other name is shown in the escaped form, in which `\xNN` is a byte and `\\`
-//! is a backslash. Text alone does not tell which of the two it is, so [`shown`] says so beside it.
+//! A name that is UTF-8 is shown as it is. Any other name is shown in the escaped form, in which `\xNN` is a byte and
+//! `\\` is a backslash. Text alone does not tell which of the two it is, so [`shown`] says so beside it.
 
 use std::fmt;
 
@@ -85,8 +85,8 @@ pub struct InvalidEscape {
 /// As much of a text that others chose is shown, in characters.
 const SHOWN_CHARS_MAX: usize = 60;
 
-/// Text that others chose, as it can be shown on a terminal: in one line, without what would drive the terminal, and not so
-/// long that it pushes everything else aside.
+/// Text that others chose, as it can be shown on a terminal: in one line, without what would drive the terminal, and
+/// not so long that it pushes everything else aside.
 pub fn short(text: &str) -> String {
     let printable = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     cut(text.chars().map(printable).collect())
@@ -100,8 +100,8 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// A name within a sentence: in quotes, on one line, without anything that would drive a terminal. A long name is shortened,
-/// except by `{:#}`.
+/// A name within a sentence: in quotes, on one line, without anything that would drive a terminal. A long name is
+/// shortened, except by `{:#}`.
 #[derive(Clone, Copy)]
 pub struct Quoted<'a>(pub &'a [u8]);
 

@@ -1,13 +1,14 @@
-//! What is written to disk and in which bytes: records of the log, and snapshots. Nothing of openraft is here; `raft` converts
-//! its types from and to these.
+//! What is written to disk and in which bytes: records of the log, and snapshots. Nothing of openraft is here; `raft`
+//! converts its types from and to these.
 //!
-//! All bodies are postcard (<https://postcard.jamesmunns.com>): its bytes follow from the order of fields and variants, so the
-//! types below, and whatever they hold of `state`, must not change as they are. An enum may get a further variant at its end: all
-//! bytes that are there keep their meaning. An older build of the same version cannot read that variant, and refuses it.
+//! All bodies are postcard (<https://postcard.jamesmunns.com>): its bytes follow from the order of fields and variants,
+//! so the types below, and whatever they hold of `state`, must not change as they are. An enum may get a further
+//! variant at its end: all bytes that are there keep their meaning. An older build of the same version cannot read that
+//! variant, and refuses it.
 //!
-//! To change the format: raise [`VERSION`] and [`crate::store::VERSION`], freeze a copy of the types as they were in a folder
-//! like [`v1`], add a function that leads from them to the new ones, have [`record::Record::read`] and [`snapshot`] call it for
-//! that version, and keep a data folder of the old version under `tests/kept`.
+//! To change the format: raise [`VERSION`] and [`crate::store::VERSION`], freeze a copy of the types as they were in a
+//! folder like [`v1`], add a function that leads from them to the new ones, have [`record::Record::read`] and
+//! [`snapshot`] call it for that version, and keep a data folder of the old version under `tests/kept`.
 
 pub(crate) mod record;
 pub(crate) mod snapshot;

@@ -25,8 +25,8 @@ pub(crate) struct Vote {
     pub committed: bool,
 }
 
-/// A frame of the journal holds any number of records, one after the other, each as: its version (one byte), the length of
-/// its body, its body. So a record of a newer version is recognised, and versions can be mixed in one log.
+/// A frame of the journal holds any number of records, one after the other, each as: its version (one byte), the length
+/// of its body, its body. So a record of a newer version is recognised, and versions can be mixed in one log.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Record<'a> {
     /// An entry, after the last one.
@@ -60,7 +60,8 @@ pub(crate) enum Payload {
 /// The members of the group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Membership {
-    /// The voters: a decision needs a majority of each set. There are two sets while the group changes, none before it begins.
+    /// The voters: a decision needs a majority of each set. There are two sets while the group changes, none before it
+    /// begins.
     pub configs: Vec<BTreeSet<u64>>,
     /// All nodes. Those that are in no config have no vote.
     pub nodes: BTreeMap<u64, NodeRecord>,

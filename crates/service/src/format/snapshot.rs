@@ -1,5 +1,5 @@
-//! Snapshots, in chunks. The first chunk is the meta, each further one holds whole pieces of the state, one after the other.
-//! Every chunk begins with its version.
+//! Snapshots, in chunks. The first chunk is the meta, each further one holds whole pieces of the state, one after the
+//! other. Every chunk begins with its version.
 
 use serde::{Deserialize, Serialize};
 

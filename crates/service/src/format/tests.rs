@@ -14,9 +14,9 @@ use crate::state::sessions::{self, Kept, Open, SessionRecord};
 use crate::state::{Answer, Caller, Command, Entry, Operation, OwnerId, Principal, Request, SessionId, State};
 use crate::store::Upgrade;
 
-/// If this fails, the format has changed: bytes that are on disks now could not be read any more. Do not update it. Take the
-/// change back, or raise `VERSION` and keep the old types, as the comment of this module's parent says; then the old bytes
-/// become a test of the way to the new version.
+/// If this fails, the format has changed: bytes that are on disks now could not be read any more. Do not update it.
+/// Take the change back, or raise `VERSION` and keep the old types, as the comment of this module's parent says; then
+/// the old bytes become a test of the way to the new version.
 fn pinned(values: Vec<(&str, Vec<u8>)>, expected: &Expect) {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let lines: Vec<String> = values.iter().map(|(what, bytes)| format!("{what}: {}\n", hex(bytes))).collect();

@@ -1,9 +1,9 @@
 //! Listings in pages, so that each answer is short enough for any transport, and takes a short time to make. Pure.
 //!
-//! A page is filled with parts until its bytes are used up. The parts of a lock are its head, its holders and its waiters;
-//! those of a session are its head and the locks that it holds or waits for. Where a page ends, its token says after
-//! which part the next page begins: a page can end within a lock or a session, and the next page then repeats the head,
-//! without history. The state changes between pages, so a token names what was shown, and counts nothing.
+//! A page is filled with parts until its bytes are used up. The parts of a lock are its head, its holders and its
+//! waiters; those of a session are its head and the locks that it holds or waits for. Where a page ends, its token says
+//! after which part the next page begins: a page can end within a lock or a session, and the next page then repeats the
+//! head, without history. The state changes between pages, so a token names what was shown, and counts nothing.
 
 use baton_types::views::{Holder, Lock, Past, Session, Waiter};
 
@@ -11,8 +11,8 @@ use super::moment::Moment;
 use super::token::{AfterInLock, AfterInSession, LockPlace, SessionPlace};
 use crate::state::{LockView, SessionId, SessionView, Standing, State};
 
-/// The most bytes of a page. A client of gRPC takes 4 MiB if nothing else is said; a page is far smaller, since a thread that makes
-/// one does nothing else meanwhile.
+/// The most bytes of a page. A client of gRPC takes 4 MiB if nothing else is said; a page is far smaller, since a
+/// thread that makes one does nothing else meanwhile.
 pub const PAGE_BYTES_MAX: usize = 1 << 18;
 /// What the numbers of a part cost besides its names and labels, in any transport, at most.
 const PART_BYTES: usize = 96;
@@ -111,8 +111,8 @@ pub fn sessions_from(state: &State, from: Option<SessionPlace>) -> impl Iterator
     state.sessions_from(from.map_or(SessionId(0), |from| from.id)).skip_while(was_shown)
 }
 
-/// A page of these locks, which are in order and begin with the one that `from` names, or after it; and where the next page
-/// begins, if there is one.
+/// A page of these locks, which are in order and begin with the one that `from` names, or after it; and where the next
+/// page begins, if there is one.
 pub fn locks<'a>(
     views: impl Iterator<Item = LockView<'a>>,
     from: Option<LockPlace>,
@@ -186,8 +186,8 @@ fn lock(
     (has_news.then_some(lock), Some(AfterInLock::All))
 }
 
-/// A page of these sessions, which are in order and begin with the one that `from` names, or after it; and where the next
-/// page begins, if there is one.
+/// A page of these sessions, which are in order and begin with the one that `from` names, or after it; and where the
+/// next page begins, if there is one.
 pub fn sessions<'a>(
     views: impl Iterator<Item = SessionView<'a>>,
     from: Option<SessionPlace>,
@@ -236,8 +236,8 @@ fn session(
     (has_news.then_some(session), Some(AfterInSession::All))
 }
 
-/// The names of the locks that a session holds or waits for, after the one that was shown last, in the order in which it asked
-/// for them; and whether it holds the lock.
+/// The names of the locks that a session holds or waits for, after the one that was shown last, in the order in which
+/// it asked for them; and whether it holds the lock.
 fn names(view: SessionView<'_>, after: Option<AfterInSession>) -> impl Iterator<Item = (AfterInSession, &[u8], bool)> {
     let from = if let Some(AfterInSession::Name { acquire, .. }) = after { acquire } else { 0 };
     let names = view.claims_from(from).flat_map(|claim| {

@@ -16,12 +16,13 @@ pub const LOCKS: [&[u8]; 3] = [b"one", b"two", b"thre\xe9"];
 /// What the world does. Numbers that are picked are taken modulo what there is to pick from.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// The next request of a session, with the answers seen up to so many before it, but for those whose bits are set. It may
-    /// get lost, and arrive only when it is sent again.
+    /// The next request of a session, with the answers seen up to so many before it, but for those whose bits are set.
+    /// It may get lost, and arrive only when it is sent again.
     Next { session: u64, unseen: u64, missing: u64, lost: bool, operation: Pick },
     /// A request with a number that the session has used before.
     Reuse { session: u64, number: u64, operation: Pick },
-    /// A request or anything else that was sent before, once more. It may come from elsewhere, and say that less was seen.
+    /// A request or anything else that was sent before, once more. It may come from elsewhere, and say that less was
+    /// seen.
     Again { at: usize, elsewhere: bool },
     /// Something without sense for what was before.
     Any(Command),

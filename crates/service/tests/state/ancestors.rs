@@ -1,5 +1,5 @@
-//! Owners that act for other ones: who would wait for itself, one test a sentence. A process waits for its children, so an owner
-//! waits for the owners that name it as their parent.
+//! Owners that act for other ones: who would wait for itself, one test a sentence. A process waits for its children, so
+//! an owner waits for the owners that name it as their parent.
 
 use baton_service::state::locks::{self, Acquire, Mode};
 use baton_service::state::{Answer, Effect, OwnerId};
@@ -58,7 +58,8 @@ fn siblings_wait_for_each_other() {
     "#]]);
 }
 
-/// d waits for a, which waits for its child b, which waits for d. The step from a to its child is not shown: it has no lock.
+/// d waits for a, which waits for its child b, which waits for d. The step from a to its child is not shown: it has no
+/// lock.
 #[test]
 fn a_cycle_can_go_over_an_ancestor() {
     check(expect![[r#"
@@ -249,7 +250,8 @@ fn owners_that_are_each_other_s_parents_wait_for_each_other() {
     "#]]);
 }
 
-/// b waits for a and then says that a waits for b. Nobody would be helped by a refusal: b does not wait for the free lock.
+/// b waits for a and then says that a waits for b. Nobody would be helped by a refusal: b does not wait for the free
+/// lock.
 #[test]
 fn a_free_lock_is_granted_whoever_the_parent_is() {
     check(expect![[r#"

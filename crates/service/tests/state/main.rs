@@ -1,5 +1,5 @@
-//! The state of the lock service: what it does, sentence by sentence; what it does under random commands, beside a naive model of
-//! it.
+//! The state of the lock service: what it does, sentence by sentence; what it does under random commands, beside a
+//! naive model of it.
 
 mod actions;
 mod ancestors;

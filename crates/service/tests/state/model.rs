@@ -1,5 +1,5 @@
-//! The state once more, in the simplest way there is: lists, looked through from the first to the last, and no index. It shares
-//! nothing with the state but the words of the log.
+//! The state once more, in the simplest way there is: lists, looked through from the first to the last, and no index.
+//! It shares nothing with the state but the words of the log.
 
 mod claims;
 mod cycles;

@@ -35,7 +35,8 @@ fn check_fences(highest: &mut BTreeMap<LockName, u64>, outcome: &Outcome) {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The same effects and changes, the same answers to every question, the promises kept; a cycle that is shown is one.
+    /// The same effects and changes, the same answers to every question, the promises kept; a cycle that is shown is
+    /// one.
     #[test]
     fn the_state_does_what_the_model_does(actions in prop::collection::vec(action(), 1..80)) {
         let (mut state, mut model, mut world) = (State::default(), Model::default(), World::default());
@@ -64,8 +65,8 @@ proptest! {
         }
     }
 
-    /// Deadlocks with many owners and locks, where permits and closed locks make some cycles harmless: as the model finds by
-    /// trying. Owners have no parents, or those of a tree, or claim by claim any that come to their mind.
+    /// Deadlocks with many owners and locks, where permits and closed locks make some cycles harmless: as the model
+    /// finds by trying. Owners have no parents, or those of a tree, or claim by claim any that come to their mind.
     #[test]
     fn deadlocks_are_what_trying_finds(
         closed in prop::collection::vec(prop::bool::weighted(0.2), 6),

@@ -1,4 +1,5 @@
-//! The state in pieces, as a snapshot holds it: what was written can be read, and what nobody can have written is refused.
+//! The state in pieces, as a snapshot holds it: what was written can be read, and what nobody can have written is
+//! refused.
 
 use std::num::NonZeroU64;
 
@@ -388,8 +389,8 @@ fn a_lock_with_too_many_holders_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever became of the bytes of a snapshot, reading it gives a state or a sentence. The state goes on without a panic,
-    /// and fits together whatever comes.
+    /// Whatever became of the bytes of a snapshot, reading it gives a state or a sentence. The state goes on without a
+    /// panic, and fits together whatever comes.
     #[test]
     fn broken_bytes_give_a_state_that_goes_on_or_a_sentence(
         before in prop::collection::vec(action(), 0..40),

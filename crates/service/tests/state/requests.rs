@@ -388,7 +388,8 @@ fn refusal(effects: &[Effect]) -> Option<String> {
     }
 }
 
-/// Beyond the limit an acquire is refused, which is not kept; it is applied when there is room. Releases have more room.
+/// Beyond the limit an acquire is refused, which is not kept; it is applied when there is room. Releases have more
+/// room.
 #[test]
 fn the_requests_without_a_seen_answer_are_limited() {
     let (mut script, a) = (Script::default(), session("a"));

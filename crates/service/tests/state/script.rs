@@ -1,16 +1,16 @@
 //! Transcripts: commands, one a line, and under each, indented, what followed.
 //!
-//!     open a [ttl 5000] | resume a
-//!     acquire a 1 deploy x|s|p3 [owner 7] [parent b] [timeout 100] [delay 50] [seen 4] [missing 1,3] [from eve]
-//!     acquire a 1 one,two:s,three:p3 x      several locks; the mode at the end is that of those that name none
-//!     release a 2 1 | cancel a 2 1 | close a 2      the numbers: of the request, and of the acquire it speaks of
-//!     expire a [term 2] | lead 2 | end-delay deploy 1 | cancel-wait a 1 | force deploy [now]
-//!     lock deploy | session a | ended a | claims a | timers | counts | revision
-//!     waiters deploy | claimed a | known a 1      how many wait there, how many claims it has, whether a request is known
-//!     changes      of the last command: index of the entry, position, revision if any, what, before -> after
+//!     open a [ttl 5000] | resume a acquire a 1 deploy x|s|p3 [owner 7] [parent b] [timeout 100] [delay 50] [seen 4]
+//! [missing 1,3] [from eve] acquire a 1 one,two:s,three:p3 x      several locks; the mode at the end is that of those
+//! that name none release a 2 1 | cancel a 2 1 | close a 2      the numbers: of the request, and of the acquire it
+//! speaks of expire a [term 2] | lead 2 | end-delay deploy 1 | cancel-wait a 1 | force deploy [now] lock deploy |
+//! session a | ended a | claims a | timers | counts | revision waiters deploy | claimed a | known a 1      how many
+//! wait there, how many claims it has, whether a request is known changes      of the last command: index of the entry,
+//! position, revision if any, what, before -> after
 //!
-//! Sessions have one letter; their owner, unless another is named, has the same. A parent is a letter or a number. Names of locks are in the escaped form. The
-//! first command has the index 101 and comes at 1 ms, the next has the index 102 and comes at 2 ms.
+//! Sessions have one letter; their owner, unless another is named, has the same. A parent is a letter or a number.
+//! Names of locks are in the escaped form. The first command has the index 101 and comes at 1 ms, the next has the
+//! index 102 and comes at 2 ms.
 
 use std::fmt::Write;
 use std::net::SocketAddr;

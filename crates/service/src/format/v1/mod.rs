@@ -1,7 +1,8 @@
 //! Data format 1: frozen copies of everything that it wrote, and the way from there to format 2.
 //!
-//! The types are for reading only. They do not depend on openraft or on `state`, so whatever changes there, an old folder can be
-//! read. Their names and comments are those of the code that wrote them, where that says more than the fields do.
+//! The types are for reading only. They do not depend on openraft or on `state`, so whatever changes there, an old
+//! folder can be read. Their names and comments are those of the code that wrote them, where that says more than the
+//! fields do.
 
 mod raft;
 mod table;

@@ -1,4 +1,5 @@
-//! What Raft wrote in data format 1: the postcard of openraft's own types, as its version 0.10.0-alpha.37 lays them out.
+//! What Raft wrote in data format 1: the postcard of openraft's own types, as its version 0.10.0-alpha.37 lays them
+//! out.
 
 use std::collections::{BTreeMap, BTreeSet};
 

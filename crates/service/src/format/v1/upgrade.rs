@@ -1,8 +1,8 @@
 //! From data format 1 to format 2.
 //!
-//! What format 1 did not know: who asks (nobody is known), secrets of sessions and parents of owners (none), several locks in
-//! one acquire (one), fingerprints of requests (none, so that a repeated request is believed to be the same one), the revision (all
-//! claims entered at the first one).
+//! What format 1 did not know: who asks (nobody is known), secrets of sessions and parents of owners (none), several
+//! locks in one acquire (one), fingerprints of requests (none, so that a repeated request is believed to be the same
+//! one), the revision (all claims entered at the first one).
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;

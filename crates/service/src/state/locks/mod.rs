@@ -47,8 +47,8 @@ use lock::Lock;
 /// Locks to check for grants; usually one.
 type Names = SmallVec<[LockName; 1]>;
 
-/// All locks and claims, and their indices. A snapshot contains counters, locks, claims and forced releases; the indices are
-/// derived.
+/// All locks and claims, and their indices. A snapshot contains counters, locks, claims and forced releases; the
+/// indices are derived.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Locks {
     last_fence: u64,

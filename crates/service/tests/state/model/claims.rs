@@ -87,8 +87,8 @@ impl Model {
         out.change(What::Claim(None, Some(entered)));
     }
 
-    /// Grants each of these locks to its first waiter, as long as that can have all that it wants. The other locks of whoever was
-    /// granted are looked at after these.
+    /// Grants each of these locks to its first waiter, as long as that can have all that it wants. The other locks of
+    /// whoever was granted are looked at after these.
     pub(super) fn grant(&mut self, mut locks: Vec<LockName>, out: &mut Told) {
         let mut at = 0;
         while at < locks.len() {
@@ -113,7 +113,8 @@ impl Model {
         }
     }
 
-    /// Whether nobody waits before this claim for anything that it wants, and it could share all of that with the holders.
+    /// Whether nobody waits before this claim for anything that it wants, and it could share all of that with the
+    /// holders.
     fn can_have_all(&self, at: usize) -> bool {
         self.claims[at].wants.iter().all(|(lock, mode)| {
             let mut before = self.claims[..at].iter().filter(|claim| claim.fence.is_none());

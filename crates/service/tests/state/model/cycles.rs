@@ -7,8 +7,8 @@ use super::claims::permits;
 use super::{Claim, Model, Told};
 
 impl Model {
-    /// Whether this acquire waits for ever, and for itself, although everybody who waits for nothing gives back all that it has.
-    /// An owner waits for its own claims, and for the owners that name it as their parent.
+    /// Whether this acquire waits for ever, and for itself, although everybody who waits for nothing gives back all
+    /// that it has. An owner waits for its own claims, and for the owners that name it as their parent.
     pub(super) fn is_stuck(&self, id: SessionId, number: u64) -> bool {
         let mut rest = self.clone();
         rest.delays.clear();
@@ -28,7 +28,8 @@ impl Model {
         if self.claims.iter().all(|claim| claim.parent.is_none()) {
             assert_eq!(new.is_some(), !rest.claims.is_empty(), "if anybody is stuck it is because of this request");
         }
-        // Clients that lie about their parents may have been stuck before. Whoever waits for them only does not wait for itself.
+        // Clients that lie about their parents may have been stuck before. Whoever waits for them only does not wait
+        // for itself.
         new.is_some_and(|new| all_waited_for(&rest.claims, new).contains(&rest.claims[new].owner))
     }
 
@@ -51,8 +52,8 @@ impl Model {
     }
 }
 
-/// The owners for whose claims the claim at this place waits at this lock. It waits for nobody where it could go in: a closed
-/// lock opens by itself.
+/// The owners for whose claims the claim at this place waits at this lock. It waits for nobody where it could go in: a
+/// closed lock opens by itself.
 fn waited_for(claims: &[Claim], at: usize, lock: &LockName) -> Vec<OwnerId> {
     let claim = &claims[at];
     let Some(mode) = claim.mode(lock).filter(|_| claim.fence.is_none()) else { return vec![] };
