@@ -216,7 +216,7 @@ mod tests {
         let mut image = replayed(vec![entry(1, 0)]);
         assert_eq!(image.add(&entry(1, 2)).unwrap_err(), "entry 2 follows, but entry 1 is expected");
         assert!(
-            matches!(image.replay(&[2, 0x7f, 1]), Err(Unreadable::Malformed(what)) if what.starts_with("it holds no record"))
+            matches!(image.replay(&[2, 0x7f, 1]), Err(Unreadable::Malformed(what)) if what.starts_with("it contains no valid record"))
         );
     }
 
