@@ -1,5 +1,4 @@
-//! The state in pieces, as a snapshot holds it: what was written can be read, and what nobody can have written is
-//! refused.
+//! The records of the state, for snapshots: written records can be read, and impossible records are refused.
 
 use std::num::NonZeroU64;
 
@@ -14,7 +13,7 @@ use crate::actions::{SESSIONS, World, action, open};
 use crate::model::Model;
 use crate::script::{Script, session};
 
-/// The state, written down piece by piece and read again.
+/// The state, written to records and restored.
 pub fn again(state: &State) -> State {
     let bytes = state.records().map(|record| postcard::to_stdvec(&record).expect("written"));
     let records = bytes.map(|bytes| postcard::from_bytes::<Record>(&bytes).map_err(|error| error.to_string()));
@@ -25,7 +24,7 @@ fn restore(records: Vec<Record>) -> Result<State, String> {
     State::restore(records.into_iter().map(Ok))
 }
 
-/// A state that has everything at least once.
+/// A state that contains everything at least once.
 fn full() -> State {
     let mut script = Script::default();
     let lines = "lead 3
@@ -72,7 +71,7 @@ fn without_pieces_about_ended_sessions_none_is_remembered() {
     assert_eq!(state.records().filter(is_ended).count(), 0);
 }
 
-/// They follow from the claims, and are put in order when all are there.
+/// The lines are derived from the claims, and sorted when all claims are read.
 #[test]
 fn claims_may_come_in_any_order() {
     let mut records: Vec<Record> = full().records().collect();
@@ -113,7 +112,7 @@ fn session_record<'a>(records: &'a mut [Record], of: &str) -> &'a mut SessionRec
     sessions.find(|record| record.id == session(of)).expect("a session")
 }
 
-/// The place of the record of a lock.
+/// The index of the record of a lock.
 fn lock_at(records: &[Record], of: &str) -> usize {
     let is_lock = |record: &Record| match record {
         Record::Locks(locks::Record::Lock { name, .. }) => name.as_bytes() == of.as_bytes(),
@@ -122,7 +121,7 @@ fn lock_at(records: &[Record], of: &str) -> usize {
     records.iter().position(is_lock).expect("a lock")
 }
 
-/// What can be edited of a lock.
+/// The fields of a lock that tests edit.
 struct Lock<'a> {
     name: &'a mut LockName,
     permits: &'a mut u32,
@@ -150,7 +149,7 @@ fn counters(records: &mut [Record]) -> (&mut u64, &mut u64) {
     counters.next().expect("counters")
 }
 
-/// Acquires that were ended by force.
+/// The acquires with a forced release.
 fn forced(records: &mut [Record]) -> &mut Vec<u64> {
     let mut forced = records.iter_mut().filter_map(|record| match record {
         Record::Locks(locks::Record::Forced { acquires, .. }) => Some(acquires),
@@ -164,10 +163,10 @@ fn repeat(records: &mut Vec<Record>, is_it: impl Fn(&Record) -> bool) {
     records.push(record);
 }
 
-/// What is done to the pieces of a state, and what that is called.
+/// The name of an edit, and the edit.
 type Edit = (&'static str, fn(&mut Vec<Record>));
 
-/// The sentences about these edits of a full state, one a line.
+/// The errors of these edits of a full state, one per line.
 fn sentences(edits: &[Edit]) -> String {
     let sentence = |(what, edit): &Edit| {
         let mut records = full().records().collect();
@@ -375,7 +374,7 @@ fn sessions_that_nobody_can_have_had_are_refused() {
     "#]].assert_eq(&sentences(&edits));
 }
 
-/// Two claims that hold one lock, of which one wants it alone.
+/// Two claims hold one lock, and one of them is exclusive.
 #[test]
 fn a_lock_with_too_many_holders_is_refused() {
     let mut script = Script::default();
@@ -389,8 +388,8 @@ fn a_lock_with_too_many_holders_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever became of the bytes of a snapshot, reading it gives a state or a sentence. The state goes on without a
-    /// panic, and fits together whatever comes.
+    /// Whatever happens to the bytes of a snapshot, reading it gives a state or an error. The state goes on without a
+    /// panic, and stays consistent.
     #[test]
     fn broken_bytes_give_a_state_that_goes_on_or_a_sentence(
         before in prop::collection::vec(action(), 0..40),
