@@ -9,11 +9,12 @@
 //! The magic of a segment's header ends with the digit of the version that wrote the segment; the payloads have that
 //! version, too.
 //!
-//! Everything is written twice, so that one damaged byte anywhere is healed from the copy. If both copies of a frame are
-//! bad and nothing valid follows, then a power cut interrupted its write: **at most one frame is unsynced at a time**. If
-//! something valid follows, acknowledged bytes are damaged, and the segment is refused.
+//! Everything is written twice, so that one damaged byte anywhere is healed from the copy. If both copies of a frame
+//! are bad and nothing valid follows, then a power cut interrupted its write: **at most one frame is unsynced at a
+//! time**. If something valid follows, acknowledged bytes are damaged, and the segment is refused.
 //!
-//! The nonce is random and different for each segment, so that bytes from a client in a payload never look like a frame.
+//! The nonce is random and different for each segment, so that bytes from a client in a payload never look like a
+//! frame.
 
 use std::ops::Range;
 

@@ -12,9 +12,9 @@
 //! | `snapshot-*.baton` | the newest snapshot; the name has the index of its last entry |
 //! | `*.tmp` | a file that was not finished; never read, removed at the next start |
 //!
-//! We have our own log, because the libraries that we tried failed the test that a lock service must pass: flip any byte
-//! of a log with acknowledged entries. Then either all of them are restored, or the start is refused; and yet a start
-//! after a power cut is not refused. See ARCHITECTURE.md, "The store".
+//! We have our own log, because the libraries that we tried failed the test that a lock service must pass: flip any
+//! byte of a log with acknowledged entries. Then either all of them are restored, or the start is refused; and yet a
+//! start after a power cut is not refused. See ARCHITECTURE.md, "The store".
 
 mod disk;
 mod error;

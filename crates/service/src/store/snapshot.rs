@@ -10,8 +10,8 @@
 //! The copies are equal. If a header or a payload is damaged in one copy, it is read from the other. No block of 4 KiB
 //! has a part in both copies, so one damaged block anywhere is healed.
 //!
-//! The nonce is random and different for each snapshot, so that old bytes on the disk, or bytes in a payload, never look
-//! like a part of the snapshot.
+//! The nonce is random and different for each snapshot, so that old bytes on the disk, or bytes in a payload, never
+//! look like a part of the snapshot.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;

@@ -9,9 +9,9 @@
 //!     waiters deploy | claimed a | known a 1       number of waiters, number of claims, whether the request is known
 //!     changes                                      of the last command: index, position, revision, before -> after
 //!
-//! A session has one letter. Its owner has the same letter, unless the command names another owner. A parent is a letter
-//! or a number. Names of locks are in the escaped form. The first command has index 101 and comes at 1 ms; the next has
-//! index 102 and comes at 2 ms.
+//! A session has one letter. Its owner has the same letter, unless the command names another owner. A parent is a
+//! letter or a number. Names of locks are in the escaped form. The first command has index 101 and comes at 1 ms; the
+//! next has index 102 and comes at 2 ms.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
