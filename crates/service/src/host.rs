@@ -261,7 +261,7 @@ impl Host {
         });
         let node = Node::open(disk, options).await?;
         let mut leadership = node.leadership();
-        assert!(shell.node.set(node).is_ok(), "it is set once");
+        assert!(shell.node.set(node).is_ok(), "the node is set once");
         let host = Host { shell, started_ms: clock::boot_ms(), data: data.to_owned() };
         host.look_at_space();
         let mut leads = host.shell.leads.subscribe();

@@ -101,7 +101,7 @@ impl Frontend {
         format!("the server has too little free space: {free_mib} MiB, and it needs {min_mib} MiB")
     }
 
-    /// Notes at most one line per minute and limit, so that a flood of requests does not flood the log.
+    /// Notes at most one line per minute and limit, so that many refusals do not flood the operator's log.
     pub(super) fn tell_limit(&mut self, now_ms: u64, flag: &'static str, message: &str, from: Option<SocketAddr>) {
         let told_ms = self.limits_told.get(flag).copied();
         if told_ms.is_none_or(|told_ms| now_ms >= told_ms + LIMIT_AGAIN_MS) {

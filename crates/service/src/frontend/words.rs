@@ -123,7 +123,7 @@ pub fn refuse(refusal: Refusal, message: String) -> Answer {
 pub fn ended(reason: EndReason) -> (frames::EndReason, &'static str) {
     match reason {
         EndReason::Expired => {
-            (frames::EndReason::Expired, "the lease of the session expired: no keep-alive came in time")
+            (frames::EndReason::Expired, "the lease of the session expired, because no keep-alive came in time")
         }
         EndReason::Closed => (frames::EndReason::Closed, "the session was closed by its client"),
         EndReason::Unknown => (frames::EndReason::Unknown, "there is no such session"),

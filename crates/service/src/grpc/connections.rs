@@ -215,7 +215,7 @@ mod tests {
     async fn error(connection: &mut Connection) -> String {
         let mut heard = Vec::new();
         let read = tokio::time::timeout(Duration::from_secs(60), connection.read_to_end(&mut heard)).await;
-        let error = read.expect("it was not hung up on").unwrap_err();
+        let error = read.expect("the connection was not closed").unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         error.to_string()
     }

@@ -30,7 +30,7 @@ impl Cleaner {
 
     /// Queues a job. Jobs run in order: if a later file were removed before an earlier one, the log would have a gap.
     pub fn give(&self, entries: Purged, removal: Removal) -> io::Result<()> {
-        let given = self.given.as_ref().expect("it is taken only when this is dropped");
+        let given = self.given.as_ref().expect("taken only in drop");
         given.send((entries, removal)).map_err(|_| stopped())
     }
 

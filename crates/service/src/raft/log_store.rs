@@ -39,7 +39,7 @@ const INLINE_ENTRIES_MAX: usize = 4;
 /// wake-ups of a hand-over. True for a disk in memory, or one with a battery-backed cache.
 const INLINE_SYNC_MAX: Duration = Duration::from_micros(50);
 
-/// The time that the log thread gets to write the last line before the process aborts.
+/// The time that the logging thread gets to write the last line before the process aborts.
 const LAST_LINE_MAX: Duration = Duration::from_millis(200);
 
 /// Ends the process, because data may no longer reach the disk or the state may be wrong. The argument is the reason,
@@ -62,7 +62,7 @@ pub fn abort() -> Fatal {
 /// Warns the operator of the server. The argument is a sentence.
 pub type Warn = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// The function for production: writes a line to the log.
+/// The function for production: logs a warning.
 pub fn complain() -> Warn {
     Arc::new(|what| tracing::warn!("{what}"))
 }

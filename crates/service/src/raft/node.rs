@@ -347,7 +347,7 @@ impl Node {
         running.tasks.shutdown().await;
         // openraft's worker and its log readers end on their own, soon after.
         let nothing = running.gone.recv().await;
-        assert!(nothing.is_none(), "nobody sends here");
+        assert!(nothing.is_none(), "no message is ever sent here");
     }
 }
 
@@ -384,7 +384,7 @@ async fn follow_leadership(raft: Raft<TypeConfig, Machine>, tell: watch::Sender<
     }
 }
 
-/// Puts overflown entries into openraft's queue, in order.
+/// Puts the entries of `overflow` into openraft's queue, in order.
 async fn drain(mut overflown: mpsc::UnboundedReceiver<Submission>, overflowing: Arc<AtomicUsize>) {
     while let Some(submission) = overflown.recv().await {
         submission.await;

@@ -27,7 +27,7 @@ pub(super) const FRAME_BYTES_MAX: usize = 1 << 20;
 /// Limit of the queue in writes. openraft waits when it is full: a disk that hangs must not fill the memory.
 const QUEUED_MAX: usize = 1024;
 
-/// A longer sync gets a line in the log, because clients notice the delay.
+/// A longer sync is logged as a warning, because clients notice the delay.
 const SLOW: Duration = Duration::from_millis(250);
 
 /// Records for one frame. They are in the image in memory already.
@@ -146,14 +146,14 @@ impl Writer {
 
     /// Queues a write, behind all earlier ones. Waits only if the queue is full.
     pub async fn hand_over(&self, write: Write) -> io::Result<()> {
-        let queue = self.queue.as_ref().expect("it is taken only when this is dropped");
+        let queue = self.queue.as_ref().expect("taken only in drop");
         self.in_flight.fetch_add(1, Ordering::SeqCst);
         queue.send(write).await.map_err(|_| stopped())
     }
 
     /// Writes and syncs on the caller's thread. Nothing must be in flight, or the order would break.
     pub fn write_inline(&self, write: Write) -> io::Result<()> {
-        assert_eq!(self.in_flight(), 0, "writes keep their order");
+        assert_eq!(self.in_flight(), 0, "an inline write must not overtake queued writes");
         let mut frames = lock(&self.frames);
         frames.sync(&write.records, write.highest, write.head)?;
         drop(frames);

@@ -127,7 +127,7 @@ impl Operation {
         }
     }
 
-    /// The most requests without a seen answer that the session may have, for this operation to be accepted.
+    /// If the session has this many requests without a seen answer, this operation is refused.
     pub(super) fn requests_max(&self) -> usize {
         let frees = match self {
             Operation::Close => return usize::MAX,

@@ -66,7 +66,11 @@ impl Claim {
         match &self.wants[..] {
             [want] => want.mode,
             wants => {
-                wants.iter().find(|want| want.lock == *lock).expect("a claim wants the locks that it stands at").mode
+                wants
+                    .iter()
+                    .find(|want| want.lock == *lock)
+                    .expect("a claim is only in the lines of its own locks")
+                    .mode
             }
         }
     }

@@ -231,7 +231,7 @@ impl Graph {
         // A closed lock opens by itself, and may then be free for its first waiter.
         self.advance((0..self.lines.len()).collect(), &mut finishing);
         while let Some(id) = finishing.pop() {
-            let owner = self.owners.get_mut(&id).expect("whoever finishes is in the graph");
+            let owner = self.owners.get_mut(&id).expect("every owner that finishes is in the graph");
             owner.finished = true;
             let (holds, parents) = (std::mem::take(&mut owner.holds), std::mem::take(&mut owner.parents));
             for id in parents {

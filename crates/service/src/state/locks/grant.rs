@@ -61,7 +61,7 @@ impl Locks {
     pub(super) fn grantable(&self, lock: &Lock) -> Option<Arc<Claim>> {
         let first = lock.next_waiter()?;
         let is_next = |want: &Want| {
-            let lock = self.locks.get(&want.lock).expect("a claim's locks are there");
+            let lock = self.locks.get(&want.lock).expect("the locks of a claim must exist");
             lock.next_waiter().is_some_and(|next| next.ticket == first.ticket) && lock.admits(&want.lock, want.mode)
         };
         first.wants.iter().all(is_next).then(|| first.clone())
@@ -72,7 +72,7 @@ impl Locks {
         let holder = Claim { fence: Some(fence), since_ms: turn.now_ms, timeout_ms: None, ..Claim::clone(waiter) };
         let holder = Arc::new(holder);
         self.replace(&holder);
-        self.waits.remove(&holder.owner_key()).expect("a waiter is found by its owner");
+        self.waits.remove(&holder.owner_key()).expect("the index of waiting owners has every waiter");
         self.holds.insert(holder.owner_key());
         turn.change(None, What::Claim { before: Some(waiter.clone()), after: Some(holder.clone()) });
         turn.answer(holder.session, holder.number, Answer::Granted { fence: fence.get() });
@@ -84,6 +84,6 @@ impl Locks {
             self.lock_mut(&want.lock).replace(claim.clone());
         }
         let before = self.claims.insert(claim.key(), claim.clone());
-        assert!(before.is_some_and(|before| before.ticket == claim.ticket), "a claim changes in its place");
+        assert!(before.is_some_and(|before| before.ticket == claim.ticket), "a claim keeps its ticket");
     }
 }

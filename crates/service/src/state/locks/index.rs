@@ -26,9 +26,9 @@ impl Locks {
     /// Removes an ending claim from the derived indices.
     pub(super) fn unindex(&mut self, claim: &Claim) {
         let index = if claim.holds() { &mut self.holds } else { &mut self.waits };
-        index.remove(&claim.owner_key()).expect("a claim is found by its owner");
+        index.remove(&claim.owner_key()).expect("the index of owners has every claim");
         if claim.revoked {
-            self.revoked.remove(&claim.key()).expect("a claim that was revoked is found");
+            self.revoked.remove(&claim.key()).expect("the index of revoked claims has every revoked claim");
         }
         uncount(&mut self.counts, &claim.session);
         if let Some(kinship) = claim.kinship() {
@@ -127,7 +127,7 @@ impl Locks {
     }
 
     fn claim(&self, session: SessionId, number: RequestNumber) -> &Claim {
-        self.claims.get(&(session, number)).expect("what an index names is there")
+        self.claims.get(&(session, number)).expect("an index names only existing claims")
     }
 
     /// The sessions that have claims or forced releases. A session appears once per claim.
@@ -145,7 +145,7 @@ fn count<K: Ord + Clone>(counts: &mut OrdMap<K, usize>, key: K) {
 
 /// The key must be counted.
 fn uncount<K: Ord + Clone>(counts: &mut OrdMap<K, usize>, key: &K) {
-    let count = counts.get_mut(key).expect("what ends was counted");
+    let count = counts.get_mut(key).expect("every claim is counted");
     *count -= 1;
     if *count == 0 {
         counts.remove(key);

@@ -89,7 +89,7 @@ impl Line {
     pub fn remove(&mut self, at: usize) -> Arc<Claim> {
         match std::mem::take(self) {
             Line::Many(mut claims) => {
-                let claim = claims.remove(at).expect("a claim at this place");
+                let claim = claims.remove(at).expect("the position is in the line");
                 // A single remaining claim stays in the ring, because others may come soon.
                 if !claims.is_empty() {
                     *self = Line::Many(claims);
@@ -113,7 +113,7 @@ impl Index<usize> for Line {
     type Output = Arc<Claim>;
 
     fn index(&self, at: usize) -> &Arc<Claim> {
-        self.get(at).expect("a claim at this place")
+        self.get(at).expect("the position is in the line")
     }
 }
 

@@ -100,7 +100,7 @@ impl Lock {
 
     /// The claim must be in the line.
     pub fn position(&self, ticket: Ticket) -> usize {
-        self.line.position(ticket).expect("a claim stands at the locks that it wants")
+        self.line.position(ticket).expect("a claim is in the line of each of its locks")
     }
 
     pub fn push(&mut self, claim: Arc<Claim>) {

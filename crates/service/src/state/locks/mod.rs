@@ -161,7 +161,7 @@ impl Locks {
             parent: acquire.parent,
             wants: acquire.wants.clone(),
             timeout_ms: None,
-            lock_delay_ms: u32::try_from(acquire.lock_delay_ms).expect("limits bound it by an hour"),
+            lock_delay_ms: u32::try_from(acquire.lock_delay_ms).expect("the limit of a lock-delay is an hour"),
             since_ms: turn.now_ms,
             fence: None,
             revoked: false,
@@ -270,14 +270,14 @@ impl Locks {
                 lock.remember(past?)
             });
             if let Some(order) = forgotten {
-                self.history.remove(&order).expect("what a lock remembers is found");
+                self.history.remove(&order).expect("the index of history has every remembered hold");
             }
             if let Some(order) = order {
                 self.history.insert(order, want.lock.clone());
                 evicted.extend(self.evict());
             }
         }
-        self.claims.remove(&claim.key()).expect("a claim that ends is there");
+        self.claims.remove(&claim.key()).expect("a claim that ends must exist");
         self.unindex(claim);
         let revision = turn.revise();
         turn.change(Some(revision), What::Claim { before: Some(claim.clone()), after: None });
@@ -302,7 +302,7 @@ impl Locks {
     }
 
     fn lock_mut(&mut self, name: &LockName) -> &mut Lock {
-        Arc::make_mut(self.locks.get_mut(name).expect("a lock with claims, a delay or a history is there"))
+        Arc::make_mut(self.locks.get_mut(name).expect("a lock with claims, a delay or a history must exist"))
     }
 
     /// Closes the lock for this delay, or for the delay that it already has, whichever is longer.

@@ -153,6 +153,6 @@ impl<'a> LockView<'a> {
     }
 
     fn session_of(&self, claim: &Claim) -> &'a Session {
-        self.sessions.get(claim.session).expect("a session that has claims is there")
+        self.sessions.get(claim.session).expect("a session with claims must exist")
     }
 }

@@ -28,9 +28,9 @@ impl Ended {
 
     /// Adds a session that has ended. Beyond the limit, forgets the earliest one.
     pub fn push(&mut self, id: SessionId) {
-        self.restore(id).expect("a session that ends was there");
+        self.restore(id).expect("an ended session is added once");
         if self.order.len() > ENDED_MAX {
-            let first = self.order.pop_front().expect("there are too many");
+            let first = self.order.pop_front().expect("the list is not empty");
             self.ids.remove(&first);
         }
     }
@@ -38,7 +38,7 @@ impl Ended {
     /// Removes a session that begins again. The search is linear, but this is very rare.
     pub fn remove(&mut self, id: SessionId) {
         if self.ids.remove(&id).is_some() {
-            let at = self.order.index_of(&id).expect("what can be found is there");
+            let at = self.order.index_of(&id).expect("both lists have the same ids");
             self.order.remove(at);
         }
     }

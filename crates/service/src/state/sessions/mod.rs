@@ -93,7 +93,7 @@ impl Sessions {
     }
 
     pub(super) fn end(&mut self, id: SessionId) -> Arc<Session> {
-        let session = self.sessions.remove(&id).expect("a session that ends is there");
+        let session = self.sessions.remove(&id).expect("a session that ends must exist");
         self.ended.push(id);
         session
     }
@@ -141,11 +141,11 @@ impl Sessions {
     }
 
     fn there(&self, id: SessionId) -> &Session {
-        self.get(id).expect("a session that has claims or requests is there")
+        self.get(id).expect("a session with claims or requests must exist")
     }
 
     fn there_mut(&mut self, id: SessionId) -> &mut Session {
-        let session = self.sessions.get_mut(&id).expect("a session that has claims or requests is there");
+        let session = self.sessions.get_mut(&id).expect("a session with claims or requests must exist");
         Arc::make_mut(session)
     }
 }

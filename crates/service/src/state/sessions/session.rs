@@ -103,7 +103,7 @@ impl Session {
     pub(super) fn pending(&mut self, number: RequestNumber, fingerprint: u64) {
         if number > 0 {
             let before = self.requests.insert(number, Kept { fingerprint: Some(fingerprint), answer: None });
-            assert!(before.is_none(), "request {number} was new, and is there already");
+            assert!(before.is_none(), "request {number} is new, but exists already");
         }
     }
 
