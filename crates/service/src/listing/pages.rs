@@ -16,9 +16,9 @@ use crate::state::{LockView, SessionId, SessionView, Standing, State};
 pub const PAGE_BYTES_MAX: usize = 1 << 18;
 /// The most bytes of the numbers in a part, in any transport, without its names and labels.
 const PART_BYTES: usize = 96;
-/// The bytes of the length of a name.
+/// The most bytes of the encoded length of a name.
 const NAME_BYTES: usize = 6;
-/// What a skipped lock counts: checking it takes time, although nothing is shown.
+/// A skipped lock counts as this many bytes, because checking it takes time, although nothing is shown.
 pub(super) const PASSED_OVER_BYTES: usize = 64;
 
 pub struct Wanted {

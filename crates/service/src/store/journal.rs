@@ -9,10 +9,10 @@
 //! write that a power cut interrupted, or as if they had never been written. The file SYNCED names the last synced
 //! frame, and the start refuses a log that ends before this frame. SYNCED is exact if the process was stopped or
 //! killed. After a power cut or a crash of the system it may be older than the log: it names at least the first frame
-//! of the last segment, or the last frame of the start before. If it is unreadable, it names none. Then frames after
-//! the named one can be lost unnoticed in two cases: the power cut loses both copies of all frames from there to the
-//! end (the disk confirmed a sync and did not do it), or they are overwritten before the next start. The next start
-//! writes SYNCED again.
+//! of the last segment, or the last frame of the start before. If it is unreadable, it names none. After such a power
+//! cut or crash, the frames after the named one can be lost unnoticed in two cases: both copies of all of them are lost
+//! (the disk confirmed a sync and did not do it), or they are overwritten before the next start. The next start writes
+//! SYNCED again.
 
 use std::collections::VecDeque;
 use std::io;

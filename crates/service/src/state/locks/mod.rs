@@ -2,8 +2,9 @@
 //!
 //! - Claims are granted in log order: a new claim waits behind the waiters, even if the lock would admit it now. A
 //!   command that ends a hold or a wait also grants every claim that can be granted then.
-//! - A claim enters the lines of all its locks at once. It is granted when it is the first waiter of each lock and each
-//!   lock admits it: in one command, with one fence. Until then no other claim overtakes it in any line.
+//! - The line of a lock has its holders first, then its waiters. A claim enters the lines of all its locks at once. It
+//!   is granted when it is the first waiter of each lock and each lock admits it: in one command, with one fence. Until
+//!   then no other claim overtakes it in any line.
 //! - One counter gives all fences, so that the state can forget a lock as soon as it is neither used nor remembered.
 
 mod check;
