@@ -65,9 +65,9 @@ impl Default for Options {
 /// Whether this node leads, as far as it knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leadership {
-    /// A majority has confirmed it.
+    /// A majority has confirmed that this node leads.
     Leads { term: u64 },
-    /// It does not lead, or no majority has confirmed it yet.
+    /// This node does not lead, or no majority has confirmed it yet.
     DoesNotLead {
         /// The node that leads, if this node knows it.
         leader: Option<u64>,

@@ -12,8 +12,8 @@ use super::{format, migrate, segments, synced};
 
 /// A data folder whose files all have the current version.
 ///
-/// It is complete once [`super::Journal::open`] has opened its log. That call creates the first segment of a new
-/// folder, and writes FORMAT last.
+/// The folder is complete once [`super::Journal::open`] has opened its log. That call creates the first segment of a
+/// new folder, and writes FORMAT last.
 pub struct Store {
     pub(super) disk: Arc<dyn Disk>,
     /// The version in FORMAT; none if the first start was not completed.

@@ -244,7 +244,7 @@ fn the_cycle_of_a_claim_goes_only_over_locks_that_it_waits_for() {
     "#]]);
 }
 
-/// They stand in all lines in the same order, whatever the order of the names.
+/// The claims stand in all lines in the same order, whatever the order of the names.
 #[test]
 fn claims_of_several_locks_do_not_wait_for_each_other_in_a_circle() {
     check(expect![[r#"

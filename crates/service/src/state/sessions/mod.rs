@@ -28,15 +28,15 @@ pub struct Sessions {
 
 /// What to do with a request that has arrived.
 pub(super) enum Arrival {
-    /// It came for the first time. It must be applied and answered.
+    /// The request came for the first time. It must be applied and answered.
     New,
-    /// It came for the first time, and is invalid.
+    /// The request came for the first time, and is invalid.
     Invalid(String),
-    /// It was answered before.
+    /// The request was answered before.
     Answered(Answer),
-    /// It waits already, or its client has seen its answer.
+    /// The request waits already, or its client has seen its answer.
     Known,
-    /// It is refused, and the refusal is not kept.
+    /// The request is refused, and the refusal is not kept.
     Refused(Refusal),
     NoSession,
 }
