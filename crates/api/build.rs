@@ -1,4 +1,4 @@
-//! Compiles `proto/` with protox, so that nobody needs protoc.
+//! Compiles `proto/` with protox, so that a build does not need protoc.
 
 use std::error::Error;
 use std::path::Path;

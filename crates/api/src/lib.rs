@@ -1,5 +1,5 @@
-//! The lock service on the wire of gRPC: the messages and stubs made from `proto/baton/v1/locks.proto`, and how they map to
-//! the plain types that everybody else speaks.
+//! The lock service over gRPC: the messages and stubs generated from `proto/baton/v1/locks.proto`, and their conversion
+//! to the plain types of [`baton_types`].
 
 pub mod convert;
 

@@ -1,4 +1,4 @@
-//! How many proposals a second one node makes durable and applies, and how long it takes to start.
+//! Measures how many proposals per second one node makes durable and applies, and how long it takes to start.
 //!
 //!     cargo run --release -p baton-service --example proposals [FOLDER]
 
@@ -62,7 +62,7 @@ fn acquire(lock: String, session: u64) -> Operation {
     Operation::Acquire(Acquire { timeout_ms: Some(0), ..acquire })
 }
 
-/// Each proposer acquires and releases a lock of its own, and waits for each answer.
+/// Each proposer acquires and releases its own lock, and waits for each answer.
 async fn closed_loop(node: &Arc<Node>, proposers: u64, length: Duration) -> Result<(), Anything> {
     let end = Instant::now() + length;
     let tasks = (1..=proposers).map(|session| {
@@ -93,7 +93,7 @@ async fn closed_loop(node: &Arc<Node>, proposers: u64, length: Duration) -> Resu
     Ok(())
 }
 
-/// A hundred locks a session.
+/// Holds the locks with a hundred locks per session.
 async fn hold(node: &Node, locks: u64) -> Result<(), Anything> {
     let before = Instant::now();
     let mut pending = Vec::new();

@@ -1,9 +1,9 @@
-//! How much memory and time the state takes: so many held locks with names of 20 bytes, held by one session and by a thousand;
-//! then acquire and release beside them, a snapshot, many waiters for one lock, many leases.
+//! Measures the memory and the time of the state: many held locks with names of 20 bytes, held by one session and by a
+//! thousand; then acquires and releases beside them, a snapshot, many waiters for one lock, and many leases.
 //!
 //!     cargo run --release -p baton-service --no-default-features --example state_size -- 100000
 //!
-//! Resident memory is read from /proc, so it tells it on Linux only.
+//! Resident memory is read from /proc, so it is shown only on Linux.
 
 use std::fs;
 use std::time::Instant;
@@ -13,14 +13,14 @@ use baton_service::state::locks::{Acquire, Mode, Operation};
 use baton_service::state::sessions::{self, Open};
 use baton_service::state::{self, Caller, Command, Outcome, OwnerId, PendingTimers, Record, Request, SessionId, State};
 
-/// What is resident now and what was at most, in KiB.
+/// A field of /proc/self/status: resident memory now, or its peak, in KiB.
 fn memory_kib(field: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with(field)).unwrap_or_default();
     line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).unwrap_or(0)
 }
 
-/// A state and the numbers that its sessions have reached.
+/// A state, and the last request number of each session.
 #[derive(Default)]
 struct Load {
     state: State,
@@ -111,7 +111,8 @@ fn held(sessions: usize, locks: usize) {
     println!("  read again in {:.0?}, equal: {}", began.elapsed(), read == load.state);
 }
 
-/// Many wait for one lock: each further acquire, by somebody of whom nobody wants anything, and by somebody of whom one does.
+/// Many claims wait for one lock. Measures each further acquire: by an owner that no claim waits for, and by an owner
+/// that another claim waits for.
 fn waited_for(waiters: usize) {
     let mut load = Load::default();
     for _ in 0..waiters + 2 {
@@ -129,11 +130,11 @@ fn waited_for(waiters: usize) {
     let began = Instant::now();
     load.acquire(holder, holder as u64, "wanted".into());
     let slow = began.elapsed();
-    println!("{waiters} wait for one lock: {each_us:.2} us to join; {slow:.0?} for one who is waited for itself");
+    println!("{waiters} wait for one lock: {each_us:.2} us to join; {slow:.0?} for an owner that is waited for itself");
     assert_eq!(load.state.counts().waiters, waiters + 2);
 }
 
-/// The leases of many sessions: a keep-alive of each, and the end of them all.
+/// The leases of many sessions: a keep-alive of each, and the expiry of all.
 fn leased(sessions: u64) {
     let mut leases = Leases::default();
     let pending = (0..sessions).map(|session| (SessionId(session), 10_000)).collect();

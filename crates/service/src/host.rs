@@ -1,4 +1,4 @@
-//! The shell of the front end: it has the node, the clocks, and the channels to those who speak. It decides nothing.
+//! The shell of the front end: it owns the node, the clocks, and the channels to the clients. It makes no decisions.
 
 #[cfg(test)]
 mod tests;
@@ -24,42 +24,42 @@ use crate::raft::{Leadership, Node, OnApply, Options, Role};
 use crate::state::{Caller, Command, Entry, State};
 use crate::store::{Disk, FREE_BYTES_MIN, OpenError};
 
-/// How often the disk is looked at: whether the folder is there, and how much space is free.
+/// How often the host checks the disk: whether the data folder exists, and how much space is free.
 const DISK_EVERY: Duration = Duration::from_secs(1);
 
-/// How many frames may wait for a client to read them, before its stream is given up: the client comes back and asks
-/// again, and the service has kept its answers.
+/// The most frames that may wait until a client reads them. Beyond it the server ends the stream. The client then
+/// reconnects and asks again; the state has kept the answers.
 const FRAMES_WAITING_MAX: usize = 4096;
 
 /// A node with its front end.
 pub struct Host {
     shell: Arc<Shell>,
-    /// When it began, on the clock that leases are measured by.
+    /// Start time of the host, on the clock for leases.
     started_ms: u64,
     data: PathBuf,
 }
 
-/// What the front end says on a stream, and at its end why it ends.
+/// The frames for the client of a stream; the last item says why the stream ends.
 pub type Heard = mpsc::Receiver<Result<ToClient, Closing>>;
 
-/// Why a call is not answered.
+/// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// This node cannot say.
+    /// This node cannot answer now.
     #[error("{0}")]
     Unavailable(String),
-    /// The call makes no sense.
+    /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// The call may have done what it asked for, or not.
+    /// The call may or may not have had its effect.
     #[error("{0}")]
     Unknown(String),
 }
 
-/// Why a host no longer runs, although nobody told it to stop.
+/// Why a host ended without a call of [`Host::stop`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The data folder, or a file that must be in it, is gone.
+    /// The data folder, or a file that must be in it, is missing.
     Gone(String),
     /// The node has stopped.
     Stopped,
@@ -67,9 +67,9 @@ pub enum Ended {
 
 struct Shell {
     inner: Mutex<Inner>,
-    /// Set as soon as the node is there, which is before it can lead.
+    /// Set as soon as the node is open, before it can lead.
     node: OnceLock<Node>,
-    /// The front end wants to be woken earlier than was thought.
+    /// Notified when the front end needs an earlier wake-up than `armed_for_ms`.
     rearmed: Notify,
     /// Whether the front end leads.
     leads: watch::Sender<bool>,
@@ -83,15 +83,15 @@ struct Inner {
     armed_for_ms: Option<u64>,
 }
 
-/// The way to a client.
+/// The channels to the client of a stream.
 struct Speaker {
     frames: mpsc::Sender<Result<ToClient, Closing>>,
     listen: Arc<Notify>,
-    /// When this is dropped, the stream of the client learns that it has ended.
+    /// Dropping this resolves [`Stream::ended`].
     _alive: watch::Sender<()>,
 }
 
-/// One stream of a client. When it is dropped, the stream is gone.
+/// One stream of a client. Dropping it tells the front end that the stream is gone.
 pub struct Stream {
     id: StreamId,
     shell: Arc<Shell>,
@@ -100,7 +100,8 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The client said this, or something that means nothing. Returns when the client may be heard again, or never will be.
+    /// Passes a frame of the client, or malformed bytes, to the front end. Returns when the next frame may be read, or
+    /// when the stream has ended.
     pub async fn hears(&mut self, said: Result<ToServer, Malformed>) {
         if !self.tell(said) {
             tokio::select! {
@@ -110,7 +111,7 @@ impl Stream {
         }
     }
 
-    /// Tells the front end what the client said. Says whether it listens for more.
+    /// Returns whether the front end accepts another frame now.
     fn tell(&self, said: Result<ToServer, Malformed>) -> bool {
         let shell = &self.shell;
         let mut inner = shell.with_state(|state| {
@@ -118,7 +119,7 @@ impl Stream {
             inner.frontend.hears(clock::boot_ms(), state, self.id, said);
             inner
         });
-        // Without the state, so that the next entry can be applied meanwhile, unless another stream speaks.
+        // The lock of the state is released here, so that the next entry can be applied meanwhile.
         shell.follow(&mut inner);
         inner.frontend.listens(self.id)
     }
@@ -126,7 +127,7 @@ impl Stream {
     /// Resolves when the front end has ended the stream.
     pub fn ended(&self) -> impl Future<Output = ()> + use<> {
         let mut ended = self.ended.clone();
-        // The other end is dropped with the stream, and says nothing.
+        // The sender sends nothing. Dropping it ends this wait.
         async move { drop(ended.changed().await) }
     }
 }
@@ -143,12 +144,12 @@ impl Drop for Stream {
 
 impl Shell {
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        // Nothing panics half-way; if it ever did, what is left is still a state to go on from.
+        // A poisoned lock is harmless: no code panics in the middle of a change.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn node(&self) -> &Node {
-        self.node.get().expect("the node is there before anybody comes")
+        self.node.get().expect("the node is set before the first client connects")
     }
 
     /// Lock order: the state, then the front end. Code that holds the front end never takes the state.
@@ -156,7 +157,7 @@ impl Shell {
         self.node().with_state(look)
     }
 
-    /// Tells the front end something, and does all that follows.
+    /// Reports an event to the front end, and carries out all outputs.
     fn step<T>(self: &Arc<Self>, tell: impl FnOnce(&mut Frontend, u64) -> T) -> T {
         self.step_with(&mut self.inner(), tell)
     }
@@ -167,7 +168,7 @@ impl Shell {
         told
     }
 
-    /// Does all that the front end says.
+    /// Carries out all outputs of the front end.
     fn follow(self: &Arc<Self>, inner: &mut Inner) {
         while let Some(output) = inner.frontend.poll() {
             self.carry_out(inner, output);
@@ -191,7 +192,7 @@ impl Shell {
                 tokio::spawn(async move { shell.round(round).await });
             }
             Output::Say { stream, said } => {
-                // The last place is for the reason why the stream ends.
+                // The last place in the channel is reserved for the reason why the stream ends.
                 let is_said = |to: &Speaker| to.frames.capacity() > 1 && to.frames.try_send(Ok(said)).is_ok();
                 let is_slow = inner.streams.get(&stream).is_some_and(|to| !is_said(to));
                 if is_slow {
@@ -206,12 +207,12 @@ impl Shell {
             Output::Close { stream, why } => {
                 debug!(stream = stream.0, %why, "a stream ends");
                 if let Some(speaker) = inner.streams.remove(&stream) {
-                    // Whether it is heard or not, the stream ends.
+                    // The stream ends even if the channel is full.
                     let _ = speaker.frames.try_send(Err(why));
                 }
             }
             Output::Reply { call, reply } => {
-                // Whoever asked may have stopped waiting.
+                // The send fails if the caller no longer waits.
                 let _ = inner.calls.remove(&call).map(|waits| waits.send(reply));
             }
             Output::Note(note) => notes::write(&note),
@@ -229,7 +230,8 @@ impl Shell {
 }
 
 impl Host {
-    /// Opens a data folder of this name on this disk, and returns once the node leads. Clients reach it at this address.
+    /// Opens the data folder `data` on this disk, and returns once the node leads. `client_address` is where clients
+    /// reach the node.
     pub async fn open(
         disk: Arc<dyn Disk>,
         data: &Path,
@@ -259,7 +261,7 @@ impl Host {
         });
         let node = Node::open(disk, options).await?;
         let mut leadership = node.leadership();
-        assert!(shell.node.set(node).is_ok(), "it is set once");
+        assert!(shell.node.set(node).is_ok(), "the node is set once");
         let host = Host { shell, started_ms: clock::boot_ms(), data: data.to_owned() };
         host.look_at_space();
         let mut leads = host.shell.leads.subscribe();
@@ -270,9 +272,9 @@ impl Host {
                     changed = leadership.changed() => {
                         changed.map_err(|_| OpenError::Raft("the node stopped before it led".to_owned()))?;
                     }
-                    // The sender is part of the shell, and does not go away.
+                    // `changed` cannot fail: the sender is part of the shell.
                     _ = leads.changed() => {}
-                    // The first `Lead` may be lost, and is then proposed again after a while.
+                    // The first `Lead` may be lost. The front end then proposes it again after a pause.
                     () = host.keep_time() => {}
                 }
             }
@@ -282,12 +284,13 @@ impl Host {
         Ok(host)
     }
 
-    /// Where its data is.
+    /// The data folder.
     pub fn data(&self) -> &Path {
         &self.data
     }
 
-    /// A client at this address begins a stream on this connection. What it is told comes by the channel.
+    /// A client at address `from` begins a stream on this connection. The frames for the client come through the
+    /// channel.
     pub fn stream(&self, connection: ConnectionId, from: Option<SocketAddr>) -> (Stream, Heard) {
         let caller = Caller { from, ..Caller::default() };
         let shell = self.shell.clone();
@@ -303,26 +306,26 @@ impl Host {
         (Stream { id, shell, listen, ended }, heard)
     }
 
-    /// The locks that are asked for, by name: one page of them.
+    /// One page of the matching locks, in order of name.
     pub async fn locks(&self, request: &ListLocks) -> Result<Page<Lock>, CallError> {
         self.current().await?;
         self.show(|state, moment| listing::locks(state, moment, request)).map_err(invalid)
     }
 
-    /// One lock, if there is anything to say of it: one page of that.
+    /// One page about one lock. The page is empty if nothing is known of the lock.
     pub async fn lock(&self, name: &[u8], page: &[u8]) -> Result<Page<Lock>, CallError> {
         let name = words::name(name).map_err(invalid)?;
         self.current().await?;
         self.show(|state, moment| listing::lock(state, moment, &name, page)).map_err(invalid)
     }
 
-    /// All sessions, by id: one page of them.
+    /// One page of all sessions, in order of id.
     pub async fn sessions(&self, page: &[u8]) -> Result<Page<Session>, CallError> {
         self.current().await?;
         self.show(|state, moment| listing::sessions(state, moment, page)).map_err(invalid)
     }
 
-    /// Somebody at this address forces the release of a lock. Says whom it hit.
+    /// Forces the release of a lock, for a client at address `from`. Returns the holders at that time.
     pub async fn force(&self, lock: &[u8], now: bool, from: Option<SocketAddr>) -> Result<Vec<Holder>, CallError> {
         let (lock, caller) = (words::name(lock).map_err(invalid)?, Caller { from, ..Caller::default() });
         match self.call(|frontend, call, _| frontend.force(call, lock, now, caller)).await {
@@ -331,7 +334,6 @@ impl Host {
         }
     }
 
-    /// How the node is.
     pub fn status(&self) -> Status {
         let (node, counts) = (self.shell.node().status(), self.shell.with_state(State::counts));
         let inner = self.shell.inner();
@@ -351,12 +353,12 @@ impl Host {
         }
     }
 
-    /// Whether it leads, and what becomes of it.
+    /// Whether the front end leads, and every change of it.
     pub fn leads(&self) -> watch::Receiver<bool> {
         self.shell.leads.subscribe()
     }
 
-    /// Keeps everything going. Does not return while the node runs, and its data is there.
+    /// Drives the front end. Returns only if the node stops or its data is missing.
     pub async fn run(&self) -> Ended {
         tokio::select! {
             () = self.follow_leadership() => Ended::Stopped,
@@ -365,12 +367,13 @@ impl Host {
         }
     }
 
-    /// Ends every stream, and counts no lease any more. The sessions live on, with their whole leases when a node leads again.
+    /// Ends every stream and every lease. The sessions live on in the state. Their leases start again with the full TTL
+    /// when a node leads again.
     pub fn stop(&self) {
         self.shell.step(|frontend, _| frontend.stop());
     }
 
-    /// Closes the data. Says what is gone of it, if anything is.
+    /// Stops the node. Returns a sentence if a part of its data is missing.
     pub async fn shutdown(&self) -> Option<String> {
         let missing = self.shell.node().missing();
         self.shell.node().shutdown().await;
@@ -393,11 +396,11 @@ impl Host {
             inner.calls.insert(call, sender);
             self.shell.step_with(&mut inner, |frontend, now_ms| ask(frontend, call, now_ms));
         }
-        // Each call is answered; should one be forgotten, then nothing is known of it.
+        // The front end answers every call. The default covers a call that it dropped.
         receiver.await.unwrap_or_else(|_| Reply::Unavailable("the server stops".to_owned()))
     }
 
-    /// Pages are made from a clone, which holds nobody back.
+    /// Builds pages from a clone of the state, so that no client waits meanwhile.
     fn show<T>(&self, show: impl FnOnce(&State, &Moment<'_>) -> T) -> T {
         let state = self.shell.node().state();
         let expires_in_ms =
@@ -406,7 +409,7 @@ impl Host {
     }
 
     fn look_at_space(&self) {
-        // A disk that cannot say how much room it has is written to until it fails.
+        // If the disk does not tell its free space, the server writes until a write fails.
         let free_bytes = self.shell.node().free_bytes().ok();
         self.shell.step(|frontend, _| frontend.space(free_bytes, FREE_BYTES_MIN));
     }
@@ -432,13 +435,14 @@ impl Host {
         loop {
             let next_ms = {
                 let mut inner = self.shell.inner();
-                // Nobody has to wake this one.
+                // While this task runs, no other thread needs to wake it.
                 inner.armed_for_ms = Some(0);
                 self.shell.step_with(&mut inner, |frontend, now_ms| frontend.tick(now_ms));
                 inner.armed_for_ms = inner.frontend.next_wake();
                 inner.armed_for_ms
             };
-            // The clock of leases goes on while the machine sleeps and timers do not: look again every second at least.
+            // The clock for leases also counts while the machine sleeps, but tokio's timers do not. So this checks at
+            // least once a second.
             let wait_ms = next_ms.map_or(1_000, |next_ms| next_ms.saturating_sub(clock::boot_ms()).clamp(1, 1_000));
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_millis(wait_ms)) => {}
@@ -447,7 +451,7 @@ impl Host {
         }
     }
 
-    /// Returns when the data folder, or a file that must be in it, is gone; and says which.
+    /// Returns when the data folder, or a file that must be in it, is missing, and says which.
     async fn watch_disk(&self) -> String {
         loop {
             if let Some(what) = self.shell.node().missing() {
@@ -460,12 +464,13 @@ impl Host {
 }
 
 fn on_apply(shell: &Arc<Shell>) -> OnApply {
-    // The node belongs to the shell, and must not keep it.
+    // A weak reference, because the shell owns the node, and the node owns this closure.
     let shell = Arc::downgrade(shell);
     Box::new(move |entry, applied, state| {
-        // While the node opens, it applies what it has done before, and does not lead: the front end has nothing to hear.
+        // While the node opens, it applies the entries that it had applied before. It does not lead then, so the front end
+        // needs none of them.
         let Some(shell) = shell.upgrade().filter(|shell| shell.node.get().is_some()) else { return };
-        // The front end proposes one command an entry; others are of older versions, and of terms that are over.
+        // The front end proposes one command per entry. Other entries are from older versions and earlier terms.
         if let [command] = &entry.commands[..] {
             shell.step(|frontend, now_ms| {
                 frontend.applied(now_ms, state, applied.term, command, &applied.outcome);
@@ -483,7 +488,7 @@ fn unavailable(reply: Reply) -> CallError {
         Reply::Unavailable(why) => CallError::Unavailable(why),
         Reply::Unknown(why) => CallError::Unknown(why),
         Reply::Current | Reply::Forced(_) => {
-            CallError::Unavailable("the front end answered another question".to_owned())
+            CallError::Unavailable("internal error: the front end gave an answer of the wrong kind".to_owned())
         }
     }
 }

@@ -1,51 +1,51 @@
-//! The leader's timers: when a session has not been heard of for too long, an acquire has waited for as long as it wanted to,
-//! a closed lock is to open. Pure: `now_ms` is an argument, from a clock that only grows and stands still for nobody.
+//! The leader's timers: for the leases of sessions, the time-outs of waiting acquires, and the delays of closed locks.
+//! Pure: `now_ms` is an argument, from a monotonic clock that also counts while the machine sleeps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::state::locks::{self, LockName};
 use crate::state::{Answer, Command, Effect, PendingTimers, RequestNumber, SessionId, sessions};
 
-/// The timers of whoever leads; nothing at all at everybody else.
+/// The timers of the leader. A process that does not lead has none.
 ///
 /// How to drive it:
-/// - When this process leads and its own `Lead` command **has been applied**, call [`lead`](Leases::lead) with that term and
-///   [`State::pending_timers`](crate::state::State::pending_timers). All leases then start anew in full: nobody knows what an
-///   earlier leader acknowledged. When it no longer leads, or is not sure, call [`step_down`](Leases::step_down). To lead
-///   again, even in the same term, it needs another `Lead`: what it proposed before is then before that in the log.
-/// - Show every effect of every applied command to [`observe`](Leases::observe) before it is sent to anybody, and do not
-///   send those that it says no to.
-/// - When a keep-alive arrives, call [`keep_alive`](Leases::keep_alive). It is acknowledged after a read-index round that
+/// - When this process leads and its own `Lead` command **has been applied**, call [`lead`](Leases::lead) with that
+///   term and [`State::pending_timers`](crate::state::State::pending_timers). All leases then start again with their
+///   full TTL, because this process does not know what an earlier leader acknowledged. When it no longer leads, or is
+///   not sure, call [`step_down`](Leases::step_down). To lead again, even in the same term, it needs another `Lead`:
+///   its earlier proposals then come before that `Lead` in the log.
+/// - Pass every effect of every applied command to [`observe`](Leases::observe) before it is sent to a client. If it
+///   returns false, do not send the effect.
+/// - When a keep-alive arrives, call [`keep_alive`](Leases::keep_alive). Acknowledge it after a read-index round that
 ///   began later, unless the session [is condemned](Leases::is_condemned) by then.
-/// - At [`next_wake`](Leases::next_wake), which any other call may have changed, call [`due`](Leases::due) and propose what it
-///   gives. When it was applied and its effects were observed, call [`done`](Leases::done). A proposal that is lost is
-///   lost with the leadership: step down.
+/// - At [`next_wake`](Leases::next_wake), which every other call may change, call [`due`](Leases::due) and propose its
+///   commands. When such a command was applied and its effects were observed, call [`done`](Leases::done). If a
+///   proposal is lost, the leadership is lost, too: step down.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leases {
-    /// The term in which this process leads, if it does.
+    /// The term in which this process leads; none if it does not lead.
     term: Option<u64>,
     sessions: BTreeMap<SessionId, Lease>,
-    /// Acquires that wait with a time-out, and when it is over: none if that has been proposed.
+    /// Deadlines of waiting acquires; none if `CancelWait` has been proposed.
     waits: BTreeMap<(SessionId, RequestNumber), Option<u64>>,
-    /// Closed locks.
     delays: BTreeMap<LockName, Delay>,
-    /// What is to be proposed when; exactly those of the above that are not proposed.
+    /// The deadlines of all of the above whose commands are not proposed yet.
     timers: BTreeSet<(u64, Timer)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Lease {
     ttl_ms: u64,
-    /// When Expire is to be proposed: none if that is under way.
+    /// When to propose Expire; none if it has been proposed.
     expire_ms: Option<u64>,
-    /// Expire has been proposed, and nothing saves the session.
+    /// Expire has been proposed, and the session cannot be saved any more.
     condemned: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Delay {
     generation: u64,
-    /// When its end is to be proposed: none if that is under way.
+    /// When to propose `EndLockDelay`; none if it has been proposed.
     deadline_ms: Option<u64>,
 }
 
@@ -56,21 +56,22 @@ enum Timer {
     Delay(LockName),
 }
 
-/// What becomes of a keep-alive that arrived.
+/// The result of a keep-alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepAlive {
-    /// The lease is whole again. A round that begins from now on may acknowledge it.
+    /// The lease has its full TTL again. A round that begins from now on may acknowledge the keep-alive.
     Extended,
-    /// It is not answered: the end of its session has been proposed.
+    /// The keep-alive gets no answer: the end of the session has been proposed.
     Condemned,
-    /// Here is no such session. Whether it has ended only the log can say: the client has to resume it.
+    /// This process has no lease of the session. Only the log can tell whether the session has ended, so the client
+    /// must resume it.
     Unknown,
     /// This process does not lead, and cannot know.
     NotLeading,
 }
 
 impl Leases {
-    /// Begins to lead in this term, whose `Lead` has been applied: all timers start anew, in full.
+    /// Begins to lead in this term, whose `Lead` has been applied. All timers start again, with their full time.
     pub fn lead(&mut self, now_ms: u64, term: u64, pending: &PendingTimers) {
         self.step_down();
         self.term = Some(term);
@@ -85,18 +86,18 @@ impl Leases {
         }
     }
 
-    /// Leads no more: all is forgotten.
+    /// Ends the leadership, and forgets all timers.
     pub fn step_down(&mut self) {
         *self = Leases::default();
     }
 
-    /// The term in which this process leads, if it does.
+    /// The term in which this process leads; none if it does not lead.
     pub fn term(&self) -> Option<u64> {
         self.term
     }
 
-    /// Takes note of what followed from a command that was applied. Says whether it may be sent to its client: a session that
-    /// is condemned is not told that it is open.
+    /// Updates the timers for an effect of an applied command. Returns whether the effect may be sent to its client: a
+    /// condemned session must not receive Opened.
     #[must_use]
     pub fn observe(&mut self, now_ms: u64, effect: &Effect) -> bool {
         if self.term.is_none() {
@@ -105,7 +106,7 @@ impl Leases {
         match *effect {
             Effect::Opened { session, ttl_ms } => return self.opened(now_ms, session, ttl_ms),
             Effect::Ended { session, .. } => self.ended(session),
-            // The number belongs to another request, which may go on waiting.
+            // The number belongs to another request, which may still wait.
             Effect::Answer { answer: Answer::Refused(sessions::Refusal::NumberReused), .. } => {}
             Effect::Answer { session, number, .. } => self.answered(session, number),
             Effect::Locks(locks::Effect::Waits { session, number, timeout_ms }) => {
@@ -119,7 +120,7 @@ impl Leases {
         true
     }
 
-    /// A keep-alive has arrived: it extends the lease at once, and is acknowledged after a round that begins later.
+    /// A keep-alive has arrived. It extends the lease at once, and may be acknowledged after a round that begins later.
     pub fn keep_alive(&mut self, session: SessionId, now_ms: u64) -> KeepAlive {
         if self.term.is_none() {
             return KeepAlive::NotLeading;
@@ -132,7 +133,7 @@ impl Leases {
         KeepAlive::Extended
     }
 
-    /// What is to be proposed now. It is not given again.
+    /// The commands to propose now. Each is returned once.
     pub fn due(&mut self, now_ms: u64) -> Vec<Command> {
         let mut commands = Vec::new();
         let Some(term) = self.term else { return commands };
@@ -156,16 +157,16 @@ impl Leases {
         commands
     }
 
-    /// When `due` will have something, unless something happens before.
+    /// When `due` will have a command, if no other call changes that.
     pub fn next_wake(&self) -> Option<u64> {
         self.timers.first().map(|&(at_ms, _)| at_ms)
     }
 
-    /// Something that `due` gave has been applied. It may have come too late to do anything.
+    /// A command from `due` has been applied. It may have been too late to have an effect.
     pub fn done(&mut self, command: &Command) {
         match *command {
             Command::Locks(locks::Command::CancelWait { session, number }) => {
-                // If it waits anew meanwhile, it has a deadline of its own.
+                // If the acquire waits again meanwhile, it has a new deadline.
                 if self.waits.get(&(session, number)) == Some(&None) {
                     self.waits.remove(&(session, number));
                 }
@@ -175,44 +176,46 @@ impl Leases {
                     self.delays.remove(lock);
                 }
             }
-            // The end of a session is observed.
+            // `observe` handles the end of a session.
             Command::Sessions(_) | Command::Locks(_) | Command::Request(_) => {}
         }
     }
 
-    /// Whether the end of the session has been proposed: it must not be told anything that would let it believe in its lease.
+    /// Whether the end of the session has been proposed. Then the server must not send anything that lets the client
+    /// believe in its lease.
     pub fn is_condemned(&self, session: SessionId) -> bool {
         self.sessions.get(&session).is_some_and(|lease| lease.condemned)
     }
 
-    /// How many sessions have a lease.
+    /// Number of sessions that have a lease.
     pub fn sessions(&self) -> usize {
         self.sessions.len()
     }
 
-    /// Whether the session has a lease, and may be told that it has.
+    /// Whether the session has a lease, and its keep-alives may be acknowledged.
     pub fn is_live(&self, session: SessionId) -> bool {
         self.sessions.get(&session).is_some_and(|lease| !lease.condemned)
     }
 
-    /// How long the session lives if nothing more is heard of it, at least: for people.
+    /// How long the session lives, at least, if the server receives nothing more from it. For listings.
     pub fn expires_in(&self, session: SessionId, now_ms: u64) -> Option<u64> {
         let lease = self.sessions.get(&session)?;
         let left_ms = lease.expire_ms.unwrap_or(0).saturating_sub(now_ms).min(lease.ttl_ms);
         Some(if lease.condemned { 0 } else { left_ms })
     }
 
-    /// How long the lock stays closed, at most: for people.
+    /// How long the lock stays closed, at most. For listings.
     pub fn opens_in(&self, lock: &LockName, now_ms: u64) -> Option<u64> {
         Some(self.delays.get(lock)?.deadline_ms.unwrap_or(0).saturating_sub(now_ms))
     }
 
-    /// The whole lease from now on, unless it is too late for that.
+    /// Starts the lease with its full TTL, unless the session is condemned. Returns false if it is.
     fn opened(&mut self, now_ms: u64, session: SessionId, ttl_ms: u64) -> bool {
         if self.sessions.get(&session).is_some_and(|lease| lease.condemned) {
             return false;
         }
-        // The client counts from before now, and `now_ms` is cut to a whole millisecond: never less than it believes.
+        // The lease must never be shorter than the client believes. The client counts from an earlier moment, but
+        // `now_ms` is truncated to a whole millisecond, so 1 is added.
         let expire_ms = now_ms.saturating_add(ttl_ms).saturating_add(1);
         let lease = Lease { ttl_ms, expire_ms: Some(expire_ms), condemned: false };
         if let Some(before) = self.sessions.insert(session, lease) {

@@ -1,5 +1,5 @@
-//! The lock service. `state`, `leases` and `frontend` are pure and decide everything; `raft` replicates the state, `format`
-//! says in which bytes, `store` keeps them on disk; `host` is the shell that drives them, `grpc` serves it.
+//! The lock service. `state`, `leases` and `frontend` are pure and make all decisions. `raft` replicates the state,
+//! `format` defines its encoding, and `store` keeps the bytes on disk. `host` drives them, and `grpc` serves clients.
 
 #[cfg(feature = "server")]
 mod clock;

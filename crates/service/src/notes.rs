@@ -1,10 +1,9 @@
-//! What an operator should know, as structured lines of the log.
+//! Writes the front end's notes to the log, for the operator.
 
 use tracing::{info, warn};
 
 use crate::frontend::Note;
 
-/// Writes a note to the log.
 pub fn write(note: &Note) {
     match note {
         Note::Leads { term, sessions } => info!(term, sessions, "this node leads"),
@@ -14,11 +13,11 @@ pub fn write(note: &Note) {
             info!(?lock, now, holders, by = by.map(tracing::field::display), "a release was forced");
         }
         Note::Space { low: true, free_bytes } => {
-            warn!(free_bytes, "free space is low: only what gives something back is taken");
+            warn!(free_bytes, "free space is low: the server refuses new sessions and acquires");
         }
         Note::Space { low: false, free_bytes } => info!(free_bytes, "there is enough free space again"),
         Note::Limit { flag, message, from } => {
-            warn!(flag, from = from.map(tracing::field::display), "a limit refuses something: {message}");
+            warn!(flag, from = from.map(tracing::field::display), "a limit was reached: {message}");
         }
     }
 }

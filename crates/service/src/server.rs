@@ -1,4 +1,4 @@
-//! A whole server: the node with its front end, and the port they are served on.
+//! A whole server: the node with its front end, and the port that serves them.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,58 +18,37 @@ use crate::grpc::{CountCalls, GrpcLocks, accept};
 use crate::host::{Ended, Host};
 use crate::store::{Folder, OpenError};
 
-/// What a server needs to know.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where everything acknowledged is kept.
+    /// The data folder.
     pub data: PathBuf,
-    /// Where clients come to.
+    /// The address for clients.
     pub listen: SocketAddr,
-    /// How many may be connected at a time; one more is turned away.
+    /// The most connections at a time. Further ones are refused.
     pub connections_max: usize,
-    /// How much it takes on otherwise.
+    /// All other limits.
     pub limits: ServerLimits,
 }
 
-/// The server answers this many streams of a connection beyond the limit with a refusal. An HTTP/2 client does not begin further
-/// streams: it waits.
+/// The server answers this many streams of a connection beyond the limit with a refusal. An HTTP/2 client does not
+/// begin further streams: it waits.
 const STREAMS_TOLD: u32 = 16;
 
-/// How long connections with a call have to end by themselves when the server stops. The leases do not count meanwhile, but
-/// clients count theirs: a holder with a short TTL needs the next server soon.
+/// When the server stops, connections with a call have this long to end by themselves. The server counts no leases
+/// meanwhile, but clients count theirs: a holder with a short TTL needs the next server soon.
 const STOP_MAX: Duration = Duration::from_secs(1);
 
-/// Why a server does not run, or no longer does.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The data folder cannot be used.
     #[error("cannot open the data folder {}: {error}", .data.display())]
-    Open {
-        /// The data folder.
-        data: PathBuf,
-        /// Why not.
-        error: OpenError,
-    },
-    /// The server cannot listen there.
+    Open { data: PathBuf, error: OpenError },
     #[error("cannot listen on {listen}: {error}; name another address with --listen")]
-    Listen {
-        /// The address that was asked for.
-        listen: SocketAddr,
-        /// Why not.
-        error: std::io::Error,
-    },
-    /// The data folder, or a file that must be in it, is not there any more.
-    #[error("data is gone from the data folder {data}: {what}; what was acknowledged may be lost")]
-    Gone {
-        /// Which folder.
-        data: String,
-        /// What is gone.
-        what: String,
-    },
-    /// The node stopped by itself.
-    #[error("the node stopped by itself; the log tells why")]
+    Listen { listen: SocketAddr, error: std::io::Error },
+    /// The data folder, or a file that must be in it, is missing.
+    #[error("data is gone from the data folder {data}: {what}; acknowledged requests may be lost")]
+    Gone { data: String, what: String },
+    #[error("the node stopped by itself; the log has the reason")]
     Stopped,
-    /// The connections failed as a whole.
     #[error("the server stopped serving: {0}")]
     Transport(#[from] tonic::transport::Error),
 }
@@ -84,10 +63,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens the data, waits until the node leads, and binds the port: who connects from now on is served.
+    /// Binds the port, opens the data, and waits until the node leads. From then on clients can connect.
     pub async fn start(options: &Options) -> Result<Self, ServeError> {
         let refused = |error| ServeError::Listen { listen: options.listen, error };
-        // First the port: a second server on the same port should say that, whatever its data folder is.
+        // The port comes first: a second server on the same port should report the port, whatever its data folder is.
         let listener = TcpListener::bind(options.listen).await.map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
         let closed = |error| ServeError::Open { data: options.data.clone(), error };
@@ -97,13 +76,13 @@ impl Server {
         Ok(Server { host: Arc::new(host), listener, address, connections_max, streams_max })
     }
 
-    /// Where it listens: the port too, if the system was left to choose it.
+    /// The address with the actual port, if the system chose it.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves until `stop` resolves; then ends the streams, and closes the data. A client that does not let go of its
-    /// connection holds it up for a second at most.
+    /// Serves until `stop` resolves; then ends the streams, and closes the data. A client that keeps its connection
+    /// open delays the stop by at most one second.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
         let Server { host, listener, connections_max, streams_max, .. } = self;
         let stopping = CancellationToken::new();
@@ -112,7 +91,8 @@ impl Server {
             .http2_keepalive_interval(Some(Duration::from_secs(10)))
             .http2_keepalive_timeout(Some(Duration::from_secs(10)))
             .max_concurrent_streams(u32::try_from(streams_max).unwrap_or(u32::MAX).saturating_add(STREAMS_TOLD))
-            // A stream that is not read must not use up what the others of its connection may send.
+            // Windows in bytes. If a client does not read one stream, the other streams of its connection must still be
+            // able to send.
             .initial_stream_window_size(Some(1 << 20))
             .initial_connection_window_size(Some(8 << 20))
             .layer(CountCalls)
@@ -146,16 +126,16 @@ impl Server {
     }
 }
 
-/// Says that this node does not serve, and ends the calls that watch that.
+/// Reports that this node does not serve, and ends the health calls that watch it.
 async fn end_health(mut health: HealthReporter) {
-    // The empty name is the server as a whole.
+    // The empty name stands for the whole server.
     for name in ["", <LocksServer<GrpcLocks> as NamedService>::NAME] {
         health.set_service_status(name, ServingStatus::NotServing).await;
         health.clear_service_status(name).await;
     }
 }
 
-/// Says by the health service of gRPC whether this node serves. Does not return while the node is there.
+/// Reports through gRPC's health service whether this node serves. Returns only when the node is gone.
 async fn report_health(host: &Host, health: &HealthReporter) {
     let mut leads = host.leads();
     loop {

@@ -1,4 +1,4 @@
-//! The leader's timers: one test for each sentence about sessions, leases and time that they have to live up to.
+//! The leader's timers: one test for each rule about sessions, leases and time.
 
 use baton_service::leases::{KeepAlive, Leases};
 use baton_service::state::locks::Command::{CancelWait, EndLockDelay};
@@ -13,7 +13,7 @@ const TTL_MS: u64 = 10_000;
 const A: SessionId = SessionId(1);
 const B: SessionId = SessionId(2);
 
-/// Leads in term 1 since the time 0, with these sessions.
+/// Leads in term 1 since time 0, with these sessions.
 fn leading(sessions: &[SessionId]) -> Leases {
     let mut leases = Leases::default();
     let sessions = sessions.iter().map(|&session| (session, TTL_MS)).collect();
@@ -29,7 +29,7 @@ fn ended(session: SessionId) -> Effect {
     Effect::Ended { session, reason: EndReason::Expired }
 }
 
-/// A session of which nothing is heard is to be expired after its time to live, in the term in which it was counted.
+/// A session that sends nothing is expired after its TTL, in the term in which its lease was counted.
 #[test]
 fn a_silent_session_is_expired_after_its_time_to_live() {
     let mut leases = leading(&[A]);
@@ -48,7 +48,7 @@ fn a_keep_alive_extends_the_lease_when_it_arrives() {
     assert_eq!(leases.due(TTL_MS + 4_001), [expire(A)]);
 }
 
-/// A follower has no leases, nor has one who no longer leads.
+/// A follower has no leases, and neither has a former leader.
 #[test]
 fn only_the_leader_extends_leases() {
     assert_eq!(Leases::default().keep_alive(A, 0), KeepAlive::NotLeading);
@@ -60,7 +60,7 @@ fn only_the_leader_extends_leases() {
     assert!(!leases.is_live(A));
 }
 
-/// Once Expire is proposed for a session nothing saves it.
+/// Once Expire is proposed for a session, nothing saves it.
 #[test]
 fn a_condemned_session_is_not_kept_alive() {
     let mut leases = leading(&[A, B]);
@@ -71,21 +71,21 @@ fn a_condemned_session_is_not_kept_alive() {
     assert_eq!((leases.is_condemned(A), leases.is_live(A)), (true, false));
     assert_eq!((leases.is_condemned(B), leases.is_live(B)), (false, true));
     assert_eq!(leases.sessions(), 2);
-    // Not even an Open that was before it in the log makes its client believe that it goes on.
+    // Not even an Open that comes before the Expire in the log: its client must not believe that the session goes on.
     assert!(!leases.observe(TTL_MS + 13, &Effect::Opened { session: A, ttl_ms: TTL_MS }));
     assert!(leases.observe(TTL_MS + 13, &Effect::Opened { session: B, ttl_ms: TTL_MS }));
-    // It is proposed once.
+    // Expire is proposed once.
     assert_eq!(leases.next_wake(), Some(2 * TTL_MS + 14));
     assert!(leases.observe(TTL_MS + 14, &ended(A)));
     leases.done(&expire(A));
     assert_eq!(leases.keep_alive(A, TTL_MS + 15), KeepAlive::Unknown);
     assert_eq!((leases.expires_in(A, TTL_MS + 15), leases.is_condemned(A)), (None, false));
-    // A new session of that number has nothing to do with it.
+    // A new session with the same number is independent of the old one.
     assert!(leases.observe(TTL_MS + 16, &Effect::Opened { session: A, ttl_ms: TTL_MS }));
     assert_eq!(leases.keep_alive(A, TTL_MS + 17), KeepAlive::Extended);
 }
 
-/// Leases start anew in full whenever a process begins to lead.
+/// Leases start again with their full TTL whenever a process begins to lead.
 #[test]
 fn a_new_leader_grants_every_lease_in_full() {
     let mut leases = leading(&[A]);
@@ -118,7 +118,7 @@ fn an_ended_session_has_no_timers() {
     assert_eq!(leases, leading(&[]));
 }
 
-/// An acquire that waits is to be cancelled when its time is over, once, and not when it was answered before.
+/// A waiting acquire is cancelled once, at its time-out, and not if it was answered before.
 #[test]
 fn a_wait_is_cancelled_when_its_time_is_over() {
     let mut leases = leading(&[A]);
@@ -130,7 +130,7 @@ fn a_wait_is_cancelled_when_its_time_is_over() {
     let (first, third) = (cancel(1), cancel(3));
     assert_eq!(leases.due(49), []);
     assert_eq!(leases.due(50), [first.clone(), third.clone()]);
-    // The first one is answered by its cancel; the third waits anew before its own is applied.
+    // The cancel answers the first acquire. The third waits again before its cancel is applied.
     leases.done(&first);
     assert!(leases.observe(60, &Waits { session: A, number: 3, timeout_ms: 50 }.into()));
     leases.done(&third);
@@ -139,7 +139,7 @@ fn a_wait_is_cancelled_when_its_time_is_over() {
     assert_eq!(leases.due(2_000), []);
 }
 
-/// The refusal of a request that uses its number for something else is not its answer.
+/// The refusal of another request with the same number is not the answer to the acquire.
 #[test]
 fn a_wait_goes_on_when_its_number_is_used_again() {
     let mut leases = leading(&[A]);
@@ -149,7 +149,7 @@ fn a_wait_goes_on_when_its_number_is_used_again() {
     assert_eq!(leases.due(50), [CancelWait { session: A, number: 1 }.into()]);
 }
 
-/// A closed lock is to be opened when its delay is over; a later delay takes the place of an earlier one.
+/// A closed lock is opened when its delay is over. A later delay replaces an earlier one.
 #[test]
 fn a_lock_delay_is_ended_when_its_time_is_over() {
     let mut leases = leading(&[]);
@@ -161,7 +161,7 @@ fn a_lock_delay_is_ended_when_its_time_is_over() {
     assert_eq!(leases.due(900), []);
     assert_eq!(leases.due(901), [end(2)]);
     assert_eq!((leases.due(1_000), leases.opens_in(&"deploy".into(), 1_000)), (vec![], Some(0)));
-    // Closed again before the end of the earlier delay is applied.
+    // The lock is closed again before the end of the earlier delay is applied.
     assert!(leases.observe(1_100, &closed(3, 500)));
     leases.done(&end(2));
     assert_eq!(leases.due(1_601), [end(3)]);
@@ -171,7 +171,7 @@ fn a_lock_delay_is_ended_when_its_time_is_over() {
     assert_eq!((leases.next_wake(), leases.opens_in(&"deploy".into(), 1_700)), (None, None));
 }
 
-/// What a state has pending, a new leader arms: driven together, everything ends.
+/// A new leader arms all pending timers of the state. Driven together, everything ends.
 #[test]
 fn a_new_leader_takes_up_the_timers_of_the_state() {
     let (mut state, mut outcome) = (State::default(), Outcome::default());

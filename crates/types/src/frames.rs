@@ -1,275 +1,247 @@
-//! What a client and the service say to each other on the stream of a session. Everything is pipelined, and answered by
-//! number, in whatever order the answers come.
+//! The frames that a client and the service exchange on the stream of a session. Requests are pipelined. Answers carry
+//! the number of their request, and come in any order.
 
 use crate::limits::SECRET_BYTES;
 
-/// What takes a session up again. Only its client knows it.
+/// Proves that a client may resume the session. Only the client that began the session knows it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Secret(pub [u8; SECRET_BYTES]);
 
-/// It does not show the secret.
+/// Does not show the secret.
 impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Secret")
     }
 }
 
-/// What a client says.
+/// A frame from a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToServer {
     /// The first frame of a stream, and only the first.
     Open(Open),
-    /// Asks for the whole lease once more.
+    /// Asks to extend the lease to its full TTL.
     KeepAlive {
         /// The answer is Alive with this number, or Ended, or none.
         number: u64,
     },
-    /// Asks for something.
     Request(Request),
 }
 
-/// A message of a client that stands for nothing.
+/// A message of a client that is not a valid frame.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct Malformed {
-    /// What it would have been.
+    /// Which kind of frame it would have been.
     pub part: Part,
-    /// What is wrong with it, in a sentence.
+    /// What is wrong with it, as a sentence.
     pub what: String,
 }
 
-/// What a message that stands for nothing would have been.
+/// The kind of a malformed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// An Open.
     Open,
-    /// The request of this number.
+    /// The request with this number.
     Request(u64),
-    /// Nobody can say.
     Unknown,
 }
 
-/// Begins a session, or takes one up again after a broken connection.
+/// Begins a session, or resumes one after a broken connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Open {
     /// Chosen by the client at random, so that a repeated Open is the same session.
     pub session: u64,
-    /// Counts the connections of the session, from 1 on: an Open that arrives after a later one is late. 0 if the client does
-    /// not count.
+    /// Counts the connections of the session, from 1 on. An Open that arrives after one with a higher number is late. 0
+    /// if the client does not count.
     pub attempt: u64,
     /// How long the session lives after its last keep-alive.
     pub ttl_ms: u64,
-    /// For people: what the session is.
+    /// A description of the session, for people to read.
     pub label: String,
-    /// For people: where it runs.
+    /// The host of the client, for people to read.
     pub host: String,
-    /// For people: as which process.
+    /// The process id of the client, for people to read.
     pub pid: u32,
-    /// Takes up a session that is there. It never begins one.
+    /// If true, resumes an existing session, and never begins one.
     pub resume: bool,
     /// None from a client older than 0.2.0.
     pub secret: Option<Secret>,
 }
 
-/// A numbered request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// From 1 on, each once; a repeated number is a retry, and is applied once.
+    /// From 1 on, each once. A repeated number is a retry, and is applied once.
     pub number: u64,
     /// The client has seen every answer up to this number, except the missing ones.
     pub seen: u64,
-    /// In order, each below `number` and not above `seen`.
+    /// Ascending, each below `number` and not above `seen`.
     pub missing: Vec<u64>,
-    /// What is asked for.
     pub operation: Operation,
 }
 
-/// What a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// A lock.
     Acquire(Acquire),
-    /// Gives back what an acquire was granted.
+    /// Releases the lock of an acquire.
     Release {
         /// The number of the acquire.
         acquire: u64,
     },
-    /// Takes an acquire back: it stops waiting or, if it was granted meanwhile, is released.
+    /// Cancels an acquire: it stops waiting or, if it was granted meanwhile, is released.
     Cancel {
         /// The number of the acquire.
         acquire: u64,
     },
-    /// Ends the session and releases all that it holds.
+    /// Ends the session and releases all its locks.
     Close,
 }
 
-/// A wish for a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acquire {
-    /// Which lock.
     pub name: Vec<u8>,
-    /// How.
     pub mode: Mode,
-    /// Deadlocks are cycles of owners: a request that waits for an owner waits for all that the owner holds.
+    /// Deadlocks are detected among owners: a request that waits for a lock of an owner waits for that owner.
     pub owner: u64,
-    /// The owner that this owner acts for: a parent waits for its children.
+    /// The owner on whose behalf this owner acts. A parent waits for its children.
     pub parent: Option<u64>,
-    /// How long the request waits: none is for ever, 0 is not at all.
+    /// 0: does not wait. None: waits without a limit.
     pub timeout_ms: Option<u64>,
     /// How long the lock stays closed if the session of its holder expires.
     pub lock_delay_ms: u64,
 }
 
-/// How a lock is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// By one alone.
+    /// One holder.
     #[default]
     Exclusive,
-    /// By any number of holders that all share it.
+    /// Any number of holders that all want it shared.
     Shared,
-    /// One permit of several. All who use the lock at a time must name the same number of permits.
+    /// One of several permits. All requests for the lock at a time must name the same number of permits.
     Permit {
-        /// How many permits the lock has, at least 1.
+        /// The number of permits of the lock, at least 1.
         of: u32,
     },
 }
 
-/// What the service says.
+/// A frame from the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToClient {
-    /// The session is there.
+    /// The session exists, and its lease has begun.
     Opened {
-        /// Which session.
         session: u64,
-        /// How long it lives after its last keep-alive.
+        /// How long the session lives after its last keep-alive.
         ttl_ms: u64,
     },
-    /// The keep-alive of this number is acknowledged.
+    /// Acknowledges a keep-alive.
     Alive {
         /// The number of the keep-alive.
         number: u64,
     },
-    /// The answer to a request.
     Answer {
         /// The number of the request.
         number: u64,
-        /// The answer.
         answer: Answer,
     },
-    /// Somebody forced the release of a lock: its holder has to stop, and then to release it.
+    /// An operator forced the release of a lock: the holder must stop its work, and then release the lock.
     Revoked {
         /// The number of the acquire that was granted.
         acquire: u64,
     },
-    /// The session is no more, and never will be again.
+    /// The session has ended. It cannot be resumed.
     Ended {
-        /// Why.
         reason: EndReason,
         /// One sentence for people.
         message: String,
     },
 }
 
-/// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The lock is held.
+    /// The session holds the lock.
     Granted {
-        /// Greater than that of every earlier holder.
+        /// Greater than the fence of every earlier grant. Holders that share a lock share a fence.
         fence: u64,
     },
-    /// It is given back.
     Released,
-    /// What became of an acquire that was taken back.
     Cancelled(CancelOutcome),
     /// The session has ended.
     Closed,
-    /// Not so.
     Refused(Refused),
 }
 
-/// What became of an acquire that was taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CancelOutcome {
-    /// It no longer waits.
+    /// The acquire no longer waits.
     Removed,
-    /// It had been granted, and is released.
+    /// The acquire had been granted, and is released.
     Released,
-    /// There was nothing left to cancel.
+    /// The acquire neither waited nor held.
     Nothing,
 }
 
-/// A refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// Of what kind.
     pub refusal: Refusal,
     /// One sentence for people.
     pub message: String,
-    /// Of a deadlock: which owner waits for which, the last for the first.
+    /// For a deadlock: each owner waits for the next one, and the last for the first.
     pub cycle: Vec<Wait>,
 }
 
-/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
     /// The lock is not free, and the request does not wait.
     NotAvailable,
-    /// The request has waited for as long as it wanted to.
+    /// The request has reached its time-out.
     TimedOut,
-    /// The request was cancelled.
     Cancelled,
     /// The request would wait for itself.
     Deadlock,
-    /// Others use the lock with another number of permits.
+    /// The lock is in use with another number of permits.
     PermitsDiffer,
-    /// The session does not hold what it gives back.
+    /// The session does not hold the lock that it releases.
     NotHolder,
-    /// The request makes no sense.
     Invalid,
-    /// The session has too many requests whose answers it has not seen.
+    /// The session has too many requests whose answers its client has not seen.
     TooManyRequests,
     /// The server has too little free space.
     LowSpace,
-    /// An earlier request of the session had this number and asked for something else.
+    /// An earlier, different request of the session had this number.
     NumberReused,
-    /// The server has as many locks as it takes.
+    /// The server has reached its limit of locks.
     TooManyLocks,
-    /// As many wait for the lock as the server lets wait.
+    /// The lock has reached the limit of waiters.
     TooManyWaiters,
-    /// The session has as many locks as the server lets one have.
+    /// The session has reached the limit of locks per session.
     TooManyHolds,
-    /// A newer server has a reason that this client does not know.
+    /// A newer server sent a reason that this client does not know.
     Unknown,
 }
 
-/// A step of a cycle: this owner waits for this lock, which the next one holds, or will before it.
+/// A step of a cycle: this owner waits for this lock. The next owner holds the lock, or gets it earlier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// The owner that waits.
     pub owner: u64,
     /// The label of its session.
     pub label: String,
-    /// The lock that it waits for.
     pub lock: Vec<u8>,
 }
 
-/// Why a session is no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EndReason {
-    /// Nothing was heard of it for longer than its lease.
+    /// The server received nothing from the session for longer than its lease.
     Expired,
     /// Its client closed it.
     Closed,
-    /// There is none.
+    /// There is no such session.
     Unknown,
-    /// The Open makes no sense.
+    /// The Open is invalid.
     Invalid,
     /// The server has too little free space for a new session.
     LowSpace,
-    /// The server has as many sessions as it takes.
+    /// The server has reached its limit of sessions.
     TooManySessions,
-    /// The session is another client's.
+    /// The session belongs to another client.
     WrongSecret,
 }

@@ -1,11 +1,11 @@
-//! The words that client, server and command line of the lock service share, as plain types: no transport, no I/O.
+//! The plain types that client, server and command line of the lock service share: no transport, no I/O.
 //!
-//! - [`frames`]: what a client and the service say to each other on the stream of a session.
+//! - [`frames`]: the frames on the stream of a session.
 //! - [`views`]: what the service shows to people.
-//! - [`limits`]: every bound and default, once.
+//! - [`limits`]: every limit and default.
 //! - [`name`]: the name of a lock as text.
 //!
-//! **Architecture invariant: this crate knows no transport.** Each transport maps its own messages to these types at its edge.
+//! **Architecture invariant: this crate knows no transport.** Each transport converts its own messages to these types.
 
 pub mod frames;
 pub mod limits;

@@ -1,14 +1,14 @@
-//! The name of a lock as text: 1 to 512 bytes of any kind have to be shown, typed and put into JSON.
+//! The name of a lock as text. A name is 1 to 512 bytes of any kind, and must be shown, typed and put into JSON.
 //!
-//! A name that is UTF-8 is shown as it is. Any other name is shown in the escaped form, in which `\xNN` is a byte and `\\`
-//! is a backslash. Text alone does not tell which of the two it is, so [`shown`] says so beside it.
+//! A name that is UTF-8 is shown unchanged. Any other name is shown in the escaped form: `\xNN` is a byte and `\\` is a
+//! backslash. The text alone does not tell which form it is, so [`shown`] returns that, too.
 
 use std::fmt;
 
 /// The longest name of a lock, in bytes.
 pub const NAME_BYTES_MAX: usize = 512;
 
-/// The name as text, and whether that is the escaped form: only a name that is not UTF-8 needs it.
+/// The name as text, and whether the text is the escaped form. Only a name that is not UTF-8 needs the escaped form.
 ///
 /// ```
 /// use baton_types::name::{parse_escaped, shown};
@@ -47,7 +47,7 @@ fn escape(name: &[u8], is_escaped_too: impl Fn(char) -> bool) -> String {
     text
 }
 
-/// The name that an escaped form stands for.
+/// The name with this escaped form.
 pub fn parse_escaped(text: &str) -> Result<Vec<u8>, InvalidEscape> {
     let mut name = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -72,21 +72,21 @@ pub fn parse_escaped(text: &str) -> Result<Vec<u8>, InvalidEscape> {
     Ok(name)
 }
 
-/// What is wrong with a text that should be the escaped form of a name.
+/// An error in the escaped form of a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(r"`{found}` at byte {at} is no escape; write a byte as \xNN with two hexadecimal digits, a backslash as \\")]
 pub struct InvalidEscape {
-    /// Where its backslash is, in bytes from 0 on.
+    /// The position of the backslash, in bytes from 0 on.
     pub at: usize,
-    /// The backslash, and up to three characters after it; a control character is replaced by U+FFFD.
+    /// The backslash, and up to three characters after it. A control character is replaced by U+FFFD.
     pub found: String,
 }
 
-/// As much of a text that others chose is shown, in characters.
+/// The most characters of a user's text that are shown.
 const SHOWN_CHARS_MAX: usize = 60;
 
-/// Text that others chose, as it can be shown on a terminal: in one line, without what would drive the terminal, and not so
-/// long that it pushes everything else aside.
+/// A user's text for a terminal: on one line, without control characters, and shortened so that it does not crowd out
+/// the rest.
 pub fn short(text: &str) -> String {
     let printable = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     cut(text.chars().map(printable).collect())
@@ -100,8 +100,8 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// A name within a sentence: in quotes, on one line, without anything that would drive a terminal. A long name is shortened,
-/// except by `{:#}`.
+/// A name within a sentence: in quotes, on one line, without control characters. A long name is shortened, except with
+/// `{:#}`.
 #[derive(Clone, Copy)]
 pub struct Quoted<'a>(pub &'a [u8]);
 
@@ -136,7 +136,7 @@ mod tests {
             (b"\xff", r"\xff"),
             (b"caf\xe9", r"caf\xe9"),
             (b"a\\b\x80", r"a\\b\x80"),
-            // The first two bytes of three, and then a letter.
+            // The first two bytes of a three-byte character, and then a letter.
             (b"\xe2\x82a", r"\xe2\x82a"),
             (b"\\xff\xff", r"\\xff\xff"),
         ];
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(message, right);
     }
 
-    /// Bytes of a kind that often are nearly UTF-8, with backslashes and what follows them.
+    /// Bytes that are often nearly UTF-8, with backslashes and what follows them.
     fn random_name(random: &mut fastrand::Rng) -> Vec<u8> {
         let parts: [&[u8]; 10] = [
             b"a",

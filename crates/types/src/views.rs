@@ -1,149 +1,119 @@
-//! What the service shows to people: locks, sessions, how a server is. Times of day are milliseconds since 1970.
+//! What the service shows to people: locks, sessions, and the status of a server. Times of day are milliseconds since
+//! 1970.
 
 use crate::frames::Mode;
 
-/// A lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lock {
-    /// Its name: 1 to 512 bytes.
+    /// 1 to 512 bytes.
     pub name: Vec<u8>,
-    /// How it is held; none if nobody holds it.
+    /// The mode of the holders; none if the lock has no holder.
     pub mode: Option<Mode>,
-    /// How many permits it has.
     pub permits: u32,
     /// In the order of their grants.
     pub holders: Vec<Holder>,
-    /// In the order in which they asked.
+    /// In the order of the queue.
     pub waiters: Vec<Waiter>,
     /// Ended holds, the oldest first.
     pub history: Vec<Past>,
-    /// How long it stays closed yet, at most.
+    /// How long the lock still stays closed, at most; 0 if it is open.
     pub lock_delay_ms: u64,
 }
 
-/// A holder of a lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holder {
-    /// Its session.
     pub session: u64,
-    /// For whom it holds.
+    /// The owner on whose behalf it holds.
     pub owner: u64,
-    /// What its session is.
     pub label: String,
-    /// Where its session runs.
     pub host: String,
-    /// As which process.
     pub pid: u32,
-    /// The fence of its grant.
     pub fence: u64,
-    /// When it was granted the lock.
+    /// The time of the grant.
     pub since_ms: u64,
-    /// How long its session lives if nothing is heard of it.
+    /// How long its session still lives if it sends nothing.
     pub deadline_in_ms: u64,
 }
 
-/// A waiter for a lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waiter {
-    /// Its session.
     pub session: u64,
-    /// For whom it waits.
+    /// The owner on whose behalf it waits.
     pub owner: u64,
-    /// What its session is.
     pub label: String,
-    /// How it wants the lock.
     pub mode: Mode,
-    /// How long it has waited.
     pub waiting_ms: u64,
-    /// Its place in the queue, from 1 on.
+    /// The position in the queue, from 1 on.
     pub position: u32,
 }
 
 /// A hold that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Past {
-    /// Whose.
     pub session: u64,
-    /// What its session was.
     pub label: String,
-    /// The fence of its grant.
     pub fence: u64,
-    /// When it was granted.
+    /// The time of the grant.
     pub from_ms: u64,
-    /// When it ended.
     pub to_ms: u64,
-    /// How it ended.
     pub ended: HowEnded,
 }
 
-/// How a hold ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HowEnded {
-    /// Its holder gave the lock back.
+    /// The holder released the lock.
     Released,
     /// Its session expired.
     Expired,
-    /// Somebody forced the release.
+    /// An operator forced the release.
     Forced,
-    /// A newer server says something else.
+    /// A newer server sent a value that this client does not know.
     Unknown,
 }
 
-/// A session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Session {
-    /// Its id.
     pub id: u64,
-    /// What it is.
     pub label: String,
-    /// Where it runs.
     pub host: String,
-    /// As which process.
     pub pid: u32,
-    /// How long it lives after its last keep-alive.
+    /// How long the session lives after its last keep-alive.
     pub ttl_ms: u64,
-    /// How long it lives if nothing is heard of it.
+    /// How long the session still lives if it sends nothing.
     pub expires_in_ms: u64,
-    /// Names of locks; a lock as often as the session holds it.
+    /// Names of locks. A lock appears once per hold.
     pub holds: Vec<Vec<u8>>,
-    /// Names of locks; a lock as often as the session waits for it.
+    /// Names of locks. A lock appears once per waiting request.
     pub waits: Vec<Vec<u8>>,
 }
 
-/// How a server is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// Which node of its group it is.
+    /// The id of the node in its group.
     pub node: u64,
-    /// What it is in its group, such as `leader`.
+    /// The role of the node in its group, such as `leader`.
     pub role: String,
-    /// In which term.
     pub term: u64,
-    /// Up to which index the log is committed.
+    /// Index of the last committed entry.
     pub commit: u64,
-    /// Up to which index it is applied.
+    /// Index of the last applied entry.
     pub applied: u64,
-    /// Locks that are held, waited for or closed.
+    /// Number of locks that are held, waited for or closed.
     pub locks: u64,
-    /// Sessions.
     pub sessions: u64,
-    /// Claims that wait.
+    /// Number of requests that wait.
     pub waiters: u64,
-    /// How long it has run.
     pub uptime_ms: u64,
-    /// Its version.
     pub version: String,
-    /// How many bytes more its data folder takes; none if the system does not say.
+    /// Free bytes for the data folder; none if the system does not tell them.
     pub free_bytes: Option<u64>,
-    /// Whether that is too little to begin anything new.
+    /// Whether the server refuses new sessions and acquires because of low space.
     pub low_space: bool,
 }
 
-/// A page of a listing, and where the next one begins: nowhere if it is empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<T> {
-    /// What is on it.
     pub items: Vec<T>,
-    /// What to ask the next page with. It means something to the service only.
+    /// The token for the next page; empty if this is the last page. Only the service can interpret it.
     pub next: Vec<u8>,
 }

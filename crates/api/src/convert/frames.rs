@@ -1,4 +1,4 @@
-//! What is said on the stream of a session.
+//! Converts the frames on the stream of a session.
 
 use baton_types::frames::{
     Acquire, Answer, CancelOutcome, EndReason, Malformed, Mode, Open, Operation, Part, Refusal, Refused, Request,
@@ -9,7 +9,7 @@ use baton_types::limits::SECRET_BYTES;
 use crate::v1;
 use v1::{client_frame, server_frame};
 
-/// What a client says, read by the server.
+/// Used by the server.
 pub fn from_client(frame: v1::ClientFrame) -> Result<ToServer, Malformed> {
     match frame.frame {
         Some(client_frame::Frame::Open(open)) => Ok(ToServer::Open(self::open(open)?)),
@@ -18,10 +18,7 @@ pub fn from_client(frame: v1::ClientFrame) -> Result<ToServer, Malformed> {
             let part = Part::Request(request.number);
             self::request(request).map(ToServer::Request).map_err(|what| Malformed { part, what: what.to_owned() })
         }
-        None => Err(Malformed {
-            part: Part::Unknown,
-            what: "a frame that is neither Open, KeepAlive nor Request".to_owned(),
-        }),
+        None => Err(Malformed { part: Part::Unknown, what: "a frame must be Open, KeepAlive or Request".to_owned() }),
     }
 }
 
@@ -31,7 +28,7 @@ fn open(open: v1::Open) -> Result<Open, Malformed> {
         0 => None,
         bytes => Some(Secret(secret.try_into().map_err(|_| Malformed {
             part: Part::Open,
-            what: format!("the secret of a session has {bytes} bytes; it has {SECRET_BYTES}, or none"),
+            what: format!("the secret of a session has {bytes} bytes; it must have {SECRET_BYTES}, or none"),
         })?)),
     };
     Ok(Open { session, attempt, ttl_ms, label, host, pid, resume, secret })
@@ -56,7 +53,7 @@ fn acquire(acquire: v1::Acquire) -> Result<Acquire, &'static str> {
     Ok(Acquire { name, mode, owner, parent, timeout_ms, lock_delay_ms })
 }
 
-/// A mode, if it is one.
+/// None if the mode is unspecified.
 pub fn mode(mode: v1::Mode, permits: u32) -> Option<Mode> {
     match mode {
         v1::Mode::Exclusive => Some(Mode::Exclusive),
@@ -66,7 +63,7 @@ pub fn mode(mode: v1::Mode, permits: u32) -> Option<Mode> {
     }
 }
 
-/// What a client says, to be sent.
+/// Used by the client.
 pub fn to_server(said: ToServer) -> v1::ClientFrame {
     let frame = match said {
         ToServer::Open(Open { session, attempt, ttl_ms, label, host, pid, resume, secret }) => {
@@ -111,7 +108,7 @@ pub(super) fn mode_to_wire(mode: Mode) -> v1::Mode {
     }
 }
 
-/// What the service says, to be sent.
+/// Used by the server.
 pub fn to_client(said: ToClient) -> v1::ServerFrame {
     let frame = match said {
         ToClient::Opened { session, ttl_ms } => server_frame::Frame::Opened(v1::Opened { session, ttl_ms }),
@@ -200,7 +197,7 @@ fn reason_to_wire(reason: EndReason) -> v1::ended::Reason {
     }
 }
 
-/// What the service says, read by a client. None if a newer service says what this client does not understand.
+/// Used by the client. None if a newer service sends a frame that this client does not understand.
 pub fn from_server(frame: v1::ServerFrame) -> Option<ToClient> {
     Some(match frame.frame? {
         server_frame::Frame::Opened(v1::Opened { session, ttl_ms }) => ToClient::Opened { session, ttl_ms },
@@ -213,7 +210,7 @@ pub fn from_server(frame: v1::ServerFrame) -> Option<ToClient> {
             let reason = match ended.reason() {
                 v1::ended::Reason::Expired => EndReason::Expired,
                 v1::ended::Reason::Closed => EndReason::Closed,
-                // A newer service has a reason of its own: the session is no more in any case.
+                // A newer service may have another reason. The session has ended in any case.
                 v1::ended::Reason::Unknown | v1::ended::Reason::Unspecified => EndReason::Unknown,
                 v1::ended::Reason::Invalid => EndReason::Invalid,
                 v1::ended::Reason::LowSpace => EndReason::LowSpace,
@@ -225,7 +222,7 @@ pub fn from_server(frame: v1::ServerFrame) -> Option<ToClient> {
     })
 }
 
-/// An answer that means nothing to this client is a refusal: the client does not have what it asked for.
+/// An answer that this client does not understand counts as a refusal: the client does not have the lock.
 fn answer_from_wire(answer: Option<v1::answer::Answer>) -> Answer {
     use v1::answer::Answer as Wire;
     match answer {

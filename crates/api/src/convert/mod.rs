@@ -1,4 +1,4 @@
-//! Between the messages of gRPC and the plain types of [`baton_types`]. Both ends use it: client and server.
+//! Converts between the messages of gRPC and the plain types of [`baton_types`], for client and server.
 
 mod frames;
 mod views;

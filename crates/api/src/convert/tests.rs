@@ -1,4 +1,4 @@
-//! What is said arrives as it was said, and what makes no sense is told so.
+//! Every frame survives the conversion to the wire and back, and invalid messages get an error.
 
 use baton_types::frames::{
     Acquire, Answer, CancelOutcome, EndReason, Mode, Open, Operation, Part, Refusal, Refused, Request, Secret,
@@ -132,7 +132,7 @@ fn what_makes_no_sense_is_told_so() {
     let no_mode = v1::request::Operation::Acquire(v1::Acquire { name: b"a".to_vec(), ..v1::Acquire::default() });
     let secret = v1::Open { secret: vec![1; 31], ..v1::Open::default() };
     let cases = [
-        (v1::ClientFrame { frame: None }, Part::Unknown, "a frame that is neither Open, KeepAlive nor Request"),
+        (v1::ClientFrame { frame: None }, Part::Unknown, "a frame must be Open, KeepAlive or Request"),
         (
             request(None),
             Part::Request(4),
@@ -146,14 +146,14 @@ fn what_makes_no_sense_is_told_so() {
         (
             frame(v1::client_frame::Frame::Open(secret)),
             Part::Open,
-            "the secret of a session has 31 bytes; it has 32, or none",
+            "the secret of a session has 31 bytes; it must have 32, or none",
         ),
     ];
     for (frame, part, what) in cases {
         let malformed = from_client(frame).unwrap_err();
         assert_eq!((malformed.part, malformed.what.as_str()), (part, what));
     }
-    // A newer service may say more than this client understands.
+    // A newer service may send frames that this client does not understand.
     assert_eq!(from_server(v1::ServerFrame { frame: None }), None);
     let nothing = v1::Answer { number: 1, answer: None };
     let heard = from_server(v1::ServerFrame { frame: Some(v1::server_frame::Frame::Answer(nothing)) });

@@ -1,4 +1,4 @@
-//! What the service shows to people.
+//! Converts the views that the service shows to people.
 
 use baton_types::views::{Holder, HowEnded, Lock, Past, Session, Status, Waiter};
 
@@ -57,7 +57,7 @@ impl From<Waiter> for v1::Waiter {
     }
 }
 
-/// The message leaves out the number of permits, which is that of the lock.
+/// The message has no number of permits, so the caller passes the lock's number.
 fn waiter(waiter: v1::Waiter, permits: u32) -> Waiter {
     let mode = mode(waiter.mode(), permits).unwrap_or_default();
     let v1::Waiter { session, owner, label, waiting_ms, position, .. } = waiter;

@@ -87,7 +87,7 @@ async fn a_session_that_cannot_be_is_told_why() {
     let cases = [
         (v1::Open { session: 0, ..valid_open() }, "the id 0; it must be from 1 to 9223372036854775807"),
         (v1::Open { session: 1 << 63, ..valid_open() }, "the id 9223372036854775808; it must be from 1 to"),
-        (secret_of(1), "has 1 bytes; it has 32, or none"),
+        (secret_of(1), "has 1 bytes; it must have 32, or none"),
         (secret_of(64), "has 64 bytes"),
     ];
     for (open, says) in cases {

@@ -53,14 +53,20 @@ async fn an_open_that_comes_late_does_not_take_the_session_from_its_stream() {
     assert!(is_granted(&live.ask(1, acquire("deploy")).await));
     for (late, open) in late.iter_mut().zip([attempt(1, false), attempt(2, true)]) {
         let closed = late.try_opens(open).await.unwrap_err();
-        assert_eq!((closed.code(), closed.message()), (Code::Unavailable, "the session came by a later stream"));
+        assert_eq!(
+            (closed.code(), closed.message()),
+            (Code::Unavailable, "a later stream of the session replaced this one")
+        );
     }
     assert!(live.is_alive(1).await);
     // A later one does.
     let (mut later, answer) = Raw::open(&server, attempt(4, true)).await;
     assert!(is_opened(&answer), "{answer:?}");
     let replaced = live.next().await.unwrap_err();
-    assert_eq!((replaced.code(), replaced.message()), (Code::Unavailable, "the session came by a later stream"));
+    assert_eq!(
+        (replaced.code(), replaced.message()),
+        (Code::Unavailable, "a later stream of the session replaced this one")
+    );
     assert!(matches!(later.ask(2, release(1)).await, v1::answer::Answer::Released(_)));
 }
 

@@ -9,71 +9,67 @@ use super::{VERSION, check_version, decode};
 use crate::state;
 use crate::store::Unreadable;
 
-/// Where an entry is in the log: the term of the leader that proposed it, and its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct LogId {
     pub term: u64,
     pub index: u64,
 }
 
-/// For whom a node voted in a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Vote {
     pub term: u64,
     pub node: u64,
-    /// A majority has voted so.
+    /// True if a majority has granted this vote.
     pub committed: bool,
 }
 
-/// A frame of the journal holds any number of records, one after the other, each as: its version (one byte), the length of
-/// its body, its body. So a record of a newer version is recognised, and versions can be mixed in one log.
+/// A frame of the journal contains any number of records. Each has a version (one byte), the length of its body, and
+/// the body. So a record of a newer version is recognised, and a log may contain records of several versions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Record<'a> {
-    /// An entry, after the last one.
+    /// An entry, which follows the last one.
     Entry {
         id: LogId,
-        /// A [`Payload`]. It is encoded once and decoded where it is needed.
+        /// An encoded [`Payload`]. It is encoded once, and decoded where it is needed.
         #[serde(borrow, serialize_with = "bytes")]
         payload: &'a [u8],
     },
-    /// The last vote counts.
+    /// The last vote in the log counts.
     Vote(Vote),
-    /// All up to here is committed.
+    /// All entries up to this one are committed.
     Committed(LogId),
-    /// No entry after this one, or none at all.
+    /// The log ends with this entry, or is empty.
     Truncate(Option<LogId>),
-    /// No entry up to this one.
+    /// All entries up to this one are removed.
     Purge(LogId),
 }
 
-/// What an entry says.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Payload {
-    /// Nothing: a leader begins its term with it.
+    /// A new leader's first entry, without content.
     Blank,
-    /// To the state.
     Commands(state::Entry),
     /// The members of the group from this entry on.
     Membership(Membership),
 }
 
-/// The members of the group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Membership {
-    /// The voters: a decision needs a majority of each set. There are two sets while the group changes, none before it begins.
+    /// The sets of voters. A decision needs a majority of each set. There are two sets while the group changes, and
+    /// none before it begins.
     pub configs: Vec<BTreeSet<u64>>,
-    /// All nodes. Those that are in no config have no vote.
+    /// All nodes. A node that is in no config has no vote.
     pub nodes: BTreeMap<u64, NodeRecord>,
 }
 
 /// A node, as all nodes of its group know it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeRecord {
-    /// For people.
+    /// For people to read.
     pub name: String,
-    /// Where other nodes reach it; empty if it has no peers.
+    /// The address for other nodes; empty if the node has no peers.
     pub peer_address: String,
-    /// Where clients reach it.
+    /// The address for clients.
     pub client_address: String,
 }
 
@@ -83,7 +79,7 @@ impl fmt::Display for NodeRecord {
     }
 }
 
-/// A record as it lies in a frame.
+/// A record inside a frame.
 #[derive(Serialize, Deserialize)]
 struct Framed<'a> {
     version: u8,
@@ -91,13 +87,12 @@ struct Framed<'a> {
     body: &'a [u8],
 }
 
-/// Writes bytes as such: serde would write them one by one, which gives the same bytes more slowly.
+/// Writes all bytes at once. serde would write them one by one, with the same result, but slower.
 fn bytes<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_bytes(bytes)
 }
 
 impl<'a> Record<'a> {
-    /// Adds the record to those of a frame.
     pub fn encode_to(&self, frame: &mut Vec<u8>) {
         let body = encode(self);
         let before = std::mem::take(frame);
@@ -105,9 +100,9 @@ impl<'a> Record<'a> {
         *frame = encode_to(&framed, before);
     }
 
-    /// The first record of a frame, and what follows it.
+    /// The first record of a frame, and the rest of the frame.
     pub fn read(frame: &'a [u8]) -> Result<(Record<'a>, &'a [u8]), Unreadable> {
-        let cut = |error| Unreadable::Malformed(format!("it holds no record: {error}"));
+        let cut = |error| Unreadable::Malformed(format!("it contains no valid record: {error}"));
         let (Framed { version, body }, rest) = postcard::take_from_bytes(frame).map_err(cut)?;
         check_version(version)?;
         Ok((decode("record", body)?, rest))
@@ -124,7 +119,7 @@ impl Payload {
     }
 }
 
-/// Enough for most entries, so that the vector need not grow step by step.
+/// Enough for most entries, so that the vector does not grow step by step.
 const SIZE_HINT: usize = 128;
 
 pub(super) fn encode(value: &impl Serialize) -> Vec<u8> {

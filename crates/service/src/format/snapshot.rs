@@ -1,5 +1,5 @@
-//! Snapshots, in chunks. The first chunk is the meta, each further one holds whole pieces of the state, one after the other.
-//! Every chunk begins with its version.
+//! Snapshots, in chunks. The first chunk is the meta. Each further chunk contains whole records of the state, one after
+//! the other. Every chunk begins with its version.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,17 +8,16 @@ use super::{VERSION, check_version, decode};
 use crate::state::{self, State};
 use crate::store::Unreadable;
 
-/// A chunk is closed once it has this many bytes: it is as large as that, and as one more piece.
+/// A chunk ends with the record that makes it reach this size. So it is larger by at most one record.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// What a snapshot is of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SnapshotMeta {
-    /// The last entry that is in it.
+    /// The last entry that the snapshot contains.
     pub last: Option<LogId>,
     /// The members of the group at that entry.
     pub membership: Membership,
-    /// The entry that said so.
+    /// The entry that set this membership.
     pub membership_at: Option<LogId>,
 }
 
@@ -35,12 +34,11 @@ impl SnapshotMeta {
     }
 }
 
-/// The further chunks of a snapshot of this state. One at a time is in memory.
+/// The further chunks of a snapshot of this state. Only one chunk is in memory at a time.
 pub(crate) fn chunks(state: &State) -> impl Iterator<Item = Vec<u8>> + '_ {
     pack(state.records())
 }
 
-/// These pieces in chunks.
 pub(super) fn pack(records: impl Iterator<Item = state::Record>) -> impl Iterator<Item = Vec<u8>> {
     let mut records = records.peekable();
     std::iter::from_fn(move || {
@@ -55,7 +53,7 @@ pub(super) fn pack(records: impl Iterator<Item = state::Record>) -> impl Iterato
     })
 }
 
-/// The state that these further chunks are of.
+/// Restores the state from the further chunks.
 pub(crate) fn restore<Chunk: AsRef<[u8]>>(chunks: &[Chunk]) -> Result<State, Unreadable> {
     State::restore(chunks.iter().flat_map(|chunk| match pieces(chunk.as_ref()) {
         Ok(pieces) => pieces.into_iter().map(Ok).collect(),
@@ -63,12 +61,11 @@ pub(crate) fn restore<Chunk: AsRef<[u8]>>(chunks: &[Chunk]) -> Result<State, Unr
     }))
 }
 
-/// The pieces of the state that a chunk holds.
 fn pieces(chunk: &[u8]) -> Result<Vec<state::Record>, Unreadable> {
     let mut rest = body(chunk)?;
     let mut pieces = Vec::new();
     while !rest.is_empty() {
-        let wrong = |error| Unreadable::Malformed(format!("it holds no piece of the state: {error}"));
+        let wrong = |error| Unreadable::Malformed(format!("it contains no valid part of the state: {error}"));
         let (piece, after) = postcard::take_from_bytes(rest).map_err(wrong)?;
         pieces.push(piece);
         rest = after;

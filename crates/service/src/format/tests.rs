@@ -1,4 +1,4 @@
-//! The bytes of the present format, and what is refused.
+//! Pins the bytes of the current format, and tests what is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
@@ -14,9 +14,9 @@ use crate::state::sessions::{self, Kept, Open, SessionRecord};
 use crate::state::{Answer, Caller, Command, Entry, Operation, OwnerId, Principal, Request, SessionId, State};
 use crate::store::Upgrade;
 
-/// If this fails, the format has changed: bytes that are on disks now could not be read any more. Do not update it. Take the
-/// change back, or raise `VERSION` and keep the old types, as the comment of this module's parent says; then the old bytes
-/// become a test of the way to the new version.
+/// If this fails, the format has changed: bytes that are on disks now could not be read any more. Do not update the
+/// expected bytes. Undo the change, or raise `VERSION` and keep the old types, as the module documentation of `format`
+/// says. Then the old bytes become a test of the upgrade to the new version.
 fn pinned(values: Vec<(&str, Vec<u8>)>, expected: &Expect) {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let lines: Vec<String> = values.iter().map(|(what, bytes)| format!("{what}: {}\n", hex(bytes))).collect();
@@ -251,10 +251,10 @@ fn a_newer_record_is_told_apart_from_one_that_makes_no_sense() {
     let (_, rest) = Record::read(&frame).unwrap();
     assert_eq!(rest, &frame[sound..]);
     assert!(Record::read(rest).is_ok());
-    // What a newer version has in its body is not looked at.
+    // The body of a newer version is not decoded.
     assert!(newer(&[3, 2, 0xff, 0xff]));
     assert!(malformed(&[1, 2, 0xff, 0xff]) && malformed(&[0, 0]) && malformed(&[]));
-    // Cut short, with a body of something else, or with more than its body.
+    // Cut short, with a body of something else, or with bytes after its body.
     assert!((1..sound).all(|length| malformed(&frame[..length])));
     assert!(malformed(&[VERSION, 1, 0x7f]));
     assert!(malformed(&[VERSION, 3, 3, 1, 1]) && Record::read(&[VERSION, 2, 3, 0]).is_ok());

@@ -1,4 +1,4 @@
-//! An entry of the log was applied: who asked for it hears of it, and timers start or end.
+//! Handles an applied entry: answers the client that asked for it, and starts or stops timers.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ use crate::state::sessions::EndReason;
 use crate::state::{Command, Effect, Outcome, State, What, locks, sessions};
 
 impl Frontend {
-    /// An entry of this term was applied: this command, with this outcome. `state` is the state right after it.
+    /// An entry of `entry_term` was applied. `state` is the state right after the command.
     pub fn applied(&mut self, now_ms: u64, state: &State, entry_term: u64, command: &Command, outcome: &Outcome) {
         let term = match (self.standing, command) {
             (Standing::Begins { term, .. }, &Command::Sessions(sessions::Command::Lead { term: leads }))
@@ -18,12 +18,13 @@ impl Frontend {
             {
                 return self.lead(now_ms, state, term);
             }
-            // A second `Lead` of one term: the first was thought to be lost.
+            // A second `Lead` of this term: the first one seemed to be lost.
             (Standing::Leads { term }, Command::Sessions(sessions::Command::Lead { .. })) if term == entry_term => {
                 return;
             }
             (Standing::Leads { term }, _) if term == entry_term => term,
-            // Another node has led since. What its entries ended is not known here, so nothing may be acknowledged.
+            // Another node has led since. This node does not know what the other leader's entries ended, so it may
+            // acknowledge nothing.
             (Standing::Begins { term, .. } | Standing::Leads { term }, _) if term < entry_term => {
                 return self.deposed();
             }
@@ -31,8 +32,9 @@ impl Frontend {
         };
         let asked = self.under_way.pop_front();
         let Some(asked) = asked.filter(|asked| asked.is_of(command)) else {
-            // The shell did not keep the order, so that nobody knows whom the answers are for.
-            debug_assert!(false, "this was applied, and another command was proposed: {command:?}");
+            // The shell did not keep the order of the proposals, so the front end does not know which stream asked for
+            // this.
+            debug_assert!(false, "this command was applied, but another command was proposed: {command:?}");
             return self.lost(now_ms, term);
         };
         for effect in &outcome.effects {
@@ -82,12 +84,12 @@ impl Frontend {
                 let shown = holders.iter().map(shown).collect();
                 self.reply(call, Reply::Forced(shown));
             }
-            // For the leases alone.
+            // Only the leases use these.
             Effect::Locks(locks::Effect::Waits { .. } | locks::Effect::LockDelay { .. }) => {}
         }
     }
 
-    /// Tells the operator, unless nobody held the lock and nothing changed.
+    /// Tells the operator, unless the lock had no holder and nothing changed.
     fn note_forced(&mut self, now: bool, by: Option<SocketAddr>, outcome: &Outcome) {
         for effect in &outcome.effects {
             if let Effect::Locks(locks::Effect::Forced { lock, holders }) = effect
@@ -110,7 +112,7 @@ impl Frontend {
 }
 
 impl UnderWay {
-    /// Whether it was proposed by such a command.
+    /// Whether this proposal was for such a command.
     fn is_of(&self, command: &Command) -> bool {
         match (self, command) {
             (UnderWay::Open { session, .. }, Command::Sessions(sessions::Command::Open(open))) => {

@@ -1,5 +1,5 @@
-//! What the server does not take on. A refusal here leaves no trace in the log, so it must not hit a request that the log has
-//! already: its client would believe that it holds nothing, and the lock would be held by nobody.
+//! The limits of the server. A refusal here leaves no trace in the log, so it must not hit a request that the log has
+//! already: the client would believe that it holds nothing, and nobody would release the lock.
 
 use std::collections::hash_map::Entry;
 use std::net::SocketAddr;
@@ -10,11 +10,11 @@ use super::{Frontend, Note, Output};
 use crate::state::locks::{self, Acquire, LockName};
 use crate::state::{Operation, Request, RequestNumber, SessionId, State};
 
-/// The operator is told of a limit that refuses something at most once in this time.
+/// The operator is told of each limit at most once in this time.
 pub const LIMIT_AGAIN_MS: u64 = 60_000;
 
 impl Frontend {
-    /// Why the request is not proposed, if it is an acquire that the log has not seen and there is no room for.
+    /// The refusal, if the request is an acquire that the log does not have, and a limit is reached.
     pub(super) fn beyond_limits(&mut self, now_ms: u64, state: &State, request: &Request) -> Option<(Refusal, String)> {
         let Operation::Locks(locks::Operation::Acquire(acquire)) = &request.operation else { return None };
         let (refusal, message) = self.lacks_room(state, request.session, acquire)?;
@@ -27,7 +27,8 @@ impl Frontend {
         Some((refusal, message))
     }
 
-    /// The cheap question comes first: nearly always there is room for all together, and then for each.
+    /// Compares with the totals first, which is cheap. Nearly always the totals are below the limit, and then each lock
+    /// and session is, too.
     fn lacks_room(&self, state: &State, session: SessionId, acquire: &Acquire) -> Option<(Refusal, String)> {
         if self.is_space_low() {
             return Some((Refusal::LowSpace, self.low_space()));
@@ -47,7 +48,8 @@ impl Frontend {
         let may_wait = acquire.timeout_ms != Some(0);
         if may_wait && counts.waiters + under_way >= limits.waiters {
             let waiters = state.waiters_of(name) + self.locks_under_way.get(name).copied().unwrap_or(0);
-            // One of those who come to a free lock gets it.
+            // A free lock goes to one of the requests, and the others wait. So a free lock has room for one request
+            // more.
             if waiters >= limits.waiters + usize::from(!is_used(name)) {
                 let waiters = counted(limits.waiters, "request waits", "requests wait");
                 let what = format!("{waiters} for this lock already; no more may wait");
@@ -69,14 +71,14 @@ impl Frontend {
         self.sessions.get(&session).is_some_and(|presence| presence.under_way.contains(&number))
     }
 
-    /// The request of this number was applied. If it was an acquire, it was of this lock.
+    /// The request with this number was applied. `acquires` is the lock, if the request was an acquire.
     pub(super) fn no_longer_under_way(
         &mut self,
         session: SessionId,
         number: RequestNumber,
         acquires: Option<LockName>,
     ) {
-        // Once a session has ended, nothing is known of it here; what it asked for before may still be on its way.
+        // An ended session has no presence any more, but its earlier requests may still be applied.
         if let Some(presence) = self.sessions.get_mut(&session)
             && let Some(oldest) = presence.under_way.pop_front()
         {
@@ -99,7 +101,7 @@ impl Frontend {
         format!("the server has too little free space: {free_mib} MiB, and it needs {min_mib} MiB")
     }
 
-    /// A flood that meets a limit is worth a line a minute, not a million.
+    /// Notes at most one line per minute and limit, so that many refusals do not flood the operator's log.
     pub(super) fn tell_limit(&mut self, now_ms: u64, flag: &'static str, message: &str, from: Option<SocketAddr>) {
         let told_ms = self.limits_told.get(flag).copied();
         if told_ms.is_none_or(|told_ms| now_ms >= told_ms + LIMIT_AGAIN_MS) {

@@ -1,22 +1,25 @@
-//! The front end of a node: one pure machine between whoever speaks to the service and the log. Streams of sessions, leases,
-//! read-index rounds and limits meet here, and every transport is a shell around it. `baton soak` is one more shell.
+//! The front end of a node: one pure machine between the transports (gRPC, or `baton soak`) and the log. Streams of
+//! sessions, leases, read-index rounds and limits meet here. Each transport is a shell that drives it.
 //!
-//! **How to drive it.** Tell it what happens: a stream [opens](Frontend::stream_opens), [speaks](Frontend::hears), is
-//! [slow](Frontend::stream_slow) or [gone](Frontend::stream_gone); a call wants to [look](Frontend::look) or to
-//! [force](Frontend::force) a release; an entry [was applied](Frontend::applied); this node [was elected](Frontend::elected)
-//! or [deposed](Frontend::deposed); a proposal [was lost](Frontend::lost); a round [is over](Frontend::round_done);
-//! [space](Frontend::space) is low; [time passes](Frontend::tick). After each call, do all that [`Frontend::poll`] says, in
-//! that order, before anything else is told. Call [`Frontend::tick`] at [`Frontend::next_wake`].
+//! **How to drive it.** Report every event: a stream [opens](Frontend::stream_opens), [receives a
+//! frame](Frontend::hears), is [slow](Frontend::stream_slow) or [gone](Frontend::stream_gone); a call wants to
+//! [look](Frontend::look) or to [force](Frontend::force) a release; an entry [was applied](Frontend::applied); this
+//! node [was elected](Frontend::elected) or [deposed](Frontend::deposed); a proposal [was lost](Frontend::lost); a
+//! round [is over](Frontend::round_done); [free space](Frontend::space) was measured; [time passes](Frontend::tick).
+//! After each report, carry out all outputs of [`Frontend::poll`], in order, before the next report. Call
+//! [`Frontend::tick`] at [`Frontend::next_wake`].
 //!
-//! `now_ms` is from a clock that only grows and goes on while the machine sleeps. `state` is what this node has applied.
+//! `now_ms` is from a monotonic clock that also counts while the machine sleeps. `state` is the state that this node
+//! has applied.
 //!
-//! **What it relies on.** The shell proposes in the order of the outputs, each in its term or not at all. So the entries of
-//! this term that are applied after this node's `Lead` are what the front end proposed, in that order. If an entry is
-//! refused, or not known to be kept, the shell says [lost](Frontend::lost), and the front end begins to lead anew.
+//! **What it relies on.** The shell proposes in the order of the outputs, each in its term or not at all. So the
+//! entries of this term that are applied after this node's `Lead` are the front end's proposals, in that order. If a
+//! proposal is refused, or may be lost, the shell calls [lost](Frontend::lost), and the front end begins to lead again
+//! with a new `Lead`.
 //!
-//! **What it promises.** No stream outlives a term: what was proposed in it and lost is never answered, and only a client that
-//! comes anew asks again. A session is told that it is open only on the stream whose Open was applied, because its client
-//! counts the lease from when it sent that Open.
+//! **What it promises.** No stream outlives a term: a proposal that was lost is never answered, and a client asks again
+//! only on a new stream. The front end sends Opened only on the stream whose Open was applied, because the client
+//! counts its lease from the moment when it sent that Open.
 
 mod applied;
 mod limits;
@@ -44,14 +47,14 @@ pub use rounds::{ROUND_AGAIN_MS, ROUNDS_MAX, RoundId};
 pub use streams::{OPEN_WITHIN_MS, PARKED_BYTES_MAX, WINDOW};
 use streams::{Presence, Stream};
 
-/// If a proposal was lost, this node begins to lead anew so much later.
+/// Pause before this node proposes `Lead` again after a lost proposal.
 pub const LEAD_AGAIN_MS: u64 = 100;
 
-/// The most proposals that may be on their way to the state. Only thousands of pipelining clients, or a disk that hangs, reach this
-/// limit; the front end then ends the stream of each further request.
+/// The most proposals that may be on their way to the state. Only thousands of pipelining clients, or a disk that
+/// hangs, reach this limit; the front end then ends the stream of each further request.
 pub const UNDER_WAY_MAX: usize = 1 << 18;
 
-/// A stream, which carries one session. The shell numbers them, and uses no number twice.
+/// A stream, which carries one session. The shell chooses the numbers, and never uses a number twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u64);
 
@@ -59,89 +62,72 @@ pub struct StreamId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
 
-/// A call that is answered once. The shell numbers them, and uses no number twice.
+/// A call that gets one answer. The shell chooses the numbers, and never uses a number twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
 
-/// What the shell has to do.
+/// An action for the shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Propose this command, if this node still leads in this term. Whatever becomes of it, `applied` or `lost` tells.
+    /// Propose this command, if this node still leads in this term. Report the result with `applied` or `lost`.
     Propose {
-        /// The term.
         term: u64,
-        /// The command.
         command: Command,
     },
-    /// Begin a read-index round now, and tell its end by `round_done`.
+    /// Begin a read-index round now, and report its end with `round_done`.
     BeginRound(RoundId),
-    /// Say this on a stream, after all that was said before.
+    /// Send this frame on a stream, after all earlier frames.
     Say {
-        /// The stream.
         stream: StreamId,
-        /// What.
         said: ToClient,
     },
     /// Read from this stream again: see [`Frontend::listens`].
     Listen(StreamId),
-    /// End a stream, after all that was said.
+    /// End a stream, after all frames on it.
     Close {
-        /// The stream.
         stream: StreamId,
-        /// Why, for the client.
+        /// The reason, sent to the client.
         why: Closing,
     },
-    /// Answer a call.
     Reply {
-        /// The call.
         call: CallId,
-        /// The answer.
         reply: Reply,
     },
-    /// Tell the operator.
+    /// Write a line for the operator.
     Note(Note),
 }
 
 /// Why a stream ends.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Closing {
-    /// The session has ended, and its client was told so.
+    /// The client has received Ended on this stream.
     #[error("the session has ended")]
     Ended,
-    /// Another node may lead.
     #[error("this node does not lead")]
     NotLeading,
-    /// What was proposed in the old term may be lost.
+    /// Proposals of the old term may be lost, so the client must ask again on a new stream.
     #[error("another term has begun")]
     TermEnded,
-    /// The server stops.
     #[error("the server stops")]
     Stopping,
-    /// The same session came by a later stream.
-    #[error("the session came by a later stream")]
+    #[error("a later stream of the session replaced this one")]
     Replaced,
     /// The session's Close or expiry is on its way to the state.
     #[error("the session is about to end")]
     Ending,
-    /// This node has no lease of the session.
-    #[error("no lease of this session is known here: resume it")]
+    #[error("this node has no lease of the session; resume the session")]
     NoLease,
-    /// More is on its way to the state than this node takes.
-    #[error("too much is on its way to the log: try again")]
+    /// [`UNDER_WAY_MAX`] proposals are on their way to the state.
+    #[error("too many proposals wait for the log; try again")]
     Busy,
-    /// The client does not read what it is sent.
     #[error("the client does not read what it is sent")]
     Slow,
-    /// The client did not say whose the stream is.
-    #[error("the stream did not say whose it is: send Open")]
+    /// The client did not send Open within [`OPEN_WITHIN_MS`].
+    #[error("the client sent no Open in time")]
     NoOpen,
-    /// The connection has too many streams.
     #[error("this connection has {limit} streams; the server takes no more of one connection (--max-streams)")]
-    TooManyStreams {
-        /// How many it may have.
-        limit: usize,
-    },
-    /// The client breaks the rules of the protocol.
+    TooManyStreams { limit: usize },
+    /// The client broke a rule of the protocol.
     #[error("{0}")]
     Protocol(String),
 }
@@ -149,77 +135,66 @@ pub enum Closing {
 /// The answer to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// The state is at least as new as the call.
+    /// The state is at least as new as the call, and the shell may read it.
     Current,
-    /// The release was forced, and these were told so or lost the lock at once.
+    /// The release was forced. Lists the holders that were told to release the lock, or lost it at once.
     Forced(Vec<Holder>),
-    /// This node cannot say, for this reason.
+    /// This node cannot answer, for this reason.
     Unavailable(String),
-    /// It may have happened or not.
+    /// The release may or may not have been forced, for this reason.
     Unknown(String),
 }
 
-/// What an operator may want to know.
+/// An event for the operator's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// This node leads.
     Leads {
-        /// In which term.
         term: u64,
-        /// How many sessions there are.
+        /// Number of sessions in the state.
         sessions: usize,
     },
-    /// This node leads no more.
     LeadsNoMore {
-        /// In which term it did.
+        /// The term that has ended for this node.
         term: u64,
     },
-    /// A session expired.
     Expired {
-        /// Its id.
         session: SessionId,
-        /// What it was.
         label: String,
-        /// Where it ran.
         host: String,
     },
-    /// Somebody forced the release of a lock.
+    /// An operator forced the release of a lock.
     Forced {
-        /// The lock.
         lock: LockName,
-        /// Whether it was taken from its holders at once.
+        /// True if the holders lost the lock at once.
         now: bool,
-        /// How many held it.
+        /// Number of holders at that time.
         holders: usize,
-        /// Who, by address.
+        /// The address of the operator's client.
         by: Option<SocketAddr>,
     },
-    /// Space is low, or no longer.
     Space {
-        /// Whether it is low.
         low: bool,
-        /// How many bytes more can be written.
         free_bytes: u64,
     },
-    /// A limit refuses something. An operator is told of each limit once a minute.
+    /// A limit refused a client. Noted at most once a minute per limit.
     Limit {
-        /// The flag that sets it.
+        /// The command-line flag that sets the limit.
         flag: &'static str,
-        /// What is refused, in a sentence.
+        /// What is refused, as a sentence.
         message: String,
-        /// The address of the client that the limit refuses.
+        /// The address of the client that the limit refused.
         from: Option<SocketAddr>,
     },
 }
 
-/// What this node is in its group, as far as it knows.
+/// The role of this node, as far as it knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     Follows,
-    /// Its `Lead` is not applied yet.
+    /// This node was elected, but its `Lead` is not applied yet.
     Begins {
         term: u64,
-        /// When to propose another `Lead`, if the last one may be lost.
+        /// When to propose another `Lead`, if a proposal may be lost.
         again_ms: Option<u64>,
     },
     Leads {
@@ -228,7 +203,7 @@ enum Standing {
     Stopped,
 }
 
-/// What was proposed in this term and is not applied yet, in the order of the proposals.
+/// A proposal of this term that is not applied yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum UnderWay {
     Open { stream: StreamId, session: SessionId, attempt: u64, secret_hash: Option<[u8; 32]>, begins: bool },
@@ -237,14 +212,13 @@ enum UnderWay {
     Timer,
 }
 
-/// How much more can be written to the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Space {
     free_bytes: Option<u64>,
     min_bytes: u64,
 }
 
-/// The front end; the module tells how to drive it.
+/// The front end. The module documentation tells how to drive it.
 #[derive(Clone, Debug)]
 pub struct Frontend {
     limits: ServerLimits,
@@ -252,26 +226,26 @@ pub struct Frontend {
     leases: Leases,
     rounds: Rounds,
     streams: BTreeMap<StreamId, Stream>,
-    /// Streams that have not said whose they are, by when they have to.
+    /// Streams that have not sent Open, with the time limit for it.
     silent: BTreeSet<(u64, StreamId)>,
-    /// How many streams each connection has.
+    /// Number of streams per connection.
     connections: BTreeMap<ConnectionId, usize>,
-    /// What is known here of each session beside its lease.
+    /// What this node knows of each session beside its lease.
     sessions: BTreeMap<SessionId, Presence>,
     under_way: VecDeque<UnderWay>,
-    /// How many of `under_way` begin a session, and how many acquire.
+    /// How many proposals in `under_way` begin a session, and how many acquire a lock.
     opens_under_way: usize,
     acquires_under_way: usize,
-    /// How many of them acquire each lock.
+    /// How many proposals in `under_way` acquire each lock.
     locks_under_way: HashMap<LockName, usize>,
     space: Space,
-    /// When an operator was last told of each limit, by its flag.
+    /// When the operator was last told of each limit, by its flag.
     limits_told: BTreeMap<&'static str, u64>,
     out: VecDeque<Output>,
 }
 
 impl Frontend {
-    /// A node that does not lead, with these limits.
+    /// A node that does not lead yet.
     pub fn new(limits: ServerLimits) -> Self {
         Frontend {
             limits,
@@ -292,19 +266,19 @@ impl Frontend {
         }
     }
 
-    /// What is to be done next.
+    /// The next action for the shell.
     pub fn poll(&mut self) -> Option<Output> {
         self.out.pop_front()
     }
 
-    /// When `tick` has to be called, at the latest, if nothing else happens.
+    /// The latest time for the next call of `tick`, if nothing else happens.
     pub fn next_wake(&self) -> Option<u64> {
         let again = if let Standing::Begins { again_ms, .. } = self.standing { again_ms } else { None };
         let silent = self.silent.first().map(|&(at_ms, _)| at_ms);
         [again, silent, self.rounds.next_wake(), self.leases.next_wake()].into_iter().flatten().min()
     }
 
-    /// Time has passed.
+    /// Runs all timers that are due.
     pub fn tick(&mut self, now_ms: u64) {
         if let Standing::Begins { term, again_ms: Some(again_ms) } = self.standing
             && again_ms <= now_ms
@@ -322,7 +296,8 @@ impl Frontend {
         self.begin_rounds(now_ms);
     }
 
-    /// This node was elected. It leads once its own `Lead` is applied: then nothing of an earlier term follows in the log.
+    /// This node was elected. It leads once its own `Lead` is applied: after that, no entry of an earlier term follows
+    /// in the log.
     pub fn elected(&mut self, term: u64) {
         let is_known = match self.standing {
             Standing::Begins { term: known, .. } | Standing::Leads { term: known } => known >= term,
@@ -335,7 +310,7 @@ impl Frontend {
         }
     }
 
-    /// This node leads no more, or is not sure.
+    /// This node no longer leads, or cannot be sure.
     pub fn deposed(&mut self) {
         if self.standing != Standing::Stopped {
             self.reset(&Closing::NotLeading);
@@ -343,8 +318,8 @@ impl Frontend {
         }
     }
 
-    /// A proposal of this term was refused, or is not known to be kept. Those before it may be applied or not, so this node
-    /// begins to lead anew: whatever of the old proposals is applied comes before the new `Lead`.
+    /// A proposal of this term was refused, or may be lost. Earlier proposals may be applied or not, so this node
+    /// begins to lead again. Old proposals that are still applied come before the new `Lead`.
     pub fn lost(&mut self, now_ms: u64, lost_in: u64) {
         match self.standing {
             Standing::Begins { term, .. } | Standing::Leads { term } if term == lost_in => {
@@ -355,13 +330,14 @@ impl Frontend {
         }
     }
 
-    /// The server stops: no stream goes on, no lease counts any more.
+    /// The server stops: ends all streams and all leases.
     pub fn stop(&mut self) {
         self.reset(&Closing::Stopping);
         self.standing = Standing::Stopped;
     }
 
-    /// So many bytes more can be written, if the system says it; below the minimum only what gives something back is taken.
+    /// Reports the free bytes on the disk, if the system tells them. Below the minimum the server refuses new sessions
+    /// and acquires; releases, cancels and closes go on.
     pub fn space(&mut self, free_bytes: Option<u64>, min_bytes: u64) {
         let before = self.is_space_low();
         self.space = Space { free_bytes, min_bytes };
@@ -371,12 +347,12 @@ impl Frontend {
         }
     }
 
-    /// Whether there is too little space for anything new.
+    /// Whether the server refuses new sessions and acquires because of low space.
     pub fn is_space_low(&self) -> bool {
         self.space.free_bytes.is_some_and(|free_bytes| free_bytes < self.space.min_bytes)
     }
 
-    /// The bytes that can be written, as it was last told.
+    /// The free bytes as last reported.
     pub fn free_bytes(&self) -> Option<u64> {
         self.space.free_bytes
     }
@@ -386,12 +362,12 @@ impl Frontend {
         matches!(self.standing, Standing::Leads { .. })
     }
 
-    /// The timers, for people who look.
+    /// The timers, for listings.
     pub fn leases(&self) -> &Leases {
         &self.leases
     }
 
-    /// A call wants to look at a state that is at least as new as itself.
+    /// A call wants to read a state that is at least as new as the call.
     pub fn look(&mut self, now_ms: u64, call: CallId) {
         if !self.leads() {
             return self.reply(call, Reply::Unavailable(self.why_not_leading().to_string()));
@@ -400,7 +376,7 @@ impl Frontend {
         self.begin_rounds(now_ms);
     }
 
-    /// A call forces the release of a lock. The answer names those whom it hit.
+    /// A call forces the release of a lock. The answer names the holders at that time.
     pub fn force(&mut self, call: CallId, lock: LockName, now: bool, caller: Caller) {
         if !self.leads() {
             return self.reply(call, Reply::Unavailable(self.why_not_leading().to_string()));
@@ -412,7 +388,7 @@ impl Frontend {
         self.propose(locks::Command::Force { lock, now, caller }.into(), under_way);
     }
 
-    /// A read-index round has shown that this node led after the round began, or has not.
+    /// A read-index round has ended. `led` is true if the round confirmed that this node led after the round began.
     pub fn round_done(&mut self, now_ms: u64, round: RoundId, led: bool) {
         let served = self.rounds.done(now_ms, round, led);
         for (session, number) in served.keep_alives {
@@ -421,7 +397,7 @@ impl Frontend {
             }
         }
         for call in served.calls {
-            let failed = || Reply::Unavailable("this node could not show that it leads".to_owned());
+            let failed = || Reply::Unavailable("this node could not confirm that it leads".to_owned());
             self.reply(call, if led { Reply::Current } else { failed() });
         }
         self.begin_rounds(now_ms);
@@ -433,7 +409,7 @@ impl Frontend {
         self.out.push_back(Output::Propose { term, command });
     }
 
-    /// The `Lead` of this term is applied: all leases start anew, in full.
+    /// The `Lead` of this term is applied: all leases start again, with their full TTL.
     fn lead(&mut self, now_ms: u64, state: &State, term: u64) {
         self.standing = Standing::Leads { term };
         self.leases.lead(now_ms, term, &state.pending_timers());
@@ -463,7 +439,7 @@ impl Frontend {
         self.locks_under_way.clear();
     }
 
-    /// What to say to somebody who needs a node that leads.
+    /// The reason for a refusal while this node does not lead.
     fn why_not_leading(&self) -> Closing {
         if self.standing == Standing::Stopped { Closing::Stopping } else { Closing::NotLeading }
     }
@@ -472,9 +448,9 @@ impl Frontend {
         self.under_way.len() >= UNDER_WAY_MAX
     }
 
-    /// Only while this node leads.
+    /// Must be called only while this node leads.
     fn propose(&mut self, command: Command, under_way: UnderWay) {
-        let Standing::Leads { term } = self.standing else { unreachable!("who does not lead proposes nothing") };
+        let Standing::Leads { term } = self.standing else { unreachable!("only a leader proposes") };
         match under_way {
             UnderWay::Open { begins: true, .. } => self.opens_under_way += 1,
             UnderWay::Request { acquires: Some(ref lock), .. } => {
@@ -497,7 +473,7 @@ impl Frontend {
         self.out.push_back(Output::Reply { call, reply });
     }
 
-    /// Says something to a session, if it has a stream here.
+    /// Sends a frame to a session, if the session has a stream here.
     fn say(&mut self, session: SessionId, said: ToClient) {
         if let Some(stream) = self.sessions.get(&session).and_then(|presence| presence.stream) {
             self.out.push_back(Output::Say { stream, said });

@@ -1,4 +1,4 @@
-//! A stream says whose it is: the session begins, or is taken up again.
+//! Handles Open: a stream begins a session or resumes one.
 
 use baton_types::frames::{self, EndReason, ToClient};
 
@@ -9,12 +9,12 @@ use crate::state::{SessionId, State};
 
 const WRONG_SECRET: &str = "the session began with another secret: only the client that began it can take it up again";
 
-/// What becomes of an Open.
+/// The decision on an Open.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
-    /// It is proposed.
+    /// `begins` is true if the Open begins a new session.
     Propose { begins: bool },
-    /// The client is told that there is no such session.
+    /// The client gets Ended: the session does not exist here for it.
     End(EndReason, String),
     /// The stream ends, and the client may try again.
     Close(Closing),
@@ -32,7 +32,7 @@ impl Frontend {
             Verdict::End(reason, message) => self.end(stream, reason, message),
             Verdict::Close(why) => self.close(stream, why),
             Verdict::Propose { begins } => {
-                // The front end remembers nothing of an unknown session: any stranger can name one.
+                // The front end remembers nothing of an unknown session, because any client can name any id.
                 if begins || state.session(open.session).is_some() || self.sessions.contains_key(&open.session) {
                     let presence = self.sessions.entry(open.session).or_default();
                     presence.attempt = presence.attempt.max(attempt);
@@ -60,7 +60,7 @@ impl Frontend {
         }
         let known = state.session(open.session);
         let presence = self.sessions.get(&open.session);
-        // If the session is not there yet, an Open that is under way may begin it.
+        // If the state does not have the session yet, an Open that is under way may begin it.
         let secret_hash = match known {
             Some(known) => known.session.secret_hash,
             None => presence.and_then(|presence| presence.secret_hash),
@@ -69,7 +69,7 @@ impl Frontend {
             return Verdict::End(EndReason::WrongSecret, WRONG_SECRET.to_owned());
         }
         if !open.resume && state.has_ended(open.session) {
-            // It was sent before the session ended, and comes after.
+            // The client sent the Open before the session ended, but it arrived later.
             return Verdict::End(EndReason::Unknown, "the session has ended, and does not begin anew".to_owned());
         }
         if presence.is_some_and(|presence| is_late(attempt, presence.attempt)) {
@@ -78,7 +78,8 @@ impl Frontend {
         if open.resume {
             return Verdict::Propose { begins: false };
         }
-        // Its end is on the way to the state. It would begin anew after that.
+        // The end of the session is on its way to the state. If this Open were proposed now, the session would begin
+        // again after its end.
         let ends = presence.is_some_and(|presence| presence.is_closing) || self.leases.is_condemned(open.session);
         if ends {
             return Verdict::Close(Closing::Ending);
@@ -97,7 +98,8 @@ impl Frontend {
         Verdict::Propose { begins }
     }
 
-    /// The Open of this stream was applied, and the session is there. `may_tell` is false if its end is on the way.
+    /// The Open of this stream was applied, and the session exists. `may_tell` is false if the end of the session is on
+    /// its way.
     pub(super) fn opened(
         &mut self,
         state: &State,
@@ -110,7 +112,7 @@ impl Frontend {
         if !self.streams.contains_key(&stream) {
             return;
         }
-        // Another client may have begun it meanwhile.
+        // Another client may have begun the session meanwhile.
         if state.session(session).is_some_and(|known| !is_secret_right(known.session.secret_hash, secret_hash)) {
             return self.end(stream, EndReason::WrongSecret, WRONG_SECRET.to_owned());
         }
@@ -131,12 +133,13 @@ impl Frontend {
     }
 }
 
-/// A session of an older client has no secret, and is taken up without one.
+/// A session of an older client has no secret, so any client can resume it.
 fn is_secret_right(kept: Option<[u8; 32]>, shown: Option<[u8; 32]>) -> bool {
     kept.is_none() || kept == shown
 }
 
-/// A client that counts its connections has made a later one.
+/// True if the client has made a later connection for the session. Attempt 0 means that the client does not count its
+/// connections.
 fn is_late(attempt: u64, latest: u64) -> bool {
     attempt != 0 && attempt < latest
 }

@@ -1,26 +1,26 @@
-//! Read-index rounds: each shows that this node led after the round began. A round serves every keep-alive and every look
-//! that waited when it began.
+//! Read-index rounds. Each round shows that this node led after the round began. A round serves every keep-alive and
+//! every look that waited when it began.
 
 use std::collections::BTreeMap;
 
 use super::CallId;
 use crate::state::SessionId;
 
-/// So many rounds may be under way at a time: one, and one for those who came after it began.
+/// The most rounds at a time: one, and another for the calls that came after the first began.
 pub const ROUNDS_MAX: usize = 2;
-/// After a round that failed the next one begins so much later: it would probably fail, too.
+/// The pause after a failed round, because the next one would probably fail, too.
 pub const ROUND_AGAIN_MS: u64 = 50;
 
-/// A read-index round. No two have the same id, in whatever term.
+/// A read-index round. Ids are unique across terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RoundId(pub u64);
 
-/// Who waits for a round.
+/// The keep-alives and calls that wait for a round.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Waiting {
-    /// The latest keep-alive of each session.
+    /// The number of the latest keep-alive of each session.
     pub keep_alives: BTreeMap<SessionId, u64>,
-    /// Calls that look at the state.
+    /// Calls that read the state.
     pub calls: Vec<CallId>,
 }
 
@@ -29,12 +29,12 @@ pub(super) struct Rounds {
     waiting: Waiting,
     under_way: BTreeMap<RoundId, Waiting>,
     last: u64,
-    /// No round begins before this moment.
+    /// No round begins before this time.
     again_ms: Option<u64>,
 }
 
 impl Rounds {
-    /// A keep-alive that still waits gives way to a later one of its session.
+    /// A later keep-alive of a session replaces the earlier one.
     pub fn keep_alive(&mut self, session: SessionId, number: u64) {
         let waiting = self.waiting.keep_alives.entry(session).or_default();
         *waiting = number.max(*waiting);
@@ -44,7 +44,7 @@ impl Rounds {
         self.waiting.calls.push(call);
     }
 
-    /// A round for all who wait, if somebody waits and a round may begin.
+    /// Begins a round for all keep-alives and calls that wait, if there are any and a round may begin.
     pub fn begin(&mut self, now_ms: u64) -> Option<RoundId> {
         if self.waiting == Waiting::default() || self.under_way.len() >= ROUNDS_MAX {
             return None;
@@ -59,8 +59,8 @@ impl Rounds {
         Some(round)
     }
 
-    /// The round is over. If this node led, gives those whom it served. If not, gives the calls that fail, and the keep-alives
-    /// wait for another round.
+    /// Ends a round. If this node led, returns the keep-alives and calls that the round served. If not, returns the
+    /// calls that fail; the keep-alives wait for another round.
     pub fn done(&mut self, now_ms: u64, round: RoundId, led: bool) -> Waiting {
         let Some(mut served) = self.under_way.remove(&round) else { return Waiting::default() };
         if !led {
@@ -72,12 +72,12 @@ impl Rounds {
         served
     }
 
-    /// When a round may begin for those who wait, if none may before.
+    /// When the next round may begin, if something waits for the end of the pause.
     pub fn next_wake(&self) -> Option<u64> {
         self.again_ms.filter(|_| self.waiting != Waiting::default())
     }
 
-    /// Forgets everything. Gives the calls that fail.
+    /// Forgets everything. Returns the calls that fail.
     pub fn reset(&mut self) -> Vec<CallId> {
         let Rounds { waiting, under_way, last, .. } = std::mem::take(self);
         self.last = last;

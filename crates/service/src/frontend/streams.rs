@@ -1,4 +1,4 @@
-//! The streams: each carries one session.
+//! The streams. Each stream carries one session.
 
 use std::collections::VecDeque;
 
@@ -8,14 +8,15 @@ use super::{Closing, ConnectionId, Frontend, Output, StreamId, UnderWay, words};
 use crate::leases::KeepAlive;
 use crate::state::{Caller, Command, RequestNumber, SessionId, State, locks};
 
-/// How long a stream may take to say whose it is.
+/// How long a client may take to send Open on a new stream.
 pub const OPEN_WITHIN_MS: u64 = 10_000;
 
-/// The most requests of one stream that may be on their way to the state. The front end parks further requests of the stream, so that a
-/// client that pipelines delays only itself.
+/// The most requests of one stream that may be on their way to the state. The front end parks further requests of the
+/// stream, so that a client that pipelines delays only itself.
 pub const WINDOW: usize = 64;
 
-/// Requests of a stream that wait take so much memory, about. Then nothing more is read from it, keep-alives included.
+/// The memory that parked requests of one stream may take, approximately. Beyond it the shell reads nothing more from
+/// the stream, not even keep-alives.
 pub const PARKED_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Clone, Debug)]
@@ -23,40 +24,40 @@ pub(super) struct Stream {
     connection: ConnectionId,
     pub caller: Caller,
     pub phase: Phase,
-    /// Requests on their way to the state.
+    /// Number of requests on their way to the state.
     under_way: usize,
-    /// Requests that wait for a place in the window, in order, and what they take.
+    /// Requests that wait for a place in the window, in order; `parked_bytes` is their size in memory.
     pub parked: VecDeque<Request>,
     parked_bytes: usize,
-    /// Too much is parked: nothing is read until half of it is gone.
+    /// Too many requests are parked: the shell does not read until half of the bytes are gone.
     is_paused: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// It has to say whose it is by then.
+    /// The client must send Open by then.
     Silent { until_ms: u64 },
-    /// Its Open is on the way to the state.
+    /// The Open is on its way to the state.
     Opening,
-    /// It carries this session. It is heard once the session was told that it is open.
+    /// The stream carries this session. The front end accepts frames once Opened was sent (`is_told`).
     Attached { session: SessionId, is_told: bool },
 }
 
-/// What is known here of a session, beside its lease.
+/// What this node knows of a session, beside its lease.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Presence {
-    /// The stream that carries it.
+    /// The stream that carries the session.
     pub stream: Option<StreamId>,
     /// The highest attempt of an Open so far.
     pub attempt: u64,
-    /// An Open that begins it was proposed.
+    /// An Open that begins the session was proposed.
     pub is_beginning: bool,
-    /// The hash of the secret in an Open that may begin it, and is on its way to the state.
+    /// The hash of the secret in an Open that is on its way to the state and may begin the session.
     pub secret_hash: Option<[u8; 32]>,
-    /// Its requests that are on their way to the state, in order, and how many of them acquire.
+    /// Requests of the session that are on their way to the state, in order; `acquires_under_way` counts the acquires.
     pub under_way: VecDeque<RequestNumber>,
     pub acquires_under_way: usize,
-    /// Its Close is on the way.
+    /// A Close of the session is on its way to the state.
     pub is_closing: bool,
 }
 
@@ -79,7 +80,7 @@ impl Frontend {
         }
     }
 
-    /// The client has ended the stream, or its connection broke. The session lives on.
+    /// The client ended the stream, or its connection broke. The session lives on.
     pub fn stream_gone(&mut self, stream: StreamId) {
         let Some(gone) = self.streams.remove(&stream) else { return };
         match gone.phase {
@@ -101,12 +102,12 @@ impl Frontend {
         }
     }
 
-    /// The client does not read what it is sent. It may come back and ask again: the service has kept its answers.
+    /// The client does not read its frames. It may reconnect and ask again: the state has kept the answers.
     pub fn stream_slow(&mut self, stream: StreamId) {
         self.close(stream, Closing::Slow);
     }
 
-    /// Whether the shell may read from the stream. If not, wait for [`Output::Listen`].
+    /// Whether the shell may read from the stream. If not, the shell must wait for [`Output::Listen`].
     pub fn listens(&self, stream: StreamId) -> bool {
         self.streams.get(&stream).is_some_and(|stream| match stream.phase {
             Phase::Silent { .. } => true,
@@ -115,7 +116,7 @@ impl Frontend {
         })
     }
 
-    /// A client says something, or something that means nothing.
+    /// A client sent a frame, or bytes that are no frame.
     pub fn hears(&mut self, now_ms: u64, state: &State, stream: StreamId, said: Result<ToServer, Malformed>) {
         let Some(phase) = self.streams.get(&stream).map(|stream| stream.phase) else { return };
         let protocol = |what: &str| Closing::Protocol(what.to_owned());
@@ -126,9 +127,9 @@ impl Frontend {
                 self.end(stream, EndReason::Invalid, what);
             }
             (_, Ok(ToServer::Open(_))) => {
-                self.close(stream, protocol("a stream carries one session: Open comes once"));
+                self.close(stream, protocol("a stream carries one session, so it has only one Open"));
             }
-            (Phase::Opening, Ok(_)) => self.close(stream, protocol("a stream speaks after its Open was answered")),
+            (Phase::Opening, Ok(_)) => self.close(stream, protocol("a client must wait for the answer to its Open")),
             (Phase::Attached { session, .. }, Ok(ToServer::KeepAlive { number })) => {
                 self.keep_alive(now_ms, stream, session, number);
             }
@@ -162,7 +163,7 @@ impl Frontend {
         on.parked.push_back(request);
     }
 
-    /// Proposes what is parked, as far as there is room in the window.
+    /// Proposes parked requests while the window has room.
     fn unpark(&mut self, now_ms: u64, state: &State, stream: StreamId, session: SessionId) {
         while let Some(on) = self.streams.get_mut(&stream).filter(|on| on.under_way < WINDOW)
             && let Some(request) = on.parked.pop_front()
@@ -205,7 +206,7 @@ impl Frontend {
         self.propose(Command::Request(request), UnderWay::Request { stream, session, number, acquires });
     }
 
-    /// A request of this stream, or one that it had before it was gone, has been applied.
+    /// A request of this stream was applied. The stream may be gone already.
     pub(super) fn request_done(&mut self, now_ms: u64, state: &State, stream: StreamId, session: SessionId) {
         let Some(on) = self.streams.get_mut(&stream) else { return };
         on.under_way -= 1;
@@ -217,7 +218,7 @@ impl Frontend {
         self.out.push_back(Output::Say { stream, said });
     }
 
-    /// Says that the session is no more, and ends the stream.
+    /// Sends Ended, and ends the stream.
     pub(super) fn end(&mut self, stream: StreamId, reason: EndReason, message: String) {
         self.out.push_back(Output::Say { stream, said: ToClient::Ended { reason, message } });
         self.close(stream, Closing::Ended);
@@ -232,7 +233,7 @@ impl Frontend {
     }
 }
 
-/// What a request takes in memory, about.
+/// Approximate size of a request in memory.
 fn bytes(request: &Request) -> usize {
     let name = if let Operation::Acquire(acquire) = &request.operation { acquire.name.len() } else { 0 };
     size_of::<Request>() + name + request.missing.len() * size_of::<u64>()

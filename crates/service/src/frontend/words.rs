@@ -1,4 +1,4 @@
-//! Between the words that clients use and the words of the log. Pure, and the only place that knows both.
+//! Converts between the frames of clients and the commands of the log. Pure, and the only place that knows both.
 
 use baton_types::frames::{self, Answer, CancelOutcome, Mode, Operation, Refusal, Refused, Secret};
 use baton_types::views::Holder;
@@ -8,23 +8,20 @@ use crate::state::locks::{self, LockName};
 use crate::state::sessions::{self, EndReason};
 use crate::state::{self, Caller, OwnerId, Request, SessionId};
 
-/// Why the words of a client cannot be words of the log.
+/// Why a client's frame cannot become a command.
 #[derive(Debug, thiserror::Error)]
 pub enum Invalid {
-    /// They say of sessions or numbers what the state does not take.
     #[error(transparent)]
     Session(#[from] sessions::limits::Invalid),
-    /// They say of locks what the state does not take.
     #[error(transparent)]
     Lock(#[from] locks::limits::Invalid),
 }
 
-/// What is kept of a secret.
+/// The log keeps only the hash of a secret.
 pub fn secret_hash(secret: Option<Secret>) -> Option<[u8; 32]> {
     secret.map(|Secret(bytes)| Sha256::digest(bytes).into())
 }
 
-/// What begins a session, or takes it up again.
 pub fn open(open: frames::Open, caller: Caller) -> Result<sessions::Open, Invalid> {
     let frames::Open { session, ttl_ms, label, host, pid, resume, secret, attempt: _ } = open;
     let session = SessionId(session);
@@ -35,7 +32,6 @@ pub fn open(open: frames::Open, caller: Caller) -> Result<sessions::Open, Invali
     Ok(sessions::Open { session, ttl_ms, label, host, pid, resume, secret_hash: secret_hash(secret), caller })
 }
 
-/// The request of the log that a client's request stands for.
 pub fn request(session: SessionId, request: frames::Request, caller: Caller) -> Result<Request, Invalid> {
     let frames::Request { number, seen, missing, operation } = request;
     sessions::limits::check_number(number)?;
@@ -65,13 +61,11 @@ fn acquire(acquire: frames::Acquire) -> locks::Acquire {
     locks::Acquire { parent: parent.map(OwnerId), timeout_ms, lock_delay_ms, ..one }
 }
 
-/// A lock's name.
 pub fn name(bytes: &[u8]) -> Result<LockName, Invalid> {
     locks::limits::check_name(bytes)?;
     Ok(LockName::from(bytes))
 }
 
-/// A mode.
 pub fn mode(mode: locks::Mode) -> Mode {
     match mode {
         locks::Mode::Exclusive => Mode::Exclusive,
@@ -80,7 +74,6 @@ pub fn mode(mode: locks::Mode) -> Mode {
     }
 }
 
-/// What a client is told of the answer to its request.
 pub fn answer(answer: &state::Answer) -> Answer {
     match answer {
         state::Answer::Closed => Answer::Closed,
@@ -121,23 +114,22 @@ fn lock_refusal(refusal: &locks::Refusal) -> Refused {
     Refused { refusal: kind, message: refusal.to_string(), cycle }
 }
 
-/// A refusal that the state has no part in.
+/// A refusal by the front end, without the state.
 pub fn refuse(refusal: Refusal, message: String) -> Answer {
     Answer::Refused(Refused { refusal, message, cycle: Vec::new() })
 }
 
-/// Why the session is no more.
+/// The reason and the message that the client receives.
 pub fn ended(reason: EndReason) -> (frames::EndReason, &'static str) {
     match reason {
         EndReason::Expired => {
-            (frames::EndReason::Expired, "nothing was heard of the session for longer than its lease")
+            (frames::EndReason::Expired, "the lease of the session expired, because no keep-alive came in time")
         }
         EndReason::Closed => (frames::EndReason::Closed, "the session was closed by its client"),
-        EndReason::Unknown => (frames::EndReason::Unknown, "there is no such session any more"),
+        EndReason::Unknown => (frames::EndReason::Unknown, "there is no such session"),
     }
 }
 
-/// A holder that a forced release hit.
 pub fn holder(holder: &locks::ForcedHolder, deadline_in_ms: u64) -> Holder {
     Holder {
         session: holder.session.0,

@@ -1,5 +1,5 @@
-//! The calls of a connection, as far as its place is concerned: a connection without calls loses its place after a while, and
-//! one that is turned away is told so.
+//! Counts the calls of each connection: a connection without calls loses its place after a while. Refuses the calls of
+//! a connection that has no place.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -16,20 +16,16 @@ use tower_service::Service;
 
 use crate::frontend::ConnectionId;
 
-/// The other end of a connection.
+/// The client's end of a connection.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// Which connection.
     pub connection: ConnectionId,
-    /// Its address.
     pub address: Option<SocketAddr>,
-    /// How many calls it has, and how many it ever had.
     pub calls: Arc<Calls>,
-    /// It has no place, and gets this answer to whatever it asks.
+    /// Set if the connection has no place. The server answers every call on it with this error.
     pub turned_away: Option<Arc<str>>,
 }
 
-/// The calls of a connection.
 #[derive(Debug, Default)]
 pub struct Calls {
     active: AtomicUsize,
@@ -37,13 +33,13 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// How many calls are active, and how many there ever were.
+    /// Number of active calls, and of all calls so far.
     pub fn counts(&self) -> (usize, usize) {
         (self.active.load(Ordering::Relaxed), self.ever.load(Ordering::Relaxed))
     }
 }
 
-/// An active call.
+/// Counts as active until it is dropped.
 struct Active(Arc<Calls>);
 
 impl Active {
@@ -65,7 +61,7 @@ pub fn active(peer: &Peer) -> impl Drop + use<> {
     Active::new(peer.calls.clone())
 }
 
-/// Counts the calls of each connection, and turns away those of connections that have no place.
+/// Counts the calls of each connection, and refuses the calls of connections that have no place.
 #[derive(Clone, Debug)]
 pub struct CountCalls;
 
@@ -77,7 +73,7 @@ impl<S> Layer<S> for CountCalls {
     }
 }
 
-/// See [`CountCalls`].
+/// The service that [`CountCalls`] makes.
 #[derive(Clone, Debug)]
 pub struct Counting<S>(S);
 
@@ -104,7 +100,7 @@ where
         let answered = self.0.call(request);
         Box::pin(async move {
             let response = answered.await?;
-            // A call is over when its answer is.
+            // A call is active until its whole answer is sent.
             Ok(response.map(|body| {
                 Body::new(body.map_frame(move |frame| {
                     let _ = &active;
@@ -119,7 +115,6 @@ where
 mod tests {
     use super::*;
 
-    /// Answers everything with one word.
     struct Word;
 
     impl Service<Request<Body>> for Word {

@@ -1,6 +1,6 @@
-//! Connections, at most so many at a time: descriptors that clients use up would be missing when the log needs one. One
-//! that does not begin to speak, or has no call for a while, is hung up on, so that it does not keep the place of one that would
-//! use it. One that finds no place is told so.
+//! Accepts connections up to a limit: clients must not use up the file descriptors that the log needs. The server
+//! closes a connection that does not begin to speak HTTP/2, or has no call for a while, so that another client can have
+//! its place. A connection beyond the limit gets an error.
 
 use std::io;
 use std::pin::Pin;
@@ -21,25 +21,25 @@ use tracing::{debug, info, warn};
 use super::calls::{Calls, Peer};
 use crate::frontend::{ConnectionId, LIMIT_AGAIN_MS};
 
-/// What every client of HTTP/2 says first has so many bytes.
+/// Every HTTP/2 client begins with a preface of this many bytes.
 const PREFACE_BYTES: usize = 24;
-/// How long it may take to say it.
+/// The time limit for the preface.
 const PREFACE_MAX: Duration = Duration::from_secs(5);
 /// How long a connection may be without a call.
 const IDLE_MAX: Duration = Duration::from_secs(60);
-/// How long a connection that finds no place may take to hear it.
+/// How long the server keeps a connection without a place, so that the client can read the error.
 const TURNED_AWAY_FOR: Duration = Duration::from_secs(2);
-/// So many connections that find no place can be told so at a time; further ones are hung up on.
+/// The most connections without a place at a time. The server closes further ones at once, without an error message.
 const TURNED_AWAY_MAX: usize = 16;
 
-/// Why a connection is hung up on that may be of a port scanner, or of a client of something else.
-const NO_PREFACE: &str = "it does not begin to speak HTTP/2";
+/// The connection may be from a port scanner, or from a client of another service.
+const NO_PREFACE: &str = "it did not begin to speak HTTP/2 in time";
 
-/// When the server stops, a connection without a call has so long to hear it.
+/// When the server stops, a connection without a call is closed after this time.
 const GOODBYE_MAX: Duration = Duration::from_millis(200);
 
-/// Those that come, while there are fewer than `most`; further ones are told that there is no place. Once the server stops,
-/// those without a call are hung up on.
+/// The incoming connections. While `most` are open, further ones get an error. Once the server stops, connections
+/// without a call are closed.
 pub fn accept(
     listener: TcpListener,
     most: usize,
@@ -58,7 +58,7 @@ pub fn accept(
         if let Ok(place) = places.clone().try_acquire_owned() {
             return Some(Ok(Connection::new(stream, id, place, None, &stopping)));
         }
-        // A flood is worth a line a minute, not a million.
+        // At most one line a minute, so that a flood of connections does not flood the log.
         if told_at.is_none_or(|told_at| told_at.elapsed() >= Duration::from_millis(LIMIT_AGAIN_MS)) {
             told_at = Some(Instant::now());
             let from = stream.peer_addr().ok();
@@ -69,18 +69,18 @@ pub fn accept(
     })
 }
 
-/// A connection, and its place among those that there may be.
+/// A connection that occupies one of the places.
 pub struct Connection {
     stream: TcpStream,
     peer: Peer,
-    /// What it has to say before anything else; 0 once it was said.
+    /// Bytes of the HTTP/2 preface that are still missing.
     preface_bytes_left: usize,
-    /// When it is looked at again.
+    /// When the connection is checked next.
     look: Pin<Box<Sleep>>,
-    /// How many calls it had ever had when it was last looked at.
+    /// Number of all calls at the last check.
     calls_seen: Option<usize>,
     idle_max: Duration,
-    /// Resolves when the server stops; none once it has.
+    /// Resolves when the server stops; none after that.
     stopping: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     _place: OwnedSemaphorePermit,
 }
@@ -107,7 +107,7 @@ impl Connection {
         }
     }
 
-    /// Looks at the connection when it is time to. An error if it does not deserve its place.
+    /// Checks the connection when it is time to. Fails if the connection must be closed.
     fn look(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         if self.stopping.as_mut().is_some_and(|stopping| stopping.as_mut().poll(cx).is_ready()) {
             self.stopping = None;
@@ -117,8 +117,8 @@ impl Connection {
             if let Some(why) = self.why_hung_up() {
                 let (connection, from) = (self.peer.connection.0, self.peer.address.map(display));
                 match why {
-                    NO_PREFACE => info!(connection, from, why, "a connection is hung up on"),
-                    _ => debug!(connection, from, why, "a connection is hung up on"),
+                    NO_PREFACE => info!(connection, from, why, "a connection was closed"),
+                    _ => debug!(connection, from, why, "a connection was closed"),
                 }
                 return Err(io::Error::new(io::ErrorKind::TimedOut, why));
             }
@@ -132,7 +132,7 @@ impl Connection {
         let (active, ever) = self.peer.calls.counts();
         let seen = self.calls_seen.replace(ever);
         if self.peer.turned_away.is_some() {
-            return Some("it was told that there is no place");
+            return Some("the server refused it, because all places are taken");
         }
         if self.stopping.is_none() {
             return (active == 0).then_some("the server stops");
@@ -157,7 +157,7 @@ impl AsyncRead for Connection {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         self.preface_bytes_left = self.preface_bytes_left.saturating_sub(buffer.filled().len() - before);
-        // Also of a client that only pings, or sends without end, there is nothing to read now and then.
+        // Even a client that sends without end (only pings, say) leaves nothing to read now and then.
         if read.is_pending()
             && let Err(error) = self.look(cx)
         {
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    /// A connection that has to speak, and then to call, within this time; and its client.
+    /// A connection with this time limit for its preface and between its calls, and the client's end of it.
     async fn connected(within: Duration) -> (Connection, TcpStream) {
         connected_until(within, &CancellationToken::new()).await
     }
@@ -217,7 +217,7 @@ mod tests {
     async fn error(connection: &mut Connection) -> String {
         let mut heard = Vec::new();
         let read = tokio::time::timeout(Duration::from_secs(60), connection.read_to_end(&mut heard)).await;
-        let error = read.expect("it was not hung up on").unwrap_err();
+        let error = read.expect("the connection was not closed").unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         error.to_string()
     }
@@ -227,11 +227,11 @@ mod tests {
         for first in [0, 1, PREFACE_BYTES - 1] {
             let (mut connection, mut client) = connected(Duration::from_millis(50)).await;
             client.write_all(&vec![b'x'; first]).await.unwrap();
-            assert_eq!(error(&mut connection).await, "it does not begin to speak HTTP/2", "after {first} bytes");
+            assert_eq!(error(&mut connection).await, "it did not begin to speak HTTP/2 in time", "after {first} bytes");
         }
     }
 
-    /// It may say what it wants, pings for example.
+    /// Other frames, such as pings, do not count as calls.
     #[tokio::test]
     async fn who_speaks_and_does_not_call_is_hung_up_on() {
         let (mut connection, mut client) = connected(Duration::from_millis(50)).await;
@@ -245,7 +245,7 @@ mod tests {
         speaks.await.unwrap();
     }
 
-    /// Others wait for the next server: whoever does not read what it is told must not hold them up.
+    /// Clients wait for the next server. A client that does not read must not delay the stop.
     #[tokio::test]
     async fn who_has_no_call_when_the_server_stops_is_hung_up_on() {
         for (first, holds_on) in [(0, false), (PREFACE_BYTES, false), (PREFACE_BYTES, true)] {

@@ -1,4 +1,4 @@
-//! The calls of the service: a stream a session, and calls to look and to force.
+//! The gRPC methods of the service: one stream per session, and calls to list and to force.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,12 +17,10 @@ use crate::frontend::Closing;
 use crate::host::{self, CallError, Host};
 use crate::listing::ListLocks;
 
-/// The service, as gRPC calls it.
 #[derive(Clone)]
 pub struct GrpcLocks(Arc<Host>);
 
 impl GrpcLocks {
-    /// Serves this.
     pub fn new(host: Arc<Host>) -> Self {
         GrpcLocks(host)
     }
@@ -41,7 +39,7 @@ impl Locks for GrpcLocks {
         tokio::spawn(carry(stream, request.into_inner()));
         let said = ReceiverStream::new(heard).map_while(|said| match said {
             Ok(said) => Some(Ok(to_client(said))),
-            // The client was told all that there is to say.
+            // The client has received Ended, so no error follows.
             Err(Closing::Ended) => None,
             Err(why) => Some(Err(closed(&why))),
         });
@@ -90,7 +88,7 @@ impl Locks for GrpcLocks {
     }
 }
 
-/// Carries what a client says, until the client or the front end ends the stream.
+/// Passes the client's frames to the front end, until the client or the front end ends the stream.
 async fn carry(mut stream: host::Stream, mut frames: Streaming<v1::ClientFrame>) {
     let ended = stream.ended();
     tokio::pin!(ended);
@@ -102,7 +100,7 @@ async fn carry(mut stream: host::Stream, mut frames: Streaming<v1::ClientFrame>)
         let said = match frame {
             Ok(Some(frame)) => from_client(frame),
             Ok(None) => return,
-            // If the connection is broken, nobody hears why.
+            // If the connection is broken, the client does not receive this error.
             Err(status) => {
                 let what = format!("the stream cannot be read: {}", status.message());
                 Err(Malformed { part: Part::Unknown, what })

@@ -1,4 +1,4 @@
-//! The service over gRPC: the messages of the wire are mapped to plain types, and back. It knows nothing of the state.
+//! The service over gRPC. Converts the messages of the wire to plain types, and back. It does not use the state.
 
 mod calls;
 mod connections;

@@ -1,11 +1,11 @@
-//! The front end on a real log: what it says arrives, in order, and nothing is left behind.
+//! The front end on a real log: clients receive its frames in order, and nothing is left behind.
 
 use baton_types::frames::{Acquire, Answer, Mode, Open, Operation, Refusal, Refused, Request, Secret};
 
 use super::*;
 use crate::store::fake::FakeDisk;
 
-/// As long as a test waits for what must come.
+/// Longer than any wait in these tests.
 const LONG: Duration = Duration::from_secs(60);
 
 async fn host(disk: &FakeDisk) -> Arc<Host> {
@@ -19,7 +19,7 @@ struct Client {
 }
 
 impl Client {
-    /// A session that is open.
+    /// Opens a session.
     async fn open(host: &Host, session: u64) -> Self {
         let (stream, heard) = host.stream(ConnectionId(session), None);
         let mut client = Client { stream, heard };
@@ -74,7 +74,7 @@ async fn on_a_full_disk_locks_are_given_back_and_not_given_out() {
     host.shutdown().await;
 }
 
-/// The shell stops reading what is beyond the window, and goes on reading when there is room.
+/// The shell stops reading while too many requests are parked, and goes on when there is room.
 #[tokio::test]
 async fn a_client_that_pipelines_gets_all_of_its_answers_in_order() {
     const REQUESTS: u64 = 500;
@@ -109,7 +109,7 @@ async fn a_stop_ends_every_stream_and_every_lease_and_answers_every_call() {
     let refused = host.sessions(&[]).await.unwrap_err();
     assert_eq!(refused, CallError::Unavailable("the server stops".to_owned()));
     host.shutdown().await;
-    // The session is still there.
+    // The session is still in the state.
     assert_eq!(host.shell.with_state(|state| state.counts().sessions), 1);
 }
 

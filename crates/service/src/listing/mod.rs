@@ -1,4 +1,4 @@
-//! What people see of the state: locks and sessions, page by page. Pure.
+//! Listings of locks and sessions for people, page by page. Pure functions.
 
 mod moment;
 mod pages;
@@ -17,20 +17,19 @@ use token::{LockPlace, Token};
 use crate::state::State;
 use crate::state::locks::LockName;
 
-/// Which locks are asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListLocks {
     /// Only locks whose names begin with these bytes.
     pub prefix: Vec<u8>,
-    /// With the history of each lock.
+    /// Includes the history of each lock.
     pub history: bool,
-    /// Also locks that are only remembered.
+    /// Includes locks that are only remembered.
     pub all: bool,
-    /// Where the page before it ended; empty for the first one.
+    /// The token from the page before; empty for the first page.
     pub page: Vec<u8>,
 }
 
-/// The locks that are asked for, by name: one page of them.
+/// One page of the matching locks, in order of name.
 pub fn locks(state: &State, moment: &Moment<'_>, request: &ListLocks) -> Result<Page<Lock>, BadPage> {
     let ListLocks { ref prefix, ref page, history, all } = *request;
     let from = lock_place(page, |place| place.name.starts_with(prefix))?;
@@ -39,7 +38,7 @@ pub fn locks(state: &State, moment: &Moment<'_>, request: &ListLocks) -> Result<
     Ok(Page { items, next: next.map_or_else(Vec::new, |next| Token::Lock(next).to_bytes()) })
 }
 
-/// One lock, if there is anything to say of it: one page of that.
+/// One page about one lock. The page is empty if nothing is known of the lock.
 pub fn lock(state: &State, moment: &Moment<'_>, name: &LockName, page: &[u8]) -> Result<Page<Lock>, BadPage> {
     let from = lock_place(page, |place| place.name == name.as_bytes())?;
     let view = state.lock(name.as_bytes()).into_iter();
@@ -47,7 +46,7 @@ pub fn lock(state: &State, moment: &Moment<'_>, name: &LockName, page: &[u8]) ->
     Ok(Page { items, next: next.map_or_else(Vec::new, |next| Token::Lock(next).to_bytes()) })
 }
 
-/// All sessions, by id: one page of them.
+/// One page of all sessions, in order of id.
 pub fn sessions(state: &State, moment: &Moment<'_>, page: &[u8]) -> Result<Page<Session>, BadPage> {
     let from = match page {
         [] => None,

@@ -1,4 +1,4 @@
-//! A moment at which the state is shown.
+//! Converts the state to views at one moment.
 
 use baton_types::views::{Holder, HowEnded, Lock, Past, Session, Waiter};
 
@@ -6,16 +6,17 @@ use crate::frontend::words::mode;
 use crate::state::locks::{self, Delay, Ended};
 use crate::state::{HolderView, LockView, SessionId, SessionView, WaiterView};
 
-/// When something is shown, and what the state itself does not know of that moment.
+/// The time of the view, and what the state does not know.
 pub struct Moment<'a> {
-    /// The time of day.
+    /// Milliseconds since 1970 on this node.
     pub now_ms: u64,
-    /// How long a session has yet if nothing is heard of it.
+    /// How long a session still lives if it sends nothing.
     pub expires_in_ms: &'a dyn Fn(SessionId) -> u64,
 }
 
 impl Moment<'_> {
-    /// Times of day were taken by whoever led, whose clock may be ahead of this one's.
+    /// `since_ms` is from the clock of an earlier leader, which may be ahead of this node's clock. Then the result is
+    /// 0.
     fn since(&self, since_ms: u64) -> u64 {
         self.now_ms.saturating_sub(since_ms)
     }
@@ -34,7 +35,6 @@ impl Moment<'_> {
         }
     }
 
-    /// A holder of a lock.
     pub fn holder(&self, holder: HolderView<'_>) -> Holder {
         Holder {
             session: holder.session.0,
@@ -48,7 +48,6 @@ impl Moment<'_> {
         }
     }
 
-    /// A waiter for a lock.
     pub fn waiter(&self, waiter: WaiterView<'_>) -> Waiter {
         Waiter {
             session: waiter.session.0,

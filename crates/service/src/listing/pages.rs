@@ -1,9 +1,9 @@
-//! Listings in pages, so that each answer is short enough for any transport, and takes a short time to make. Pure.
+//! Listings in pages, so that each answer is short enough for any transport, and quick to make. Pure functions.
 //!
-//! A page is filled with parts until its bytes are used up. The parts of a lock are its head, its holders and its waiters;
-//! those of a session are its head and the locks that it holds or waits for. Where a page ends, its token says after
-//! which part the next page begins: a page can end within a lock or a session, and the next page then repeats the head,
-//! without history. The state changes between pages, so a token names what was shown, and counts nothing.
+//! A page is filled with parts until its bytes are used up. The parts of a lock are its head, its holders and its
+//! waiters. The parts of a session are its head and the locks that it holds or waits for. The token of a page names the
+//! last part, and the next page begins after it. A page can end within a lock or a session; the next page then repeats
+//! the head, without history. The state changes between pages, so a token names the last part, and is not a count.
 
 use baton_types::views::{Holder, Lock, Past, Session, Waiter};
 
@@ -11,25 +11,24 @@ use super::moment::Moment;
 use super::token::{AfterInLock, AfterInSession, LockPlace, SessionPlace};
 use crate::state::{LockView, SessionId, SessionView, Standing, State};
 
-/// The most bytes of a page. A client of gRPC takes 4 MiB if nothing else is said; a page is far smaller, since a thread that makes
-/// one does nothing else meanwhile.
+/// The most bytes of a page. A gRPC client accepts 4 MiB by default. A page is far smaller, because it occupies a
+/// thread while it is made.
 pub const PAGE_BYTES_MAX: usize = 1 << 18;
-/// What the numbers of a part cost besides its names and labels, in any transport, at most.
+/// The most bytes of the numbers in a part, in any transport, without its names and labels.
 const PART_BYTES: usize = 96;
-/// What the length of a name costs.
+/// The most bytes of the encoded length of a name.
 const NAME_BYTES: usize = 6;
-/// What a lock costs that the listing passes over: looking at it takes time, though nothing is shown.
+/// A skipped lock counts as this many bytes, because checking it takes time, although nothing is shown.
 pub(super) const PASSED_OVER_BYTES: usize = 64;
 
-/// What is asked of a listing of locks.
 pub struct Wanted {
-    /// With the history of each lock.
+    /// Includes the history of each lock.
     pub history: bool,
-    /// Also locks that are only remembered.
+    /// Includes locks that are only remembered.
     pub all: bool,
 }
 
-/// The bytes that are left of a page.
+/// The remaining bytes of a page.
 struct Room {
     left: usize,
     is_untouched: bool,
@@ -40,7 +39,7 @@ impl Room {
         Room { left: bytes_max, is_untouched: true }
     }
 
-    /// Whether so many bytes more may be used. The first time they may in any case, so that each page gets on.
+    /// Whether this many bytes fit. The first part always fits, so that each page makes progress.
     fn take(&mut self, bytes: usize) -> bool {
         let fits = std::mem::take(&mut self.is_untouched) || bytes <= self.left;
         self.use_up(bytes);
@@ -52,12 +51,12 @@ impl Room {
     }
 }
 
-/// How many bytes a part takes in any transport, at most.
+/// The most bytes that a part takes in any transport.
 trait Part {
     fn cost(&self) -> usize;
 }
 
-/// Without its holders and waiters, which are parts of their own.
+/// Without its holders and waiters, which are separate parts.
 impl Part for Lock {
     fn cost(&self) -> usize {
         PART_BYTES + self.name.len() + self.history.iter().map(Part::cost).sum::<usize>()
@@ -82,14 +81,14 @@ impl Part for Waiter {
     }
 }
 
-/// Without the names of its locks, which are parts of their own.
+/// Without the names of its locks, which are separate parts.
 impl Part for Session {
     fn cost(&self) -> usize {
         PART_BYTES + self.label.len() + self.host.len()
     }
 }
 
-/// The locks whose names begin with this prefix, by name, from where a listing has come to.
+/// The locks whose names begin with this prefix, in order of name, from where the last page ended.
 pub fn locks_from<'a>(
     state: &'a State,
     prefix: &'a [u8],
@@ -104,15 +103,15 @@ pub fn locks_from<'a>(
     views.skip_while(was_shown).take_while(move |view| view.name().as_bytes().starts_with(prefix))
 }
 
-/// The sessions, by id, from where a listing has come to.
+/// The sessions, in order of id, from where the last page ended.
 pub fn sessions_from(state: &State, from: Option<SessionPlace>) -> impl Iterator<Item = SessionView<'_>> {
     let was_shown =
         move |view: &SessionView<'_>| from.is_some_and(|from| view.id == from.id && from.after == AfterInSession::All);
     state.sessions_from(from.map_or(SessionId(0), |from| from.id)).skip_while(was_shown)
 }
 
-/// A page of these locks, which are in order and begin with the one that `from` names, or after it; and where the next page
-/// begins, if there is one.
+/// A page of these locks, and where it ended, if another page follows. `views` are in order of name, and begin with the
+/// lock that `from` names, or after it.
 pub fn locks<'a>(
     views: impl Iterator<Item = LockView<'a>>,
     from: Option<LockPlace>,
@@ -143,7 +142,7 @@ pub fn locks<'a>(
     (page, None)
 }
 
-/// The parts of a lock after this one, as far as there is room; and the last part that was shown, if any was.
+/// The parts of a lock after this one, as far as there is room; and the last part that was shown, if any.
 fn lock(
     view: LockView<'_>,
     after: Option<AfterInLock>,
@@ -181,13 +180,13 @@ fn lock(
         }
         shown = Some(AfterInLock::Claim(ticket));
     }
-    // Whatever was to be continued may be gone.
+    // The parts that were still to be shown may be gone by now.
     let has_news = after.is_none() || !lock.holders.is_empty() || !lock.waiters.is_empty();
     (has_news.then_some(lock), Some(AfterInLock::All))
 }
 
-/// A page of these sessions, which are in order and begin with the one that `from` names, or after it; and where the next
-/// page begins, if there is one.
+/// A page of these sessions, and where it ended, if another page follows. `views` are in order of id, and begin with
+/// the session that `from` names, or after it.
 pub fn sessions<'a>(
     views: impl Iterator<Item = SessionView<'a>>,
     from: Option<SessionPlace>,
@@ -209,7 +208,7 @@ pub fn sessions<'a>(
     (page, None)
 }
 
-/// The parts of a session after this one, as far as there is room; and the last part that was shown, if any was.
+/// The parts of a session after this one, as far as there is room; and the last part that was shown, if any.
 fn session(
     view: SessionView<'_>,
     after: Option<AfterInSession>,
@@ -236,8 +235,8 @@ fn session(
     (has_news.then_some(session), Some(AfterInSession::All))
 }
 
-/// The names of the locks that a session holds or waits for, after the one that was shown last, in the order in which it asked
-/// for them; and whether it holds the lock.
+/// The names of the locks that a session holds or waits for, after the last one that was shown, in the order of its
+/// acquires; and whether it holds the lock.
 fn names(view: SessionView<'_>, after: Option<AfterInSession>) -> impl Iterator<Item = (AfterInSession, &[u8], bool)> {
     let from = if let Some(AfterInSession::Name { acquire, .. }) = after { acquire } else { 0 };
     let names = view.claims_from(from).flat_map(|claim| {

@@ -1,4 +1,4 @@
-//! Pages that are put together again are the listing in one piece, wherever they end and whatever changes in between.
+//! All pages together equal the listing in one piece, wherever they end and whatever changes in between.
 
 use baton_api::v1;
 use baton_types::views::{Lock, Session};
@@ -13,14 +13,14 @@ use crate::state::{self, Caller, Command, Outcome, OwnerId, Request, RequestNumb
 use crate::state::{LockView, SessionView, State};
 
 const EVERYTHING: Wanted = Wanted { history: true, all: true };
-/// From one part a page to everything at once.
+/// From one part per page to everything at once.
 const BUDGETS: [usize; 8] = [0, 1, 60, 150, 400, 1_000, 5_000, usize::MAX];
 
 fn with_moment<T>(show: impl FnOnce(&Moment<'_>) -> T) -> T {
     show(&Moment { now_ms: 1_000_000, expires_in_ms: &|session| session.0 })
 }
 
-/// A state that is told things, each a millisecond after the one before.
+/// A state whose commands come one millisecond after the other.
 #[derive(Default)]
 struct Told {
     state: State,
@@ -47,7 +47,7 @@ impl Told {
         self.tell(&Command::Request(Request { session, number, seen, missing, caller, operation }));
     }
 
-    /// For an owner of its own.
+    /// Each acquire has an owner of its own.
     fn acquire(&mut self, session: u64, number: RequestNumber, lock: &str, mode: Mode) {
         let acquire = Acquire::one(lock, mode, OwnerId(session * 100_000 + number));
         self.request(session, number, Operation::Acquire(Acquire { lock_delay_ms: 50, ..acquire }));
@@ -89,7 +89,7 @@ fn random_state(random: &mut fastrand::Rng) -> State {
     told.state
 }
 
-/// The listing in one piece, made without any of what makes pages.
+/// The listing in one piece, made without the code for pages.
 fn unpaged_locks(state: &State, prefix: &[u8], wanted: &Wanted) -> Vec<Lock> {
     let views = state.locks().filter(|view| view.name().as_bytes().starts_with(prefix));
     let views = views.filter(|view| wanted.all || view.is_used());
@@ -114,7 +114,7 @@ fn unpaged_sessions(state: &State) -> Vec<Session> {
     })
 }
 
-/// One page; the place goes through the bytes of a token, as it does on the wire.
+/// One page. The place is encoded as a token and decoded again, as on the wire.
 fn page_of_locks(
     state: &State,
     prefix: &[u8],
@@ -131,7 +131,7 @@ fn page_of_locks(
     (page, next)
 }
 
-/// All pages, each judged by its length, and how many there were.
+/// All pages joined, and their number. Checks the length of each page.
 fn paged_locks(state: &State, prefix: &[u8], wanted: &Wanted, bytes_max: usize) -> (Vec<Lock>, usize) {
     let (mut whole, mut from, mut pages) = (Vec::new(), None, 0);
     loop {
@@ -141,7 +141,7 @@ fn paged_locks(state: &State, prefix: &[u8], wanted: &Wanted, bytes_max: usize) 
         let parts: usize = page.iter().map(|lock| 1 + lock.holders.len() + lock.waiters.len()).sum();
         let locks = page.iter().cloned().map(Into::into).collect();
         let bytes = v1::ListLocksResponse { locks, next_page: Vec::new() }.encoded_len();
-        // One part fits in any case, below the head of the lock that it continues.
+        // One part always fits, and so does the repeated head of its lock.
         assert!(bytes <= bytes_max || parts <= 2, "{bytes} > {bytes_max}");
         join_locks(&mut whole, page);
         from = next;
@@ -151,7 +151,7 @@ fn paged_locks(state: &State, prefix: &[u8], wanted: &Wanted, bytes_max: usize) 
     }
 }
 
-/// By the rule of the .proto file.
+/// As the .proto file says.
 fn join_locks(whole: &mut Vec<Lock>, page: Vec<Lock>) {
     for piece in page {
         match whole.last_mut() {
@@ -225,7 +225,7 @@ fn without_room_each_page_has_one_part() {
     assert_eq!(paged_locks(&State::default(), b"", &EVERYTHING, 0), (vec![], 1));
 }
 
-/// One lock with so many waiters, each of a session of its own.
+/// One lock with this many waiters, each of a session of its own.
 fn crowd(waiters: u64) -> Told {
     let mut told = Told::default();
     told.open(1);
@@ -275,7 +275,7 @@ fn a_page_looks_at_no_more_locks_than_it_shows_or_has_bytes_for() {
     assert!(next.is_some_and(|next| next.name > b"06000".to_vec()), "an empty page gets on, too");
 }
 
-/// The sessions of the waiters on a first page and on the rest, if something happens in between.
+/// The sessions of the waiters on the first page and on the later pages. `happens` is called in between.
 fn waiters_around(told: &mut Told, happens: impl FnOnce(&mut Told, &LockPlace)) -> (Vec<u64>, Vec<u64>) {
     let waiters = |locks: Vec<Lock>| -> Vec<u64> {
         locks.iter().flat_map(|lock| &lock.waiters).map(|waiter| waiter.session).collect()

@@ -1,4 +1,4 @@
-//! Where a page ended, as bytes that a client hands back to go on.
+//! Page tokens: bytes that a client sends back to get the next page.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,18 +8,16 @@ use crate::state::{RequestNumber, SessionId};
 /// The last part that a listing has shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Token {
-    /// Of a lock.
     Lock(LockPlace),
-    /// Of a session.
     Session(SessionPlace),
 }
 
-/// How far a listing of locks has come.
+/// The end of a page of locks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockPlace {
-    /// Locks of lower names were shown.
+    /// All locks with lower names were shown.
     pub name: Vec<u8>,
-    /// What was shown of this one.
+    /// What was shown of this lock.
     pub after: AfterInLock,
 }
 
@@ -28,18 +26,18 @@ pub struct LockPlace {
 pub enum AfterInLock {
     /// Everything but holders and waiters.
     Head,
-    /// The holder or waiter of this ticket.
+    /// The holder or waiter with this ticket.
     Claim(Ticket),
-    /// All of it.
+    /// The whole lock.
     All,
 }
 
-/// How far a listing of sessions has come.
+/// The end of a page of sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionPlace {
-    /// Sessions of lower ids were shown.
+    /// All sessions with lower ids were shown.
     pub id: SessionId,
-    /// What was shown of this one.
+    /// What was shown of this session.
     pub after: AfterInSession,
 }
 
@@ -48,18 +46,18 @@ pub struct SessionPlace {
 pub enum AfterInSession {
     /// Everything but the names of locks.
     Head,
-    /// This lock of the claim of this number, counted from 0.
+    /// A lock of a claim.
     Name {
         /// The number of the acquire.
         acquire: RequestNumber,
-        /// Which of its locks.
+        /// Which lock of the acquire, from 0 on.
         lock: usize,
     },
-    /// All of it.
+    /// The whole session.
     All,
 }
 
-/// Bytes that no listing gave.
+/// The bytes are no token of this listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the page was not given by this listing; begin again with an empty page")]
 pub struct BadPage;
@@ -68,14 +66,12 @@ pub struct BadPage;
 const CHECKSUM_BYTES: usize = 4;
 
 impl Token {
-    /// The token as a client gets it.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = postcard::to_stdvec(self).expect("numbers and bytes can be written");
         bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
         bytes
     }
 
-    /// The token that a client hands back.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, BadPage> {
         let (token, checksum) = bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or(BadPage)?;
         if crc32c::crc32c(token) != u32::from_le_bytes(*checksum) {

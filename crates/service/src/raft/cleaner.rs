@@ -1,5 +1,5 @@
-//! What is purged is given up on a thread of its own: to free the memory of a million entries and to remove their files takes
-//! long, and nobody has to wait for it.
+//! Frees purged entries and removes their files on a separate thread: both take long for a million entries, and no
+//! client should wait.
 
 use std::io;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use super::log::Purged;
 use super::log_store::Fatal;
 use crate::store::Removal;
 
-/// The thread. It ends when this is dropped, which waits until it has done all that it was given.
+/// The cleaning thread. Dropping this waits until the thread has finished all jobs.
 pub(super) struct Cleaner {
     given: Option<Sender<(Purged, Removal)>>,
     thread: Option<JoinHandle<()>>,
-    /// Set before anybody is told why: from then on nothing may be acknowledged.
+    /// Set before `fatal` is called. From then on the writer must not acknowledge anything.
     failed: Arc<AtomicBool>,
 }
 
@@ -28,13 +28,13 @@ impl Cleaner {
         Ok(Cleaner { given: Some(given), thread: Some(thread), failed })
     }
 
-    /// Gives these up, after all that was given before: were a later file gone and an earlier one not, there would be a gap.
+    /// Queues a job. Jobs run in order: if a later file were removed before an earlier one, the log would have a gap.
     pub fn give(&self, entries: Purged, removal: Removal) -> io::Result<()> {
-        let given = self.given.as_ref().expect("it is taken only when this is dropped");
+        let given = self.given.as_ref().expect("taken only in drop");
         given.send((entries, removal)).map_err(|_| stopped())
     }
 
-    /// An error if a file could not be removed.
+    /// Fails if a file could not be removed.
     pub fn check(&self) -> io::Result<()> {
         let has_ended = self.thread.as_ref().is_some_and(JoinHandle::is_finished);
         if has_ended || self.failed.load(Ordering::SeqCst) { Err(stopped()) } else { Ok(()) }
@@ -42,7 +42,7 @@ impl Cleaner {
 }
 
 fn stopped() -> io::Error {
-    io::Error::other("the log takes no more, since the removal of its files has ended")
+    io::Error::other("the log accepts no more writes, because an old file of the log could not be removed")
 }
 
 fn clean(to_do: &Receiver<(Purged, Removal)>, failed: &AtomicBool, fatal: &Fatal) {
@@ -59,7 +59,7 @@ fn clean(to_do: &Receiver<(Purged, Removal)>, failed: &AtomicBool, fatal: &Fatal
 impl Drop for Cleaner {
     fn drop(&mut self) {
         drop(self.given.take());
-        // If it panicked, it has said why.
+        // If the thread panicked, the panic hook has printed the reason.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }

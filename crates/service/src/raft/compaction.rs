@@ -1,16 +1,16 @@
-//! When to make a snapshot: by the bytes that would have to be read and applied again, and a while after one failed.
+//! Decides when to make a snapshot: when the log has grown by enough bytes, and some time after a failed attempt.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// How long to wait after a snapshot that could not be written. It doubles with each further one that fails in a row.
+/// The pause after a snapshot that could not be written. It doubles with each further failure in a row.
 #[derive(Clone, Copy, Debug)]
 pub struct Pause {
-    /// After the first.
+    /// The pause after the first failure.
     pub first: Duration,
-    /// At most.
+    /// The longest pause.
     pub max: Duration,
 }
 
@@ -21,7 +21,7 @@ impl Default for Pause {
 }
 
 impl Pause {
-    /// After so many failures in a row; none if there was none.
+    /// The pause after this many failures in a row; none if there was no failure.
     fn after(self, failures: u32) -> Option<Duration> {
         let doublings = failures.checked_sub(1)?;
         let factor = 1_u32.checked_shl(doublings).unwrap_or(u32::MAX);
@@ -29,7 +29,7 @@ impl Pause {
     }
 }
 
-/// Counts bytes of the log since the last snapshot, and snapshots that failed since then.
+/// Counts the bytes of log since the last snapshot, and the failed attempts since then.
 #[derive(Debug)]
 pub(super) struct Compaction {
     bytes_min: u64,
@@ -38,13 +38,14 @@ pub(super) struct Compaction {
     snapshot_bytes: AtomicU64,
     failures: AtomicU32,
     wanted: Notify,
-    /// `failures` has changed.
+    /// Notified when `failures` changes.
     tried: Notify,
 }
 
 impl Compaction {
-    /// A snapshot after so many bytes, or after as many as the last snapshot has: so writing snapshots takes no more than
-    /// writing the log does, and the log, which is in memory, too, not much more than the state.
+    /// A snapshot is wanted after `bytes_min` bytes of log, or after as many bytes as the last snapshot has, whichever
+    /// is more. So writing snapshots costs no more than writing the log, and the log in memory is not much larger than
+    /// the state.
     pub fn new(bytes_min: u64, pause: Pause) -> Compaction {
         Compaction {
             bytes_min,
@@ -57,30 +58,29 @@ impl Compaction {
         }
     }
 
-    /// So much was added to the log.
     pub fn appended(&self, bytes: u64) {
         let since = self.since_snapshot.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if since > self.bytes_min.max(self.snapshot_bytes.load(Ordering::Relaxed)) {
-            // Counted anew at once, so that it is wanted once.
+            // Reset at once, so that only one snapshot is triggered.
             self.since_snapshot.store(0, Ordering::Relaxed);
             self.wanted.notify_one();
         }
     }
 
-    /// The last snapshot has so many bytes, and is durable.
+    /// Records that a snapshot of this many bytes is durable.
     pub fn saved(&self, bytes: u64) {
         self.snapshot_bytes.store(bytes, Ordering::Relaxed);
         self.failures.store(0, Ordering::Relaxed);
         self.tried.notify_one();
     }
 
-    /// A snapshot could not be written.
     pub fn failed(&self) {
         self.failures.fetch_add(1, Ordering::Relaxed);
         self.tried.notify_one();
     }
 
-    /// Returns when a snapshot should be made: the log has grown, or the last attempt failed a while ago. One task waits for it.
+    /// Returns when a snapshot should be made: the log has grown, or the pause after a failure is over. Only one task
+    /// may wait here.
     pub async fn wanted(&self) {
         loop {
             let pause = self.pause.after(self.failures.load(Ordering::Relaxed));
@@ -120,7 +120,7 @@ mod tests {
         compaction.failed();
         compaction.wanted().await;
         compaction.saved(1000);
-        // Only when the log has grown as much as the snapshot has, and no more because of the failure.
+        // Wanted only when the log has grown by the size of the snapshot. The earlier failure no longer counts.
         compaction.appended(1000);
         let mut wanted = std::pin::pin!(compaction.wanted());
         for _ in 0..3 {

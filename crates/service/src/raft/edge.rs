@@ -1,4 +1,4 @@
-//! Between openraft's types and those that are written to disk.
+//! Converts between openraft's types and the types on disk.
 
 use super::types::{LogId, Membership, Payload, SnapshotMeta, Vote};
 use crate::format::record;
@@ -40,7 +40,7 @@ impl From<Payload> for record::Payload {
     }
 }
 
-/// What an entry says to openraft, or why it can say nothing.
+/// Fails with a sentence if openraft rejects the membership of the entry.
 pub(super) fn payload(written: record::Payload) -> Result<Payload, String> {
     Ok(match written {
         record::Payload::Blank => Payload::Blank,
@@ -59,7 +59,7 @@ impl From<&SnapshotMeta> for snapshot::SnapshotMeta {
     }
 }
 
-/// What a snapshot says of itself to openraft, or why it can say nothing.
+/// Fails with a sentence if openraft rejects the membership of the snapshot.
 pub(super) fn meta(written: snapshot::SnapshotMeta) -> Result<SnapshotMeta, String> {
     let membership_at = written.membership_at.map(LogId::from);
     let last_membership = Membership::new(membership_at, membership(written.membership)?);
@@ -75,5 +75,5 @@ fn written(membership: &OpenraftMembership) -> record::Membership {
 
 fn membership(written: record::Membership) -> Result<OpenraftMembership, String> {
     let record::Membership { configs, nodes } = written;
-    OpenraftMembership::new(configs, nodes).map_err(|error| format!("it holds no group: {error}"))
+    OpenraftMembership::new(configs, nodes).map_err(|error| format!("its membership is invalid: {error}"))
 }

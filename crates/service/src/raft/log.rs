@@ -1,4 +1,4 @@
-//! The Raft log's image in memory: what the records of the journal add up to.
+//! The Raft log in memory, built from the records of the journal.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use super::types::LogEntry;
 use crate::format::record::{LogId, Payload, Record, Vote};
 use crate::store::Unreadable;
 
-/// What is in the log, but for the entries: it has to be said again where a new segment begins.
+/// The log without its entries. Each new segment begins with a copy of the head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Head {
     pub vote: Option<Vote>,
@@ -29,32 +29,32 @@ impl Head {
     }
 }
 
-/// An entry without its index, which follows from its place.
+/// An entry without its index. The index follows from the position in the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Kept {
     term: u64,
     payload: Box<[u8]>,
 }
 
-/// Entries that are no longer in the log, and still in memory.
+/// Purged entries that are still in memory. Dropping a million of them takes a while.
 pub(super) struct Purged {
     _entries: VecDeque<Kept>,
 }
 
-/// The log in memory: openraft reads entries back to apply and to send them. They are kept as they are written, since they
-/// are smaller so.
+/// The log in memory: openraft reads entries from it to apply and to send them. The payloads stay encoded, because that
+/// takes less memory.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Image {
     pub head: Head,
     /// The index of the first of `entries`.
     first: u64,
     entries: VecDeque<Kept>,
-    /// Of all payloads together.
+    /// Total size of all payloads.
     bytes: u64,
 }
 
 impl Image {
-    /// Adds all records of a frame, and gives the highest index of an entry among them.
+    /// Adds all records of a frame. Returns the highest index of an entry in the frame.
     pub fn replay(&mut self, mut frame: &[u8]) -> Result<Option<u64>, Unreadable> {
         let mut highest = None;
         while !frame.is_empty() {
@@ -68,7 +68,6 @@ impl Image {
         Ok(highest)
     }
 
-    /// Adds a record.
     pub fn add(&mut self, record: &Record<'_>) -> Result<(), String> {
         match *record {
             Record::Entry { id, payload } => return self.append(id, payload),
@@ -85,10 +84,12 @@ impl Image {
         Ok(())
     }
 
-    /// Takes all entries out up to this one. It takes a while to drop a million of them.
+    /// Removes all entries up to and including `id`. The caller drops the result on another thread, because dropping a
+    /// million entries takes a while.
     pub fn purge(&mut self, id: LogId) -> Purged {
         let count = (id.index.saturating_add(1).saturating_sub(self.first)).min(self.entries.len() as u64);
-        // A log repeats what is purged with each segment, and what stays must not be copied each time.
+        // Every segment repeats the purge record of the one before. Then nothing is left to purge, and the remaining
+        // entries must not be copied again.
         let purged = match count {
             0 => VecDeque::new(),
             _ => {
@@ -102,37 +103,37 @@ impl Image {
         Purged { _entries: purged }
     }
 
-    /// While segments are read, the entries before the first of them may be missing: they are purged by a record that is
-    /// still to come. [`Image::check`] tells if it came.
+    /// While segments are read, entries before the first one may be missing, if a later record purges them.
+    /// [`Image::check`] reports a missing purge record.
     fn append(&mut self, id: LogId, payload: &[u8]) -> Result<(), String> {
         if self.entries.is_empty() {
             self.first = id.index;
         }
         let expected = self.first.saturating_add(self.entries.len() as u64);
         if id.index != expected {
-            return Err(format!("entry {} follows where entry {expected} should", id.index));
+            return Err(format!("entry {} follows, but entry {expected} is expected", id.index));
         }
         self.bytes += payload.len() as u64;
         self.entries.push_back(Kept { term: id.term, payload: payload.into() });
         Ok(())
     }
 
-    /// Is nothing missing between what is purged and what is there?
+    /// Fails if entries are missing between the purged part and the first entry.
     pub fn check(&self) -> Result<(), String> {
         let next = self.head.purged.map_or(0, |id| id.index.saturating_add(1));
         if self.entries.is_empty() || self.first <= next {
             return Ok(());
         }
-        Err(format!("the log begins with entry {}, and entry {next} is needed", self.first))
+        Err(format!("the log begins with entry {}, but entry {next} is needed", self.first))
     }
 
-    /// The last entry, or what is purged if there is none.
+    /// The id of the last entry, or of the last purged entry if the log is empty.
     pub fn last(&self) -> Option<LogId> {
         let last = self.entries.back().map(|kept| LogId { term: kept.term, index: self.end() - 1 });
         last.or(self.head.purged)
     }
 
-    /// How many bytes the entries take.
+    /// Total size of all payloads.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -141,7 +142,7 @@ impl Image {
         self.first + self.entries.len() as u64
     }
 
-    /// The entries from `start` to before `end` that are there, as many of them as fit into so many bytes, but at least one.
+    /// The existing entries from `start` to before `end`: as many as fit into `bytes_max`, but at least one.
     pub fn read(&self, start: u64, end: u64, bytes_max: usize) -> Result<Vec<LogEntry>, String> {
         let mut bytes = 0;
         let mut entries = Vec::new();
@@ -152,7 +153,7 @@ impl Image {
                 break;
             }
             let payload = Payload::decode(&kept.payload).map_err(|e| e.to_string()).and_then(edge::payload);
-            let payload = payload.map_err(|e| format!("entry {index} is no entry: {e}"))?;
+            let payload = payload.map_err(|e| format!("log entry {index} cannot be decoded: {e}"))?;
             entries.push(LogEntry::new(LogId { term: kept.term, index }.into(), payload));
         }
         Ok(entries)
@@ -203,9 +204,9 @@ mod tests {
     #[test]
     fn what_is_missing_at_the_start_must_be_purged_by_the_end() {
         let mut image = replayed(vec![entry(1, 5), entry(1, 6)]);
-        assert_eq!(image.check().unwrap_err(), "the log begins with entry 5, and entry 0 is needed");
+        assert_eq!(image.check().unwrap_err(), "the log begins with entry 5, but entry 0 is needed");
         image.add(&Record::Purge(id(1, 3))).unwrap();
-        assert_eq!(image.check().unwrap_err(), "the log begins with entry 5, and entry 4 is needed");
+        assert_eq!(image.check().unwrap_err(), "the log begins with entry 5, but entry 4 is needed");
         image.add(&Record::Purge(id(1, 4))).unwrap();
         image.check().unwrap();
     }
@@ -213,9 +214,9 @@ mod tests {
     #[test]
     fn a_hole_and_a_frame_of_something_else_are_refused() {
         let mut image = replayed(vec![entry(1, 0)]);
-        assert_eq!(image.add(&entry(1, 2)).unwrap_err(), "entry 2 follows where entry 1 should");
+        assert_eq!(image.add(&entry(1, 2)).unwrap_err(), "entry 2 follows, but entry 1 is expected");
         assert!(
-            matches!(image.replay(&[2, 0x7f, 1]), Err(Unreadable::Malformed(what)) if what.starts_with("it holds no record"))
+            matches!(image.replay(&[2, 0x7f, 1]), Err(Unreadable::Malformed(what)) if what.starts_with("it contains no valid record"))
         );
     }
 

@@ -1,9 +1,10 @@
 //! openraft's log storage over the journal.
 //!
-//! `append` puts entries into the image in memory, hands them to the writer's thread, and returns: openraft reads them from
-//! the image, and goes on with votes, replication and answers while the disk syncs. The callback tells when they are durable.
-//! A vote, a truncation and a purge go the same way, after all that was handed over before, and return when they are
-//! durable. A small append is synced on the caller's thread if nothing else is to be done: see [`is_inline`].
+//! `append` puts entries into the image in memory, hands them to the writer thread, and returns. openraft reads the
+//! entries from the image, and goes on with votes, replication and answers while the disk syncs. A callback tells
+//! openraft when the entries are durable. A vote, a truncation and a purge go through the same queue, in order, but
+//! return only when they are durable. A small append is synced on the caller's thread if the writer is idle: see
+//! [`is_inline`].
 
 use std::fmt::Debug;
 use std::io;
@@ -25,59 +26,63 @@ use super::writer::{Acknowledgement, FRAME_BYTES_MAX, Write, Writer};
 use crate::format::record::{self, Payload, Record};
 use crate::store::{Journal, OpenError, Store};
 
-/// An AppendEntries carries no more bytes than this, unless a single entry does; so it stays below what a transport takes.
+/// Limit of the bytes in one AppendEntries, unless a single entry is larger. Keeps the message below the limits of
+/// transports.
 pub(super) const APPEND_BYTES_MAX: usize = 1 << 20;
 
-/// So many entries are synced inline at most, see [`is_inline`]. As measured: with 1, clients that want the same lock are a little
-/// slower than if all were inline, and many clients gain less; without a limit, many clients gain nothing.
+/// The most entries that are synced inline, see [`is_inline`]. Chosen by measurement. With 1, clients that compete for
+/// one lock are a little slower than with no limit, and many independent clients gain less than with 4. With no limit,
+/// many clients gain nothing.
 const INLINE_ENTRIES_MAX: usize = 4;
 
-/// A sync that is shorter than the wake-ups of a hand-over is inline, however many entries it is for: a memory disk, or one with a
-/// battery.
+/// If the last sync was shorter than this, a sync is inline for any number of entries: it is faster than the two thread
+/// wake-ups of a hand-over. True for a disk in memory, or one with a battery-backed cache.
 const INLINE_SYNC_MAX: Duration = Duration::from_micros(50);
 
-/// How long the last line of the log has to be written.
+/// The time that the logging thread gets to write the last line before the process aborts.
 const LAST_LINE_MAX: Duration = Duration::from_millis(200);
 
-/// Ends the process because its data can no longer be trusted to reach the disk; told why, in a sentence.
+/// Ends the process, because data may no longer reach the disk or the state may be wrong. The argument is the reason,
+/// as a sentence.
 ///
-/// If it returns, nothing more is written or acknowledged.
+/// If the function returns (in tests), nothing more is written or acknowledged.
 pub type Fatal = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// The hook for production: says why, and aborts.
+/// The function for production: logs the reason, and aborts the process.
 pub fn abort() -> Fatal {
     Arc::new(|why| {
         tracing::error!("{why}");
-        // Another thread may write the line. Nothing is written or acknowledged meanwhile: whoever called this waits here.
+        // Another thread may write the log line. Nothing is written to the journal or acknowledged meanwhile, because
+        // the caller waits here.
         std::thread::sleep(LAST_LINE_MAX);
         std::process::abort();
     })
 }
 
-/// Says something that whoever runs the server should know, in a sentence.
+/// Warns the operator of the server. The argument is a sentence.
 pub type Warn = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// The hook for production: a line of the log.
+/// The function for production: logs a warning.
 pub fn complain() -> Warn {
     Arc::new(|what| tracing::warn!("{what}"))
 }
 
-/// The log.
 pub struct LogStore {
     reader: LogReader,
-    /// The head of the log once all that was handed over is written.
+    /// The head of the log after all writes in the queue.
     written: Head,
     compaction: Arc<Compaction>,
-    /// Is this node the only voter of its group, as far as is known?
+    /// True if this node is the only voter of its group, as far as it knows.
     alone: Arc<AtomicBool>,
     writer: Writer,
     fatal: Fatal,
-    /// The last field: dropped when all else is.
+    /// Must be the last field: `Node::shutdown` waits until it is dropped, after all other fields.
     _alive: mpsc::Sender<()>,
 }
 
 impl LogStore {
-    /// Opens the log of a data folder. `alone` may change at any time: it decides how soon a write is durable, not whether.
+    /// Opens the log of a data folder. `alone` may change at any time: it decides on which thread a write is synced,
+    /// not whether it is synced.
     pub(super) fn open(
         store: &Store,
         segment_bytes: usize,
@@ -97,29 +102,30 @@ impl LogStore {
         Ok(LogStore { reader, written, compaction, alone, writer, fatal, _alive: alive })
     }
 
-    /// All up to here is in a snapshot, and no longer in the log.
+    /// The id of the last purged entry. A snapshot covers all entries up to it.
     pub(super) fn purged(&self) -> Option<record::LogId> {
         self.reader.image().head.purged
     }
 
-    /// Adds records to the image, and makes of them what is to be written: one write, or several if they are large, of which
-    /// the last one acknowledges all.
+    /// Adds records to the image, and encodes them for the writer: as one write, or as several if they are large. Only
+    /// the last write carries the acknowledgement for all.
     fn add(&mut self, records: &[Record<'_>], durable: Acknowledgement) -> io::Result<(Vec<Write>, Write)> {
         let mut image = self.reader.image();
         let mut before = Vec::new();
         let nobody = || Acknowledgement::new(IOFlushed::Noop);
         let head = Head { committed: image.head.committed, ..self.written };
         let mut write = Write { records: Vec::new(), highest: None, head, purged: None, durable: nobody() };
-        // Not worth a sync of its own: it goes with the next record that is.
+        // The commit index is not worth a sync of its own, so it goes with the next record.
         if let Some(committed) = image.head.committed.filter(|_| image.head.committed != self.written.committed) {
             Record::Committed(committed).encode_to(&mut write.records);
         }
         for record in records {
             if let Err(what) = image.add(record) {
                 drop(image);
-                // Only openraft writes here, and only in order: what is in memory can no longer be trusted.
+                // Only openraft writes here, and only in order. So the image in memory is wrong and can no longer be
+                // trusted.
                 self.writer.stop();
-                (self.fatal)(&format!("the log in memory is not as it should be: {what}; nothing more is written"));
+                (self.fatal)(&format!("the log in memory is inconsistent: {what}; nothing more is written"));
                 return Err(io::Error::other(what));
             }
             let start = write.records.len();
@@ -146,7 +152,7 @@ impl LogStore {
         Ok(())
     }
 
-    /// Adds a record, and returns when it is durable. `purged` is what it purges.
+    /// Adds a record, and returns when it is durable. `purged` holds the entries that the record purges.
     async fn write(&mut self, record: Record<'_>, purged: Option<(u64, Purged)>) -> io::Result<()> {
         let (done, durable) = TypeConfig::oneshot();
         let (before, mut last) = self.add(&[record], Acknowledgement::new(IOFlushed::signal(done)))?;
@@ -156,12 +162,12 @@ impl LogStore {
     }
 }
 
-/// Is an append synced on the thread that asks for it, rather than handed to the writer?
+/// Whether an append is synced on the caller's thread, instead of being handed to the writer.
 ///
-/// Handing over costs two wake-ups of a thread, which take longer than all other work on an entry. A lone client would wait for
-/// them, so an append of few entries is inline while the writer has nothing to do. More entries share the wake-ups, and
-/// openraft takes in further requests during their sync. Whatever comes while the writer is at the disk is handed over,
-/// and is one frame. In a larger group the sync must not hold back replication, so nothing is inline there.
+/// A hand-over costs two thread wake-ups, which take longer than all other work on an entry. A single client would wait
+/// for them, so an append of few entries is inline while the writer is idle. Many entries share the wake-ups, and
+/// openraft accepts further requests during their sync. Appends that arrive while the writer syncs are handed over, and
+/// go into one frame. In a larger group nothing is inline, because the sync must not delay replication.
 fn is_inline(alone: bool, in_flight: usize, entries: usize, last_sync: Duration) -> bool {
     alone && in_flight == 0 && (entries <= INLINE_ENTRIES_MAX || last_sync < INLINE_SYNC_MAX)
 }
@@ -225,13 +231,12 @@ impl RaftLogStorage<TypeConfig> for LogStore {
     }
 }
 
-/// Reads the log, from its image in memory.
 #[derive(Clone)]
 pub struct LogReader(Arc<Mutex<Image>>);
 
 impl LogReader {
     fn image(&self) -> MutexGuard<'_, Image> {
-        // Nothing panics while it is locked; were it so, the image would still be as consistent as it was.
+        // A poisoned lock is harmless: nothing panics between two steps of a change to the image.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,5 @@
-//! openraft's state machine: the state, in memory; its snapshots are durable, and the log is what is between two of them.
+//! openraft's state machine: the state in memory. Snapshots make it durable; the log covers the entries since the last
+//! snapshot.
 
 use std::any::Any;
 use std::io;
@@ -16,10 +17,10 @@ use super::types::{Applied, LogEntry, LogId, Membership, Payload, Snapshot, Snap
 use crate::format;
 use crate::state::{Command, Entry, Outcome, State};
 
-/// Called with every entry that was applied, in log order, before its proposer knows. It must not wait.
+/// Called for every applied entry, in log order, before the proposer gets the result. It must not block.
 pub type OnApply = Box<dyn FnMut(&Entry, &Applied, &State) + Send + Sync>;
 
-/// The state, and how far it is.
+/// The state, the id of the last applied entry, and the membership.
 #[derive(Debug, Default)]
 pub(super) struct Replica {
     pub state: State,
@@ -37,12 +38,12 @@ impl Replica {
     }
 }
 
-/// The replica, shared with those who only read it.
+/// The replica. Only the state machine writes; other threads read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shared(Arc<RwLock<Replica>>);
 
 impl Shared {
-    // A panic while it is written to is caught, and ends the state machine.
+    // A poisoned lock is harmless: `apply_entry` catches a panic during a write and then applies nothing more.
     pub fn read(&self) -> RwLockReadGuard<'_, Replica> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -52,26 +53,24 @@ impl Shared {
     }
 }
 
-/// How a command is applied: see [`State::apply`].
 type Apply = fn(&mut State, u64, u64, &Command, &mut Outcome);
 
-/// The state machine.
 pub struct Machine {
     shared: Shared,
     kept: Kept,
     on_apply: OnApply,
     fatal: Fatal,
     warn: Warn,
-    /// A test puts a function that panics in its place.
+    /// Replaced in a test by a function that panics.
     pub(super) apply: Apply,
-    /// The state panicked: it is not known to be right, and nothing more follows from it.
+    /// Set when the state panicked. The state may be wrong, so nothing more is applied or answered.
     is_broken: bool,
-    /// The last field: dropped when all else is.
+    /// Must be the last field: `Node::shutdown` waits until it is dropped, after all other fields.
     alive: mpsc::Sender<()>,
 }
 
 impl Machine {
-    /// Begins with what the newest snapshot holds, or with an empty state.
+    /// Starts from the newest snapshot, or from an empty state if there is no snapshot.
     pub(super) fn new(
         (kept, found): (Kept, Option<(SnapshotMeta, State)>),
         on_apply: OnApply,
@@ -99,11 +98,11 @@ impl Machine {
         Builder { meta, state, kept, fatal, warn, _alive: self.alive.clone() }
     }
 
-    /// Applies an entry, and tells of it. If the state panics, an index of its own is broken: the process ends, or else
-    /// nothing is applied or answered any more. If `on_apply` panics, the same.
+    /// Applies an entry, and calls `on_apply`. A panic in the state or in `on_apply` means that an invariant is broken:
+    /// `fatal` is called, and if it returns, nothing more is applied or answered.
     fn apply_entry(&mut self, entry: &LogEntry) -> io::Result<Applied> {
         if self.is_broken {
-            return Err(io::Error::other("the state is not as it should be, and nothing more is applied"));
+            return Err(io::Error::other("the replicated state is inconsistent; nothing more is applied"));
         }
         let (id, apply) = (entry.log_id, self.apply);
         let applied = catch_unwind(AssertUnwindSafe(|| {
@@ -135,11 +134,11 @@ impl Machine {
     }
 }
 
-/// The state panicked, with this message: says so, and ends the process.
+/// Calls `fatal` with the message of a panic in the state.
 pub(super) fn broken(fatal: &Fatal, panic: &(dyn Any + Send)) -> io::Error {
     let text = panic.downcast_ref::<&str>().copied();
     let message = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it panicked");
-    let why = format!("the state is not as it should be: {message}; nothing more is served");
+    let why = format!("the replicated state is inconsistent: {message}; the server answers nothing more");
     fatal(&why);
     io::Error::other(why)
 }

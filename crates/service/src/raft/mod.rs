@@ -1,14 +1,14 @@
-//! The state, replicated: openraft over our journal. A node alone is a group of one, and there is no other code path for it.
+//! Replicates the state: openraft over our journal. A single node is a group of one; it has no other code path.
 //!
-//! What is asked of openraft, and why:
-//! - one leader a term (standard Raft), since the state compares terms;
-//! - `enable_leader_restore` off: a leader that was killed comes back as a follower and is elected in a new term, so that
-//!   its own first entry, which tells the state the term, comes before anything that it decides with an empty memory (the
-//!   front end proposes that entry);
-//! - pre-vote on, so that a node which was cut off does not depose a healthy leader when it is back;
-//! - reads by read-index only: a restarted follower forgets to whom it granted a lease;
-//! - an AppendEntries is limited in bytes, not only in entries;
-//! - snapshots by the bytes of the log, and the log is purged after them.
+//! Our settings of openraft, and the reasons:
+//! - One leader per term (standard Raft), because the state compares terms.
+//! - `enable_leader_restore` is off: a killed leader restarts as a follower and must win an election in a new term. The
+//!   first entry of that term, proposed by the front end, tells the state the term. So the term is in the state before
+//!   the leader decides anything with an empty memory.
+//! - Pre-vote is on, so that a node that was cut off does not depose a healthy leader when it returns.
+//! - Reads use read-index only: a restarted follower forgets which leader it granted a Raft lease to.
+//! - An AppendEntries is limited in bytes, not only in entries.
+//! - The bytes of the log decide when a snapshot is made. openraft purges the log after each snapshot.
 
 mod cleaner;
 mod compaction;

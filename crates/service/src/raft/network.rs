@@ -1,4 +1,4 @@
-//! The network of a group of one: there is nobody to talk to, and it says so.
+//! The network of a group of one. The group has no peers, so every call fails with [`NoSuchPeer`].
 
 use std::future::Future;
 
@@ -9,15 +9,12 @@ use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, SnapshotRespon
 use super::snapshot::Chunks;
 use super::types::{Snapshot, TypeConfig, Vote};
 
-/// There is no such peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no such peer as node {peer}: this node is a group of one")]
 pub struct NoSuchPeer {
-    /// Who was to be reached.
     pub peer: u64,
 }
 
-/// Makes connections to peers; there are none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoPeers;
 
@@ -54,7 +51,7 @@ impl RaftNetworkV2<TypeConfig> for NoSuchPeer {
         self.refuse()
     }
 
-    // openraft's default grants what nobody was asked for.
+    // openraft's default would grant the pre-vote without sending a message.
     async fn pre_vote(
         &mut self,
         _: VoteRequest<TypeConfig>,

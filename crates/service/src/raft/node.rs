@@ -1,4 +1,4 @@
-//! A node of the group: what the shell calls.
+//! A node of the group: the interface of `raft` to the host.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -27,24 +27,23 @@ use crate::format::record::NodeRecord;
 use crate::state::{Entry, State};
 use crate::store::{Disk, Files, Identity, OpenError, SEGMENT_BYTES, Store};
 
-/// What a node is told at its start.
 pub struct Options {
-    /// How a new group knows this node.
+    /// The record of this node in the membership of a new group.
     pub record: NodeRecord,
-    /// How long a segment of the journal is.
     pub segment_bytes: usize,
-    /// A snapshot is made after so many bytes of log, or after as many as the last snapshot has if that is more.
+    /// The node makes a snapshot after this many bytes of log, or after as many bytes as the last snapshot has,
+    /// whichever is more.
     pub snapshot_after_bytes: u64,
-    /// How long to wait after a snapshot that could not be written.
+    /// The pause after a snapshot that could not be written.
     pub snapshot_pause: Pause,
-    /// Called with every entry that was applied and the state after it, those included that are applied again because the
-    /// node starts.
+    /// Called for every applied entry, with the state after it. At a start, also called for the entries of the log that
+    /// are applied again.
     pub on_apply: OnApply,
-    /// Called if an entry that was [submitted](Node::submit) is not in the log, or not known to be.
+    /// Called if an entry from [`Node::submit`] is not in the log, or may not be.
     pub on_lost: OnLost,
-    /// What to do when the disk or the state can no longer be trusted.
+    /// Called when the disk or the state can no longer be trusted.
     pub fatal: Fatal,
-    /// Told of what did not work and will be tried again.
+    /// Called with a warning when an action failed and will be tried again.
     pub warn: Warn,
 }
 
@@ -63,94 +62,73 @@ impl Default for Options {
     }
 }
 
-/// Does this node lead, for all that it knows?
+/// Whether this node leads, as far as it knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leadership {
-    /// Yes, and a majority knows it.
-    Leads {
-        /// In which term.
-        term: u64,
-    },
-    /// No, or not yet.
+    /// A majority has confirmed that this node leads.
+    Leads { term: u64 },
+    /// This node does not lead, or no majority has confirmed it yet.
     DoesNotLead {
-        /// Who does, as far as it knows.
+        /// The node that leads, if this node knows it.
         leader: Option<u64>,
     },
 }
 
-/// What a node is in its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It leads.
     Leader,
-    /// It follows, or waits for a leader.
+    /// Also while the group has no leader.
     Follower,
-    /// It wants to lead.
     Candidate,
-    /// It follows without a vote.
+    /// A follower without a vote.
     Learner,
-    /// It is stopped.
     Stopped,
 }
 
-/// How a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// Which node it is.
     pub node: u64,
-    /// What it is.
     pub role: Role,
-    /// In which term.
     pub term: u64,
-    /// Up to which index the log is committed.
+    /// Index of the last committed entry.
     pub commit: u64,
-    /// Up to which index it is applied.
+    /// Index of the last applied entry.
     pub applied: u64,
 }
 
-/// Why an entry is not applied, or not known to be.
+/// Why an entry is not applied, or may not be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProposeError {
-    /// It is not in the log.
+    /// The entry is not in the log.
     #[error("this node does not lead{}", .leader.map_or(String::new(), |leader| format!("; node {leader} does")))]
     NotLeader {
-        /// Who does, as far as it knows.
+        /// The node that leads, if this node knows it.
         leader: Option<u64>,
     },
-    /// It may be applied, or become so.
-    #[error("the leader changed, and it is not known whether the entry is kept")]
+    /// The entry may be applied already, or may be applied later.
+    #[error("the leader changed; the entry may or may not be in the log")]
     Unknown,
-    /// It is larger than an entry may be.
-    #[error("the entry has {bytes} bytes; at most {limit} are possible")]
-    TooLarge {
-        /// How large it is.
-        bytes: usize,
-        /// How large it may be.
-        limit: usize,
-    },
-    /// The node stops; the entry may be in the log.
+    #[error("the entry has {bytes} bytes; at most {limit} are allowed")]
+    TooLarge { bytes: usize, limit: usize },
+    /// The entry may be in the log.
     #[error("the node is stopped")]
     Stopped,
 }
 
-/// Why a read cannot be served.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// Another node may know more.
     #[error("this node does not lead{}", .leader.map_or(String::new(), |leader| format!("; node {leader} does")))]
     NotLeader {
-        /// Who does, as far as it knows.
+        /// The node that leads, if this node knows it.
         leader: Option<u64>,
     },
-    /// Too few others confirm that it leads.
     #[error("no majority of the group confirms that this node leads")]
     NoQuorum,
-    /// The node stops.
     #[error("the node is stopped")]
     Stopped,
 }
 
-/// An entry that is on its way: a future of what becomes of it.
+/// Resolves when a proposed entry is applied or refused.
 #[derive(Debug)]
 pub struct Pending(oneshot::Receiver<ClientWriteResult<TypeConfig>>);
 
@@ -167,7 +145,7 @@ impl Future for Pending {
     }
 }
 
-/// A node that runs.
+/// A running node.
 pub struct Node {
     raft: Raft<TypeConfig, Machine>,
     shared: Shared,
@@ -175,22 +153,22 @@ pub struct Node {
     files: Files,
     leadership: watch::Receiver<Leadership>,
     on_lost: OnLost,
-    /// Submitted entries that wait for a place in openraft's queue, in order, and how many they are.
+    /// Submitted entries that wait for a place in openraft's queue, in order; `overflowing` counts them.
     overflow: mpsc::UnboundedSender<Submission>,
     overflowing: Arc<AtomicUsize>,
     running: tokio::sync::Mutex<Running>,
 }
 
-/// An entry on its way into openraft's queue.
+/// Puts one entry into openraft's queue.
 type Submission = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What a node waits for when it stops.
+/// The parts that [`Node::shutdown`] waits for.
 struct Running {
     tasks: JoinSet<()>,
     gone: mpsc::Receiver<()>,
 }
 
-/// What is read from a data folder, before the node runs.
+/// The parts of a node, read from a data folder, before openraft starts.
 pub(super) struct Parts {
     pub identity: Identity,
     pub files: Files,
@@ -198,7 +176,7 @@ pub(super) struct Parts {
     pub machine: Machine,
     pub shared: Shared,
     pub compaction: Arc<Compaction>,
-    /// Does the group have no other voter, as far as is known? The log asks.
+    /// True if the group has no other voter, as far as this node knows. The log reads it.
     pub alone: Arc<AtomicBool>,
     /// Closed when neither the log nor the state machine uses the folder any more.
     pub gone: mpsc::Receiver<()>,
@@ -225,7 +203,7 @@ impl Parts {
 }
 
 impl Node {
-    /// Opens a data folder and starts. A new folder becomes a group of one, which leads soon after; see
+    /// Opens a data folder and starts the node. A new folder becomes a group of one, whose node leads soon after; see
     /// [`Node::leadership`].
     pub async fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Node, OpenError> {
         let (record, on_lost) = (options.record.clone(), options.on_lost.clone());
@@ -238,10 +216,10 @@ impl Node {
             let members = BTreeMap::from([(node, record)]);
             raft.initialize(members).await.map_err(|e| failed(&e))?;
         } else if raft.voter_ids().eq([node]) {
-            // Nobody else could be leading, so there is nothing to wait for.
+            // No other node can lead, so the node starts an election at once.
             raft.trigger().elect(false).await.map_err(|e| failed(&e))?;
         } else {
-            // It would wait for others for ever: there are none.
+            // The node would wait for votes for ever: no network connects it to other voters.
             let members: Vec<String> = raft.voter_ids().map(|id| id.to_string()).collect();
             raft.shutdown().await.map_err(|e| failed(&e))?;
             let what = format!("IDENTITY says node {node}, and the log is of node {}", members.join(", "));
@@ -260,9 +238,9 @@ impl Node {
         Ok(Node { raft, shared, disk, files, leadership, on_lost, overflow, overflowing, running })
     }
 
-    /// Proposes an entry, and waits for what becomes of it. Entries are in the log in the order in which these calls are made,
-    /// and none has to wait for the one before it; what is awaited here is a place in the queue, which is there unless tens
-    /// of thousands wait.
+    /// Proposes an entry. The returned future resolves when the entry is applied or refused. Entries are in the log in
+    /// the order of these calls, and no call waits for an earlier entry. The call itself waits only for a place in
+    /// openraft's queue, which is free unless tens of thousands of entries wait.
     pub async fn propose(&self, entry: Entry) -> Result<Pending, ProposeError> {
         let bytes = postcard::experimental::serialized_size(&entry).unwrap_or(usize::MAX);
         if bytes > APPEND_BYTES_MAX {
@@ -274,30 +252,33 @@ impl Node {
         Ok(Pending(receiver))
     }
 
-    /// Submits an entry to the log of this term, without waiting for anything. Entries are in the log in the order of these
-    /// calls, which must not overlap. [`Options::on_apply`] shows it when it is applied; if it may never be, [`Options::on_lost`] tells.
+    /// Submits an entry to the log of this term, without waiting. Entries are in the log in the order of these calls,
+    /// which must not overlap. [`Options::on_apply`] is called when the entry is applied. [`Options::on_lost`] is
+    /// called if the entry may never be applied.
     ///
-    /// Whoever calls this sees to it that an entry has far less than a MiB, as all that clients may say has.
+    /// The caller must keep an entry far below 1 MiB. The limits on client requests ensure that.
     pub fn submit(&self, term: u64, entry: Entry) {
         let raft = self.raft.clone();
         let receipt = Receipt::Lost { term, lost: self.on_lost.clone() };
         let mut submission: Submission = Box::pin(unconstrained(async move {
             let leader = LogId::new_term_index(term, 0).leader_id;
-            // If openraft has stopped, nobody needs to know of this entry.
+            // An error means that openraft has stopped. Then nobody waits for the result of this entry.
             let _ = raft.write(entry).with_leader(leader).responder(receipt).await;
         }));
-        // Nearly always there is a place in the queue, and this is all. What comes after one that waits has to wait, too.
+        // Nearly always the queue has a place, and the first poll completes. If an earlier entry waits, this entry must
+        // wait behind it.
         let is_first = self.overflowing.load(Ordering::Acquire) == 0;
         if is_first && submission.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
             return;
         }
         self.overflowing.fetch_add(1, Ordering::AcqRel);
-        // The task that takes them runs as long as the node.
+        // The send cannot fail: the task that drains `overflow` runs as long as the node.
         let _ = self.overflow.send(submission);
     }
 
-    /// Returns once this node is known to have led after the call began, and all that was committed then is applied: what
-    /// the state then says was true at some time during the call.
+    /// Returns when a majority has confirmed that this node led after the call began, and every entry that was
+    /// committed then is applied. So the state that the caller reads next was the current state at some time during the
+    /// call.
     pub async fn read_index(&self) -> Result<(), ReadError> {
         let not_leader = |to: ForwardToLeader<TypeConfig>| ReadError::NotLeader { leader: to.leader_id };
         match self.raft.ensure_linearizable(ReadPolicy::ReadIndex).await {
@@ -308,23 +289,22 @@ impl Node {
         }
     }
 
-    /// Shows the state as it is now at this node. Nothing is applied meanwhile: look briefly.
+    /// Shows the current state of this node to `look`. No entry is applied meanwhile, so `look` must be short.
     pub fn with_state<T>(&self, look: impl FnOnce(&State) -> T) -> T {
         look(&self.shared.read().state)
     }
 
-    /// The state as it is now at this node, which may not be the newest: see [`Node::read_index`]. It is a clone, which takes
-    /// no time to make and holds nobody back.
+    /// The current state of this node, which may be older than the leader's: see [`Node::read_index`]. The clone is
+    /// cheap (shared structure) and blocks no other thread.
     pub fn state(&self) -> State {
         self.shared.read().state.clone()
     }
 
-    /// Who leads, and what becomes of it.
+    /// The current leadership, and every change of it.
     pub fn leadership(&self) -> watch::Receiver<Leadership> {
         self.leadership.clone()
     }
 
-    /// How the node is.
     pub fn status(&self) -> Status {
         let receiver = self.raft.metrics();
         let metrics = receiver.borrow_watched();
@@ -344,30 +324,30 @@ impl Node {
         }
     }
 
-    /// How much more the disk takes; see [`crate::store::FREE_BYTES_MIN`].
+    /// Free bytes on the disk; see [`crate::store::FREE_BYTES_MIN`].
     pub fn free_bytes(&self) -> std::io::Result<u64> {
         self.disk.free_bytes()
     }
 
-    /// A sentence if the data folder or one of its files is no longer there: what was acknowledged since may be lost, and
-    /// nothing more must be. Call it every now and then.
+    /// Returns a sentence if the data folder or one of its files was removed. Writes that were acknowledged since then
+    /// may be lost, so the server must stop. The host calls this regularly.
     pub fn missing(&self) -> Option<String> {
         if !self.disk.is_there() {
             return Some("it was removed or replaced while the server ran".to_owned());
         }
-        // A disk that cannot say whether a file is there is written to until that fails.
+        // If the disk cannot say whether a file exists, the node goes on until a write fails.
         self.files.missing(&*self.disk).ok().flatten()
     }
 
-    /// Stops. When it returns, nothing of the node uses the data folder any more.
+    /// Stops the node. When it returns, no part of the node uses the data folder any more.
     pub async fn shutdown(&self) {
-        // An error here says that it had stopped already.
+        // An error means that openraft had stopped already.
         let _ = self.raft.shutdown().await;
         let mut running = self.running.lock().await;
         running.tasks.shutdown().await;
-        // openraft's worker and its readers end on their own, soon after.
+        // openraft's worker and its log readers end on their own, soon after.
         let nothing = running.gone.recv().await;
-        assert!(nothing.is_none(), "nobody sends here");
+        assert!(nothing.is_none(), "no message is ever sent here");
     }
 }
 
@@ -385,7 +365,7 @@ pub(super) fn config() -> Config {
     }
 }
 
-/// Tells whether this node leads, whenever that changes.
+/// Updates the watch whenever this node begins or ceases to lead, or learns of another leader.
 async fn follow_leadership(raft: Raft<TypeConfig, Machine>, tell: watch::Sender<Leadership>) {
     let mut metrics = raft.server_metrics();
     loop {
@@ -404,7 +384,7 @@ async fn follow_leadership(raft: Raft<TypeConfig, Machine>, tell: watch::Sender<
     }
 }
 
-/// Puts entries that had to wait into openraft's queue, in order.
+/// Puts the entries of `overflow` into openraft's queue, in order.
 async fn drain(mut overflown: mpsc::UnboundedReceiver<Submission>, overflowing: Arc<AtomicUsize>) {
     while let Some(submission) = overflown.recv().await {
         submission.await;
@@ -412,7 +392,7 @@ async fn drain(mut overflown: mpsc::UnboundedReceiver<Submission>, overflowing: 
     }
 }
 
-/// Makes a snapshot whenever one is wanted.
+/// Triggers a snapshot whenever the compaction wants one.
 async fn compact(raft: Raft<TypeConfig, Machine>, compaction: Arc<Compaction>) {
     loop {
         compaction.wanted().await;
@@ -422,7 +402,7 @@ async fn compact(raft: Raft<TypeConfig, Machine>, compaction: Arc<Compaction>) {
     }
 }
 
-/// Says, whenever the members change, whether this node is the only voter.
+/// Sets `alone` whenever the membership changes: true if this node is the only voter.
 async fn count_voters(raft: Raft<TypeConfig, Machine>, node: u64, alone: Arc<AtomicBool>) {
     let mut metrics = raft.server_metrics();
     loop {

@@ -1,4 +1,4 @@
-//! What openraft says of an entry that was proposed.
+//! Delivers openraft's result for a proposed entry.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -10,19 +10,18 @@ use tokio::sync::oneshot;
 
 use super::types::TypeConfig;
 
-/// Told of the term of a proposal that was refused, or is not known to be kept, before anything that was proposed later is
+/// Called with the term of a proposal that was refused, or may be lost. The call comes before any later proposal is
 /// applied.
 pub type OnLost = Arc<dyn Fn(u64) + Send + Sync>;
 
-/// Where openraft says what became of an entry.
 pub enum Receipt<T> {
-    /// To one who waits for it.
+    /// The proposer waits for the result.
     Waits(oneshot::Sender<T>),
-    /// To one who sees what is applied anyway, and has to know of what is not. It takes no memory of its own.
+    /// The proposer sees applied entries in `on_apply`, and needs a call only for a lost entry. This variant allocates
+    /// nothing.
     Lost {
         /// The term in which the entry was proposed.
         term: u64,
-        /// Who is told.
         lost: OnLost,
     },
 }
@@ -30,7 +29,7 @@ pub enum Receipt<T> {
 impl<T: OptionalSend + 'static> Responder<TypeConfig, T> for Receipt<T> {
     fn on_complete(self, result: T) {
         match self {
-            // Nobody may be waiting any more.
+            // The send fails if the proposer no longer waits.
             Receipt::Waits(sender) => drop(sender.send(result)),
             Receipt::Lost { term, lost } => {
                 let result = (&result as &dyn Any).downcast_ref::<ClientWriteResult<TypeConfig>>();

@@ -1,7 +1,7 @@
-//! Snapshots as openraft makes, keeps and sends them.
+//! Makes, keeps and sends snapshots for openraft.
 //!
-//! A builder has a clone of the state, which takes no time to make. Encoding and writing happen on another thread, a chunk at a
-//! time, and stop nobody.
+//! A builder has a clone of the state, which is cheap to make. A separate thread encodes and writes it, one chunk at a
+//! time, and blocks no client.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,27 +22,26 @@ use crate::format;
 use crate::state::State;
 use crate::store::{OpenError, Snapshots, Unreadable};
 
-/// The state of a snapshot, encoded, in chunks: where to find it.
+/// The encoded state of a snapshot, in chunks.
 pub enum Chunks {
-    /// In a snapshot that this node keeps.
+    /// On this node's disk.
     Kept {
-        /// Where it keeps them.
         snapshots: Snapshots,
-        /// Up to which index.
+        /// Index of the last entry in the snapshot.
         index: u64,
     },
-    /// Here: another node has sent them.
+    /// In memory: another node has sent them.
     Received(Vec<Vec<u8>>),
 }
 
 impl Chunks {
-    /// The chunks. Those that are kept may be gone, if there is a newer snapshot.
+    /// Reading kept chunks fails if a newer snapshot has replaced them.
     pub(super) fn read(self) -> io::Result<Vec<Vec<u8>>> {
         match self {
             Chunks::Received(chunks) => Ok(chunks),
             Chunks::Kept { snapshots, index } => {
                 let mut chunks = snapshots.read(index).map_err(io::Error::other)?;
-                // The first one is the meta, which openraft has.
+                // The first chunk is the meta, which openraft has already.
                 chunks.drain(..chunks.len().min(1));
                 Ok(chunks)
             }
@@ -50,7 +49,7 @@ impl Chunks {
     }
 }
 
-/// The snapshots of a node: where they are, and what the newest durable one holds.
+/// The snapshots of a node on disk, and the meta of the newest durable one.
 #[derive(Clone)]
 pub(super) struct Kept {
     snapshots: Snapshots,
@@ -59,7 +58,6 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// Reads the newest snapshot, if there is one.
     pub fn open(
         snapshots: Snapshots,
         compaction: Arc<Compaction>,
@@ -74,14 +72,13 @@ impl Kept {
         Ok((Kept { snapshots, newest, compaction }, found))
     }
 
-    /// The newest snapshot, as openraft knows it.
     pub fn current(&self) -> Option<Snapshot> {
         let meta = self.newest().clone()?;
         let index = meta.last_log_id?.index;
         Some(Snapshot { meta, snapshot: Chunks::Kept { snapshots: self.snapshots.clone(), index } })
     }
 
-    /// Writes a snapshot, and returns when it is durable. It blocks. A snapshot of nothing needs no file.
+    /// Writes a snapshot, and blocks until it is durable. An empty state (no log id) needs no file.
     fn write(&self, meta: &SnapshotMeta, state: &State) -> io::Result<()> {
         let Some(last) = meta.last_log_id else { return Ok(()) };
         let head = format::snapshot::SnapshotMeta::from(meta).encode();
@@ -89,7 +86,7 @@ impl Kept {
         let chunks = std::iter::once(head).chain(format::snapshot::chunks(state));
         self.snapshots.save(last.index, &mut chunks.inspect(|chunk| bytes += chunk.len() as u64).map(Ok))?;
         let mut newest = self.newest();
-        // A newer one may have come from another node meanwhile.
+        // Another node may have sent a newer snapshot meanwhile.
         if newest.as_ref().is_none_or(|newest| newest.last_log_id < meta.last_log_id) {
             *newest = Some(meta.clone());
         }
@@ -99,7 +96,7 @@ impl Kept {
     }
 
     fn newest(&self) -> MutexGuard<'_, Option<SnapshotMeta>> {
-        // Nothing panics while it is locked.
+        // A poisoned lock is harmless: nothing panics while the lock is held.
         self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -110,32 +107,30 @@ fn decode(chunks: &[Vec<u8>]) -> Result<(SnapshotMeta, State), Unreadable> {
     Ok((meta, format::snapshot::restore(rest)?))
 }
 
-/// A snapshot that is still to be written.
 #[derive(Clone)]
 pub struct Builder {
     pub(super) meta: SnapshotMeta,
-    /// None once it is written: openraft asks each builder once.
+    /// None once the snapshot is written: openraft calls each builder once.
     pub(super) state: Option<State>,
     pub(super) kept: Kept,
     pub(super) fatal: Fatal,
     pub(super) warn: Warn,
-    /// The last field: dropped when all else is.
+    /// Must be the last field: `Node::shutdown` waits until it is dropped, after all other fields.
     pub(super) _alive: mpsc::Sender<()>,
 }
 
 impl Builder {
-    /// Writes the snapshot on a thread of its own, and says whether it is durable. The outer error is final: the state cannot be
-    /// encoded.
-    /// `first` is called there before.
+    /// Writes the snapshot on a separate thread, and returns when it is durable. The thread calls `first` before it
+    /// begins. The inner error is a failed write. The outer error is final: the state cannot be encoded.
     pub(super) async fn write(self, state: State, first: fn()) -> io::Result<io::Result<()>> {
         let fatal = self.fatal.clone();
         let (done, written) = oneshot::channel();
         let started = thread::Builder::new().name("snapshot".to_owned()).spawn(move || {
             first();
             let written = catch_unwind(AssertUnwindSafe(|| self.kept.write(&self.meta, &state)));
-            // Here, since others need not wait for the memory of a whole state to be freed.
+            // Dropped on this thread: freeing the memory of a whole state takes long.
             drop((state, self));
-            // If nobody listens any more, the process stops.
+            // The send fails only if the process stops.
             let _ = done.send(written);
         });
         if let Err(error) = started {
@@ -149,10 +144,10 @@ impl Builder {
     }
 }
 
-/// There is no hurry: nobody waits for a snapshot that this node makes, and everybody for a grant. Where it is not possible all goes on as before, only less
-/// smoothly.
+/// Lowers the priority of the snapshot thread: clients wait for grants, but not for this node's snapshots. If the call
+/// fails, the snapshot only disturbs clients more.
 fn leave_the_processor_to_others() {
-    // Linux alone counts it for each thread.
+    // Only Linux has a nice value per thread.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::nice(10);
 }
@@ -160,8 +155,8 @@ fn leave_the_processor_to_others() {
 impl RaftSnapshotBuilder<TypeConfig> for Builder {
     type SnapshotData = Chunks;
 
-    /// Whatever was written of a snapshot that failed is gone. openraft is then given the one that it has already, of which it
-    /// takes no note: it purges nothing, and goes on. (An error would stop it.)
+    /// If a write failed, its file is removed, and openraft gets the snapshot that it has already. So openraft purges
+    /// nothing, and goes on. (An error would stop it.)
     async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
         let state = self.state.take().ok_or_else(|| io::Error::other("a builder makes one snapshot"))?;
         if self.meta.last_log_id.is_none() {
@@ -169,7 +164,9 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
             return Ok(Snapshot { meta: self.meta.clone(), snapshot: Chunks::Received(chunks) });
         }
         if let Err(error) = self.clone().write(state, leave_the_processor_to_others).await? {
-            (self.warn)(&format!("a snapshot cannot be written ({error}); the log is kept, and it is tried again"));
+            (self.warn)(&format!(
+                "a snapshot cannot be written ({error}); the server keeps the log and will try again"
+            ));
             self.kept.compaction.failed();
         }
         let nothing = || Snapshot { meta: SnapshotMeta::default(), snapshot: Chunks::Received(Vec::new()) };

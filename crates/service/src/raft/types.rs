@@ -1,4 +1,4 @@
-//! What openraft is told about our types.
+//! The types that openraft works with.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::receipt::Receipt;
 use crate::format::record::NodeRecord;
 use crate::state::{Entry, Outcome};
 
-/// What openraft is told. (Its macro does not take a responder of our own.)
+/// Binds openraft to our types. (openraft's macro does not accept our own responder type.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TypeConfig {}
 
@@ -22,8 +22,8 @@ impl RaftTypeConfig for TypeConfig {
     type NodeId = u64;
     type Node = NodeRecord;
     type Term = u64;
-    /// Standard Raft: one leader a term, since a session's Expire names the term in which its lease was counted. (openraft's
-    /// default lets two processes lead in one term, one after the other.)
+    /// Standard Raft: one leader per term, because a session's Expire names the term in which its lease was counted.
+    /// (openraft's default allows two leaders in one term, one after the other.)
     type LeaderId = leader_id_std::LeaderId<u64, u64>;
     type Vote = openraft::impls::Vote<Self::LeaderId>;
     type Payload = openraft::EntryPayload<Entry, u64, NodeRecord>;
@@ -40,7 +40,7 @@ impl RaftTypeConfig for TypeConfig {
     type ErrorSource = openraft::impls::BoxedErrorSource;
 }
 
-/// Where an entry is in the log, and of which term it is.
+/// Index and term of an entry.
 pub type LogId = openraft::alias::LogIdOf<TypeConfig>;
 pub(crate) type Vote = openraft::alias::VoteOf<TypeConfig>;
 pub(crate) type LogEntry = openraft::alias::EntryOf<TypeConfig>;
@@ -49,14 +49,14 @@ pub(crate) type Membership = openraft::alias::StoredMembershipOf<TypeConfig>;
 pub(crate) type SnapshotMeta = openraft::alias::SnapshotMetaOf<TypeConfig>;
 pub(crate) type Snapshot = openraft::alias::SnapshotOf<TypeConfig, super::snapshot::Chunks>;
 
-/// What became of an entry: it is in the state, for good.
+/// The result of a committed and applied entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Applied {
-    /// Its place in the log.
     pub index: u64,
-    /// The term of the leader that proposed it.
+    /// The term of the leader that proposed the entry.
     pub term: u64,
-    /// What has to be told or done, and what has changed. (openraft wants responses that can be sent on; ours stay here.)
+    /// The effects to carry out, and the changes. Not serialized: openraft requires responses that can be sent to other
+    /// nodes, but ours stay on this node.
     #[serde(skip)]
     pub outcome: Arc<Outcome>,
 }

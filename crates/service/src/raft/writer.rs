@@ -1,9 +1,9 @@
-//! The thread that writes the log: a sync blocks, and openraft must go on with votes, replication and answers meanwhile.
+//! The thread that writes the log. A sync blocks, and openraft must go on with votes, replication and answers
+//! meanwhile.
 //!
-//! Whatever is queued when a sync ends goes into the next frame, with one sync for all of it. The order of the queue is the
-//! order of the journal, and a frame is begun only when the one before it is synced. A write for which the writer has
-//! nothing else in flight may be done by the caller itself, see [`Writer::write_inline`]: then nobody waits for two
-//! wake-ups of a thread.
+//! When a sync ends, all queued writes go into the next frame, with one sync for all of them. The journal has the order
+//! of the queue. A frame is written only after the frame before it is synced. If nothing is in flight, the caller may
+//! write on its own thread, see [`Writer::write_inline`]; this saves two thread wake-ups.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -21,29 +21,29 @@ use super::log_store::Fatal;
 use super::types::TypeConfig;
 use crate::store::Journal;
 
-/// A frame of the journal takes no more than this, unless a single record does.
+/// Limit of a frame of the journal in bytes, unless a single record is larger.
 pub(super) const FRAME_BYTES_MAX: usize = 1 << 20;
 
-/// So many writes may be queued. openraft waits before it hands over another one: a disk that hangs must not fill the memory.
+/// Limit of the queue in writes. openraft waits when it is full: a disk that hangs must not fill the memory.
 const QUEUED_MAX: usize = 1024;
 
-/// A sync that takes longer is worth a line: clients feel it.
+/// A longer sync is logged as a warning, because clients notice the delay.
 const SLOW: Duration = Duration::from_millis(250);
 
-/// Records that are in the image in memory already, and go into one frame.
+/// Records for one frame. They are in the image in memory already.
 pub(super) struct Write {
-    /// The records, encoded: at most [`FRAME_BYTES_MAX`], unless there is a single one.
+    /// The encoded records: at most [`FRAME_BYTES_MAX`] bytes, unless there is only one record.
     pub records: Vec<u8>,
-    /// The highest index of an entry among them.
+    /// The highest index of an entry in `records`.
     pub highest: Option<u64>,
-    /// What the head of the log is after them.
+    /// The head of the log after these records.
     pub head: Head,
-    /// What they purge, up to and with this index.
+    /// The entries that these records purge, with the index of the last one.
     pub purged: Option<(u64, Purged)>,
     pub durable: Acknowledgement,
 }
 
-/// Tells openraft that a write is durable. Dropped before that, it tells that the write failed.
+/// Tells openraft that a write is durable. If it is dropped earlier, it tells openraft that the write failed.
 pub(super) struct Acknowledgement(IOFlushed<TypeConfig>);
 
 impl Acknowledgement {
@@ -67,23 +67,22 @@ impl Drop for Acknowledgement {
 }
 
 fn stopped() -> io::Error {
-    io::Error::other("the journal takes no more, since a write or a sync failed")
+    io::Error::other("the log accepts no more writes, because a write or a sync failed")
 }
 
-/// The journal, and what is done with a frame of it. Whoever has locked it writes.
+/// The journal and its bookkeeping. Writing needs the lock.
 struct Frames {
-    /// None after a write or a sync failed: what is on disk is not known any more.
+    /// None after a write or a sync failed: the content of the disk is then unknown.
     journal: Option<Journal>,
-    /// As the journal says it.
+    /// The head as the journal has it.
     written: Head,
     cleaner: Cleaner,
     fatal: Fatal,
-    /// How long the last sync took, in nanoseconds.
     last_sync_ns: Arc<AtomicU64>,
 }
 
 impl Frames {
-    /// Writes these records as one frame, and syncs it.
+    /// Writes the records as one frame, and syncs it.
     fn sync(&mut self, records: &[u8], highest: Option<u64>, after: Head) -> io::Result<()> {
         self.cleaner.check()?;
         let mut journal = self.journal.take().ok_or_else(stopped)?;
@@ -103,7 +102,7 @@ impl Frames {
         synced
     }
 
-    /// Gives up what is purged. Only when it is durable that it is.
+    /// Gives purged entries to the cleaner. The purge record must be durable before.
     fn release(&mut self, upto: u64, entries: Purged) -> io::Result<()> {
         let removal = self.journal.as_mut().ok_or_else(stopped)?.release(upto);
         self.cleaner.give(entries, removal)
@@ -111,14 +110,14 @@ impl Frames {
 }
 
 fn lock(frames: &Mutex<Frames>) -> MutexGuard<'_, Frames> {
-    // If the hook for fatal errors panicked, the journal was taken out before.
+    // A poisoned lock is harmless: `sync` takes the journal out before it calls `fatal`, so no frame follows a panic.
     frames.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The thread and its queue. When this is dropped the thread does all that it was given, and ends; dropping waits for it.
+/// The writer thread and its queue. Dropping this waits until the thread has written everything in the queue.
 pub(super) struct Writer {
     frames: Arc<Mutex<Frames>>,
-    /// Writes that were handed over and are not durable yet.
+    /// Number of writes in the queue that are not durable yet.
     in_flight: Arc<AtomicUsize>,
     last_sync_ns: Arc<AtomicU64>,
     queue: Option<Sender<Write>>,
@@ -139,26 +138,26 @@ impl Writer {
         Ok(Writer { frames, in_flight, last_sync_ns, queue: Some(queue), thread: Some(thread) })
     }
 
-    /// Writes that were handed over and are not durable yet.
+    /// Number of writes in the queue that are not durable yet.
     pub fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::SeqCst)
     }
 
-    /// How long the last sync took; very long if there was none yet.
+    /// Duration of the last sync; [`u64::MAX`] nanoseconds if there was none yet.
     pub fn last_sync(&self) -> Duration {
         Duration::from_nanos(self.last_sync_ns.load(Ordering::Relaxed))
     }
 
-    /// Hands this over, to be written after all that was handed over before. Waits only if very much is queued.
+    /// Queues a write, behind all earlier ones. Waits only if the queue is full.
     pub async fn hand_over(&self, write: Write) -> io::Result<()> {
-        let queue = self.queue.as_ref().expect("it is taken only when this is dropped");
+        let queue = self.queue.as_ref().expect("taken only in drop");
         self.in_flight.fetch_add(1, Ordering::SeqCst);
         queue.send(write).await.map_err(|_| stopped())
     }
 
-    /// Writes and syncs this on the caller's thread. Nothing must be in flight.
+    /// Writes and syncs on the caller's thread. Nothing must be in flight, or the order would break.
     pub fn write_inline(&self, write: Write) -> io::Result<()> {
-        assert_eq!(self.in_flight(), 0, "writes keep their order");
+        assert_eq!(self.in_flight(), 0, "an inline write must not overtake queued writes");
         let mut frames = lock(&self.frames);
         frames.sync(&write.records, write.highest, write.head)?;
         drop(frames);
@@ -166,7 +165,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes nothing more, not even what is queued.
+    /// Discards the journal: the writer writes nothing more, and drops the writes in its queue, which then report a
+    /// failure to openraft.
     pub fn stop(&self) {
         lock(&self.frames).journal = None;
     }
@@ -175,12 +175,13 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         drop(self.queue.take());
-        // If it panicked, it has said why.
+        // If the thread panicked, the panic hook has printed the reason.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// The writer's thread. It ends with the first failure: whatever is queued is dropped then, and tells that it failed.
+/// The writer thread. It ends with the first failure. The queued writes are then dropped, which reports a failure to
+/// openraft.
 fn run(mut queued: Receiver<Write>, frames: &Mutex<Frames>, in_flight: &AtomicUsize) {
     let mut next = None;
     while let Some(first) = next.take().or_else(|| queued.blocking_recv()) {
@@ -204,9 +205,9 @@ fn run(mut queued: Receiver<Write>, frames: &Mutex<Frames>, in_flight: &AtomicUs
         }
         drop(released);
         drop(frames);
-        // Before anybody is told: whoever hears of it and writes again finds that nothing is in flight.
+        // Decreased before openraft is told: if openraft then appends again, it finds nothing in flight.
         in_flight.fetch_sub(durable.len(), Ordering::SeqCst);
-        // The last one first: it tells openraft of all before it, which is then woken once.
+        // The last acknowledgement goes first: it covers all earlier ones, so openraft wakes up once.
         durable.into_iter().rev().for_each(Acknowledgement::tell);
     }
 }

@@ -1,16 +1,15 @@
-//! The numbers by which everything in the state is known.
+//! The ids in the state.
 
 use std::fmt;
 
 use baton_types::limits::SESSION_ID_MAX;
 use serde::{Deserialize, Serialize};
 
-/// A session, by the number that its client chose at random: 1 to [`SessionId::MAX`]. Sessions of data format 1 may have any
-/// number.
+/// The client chooses the number at random: 1 to [`SessionId::MAX`]. Sessions of data format 1 may have any number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SessionId(pub u64);
 
-/// An owner of claims. A session may have several; several sessions may share one.
+/// An owner of claims. A session may have several owners; several sessions may share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct OwnerId(pub u64);
 
@@ -18,7 +17,7 @@ pub struct OwnerId(pub u64);
 pub type RequestNumber = u64;
 
 impl SessionId {
-    /// The highest id of a new session. A signed 64-bit number holds it, as etcd's lease ids want.
+    /// The highest id of a new session. It fits into a signed 64-bit number, like etcd's lease ids.
     pub const MAX: u64 = SESSION_ID_MAX;
 }
 

@@ -1,4 +1,5 @@
-//! Bounds of what belongs to no module.
+//! Limits that belong to no module.
 
-/// No counter comes this far: whatever counts can go on from here. A signed 64-bit number holds it, as etcd's revisions want.
+/// Every counter of the state is below this, so that it can go on counting. It fits into a signed 64-bit number, like
+/// etcd's revisions.
 pub(super) const COUNTER_MAX: u64 = i64::MAX as u64;

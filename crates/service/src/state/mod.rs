@@ -1,24 +1,29 @@
-//! The state of the lock service: a pure, deterministic state machine. The log tells it what happens, it says what follows.
+//! The state of the lock service: a pure, deterministic state machine. It applies the commands of the log, and returns
+//! effects.
 //!
-//! It consists of modules, each in a folder of its own with its words, limits, records and views:
+//! Its modules have a folder each, with words (commands and answers), limits, records and views:
 //!
-//! - `sessions`: who is there, and that a request is applied once. They know nothing of what is requested.
+//! - `sessions`: the open sessions, and that a request is applied once. This module does not look into the requests.
 //! - `locks`: claims, queues, fences.
 //!
-//! **Architecture invariant: no module knows another one but through its public functions.** A module is listed in the enums of
-//! `words.rs` and `record.rs` and in [`State`]; the edge (`frontend/words.rs`) maps its words. Nothing else has to know it.
+//! **Architecture invariant: a module uses another one only through its public functions.** A module is listed in the
+//! enums of `words.rs` and `record.rs` and in [`State`]; `frontend/words.rs` converts its words. No other code needs to
+//! know it.
 //!
 //! What holds for all modules:
 //!
-//! - The state never decides by time. What has to happen after a while is told by effects; the leader arms a timer and proposes a
-//!   command when it is over. Each such command names what it was armed for, and does nothing if that is no more.
-//! - A request is applied once: its answer is kept until its client has seen it, and given again to a retry.
-//! - Whatever the log says, the state neither panics nor keeps more than its limits. A panic here means that an index of
-//!   our own is broken; it ends the process.
-//! - **Bytes on disk outlive us**: the same entries must lead to the same state in every later version, since clients were told
-//!   what followed from them. What would decide differently needs a new command.
-//! - A clone takes no time: all maps are persistent. Whoever wants to look at the state takes a clone and stops nobody. (While
-//!   a clone lives, the first change of a lock copies the line of its claims: about 10 ns for each.)
+//! - The state never decides by time. It emits an effect for whatever must happen later. The leader then arms a timer,
+//!   and proposes a command when the timer ends. The command names what the timer was armed for, and does nothing if
+//!   that no longer exists.
+//! - A request is applied once: the state keeps its answer until the client has seen it, and gives the same answer to a
+//!   retry.
+//! - Whatever the log contains, the state neither panics nor keeps more than its limits. A panic here means that one of
+//!   our own indices is broken; it ends the process.
+//! - **Bytes on disk outlive us**: the same entries must lead to the same state in every later version, because clients
+//!   have received the answers. A different decision needs a new command. The texts of `Invalid` are part of the kept
+//!   answers, so they must not change either.
+//! - A clone is cheap, because all maps are persistent (shared). A reader takes a clone, and blocks no other thread.
+//!   (While a clone lives, the first change of a lock copies the line of its claims: about 10 ns per claim.)
 
 mod change;
 mod ids;
@@ -41,14 +46,15 @@ use locks::Locks;
 use sessions::{Arrival, EndReason, Refusal, Sessions};
 use turn::Turn;
 
-/// The first revision, as etcd has it: that of a state in which nothing has changed yet.
+/// The revision of a state in which nothing has changed yet. etcd begins with 1, too.
 const FIRST_REVISION: u64 = 1;
 
-/// All there is.
+/// The whole replicated state.
 ///
-/// Apply the commands of each committed entry in log order with [`State::apply`], at every node alike; two states that were
-/// told the same are equal. The effects are for the node that leads: it sends the answers, arms and disarms the timers.
-/// A process that begins to lead takes up the timers with [`State::pending_timers`] once its own `Lead` command is applied.
+/// Apply the commands of each committed entry in log order with [`State::apply`], on every node in the same way. Two
+/// states that applied the same entries are equal. The effects are for the leader: it sends the answers, and arms and
+/// disarms the timers. A new leader takes over the timers with [`State::pending_timers`] once its own `Lead` command is
+/// applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     now_ms: u64,
@@ -64,8 +70,8 @@ impl Default for State {
 }
 
 impl State {
-    /// Applies a command of the entry at this index of the log, proposed at this time. Adds what follows to `outcome`, which is
-    /// that of the whole entry.
+    /// Applies a command of the entry at `index`, which was proposed at `now_ms`. Adds effects and changes to
+    /// `outcome`, which collects them for the whole entry.
     pub fn apply(&mut self, index: u64, now_ms: u64, command: &Command, outcome: &mut Outcome) {
         self.now_ms = self.now_ms.max(now_ms);
         let State { now_ms, revision, sessions, locks } = self;
@@ -87,31 +93,31 @@ impl State {
         }
     }
 
-    /// Counts the commands that changed claims: one that entered or ended a claim raises it by one, however many it entered or
-    /// ended. A grant to a waiter does not, nor does the end of a session without claims, nor that a holder is told to give its
-    /// locks back. A snapshot of data format 1 has revision 1; what its log says after that counts.
+    /// Counts the commands that began or ended a claim. Such a command raises the revision by one, however many claims
+    /// it began or ended. Not counted: a grant to a waiter, the end of a session without claims, and a revocation. A
+    /// snapshot of data format 1 has revision 1; the entries after it count.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// Whether everything fits together, or a sentence about the first thing that does not. It looks at everything.
+    /// Checks everything. Returns a sentence about the first inconsistency.
     pub fn check(&self) -> Result<(), String> {
         if !(FIRST_REVISION..=limits::COUNTER_MAX).contains(&self.revision) {
-            return Err(format!("the revision is {}; it goes from {FIRST_REVISION} on", self.revision));
+            return Err(format!("the revision is {}; it must be at least {FIRST_REVISION}", self.revision));
         }
         self.sessions.check()?;
         self.locks.check(self.revision)?;
         if let Some(id) = self.locks.sessions().find(|id| self.sessions.get(*id).is_none()) {
-            return Err(format!("session {id} has claims, and is not there"));
+            return Err(format!("session {id} has claims, but does not exist"));
         }
         for view in self.sessions() {
             let waits = view.claims().filter(|claim| !claim.holds()).map(|claim| claim.number);
             if !view.session.waiting().eq(waits) {
-                return Err(format!("the requests of session {} that wait are not its claims that wait", view.id));
+                return Err(format!("the waiting requests of session {} differ from its waiting claims", view.id));
             }
             let mut holds = view.claims().filter(|claim| claim.holds()).map(|claim| claim.number);
             if let Some(number) = holds.find(|number| !view.session.is_answered(*number)) {
-                return Err(format!("request {number} of session {} holds, and was never answered", view.id));
+                return Err(format!("request {number} of session {} holds, but was never answered", view.id));
             }
         }
         Ok(())
@@ -124,7 +130,7 @@ fn apply_request(turn: &mut Turn<'_>, locks: &mut Locks, request: &Request) {
         Arrival::NoSession => turn.tell(Effect::Ended { session, reason: EndReason::Unknown }),
         Arrival::Known => {}
         Arrival::Answered(answer) => turn.tell(Effect::Answer { session, number, answer }),
-        // Not kept: the number belongs to another request, or there is no room for the answer.
+        // The refusal is not kept: the number belongs to another request, or the session has no room for an answer.
         Arrival::Refused(refusal) => turn.tell(Effect::Answer { session, number, answer: Answer::Refused(refusal) }),
         Arrival::Invalid(sentence) => turn.answer(session, number, Answer::Refused(Refusal::Invalid(sentence))),
         Arrival::New => match &request.operation {
@@ -137,7 +143,7 @@ fn apply_request(turn: &mut Turn<'_>, locks: &mut Locks, request: &Request) {
     }
 }
 
-/// The session ends, and with it all that it has in any module.
+/// Ends the session in all modules.
 fn end(turn: &mut Turn<'_>, locks: &mut Locks, session: SessionId, reason: EndReason) {
     turn.tell(Effect::Ended { session, reason });
     locks.session_ends(turn, session, reason);

@@ -1,28 +1,24 @@
-//! The state in pieces, as a snapshot holds it: each module has pieces of its own. Only what does not follow from the rest is
-//! written. Whatever is `Serialize` here is written to disk: see `format` before changing it.
+//! The state as a list of records, for snapshots. Each module has its own records. Only data that cannot be derived is
+//! written. Every `Serialize` type here is written to disk: read `format` before you change it.
 
 use serde::{Deserialize, Serialize};
 
 use super::{State, locks, sessions};
 
-/// A piece of the state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Record {
-    /// What belongs to no module.
+    /// Data that belongs to no module.
     State {
         /// The time of the latest entry.
         now_ms: u64,
-        /// See [`State::revision`].
         revision: u64,
     },
-    /// Of the sessions.
     Sessions(sessions::Record),
-    /// Of the locks.
     Locks(locks::Record),
 }
 
 impl State {
-    /// All of it, in pieces. The same state always gives the same pieces in the same order.
+    /// All records. Equal states give equal records in the same order.
     pub fn records(&self) -> impl Iterator<Item = Record> + '_ {
         let own = Record::State { now_ms: self.now_ms, revision: self.revision };
         std::iter::once(own)
@@ -30,11 +26,11 @@ impl State {
             .chain(self.locks.records().map(Record::Locks))
     }
 
-    /// The state that these pieces are of, or a sentence about why they are of none. Whatever they say, it does not panic, nor does
-    /// a state that it gives.
+    /// Builds a state from its records. Fails with a sentence if they do not form a valid state. No input can make this
+    /// panic, nor make the resulting state panic later.
     pub fn restore<E: From<String>>(records: impl IntoIterator<Item = Result<Record, E>>) -> Result<State, E> {
         let mut state = State::default();
-        // A state without one of these would begin to count anew.
+        // Without one of these, the state would begin to count again.
         let mut heads = [("time and revision", 0), ("the term", 0), ("the counters of the locks", 0)];
         for record in records {
             let record = record?;
@@ -51,7 +47,7 @@ impl State {
             }
         }
         if let Some((what, count)) = heads.into_iter().find(|(_, count)| *count != 1) {
-            return Err(format!("the pieces of a state tell {what} once; these do so {count} times").into());
+            return Err(format!("a snapshot must have {what} once; this one has it {count} times").into());
         }
         state.locks.restored();
         state.check()?;

@@ -3,19 +3,18 @@
 use super::sessions::{Open, Sessions};
 use super::{Answer, Change, Effect, Outcome, RequestNumber, SessionId, What};
 
-/// One command's turn: what it may use of the rest of the state, and where it puts what follows.
+/// The context of one command: the parts of the state that every module may use, and the outcome.
 pub(super) struct Turn<'a> {
     pub index: u64,
     pub now_ms: u64,
     pub revision: &'a mut u64,
-    /// The command has raised the revision.
+    /// True if this command has raised the revision.
     pub raised: bool,
     pub sessions: &'a mut Sessions,
     pub outcome: &'a mut Outcome,
 }
 
 impl Turn<'_> {
-    /// Adds an effect.
     pub fn tell(&mut self, effect: impl Into<Effect>) {
         self.outcome.effects.push(effect.into());
     }
@@ -27,7 +26,7 @@ impl Turn<'_> {
         self.tell(Effect::Answer { session, number, answer });
     }
 
-    /// The revision of what this command changes: one higher than before, however often it is asked.
+    /// Raises the revision at the first call within a command. Returns the raised revision.
     pub fn revise(&mut self) -> u64 {
         if !self.raised {
             *self.revision += 1;
@@ -36,13 +35,12 @@ impl Turn<'_> {
         *self.revision
     }
 
-    /// Adds a change.
     pub fn change(&mut self, revision: Option<u64>, what: What) {
         let position = self.outcome.changes.len() as u32;
         self.outcome.changes.push(Change { index: self.index, position, revision, what });
     }
 
-    /// Begins a session, or takes one up again. Says whether it is there.
+    /// Begins or resumes a session. Returns whether the session exists now.
     pub fn open(&mut self, open: &Open) -> bool {
         if let Some(begun) = self.sessions.open(open) {
             self.change(None, What::Session { id: open.session, before: None, after: Some(begun) });
@@ -56,7 +54,6 @@ impl Turn<'_> {
         is_open
     }
 
-    /// The session ends.
     pub fn end(&mut self, id: SessionId) {
         let before = Some(self.sessions.end(id));
         self.change(None, What::Session { id, before, after: None });

@@ -1,42 +1,37 @@
-//! What people and the front end ask of the state. Nothing here changes it.
+//! Read access to the state, for listings and the front end.
 
 use super::locks::{Claim, Delay, LockName, LockView};
 use super::sessions::Session;
 use super::{RequestNumber, SessionId, State};
 
-/// How much there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Locks that are held, waited for, closed or remembered.
     pub locks: usize,
     /// Locks that are held, waited for or closed.
     pub used: usize,
-    /// Sessions.
     pub sessions: usize,
-    /// Claims that hold.
+    /// Number of claims that hold.
     pub holders: usize,
-    /// Claims that wait.
+    /// Number of claims that wait.
     pub waiters: usize,
 }
 
-/// What a new leader has to arm, each for its whole time.
+/// The timers that a new leader must arm, each for its full time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PendingTimers {
-    /// Sessions and their time to live.
+    /// Sessions and their TTL in milliseconds.
     pub sessions: Vec<(SessionId, u64)>,
-    /// Acquires that wait with a time-out, in milliseconds.
+    /// Waiting acquires with a time-out, in milliseconds.
     pub waits: Vec<(SessionId, RequestNumber, u64)>,
-    /// Closed locks, the generations of their delays, and how long these are in milliseconds.
+    /// Closed locks, the generations of their delays, and the length of the delays in milliseconds.
     pub delays: Vec<(LockName, u64, u64)>,
 }
 
-/// A session.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionView<'a> {
     state: &'a State,
-    /// Its id.
     pub id: SessionId,
-    /// The rest of it.
     pub session: &'a Session,
 }
 
@@ -56,7 +51,6 @@ impl State {
         self.locks.last_fence()
     }
 
-    /// How much there is.
     pub fn counts(&self) -> Counts {
         Counts {
             locks: self.locks.len(),
@@ -67,12 +61,12 @@ impl State {
         }
     }
 
-    /// All locks, by name.
+    /// In order of name.
     pub fn locks(&self) -> impl Iterator<Item = LockView<'_>> {
         self.locks_from(b"")
     }
 
-    /// All locks from this name on, by name.
+    /// All locks from this name on, in order of name.
     pub fn locks_from<'a>(&'a self, name: &[u8]) -> impl Iterator<Item = LockView<'a>> + use<'a> {
         self.locks.from(name).map(|(name, lock)| LockView::new(&self.sessions, name, lock))
     }
@@ -82,12 +76,12 @@ impl State {
         self.locks.get(name.as_ref()).map(|(name, lock)| LockView::new(&self.sessions, name, lock))
     }
 
-    /// All sessions, by id.
+    /// In order of id.
     pub fn sessions(&self) -> impl Iterator<Item = SessionView<'_>> {
         self.sessions_from(SessionId(0))
     }
 
-    /// All sessions from this id on, by id.
+    /// All sessions from this id on, in order of id.
     pub fn sessions_from(&self, id: SessionId) -> impl Iterator<Item = SessionView<'_>> {
         self.sessions.from(id).map(|(id, session)| SessionView { state: self, id, session })
     }
@@ -97,29 +91,31 @@ impl State {
         self.sessions.get(id).map(|session| SessionView { state: self, id, session })
     }
 
-    /// Whether a session is one of the last [`ENDED_MAX`](super::sessions::limits::ENDED_MAX) that were closed or expired, and
-    /// was not begun anew. An Open of it that does not resume was sent before it ended, and comes late.
+    /// Whether a session is one of the last [`ENDED_MAX`](super::sessions::limits::ENDED_MAX) that were closed or
+    /// expired, and did not begin again. If so, an Open of it that does not resume was sent before the end, and has
+    /// arrived late.
     pub fn has_ended(&self, id: SessionId) -> bool {
         self.sessions.has_ended(id)
     }
 
-    /// How many claims wait at this lock.
+    /// Number of claims that wait at this lock.
     pub fn waiters_of(&self, lock: impl AsRef<[u8]>) -> usize {
         self.locks.get(lock.as_ref()).map_or(0, |(_, lock)| lock.line.len() - lock.held)
     }
 
-    /// How many claims this session has, waiting or holding. A claim of several locks is one.
+    /// Number of claims of this session, waiting or holding. A claim of several locks counts once.
     pub fn claims_of(&self, id: SessionId) -> usize {
         self.locks.count_of(id)
     }
 
-    /// Whether the state has a request of this number, or has its answer ready: it waits, or is answered, seen or not. A request
-    /// that is not known would be a new one.
+    /// Whether the state has a request of this number, or has its answer ready: the request waits, or is answered, seen
+    /// or not. If not, a request of this number would be new.
     pub fn request_known(&self, id: SessionId, number: RequestNumber) -> bool {
         self.sessions.get(id).is_some_and(|session| session.is_known(number))
     }
 
-    /// Which timers run, or should. Each is to be armed for its whole time: nobody knows how much of it has passed.
+    /// The timers that should run now. The caller must arm each for its full time, because the state does not know how
+    /// much of it has passed.
     pub fn pending_timers(&self) -> PendingTimers {
         let wait = |claim: &Claim| Some((claim.session, claim.number, claim.timeout_ms?.get()));
         let delay = |(name, delay): (&LockName, Delay)| (name.clone(), delay.generation, delay.delay_ms);
@@ -132,22 +128,22 @@ impl State {
 }
 
 impl<'a> SessionView<'a> {
-    /// The names of the locks that it holds, in the order in which it asked for them; a lock as often as it holds it.
+    /// The names of the locks that the session holds, in the order of its acquires. A lock appears once per hold.
     pub fn holds(&self) -> impl Iterator<Item = &'a LockName> + use<'a> {
         self.names(true)
     }
 
-    /// The names of the locks that it waits for, in the order in which it asked for them.
+    /// The names of the locks that the session waits for, in the order of its acquires.
     pub fn waits(&self) -> impl Iterator<Item = &'a LockName> + use<'a> {
         self.names(false)
     }
 
-    /// Its claims, in the order of their numbers.
+    /// In the order of their numbers.
     pub fn claims(&self) -> impl Iterator<Item = &'a Claim> + use<'a> {
         self.claims_from(0)
     }
 
-    /// Its claims from this number on, in the order of their numbers.
+    /// The claims from this number on, in the order of their numbers.
     pub fn claims_from(&self, number: RequestNumber) -> impl Iterator<Item = &'a Claim> + use<'a> {
         self.state.locks.claims_from(self.id, number).map(AsRef::as_ref)
     }

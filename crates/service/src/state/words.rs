@@ -1,5 +1,5 @@
-//! The words of the log: what the state is told, and what it says. Each module has words of its own; the enums here list the
-//! modules. Whatever is `Serialize` here is written to disk: see `format` before changing it.
+//! The words of the log: commands, effects and answers. Each module has its own; the enums here list the modules. Every
+//! `Serialize` type here is written to disk: read `format` before you change it.
 
 use std::net::SocketAddr;
 
@@ -7,109 +7,90 @@ use serde::{Deserialize, Serialize};
 
 use super::{RequestNumber, SessionId, locks, sessions};
 
-/// What Raft replicates: commands that are applied together, and when, for people to read.
+/// What Raft replicates: commands that are applied together, and a time for people to read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Milliseconds since 1970 where it was proposed. The state's own time only grows, and decides nothing.
+    /// Milliseconds since 1970 on the node that proposed the entry. The state takes the maximum of all entries as its
+    /// time, and makes no decision with it.
     pub now_ms: u64,
-    /// One is normal.
+    /// Usually one.
     pub commands: Vec<Command>,
 }
 
 /// One change of the state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Command {
-    /// For the sessions.
     Sessions(sessions::Command),
     /// A client's request, applied once.
     Request(Request),
-    /// For the locks.
     Locks(locks::Command),
 }
 
-/// Who asks, and from where.
+/// The principal that asks, and its address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caller {
-    /// On whose behalf.
     pub principal: Principal,
     /// The address of the connection; none if there was no connection, or if it is not known.
     pub from: Option<SocketAddr>,
 }
 
-/// On whose behalf something is asked.
+/// The identity on whose behalf a request is made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Principal {
-    /// The client has not said who it is.
+    /// The client has not named an identity.
     #[default]
     Anonymous,
-    /// The client has shown that it is this one.
+    /// The client has proved this identity.
     Named(Box<str>),
 }
 
-/// What a client asks within its session.
+/// A request of a client within its session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// Which session asks.
     pub session: SessionId,
-    /// Which of its requests this is.
     pub number: RequestNumber,
     /// The client has seen every answer up to this number, except the missing ones.
     pub seen: RequestNumber,
-    /// In ascending order, below the request's own number and not above `seen`: unanswered yet, or lost on the way.
+    /// Ascending, below the request's own number and not above `seen`. These requests have no answer yet, or their
+    /// answers were lost on the way.
     pub missing: Vec<RequestNumber>,
-    /// The principal that asks, and its address.
     pub caller: Caller,
-    /// What it asks.
     pub operation: Operation,
 }
 
-/// What a client asks, by module.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Operation {
-    /// Ends the session, and with it all that it has.
+    /// Ends the session with all its claims.
     Close,
-    /// Of the locks.
     Locks(locks::Operation),
 }
 
-/// What has to be told or done because of a command, in order.
+/// An action for the leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The session is open.
     Opened {
-        /// The session of the client.
         session: SessionId,
-        /// Its time to live: that of its first Open.
+        /// The TTL of the session's first Open.
         ttl_ms: u64,
     },
-    /// A request is answered.
     Answer {
-        /// The session of the client.
         session: SessionId,
-        /// The number of the request.
         number: RequestNumber,
-        /// What the client is told.
         answer: Answer,
     },
-    /// The session has ended.
     Ended {
-        /// The session of the client.
         session: SessionId,
-        /// Why it ended.
         reason: sessions::EndReason,
     },
-    /// Of the locks.
     Locks(locks::Effect),
 }
 
-/// The answer to a request. It never changes, however often the request is repeated.
+/// The answer to a request. It never changes, however often the client repeats the request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
-    /// The session is ended.
     Closed,
     /// The request is refused before any module sees it.
     Refused(sessions::Refusal),
-    /// Of the locks.
     Locks(locks::Answer),
 }
 
@@ -138,7 +119,7 @@ impl From<sessions::Command> for Command {
 }
 
 impl Operation {
-    /// Why it makes no sense, if it does not.
+    /// Fails with a sentence if the operation is invalid.
     pub fn check(&self, number: RequestNumber) -> Result<(), String> {
         match self {
             Operation::Close => Ok(()),
@@ -146,7 +127,7 @@ impl Operation {
         }
     }
 
-    /// How many of a session's requests may be without a seen answer before this one is refused.
+    /// If the session has this many requests without a seen answer, this operation is refused.
     pub(super) fn requests_max(&self) -> usize {
         let frees = match self {
             Operation::Close => return usize::MAX,
@@ -155,8 +136,9 @@ impl Operation {
         if frees { 2 * sessions::limits::REQUESTS_MAX } else { sessions::limits::REQUESTS_MAX }
     }
 
-    /// Tells one request from another that uses the same number. It is kept on disk beside the answer, so it must stay the
-    /// same for every operation that a client may repeat after an upgrade: it is made of the fields, not of their encoding.
+    /// Distinguishes a request from another one with the same number. The state keeps it on disk beside the answer, so
+    /// it must stay the same for every operation that a client may repeat after an upgrade. So it is computed from the
+    /// fields, not from their encoding.
     pub(super) fn fingerprint(&self) -> u64 {
         let mut hash = Fingerprint::default();
         match self {
@@ -170,8 +152,8 @@ impl Operation {
     }
 }
 
-/// FNV-1a, 64 bits, but of words instead of bytes, with high bits brought down: small, and defined by a few lines for ever. It
-/// guards a client against its own mistakes, not against attacks.
+/// FNV-1a, 64 bits, but over words instead of bytes, with high bits mixed down. It is small, and a few lines define it
+/// for ever. It protects a client from its own mistakes, not from attacks.
 pub(super) struct Fingerprint(u64);
 
 impl Default for Fingerprint {
@@ -212,8 +194,8 @@ mod tests {
         Operation::Locks(operation).fingerprint()
     }
 
-    /// These values are on disk: a request that is repeated after an upgrade must have the fingerprint that it had before. A value
-    /// that changes here refuses the retries of clients. Add values, change none.
+    /// These values are on disk: a request that is repeated after an upgrade must have the same fingerprint as before.
+    /// If a value changes here, the server refuses the retries of clients. Add values, change none.
     #[test]
     fn fingerprints_stay_the_same_for_ever() {
         let one = acquire(&[(b"deploy", Mode::Exclusive)]);
@@ -230,7 +212,7 @@ mod tests {
         assert_eq!(fingerprint(locks::Operation::Cancel { acquire: 5 }), 0xac21_727e_52bb_0695);
     }
 
-    /// Each differs from the first in one thing.
+    /// Each differs from the first in one field.
     #[test]
     fn whatever_is_asked_is_in_the_fingerprint() {
         let first = || acquire(&[(b"ab", Mode::Exclusive), (b"c", Mode::Shared)]);

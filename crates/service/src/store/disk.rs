@@ -1,4 +1,4 @@
-//! The file layer: all that the store asks of a disk. Tests put another one in its place.
+//! The file layer: everything that the store needs from a disk. Tests use a fake disk instead.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io;
@@ -10,58 +10,53 @@ use nix::fcntl::{FallocateFlags, fallocate};
 
 use super::error::OpenError;
 
-/// Whoever has locked this file has the folder.
+/// The process that has locked this file owns the folder.
 const LOCK: &str = "LOCK";
 
-/// A folder of files with names of our own, and what becomes durable when.
+/// A folder of files, and the rules of durability.
 ///
-/// Bytes are durable once their file is synced; that a file exists, has its name or is gone, once the folder is.
+/// Bytes are durable once their file is synced. The creation, renaming and removal of a file are durable once the
+/// folder is synced.
 pub trait Disk: Send + Sync + 'static {
-    /// The names of all files.
     fn list(&self) -> io::Result<Vec<String>>;
-    /// All bytes of a file.
     fn read(&self, name: &str) -> io::Result<Vec<u8>>;
-    /// A file of that many zeros, whose space is reserved, in place of any that has the name.
+    /// Creates a file of `length` zeros with reserved space. Replaces a file of the same name.
     fn create(&self, name: &str, length: u64) -> io::Result<Box<dyn DiskFile>>;
-    /// How many bytes a file has.
     fn length(&self, name: &str) -> io::Result<u64>;
-    /// A file that is there, to be read and written to.
+    /// Opens an existing file for reading and writing.
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
-    /// Another name for a file, in place of any that has that name.
+    /// Replaces a file that has the name `to`.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
-    /// No file of that name any more.
     fn remove(&self, name: &str) -> io::Result<()>;
-    /// Makes all of that durable which concerns names.
+    /// Makes all creations, renamings and removals durable.
     fn sync_folder(&self) -> io::Result<()>;
-    /// How much more can be written.
     fn free_bytes(&self) -> io::Result<u64>;
-    /// Whether it is still where it was opened: what is written to a folder that was removed is lost, and another process
-    /// may have made one in its place.
+    /// Whether the folder is still at the path where it was opened. Writes to a removed folder are lost, and another
+    /// process may have made a new folder at the same path.
     fn is_there(&self) -> bool;
 }
 
-/// An open file. It stays the same one when its name is given to another.
+/// An open file. It stays the same file when another file takes its name.
 pub trait DiskFile: Send + Sync {
-    /// How many bytes it has.
     fn length(&self) -> io::Result<u64>;
-    /// The bytes that are there: fewer if the file ends before.
+    /// Returns fewer bytes if the file ends before.
     fn read_at(&self, offset: u64, length: usize) -> io::Result<Vec<u8>>;
-    /// Puts bytes there, all of them. The file grows if need be.
+    /// Writes all bytes. The file grows if necessary.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
-    /// Makes durable what was written.
+    /// Makes all writes to the file durable.
     fn sync(&self) -> io::Result<()>;
 }
 
-/// A folder of the file system, in use by this process alone for as long as this value lives.
+/// A folder of the file system. Only this process uses it while this value lives.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    /// Locked; the system unlocks it when it is closed, however the process ends.
+    /// The lock file. The system unlocks it when the process ends, however it ends.
     lock: File,
 }
 
 impl Folder {
-    /// Takes the folder, which is made if it is not there.
+    /// Locks the folder. Creates it if it does not exist.
     pub fn open(path: impl Into<PathBuf>) -> Result<Folder, OpenError> {
         let path = path.into();
         if path.exists() && !path.is_dir() {
@@ -77,7 +72,6 @@ impl Folder {
         }
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -87,7 +81,7 @@ impl Disk for Folder {
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&self.path)? {
-            // A name that is not UTF-8 is none of ours.
+            // A file whose name is not UTF-8 is not ours.
             names.extend(entry?.file_name().into_string());
         }
         Ok(names)
@@ -102,7 +96,7 @@ impl Disk for Folder {
         let file = options.read(true).write(true).create(true).truncate(true).mode(0o600).open(self.path.join(name))?;
         match fallocate(&file, FallocateFlags::empty(), 0, i64::try_from(length).unwrap_or(i64::MAX)) {
             Ok(()) => {}
-            // Some file systems cannot reserve space; there, a full disk is met later.
+            // Some file systems cannot reserve space. There, a full disk is noticed only by a later write.
             Err(Errno::EOPNOTSUPP) => file.set_len(length)?,
             // Nothing to reserve.
             Err(Errno::EINVAL) if length == 0 => {}
@@ -150,7 +144,7 @@ impl DiskFile for File {
     }
 
     fn read_at(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
-        // A length that was read from a damaged file must not decide how much memory is taken.
+        // The length may come from a damaged file. It must not decide how much memory is allocated.
         let rest = self.length()?.saturating_sub(offset);
         let mut bytes = vec![0; length.min(usize::try_from(rest).unwrap_or(usize::MAX))];
         self.read_exact_at(&mut bytes, offset)?;
@@ -166,8 +160,8 @@ impl DiskFile for File {
     }
 }
 
-/// Writes a whole file so that its name stands for all of its bytes or for what it stood for before, whenever the power
-/// is cut.
+/// Replaces a whole file atomically: after a power cut at any moment, the name has either the old content or the
+/// complete new content.
 pub(crate) fn replace(disk: &dyn Disk, name: &str, parts: &[&[u8]]) -> io::Result<()> {
     let temporary = format!("{name}{TEMPORARY}");
     let length: usize = parts.iter().map(|part| part.len()).sum();
@@ -182,7 +176,7 @@ pub(crate) fn replace(disk: &dyn Disk, name: &str, parts: &[&[u8]]) -> io::Resul
     disk.sync_folder()
 }
 
-/// How the names of files end that were never finished.
+/// The ending of the names of unfinished files.
 pub(crate) const TEMPORARY: &str = ".tmp";
 
 #[cfg(test)]

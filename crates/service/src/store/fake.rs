@@ -1,4 +1,4 @@
-//! A disk in memory that forgets, tears and fails, for tests.
+//! A disk in memory that loses unsynced data, tears writes and fails, for tests.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::disk::{Disk, DiskFile};
 
-/// A disk in memory. Clones are the same disk.
+/// A disk in memory. Clones share the same disk.
 #[derive(Clone, Default)]
 pub(crate) struct FakeDisk(Arc<Mutex<Inner>>);
 
-/// Called before each operation with its number; an error is what the operation then gives.
+/// Called before each operation. If it returns an error, the operation fails with this error.
 type Before = Box<dyn FnMut(&Inner, &Operation) -> io::Result<()> + Send>;
 
-/// What is asked of the disk, reading aside.
+/// An operation of the disk, except reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Create(String),
@@ -29,10 +29,10 @@ pub(crate) struct Inner {
     files: Vec<Contents>,
     names: BTreeMap<String, usize>,
     names_synced: BTreeMap<String, usize>,
-    /// What was done with names since the folder was last synced: a name, and the file that it stands for from then on.
+    /// Changes of names since the last sync of the folder, in order: the name, and the file that has it from then on.
     names_unsynced: Vec<Vec<(String, Option<usize>)>>,
     before: Option<Before>,
-    /// It has no room left, by its own word.
+    /// True if the disk reports that it has no free space.
     full: bool,
 }
 
@@ -43,7 +43,7 @@ struct Contents {
     unsynced: Vec<(usize, Vec<u8>)>,
 }
 
-/// A small generator of pseudo-random numbers (SplitMix64), so that a seed tells all.
+/// A small generator of pseudo-random numbers (SplitMix64), so that a seed reproduces a run.
 pub(crate) struct Random(pub u64);
 
 impl Random {
@@ -55,7 +55,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Below `end`, which is not 0.
+    /// `end` must not be 0.
     pub fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
@@ -83,8 +83,8 @@ impl Inner {
         result
     }
 
-    /// What is found after a power cut at this moment. Of what was not synced anything may be there: with seed 0 nothing is,
-    /// else some of the changes of names, and some pieces of some of the writes.
+    /// The content after a power cut at this moment. With seed 0 all unsynced changes are lost. With another seed some
+    /// changes of names and some pieces of some writes survive.
     pub fn after_power_cut(&self, seed: u64) -> FakeDisk {
         let mut random = Random(seed);
         let mut names = self.names_synced.clone();
@@ -109,14 +109,14 @@ impl Contents {
     fn after_power_cut(&self, seed: u64, random: &mut Random) -> Contents {
         let mut bytes = self.synced.clone();
         if seed != 0 {
-            // A new length may be there before the bytes are.
+            // The new length of a file may survive without its bytes.
             if random.below(2) == 0 {
                 bytes.resize(self.now.len(), 0);
             }
             for (offset, written) in &self.unsynced {
                 let mut start = 0;
                 while start < written.len() {
-                    // Sectors, bytes, or the whole of it.
+                    // Single bytes, small pieces, sectors, or the whole write.
                     let piece = [1, 16, 512, written.len()][random.below(4)].min(written.len() - start);
                     let (from, to) = (offset + start, offset + start + piece);
                     if random.below(2) == 0 && to <= bytes.len() {
@@ -135,17 +135,16 @@ impl FakeDisk {
         self.0.lock().unwrap()
     }
 
-    /// From now on, asks before each operation.
+    /// From now on, calls `before` before each operation.
     pub fn before_each(&self, before: impl FnMut(&Inner, &Operation) -> io::Result<()> + Send + 'static) {
         self.lock().before = Some(Box::new(before));
     }
 
-    /// Asks no more.
+    /// Ends [`FakeDisk::before_each`].
     pub fn ask_no_more(&self) {
         self.lock().before = None;
     }
 
-    /// What is found after a power cut at this moment: see [`Inner::after_power_cut`].
     pub fn after_power_cut(&self, seed: u64) -> FakeDisk {
         self.lock().after_power_cut(seed)
     }
@@ -161,7 +160,7 @@ impl FakeDisk {
         copy
     }
 
-    /// A file with these bytes, synced.
+    /// Creates a synced file with these bytes.
     pub fn put(&self, name: &str, bytes: Vec<u8>) {
         let mut inner = self.lock();
         let file = inner.files.len();
@@ -170,12 +169,11 @@ impl FakeDisk {
         inner.names_synced.insert(name.to_owned(), file);
     }
 
-    /// From now on, says that it has no room left, or that it has.
     pub fn set_full(&self, full: bool) {
         self.lock().full = full;
     }
 
-    /// The names of all files, in order.
+    /// In alphabetical order.
     pub fn names(&self) -> Vec<String> {
         self.lock().names.keys().cloned().collect()
     }
@@ -278,7 +276,7 @@ impl DiskFile for FakeFile {
         let asked = inner.ask(Operation::Sync(self.name.clone()));
         let file = &mut inner.files[self.file];
         let unsynced = std::mem::take(&mut file.unsynced);
-        // As Linux does: after a failed sync nothing is left to be written, and what was not is still to be read.
+        // Linux behaves like this: after a failed sync, nothing is left to write, but the lost bytes can still be read.
         asked?;
         file.synced.resize(file.now.len(), 0);
         for (start, bytes) in unsynced {

@@ -1,4 +1,4 @@
-//! Which files a folder in use must have, so that it is noticed when one of them is removed.
+//! The files that a folder in use must have, so that the server notices when one is removed.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,17 +6,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::disk::Disk;
 
-/// The files that must be there, and how long each of them is. Clones are the same set.
+/// The required files and their lengths in bytes. Clones share the same set.
 ///
-/// A file is added after it was made, and taken out before it is removed or replaced. So a file that is in the set is there,
-/// unless another program removed it.
+/// A file is added after it is created, and taken out before it is removed or replaced. So a file in the set exists,
+/// unless another program has removed it.
 #[derive(Clone, Debug, Default)]
 pub struct Files(Arc<Mutex<BTreeMap<String, u64>>>);
 
 impl Files {
-    /// A sentence about the first file that is gone or has another length. A server calls it about once a second.
+    /// Returns a sentence about the first file that is missing or has another length. The host calls this about once a
+    /// second.
     pub fn missing(&self, disk: &dyn Disk) -> io::Result<Option<String>> {
-        // The set stays locked, so that a file cannot leave the set, and then the disk, before its turn comes here.
+        // The set stays locked, so that no file can leave the set and then the disk during this check.
         for (name, should) in self.lock().iter() {
             match disk.length(name) {
                 Ok(has) if has == *should => {}
@@ -43,7 +44,7 @@ impl Files {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, u64>> {
-        // Nothing panics while it is locked.
+        // A poisoned lock is harmless: nothing panics while the lock is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! The files FORMAT (that the folder is one of ours, complete, and of which version) and WRITER (which release wrote it).
+//! The files FORMAT (marks a complete folder of ours, with its version) and WRITER (the release that wrote it).
 
 use super::disk::{self, Disk};
 use super::error::OpenError;
@@ -7,12 +7,11 @@ use super::line;
 use super::version::{Unreadable, VERSION};
 
 pub(super) const FILE: &str = "FORMAT";
-/// Names a release for the sentence that refuses a folder of an unknown version. Nothing else depends on it.
+/// The release in this file appears in the error for a folder of an unknown version. Nothing else depends on it.
 const WRITER: &str = "WRITER";
-/// What this release writes there.
 const RELEASE: &str = concat!("baton ", env!("CARGO_PKG_VERSION"));
 
-/// The version of the folder, or none if it is not one of ours yet.
+/// The version of the folder, or none if the folder is not ours yet.
 pub(super) fn read(disk: &dyn Disk, names: &[String]) -> Result<Option<u32>, OpenError> {
     if !names.iter().any(|name| name == FILE) {
         return Ok(None);
@@ -28,17 +27,17 @@ pub(super) fn read(disk: &dyn Disk, names: &[String]) -> Result<Option<u32>, Ope
     }
 }
 
-/// Says that the folder is one of ours, of the current version.
+/// Marks the folder as complete and of the current version.
 pub(super) fn write(disk: &dyn Disk) -> Result<(), OpenError> {
     disk::replace(disk, FILE, &[encode(VERSION).as_bytes()]).map_err(OpenError::io("write", FILE))
 }
 
-/// The folder must have the file from now on.
+/// From now on the folder must have the file.
 pub(super) fn expect(files: &Files) {
     files.insert(FILE, encode(VERSION).len() as u64);
 }
 
-/// Says which release writes to the folder.
+/// Writes the release of this program to WRITER.
 pub(super) fn sign(disk: &dyn Disk) -> Result<(), OpenError> {
     if writer(disk).as_deref() == Some(RELEASE) {
         return Ok(());
@@ -46,7 +45,6 @@ pub(super) fn sign(disk: &dyn Disk) -> Result<(), OpenError> {
     disk::replace(disk, WRITER, &[format!("{RELEASE}\n").as_bytes()]).map_err(OpenError::io("write", WRITER))
 }
 
-/// Why the bytes of a file cannot be used.
 pub(super) fn unreadable(disk: &dyn Disk, file: &str, why: Unreadable) -> OpenError {
     match why {
         Unreadable::Newer { version } => newer(disk, version),
@@ -55,11 +53,11 @@ pub(super) fn unreadable(disk: &dyn Disk, file: &str, why: Unreadable) -> OpenEr
 }
 
 fn newer(disk: &dyn Disk, found: u32) -> OpenError {
-    // This release did not write the newer bytes, so a file that names this release is out of date.
+    // This release did not write the newer bytes. So a WRITER file that names this release is out of date.
     OpenError::Newer { found, writer: writer(disk).filter(|writer| writer != RELEASE) }
 }
 
-/// The release that wrote the folder, if that can be read.
+/// The release that wrote the folder, if WRITER is readable.
 fn writer(disk: &dyn Disk) -> Option<String> {
     let text = String::from_utf8(disk.read(WRITER).ok()?).ok()?;
     let release = text.strip_suffix('\n')?;
@@ -74,7 +72,7 @@ fn encode(version: u32) -> String {
 
 fn decode(bytes: &[u8]) -> Option<u32> {
     let version = line::decode(bytes)?.strip_prefix("baton data format ")?.parse().ok()?;
-    // Whatever is not exactly what that version writes is damaged.
+    // Any difference from what that version writes is damage.
     (encode(version).as_bytes() == bytes).then_some(version)
 }
 

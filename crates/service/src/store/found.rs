@@ -1,4 +1,4 @@
-//! What there is of a log when its folder is opened, and whether that is all of it.
+//! Reads the log of a folder, and checks that it is complete.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use super::frame::Segment;
 use super::version::Unreadable;
 use super::{format, segments, synced};
 
-/// A segment that is continued in another.
+/// A segment that continues in another one.
 pub(super) struct Sealed {
     pub name: String,
     pub length: usize,
@@ -16,15 +16,15 @@ pub(super) struct Sealed {
     pub mark: Option<u64>,
 }
 
-/// What is there when a folder is opened. Nothing is changed before all of it is known.
+/// The log as found on disk. The store changes nothing before it has read all of it.
 #[derive(Default)]
 pub(super) struct Found {
     pub sealed: VecDeque<Sealed>,
-    /// The one that is not sealed.
+    /// The segment that is not sealed.
     pub last: Option<Last>,
-    /// A segment that was made, and not used before the process ended.
+    /// A new segment that was not used before the process ended.
     pub unfinished: Option<String>,
-    /// Sealed segments that are to be written again, and how they look undamaged.
+    /// Sealed segments that must be written again, with their correct bytes.
     pub unsound: Vec<(String, Vec<u8>)>,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Last {
 }
 
 impl Found {
-    /// Reads the log of a folder that has this format, and shows every payload to `visit`, with the version that wrote it.
+    /// Reads the log of a folder of this format. Passes every payload to `visit`, with the version that wrote it.
     pub fn read(
         disk: &dyn Disk,
         names: &[String],
@@ -53,7 +53,8 @@ impl Found {
                 Err(OpenError::Missing { what: format!("frame {frame} of the log is missing, before {}", file.name) })
             };
             if let Some(last) = &found.last {
-                // The last was not sealed. If this one was made to follow it and nothing more, then the process ended there.
+                // The segment before is not sealed. If this one has only a head, then the process ended while it began
+                // a new segment.
                 let follows = first == last.next_sequence + 1 && i + 1 == segments.len();
                 if follows && segment.payloads().len() == 1 && !segment.sealed {
                     found.unfinished = Some(name);
@@ -73,8 +74,8 @@ impl Found {
                 found.last = Some(Last { name, segment, mark, next_sequence });
                 continue;
             }
-            // Where one copy of something is lost, before the other is lost, too. And the last of the sealed ones may owe its
-            // seal a sync, as `take_up` says; it is among the last three files.
+            // Written again if one copy is damaged, before the other copy is damaged, too. The last sealed segment may
+            // also have an unsynced seal (see `take_up`); it is among the last three files.
             if i + 3 > segments.len() || !bytes.starts_with(&segment.sound) {
                 found.unsound.push((name.clone(), segment.sound));
             }
@@ -89,18 +90,18 @@ impl Found {
         Ok(found)
     }
 
-    /// Does the log reach as far as it is known to have been synced?
+    /// Fails if the log ends before the last frame that was synced.
     fn check_end(&self, format: Option<u32>, synced: Option<u64>) -> Result<(), OpenError> {
         let missing = |what: String| Err(OpenError::Missing { what });
         let end = match &self.last {
             Some(last) => last.next_sequence.saturating_sub(1),
             None if format.is_none() && synced.is_none() => return Ok(()),
-            None => return missing("the data folder holds no log any more".to_owned()),
+            None => return missing("the data folder has no log any more".to_owned()),
         };
         match synced {
             Some(synced) if synced > end => missing(format!(
-                "the log ends with frame {end}, and frame {synced} was synced: what followed frame {end} was overwritten, or \
-                 is that of an earlier time"
+                "the log ends with frame {end}, but frame {synced} was synced: the later frames were overwritten, or the \
+                 log is an older copy"
             )),
             _ => Ok(()),
         }

@@ -1,4 +1,4 @@
-//! How bytes lie in a segment. Pure.
+//! The byte layout of a segment. Pure functions.
 //!
 //! ```text
 //! segment = header, header, frame*, [seal], zeros up to the length that the header names
@@ -6,30 +6,30 @@
 //! header  = magic u32, length u32, sequence u64, nonce u64, CRC-32C of the payload u32, CRC-32C of all before u32
 //! ```
 //!
-//! The magic of a segment's header ends with the digit of the version that wrote the segment; the payloads are of that version.
+//! The magic of a segment's header ends with the digit of the version that wrote the segment; the payloads have that
+//! version, too.
 //!
-//! All is there twice, so that one damaged byte, wherever it is, is healed from the copy. What has two bad copies is the
-//! write that a power cut interrupted, if nothing valid comes after it: **at most one frame is unsynced at a time**. If
-//! something does come after it, acknowledged bytes are damaged, and they are not to be read.
+//! Everything is written twice, so that one damaged byte anywhere is healed from the copy. If both copies of a frame
+//! are bad and nothing valid follows, then a power cut interrupted its write: **at most one frame is unsynced at a
+//! time**. If something valid follows, acknowledged bytes are damaged, and the segment is refused.
 //!
-//! The nonce is the segment's own and drawn at random, so that bytes which a client has put into a payload never look
-//! like a frame.
+//! The nonce is random and different for each segment, so that bytes from a client in a payload never look like a
+//! frame.
 
 use std::ops::Range;
 
 use super::version::VERSION;
 
-/// Before every frame, and at the start of a segment.
+/// Size of a header. Every frame and every segment begins with two copies of a header.
 pub(super) const HEADER_BYTES: usize = 32;
 
-/// What a header is the header of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A segment that this version wrote: `length` is that of the file, `sequence` that of its first frame.
+    /// A segment of this version. `length` is that of the file, `sequence` that of its first frame.
     Segment { version: u32 },
     /// A frame with a payload of `length` bytes.
     Frame,
-    /// The end of a segment that is continued in the next.
+    /// The end of a segment that continues in the next one.
     Seal,
 }
 
@@ -54,7 +54,7 @@ impl Kind {
     }
 }
 
-/// A header, without what guards it.
+/// The fields of a header, without its own checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub kind: Kind,
@@ -79,7 +79,7 @@ impl Header {
 
     fn decode(bytes: &[u8]) -> Option<Header> {
         let bytes: &[u8; HEADER_BYTES] = bytes.get(..HEADER_BYTES)?.try_into().ok()?;
-        // The cheap test first: a scan tries every offset.
+        // The cheap test comes first, because a scan tries every offset.
         let kind = Kind::of(&bytes[0..4])?;
         let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
@@ -88,26 +88,26 @@ impl Header {
         (crc32c::crc32c(&bytes[..28]) == u32_at(28)).then_some(header)
     }
 
-    /// The first of the two copies that is sound.
+    /// Decodes the first of the two copies that is undamaged.
     fn decode_twice(bytes: &[u8], at: usize) -> Option<Header> {
         let copy = |at: usize| bytes.get(at..).and_then(Header::decode);
         copy(at).or_else(|| copy(at + HEADER_BYTES))
     }
 }
 
-/// How many bytes a frame with such a payload takes.
+/// Size of a frame with a payload of this many bytes.
 pub(super) fn frame_bytes(payload: usize) -> usize {
     2 * HEADER_BYTES + 2 * payload
 }
 
-/// The start of a segment.
+/// The two headers at the start of a segment.
 pub(super) fn encode_segment(version: u32, length: u32, first_sequence: u64, nonce: u64) -> Vec<u8> {
     let kind = Kind::Segment { version };
     let header = Header { kind, length, sequence: first_sequence, nonce, payload_crc: 0 }.encode();
     [header, header].concat()
 }
 
-/// A frame, or the seal with its empty payload.
+/// A frame, or a seal, whose payload is empty.
 pub(super) fn encode_frame(kind: Kind, sequence: u64, nonce: u64, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("the journal bounds its payloads far below 4 GiB");
     let header = Header { kind, length, sequence, nonce, payload_crc: crc32c::crc32c(payload) }.encode();
@@ -119,27 +119,26 @@ pub(super) fn encode_frame(kind: Kind, sequence: u64, nonce: u64, payload: &[u8]
     bytes
 }
 
-/// What a segment turned out to contain.
+/// The content of a segment.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Segment {
     pub version: u32,
     pub header: Header,
-    /// Where in `sound` the payloads are, in order; the first has the sequence number of the header.
+    /// The ranges of the payloads in `sound`, in order. The first has the sequence number of the header.
     places: Vec<Range<usize>>,
-    /// Is it continued in the next?
+    /// True if the segment continues in the next one.
     pub sealed: bool,
-    /// How it looks undamaged, up to the end of its last frame: what is to be written where it does not look so.
+    /// The correct bytes of the segment, up to the end of its last frame. Written back where the file differs.
     pub sound: Vec<u8>,
 }
 
 impl Segment {
-    /// The payloads, in order.
     pub fn payloads(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.places.iter().map(|place| &self.sound[place.clone()])
     }
 }
 
-/// Why a segment is not to be read.
+/// Why a segment must not be read.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Fault {
     #[error("version {version} wrote the segment")]
@@ -153,7 +152,7 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    /// Where in the file it is.
+    /// The position of the fault in the file.
     pub fn offset(&self) -> usize {
         match self {
             Fault::Newer { .. } | Fault::Header => 0,
@@ -163,7 +162,7 @@ impl Fault {
     }
 }
 
-/// The header of a segment, by the first bytes of its file, and the version that wrote it.
+/// Decodes the header from the first bytes of a segment. Returns the header and its version.
 pub(super) fn decode_header(bytes: &[u8]) -> Result<(Header, u32), Fault> {
     match Header::decode_twice(bytes, 0) {
         Some(Header { kind: Kind::Segment { version }, .. }) if version > VERSION => Err(Fault::Newer { version }),
@@ -172,7 +171,6 @@ pub(super) fn decode_header(bytes: &[u8]) -> Result<(Header, u32), Fault> {
     }
 }
 
-/// Reads a segment.
 pub(super) fn decode_segment(bytes: &[u8]) -> Result<Segment, Fault> {
     let (header, version) = decode_header(bytes)?;
     if bytes.len() != header.length as usize {
@@ -199,7 +197,7 @@ pub(super) fn decode_segment(bytes: &[u8]) -> Result<Segment, Fault> {
     Ok(segment)
 }
 
-/// The frame that should be here, if one copy of each of its parts is sound.
+/// The frame at this offset, if one copy of each of its parts is undamaged.
 fn frame_at(bytes: &[u8], at: usize, sequence: u64, nonce: u64) -> Option<(Kind, &[u8])> {
     let header = Header::decode_twice(bytes, at)?;
     if matches!(header.kind, Kind::Segment { .. }) || header.sequence != sequence || header.nonce != nonce {
@@ -212,13 +210,13 @@ fn frame_at(bytes: &[u8], at: usize, sequence: u64, nonce: u64) -> Option<(Kind,
     };
     let first = at + 2 * HEADER_BYTES;
     let payload = copy(first).or_else(|| copy(first + length))?;
-    // A frame whose second copy would not fit was never written by us.
+    // We never write a frame whose second copy does not fit into the file.
     (first + 2 * length <= bytes.len()).then_some((header.kind, payload))
 }
 
-/// A header of this segment that comes later than `sequence`, somewhere after `at`: where, and its number.
+/// Searches after `at` for a header of this segment with a number above `sequence`. Returns its offset and number.
 fn later_frame(bytes: &[u8], at: usize, sequence: u64, nonce: u64) -> Option<(usize, u64)> {
-    // Most of a segment was never written to, and a header begins with a byte that is not zero: empty pages are passed over.
+    // Skips empty pages, because most of a segment is never written, and a header begins with a byte that is not zero.
     const EMPTY: [u8; 4096] = [0; 4096];
     let page = |start: usize| start..bytes.len().min(start + EMPTY.len());
     let pages = (at..bytes.len()).step_by(EMPTY.len()).map(page);
@@ -268,7 +266,7 @@ mod tests {
         for version in 1..=9 {
             let mut bytes = segment(&[b"one"], false);
             bytes[..2 * HEADER_BYTES].copy_from_slice(&encode_segment(version, 1024, 7, 99));
-            // The first copy of the header is enough, and so is the second.
+            // Either copy of the header is enough.
             for damaged in [0, 3, HEADER_BYTES + 3] {
                 let mut bytes = bytes.clone();
                 bytes[damaged] ^= 0x01;
@@ -307,7 +305,7 @@ mod tests {
     fn a_payload_that_looks_like_a_frame_of_another_segment_is_no_frame() {
         let disguise = encode_frame(Kind::Frame, 1000, 98, b"");
         let mut bytes = segment(&[&disguise], false);
-        // The frame's own header is lost, as a power cut may lose it; what a client has written is still there.
+        // A power cut may lose the frame's own header, while the bytes from the client survive.
         bytes[2 * HEADER_BYTES..4 * HEADER_BYTES].fill(0);
         assert_eq!(decode_segment(&bytes).unwrap().payloads().len(), 0);
     }

@@ -1,7 +1,7 @@
-//! The file IDENTITY: which node of which cluster the folder belongs to.
+//! The file IDENTITY: the ids of the node and its cluster.
 //!
-//! It holds one line twice, so that a damaged byte is healed. It is made before the first segment of a new folder, and
-//! before FORMAT names the version in an older one.
+//! It contains one line twice, so that a damaged byte is healed. It is written before the first segment of a new
+//! folder. In an older folder it is written before FORMAT gets the new version.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -12,23 +12,22 @@ use super::files::Files;
 use super::line;
 
 pub(super) const FILE: &str = "IDENTITY";
-/// Both lines have this length, whatever their numbers are, so that one is found without the other.
+/// Both lines have this length for all ids, so that each is found without the other.
 const LINE_BYTES: usize = "baton cluster 0123456789abcdef node 0123456789abcdef 01234567\n".len();
-/// The largest number that JSON, whose numbers are floating-point, shows exactly.
+/// The largest integer that JSON can represent exactly, because its numbers are floating-point.
 const NODE_MAX: u64 = (1 << 53) - 1;
 
-/// Which node of which cluster a data folder belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Drawn at random when the cluster begins; not 0.
+    /// Random, chosen when the cluster begins; not 0.
     pub cluster: u64,
-    /// Drawn at random when the folder is made, from 1 to 2^53 - 1; or 1, if version 1 made the folder.
+    /// Random, chosen when the folder is made, from 1 to 2^53 - 1. It is 1 if version 1 made the folder.
     pub node: u64,
 }
 
 impl Identity {
     fn random() -> Identity {
-        // The system's own randomness, without a crate for it.
+        // The standard library's random source, to avoid another crate.
         let random = |salt: u8| RandomState::new().hash_one(salt);
         Identity { cluster: random(0).max(1), node: random(1) % NODE_MAX + 1 }
     }
@@ -45,8 +44,7 @@ impl Identity {
     }
 }
 
-/// Reads the identity of a folder which has this format; a folder without one, or of an older version, may still have to
-/// get it.
+/// Reads the identity of a folder of this format. Creates the file in a new folder, and in one of version 1.
 pub(super) fn open(
     disk: &dyn Disk,
     format: Option<u32>,
@@ -56,7 +54,7 @@ pub(super) fn open(
     let (identity, sound) = match names.iter().any(|name| name == FILE) {
         true => read(disk)?,
         false => match format {
-            // Its log says that it is node 1.
+            // The log of such a folder names node 1.
             Some(1) => (Identity { node: 1, ..Identity::random() }, false),
             Some(_) => {
                 return Err(OpenError::Missing { what: "the file IDENTITY of the data folder is missing".into() });
@@ -72,7 +70,7 @@ pub(super) fn open(
     Ok(identity)
 }
 
-/// The identity, and whether both copies of it are sound.
+/// Returns the identity, and whether both copies are undamaged.
 fn read(disk: &dyn Disk) -> Result<(Identity, bool), OpenError> {
     let bytes = disk.read(FILE).map_err(OpenError::io("read", FILE))?;
     let copy = |at: usize| bytes.get(at..at + LINE_BYTES).and_then(Identity::decode);

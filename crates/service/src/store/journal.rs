@@ -1,17 +1,18 @@
-//! The journal: payloads in order, in segments, durable when `append` returns.
+//! The journal: payloads in order, in segments. A payload is durable when `append` returns.
 //!
-//! A segment is a file of a fixed length. Another follows once it is full: first the new file is there for good, then the old
-//! one is sealed, then the new one is used. So each way to lose acknowledged bytes with a file, or with the end of one, shows:
-//! a file that is cut short has the wrong length, a seal without the next segment misses it, a gap in the numbers is a
-//! gap.
+//! A segment is a file of a fixed length. When it is full, the journal first creates the next file durably, then seals
+//! the old one, then uses the new one. So every loss of acknowledged bytes is noticed: a file that was cut short has
+//! the wrong length, a seal without a next segment shows that a file is missing, and a missing file in between leaves a
+//! gap in the numbers.
 //!
-//! The end of the log needs a witness of its own: last frames that were overwritten with zeros or noise look like a write that
-//! a power cut interrupted, or as if they had never been written. The file SYNCED names the last synced frame, and a log that
-//! ends before this frame is refused. SYNCED is exact if the process was stopped or killed. After a power cut or a crash of
-//! the system it may be older than the log: it names at least the first frame of the last segment, or the last frame of the
-//! start before. If it is unreadable, it names none. Frames after the one that it names can then be lost unnoticed, if both
-//! copies of all frames from there to the end are lost in the power cut (a disk that confirmed a sync and did not do it), or are
-//! overwritten before the next start. The next start writes SYNCED anew.
+//! The end of the log needs a second record. If the last frames are overwritten with zeros or noise, they look like a
+//! write that a power cut interrupted, or as if they had never been written. The file SYNCED names the last synced
+//! frame, and the start refuses a log that ends before this frame. SYNCED is exact if the process was stopped or
+//! killed. After a power cut or a crash of the system it may be older than the log: it names at least the first frame
+//! of the last segment, or the last frame of the start before. If it is unreadable, it names none. After such a power
+//! cut or crash, the frames after the named one can be lost unnoticed in two cases: both copies of all of them are lost
+//! (the disk confirmed a sync and did not do it), or they are overwritten before the next start. The next start writes
+//! SYNCED again.
 
 use std::collections::VecDeque;
 use std::io;
@@ -30,7 +31,7 @@ use super::version::{Unreadable, VERSION};
 
 /// Payloads in order, on disk.
 ///
-/// Errors of its functions leave the state of a file unknown: whoever sees one must stop, and open the folder anew.
+/// After an error the state of a file is unknown: the caller must stop, and open the folder again.
 pub struct Journal {
     disk: Arc<dyn Disk>,
     files: Files,
@@ -45,8 +46,9 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal of a folder, or makes one, and shows every payload to `visit`, which gives its mark (see
-    /// [`Journal::release`]) or says why it cannot be read. Then the folder is complete, and of the current version.
+    /// Opens or creates the journal of a folder. Passes every payload to `visit`, which returns its mark (see
+    /// [`Journal::release`]) or says why it cannot be read. Afterwards the folder is complete, and of the current
+    /// version.
     pub fn open(
         store: &Store,
         segment_bytes: usize,
@@ -61,7 +63,7 @@ impl Journal {
         if let Some(name) = &found.unfinished {
             disk.remove(name).map_err(OpenError::io("remove", name))?;
         }
-        // What was found may be known to the system's memory only, if the process ended before it synced the folder.
+        // If the process ended before it synced the folder, the found names may be only in the system's memory.
         disk.sync_folder().map_err(OpenError::io("sync", "the data folder"))?;
         for (name, sound) in &found.unsound {
             let file = disk.open(name).map_err(OpenError::io("write", name))?;
@@ -90,8 +92,8 @@ impl Journal {
         Ok(Journal { disk, files, segment_bytes, sealed, current, current_mark, next_sequence, synced })
     }
 
-    /// Adds a payload; it is durable when this returns. Where a new segment has to begin, `head` is its first payload: all
-    /// that must be known when the segments before it are gone.
+    /// Adds a payload, which is durable when this returns. If a new segment must begin, `head` gives its first payload:
+    /// everything that must be known when the earlier segments are gone.
     pub fn append(&mut self, payload: &[u8], mark: Option<u64>, head: impl FnOnce() -> Vec<u8>) -> io::Result<()> {
         let need = frame_bytes(payload.len()) + SEAL_BYTES;
         if self.current.end + need > self.current.length {
@@ -102,7 +104,8 @@ impl Journal {
         self.synced.write(self.next_sequence - 1)
     }
 
-    /// Forgets segments, oldest first, of which no payload has a mark above this one. Their files are still to be removed.
+    /// Forgets the oldest segments, as long as no payload in them has a mark above this one. The caller must run the
+    /// returned removal of their files.
     pub fn release(&mut self, mark: u64) -> Removal {
         let mut names = Vec::new();
         while let Some(sealed) = self.sealed.pop_front_if(|sealed| sealed.mark <= Some(mark)) {
@@ -129,13 +132,13 @@ impl Journal {
         self.next_sequence += 1;
         let full = std::mem::replace(&mut self.current, next);
         self.sealed.push_back(Sealed { name: full.name, length: full.length, mark: self.current_mark.take() });
-        // With a sync, so that a power cut leaves the frames of one segment at most without a witness.
+        // With a sync, so that after a power cut SYNCED is behind by at most one segment.
         self.synced.write(self.next_sequence - 1)?;
         self.synced.sync()
     }
 }
 
-/// Files that nobody needs any more, oldest first. Run removals in the order in which they were made.
+/// Files that are no longer needed, oldest first. Run removals in the order in which they were made.
 #[must_use]
 pub struct Removal {
     disk: Arc<dyn Disk>,
@@ -143,23 +146,23 @@ pub struct Removal {
 }
 
 impl Removal {
-    /// Removes them.
     pub fn run(self) -> io::Result<()> {
         for name in &self.names {
             self.disk.remove(name)?;
-            // One by one: were two removed and the later one alone stayed gone, there would be a gap.
+            // One by one: if two removals were synced together, a power cut could undo only the earlier one, and leave
+            // a gap.
             self.disk.sync_folder()?;
         }
         Ok(())
     }
 }
 
-/// Goes on with the last segment.
+/// Continues with the last segment.
 ///
-/// What was read may be in the system's memory only: the process may have ended before a sync, or because of one that
-/// failed, after which the system believes that there is nothing left to write. So all of it is written again. The rest
-/// of an interrupted write may stay: its number is that of the frame which is written over it next, so nobody takes it for a
-/// later one.
+/// The bytes that were read may be only in the system's memory: the process may have ended before a sync, or because of
+/// a failed sync, after which the system does not write these bytes again. So all of them are written again. The rest
+/// of an interrupted write may stay: it has the number of the next frame, which overwrites it, so it cannot be taken
+/// for a later frame.
 fn take_up(disk: &dyn Disk, name: String, found: Segment) -> Result<Open, OpenError> {
     let failed = || OpenError::io("write", &name);
     let file = disk.open(&name).map_err(failed())?;

@@ -1,8 +1,8 @@
-//! The first start after an older version: what it wrote is written anew in the current format.
+//! The first start after an upgrade: rewrites the files of an older version in the current format.
 //!
-//! The newest snapshot comes first, then the segments, oldest first, then FORMAT, which [`super::Journal::open`] writes. Each file
-//! is replaced as a whole and says itself which version wrote it. So a start that was interrupted leaves a folder in which
-//! some files are of the current version and others are not, and the next start goes on with the others.
+//! The newest snapshot comes first, then the segments, oldest first, then FORMAT, which [`super::Journal::open`]
+//! writes. Each file is replaced as a whole, and says which version wrote it. So an interrupted start leaves files of
+//! both versions, and the next start goes on with the older ones.
 
 use super::disk::Disk;
 use super::error::OpenError;
@@ -12,7 +12,7 @@ use super::segments::{self, Name};
 use super::snapshots::{self, Snapshots};
 use super::version::{Upgrade, VERSION};
 
-/// Writes anew whatever an older version wrote. If any of it cannot be read, nothing is changed.
+/// Rewrites all files of an older version. If any of them cannot be read, changes nothing.
 pub(super) fn migrate(
     disk: &dyn Disk,
     names: &[String],
@@ -30,14 +30,15 @@ pub(super) fn migrate(
     if snapshot.is_none() && older.is_empty() {
         return Ok(());
     }
-    // Every payload is upgraded here to see that it can be, and once more below: so one segment at a time is in memory.
+    // Every payload is upgraded here as a test, and once more below. So only one segment at a time is in memory.
     Found::read(disk, names, format, |version, payload| {
         if version < VERSION {
             upgrade.frame(version, payload)?;
         }
         Ok(None)
     })?;
-    // If this start is interrupted, an older release finds files that it does not know: this tells it where they come from.
+    // If this start is interrupted, an older release finds files that it does not know. WRITER then tells that release
+    // which version wrote them.
     format::sign(disk)?;
     if let Some((index, chunks)) = snapshot {
         let written = snapshots.write(index, &mut chunks.into_iter().map(Ok));
@@ -51,8 +52,8 @@ pub(super) fn migrate(
     Ok(())
 }
 
-/// What a segment of the current version keeps of the older one that it replaces: one frame for each frame, and so the
-/// numbers; whether it is sealed; and its length, unless the new payloads need more.
+/// A rewritten segment keeps the number of its frames, and so their sequence numbers; whether it is sealed; and its
+/// length, unless the new payloads need more.
 struct Upgraded {
     payloads: Vec<Vec<u8>>,
     sealed: bool,

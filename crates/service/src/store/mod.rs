@@ -1,5 +1,5 @@
-//! What is kept on disk: a journal of checksummed frames, and snapshots. It knows nothing of Raft or of locks; payloads are
-//! bytes.
+//! The data on disk: a journal of checksummed frames, and snapshots. This module does not know Raft or locks; payloads
+//! are bytes.
 //!
 //! | file | content |
 //! | --- | --- |
@@ -12,9 +12,9 @@
 //! | `snapshot-*.baton` | the newest snapshot; the name has the index of its last entry |
 //! | `*.tmp` | a file that was not finished; never read, removed at the next start |
 //!
-//! A log of our own, because a library did not pass the test that a lock service has to: flip any byte of a log with
-//! acknowledged entries; either all of them are back, or the start is refused; and yet a start after a power cut is not
-//! refused. See ARCHITECTURE.md, "The store".
+//! We have our own log, because the libraries that we tried failed the test that a lock service must pass: flip any
+//! byte of a log with acknowledged entries. Then either all of them are restored, or the start is refused; and yet a
+//! start after a power cut is not refused. See ARCHITECTURE.md, "The store".
 
 mod disk;
 mod error;
@@ -47,9 +47,8 @@ pub use open::Store;
 pub use snapshots::{Chunks, Snapshots};
 pub use version::{Unreadable, Upgrade, VERSION};
 
-/// Below so much free space, everything that takes more of it should be refused: room for what frees some, and for a
+/// The server refuses new sessions and acquires below this much free space. The rest is for releases and for a
 /// snapshot.
 pub const FREE_BYTES_MIN: u64 = 64 << 20;
 
-/// How long a segment of the journal is.
 pub const SEGMENT_BYTES: usize = 8 << 20;

@@ -1,4 +1,4 @@
-//! How a data folder is opened: checked, healed, and brought to the current version.
+//! Opens a data folder: checks it, heals it, and migrates it to the current version.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use super::snapshots::{self, Snapshots};
 use super::version::{Upgrade, VERSION};
 use super::{format, migrate, segments, synced};
 
-/// A data folder whose files all are of the current version.
+/// A data folder whose files all have the current version.
 ///
-/// It is complete once [`super::Journal::open`] has opened its log: there, a new folder gets its first segment, and a new or
-/// migrated folder gets its FORMAT, last of all.
+/// The folder is complete once [`super::Journal::open`] has opened its log. That call creates the first segment of a
+/// new folder, and writes FORMAT last.
 pub struct Store {
     pub(super) disk: Arc<dyn Disk>,
-    /// What FORMAT says; none if the first start has not come to its end.
+    /// The version in FORMAT; none if the first start was not completed.
     pub(super) format: Option<u32>,
     pub(super) files: Files,
     identity: Identity,
@@ -25,7 +25,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens a folder, or makes it one of ours. What an older version wrote is written anew in the current format.
+    /// Opens or creates a data folder. Rewrites files of an older version in the current format.
     pub fn open(disk: Arc<dyn Disk>, upgrade: &dyn Upgrade) -> Result<Store, OpenError> {
         let names = disk.list().map_err(OpenError::io("list", "the data folder"))?;
         let format = format::read(&*disk, &names)?;
@@ -44,22 +44,20 @@ impl Store {
         Ok(Store { disk, format, files, identity, snapshots, remarks })
     }
 
-    /// Which node of which cluster the folder belongs to.
     pub fn identity(&self) -> Identity {
         self.identity
     }
 
-    /// The snapshots of the folder.
     pub fn snapshots(&self) -> Snapshots {
         self.snapshots.clone()
     }
 
-    /// What whoever runs the server should know of the folder once it is open, a sentence each.
+    /// Sentences for the operator, to be logged once the folder is open.
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
 
-    /// The files that must be there from now on.
+    /// The files that must exist from now on.
     pub fn files(&self) -> Files {
         self.files.clone()
     }
@@ -80,7 +78,7 @@ fn remarks(disk: &dyn Disk, format: Option<u32>, names: &[String]) -> Result<Vec
     Ok(remarks)
 }
 
-/// FORMAT is written last, so a folder without it must hold nothing but what a first start writes before it.
+/// FORMAT is written last. So a folder without it must contain only what a first start writes before it.
 fn holds_nothing(disk: &dyn Disk, names: &[String]) -> Result<(), OpenError> {
     let segments = segments::list(names);
     let mut payloads = 0;

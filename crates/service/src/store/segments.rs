@@ -1,4 +1,4 @@
-//! The segments of a journal as files: their names, and how each is read and made.
+//! The segments of a journal as files: their names, reading and creation.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -15,7 +15,6 @@ const SUFFIX: &str = ".baton";
 /// Every segment keeps room for its seal.
 pub(super) const SEAL_BYTES: usize = 2 * HEADER_BYTES;
 
-/// A segment's file.
 #[derive(Clone, Debug)]
 pub(super) struct Name {
     /// The number of its first frame.
@@ -33,7 +32,7 @@ pub(super) fn list(names: &[String]) -> Vec<Name> {
 }
 
 impl Name {
-    /// The bytes of the file, and what they contain.
+    /// The bytes of the file, and the decoded segment.
     pub fn read(&self, disk: &dyn Disk) -> Result<(Vec<u8>, Segment), OpenError> {
         let bytes = disk.read(&self.name).map_err(OpenError::io("read", &self.name))?;
         let segment = frame::decode_segment(&bytes).map_err(|fault| self.faulty(disk, fault))?;
@@ -43,7 +42,7 @@ impl Name {
         Ok((bytes, segment))
     }
 
-    /// Which version wrote it, by its header.
+    /// The version in its header.
     pub fn version(&self, disk: &dyn Disk) -> Result<u32, OpenError> {
         let file = disk.open(&self.name).map_err(OpenError::io("read", &self.name))?;
         let bytes = file.read_at(0, 2 * HEADER_BYTES).map_err(OpenError::io("read", &self.name))?;
@@ -69,12 +68,12 @@ pub(super) struct Open {
     pub file: Box<dyn DiskFile>,
     pub nonce: u64,
     pub length: usize,
-    /// Where the next frame goes.
+    /// The offset of the next frame.
     pub end: usize,
 }
 
-/// Makes a segment of the current version with these payloads, for good, in place of any that begins with the same frame.
-/// It is longer than `length_min` if it has to be.
+/// Creates a segment of the current version with these payloads, durably. Replaces one that begins with the same frame.
+/// The file is longer than `length_min` if the payloads need it.
 pub(super) fn create(
     disk: &dyn Disk,
     first: u64,
@@ -82,7 +81,7 @@ pub(super) fn create(
     sealed: bool,
     length_min: usize,
 ) -> io::Result<Open> {
-    // The system's own randomness, without a crate for it.
+    // The standard library's random source, to avoid another crate.
     let nonce = RandomState::new().hash_one(first);
     let mut frames = Vec::new();
     for (sequence, payload) in (first..).zip(payloads) {
@@ -93,7 +92,7 @@ pub(super) fn create(
     }
     let seal_bytes = if sealed { 0 } else { SEAL_BYTES };
     let length = length_min.max(2 * HEADER_BYTES + frames.len() + seal_bytes);
-    let coded_length = u32::try_from(length).map_err(|_| io::Error::other("a segment is shorter than 4 GiB"))?;
+    let coded_length = u32::try_from(length).map_err(|_| io::Error::other("a segment must be shorter than 4 GiB"))?;
     let bytes = [frame::encode_segment(VERSION, coded_length, first, nonce), frames].concat();
 
     let name = format!("{PREFIX}{first:020}{SUFFIX}");

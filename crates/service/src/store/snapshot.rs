@@ -1,4 +1,4 @@
-//! How bytes lie in the file of a snapshot.
+//! The byte layout of a snapshot file.
 //!
 //! ```text
 //! file   = copy, copy
@@ -7,11 +7,11 @@
 //! chunk  = nonce u64, its number from 0 u32, length u32, CRC-32C of the payload u32, CRC-32C of all before u32, payload
 //! ```
 //!
-//! The copies are equal. What is damaged in one of them is read from the other: each header and each payload by itself. No
-//! block of 4 KiB has a part in both copies, so one damaged block, wherever it is, is healed.
+//! The copies are equal. If a header or a payload is damaged in one copy, it is read from the other. No block of 4 KiB
+//! has a part in both copies, so one damaged block anywhere is healed.
 //!
-//! The nonce is the snapshot's own and drawn at random, so that what was on the disk before, or in a payload, never looks like
-//! a part of it.
+//! The nonce is random and different for each snapshot, so that old bytes on the disk, or bytes in a payload, never
+//! look like a part of the snapshot.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -25,12 +25,11 @@ use super::{format, snapshot_v1};
 const MAGIC: &[u8; 7] = b"BATSNAP";
 const HEADER_BYTES: usize = 32;
 const CHUNK_HEADER_BYTES: usize = 24;
-/// What a disk damages as a whole.
+/// A disk may lose or damage a whole block of this size.
 const BLOCK_BYTES: u64 = 4096;
-/// How much is copied at once.
 const COPY_BYTES: u64 = 1 << 20;
 
-/// Why a snapshot is not to be read.
+/// Why a snapshot must not be read.
 #[derive(Debug)]
 pub(super) enum Fault {
     Io(io::Error),
@@ -39,7 +38,7 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    /// It is in the file of this name.
+    /// Adds the name of the file.
     pub fn of(self, disk: &dyn Disk, name: &str) -> OpenError {
         match self {
             Fault::Io(source) => OpenError::io("read", name)(source),
@@ -75,13 +74,12 @@ impl Header {
         Some(Header { version, nonce: u64_at(fields, 8), chunks: u32_at(fields, 16), bytes: u64_at(fields, 20) })
     }
 
-    /// Where the second copy begins, and half of the file's length.
+    /// The offset of the second copy, which is half of the file's length.
     fn half(&self) -> Option<u64> {
         self.bytes.checked_next_multiple_of(BLOCK_BYTES)
     }
 }
 
-/// What is before the payload of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct ChunkHeader {
     length: u32,
@@ -101,17 +99,17 @@ impl ChunkHeader {
     }
 }
 
-/// Writes a snapshot to an empty file, and gives the file's length. The file is still to be synced.
+/// Writes a snapshot to an empty file, and returns the file's length. The caller must sync the file.
 ///
 /// Only one chunk is in memory at a time.
 pub(super) fn write(file: &dyn DiskFile, chunks: &mut dyn Iterator<Item = io::Result<Vec<u8>>>) -> io::Result<u64> {
-    // The system's own randomness, without a crate for it.
+    // The standard library's random source, to avoid another crate.
     let nonce = RandomState::new().hash_one(0);
     let mut header = Header { version: VERSION, nonce, chunks: 0, bytes: HEADER_BYTES as u64 };
     let mut crc = 0;
     for chunk in chunks {
         let chunk = chunk?;
-        let length = u32::try_from(chunk.len()).map_err(|_| io::Error::other("a chunk is shorter than 4 GiB"))?;
+        let length = u32::try_from(chunk.len()).map_err(|_| io::Error::other("a chunk must be shorter than 4 GiB"))?;
         let before = ChunkHeader { length, payload_crc: crc32c::crc32c(&chunk) }.encode(nonce, header.chunks);
         let bytes = [before, chunk].concat();
         file.write_at(&bytes, header.bytes)?;
@@ -129,7 +127,7 @@ pub(super) fn write(file: &dyn DiskFile, chunks: &mut dyn Iterator<Item = io::Re
     Ok(2 * half)
 }
 
-/// Writes bytes of a file once more, so much further on. They must have this CRC-32C.
+/// Copies a range of the file to an offset that is `by` bytes higher. Fails if the bytes do not have this CRC-32C.
 fn copy(file: &dyn DiskFile, range: std::ops::Range<u64>, by: u64, crc: u32) -> io::Result<()> {
     let mut copied = 0;
     let mut at = range.start;
@@ -142,15 +140,19 @@ fn copy(file: &dyn DiskFile, range: std::ops::Range<u64>, by: u64, crc: u32) -> 
         copied = crc32c::crc32c_append(copied, &bytes);
         at += bytes.len() as u64;
     }
-    if copied == crc { Ok(()) } else { Err(io::Error::other("the snapshot does not read as it was written")) }
+    if copied == crc {
+        Ok(())
+    } else {
+        Err(io::Error::other("reading the snapshot back gives other bytes than were written"))
+    }
 }
 
-/// Which version wrote a snapshot, by its header.
+/// The version in the header of a snapshot.
 pub(super) fn version(file: &dyn DiskFile) -> Result<u32, Fault> {
     if snapshot_v1::recognises(file) { Ok(1) } else { Ok(read_header(file)?.0.version) }
 }
 
-/// The header, whether both copies of it are sound, and where the second copy of the snapshot begins.
+/// The header, whether both copies of it are undamaged, and the offset of the second copy of the snapshot.
 fn read_header(file: &dyn DiskFile) -> Result<(Header, bool, u64), Fault> {
     let half = file.length().map_err(Fault::Io)? / 2;
     match either(|second| Header::decode(&bytes_at(file, if second { half } else { 0 }, HEADER_BYTES))) {
@@ -160,7 +162,7 @@ fn read_header(file: &dyn DiskFile) -> Result<(Header, bool, u64), Fault> {
     }
 }
 
-/// The chunks of a snapshot of the current version, and whether both copies of all of them are sound.
+/// The chunks of a snapshot of the current version, and whether both copies of all of them are undamaged.
 pub(super) fn read(file: &dyn DiskFile) -> Result<(Vec<Vec<u8>>, bool), Fault> {
     let damaged = |offset: u64, what: &'static str| Fault::Damaged { offset, what };
     let (header, mut sound, half) = read_header(file)?;
@@ -168,7 +170,7 @@ pub(super) fn read(file: &dyn DiskFile) -> Result<(Vec<Vec<u8>>, bool), Fault> {
         |second: bool, offset: u64, length: usize| bytes_at(file, if second { half + offset } else { offset }, length);
     let length = file.length().map_err(Fault::Io)?;
     if header.half().and_then(|half| half.checked_mul(2)) != Some(length) {
-        return Err(damaged(length, "the snapshot is not as long as its header says"));
+        return Err(damaged(length, "the snapshot does not have the length that its header says"));
     }
     let mut chunks = Vec::new();
     let mut offset = HEADER_BYTES as u64;
@@ -189,11 +191,11 @@ pub(super) fn read(file: &dyn DiskFile) -> Result<(Vec<Vec<u8>>, bool), Fault> {
     }
     match offset == header.bytes {
         true => Ok((chunks, sound)),
-        false => Err(damaged(offset, "the chunks are not as long together as the header says")),
+        false => Err(damaged(offset, "the chunks together do not have the length that the header says")),
     }
 }
 
-/// The first copy if it is sound, else the second; and whether they are sound and equal.
+/// The first copy if it is undamaged, else the second; and whether both are undamaged and equal.
 fn either<T: PartialEq>(copy: impl Fn(bool) -> Option<T>) -> Option<(T, bool)> {
     match (copy(false), copy(true)) {
         (Some(first), second) => {
@@ -204,19 +206,20 @@ fn either<T: PartialEq>(copy: impl Fn(bool) -> Option<T>) -> Option<(T, bool)> {
     }
 }
 
-/// Bytes of a file, or fewer. Those that the disk cannot read are damaged as others are: the other copy may do.
+/// Returns fewer bytes if the file ends before, and none if the disk cannot read them. The caller then uses the other
+/// copy.
 fn bytes_at(file: &dyn DiskFile, offset: u64, length: usize) -> Vec<u8> {
     file.read_at(offset, length).unwrap_or_default()
 }
 
-/// All of that, and its CRC-32C.
+/// The concatenated parts, and their CRC-32C.
 fn sealed(parts: &[&[u8]]) -> Vec<u8> {
     let mut bytes = parts.concat();
     bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
     bytes
 }
 
-/// What was sealed, if it is sound and had this length then.
+/// The fields before the CRC-32C, if `length` bytes are there and the CRC-32C matches.
 fn unsealed(bytes: &[u8], length: usize) -> Option<&[u8]> {
     let (fields, crc) = bytes.get(..length)?.split_at(length - 4);
     (crc32c::crc32c(fields).to_le_bytes() == crc).then_some(fields)

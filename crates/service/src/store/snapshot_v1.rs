@@ -1,4 +1,4 @@
-//! How bytes lie in the file of a snapshot of version 1: one copy of one payload. It is read, never written.
+//! The byte layout of a snapshot file of version 1: one copy of one payload. Such a file is read, never written.
 //!
 //! ```text
 //! file = magic "BATSNAP1", length of the payload u64, CRC-32C of the payload u32, CRC-32C of all before u32, payload
@@ -10,12 +10,11 @@ use super::snapshot::Fault;
 const MAGIC: &[u8; 8] = b"BATSNAP1";
 const HEADER_BYTES: usize = 24;
 
-/// Does the file begin as version 1 began it?
+/// Whether the file has a valid header of version 1.
 pub(super) fn recognises(file: &dyn DiskFile) -> bool {
     file.read_at(0, HEADER_BYTES).is_ok_and(|bytes| header(&bytes).is_some())
 }
 
-/// The payload.
 pub(super) fn read(file: &dyn DiskFile) -> Result<Vec<u8>, Fault> {
     let length = file.length().map_err(Fault::Io)?;
     let mut bytes = file.read_at(0, usize::try_from(length).unwrap_or(usize::MAX)).map_err(Fault::Io)?;
@@ -23,7 +22,7 @@ pub(super) fn read(file: &dyn DiskFile) -> Result<Vec<u8>, Fault> {
     let (payload_length, payload_crc) =
         header(&bytes).ok_or(damaged(0, "the header of the snapshot does not match its checksum"))?;
     if payload_length != (bytes.len() - HEADER_BYTES) as u64 {
-        return Err(damaged(bytes.len(), "the snapshot is not as long as its header says"));
+        return Err(damaged(bytes.len(), "the snapshot does not have the length that its header says"));
     }
     bytes.drain(..HEADER_BYTES);
     match crc32c::crc32c(&bytes) == payload_crc {
@@ -32,7 +31,7 @@ pub(super) fn read(file: &dyn DiskFile) -> Result<Vec<u8>, Fault> {
     }
 }
 
-/// The length and the checksum of the payload.
+/// The length and the CRC-32C of the payload.
 fn header(bytes: &[u8]) -> Option<(u64, u32)> {
     let header = bytes.get(..HEADER_BYTES)?;
     let u32_at = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));
@@ -40,7 +39,7 @@ fn header(bytes: &[u8]) -> Option<(u64, u32)> {
     (header.starts_with(MAGIC) && crc32c::crc32c(&header[..20]) == u32_at(20)).then_some((length, u32_at(16)))
 }
 
-/// As version 1 wrote it, for tests.
+/// For tests.
 #[cfg(test)]
 pub(super) fn encode(payload: &[u8]) -> Vec<u8> {
     let length = (payload.len() as u64).to_le_bytes();

@@ -1,4 +1,4 @@
-//! Snapshots: each is a file of its own, written whole, then named.
+//! The snapshots of a folder. Each is a separate file, which is written completely and then renamed to its final name.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,15 +13,15 @@ use super::{snapshot, snapshot_v1};
 const PREFIX: &str = "snapshot-";
 const SUFFIX: &str = ".baton";
 
-/// What a snapshot holds, in order.
+/// The chunks of a snapshot, in order.
 pub type Chunks = Vec<Vec<u8>>;
 
-/// The snapshots of a data folder. The newest counts; others are left-overs.
+/// The snapshots of a data folder. Only the newest counts; older files are leftovers.
 #[derive(Clone)]
 pub struct Snapshots {
     disk: Arc<dyn Disk>,
     files: Files,
-    /// Locked while a snapshot is written: two writers of the same snapshot would write to the same temporary file.
+    /// Locked while a snapshot is written: two writers of the same snapshot would use the same temporary file.
     saving: Arc<Mutex<()>>,
 }
 
@@ -30,15 +30,16 @@ impl Snapshots {
         Snapshots { disk, files, saving: Arc::default() }
     }
 
-    /// Keeps a snapshot of all up to this index. When it returns, the snapshot is durable and older ones are gone.
+    /// Saves a snapshot of all entries up to `index`. When it returns, the snapshot is durable and older ones are
+    /// removed.
     ///
-    /// An error of `chunks` is returned as it is. After any error the newest snapshot is still the previous one; only if the
-    /// very last step failed, which makes the name durable, it may be this one, complete. The caller keeps its log and may
-    /// try again.
+    /// An error of `chunks` is returned unchanged. After an error the newest snapshot is still the previous one, with
+    /// one exception: if only the last step failed, which makes the name durable, it may be this one, complete. The
+    /// caller keeps its log and may try again.
     pub fn save(&self, index: u64, chunks: &mut dyn Iterator<Item = io::Result<Vec<u8>>>) -> io::Result<()> {
         let _one_at_a_time = self.one_at_a_time();
         self.write(index, chunks)?;
-        // This snapshot is durable, so a failure from here on is none of its own: an older file that stays is never read, and
+        // This snapshot is durable, so errors from here on do not matter: an older file that stays is never read, and
         // the next call removes it.
         if let Ok(all) = list(&*self.disk) {
             let newest = all.iter().map(|(index, _)| *index).max();
@@ -50,9 +51,9 @@ impl Snapshots {
         Ok(())
     }
 
-    /// The newest snapshot, if there is one, and up to which index it is. If it is damaged, an older one is no substitute.
+    /// The newest snapshot and its index. If it is damaged, an older one is no substitute.
     ///
-    /// Called at the start: a file of which one copy is damaged is written again.
+    /// Called at the start. If one copy is damaged, the file is written again.
     pub fn newest(&self) -> Result<Option<(u64, Chunks)>, OpenError> {
         let Some((index, name)) = newest(&*self.disk)? else { return Ok(None) };
         let (chunks, sound) = self.read_copies(&name)?;
@@ -64,28 +65,28 @@ impl Snapshots {
         Ok(Some((index, chunks)))
     }
 
-    /// The chunks of the snapshot of all up to this index.
+    /// The chunks of the snapshot with this index.
     pub fn read(&self, index: u64) -> Result<Chunks, OpenError> {
         Ok(self.read_copies(&name(index))?.0)
     }
 
-    /// Why the chunks of the snapshot of all up to this index cannot be used.
+    /// The error for a snapshot whose chunks cannot be used.
     pub fn unreadable(&self, index: u64, why: Unreadable) -> OpenError {
         format::unreadable(&*self.disk, &name(index), why)
     }
 
-    /// The chunks, and whether both copies of all of them are sound.
+    /// The chunks, and whether both copies of all of them are undamaged.
     fn read_copies(&self, name: &str) -> Result<(Chunks, bool), OpenError> {
         let file = self.disk.open(name).map_err(OpenError::io("read", name))?;
         snapshot::read(&*file).map_err(|fault| fault.of(&*self.disk, name))
     }
 
     fn one_at_a_time(&self) -> MutexGuard<'_, ()> {
-        // A writer that panicked left a temporary file, and nothing else that matters.
+        // A poisoned lock is harmless: a writer that panicked left only a temporary file.
         self.saving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes a snapshot, and names it once all of it is durable.
+    /// Writes a snapshot, and renames it once all of it is durable.
     pub(super) fn write(&self, index: u64, chunks: &mut dyn Iterator<Item = io::Result<Vec<u8>>>) -> io::Result<()> {
         let name = name(index);
         let temporary = format!("{name}{TEMPORARY}");
@@ -93,14 +94,14 @@ impl Snapshots {
             let file = self.disk.create(&temporary, 0)?;
             let length = snapshot::write(&*file, chunks)?;
             file.sync()?;
-            // A file that is replaced may have another length.
+            // The replaced file may have another length.
             self.files.remove(&name);
             self.disk.rename(&temporary, &name)?;
             Ok(length)
         };
         let written: io::Result<u64> = write(chunks);
         if written.is_err() {
-            // It is never read. If it stays, the next start removes it.
+            // A temporary file is never read. If it stays, the next start removes it.
             let _ = self.disk.remove(&temporary);
         }
         let length = written?;
@@ -109,7 +110,7 @@ impl Snapshots {
         Ok(())
     }
 
-    /// The newest snapshot with the chunks that it has in the current version, if an older one wrote it.
+    /// If an older version wrote the newest snapshot, its index and its chunks in the current format.
     pub(super) fn upgraded(&self, upgrade: &dyn Upgrade) -> Result<Option<(u64, Chunks)>, OpenError> {
         let Some((index, name)) = newest(&*self.disk)? else { return Ok(None) };
         let file = self.disk.open(&name).map_err(OpenError::io("read", &name))?;
@@ -122,7 +123,7 @@ impl Snapshots {
         Ok(Some((index, chunks)))
     }
 
-    /// The newest snapshot must be there from now on.
+    /// From now on the newest snapshot must exist.
     pub(super) fn expect_newest(&self) -> Result<(), OpenError> {
         if let Some((_, name)) = newest(&*self.disk)? {
             let length = self.disk.length(&name).map_err(OpenError::io("read", &name))?;
@@ -132,7 +133,7 @@ impl Snapshots {
     }
 }
 
-/// The newest snapshot of a folder: its index and its name.
+/// Index and name of the newest snapshot of a folder.
 pub(super) fn newest(disk: &dyn Disk) -> Result<Option<(u64, String)>, OpenError> {
     Ok(list(disk).map_err(OpenError::io("list", "the data folder"))?.into_iter().max())
 }

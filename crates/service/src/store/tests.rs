@@ -1,4 +1,4 @@
-//! The store on a disk that forgets, tears and fails: what all tests share.
+//! The store on a disk that loses unsynced data, tears writes and fails: helpers for all tests.
 
 mod folder;
 mod journal;
@@ -14,8 +14,7 @@ use super::{Chunks, Disk, Identity, Journal, OpenError, Store, Unreadable, Upgra
 
 const SEGMENT_BYTES: usize = 512;
 
-/// What a reader of the journal would make of its payloads: numbers in order, from the first that is not released. A head
-/// says up to where they are.
+/// The numbers in the payloads, in order, from the first that is not released. A head says which numbers are released.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Numbers {
     released: u64,
@@ -50,7 +49,7 @@ fn number(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes.try_into().unwrap())
 }
 
-/// A payload of version 2 begins with a byte that says so. One of version 1 does not; else they are the same.
+/// A payload of version 2 begins with the byte 2. One of version 1 is the same without this byte.
 fn payload(number: u64) -> Vec<u8> {
     let mut payload = [&[2], &number.to_le_bytes()[..]].concat();
     payload.resize(9 + (number as usize * 7) % 50, number as u8);
@@ -61,7 +60,7 @@ fn head(released: u64) -> Vec<u8> {
     [&b"\x02h"[..], &released.to_le_bytes()].concat()
 }
 
-/// The chunks of a snapshot. In version 1 it is a payload, which they are together.
+/// The chunks of a snapshot. In version 1, one payload contains all of them.
 fn chunks(index: u64) -> Chunks {
     vec![b"snapshot ".to_vec(), Vec::new(), payload(index)]
 }
@@ -98,7 +97,6 @@ fn open(disk: &FakeDisk) -> Result<(Journal, Numbers), OpenError> {
     Ok((journal, numbers))
 }
 
-/// All that a folder holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Everything {
     identity: Identity,
@@ -114,7 +112,7 @@ fn everything(disk: &FakeDisk) -> Result<Everything, OpenError> {
     Ok(Everything { identity: store.identity(), snapshot, numbers })
 }
 
-/// Appends `numbers` and releases all but the last few. Counts in `acknowledged` what is durable.
+/// Appends `numbers` and releases all but the last few. Stores the last durable number in `acknowledged`.
 fn work(journal: &mut Journal, numbers: RangeInclusive<u64>, acknowledged: &AtomicUsize) -> std::io::Result<()> {
     for number in numbers {
         journal.append(&payload(number), Some(number), || head(number.saturating_sub(20)))?;
@@ -140,7 +138,7 @@ fn filled() -> (FakeDisk, Everything) {
     (disk, found)
 }
 
-/// What power cuts would leave before each operation from now on, each with a number that says how far the test was.
+/// Disks after a power cut before each operation, with the progress of the test at that time.
 type Cuts = Arc<Mutex<Vec<(usize, FakeDisk)>>>;
 
 fn cut_before_each(disk: &FakeDisk, progress: &Arc<AtomicUsize>, seeds: u64) -> Cuts {
@@ -154,7 +152,7 @@ fn cut_before_each(disk: &FakeDisk, progress: &Arc<AtomicUsize>, seeds: u64) -> 
     cuts
 }
 
-/// From now on, as many operations succeed, and all others fail.
+/// From now on, this many operations succeed, and all others fail.
 fn fail_after(disk: &FakeDisk, operations: usize) {
     let mut left = operations;
     disk.before_each(move |_, _| match left {
@@ -177,7 +175,6 @@ fn operations(disk: &FakeDisk) -> Arc<Mutex<Vec<Operation>>> {
     operations
 }
 
-/// The bytes of all files.
 fn contents(disk: &FakeDisk) -> Vec<(String, Vec<u8>)> {
     disk.names().into_iter().map(|name| (name.clone(), disk.read(&name).unwrap())).collect()
 }

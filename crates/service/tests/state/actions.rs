@@ -1,4 +1,4 @@
-//! What the world does to a state: random actions, and the commands that are made of them.
+//! Random actions of clients and leaders, and the commands that follow from them.
 
 use std::collections::BTreeMap;
 
@@ -13,23 +13,23 @@ pub const SESSIONS: u64 = 4;
 /// One of them is not UTF-8.
 pub const LOCKS: [&[u8]; 3] = [b"one", b"two", b"thre\xe9"];
 
-/// What the world does. Numbers that are picked are taken modulo what there is to pick from.
+/// Indices are taken modulo the number of candidates.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// The next request of a session, with the answers seen up to so many before it, but for those whose bits are set. It may
-    /// get lost, and arrive only when it is sent again.
+    /// The next request of a session. Its `seen` is `unseen` below its own number; set bits of `missing` mark missing
+    /// answers. If `lost` is true, it arrives only when it is sent again.
     Next { session: u64, unseen: u64, missing: u64, lost: bool, operation: Pick },
     /// A request with a number that the session has used before.
     Reuse { session: u64, number: u64, operation: Pick },
-    /// A request or anything else that was sent before, once more. It may come from elsewhere, and say that less was seen.
+    /// Repeats an earlier command. It may come from another address, and say that fewer answers were seen.
     Again { at: usize, elsewhere: bool },
-    /// Something without sense for what was before.
+    /// A command that need not fit what happened before.
     Any(Command),
-    /// What a timer of the leader proposes, but for leases.
+    /// A command from a timer of the leader, except for leases.
     Timer(usize),
-    /// A lease of the leader ends.
+    /// A lease expires.
     Expire(u64),
-    /// The state is written down and read again.
+    /// The state is written to records and restored.
     Restart,
 }
 
@@ -50,7 +50,7 @@ fn mode() -> impl Strategy<Value = Mode> {
     ]
 }
 
-/// Some of these, each once, in any order: mostly few.
+/// Some of these, each once, in any order; usually few.
 pub fn few<T: Clone + std::fmt::Debug + 'static>(all: &[T]) -> impl Strategy<Value = Vec<T>> + use<T> {
     let mut ordered: Vec<Vec<usize>> = vec![vec![]];
     let mut of_length = || {
@@ -66,14 +66,14 @@ pub fn few<T: Clone + std::fmt::Debug + 'static>(all: &[T]) -> impl Strategy<Val
 }
 
 fn wants() -> impl Strategy<Value = Vec<Want>> {
-    // Most want all their locks in one way, so that permits agree.
+    // Most acquires want all their locks in one mode, so that the permits match.
     (few(&LOCKS), mode(), prop::option::weighted(0.2, mode())).prop_map(|(names, mode, other)| {
         let modes = [Some(mode), other].into_iter().flatten().cycle();
         names.into_iter().zip(modes).map(|(lock, mode)| Want { lock: lock.into(), mode }).collect()
     })
 }
 
-/// For one of a few owners; mostly nothing that makes no sense.
+/// An operation for one of a few owners, usually a valid one.
 pub fn pick() -> impl Strategy<Value = Pick> {
     let parent = prop::option::weighted(0.2, 0..SESSIONS + 2);
     let acquire = (wants(), 0..SESSIONS + 2, parent, prop::option::of(0..3u64), 0..3u64);
@@ -89,12 +89,12 @@ pub fn pick() -> impl Strategy<Value = Pick> {
     ]
 }
 
-/// Mostly small, now and then as great as can be.
+/// Usually small, sometimes the maximum.
 fn number(below: u64) -> impl Strategy<Value = u64> {
     prop_oneof![30 => 0..below, 1 => Just(u64::MAX)]
 }
 
-/// Mostly none that make no sense.
+/// Usually valid.
 fn missing() -> impl Strategy<Value = Vec<u64>> {
     prop_oneof![
         6 => Just(vec![]),
@@ -111,7 +111,7 @@ fn command() -> impl Strategy<Value = Command> {
         prop_oneof![9 => prop::sample::select(&LOCKS[..]).prop_map(LockName::from), 1 => senseless]
     };
     let wants = prop_oneof![
-        // Perhaps none, perhaps one twice.
+        // May be empty, or contain a lock twice.
         3 => prop::collection::vec((lock(), mode()), 0..4),
         1 => (64..66u32).prop_map(|many| (0..many).map(|at| (at.to_string().as_str().into(), Mode::Shared)).collect()),
     ];
@@ -143,12 +143,12 @@ fn command() -> impl Strategy<Value = Command> {
         (session(), number(12)).prop_map(|(session, number)| locks::Command::CancelWait { session, number }.into());
     let force = (lock(), any::<bool>())
         .prop_map(|(lock, now)| locks::Command::Force { lock, now, caller: Caller::default() }.into());
-    // Boxed, like all of these that are large: a strategy is moved often.
+    // Boxed, like all large strategies, because a strategy is moved often.
     prop_oneof![1 => lead, 6 => open, 3 => request.boxed(), 2 => expire, 1 => end_delay, 1 => cancel_wait, 3 => force]
 }
 
 pub fn action() -> impl Strategy<Value = Action> {
-    // What is missing mostly stays so for a while.
+    // Missing answers usually stay missing for a while.
     let bits = prop_oneof![1 => Just(0), 6 => Just(0x1111_1111_1111_1111), 2 => any::<u64>()];
     let next = (0..SESSIONS, 0..6u64, bits, prop::bool::weighted(0.1), pick()).prop_map(
         |(session, unseen, missing, lost, operation)| Action::Next { session, unseen, missing, lost, operation },
@@ -182,7 +182,7 @@ fn opening(session: SessionId, ttl_ms: u64, resume: bool) -> Command {
     sessions::Command::Open(Open { session, ttl_ms, label, host, pid, resume, secret_hash, caller }).into()
 }
 
-/// Makes commands of actions.
+/// Makes commands from actions.
 #[derive(Default)]
 pub struct World {
     numbers: BTreeMap<u64, u64>,
@@ -238,7 +238,7 @@ impl World {
     }
 }
 
-/// The request that a session makes of what was picked.
+/// The request of a session for a picked operation.
 fn request(
     model: &Model,
     (session, number): (u64, u64),
@@ -247,7 +247,7 @@ fn request(
 ) -> Command {
     let own = model.claims.iter().filter(|claim| claim.session == SessionId(session));
     let acquires: Vec<u64> = own.map(|claim| claim.number).collect();
-    // Mostly of something that holds or waits, now and then of anything before.
+    // Usually an acquire that holds or waits, sometimes any earlier number.
     let earlier = |at: usize| match acquires.len() {
         0 => at as u64 % number,
         many => acquires.get(at % (many + 1)).copied().unwrap_or(at as u64 % number),

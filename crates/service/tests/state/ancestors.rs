@@ -1,5 +1,5 @@
-//! Owners that act for other ones: who would wait for itself, one test a sentence. A process waits for its children, so an owner
-//! waits for the owners that name it as their parent.
+//! Owners that act for other owners, and the deadlocks that follow. A process waits for its children, so an owner waits
+//! for the owners that name it as their parent.
 
 use baton_service::state::locks::{self, Acquire, Mode};
 use baton_service::state::{Answer, Effect, OwnerId};
@@ -7,7 +7,7 @@ use expect_test::expect;
 
 use crate::script::{Script, check, request, session};
 
-/// The grandchild knows only its parent.
+/// The grandchild names only its parent.
 #[test]
 fn who_waits_for_an_ancestor_waits_for_itself() {
     check(expect![[r#"
@@ -58,7 +58,8 @@ fn siblings_wait_for_each_other() {
     "#]]);
 }
 
-/// d waits for a, which waits for its child b, which waits for d. The step from a to its child is not shown: it has no lock.
+/// d waits for a, a waits for its child b, and b waits for d. The step from a to its child is not shown, because it has
+/// no lock.
 #[test]
 fn a_cycle_can_go_over_an_ancestor() {
     check(expect![[r#"
@@ -78,7 +79,7 @@ fn a_cycle_can_go_over_an_ancestor() {
     "#]]);
 }
 
-/// The same, and the child is the last to ask.
+/// The same cycle, but the child asks last.
 #[test]
 fn the_parent_that_a_request_names_counts_for_it() {
     check(expect![[r#"
@@ -129,7 +130,7 @@ fn a_cycle_can_go_over_several_generations() {
     "#]]);
 }
 
-/// b is a child of a by its first claim, whatever the second one says.
+/// b is a child of a by its first claim, although the second claim names no parent.
 #[test]
 fn every_claim_of_an_owner_says_who_its_parents_are() {
     check(expect![[r#"
@@ -173,7 +174,7 @@ fn a_parent_may_wait_for_its_child() {
     "#]]);
 }
 
-/// b can free a permit, unless c acts for it, too.
+/// b can release a permit, unless it acts for a and c acts for it.
 #[test]
 fn with_permits_an_ancestor_alone_is_no_deadlock() {
     check(expect![[r#"
@@ -218,7 +219,7 @@ fn an_owner_that_names_itself_has_no_parent() {
     "#]]);
 }
 
-/// Each says that it waits for the other. A stranger that waits for them waits, since it does not wait for itself.
+/// Each says that it waits for the other. A third owner may wait for them, because it does not wait for itself.
 #[test]
 fn owners_that_are_each_other_s_parents_wait_for_each_other() {
     check(expect![[r#"
@@ -249,7 +250,7 @@ fn owners_that_are_each_other_s_parents_wait_for_each_other() {
     "#]]);
 }
 
-/// b waits for a and then says that a waits for b. Nobody would be helped by a refusal: b does not wait for the free lock.
+/// b waits for a, and then says that a waits for b. A refusal would help nobody: b does not wait for the free lock.
 #[test]
 fn a_free_lock_is_granted_whoever_the_parent_is() {
     check(expect![[r#"
@@ -273,7 +274,7 @@ fn a_free_lock_is_granted_whoever_the_parent_is() {
     "#]]);
 }
 
-/// The answer to an acquire of one lock, if there is one.
+/// The answer to an acquire of one lock, if it is answered at once.
 fn answer(script: &mut Script, id: &str, number: u64, lock: &str, owner: u64, parent: Option<u64>) -> Option<Answer> {
     let acquire = Acquire { parent: parent.map(OwnerId), ..Acquire::one(lock, Mode::Exclusive, OwnerId(owner)) };
     let effects = script.apply(&request(session(id), number, 0, locks::Operation::Acquire(acquire)));
@@ -292,7 +293,7 @@ fn deadlock(answer: Option<Answer>) -> Option<Vec<String>> {
     }
 }
 
-/// However many locks an ancestor holds, and however many ancestors there are.
+/// With any number of locks and of ancestors.
 #[test]
 fn far_ancestors_with_many_locks_are_found() {
     for (locks, generations) in [(1, 1_000), (63, 2), (64, 2), (65, 2), (200, 100)] {
@@ -308,7 +309,7 @@ fn far_ancestors_with_many_locks_are_found() {
         let (number, last) = (generations + 1, locks.to_string());
         let answered = answer(&mut script, "b", number, &last, generations, None);
         assert_eq!(deadlock(answered), Some(vec![last.clone()]), "{locks} locks, {generations} generations");
-        // Without the link to its parent it is a stranger.
+        // Without the link to its parent, the owner is unrelated.
         let answered = answer(&mut script, "b", number + 1, &last, 5_000, Some(4_000));
         assert_eq!(answered, None);
         script.state.check().unwrap();

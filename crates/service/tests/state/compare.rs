@@ -1,4 +1,4 @@
-//! Every question gets the same answer from the state and from the model of it.
+//! Compares the state with the model: every query must give the same result.
 
 use baton_service::state::locks::{self, LockName, Mode, Refusal};
 use baton_service::state::sessions::Session;
@@ -15,7 +15,8 @@ pub fn apply(state: &mut State, index: u64, now_ms: u64, command: &Command) -> O
     outcome
 }
 
-/// What the state said, as the model says it: without the sentence of what is invalid, and which cycle is shown.
+/// The state's outcome in the form of the model: without the text of an invalid request, and without the cycle of a
+/// deadlock.
 pub fn in_common(mut outcome: Outcome) -> Told {
     for effect in &mut outcome.effects {
         match effect {
@@ -70,7 +71,7 @@ impl From<&locks::Claim> for Claim {
     }
 }
 
-/// A cycle that is shown for the first time is one.
+/// Checks that each cycle in a new refusal really is a cycle.
 pub fn check_cycles(before: &Model, command: &Command, effects: &[Effect]) {
     for effect in effects {
         if let Effect::Answer { session, number, answer: Answer::Locks(locks::Answer::Refused(refusal)) } = effect
@@ -165,7 +166,7 @@ fn compare_lock(state: &State, model: &Model, name: &LockName) {
     assert_eq!(lock.mode(), model.holders(name).next().and_then(|claim| claim.mode(name)));
     let permits = model.permits.iter().find(|permits| permits.0 == *name).map(|permits| permits.1);
     assert_eq!(Some(lock.permits()), permits);
-    // The promises themselves, without the model.
+    // Checks the promises directly, without the model.
     let shared = holders.iter().all(|holder| holder.mode == Mode::Shared);
     assert!(shared || holders.len() <= lock.permits() as usize, "{name} is held by too many");
     let fences_grow =

@@ -1,4 +1,4 @@
-//! What whoever limits clients asks before it proposes: one test a sentence.
+//! The queries that the front end uses to enforce its limits.
 
 use expect_test::expect;
 
@@ -42,7 +42,7 @@ fn the_waiters_of_a_lock_are_those_behind_its_holders() {
     "#]]);
 }
 
-/// A claim of several locks is one, and a grant changes nothing.
+/// A claim of several locks counts once. A grant changes nothing.
 #[test]
 fn the_claims_of_a_session_wait_or_hold() {
     check(expect![[r#"
@@ -82,7 +82,7 @@ fn the_claims_of_a_session_wait_or_hold() {
     "#]]);
 }
 
-/// Request 4 is answered before it comes: a cancel has overtaken it.
+/// Request 4 is answered before it arrives, because a cancel has overtaken it.
 #[test]
 fn a_request_is_known_if_it_waits_or_is_answered_seen_or_not() {
     check(expect![[r#"

@@ -1,4 +1,4 @@
-//! Who would wait for itself: one test a sentence.
+//! Deadlocks: which requests would wait for themselves.
 
 use expect_test::expect;
 
@@ -48,7 +48,6 @@ fn one_owner_may_share_with_itself() {
     "#]]);
 }
 
-/// And it is shown the cycle.
 #[test]
 fn only_the_request_that_closes_the_cycle_is_refused() {
     check(expect![[r#"
@@ -122,7 +121,7 @@ fn shared_waiters_do_not_wait_for_each_other() {
     "#]]);
 }
 
-/// c could free one. When c, too, waits for the others it is one.
+/// c could release a permit. When c waits for b, too, there is a deadlock.
 #[test]
 fn with_permits_a_cycle_alone_is_no_deadlock() {
     check(expect![[r#"
@@ -145,7 +144,7 @@ fn with_permits_a_cycle_alone_is_no_deadlock() {
     "#]]);
 }
 
-/// It opens by itself, so nobody who waits for it waits for ever.
+/// A closed lock opens by itself, so a claim that waits for it does not wait for ever.
 #[test]
 fn a_closed_lock_is_nobody_s() {
     check(expect![[r#"
@@ -167,7 +166,7 @@ fn a_closed_lock_is_nobody_s() {
     "#]]);
 }
 
-/// They may wait for each other without being a cycle.
+/// The owners may wait for each other without a cycle.
 #[test]
 fn a_session_may_have_several_owners() {
     check(expect![[r#"
@@ -186,7 +185,7 @@ fn a_session_may_have_several_owners() {
     "#]]);
 }
 
-/// a gets the closed lock in the end and then frees a permit, although b waits for o.
+/// a gets the closed lock in the end, and then releases a permit, although b waits for o.
 #[test]
 fn whoever_waits_for_a_closed_lock_can_finish() {
     check(expect![[r#"
@@ -220,7 +219,7 @@ fn whoever_waits_for_a_closed_lock_can_finish() {
     "#]]);
 }
 
-/// b waits for a at the door. It does not wait for a or c at the pool, of which a permit is left.
+/// b waits for a at the door. It does not wait for a or c at the pool, where a permit is left.
 #[test]
 fn the_cycle_of_a_claim_goes_only_over_locks_that_it_waits_for() {
     check(expect![[r#"
@@ -245,7 +244,7 @@ fn the_cycle_of_a_claim_goes_only_over_locks_that_it_waits_for() {
     "#]]);
 }
 
-/// They stand in all queues in one order, whatever the order of the names.
+/// The claims stand in all lines in the same order, whatever the order of the names.
 #[test]
 fn claims_of_several_locks_do_not_wait_for_each_other_in_a_circle() {
     check(expect![[r#"
@@ -299,7 +298,7 @@ fn whoever_holds_one_lock_and_wants_several_can_close_a_cycle() {
     "#]]);
 }
 
-/// a waits for its own hold of one lock, though the other is free.
+/// a waits for its own hold of one lock, although the other lock is free.
 #[test]
 fn a_claim_of_several_locks_can_wait_for_its_own_owner() {
     check(expect![[r#"
@@ -320,7 +319,7 @@ fn a_claim_of_several_locks_can_wait_for_its_own_owner() {
     "#]]);
 }
 
-/// b could share two with a, and stands behind it: a, which has waited for one, is not overtaken.
+/// b could share two with a, but stands behind a. It does not overtake a, which still waits for one.
 #[test]
 fn a_shared_waiter_waits_for_a_claim_of_several_locks_before_it() {
     check(expect![[r#"
@@ -350,7 +349,7 @@ fn a_shared_waiter_waits_for_a_claim_of_several_locks_before_it() {
     "#]]);
 }
 
-/// c waits for b, b for a, a for c: the shared lock two is free all the time.
+/// c waits for b, b for a, a for c. The shared lock two is free all the time.
 #[test]
 fn a_cycle_can_go_over_a_lock_that_nobody_holds() {
     check(expect![[r#"
@@ -376,7 +375,7 @@ fn a_cycle_can_go_over_a_lock_that_nobody_holds() {
     "#]]);
 }
 
-/// Once a has both, whoever shares with it does not wait for it.
+/// Once a holds both, a claim that shares with a does not wait for a.
 #[test]
 fn a_shared_waiter_does_not_wait_for_a_granted_claim_of_several_locks() {
     check(expect![[r#"
@@ -399,7 +398,7 @@ fn a_shared_waiter_does_not_wait_for_a_granted_claim_of_several_locks() {
     "#]]);
 }
 
-/// c can give its permit back, until it waits for b, too.
+/// c can release its permit, until it waits for b, too.
 #[test]
 fn with_several_pools_a_cycle_alone_is_no_deadlock() {
     check(expect![[r#"
@@ -425,7 +424,8 @@ fn with_several_pools_a_cycle_alone_is_no_deadlock() {
     "#]]);
 }
 
-/// b gets the permit that is left, and waits at the door only: a, which has the other, may wait for b's lock.
+/// b waits only at the door, because the pool has a permit left for it. So a, which holds the other permit, may wait
+/// for b's lock.
 #[test]
 fn a_permit_that_is_left_blocks_nobody() {
     check(expect![[r#"
@@ -449,7 +449,7 @@ fn a_permit_that_is_left_blocks_nobody() {
     "#]]);
 }
 
-/// b waits for a, and a only for a lock that opens by itself; c, which waits for b, stands behind a.
+/// b waits for a, and a only for a lock that opens by itself. c waits for b, and stands behind a.
 #[test]
 fn a_closed_lock_of_several_is_nobody_s() {
     check(expect![[r#"
@@ -482,7 +482,7 @@ fn a_closed_lock_of_several_is_nobody_s() {
     "#]]);
 }
 
-/// The way over b would be shorter, but d shares the lock with b once both have it.
+/// The path through b would be shorter, but d shares the lock with b once both hold it.
 #[test]
 fn the_cycle_does_not_go_over_a_waiter_that_shares() {
     check(expect![[r#"

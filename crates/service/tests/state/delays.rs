@@ -1,4 +1,4 @@
-//! Lock-delay and forced releases: one test a sentence.
+//! Lock-delays and forced releases.
 
 use baton_service::state::locks::{self, ForcedHolder};
 use baton_service::state::{Effect, OwnerId};
@@ -6,7 +6,7 @@ use expect_test::expect;
 
 use crate::script::{Script, check, command, session};
 
-/// Nobody gets it until the delay of this generation is over.
+/// No claim gets the lock until the delay of this generation is over.
 #[test]
 fn lock_delay_closes_the_lock_after_an_expiry() {
     check(expect![[r#"
@@ -38,7 +38,7 @@ fn lock_delay_closes_the_lock_after_an_expiry() {
     "#]]);
 }
 
-/// Not after a release, a cancel, a close or by force.
+/// There is no lock-delay after a release, a cancel, a close or a forced release.
 #[test]
 fn lock_delay_is_for_an_expiry_only() {
     check(expect![[r#"
@@ -182,7 +182,7 @@ fn force_tells_the_holders_and_waits_for_their_word() {
     "#]]);
 }
 
-/// That is an expiry like any other, delay included.
+/// The expiry is like any other, delay included.
 #[test]
 fn force_waits_for_the_end_of_the_lease() {
     check(expect![[r#"
@@ -207,7 +207,7 @@ fn force_waits_for_the_end_of_the_lease() {
     "#]]);
 }
 
-/// The holder's word about it, when it comes, is no error; later ones are.
+/// A later release by the holder is no error. A second one is.
 #[test]
 fn force_now_does_not_wait() {
     check(expect![[r#"
@@ -238,7 +238,7 @@ fn force_now_does_not_wait() {
     "#]]);
 }
 
-/// Whoever says now takes that risk.
+/// The operator takes that risk with `now`.
 #[test]
 fn force_now_ends_a_lock_delay_too() {
     check(expect![[r#"
@@ -280,7 +280,7 @@ fn a_cancel_of_what_was_taken_by_force_finds_nothing() {
     "#]]);
 }
 
-/// Whoever asks is told at once whom it has hit: those that held the lock just then, and how.
+/// The answer names the holders at the time of the command.
 #[test]
 fn force_names_the_holders_that_it_hits() {
     let mut script = Script::default();
@@ -305,7 +305,7 @@ fn force_names_the_holders_that_it_hits() {
     };
     let shared = vec![holder("a", 7, 1, 4), holder("b", u64::from(b'b'), 1, 5)];
     assert_eq!(forced("force deploy"), ("deploy".to_owned(), shared.clone()));
-    // They have been told, and hold it still.
+    // The holders were told to release, but still hold the lock.
     assert_eq!(forced("force deploy"), ("deploy".to_owned(), shared.clone()));
     assert_eq!(forced("force deploy now"), ("deploy".to_owned(), shared));
     assert_eq!(forced("force deploy now"), ("deploy".to_owned(), vec![holder("c", u64::from(b'c'), 2, 9)]));

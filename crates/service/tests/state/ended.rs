@@ -1,4 +1,4 @@
-//! Sessions that have ended are remembered for a while: one test a sentence.
+//! The state remembers ended sessions for a while.
 
 use baton_service::state::sessions::limits::ENDED_MAX;
 use baton_service::state::sessions::{self, Open};
@@ -38,7 +38,7 @@ fn a_session_that_was_closed_or_expired_has_ended() {
     "#]]);
 }
 
-/// An Open that comes late does what it always did.
+/// A late Open does what it always did.
 #[test]
 fn a_session_that_begins_anew_has_not_ended() {
     check(expect![[r#"
@@ -78,7 +78,7 @@ fn close(state: &mut State, id: u64) {
     apply(state, Command::Request(Request { session, number: 1, seen: 0, missing, caller, operation }));
 }
 
-/// Also after it was written down.
+/// Also after the state was restored from its records.
 #[test]
 fn the_one_that_ended_first_is_forgotten_first() {
     let most = ENDED_MAX as u64;
@@ -86,12 +86,12 @@ fn the_one_that_ended_first_is_forgotten_first() {
     for id in 1..=most {
         open(&mut state, id);
     }
-    // In the other order: that of their ids does not matter.
+    // Ended in descending order: the order of the ids does not matter.
     for id in (1..=most).rev() {
         close(&mut state, id);
     }
     assert!((1..=most).all(|id| state.has_ended(SessionId(id))));
-    // It begins anew, and ends last.
+    // The session begins again, and is now the last to end.
     open(&mut state, most);
     close(&mut state, most);
     state = again(&state);

@@ -1,4 +1,4 @@
-//! Locks: one test a sentence.
+//! Locks: grants, queues, fences and history.
 
 use baton_service::state::locks::Operation;
 use baton_service::state::locks::limits::{HISTORY_MAX, HISTORY_OF_LOCK_MAX};
@@ -35,7 +35,7 @@ fn locks_are_granted_in_log_order() {
     "#]]);
 }
 
-/// A shared request behind an exclusive one waits, although it could share with those who hold.
+/// A shared request behind an exclusive one waits, although it could share with the holders.
 #[test]
 fn nobody_overtakes_a_waiter() {
     check(expect![[r#"
@@ -65,7 +65,7 @@ fn nobody_overtakes_a_waiter() {
     "#]]);
 }
 
-/// No herd: of an exclusive lock one, of a shared one all up to the next who does not share.
+/// An exclusive lock wakes one waiter. A shared lock wakes all waiters up to the next exclusive one.
 #[test]
 fn a_release_wakes_only_who_can_have_it() {
     check(expect![[r#"
@@ -100,7 +100,7 @@ fn a_release_wakes_only_who_can_have_it() {
     "#]]);
 }
 
-/// The next generation has a greater one, and so has every other lock.
+/// The next generation gets a greater fence, and so does every other lock.
 #[test]
 fn holders_of_one_shared_generation_share_a_fence() {
     check(expect![[r#"
@@ -148,7 +148,7 @@ fn each_permit_has_its_own_fence() {
     "#]]);
 }
 
-/// Held, waited for or closed. Exclusive and shared are a lock with one permit.
+/// A lock is in use while it is held, waited for or closed. Exclusive and shared count as one permit.
 #[test]
 fn permits_must_agree_while_the_lock_is_in_use() {
     check(expect![[r#"
@@ -200,7 +200,7 @@ fn permits_must_agree_while_the_lock_is_in_use() {
     "#]]);
 }
 
-/// So that forgetting an idle lock cannot set its fences back.
+/// So the fences of a lock cannot fall after the state has forgotten the lock.
 #[test]
 fn one_counter_gives_the_fences_of_all_locks() {
     check(expect![[r#"
@@ -306,7 +306,7 @@ fn an_expiry_lets_in_who_waited_only_because_of_it() {
     "#]]);
 }
 
-/// Its own waiter does not get what its holder lost.
+/// A waiter of the expired session does not get the lock of its holder.
 #[test]
 fn an_expired_session_loses_everything_before_anybody_gets_anything() {
     check(expect![[r#"
@@ -369,7 +369,7 @@ fn hold_and_release(script: &mut Script, number: u64, lock: &str) {
     script.apply(&request(session("a"), number + 1, number, Operation::Release { acquire: number }));
 }
 
-/// At most 16 a lock, and the oldest is dropped.
+/// At most 16 per lock. The oldest is dropped.
 #[test]
 fn the_history_of_a_lock_is_limited() {
     let mut script = Script::default();
@@ -381,7 +381,7 @@ fn the_history_of_a_lock_is_limited() {
     assert_eq!(fences, Vec::from_iter(4..=HISTORY_OF_LOCK_MAX as u64 + 3));
 }
 
-/// At most 65,536 in all, dropped in log order; a lock of which nothing is left is forgotten.
+/// At most 65,536 in all, dropped in log order. A lock without use and history is forgotten.
 #[test]
 fn the_history_of_all_locks_is_limited() {
     let mut script = Script::default();
@@ -410,7 +410,7 @@ fn the_history_of_all_locks_is_limited() {
     assert_eq!(script.state.check(), Ok(()));
 }
 
-/// The time of an entry only grows, whatever the clocks of leaders say.
+/// The time of the state only grows, whatever the clocks of leaders say.
 #[test]
 fn time_only_grows() {
     let (mut state, mut outcome) = (State::default(), Outcome::default());

@@ -1,5 +1,4 @@
-//! The state of the lock service: what it does, sentence by sentence; what it does under random commands, beside a naive model of
-//! it.
+//! The state of the lock service: one test per rule, and random commands compared with a naive model.
 
 mod actions;
 mod ancestors;

@@ -1,4 +1,4 @@
-//! Answers that were not seen although later ones were: one test a sentence.
+//! Answers that the client has not seen although it has seen later ones.
 
 use baton_service::state::locks::{self, Answer::Granted, Answer::Released};
 use baton_service::state::sessions::{Refusal, limits::MISSING_MAX};
@@ -7,7 +7,7 @@ use expect_test::expect;
 
 use crate::script::{Script, acquire, check, request, session};
 
-/// The answers after it are forgotten, its own is kept when it comes, until it is not missing any more.
+/// Later answers are forgotten. The answer to the waiting request is kept when it comes, until it is no longer missing.
 #[test]
 fn the_answer_to_what_waits_for_long_is_kept_whatever_was_seen_meanwhile() {
     check(expect![[r#"
@@ -39,7 +39,7 @@ fn the_answer_to_what_waits_for_long_is_kept_whatever_was_seen_meanwhile() {
     "#]]);
 }
 
-/// It was sent on a connection that broke, and later ones were not.
+/// The request was sent on a connection that broke. Later requests arrived.
 #[test]
 fn what_is_missing_and_never_arrived_is_applied_when_it_comes() {
     check(expect![[r#"
@@ -65,7 +65,7 @@ fn what_is_missing_and_never_arrived_is_applied_when_it_comes() {
     "#]]);
 }
 
-/// A retry, or a request that was overtaken, knows less than the state.
+/// A retry, or a request that was overtaken, carries an older `seen`.
 #[test]
 fn older_words_take_nothing_back() {
     check(expect![[r#"
@@ -108,7 +108,8 @@ fn older_words_take_nothing_back() {
     "#]]);
 }
 
-/// It is refused, in a sentence, and nothing counts as seen because of it. What was answered before keeps its answer.
+/// The request is refused with a sentence, and no answer counts as seen because of it. A request that was answered
+/// before keeps its answer.
 #[test]
 fn missing_answers_that_make_no_sense_are_refused() {
     check(expect![[r#"
@@ -133,7 +134,7 @@ fn missing_answers_that_make_no_sense_are_refused() {
     "#]]);
 }
 
-/// A request that has seen all before it, except these.
+/// A request of a client that has seen all earlier answers, except these.
 fn request_missing(number: u64, missing: Vec<u64>, operation: locks::Operation) -> Command {
     match request(session("a"), number, number - 1, operation) {
         Command::Request(request) => Command::Request(Request { missing, ..request }),
@@ -161,7 +162,7 @@ fn the_missing_answers_are_limited() {
     assert_eq!(ask(many + 1, (1..=many).collect()), [(many + 1, Granted { fence: 1 }.into())]);
 }
 
-/// However much its client does meanwhile.
+/// However many other requests the client makes meanwhile.
 #[test]
 fn one_acquire_that_waits_does_not_stop_its_session() {
     let mut script = Script::default();
@@ -176,7 +177,7 @@ fn one_acquire_that_waits_does_not_stop_its_session() {
         assert_eq!(ask(number + 1, locks::Operation::Release { acquire: number }), [(number + 1, Released.into())]);
     }
     assert_eq!(script.line("release b 2 1"), ["b 2: Released", "a 1: granted, fence 5002"]);
-    // Its answer was lost with the connection.
+    // The answer was lost with the connection.
     script.line("resume a");
     assert_eq!(script.line("acquire a 1 slow x"), ["a 1: granted, fence 5002"]);
     assert_eq!(script.line("release a 10002 1 seen 10001"), ["a 10002: Released"]);

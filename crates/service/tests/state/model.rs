@@ -1,5 +1,5 @@
-//! The state once more, in the simplest way there is: lists, looked through from the first to the last, and no index. It shares
-//! nothing with the state but the words of the log.
+//! A second implementation of the state, as simple as possible: lists that are searched from the first to the last
+//! item, and no index. It shares only the words of the log with the state.
 
 mod claims;
 mod cycles;
@@ -20,13 +20,13 @@ pub struct Model {
     generation: u64,
     pub revision: u64,
     pub sessions: Vec<Session>,
-    /// All that ever ended and was not begun anew.
+    /// All sessions that ever ended and did not begin again.
     pub ended: Vec<SessionId>,
-    /// All that holds or waits, in the order in which it was asked for.
+    /// All claims, holding or waiting, in log order.
     pub claims: Vec<Claim>,
     pub delays: Vec<(LockName, Delay)>,
     pub history: Vec<Past>,
-    /// The permits of each lock when it was last used.
+    /// The permits of each lock at its last use.
     pub permits: Vec<(LockName, u32)>,
     /// The fence of the last grant of each lock.
     fences: Vec<(LockName, u64)>,
@@ -39,7 +39,7 @@ pub struct Session {
     pub label: String,
     host: String,
     pid: u32,
-    /// All that the client ever said: what it saw everything up to, and but for what.
+    /// Every `seen` and `missing` that the client ever sent.
     seen: Vec<(u64, Vec<u64>)>,
     requests: Vec<Kept>,
     forced: Vec<u64>,
@@ -49,7 +49,7 @@ pub struct Session {
 #[derive(Clone)]
 struct Kept {
     number: u64,
-    /// None if it was answered before it came.
+    /// None if it was answered before it arrived.
     operation: Option<Operation>,
     /// None while it waits.
     answer: Option<Answer>,
@@ -66,7 +66,7 @@ pub struct Claim {
     pub wants: Vec<(LockName, Mode)>,
     pub timeout_ms: Option<u64>,
     pub since_ms: u64,
-    /// It holds if it has one.
+    /// None while it waits.
     pub fence: Option<u64>,
     pub revoked: bool,
     pub delay_ms: u64,
@@ -82,7 +82,7 @@ pub struct Past {
     pub ended: Ended,
 }
 
-/// What followed from a command.
+/// The result of a command.
 #[derive(Debug, Default, PartialEq)]
 pub struct Told {
     pub effects: Vec<Effect>,
@@ -110,7 +110,7 @@ impl Told {
         self.effects.push(effect.into());
     }
 
-    /// The rest of the change is filled in when all are known.
+    /// Index, position and revision are filled in at the end.
     fn change(&mut self, what: What) {
         self.changes.push(Change { index: 0, position: 0, revision: None, what });
     }
@@ -192,7 +192,7 @@ impl Model {
         revoked.into_iter().for_each(|acquire| out.tell(locks::Effect::Revoked { session: id, acquire }));
     }
 
-    /// All that the session has goes, in the order of its numbers; then its locks are closed; then they are granted.
+    /// All claims of the session end, in the order of their numbers; then its locks are closed; then they are granted.
     fn end(&mut self, id: SessionId, reason: EndReason, out: &mut Told) {
         let Some(session) = self.session(id).cloned() else { return };
         out.tell(Effect::Ended { session: id, reason });

@@ -1,4 +1,4 @@
-//! The names of locks: bytes of any kind.
+//! The names of locks: any bytes.
 
 use baton_service::state::locks::{Acquire, LockName, Mode, Operation, Refusal};
 use baton_service::state::{Answer, Effect, OwnerId};
@@ -7,7 +7,7 @@ use expect_test::expect;
 use crate::records::again;
 use crate::script::{Script, check, request, session};
 
-/// They are shown in the escaped form, and are other locks than those whose name is what is shown.
+/// Such names are shown in the escaped form. A lock whose name is the escaped text is another lock.
 #[test]
 fn a_name_need_not_be_utf_8() {
     check(expect![[r#"
@@ -51,7 +51,7 @@ fn a_name_need_not_be_utf_8() {
     "#]]);
 }
 
-/// As bytes are, so that a list of them begins and ends where it was asked to.
+/// So a listing with a prefix begins and ends at the right names.
 #[test]
 fn locks_are_ordered_by_the_bytes_of_their_names() {
     let mut script = Script::default();
@@ -88,7 +88,7 @@ fn a_name_has_1_to_512_bytes() {
     assert_eq!(again(&script.state), script.state);
 }
 
-/// Sentences are read in terminals and logs: a name cannot drive them, whether it is UTF-8 or not.
+/// Errors appear in terminals and logs, so a name must not contain raw control characters, whether it is UTF-8 or not.
 #[test]
 fn a_name_within_a_sentence_has_no_control_characters() {
     let sentence =

@@ -1,4 +1,4 @@
-//! The state under random commands: beside the naive model it does the same and says the same, whatever comes.
+//! The state under random commands: it must do and say the same as the naive model.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::compare::{apply, check_cycles, compare, in_common};
 use crate::model::Model;
 use crate::records::again;
 
-/// The index of the entry in which the command of this number is.
+/// The index of the entry with this command.
 fn index(number: u64) -> u64 {
     1_000 + 3 * number
 }
@@ -35,7 +35,8 @@ fn check_fences(highest: &mut BTreeMap<LockName, u64>, outcome: &Outcome) {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The same effects and changes, the same answers to every question, the promises kept; a cycle that is shown is one.
+    /// State and model give the same effects, changes and query results, the promises hold, and every cycle in a
+    /// refusal is a real one.
     #[test]
     fn the_state_does_what_the_model_does(actions in prop::collection::vec(action(), 1..80)) {
         let (mut state, mut model, mut world) = (State::default(), Model::default(), World::default());
@@ -64,8 +65,9 @@ proptest! {
         }
     }
 
-    /// Deadlocks with many owners and locks, where permits and closed locks make some cycles harmless: as the model finds by
-    /// trying. Owners have no parents, or those of a tree, or claim by claim any that come to their mind.
+    /// Deadlocks with many owners and locks, where permits and closed locks make some cycles harmless: the state must
+    /// agree with the model, which finds them by trying. Owners have no parents, or form a tree, or name a random
+    /// parent per claim.
     #[test]
     fn deadlocks_are_what_trying_finds(
         closed in prop::collection::vec(prop::bool::weighted(0.2), 6),
@@ -110,7 +112,7 @@ proptest! {
         }
     }
 
-    /// However often and late requests are repeated, the state becomes what it becomes without.
+    /// However often and late requests are repeated, the resulting state is the same as without repetitions.
     #[test]
     fn a_repeated_request_is_applied_once(
         actions in prop::collection::vec((0..SESSIONS, pick(), prop::collection::vec(0..60usize, 0..3)), 1..60),
@@ -139,7 +141,7 @@ proptest! {
                 let outcome = apply(&mut often, 0, 0, &Command::Request(repeated));
                 prop_assert_eq!(outcome.changes.to_vec(), vec![]);
                 for effect in outcome.effects {
-                    // Whatever is said is said of this request, and is what was said of it before if anything was.
+                    // Every answer is for this request, and equals its earlier answer, if there was one.
                     match effect {
                         Effect::Answer { session: of, number: which, .. } => {
                             prop_assert_eq!((of, which), (session, number));
@@ -155,7 +157,7 @@ proptest! {
         }
     }
 
-    /// A state that was written down and read again goes on like the one that was not.
+    /// A restored state goes on like the original.
     #[test]
     fn a_state_that_was_written_down_behaves_the_same(
         before in prop::collection::vec(action(), 0..50),
@@ -185,20 +187,20 @@ proptest! {
     }
 }
 
-/// Locks of six, and whether they are to be shared.
+/// Some of six locks, and whether each is wanted shared.
 fn wished() -> impl Strategy<Value = Vec<(usize, bool)>> {
     let shared = |shared: u32| move |(at, lock)| (lock, shared >> at & 1 == 1);
     (few(&[0, 1, 2, 3, 4, 5]), 0..8u32)
         .prop_map(move |(locks, bits)| locks.into_iter().enumerate().map(shared(bits)).collect())
 }
 
-/// Who acts for whom, of six owners.
+/// The parents of six owners.
 #[derive(Clone, Debug)]
 enum Kin {
     None,
-    /// An owner's parent is lower than the owner, or there is none.
+    /// The parent has a lower number than the owner, or there is none.
     Tree(Vec<Option<u64>>),
-    /// The parent of each claim, whatever that of another one was.
+    /// A parent per claim, independent of other claims.
     Any(Vec<Option<u64>>),
 }
 

@@ -1,4 +1,4 @@
-//! The state in pieces, as a snapshot holds it: what was written can be read, and what nobody can have written is refused.
+//! The records of the state, for snapshots: written records can be read, and impossible records are refused.
 
 use std::num::NonZeroU64;
 
@@ -13,7 +13,7 @@ use crate::actions::{SESSIONS, World, action, open};
 use crate::model::Model;
 use crate::script::{Script, session};
 
-/// The state, written down piece by piece and read again.
+/// The state, written to records and restored.
 pub fn again(state: &State) -> State {
     let bytes = state.records().map(|record| postcard::to_stdvec(&record).expect("written"));
     let records = bytes.map(|bytes| postcard::from_bytes::<Record>(&bytes).map_err(|error| error.to_string()));
@@ -24,7 +24,7 @@ fn restore(records: Vec<Record>) -> Result<State, String> {
     State::restore(records.into_iter().map(Ok))
 }
 
-/// A state that has everything at least once.
+/// A state that contains everything at least once.
 fn full() -> State {
     let mut script = Script::default();
     let lines = "lead 3
@@ -71,7 +71,7 @@ fn without_pieces_about_ended_sessions_none_is_remembered() {
     assert_eq!(state.records().filter(is_ended).count(), 0);
 }
 
-/// They follow from the claims, and are put in order when all are there.
+/// The lines are derived from the claims, and sorted when all claims are read.
 #[test]
 fn claims_may_come_in_any_order() {
     let mut records: Vec<Record> = full().records().collect();
@@ -112,7 +112,7 @@ fn session_record<'a>(records: &'a mut [Record], of: &str) -> &'a mut SessionRec
     sessions.find(|record| record.id == session(of)).expect("a session")
 }
 
-/// The place of the record of a lock.
+/// The index of the record of a lock.
 fn lock_at(records: &[Record], of: &str) -> usize {
     let is_lock = |record: &Record| match record {
         Record::Locks(locks::Record::Lock { name, .. }) => name.as_bytes() == of.as_bytes(),
@@ -121,7 +121,7 @@ fn lock_at(records: &[Record], of: &str) -> usize {
     records.iter().position(is_lock).expect("a lock")
 }
 
-/// What can be edited of a lock.
+/// The fields of a lock that tests edit.
 struct Lock<'a> {
     name: &'a mut LockName,
     permits: &'a mut u32,
@@ -149,7 +149,7 @@ fn counters(records: &mut [Record]) -> (&mut u64, &mut u64) {
     counters.next().expect("counters")
 }
 
-/// Acquires that were ended by force.
+/// The acquires with a forced release.
 fn forced(records: &mut [Record]) -> &mut Vec<u64> {
     let mut forced = records.iter_mut().filter_map(|record| match record {
         Record::Locks(locks::Record::Forced { acquires, .. }) => Some(acquires),
@@ -163,10 +163,10 @@ fn repeat(records: &mut Vec<Record>, is_it: impl Fn(&Record) -> bool) {
     records.push(record);
 }
 
-/// What is done to the pieces of a state, and what that is called.
+/// The name of an edit, and the edit.
 type Edit = (&'static str, fn(&mut Vec<Record>));
 
-/// The sentences about these edits of a full state, one a line.
+/// The errors of these edits of a full state, one per line.
 fn sentences(edits: &[Edit]) -> String {
     let sentence = |(what, edit): &Edit| {
         let mut records = full().records().collect();
@@ -215,20 +215,20 @@ fn pieces_that_are_missing_or_there_twice_are_refused() {
         ("no claims", |records| records.retain(|record| !is_claim(record))),
     ];
     expect![[r#"
-        nothing: the pieces of a state tell time and revision once; these do so 0 times
-        no time: the pieces of a state tell time and revision once; these do so 0 times
-        two times: the pieces of a state tell time and revision once; these do so 2 times
-        no term: the pieces of a state tell the term once; these do so 0 times
-        no counters: the pieces of a state tell the counters of the locks once; these do so 0 times
-        no lock: a claim of session 0000000000000062 wants the lock "two", which is not there
-        a lock twice: the lock "gate" is there twice
-        a claim twice: request 1 of session 0000000000000061 is there as two claims
-        a session twice: session 0000000000000061 is there twice
-        an ended session twice: session 000000000000007a is there twice among those that have ended
-        too many ended sessions: 4097 ended sessions are remembered; at most 4096
-        an ended session that is there: session 0000000000000061 is there, and has ended
-        forced twice: what session 0000000000000061 has lost by force is there twice
-        no session: session 0000000000000062 has claims, and is not there
+        nothing: a snapshot must have time and revision once; this one has it 0 times
+        no time: a snapshot must have time and revision once; this one has it 0 times
+        two times: a snapshot must have time and revision once; this one has it 2 times
+        no term: a snapshot must have the term once; this one has it 0 times
+        no counters: a snapshot must have the counters of the locks once; this one has it 0 times
+        no lock: a claim of session 0000000000000062 wants the lock "two", which does not exist
+        a lock twice: the lock "gate" appears twice
+        a claim twice: request 1 of session 0000000000000061 appears as two claims
+        a session twice: session 0000000000000061 appears twice
+        an ended session twice: session 000000000000007a appears twice among the ended sessions
+        too many ended sessions: 4097 ended sessions are remembered; the limit is 4096
+        an ended session that is there: session 0000000000000061 exists, but is also listed as ended
+        forced twice: the forced releases of session 0000000000000061 appear twice
+        no session: session 0000000000000062 has claims, but does not exist
         no claims: the lock "one" is neither used nor remembered
     "#]]
     .assert_eq(&sentences(&edits));
@@ -267,11 +267,11 @@ fn claims_that_nobody_can_have_made_are_refused() {
         }),
     ];
     expect![[r#"
-        no lock: request 1 of session 0000000000000062 is no claim: an acquire names 0 locks; it must name from 1 to 64
-        a lock twice: request 1 of session 0000000000000062 is no claim: an acquire names the lock "one" twice; it must name each lock once
-        no such mode: request 3 of session 0000000000000063 is no claim: a lock with 0 permits; it must have from 1 to 1000000
-        other permits: the lock "pool" has other permits than a claim says
-        one more lock: the lock "pool" has other permits than a claim says
+        no lock: request 1 of session 0000000000000062 is not a valid claim: an acquire names 0 locks; it must name from 1 to 64
+        a lock twice: request 1 of session 0000000000000062 is not a valid claim: an acquire names the lock "one" twice; it must name each lock once
+        no such mode: request 3 of session 0000000000000063 is not a valid claim: a lock with 0 permits; it must have from 1 to 1000000
+        other permits: the lock "pool" has another number of permits than a claim names
+        one more lock: the lock "pool" has another number of permits than a claim names
         a ticket twice in a line: request 1 of session 0000000000000062 has the ticket 1 of another claim
         a ticket twice: request 3 of session 0000000000000063 has the ticket 1 of another claim
         ticket 0: request 3 of session 0000000000000063 has a ticket that was never given
@@ -279,13 +279,13 @@ fn claims_that_nobody_can_have_made_are_refused() {
         a holder behind a waiter: request 1 of session 0000000000000061 has a ticket that was never given
         a fence that was not given: request 1 of session 0000000000000061 has a fence that was never given
         a fence that falls: the lock "shared" has a fence that is lower than an earlier one
-        a waiter that holds: request 1 of session 0000000000000062 holds, and has a time-out
-        a holder that waits: the lock "pool" is free for the first of those who wait
-        a revision that is not there: request 3 of session 0000000000000063 entered at a revision that is not there yet
+        a waiter that holds: request 1 of session 0000000000000062 holds, but has a time-out
+        a holder that waits: the lock "pool" is free for its first waiter
+        a revision that is not there: request 3 of session 0000000000000063 entered at a revision in the future
         a waiter that was revoked: request 1 of session 0000000000000062 was revoked while it waits
-        a holder with a time-out: request 3 of session 0000000000000063 holds, and has a time-out
+        a holder with a time-out: request 3 of session 0000000000000063 holds, but has a time-out
         a long lock-delay: request 3 of session 0000000000000063 has a lock-delay that is too long
-        a waiter that could hold: the lock "one" is free for the first of those who wait
+        a waiter that could hold: the lock "one" is free for its first waiter
     "#]]
     .assert_eq(&sentences(&edits));
 }
@@ -320,20 +320,20 @@ fn locks_that_nobody_can_have_used_are_refused() {
         ("much by force", |records| forced(records).extend(1..=1_025)),
     ];
     expect![[r#"
-        no name: the lock "" has no name: the name of a lock is empty; it has 1 to 512 bytes
-        no permits: the lock "three" is no lock: a lock with 0 permits; it must have from 1 to 1000000
-        other permits: the lock "one" has other permits than a claim says
+        no name: the lock "" has an invalid name: the name of a lock is empty; it has 1 to 512 bytes
+        no permits: the lock "three" is not a valid lock: a lock with 0 permits; it must have from 1 to 1000000
+        other permits: the lock "one" has another number of permits than a claim names
         nothing: the lock "three" is neither used nor remembered
         a delay that was not begun: the lock "gate" has a lock-delay that was never begun
-        a fence that has not left: the lock "gate" has the fence of an earlier holder, and no holder
+        a fence that has not left: the lock "gate" has the fence of an earlier holder, but no holder
         a fence that was not given: the lock "shared" had a fence that was never given
         history in another order: the lock "other" does not remember its holds in order
         history twice: the lock "other" remembers a hold with the number of another one
-        history to come: the lock "other" remembers a hold that has no number yet
-        much history: the lock "three" remembers too much
-        a counter that cannot count on: a counter of the locks is at 18446744073709551615; it is at most 9223372036854775807
-        nothing by force: session 0000000000000061 has lost 0 claims by force; it is told of 1 to 1024
-        much by force: session 0000000000000061 has lost 1025 claims by force; it is told of 1 to 1024
+        history to come: the lock "other" remembers a hold with a number that was never given
+        much history: the lock "three" remembers too many holds
+        a counter that cannot count on: a counter of the locks is at 18446744073709551615; it must be at most 9223372036854775807
+        nothing by force: session 0000000000000061 has 0 forced releases on record; it must have 1 to 1024
+        much by force: session 0000000000000061 has 1025 forced releases on record; it must have 1 to 1024
     "#]].assert_eq(&sentences(&edits));
 }
 
@@ -362,19 +362,19 @@ fn sessions_that_nobody_can_have_had_are_refused() {
         }),
     ];
     expect![[r#"
-        a wait without a request: the requests of session 0000000000000062 that wait are not its claims that wait
-        a request without a wait: the requests of session 0000000000000062 that wait are not its claims that wait
-        an answer to what waits: the requests of session 0000000000000062 that wait are not its claims that wait
-        a hold without an answer: request 1 of session 0000000000000061 holds, and was never answered
+        a wait without a request: the waiting requests of session 0000000000000062 differ from its waiting claims
+        a request without a wait: the waiting requests of session 0000000000000062 differ from its waiting claims
+        an answer to what waits: the waiting requests of session 0000000000000062 differ from its waiting claims
+        a hold without an answer: request 1 of session 0000000000000061 holds, but was never answered
         request 0: session 0000000000000061 has a request with the number 0
-        an answer that was seen: session 0000000000000061 keeps the answer 1, which was seen
-        an answer missing that was not seen: session 0000000000000063 misses the answer 7, and has seen those from 1 to 1
-        answer 0 missing: session 0000000000000063 misses the answer 0, and has seen those from 1 to 1
-        revision 0: the revision is 0; it goes from 1 on
+        an answer that was seen: session 0000000000000061 keeps the answer 1, which its client has seen
+        an answer missing that was not seen: session 0000000000000063 lists the answer 7 as missing, but has seen only 1 to 1
+        answer 0 missing: session 0000000000000063 lists the answer 0 as missing, but has seen only 1 to 1
+        revision 0: the revision is 0; it must be at least 1
     "#]].assert_eq(&sentences(&edits));
 }
 
-/// Two claims that hold one lock, of which one wants it alone.
+/// Two claims hold one lock, and one of them is exclusive.
 #[test]
 fn a_lock_with_too_many_holders_is_refused() {
     let mut script = Script::default();
@@ -388,8 +388,8 @@ fn a_lock_with_too_many_holders_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever became of the bytes of a snapshot, reading it gives a state or a sentence. The state goes on without a panic,
-    /// and fits together whatever comes.
+    /// Whatever happens to the bytes of a snapshot, reading it gives a state or an error. The state goes on without a
+    /// panic, and stays consistent.
     #[test]
     fn broken_bytes_give_a_state_that_goes_on_or_a_sentence(
         before in prop::collection::vec(action(), 0..40),

@@ -1,4 +1,4 @@
-//! Sessions and numbered requests: one test a sentence.
+//! Sessions and numbered requests.
 
 use baton_service::state::locks::{self, Acquire, Mode, Operation, limits::FORCED_MAX};
 use baton_service::state::sessions::{Refusal, limits::REQUESTS_MAX};
@@ -7,7 +7,7 @@ use expect_test::expect;
 
 use crate::script::{Script, acquire, check, request, session};
 
-/// An Open of a session that is there changes nothing, and tells the first time to live.
+/// An Open of an existing session changes nothing, and returns the first TTL.
 #[test]
 fn a_repeated_open_is_the_same_session() {
     check(expect![[r#"
@@ -24,7 +24,7 @@ fn a_repeated_open_is_the_same_session() {
     "#]]);
 }
 
-/// What has ended is never begun anew by somebody who believes that it goes on.
+/// A client that resumes an ended session does not begin a new one.
 #[test]
 fn who_resumes_an_unknown_session_is_told_that_it_ended() {
     check(expect![[r#"
@@ -51,7 +51,7 @@ fn a_request_of_an_unknown_session_is_told_that_it_ended() {
     "#]]);
 }
 
-/// The time to live is from a second to a day.
+/// The TTL is from a second to a day.
 #[test]
 fn a_session_that_cannot_be_is_not_opened() {
     check(expect![[r#"
@@ -66,7 +66,7 @@ fn a_session_that_cannot_be_is_not_opened() {
     "#]]);
 }
 
-/// The answer is kept until it is seen, whatever comes in between.
+/// The answer is kept until the client has seen it, whatever happens in between.
 #[test]
 fn a_retry_gets_the_same_answer_and_is_applied_once() {
     check(expect![[r#"
@@ -99,7 +99,7 @@ fn a_retry_gets_the_same_answer_and_is_applied_once() {
     "#]]);
 }
 
-/// It does not go to the end of the queue, nor is its time-out armed again.
+/// The acquire does not go to the end of the queue, and its time-out is not armed again.
 #[test]
 fn a_retried_acquire_rejoins_its_own_place() {
     check(expect![[r#"
@@ -128,7 +128,7 @@ fn a_retried_acquire_rejoins_its_own_place() {
     "#]]);
 }
 
-/// Nothing is applied then, and nothing is said: the client said that it knows.
+/// Such a retry is not applied and gets no answer, because the client has said that it knows the answer.
 #[test]
 fn an_answer_that_was_seen_is_not_kept() {
     check(expect![[r#"
@@ -149,7 +149,7 @@ fn an_answer_that_was_seen_is_not_kept() {
     "#]]);
 }
 
-/// A retry carries what its client had seen when it first asked.
+/// A retry carries the `seen` of its first attempt.
 #[test]
 fn an_older_seen_takes_nothing_back() {
     check(expect![[r#"
@@ -233,7 +233,7 @@ fn cancel_of_what_neither_waits_nor_holds_says_so() {
     "#]]);
 }
 
-/// Nobody would ever release it.
+/// The client has given the acquire up, so it would never release the lock.
 #[test]
 fn an_acquire_that_its_cancel_overtook_is_not_granted() {
     check(expect![[r#"
@@ -272,7 +272,7 @@ fn a_cancel_of_something_later_makes_no_sense() {
     "#]]);
 }
 
-/// What waits is removed, whoever waited behind gets in, and a repeated Close finds no session.
+/// Waiting claims are removed, the next waiters are granted, and a repeated Close finds no session.
 #[test]
 fn close_releases_everything_and_ends_the_session() {
     check(expect![[r#"
@@ -335,7 +335,7 @@ fn a_stale_end_of_a_wait_does_nothing() {
     "#]]);
 }
 
-/// Whoever leads now has heard of the session, or will wait for its whole lease.
+/// The current leader has heard from the session, or waits for its full lease.
 #[test]
 fn an_expire_of_an_earlier_term_does_nothing() {
     check(expect![[r#"
@@ -379,7 +379,7 @@ fn a_release_by_a_stranger_is_refused() {
     "#]]);
 }
 
-/// The sentence of a refusal, whoever refuses.
+/// The text of a refusal, from any module.
 fn refusal(effects: &[Effect]) -> Option<String> {
     match effects {
         [Effect::Answer { answer: Answer::Refused(refusal), .. }] => Some(refusal.to_string()),
@@ -388,14 +388,15 @@ fn refusal(effects: &[Effect]) -> Option<String> {
     }
 }
 
-/// Beyond the limit an acquire is refused, which is not kept; it is applied when there is room. Releases have more room.
+/// Beyond the limit an acquire is refused, and the refusal is not kept. It is applied when there is room. Releases have
+/// a higher limit.
 #[test]
 fn the_requests_without_a_seen_answer_are_limited() {
     let (mut script, a) = (Script::default(), session("a"));
     script.line("open a");
     script.line("open b");
     for number in 1..=REQUESTS_MAX as u64 {
-        // Every other one waits, behind its predecessor, which has another owner.
+        // Every second acquire waits behind the one before, which has another owner.
         let acquire = Acquire::one(&(number / 2).to_string(), Mode::Exclusive, OwnerId(number));
         assert_eq!(refusal(&script.apply(&request(a, number, 0, Operation::Acquire(acquire)))), None);
     }
@@ -421,7 +422,7 @@ fn the_requests_without_a_seen_answer_are_limited() {
     assert_eq!(script.line(&format!("close a {}", last + 1)).len(), 2);
 }
 
-/// A client that never speaks of what was taken from it cannot make its session grow.
+/// A client that never releases its forced acquires cannot make its session grow.
 #[test]
 fn what_was_taken_by_force_is_remembered_up_to_a_limit() {
     let (mut script, a) = (Script::default(), session("a"));
@@ -433,7 +434,7 @@ fn what_was_taken_by_force_is_remembered_up_to_a_limit() {
     assert_eq!(script.line("resume a").len(), 1 + FORCED_MAX);
 }
 
-/// Names and numbers that make no sense are refused, in a sentence, and leave nothing behind.
+/// Invalid names and numbers are refused with a sentence, and leave nothing behind.
 #[test]
 fn what_makes_no_sense_is_refused() {
     let (mut script, a) = (Script::default(), session("a"));

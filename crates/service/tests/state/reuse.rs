@@ -1,10 +1,10 @@
-//! Numbers of requests that are used again for something else: one test a sentence.
+//! Request numbers that are used again for another request.
 
 use expect_test::expect;
 
 use crate::script::check;
 
-/// Whatever it asks for.
+/// For any operation.
 #[test]
 fn a_number_of_a_request_that_waits_is_not_used_again() {
     check(expect![[r#"
@@ -108,7 +108,7 @@ fn several_locks_in_another_order_are_another_request() {
     "#]]);
 }
 
-/// What was seen and missing, from where, and by whom say nothing about what is asked.
+/// The seen and missing answers, the address and the principal are not part of the request.
 #[test]
 fn a_retry_is_the_same_request_whatever_else_it_says() {
     check(expect![[r#"
@@ -139,7 +139,7 @@ fn a_retry_is_the_same_request_whatever_else_it_says() {
     "#]]);
 }
 
-/// The client said that it knows.
+/// The client has said that it knows the answer.
 #[test]
 fn nothing_is_said_once_the_answer_was_seen() {
     check(expect![[r#"
@@ -170,7 +170,8 @@ fn nothing_is_said_once_the_answer_was_seen() {
     "#]]);
 }
 
-/// It is answered as the acquire would be: nobody knows yet what the number is for.
+/// The state does not know the operation yet, so every request of this number gets the answer for the cancelled
+/// acquire.
 #[test]
 fn a_number_that_a_cancel_named_before_it_came_fits_any_request() {
     check(expect![[r#"

@@ -1,4 +1,4 @@
-//! Revisions and changes: one test a sentence.
+//! Revisions and changes.
 
 use baton_service::state::locks::Command::CancelWait;
 use baton_service::state::{Outcome, State};
@@ -6,7 +6,7 @@ use expect_test::expect;
 
 use crate::script::{check, command, session};
 
-/// A state in which nothing has changed has the revision 1, as etcd's has.
+/// The revision of an unchanged state is 1, as in etcd.
 #[test]
 fn the_revision_starts_at_1() {
     check(expect![[r#"
@@ -115,7 +115,7 @@ fn a_time_out_raises_it() {
     "#]]);
 }
 
-/// Once, however many claims end and whoever is granted something then.
+/// Once, however many claims end, and whatever is granted then.
 #[test]
 fn the_end_of_a_session_with_claims_raises_it_once() {
     check(expect![[r#"
@@ -311,7 +311,7 @@ fn force_without_now_does_not_raise_it() {
     "#]]);
 }
 
-/// Nor if it opens a closed lock.
+/// Not even if it opens a closed lock.
 #[test]
 fn force_now_on_nobody_does_not_raise_it() {
     check(expect![[r#"
@@ -399,7 +399,7 @@ fn sessions_and_leaders_do_not_raise_it() {
     "#]]);
 }
 
-/// The commands of an entry raise it one by one, and their changes have places among all of the entry.
+/// Each command of an entry raises the revision. The positions of the changes count through the whole entry.
 #[test]
 fn each_command_of_an_entry_raises_it() {
     let (mut state, mut outcome) = (State::default(), Outcome::default());

@@ -1,16 +1,17 @@
-//! Transcripts: commands, one a line, and under each, indented, what followed.
+//! Transcripts: one command per line, and below it, indented, its effects.
 //!
 //!     open a [ttl 5000] | resume a
 //!     acquire a 1 deploy x|s|p3 [owner 7] [parent b] [timeout 100] [delay 50] [seen 4] [missing 1,3] [from eve]
-//!     acquire a 1 one,two:s,three:p3 x      several locks; the mode at the end is that of those that name none
-//!     release a 2 1 | cancel a 2 1 | close a 2      the numbers: of the request, and of the acquire it speaks of
+//!     acquire a 1 one,two:s,three:p3 x             several locks; the last word is the mode of those without one
+//!     release a 2 1 | cancel a 2 1 | close a 2     the numbers of the request and of the acquire
 //!     expire a [term 2] | lead 2 | end-delay deploy 1 | cancel-wait a 1 | force deploy [now]
 //!     lock deploy | session a | ended a | claims a | timers | counts | revision
-//!     waiters deploy | claimed a | known a 1      how many wait there, how many claims it has, whether a request is known
-//!     changes      of the last command: index of the entry, position, revision if any, what, before -> after
+//!     waiters deploy | claimed a | known a 1       number of waiters, number of claims, whether the request is known
+//!     changes                                      of the last command: index, position, revision, before -> after
 //!
-//! Sessions have one letter; their owner, unless another is named, has the same. A parent is a letter or a number. Names of locks are in the escaped form. The
-//! first command has the index 101 and comes at 1 ms, the next has the index 102 and comes at 2 ms.
+//! A session has one letter. Its owner has the same letter, unless the command names another owner. A parent is a
+//! letter or a number. Names of locks are in the escaped form. The first command has index 101 and comes at 1 ms; the
+//! next has index 102 and comes at 2 ms.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -24,12 +25,12 @@ use baton_service::state::{
 use baton_types::name::parse_escaped;
 use expect_test::Expect;
 
-/// Plays a transcript and compares. `UPDATE_EXPECT=1` writes down what came out.
+/// Plays a transcript and compares the result. `UPDATE_EXPECT=1` writes the result into the test.
 pub fn check(transcript: Expect) {
     transcript.assert_eq(&Script::play(transcript.data()));
 }
 
-/// A state and the time, which goes on by a millisecond a command.
+/// A state and the time, which advances by a millisecond per command.
 #[derive(Default)]
 pub struct Script {
     pub state: State,
@@ -38,7 +39,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// Plays the commands of a transcript; gives them back with what followed.
+    /// Plays the commands of a transcript. Returns them with their effects.
     fn play(text: &str) -> String {
         let mut script = Script::default();
         let mut out = String::new();
@@ -54,7 +55,6 @@ impl Script {
         out
     }
 
-    /// Plays one command.
     pub fn line(&mut self, line: &str) -> Vec<String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
@@ -80,7 +80,6 @@ impl Script {
         }
     }
 
-    /// Applies one command.
     pub fn apply(&mut self, command: &Command) -> Vec<Effect> {
         self.now_ms += 1;
         let mut outcome = Outcome::default();
@@ -135,18 +134,17 @@ fn letter(session: SessionId) -> char {
     char::from(session.0 as u8)
 }
 
-/// A request of a session.
 pub fn request(id: SessionId, number: RequestNumber, seen: RequestNumber, operation: locks::Operation) -> Command {
     let operation = Operation::Locks(operation);
     Command::Request(Request { session: id, number, seen, missing: vec![], caller: Caller::default(), operation })
 }
 
-/// An acquire of one lock, for the owner 1, that waits for ever.
+/// An acquire of one lock for owner 1 that waits without a limit.
 pub fn acquire(lock: &str) -> locks::Operation {
     locks::Operation::Acquire(Acquire::one(lock, Mode::Exclusive, OwnerId(1)))
 }
 
-/// A command that is written so.
+/// Parses a command.
 pub fn command(words: &[&str]) -> Option<Command> {
     let number = |text: &str| text.parse::<u64>().ok();
     let name = |text: &str| Some(LockName::from(&parse_escaped(text).ok()?));
@@ -287,7 +285,7 @@ fn show_change(change: &Change) -> String {
     format!("{}.{}{revision} {what}", change.index, change.position)
 }
 
-/// Whose it is, which it is, and what it wants.
+/// Session, number and wants of a claim.
 fn show_key(claim: &Claim) -> String {
     let show = |want: &Want| match want.mode {
         Mode::Exclusive => format!("{} x", want.lock),

@@ -1,4 +1,4 @@
-//! Claims of several locks: how they enter, wait and are granted, one test a sentence.
+//! Claims of several locks: how they enter, wait and are granted.
 
 use baton_service::state::locks::limits::WANTS_MAX;
 use baton_service::state::locks::{Acquire, Mode, Operation, Want};
@@ -54,7 +54,7 @@ fn a_claim_enters_all_queues_at_once() {
     "#]]);
 }
 
-/// And all of them have the one fence.
+/// All of them have the same fence.
 #[test]
 fn a_claim_is_granted_in_one_command_when_every_lock_admits_it() {
     check(expect![[r#"
@@ -94,7 +94,7 @@ fn a_claim_is_granted_in_one_command_when_every_lock_admits_it() {
     "#]]);
 }
 
-/// Nor does somebody who could share, at a lock that is free or shared.
+/// Not even a shared claim at a lock that is free or shared.
 #[test]
 fn nobody_overtakes_a_claim_that_waits_for_another_lock() {
     check(expect![[r#"
@@ -158,7 +158,7 @@ fn try_takes_all_or_none() {
     "#]]);
 }
 
-/// It names the lock, and nothing is taken of the others.
+/// The refusal names the lock. The other locks are not taken.
 #[test]
 fn permits_that_differ_at_one_lock_refuse_all() {
     check(expect![[r#"
@@ -195,7 +195,7 @@ fn an_acquire_names_each_lock_once() {
     "#]]);
 }
 
-/// c gets two once b has one and two; d gets four once c has two and four.
+/// c gets two once b has one and two. d gets four once c has two and four.
 #[test]
 fn whoever_stands_behind_a_granted_claim_is_looked_at() {
     check(expect![[r#"
@@ -228,7 +228,7 @@ fn whoever_stands_behind_a_granted_claim_is_looked_at() {
     "#]]);
 }
 
-/// The first who waits for the second lock is not the one who waits for the first.
+/// The first waiter of the second lock is another claim.
 #[test]
 fn a_claim_that_is_first_at_one_lock_only_is_not_granted() {
     check(expect![[r#"
@@ -261,7 +261,7 @@ fn a_claim_that_is_first_at_one_lock_only_is_not_granted() {
     "#]]);
 }
 
-/// The locks that a claim is granted are looked at again after all others that are free.
+/// The other locks of a granted claim are checked after all freed locks.
 #[test]
 fn the_locks_of_a_granted_claim_are_looked_at_last() {
     check(expect![[r#"
@@ -290,7 +290,7 @@ fn the_locks_of_a_granted_claim_are_looked_at_last() {
     "#]]);
 }
 
-/// a and b share; c, which wants another lock too, has a fence of its own, and d joins c.
+/// a and b share. c wants another lock, too, and has its own fence. d joins c.
 #[test]
 fn a_claim_of_several_locks_has_a_fence_of_its_own() {
     check(expect![[r#"
@@ -331,7 +331,7 @@ fn a_claim_of_several_locks_has_a_fence_of_its_own() {
     "#]]);
 }
 
-/// d joins a, and gets the fence of b's grant, though b has left: c and d must not have a lower one than b had.
+/// d joins a, and gets the fence of b's grant, although b has left. c and d must not have a lower fence than b had.
 #[test]
 fn the_fences_of_a_lock_never_fall_even_if_the_highest_has_left() {
     check(expect![[r#"
@@ -364,7 +364,6 @@ fn the_fences_of_a_lock_never_fall_even_if_the_highest_has_left() {
     "#]]);
 }
 
-/// An acquire of so many locks.
 fn acquire_many(count: usize) -> Operation {
     let want = |at: usize| Want { lock: format!("lock {at}").as_str().into(), mode: Mode::Exclusive };
     let wants = (0..count).map(want).collect();

@@ -1,10 +1,10 @@
-//! Claims of several locks: however they end, one claim ends, one test a sentence.
+//! Claims of several locks: however they end, the claim ends as a whole.
 
 use expect_test::expect;
 
 use crate::script::check;
 
-/// Those who stand behind it at any lock are looked at then.
+/// The claims behind it at any of its locks are checked then.
 #[test]
 fn a_release_gives_back_all_locks() {
     check(expect![[r#"
@@ -114,7 +114,7 @@ fn a_time_out_ends_the_wait_for_all_locks() {
     "#]]);
 }
 
-/// Every lock is closed for the delay of the claim, before anybody is granted anything.
+/// Every lock is closed for the delay of the claim, before any claim is granted.
 #[test]
 fn an_expiry_closes_all_locks_of_the_claim() {
     check(expect![[r#"
@@ -158,7 +158,7 @@ fn an_expiry_closes_all_locks_of_the_claim() {
     "#]]);
 }
 
-/// b, which is the first to wait for both, does not get one while two is about to be closed.
+/// b, the first waiter of both, must not get one while two is about to be closed.
 #[test]
 fn an_expiry_closes_every_lock_before_it_grants_one() {
     check(expect![[r#"
@@ -227,7 +227,7 @@ fn a_close_gives_back_all_locks() {
     "#]]);
 }
 
-/// It is told once, whichever of its locks is forced.
+/// The holder is told once, whichever of its locks is forced.
 #[test]
 fn force_tells_the_holder_of_several_locks_once() {
     check(expect![[r#"
@@ -267,7 +267,7 @@ fn force_tells_the_holder_of_several_locks_once() {
     "#]]);
 }
 
-/// At the other locks too: it is one claim.
+/// The claim ends at the other locks, too.
 #[test]
 fn force_now_takes_all_locks_of_the_claim() {
     check(expect![[r#"

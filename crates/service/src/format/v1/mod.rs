@@ -1,7 +1,7 @@
-//! Data format 1: frozen copies of everything that it wrote, and the way from there to format 2.
+//! Data format 1: frozen copies of its types, and the upgrade to format 2.
 //!
-//! The types are for reading only. They do not depend on openraft or on `state`, so whatever changes there, an old folder can be
-//! read. Their names and comments are those of the code that wrote them, where that says more than the fields do.
+//! The types are for reading only. They do not depend on openraft or on `state`, so an old folder stays readable when
+//! those change. Names and comments are from the code that wrote the data, where they say more than the fields.
 
 mod raft;
 mod table;
@@ -14,7 +14,7 @@ use super::snapshot::{SnapshotMeta, pack};
 use super::{VERSION, decode};
 use crate::store::{Unreadable, Upgrade};
 
-/// Leads from each older data format to the present one, for the store.
+/// Upgrades each older data format to the current one, for the store.
 pub(crate) struct FromOlder;
 
 impl Upgrade for FromOlder {
@@ -23,7 +23,7 @@ impl Upgrade for FromOlder {
         let mut frame = Vec::new();
         let mut rest = payload;
         while !rest.is_empty() {
-            let wrong = |error| Unreadable::Malformed(format!("it holds no record of format 1: {error}"));
+            let wrong = |error| Unreadable::Malformed(format!("it contains no valid record of format 1: {error}"));
             let (record, after) = postcard::take_from_bytes(rest).map_err(wrong)?;
             upgrade::record(record, &mut frame)?;
             rest = after;
@@ -49,6 +49,6 @@ fn check(version: u32) -> Result<(), Unreadable> {
     match version {
         1 => Ok(()),
         newer if newer > u32::from(VERSION) => Err(Unreadable::Newer { version: newer }),
-        never => Err(Unreadable::Malformed(format!("there is no way from data format {never}"))),
+        never => Err(Unreadable::Malformed(format!("data format {never} cannot be upgraded"))),
     }
 }

@@ -1,4 +1,4 @@
-//! What Raft wrote in data format 1: the postcard of openraft's own types, as its version 0.10.0-alpha.37 lays them out.
+//! Raft's data in format 1: openraft's own types in postcard, as version 0.10.0-alpha.37 lays them out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,14 +6,13 @@ use serde::Deserialize;
 
 use super::words::Entry;
 
-/// Where an entry is in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct LogId {
     pub term: u64,
     pub index: u64,
 }
 
-/// A vote. openraft writes `voted_for` as an option, and never wrote a none.
+/// A vote. openraft writes `voted_for` as an option, but it was never none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Vote {
     pub term: u64,
@@ -21,12 +20,12 @@ pub(crate) struct Vote {
     pub committed: bool,
 }
 
-/// A frame of the journal held any number of them, one after the other.
+/// A frame of the journal contained any number of them, one after the other.
 #[derive(Debug, PartialEq, Deserialize)]
 pub(crate) enum Record<'a> {
     Entry {
         id: LogId,
-        /// A [`Payload`].
+        /// An encoded [`Payload`].
         payload: &'a [u8],
     },
     Vote(Vote),
@@ -59,6 +58,6 @@ pub(crate) struct SnapshotMeta {
     pub last: Option<LogId>,
     pub membership_at: Option<LogId>,
     pub membership: Membership,
-    /// openraft keeps the place of a field that it no longer has: always empty.
+    /// openraft keeps the place of a removed field: always empty.
     pub snapshot_id: String,
 }

@@ -1,4 +1,4 @@
-//! The table of locks as a snapshot of data format 1 held it.
+//! The table of locks in a snapshot of data format 1.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,9 +27,9 @@ pub(crate) struct Session {
     pub seen: u64,
     pub missing: BTreeSet<u64>,
     pub answers: BTreeMap<u64, Answer>,
-    /// By the number of the acquire. What they say follows from the locks, too.
+    /// By the number of the acquire. The locks contain the same information.
     pub places: BTreeMap<u64, Place>,
-    /// How many of the places wait.
+    /// Number of places that wait.
     pub waits: u64,
     pub forced: BTreeSet<u64>,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Place {
     pub holds: bool,
 }
 
-/// The locks by their numbers, which were used within the table only.
+/// The locks by their numbers, which were used only within the table.
 #[derive(Debug, PartialEq, Deserialize)]
 pub(crate) struct Locks {
     pub last_id: u64,

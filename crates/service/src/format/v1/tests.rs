@@ -1,5 +1,5 @@
-//! Every field of an old table has its place in the new state. That the types are read as they were written is shown by the kept
-//! folders: see `raft::tests::kept`.
+//! Every field of an old table has its place in the new state. The kept folders show that the types are read as they
+//! were written: see `raft::tests::kept`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;

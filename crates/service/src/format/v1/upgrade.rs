@@ -1,8 +1,8 @@
-//! From data format 1 to format 2.
+//! The upgrade from data format 1 to format 2.
 //!
-//! What format 1 did not know: who asks (nobody is known), secrets of sessions and parents of owners (none), several locks in
-//! one acquire (one), fingerprints of requests (none, so that a repeated request is believed to be the same one), the revision (all
-//! claims entered at the first one).
+//! Format 1 did not have, and the upgrade fills in: callers (anonymous), secrets of sessions and parents of owners
+//! (none), several locks in one acquire (one), fingerprints of requests (none, so a repeated request counts as the same
+//! one), and the revision (all claims entered at the first one).
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -19,10 +19,10 @@ use crate::store::Unreadable;
 /// The revision of a state that came from format 1, and of all its claims: the first one.
 const REVISION: u64 = 1;
 
-/// The name of the one node that format 1 knew.
+/// The name of the only node in format 1.
 const NODE_NAME: &str = "default";
 
-/// Adds an old record to a frame of new ones.
+/// Adds an old record, converted, to a frame of new ones.
 pub(super) fn record(old: raft::Record<'_>, frame: &mut Vec<u8>) -> Result<(), Unreadable> {
     let payload;
     let new = match old {
@@ -182,7 +182,6 @@ impl From<words::Refusal> for Answer {
     }
 }
 
-/// The pieces of an old table.
 pub(super) fn table(old: table::Table) -> Result<Vec<state::Record>, Unreadable> {
     let table::Table { now_ms, term, last_fence, last_ticket, last_delay, last_past, sessions, locks } = old;
     let mut forced = Vec::new();
@@ -238,7 +237,7 @@ fn session(id: SessionId, old: table::Session) -> SessionRecord {
     SessionRecord { id, ttl_ms, label, host, pid, secret_hash, caller, seen, missing, requests }
 }
 
-/// A claim that waits for ever.
+/// A claim that waits without a limit. The caller adds fence or time-out.
 fn claim(lock: &LockName, old: table::Claim) -> locks::Claim {
     let table::Claim { ticket, session, number, owner, mode, lock_delay_ms, since_ms } = old;
     let want = locks::Want { lock: lock.clone(), mode: mode.into() };

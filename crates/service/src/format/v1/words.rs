@@ -1,4 +1,4 @@
-//! The words of the log in data format 1.
+//! The commands and answers of the log in data format 1.
 
 use serde::Deserialize;
 

@@ -10,7 +10,7 @@ fn a_node_leads_when_its_own_lead_is_applied() {
     assert_eq!(node.said(), [close(1, Closing::NotLeading)]);
     node.tell(|frontend, _, _| frontend.elected(3));
     assert_eq!(node.proposed, [(3, sessions::Command::Lead { term: 3 }.into())]);
-    // Not before, and not by the Lead of an earlier term.
+    // The node refuses before its own Lead is applied. The Lead of an earlier term does not count.
     node.stream(2);
     node.hears(2, open(9));
     assert_eq!(node.said(), [close(2, Closing::NotLeading)]);
@@ -19,7 +19,7 @@ fn a_node_leads_when_its_own_lead_is_applied() {
     node.apply();
     assert!(node.frontend.leads());
     node.said();
-    // To be told so twice is once.
+    // A repeated or an older election changes nothing.
     node.tell(|frontend, _, _| frontend.elected(3));
     node.tell(|frontend, _, _| frontend.elected(2));
     assert!(node.frontend.leads() && node.proposed.is_empty() && node.said().is_empty());
@@ -56,7 +56,7 @@ fn nothing_outlives_a_term() {
         ];
         assert_eq!(said, expected);
         assert_eq!(node.frontend.next_wake(), None);
-        // A call or a stream that comes now hears the same reason.
+        // A call or a stream that comes now gets the same reason.
         let why = if why == Closing::Stopping { why } else { Closing::NotLeading };
         node.tell(|frontend, now_ms, _| frontend.look(now_ms, CallId(7)));
         node.tell(|frontend, _, _| frontend.force(CallId(8), b"a"[..].into(), false, Caller::default()));
@@ -64,7 +64,7 @@ fn nothing_outlives_a_term() {
         node.hears(3, open(7));
         let expected = [unavailable(7, why.to_string()), unavailable(8, why.to_string()), close(3, why)];
         assert_eq!(node.said(), expected);
-        // What was proposed before is applied, and nobody is told.
+        // The earlier proposals are applied, and no client gets an answer.
         while node.proposed.front().is_some_and(|(term, _)| *term == 1) {
             node.apply();
         }
@@ -97,7 +97,7 @@ fn a_lead_of_one_term_in_an_entry_of_another_does_not_count() {
     assert!(!node.frontend.leads());
 }
 
-/// This node applies entries of the next leader before it hears that it was deposed.
+/// This node applies entries of the next leader before it learns that it was deposed.
 #[test]
 fn an_entry_of_a_later_term_answers_nothing_that_was_proposed_before() {
     let mut node = Node::new();
@@ -123,7 +123,7 @@ fn a_shell_that_changes_the_order_of_the_proposals_is_found_out() {
     node.apply();
 }
 
-/// All leases start anew, in full.
+/// All leases start again, with their full TTL.
 #[test]
 fn a_new_leader_takes_up_what_the_state_has() {
     let mut node = Node::new();
@@ -139,7 +139,7 @@ fn a_new_leader_takes_up_what_the_state_has() {
     assert_eq!(node.proposed, [(2, expire.into())]);
 }
 
-/// Nobody knows which of the proposals before it are applied; whatever is comes before the new Lead.
+/// The node does not know which earlier proposals are applied. Those that are come before the new Lead.
 #[test]
 fn after_a_proposal_was_lost_the_node_leads_anew_in_its_term() {
     let mut node = Node::new();
@@ -149,7 +149,7 @@ fn after_a_proposal_was_lost_the_node_leads_anew_in_its_term() {
     node.request(1, 2, b.clone());
     let (_, kept) = node.proposed.pop_front().unwrap();
     node.proposed.clear();
-    // Of another term it is not our business.
+    // A loss in another term changes nothing.
     node.tell(|frontend, now_ms, _| frontend.lost(now_ms, 7));
     assert!(node.frontend.leads());
     node.tell(|frontend, now_ms, _| frontend.lost(now_ms, 1));
@@ -161,7 +161,7 @@ fn after_a_proposal_was_lost_the_node_leads_anew_in_its_term() {
     assert_eq!(node.proposed, []);
     node.after(1);
     assert_eq!(node.proposed.len(), 1);
-    // Lost again: another one. Both may be applied in the end.
+    // Another loss leads to another Lead. Both may be applied in the end.
     node.tell(|frontend, now_ms, _| frontend.lost(now_ms, 1));
     node.after(LEAD_AGAIN_MS);
     assert_eq!(node.proposed.len(), 2);
@@ -181,7 +181,7 @@ fn after_a_proposal_was_lost_the_node_leads_anew_in_its_term() {
     assert_eq!(said, [answer(2, 1, Answer::Granted { fence: 1 }), answer(2, 2, Answer::Granted { fence: 2 })]);
 }
 
-/// It may have ended sessions that this node would acknowledge, once it leads again and a round says so.
+/// The other leader may have ended sessions. This node must not acknowledge their keep-alives after it leads again.
 #[test]
 fn an_entry_of_a_later_term_deposes() {
     for leads in [true, false] {
@@ -195,13 +195,13 @@ fn an_entry_of_a_later_term_deposes() {
         let said = if leads { vec![Output::Note(Note::LeadsNoMore { term: 1 })] } else { vec![] };
         assert_eq!(node.said(), said);
         node.proposed.clear();
-        // A Lead of its own that comes late changes nothing.
+        // A late Lead of this node changes nothing.
         node.apply_entry(2, &sessions::Command::Lead { term: 2 }.into());
         assert!(!node.frontend.leads());
     }
 }
 
-/// Entries of others are applied in between, before this node leads.
+/// The follower applies entries of other leaders.
 #[test]
 fn a_follower_says_nothing() {
     let mut node = Node::follower(ServerLimits::default());

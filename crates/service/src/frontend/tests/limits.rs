@@ -1,4 +1,4 @@
-//! What the server does not take on, and that nothing grows without bounds under a flood.
+//! The limits of the server: what they refuse, and that a flood does not fill the memory.
 
 use baton_types::frames::EndReason;
 
@@ -26,13 +26,13 @@ fn on_a_full_disk_locks_are_given_back_and_not_given_out() {
     assert_eq!((node.said(), node.frontend.free_bytes()), (vec![], Some(MIN - (2 << 20))));
     node.acquire(1, 2, "b");
     let message = "the server has too little free space: 98 MiB, and it needs 100 MiB".to_owned();
-    // The note about the space was told; there is none about a limit.
+    // The node noted the low space before. A limit note does not follow.
     assert_eq!(node.said(), [answer(1, 2, words::refuse(Refusal::LowSpace, message.clone()))]);
     node.stream(2);
     node.hears(2, open(8));
     let ended = ToClient::Ended { reason: EndReason::LowSpace, message };
     assert_eq!(node.said(), [say(2, ended), close(2, Closing::Ended)]);
-    // A session that is there goes on, and gives back.
+    // An existing session goes on, and may release.
     node.stream(3);
     node.hears(3, ToServer::Open(resume(9, 2)));
     node.apply();
@@ -45,15 +45,15 @@ fn on_a_full_disk_locks_are_given_back_and_not_given_out() {
     node.acquire(3, 4, "b");
     node.apply();
     assert_eq!(node.said(), [answer(3, 4, Answer::Granted { fence: 2 })]);
-    // A disk that does not say how much room it has is written to until it fails.
+    // If the disk does not tell its free space, the server writes until a write fails.
     space(&mut node, None);
     assert!(!node.frontend.is_space_low());
 }
 
-/// Its client would drop it, and a lock would be held by nobody.
+/// The client would give the request up, and nobody would release the lock.
 #[test]
 fn an_acquire_that_the_log_has_is_not_refused_when_it_is_repeated() {
-    // It waits, it was granted and the answer is not seen, it is on its way.
+    // Three cases: the acquire waits; it was granted, but the client has not seen the answer; it is on its way.
     for (others, applied) in [(true, true), (false, true), (false, false)] {
         let mut node = Node::new();
         node.opened(1, 8);
@@ -82,7 +82,7 @@ fn an_acquire_that_the_log_has_is_not_refused_when_it_is_repeated() {
     }
 }
 
-/// The client and the operator read the same sentence, which names the flag that moves the limit.
+/// The client and the operator read the same sentence, which names the flag that sets the limit.
 #[test]
 fn a_refusal_names_the_flag_of_its_limit() {
     let roomy = ServerLimits::default();
@@ -113,7 +113,7 @@ fn limit_note(message: &str) -> Output {
     Output::Note(Note::Limit { flag, message: message.to_owned(), from: None })
 }
 
-/// Not a line a refusal: the log would be full of them. Not one for ever either: the operator would not see the next flood.
+/// One line per refusal would fill the log. A single line for ever would hide the next flood.
 #[test]
 fn the_operator_is_told_of_a_limit_once_a_minute() {
     let mut node = Node::leader(ServerLimits { locks: 1, ..ServerLimits::default() });
@@ -124,7 +124,7 @@ fn the_operator_is_told_of_a_limit_once_a_minute() {
     let mut told_ms = Vec::new();
     for number in 2..=131 {
         node.now_ms += 1_000;
-        // The session must not expire.
+        // Keeps the session from expiring.
         node.hears(1, ToServer::KeepAlive { number });
         node.said();
         node.acquire(1, number, "b");
@@ -141,7 +141,7 @@ fn sessions_are_limited() {
     node.opened(1, 1);
     node.stream(2);
     node.hears(2, open(2));
-    // One is there, one is on its way.
+    // One session exists, one is on its way.
     node.stream(3);
     node.hears(3, open(3));
     let said = node.said();
@@ -151,9 +151,9 @@ fn sessions_are_limited() {
     node.said();
     node.stream(4);
     node.hears(4, open(4));
-    // A flood is worth one line.
+    // Only the client gets an answer. The operator was told already.
     assert_eq!(node.said().len(), 2);
-    // Those that are there are taken up, and make room.
+    // Existing sessions can be resumed, and an ended session makes room.
     node.stream(5);
     node.hears(5, ToServer::Open(resume(1, 2)));
     node.apply();
@@ -162,7 +162,7 @@ fn sessions_are_limited() {
     node.said();
     node.opened(6, 6);
     assert_eq!(node.state.counts().sessions, 2);
-    // One that would resume a session that is not there, and is on its way, makes no room for one that begins it.
+    // An Open that resumes an unknown session is on its way. It makes no room for an Open that begins this session.
     node.stream(8);
     node.hears(8, ToServer::Open(resume(88, 1)));
     node.stream(9);
@@ -170,14 +170,14 @@ fn sessions_are_limited() {
     assert_eq!(end_reason(&node.said()), EndReason::TooManySessions);
     node.apply();
     node.said();
-    // A first Open that is repeated begins nothing.
+    // A repeated first Open begins no session.
     node.stream(7);
     node.hears(7, ToServer::Open(Open { attempt: 2, ..first(6) }));
     node.apply();
     assert!(node.listens(7));
 }
 
-/// A session counts once: however often its first Open is repeated, and although a new leader knows no stream of it.
+/// A session counts once, even if its first Open is repeated, and even if a new leader knows no stream of the session.
 #[test]
 fn a_first_open_that_is_repeated_takes_no_room() {
     let again = |attempt| ToServer::Open(Open { attempt, ..first(1) });
@@ -211,10 +211,10 @@ fn locks_are_limited() {
     node.apply_all();
     node.acquire(1, 4, "c");
     assert_eq!(refusal(&node.said()), Refusal::TooManyLocks);
-    // What makes no sense is told so first.
+    // An invalid request is refused as invalid first.
     node.acquire(1, 9, "");
     assert_eq!(refusal(&node.said()), Refusal::Invalid);
-    // Those that are there can be waited for.
+    // Requests may wait for existing locks.
     node.acquire(2, 1, "a");
     node.request(1, 5, Operation::Release { acquire: 2 });
     node.apply_all();
@@ -227,7 +227,7 @@ fn locks_are_limited() {
 fn waiters_of_a_lock_are_limited() {
     let mut node = Node::leader(ServerLimits { waiters: 2, ..ServerLimits::default() });
     (1..=5).for_each(|session| node.opened(session, session));
-    // One gets it, two wait: whether they are applied or on their way.
+    // One request gets the lock, two wait. Requests on their way count like applied ones.
     (1..=3).for_each(|session| node.acquire(session, 1, "a"));
     node.acquire(4, 1, "a");
     assert_eq!(refusal(&node.said()), Refusal::TooManyWaiters);
@@ -241,13 +241,13 @@ fn waiters_of_a_lock_are_limited() {
     node.said();
     node.acquire(5, 1, "a");
     assert_eq!(node.proposed.len(), 1);
-    // A request that does not wait is refused, because the lock is not free.
+    // A request that does not wait is refused because the lock is taken, not because of the limit.
     let Operation::Acquire(one) = acquire("a") else { unreachable!() };
     node.apply();
     node.request(4, 4, Operation::Acquire(Acquire { timeout_ms: Some(0), ..one }));
     node.apply();
     assert_eq!(refusal(&node.said()), Refusal::NotAvailable);
-    // None may wait: a free lock is granted all the same.
+    // With a limit of 0 waiters, a free lock is still granted.
     let mut node = Node::leader(ServerLimits { waiters: 0, ..ServerLimits::default() });
     node.opened(1, 8);
     node.acquire(1, 1, "a");
@@ -300,7 +300,7 @@ fn streams_of_a_connection_are_limited() {
     assert_eq!((node.frontend.connections.len(), node.frontend.silent.len()), (0, 0));
 }
 
-/// A hundred thousand of each, and what is kept stays at the limit.
+/// A hundred thousand of each kind. The memory stays at the limit.
 #[test]
 fn memory_is_bounded_under_each_flood() {
     const FLOOD: u64 = 100_000;

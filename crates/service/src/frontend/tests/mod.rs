@@ -1,4 +1,4 @@
-//! The front end, hand in hand with the state: what is proposed is applied when the test says so.
+//! The front end together with the state. The test decides when a proposal is applied.
 
 mod leadership;
 mod limits;
@@ -18,7 +18,7 @@ use crate::state::Outcome;
 
 pub const TTL_MS: u64 = 10_000;
 
-/// A node, and everything that its front end said since the test last looked.
+/// A node, and all outputs of its front end since the test last looked.
 pub struct Node {
     pub frontend: Frontend,
     pub state: State,
@@ -29,13 +29,12 @@ pub struct Node {
 }
 
 impl Node {
-    /// It does not lead.
     pub fn follower(limits: ServerLimits) -> Self {
         let (proposed, said) = (VecDeque::new(), Vec::new());
         Node { frontend: Frontend::new(limits), state: State::default(), now_ms: 1_000, index: 0, proposed, said }
     }
 
-    /// It leads in term 1.
+    /// A leader in term 1.
     pub fn leader(limits: ServerLimits) -> Self {
         let mut node = Node::follower(limits);
         node.tell(|frontend, _, _| frontend.elected(1));
@@ -58,7 +57,6 @@ impl Node {
         }
     }
 
-    /// Applies the oldest proposal.
     pub fn apply(&mut self) {
         let (term, command) = self.proposed.pop_front().expect("something was proposed");
         self.apply_entry(term, &command);
@@ -81,7 +79,7 @@ impl Node {
         std::mem::take(&mut self.said)
     }
 
-    /// A stream on a connection of its own.
+    /// Opens a stream on a connection of its own.
     pub fn stream(&mut self, stream: u64) {
         self.stream_on(stream, stream);
     }
@@ -104,7 +102,7 @@ impl Node {
         self.request(stream, number, acquire(name));
     }
 
-    /// Opens a session on a stream, and takes note of nothing that was said about it.
+    /// Opens a session on a stream, and discards the outputs.
     pub fn opened(&mut self, stream: u64, session: u64) {
         self.stream(stream);
         self.hears(stream, open(session));
@@ -117,14 +115,13 @@ impl Node {
         self.frontend.listens(StreamId(stream))
     }
 
-    /// Time passes.
     pub fn after(&mut self, ms: u64) {
         self.now_ms += ms;
         self.tell(|frontend, now_ms, _| frontend.tick(now_ms));
     }
 }
 
-/// For an owner of its own: nothing is a deadlock.
+/// Each acquire has an owner of its own, so that there is no deadlock.
 pub fn acquire(name: &str) -> Operation {
     let (name, mode, owner) = (name.as_bytes().to_vec(), Mode::Exclusive, fastrand::u64(..));
     Operation::Acquire(Acquire { name, mode, owner, parent: None, timeout_ms: None, lock_delay_ms: 0 })
@@ -134,7 +131,7 @@ pub fn secret(byte: u8) -> Option<Secret> {
     Some(Secret([byte; SECRET_BYTES]))
 }
 
-/// The first Open of a session, whose secret is 1.
+/// The first Open of a session, with secret 1.
 pub fn first(session: u64) -> Open {
     let (label, host) = (format!("label {session}"), "host".to_owned());
     Open { session, attempt: 1, ttl_ms: TTL_MS, label, host, pid: 7, resume: false, secret: secret(1) }
@@ -160,7 +157,7 @@ pub fn answer(stream: u64, number: u64, answer: Answer) -> Output {
     say(stream, ToClient::Answer { number, answer })
 }
 
-/// The kind of refusal of the only thing that was said.
+/// The refusal in the last output.
 pub fn refusal(said: &[Output]) -> Refusal {
     match said {
         [.., Output::Say { said: ToClient::Answer { answer: Answer::Refused(Refused { refusal, .. }), .. }, .. }] => {
@@ -170,7 +167,7 @@ pub fn refusal(said: &[Output]) -> Refusal {
     }
 }
 
-/// Why the only thing that was said ends the session.
+/// The end reason, if the last two outputs end a session and its stream.
 pub fn end_reason(said: &[Output]) -> EndReason {
     match said {
         [.., Output::Say { said: ToClient::Ended { reason, .. }, .. }, Output::Close { why: Closing::Ended, .. }] => {

@@ -1,4 +1,4 @@
-//! Streams that say whose they are: in time, too late, by somebody else.
+//! Open on a stream: in time, too late, by another client.
 
 use baton_types::frames::{EndReason, Malformed, Part};
 
@@ -18,7 +18,8 @@ fn a_session_is_told_that_it_is_open_when_its_open_is_applied_and_is_heard_from_
     assert!(node.listens(1));
 }
 
-/// Its client counts the lease from when it sent the Open that is answered, so an earlier one must not answer a later one.
+/// The client counts its lease from the Open that is answered. So the answer to an earlier Open must not come on a
+/// later stream.
 #[test]
 fn an_open_answers_the_stream_that_it_came_by_and_no_other() {
     let mut node = Node::new();
@@ -26,13 +27,13 @@ fn an_open_answers_the_stream_that_it_came_by_and_no_other() {
     node.hears(1, open(9));
     node.stream(2);
     node.hears(2, ToServer::Open(Open { attempt: 2, ..first(9) }));
-    // The first is late by now.
+    // The first Open is late by now.
     node.apply();
     assert_eq!(node.said(), [close(1, Closing::Replaced)]);
     node.apply();
     let opened = ToClient::Opened { session: 9, ttl_ms: TTL_MS };
     assert_eq!(node.said(), [say(2, opened), Output::Listen(StreamId(2))]);
-    // Nobody is told of the first one if its client is gone.
+    // No answer goes to the first stream if its client is gone.
     let mut node = Node::new();
     node.stream(1);
     node.hears(1, open(9));
@@ -52,7 +53,7 @@ fn a_later_stream_takes_the_place_of_an_earlier_one() {
     node.apply();
     let opened = ToClient::Opened { session: 9, ttl_ms: TTL_MS };
     assert_eq!(node.said(), [close(1, Closing::Replaced), say(2, opened), Output::Listen(StreamId(2))]);
-    // What the earlier one still says is not heard, and that it is gone changes nothing.
+    // Frames on the earlier stream have no effect, and its end changes nothing.
     node.acquire(1, 1, "a");
     node.tell(|frontend, _, _| frontend.stream_gone(StreamId(1)));
     assert_eq!(node.proposed, []);
@@ -76,7 +77,7 @@ fn a_late_open_does_not_evict_the_live_stream() {
     }
 }
 
-/// A client older than 0.2.0 does not count, and its last stream is the one that came last.
+/// A client older than 0.2.0 does not count its connections. Its newest stream is the one that came last.
 #[test]
 fn the_streams_of_a_client_that_does_not_count_its_attempts_replace_each_other() {
     let mut node = Node::new();
@@ -136,7 +137,7 @@ fn a_late_first_open_does_not_bring_an_expired_session_back() {
     assert_eq!(node.said().pop(), Some(Output::Note(note)));
 }
 
-/// A resumed session whose end is on the way is told that it has ended, and nothing before.
+/// A resumed session whose end is on its way gets Ended, and no Opened before it.
 #[test]
 fn a_condemned_session_is_not_told_that_it_is_open() {
     let mut node = Node::new();
@@ -161,7 +162,7 @@ fn a_session_that_is_not_there_is_not_resumed() {
     let mut node = Node::new();
     node.stream(1);
     node.hears(1, ToServer::Open(resume(9, 1)));
-    // Only the log can say: this node may lead no more, and not know it.
+    // Only the log can decide: this node may be deposed without knowing it.
     node.apply();
     assert_eq!(end_reason(&node.said()), EndReason::Unknown);
 }
@@ -178,7 +179,7 @@ fn only_the_secret_takes_a_session_up() {
         }
     }
     assert!(node.proposed.is_empty() && node.listens(1));
-    // The attempts of a thief do not count.
+    // The attempts of a client with a wrong secret do not count.
     node.stream(3);
     node.hears(3, ToServer::Open(resume(9, 2)));
     node.apply();
@@ -197,7 +198,7 @@ fn a_thief_does_not_overtake_the_open_that_begins_a_session() {
     assert!(node.listens(1));
 }
 
-/// Nothing that a stranger says of a session that is not there counts against its client.
+/// A stranger's Open of an unknown session must not affect the client that begins the session later.
 #[test]
 fn a_thief_of_a_session_that_is_not_there_does_not_make_its_client_late() {
     let mut node = Node::new();
@@ -211,7 +212,7 @@ fn a_thief_of_a_session_that_is_not_there_does_not_make_its_client_late() {
     assert!(node.listens(2));
 }
 
-/// Two clients chose the same number, and this node did not see both when the second one came.
+/// Two clients chose the same number. When the second Open came, this node did not know the first one.
 #[test]
 fn who_comes_second_with_another_secret_gets_nothing() {
     let mut node = Node::new();
@@ -235,7 +236,7 @@ fn a_stream_has_to_say_whose_it_is_in_time() {
     node.after(1);
     assert_eq!(node.said(), [close(1, Closing::NoOpen)]);
     assert_eq!(node.frontend.next_wake(), None);
-    // One that has said it, or is gone, has not.
+    // A stream that has sent Open, or is gone, has no time limit any more.
     node.opened(2, 9);
     node.stream(3);
     node.tell(|frontend, _, _| frontend.stream_gone(StreamId(3)));
@@ -276,11 +277,11 @@ fn whoever_breaks_the_rules_of_a_stream_is_hung_up_on() {
     assert_eq!(node.said(), [protocol(1, "the first frame of a stream must be Open")]);
     node.opened(2, 9);
     node.hears(2, open(9));
-    assert_eq!(node.said(), [protocol(2, "a stream carries one session: Open comes once")]);
+    assert_eq!(node.said(), [protocol(2, "a stream carries one session, so it has only one Open")]);
     node.stream(3);
     node.hears(3, ToServer::Open(resume(9, 3)));
     node.hears(3, ToServer::KeepAlive { number: 1 });
-    assert_eq!(node.said(), [protocol(3, "a stream speaks after its Open was answered")]);
+    assert_eq!(node.said(), [protocol(3, "a client must wait for the answer to its Open")]);
     node.apply_all();
     assert_eq!(node.said(), []);
     let malformed = |part| Err(Malformed { part, what: "nonsense".to_owned() });
@@ -290,7 +291,7 @@ fn whoever_breaks_the_rules_of_a_stream_is_hung_up_on() {
     node.stream(4);
     tell(&mut node, 4, Part::Open);
     assert_eq!(end_reason(&node.said()), EndReason::Invalid);
-    // That says nothing of a session, which may live on.
+    // The frame does not concern a session, which may live on.
     node.stream(6);
     tell(&mut node, 6, Part::Unknown);
     assert_eq!(node.said(), [protocol(6, "nonsense")]);
@@ -303,7 +304,7 @@ fn whoever_breaks_the_rules_of_a_stream_is_hung_up_on() {
     assert!(node.listens(5));
     tell(&mut node, 5, Part::Unknown);
     assert_eq!(node.said(), [protocol(5, "nonsense")]);
-    // A stream that was never there says nothing.
+    // A frame on an unknown stream has no effect.
     node.hears(77, open(3));
     assert!(node.said().is_empty() && node.proposed.is_empty());
 }

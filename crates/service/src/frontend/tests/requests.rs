@@ -1,4 +1,4 @@
-//! What a session asks for, and that one session does not hold up another.
+//! The requests of a session, and that one session does not delay another.
 
 use baton_types::frames::CancelOutcome;
 
@@ -32,7 +32,8 @@ fn what_makes_no_sense_is_refused_without_the_log() {
     assert!(node.proposed.is_empty() && node.listens(1));
 }
 
-/// A client that pipelines waits for itself: what is beyond its window waits, and others come in between.
+/// A client that pipelines delays only itself: requests beyond its window are parked, and requests of other clients
+/// come in between.
 #[test]
 fn a_stream_has_so_many_requests_under_way_and_no_more() {
     let mut node = Node::new();
@@ -43,11 +44,11 @@ fn a_stream_has_so_many_requests_under_way_and_no_more() {
     }
     assert_eq!(node.proposed.len(), WINDOW);
     node.acquire(2, 1, "mine");
-    // Its keep-alives do not wait.
+    // Keep-alives of the stream are not parked.
     assert!(node.listens(1));
     node.hears(1, ToServer::KeepAlive { number: 1 });
     assert!(matches!(node.said()[..], [Output::BeginRound(_)]));
-    // Each that is applied makes room for one, behind what others asked meanwhile.
+    // Each applied request makes room for one, behind the requests of other clients.
     node.apply();
     assert_eq!(node.said(), [answer(1, 1, Answer::Granted { fence: 1 })]);
     assert_eq!(node.proposed.len(), WINDOW + 1);
@@ -60,7 +61,7 @@ fn a_stream_has_so_many_requests_under_way_and_no_more() {
     assert_eq!(node.said().pop(), Some(answer(1, last, Answer::Granted { fence: last + 1 })));
 }
 
-/// What waits with its stream is bounded: beyond that the stream is not read.
+/// The memory of parked requests is bounded. Beyond the limit, the stream is not read.
 #[test]
 fn a_stream_that_asks_too_much_at_once_is_not_read() {
     let mut node = Node::new();
@@ -81,7 +82,7 @@ fn a_stream_that_asks_too_much_at_once_is_not_read() {
     assert!((parked / 2 - 2..=parked / 2 + 2).contains(&left), "{left} of {parked}");
     node.apply_all();
     assert_eq!(node.state.claims_of(SessionId(9)), number as usize);
-    // What waits is gone with its stream.
+    // The parked requests end with their stream.
     (1..200).for_each(|more| node.acquire(1, number + more, "x"));
     node.proposed.clear();
     node.tell(|frontend, _, _| frontend.stream_gone(StreamId(1)));
@@ -106,12 +107,12 @@ fn what_is_on_its_way_is_bounded() {
     let busy = Reply::Unavailable(Closing::Busy.to_string());
     assert_eq!(node.said(), [Output::Reply { call: CallId(5), reply: busy }]);
     assert_eq!(node.proposed, []);
-    // It is still kept alive.
+    // Keep-alives of the session still work.
     node.hears(2, ToServer::KeepAlive { number: 1 });
     assert!(matches!(node.said()[..], [Output::BeginRound(_)]));
 }
 
-/// What was on its way when a stream was gone belongs to no stream any more.
+/// Requests that were on their way when a stream ended do not count for the next stream.
 #[test]
 fn a_stream_that_comes_anew_has_a_window_of_its_own() {
     let mut node = Node::new();
@@ -147,7 +148,7 @@ fn a_forced_release_names_those_whom_it_hits_when_it_is_applied() {
     node.said();
     let from = "127.0.0.1:7".parse().ok();
     let caller = Caller { from, ..Caller::default() };
-    // The holder changes between the question and its place in the log.
+    // The holder changes between the call and the place of the Force in the log.
     node.request(1, 2, Operation::Release { acquire: 1 });
     node.acquire(2, 1, "a");
     node.tell(|frontend, _, _| frontend.force(CallId(5), b"a"[..].into(), false, caller));
@@ -166,13 +167,13 @@ fn a_forced_release_names_those_whom_it_hits_when_it_is_applied() {
     assert_eq!(holders.len(), 1);
     assert_eq!((holders[0].session, holders[0].fence, holders[0].label.as_str()), (9, 2, "label 9"));
     assert_eq!((holders[0].deadline_in_ms, holders[0].pid), (TTL_MS, 7));
-    // Nobody holds it: nobody is named.
+    // The lock has no holder, so the answer is empty.
     node.tell(|frontend, _, _| frontend.force(CallId(6), b"free"[..].into(), true, Caller::default()));
     node.apply();
     assert_eq!(node.said(), [Output::Reply { call: CallId(6), reply: Reply::Forced(Vec::new()) }]);
 }
 
-/// A waiter is cancelled when its time is over, and a lock opens after its delay.
+/// A wait is cancelled when it times out, and a lock opens after its lock-delay.
 #[test]
 fn what_time_brings_about_is_proposed_once() {
     let mut node = Node::new();

@@ -38,7 +38,8 @@ fn a_keep_alive_is_acknowledged_by_a_round_that_began_after_it() {
     assert_eq!(done(&mut node, second, true), []);
 }
 
-/// There are never more than two, and what waits is bounded: a later keep-alive of a session stands for the earlier one.
+/// There are never more than two rounds. Waiting keep-alives are bounded: a later one of a session replaces the earlier
+/// one.
 #[test]
 fn one_round_serves_all_that_wait() {
     let mut node = Node::new();
@@ -70,7 +71,7 @@ fn after_a_round_that_failed_keep_alives_wait_for_another_and_looks_fail() {
     assert_eq!(done(&mut node, first, false), []);
     let said = done(&mut node, second, false);
     assert!(is_refused(&said[0], 5) && said.len() == 1, "{said:?}");
-    // Not at once.
+    // The next round does not begin at once.
     assert_eq!(node.frontend.next_wake(), Some(node.now_ms + ROUND_AGAIN_MS));
     node.after(ROUND_AGAIN_MS - 1);
     assert_eq!(node.said(), []);
@@ -91,7 +92,7 @@ fn a_condemned_session_is_not_acknowledged() {
     assert_eq!(node.said(), []);
     node.apply();
     node.said();
-    // Nor is one that has ended.
+    // The session has ended, and nothing more is proposed.
     assert_eq!(node.state.counts().sessions, 0);
     assert_eq!(node.proposed, []);
 }
@@ -108,7 +109,7 @@ fn a_keep_alive_extends_the_lease_when_it_arrives() {
     assert_eq!(node.proposed.len(), 1);
 }
 
-/// The lease may have been lost with a term that this node did not notice.
+/// The lease may be lost if this node missed a change of the term.
 #[test]
 fn a_session_without_a_lease_has_to_resume() {
     let mut node = Node::new();

@@ -1,4 +1,4 @@
-//! The log and the state machine on a disk that forgets, tears and fails.
+//! The log and the state machine on a disk that loses unsynced data, tears writes and fails.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,14 +38,14 @@ async fn any_damaged_byte_of_a_data_folder_is_healed_or_the_start_is_refused() {
             }
         }
     }
-    // All but the few bytes of FORMAT.
+    // Only damage to the few bytes of FORMAT is refused.
     assert!(healed > 3_000 && refused < 100, "{healed} healed, {refused} refused");
 }
 
 #[tokio::test]
 async fn a_missing_file_is_noticed() {
     let disk = filled().await;
-    // WRITER is for people only. SYNCED is a witness of the log's end, which is there without it.
+    // The server never reads WRITER. It can do without SYNCED, a second record of where the log ends.
     for name in disk.names().into_iter().filter(|name| name != "WRITER" && name != "SYNCED") {
         let gone = disk.copy();
         gone.remove(&name).unwrap();
@@ -72,14 +72,14 @@ async fn nothing_is_acknowledged_before_the_sync_that_covers_it() {
         Ok(())
     });
     for index in 0..50 {
-        // By the writer, or inline.
+        // Odd entries are synced inline, even ones by the writer thread.
         alone.store(index % 2 == 1, Ordering::Relaxed);
         let before = syncs.load(Ordering::SeqCst);
         let (done, durable) = TypeConfig::oneshot();
         *waiting.lock().unwrap() = Some(durable);
         let entry = LogEntry::new_normal(LogId::new_term_index(1, index), open_session(index));
         log.append([entry], IOFlushed::signal(done)).await.unwrap();
-        // Waited for with no lock held: the disk asks, too.
+        // The test must not hold the lock while it waits: the disk's hook locks `waiting`, too.
         let synced = async {
             while syncs.load(Ordering::SeqCst) == before {
                 tokio::task::yield_now().await;
@@ -155,7 +155,7 @@ async fn files_of_what_is_purged_go_in_order_and_one_that_cannot_is_fatal() {
         }
         _ => Ok(()),
     });
-    // Each gives up some more, and does not wait for the one before.
+    // Each purge removes more files, and returns before the files of the one before are removed.
     for index in [5, 10, 12, 50] {
         log.purge(LogId::new_term_index(1, index)).await.unwrap();
     }

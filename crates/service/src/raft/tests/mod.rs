@@ -27,13 +27,13 @@ use crate::store::fake::FakeDisk;
 use crate::store::{Disk, OpenError};
 
 fn options() -> Options {
-    // A test that does not expect it must not go on.
+    // A fatal error or an unexpected warning fails the test.
     let fatal: Fatal = Arc::new(|why| panic!("{why}"));
     let warn: Warn = Arc::new(|what| assert!(what.starts_with("the data folder had data format 1"), "{what}"));
     Options { segment_bytes: 1024, snapshot_after_bytes: 4096, fatal, warn, ..Options::default() }
 }
 
-/// A hook that tells the test what it was told.
+/// A hook that sends each text to the test.
 fn hook() -> (Warn, mpsc::Receiver<String>) {
     let (say, said) = mpsc::channel();
     let say = Mutex::new(say);
@@ -71,7 +71,8 @@ fn acquire(session: u64, number: u64, lock: &str) -> Entry {
     request(session, number, Operation::Locks(locks::Operation::Acquire(acquire)))
 }
 
-/// The term in which the node leads. Tells it to the state, if nobody has yet: in a server the front end does.
+/// Waits until the node leads, and returns the term. Proposes `Lead` if the state does not know the term yet; in a
+/// server the front end does that.
 async fn leads(node: &Node) -> u64 {
     let mut leadership = node.leadership();
     let now = *leadership.wait_for(|now| matches!(now, Leadership::Leads { .. })).await.unwrap();
@@ -102,7 +103,7 @@ async fn openraft_s_own_suite_passes() {
     Suite::<TypeConfig, LogStore, Machine, FakeBuilder, ()>::test_all(FakeBuilder).await.unwrap();
 }
 
-/// The log as openraft sees it, and the state machine.
+/// Vote, last purged id, entries, last applied id, state.
 type Everything = (Option<Vote>, Option<LogId>, Vec<LogEntry>, Option<LogId>, State);
 
 async fn everything(disk: &FakeDisk) -> Result<Everything, OpenError> {
@@ -117,7 +118,7 @@ async fn everything(disk: &FakeDisk) -> Result<Everything, OpenError> {
     Ok((reader.read_vote().await.unwrap(), purged, entries, applied, state))
 }
 
-/// Votes, appends and commits these entries.
+/// Saves the vote, then appends and commits one entry per index.
 async fn append(log: &mut LogStore, vote: Vote, indices: Range<u64>) -> Vec<LogEntry> {
     log.save_vote(&vote).await.unwrap();
     for index in indices.clone() {
@@ -130,13 +131,11 @@ async fn append(log: &mut LogStore, vote: Vote, indices: Range<u64>) -> Vec<LogE
     log.get_log_reader().await.try_get_log_entries(indices).await.unwrap()
 }
 
-/// Appends and applies these entries.
 async fn fill(log: &mut LogStore, machine: &mut Machine, indices: Range<u64>) {
     let entries = append(log, Vote::new(1, 1), indices).await;
     machine.apply(futures::stream::iter(entries.into_iter().map(|entry| Ok((entry, None))))).await.unwrap();
 }
 
-/// A folder with votes, several segments, a snapshot and a purged log.
 async fn filled() -> FakeDisk {
     let disk = FakeDisk::default();
     let Parts { mut log, mut machine, .. } = Parts::open(Arc::new(disk.clone()), options()).unwrap();

@@ -1,4 +1,4 @@
-//! A node: a group of one.
+//! A node in a group of one.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -66,7 +66,7 @@ async fn a_group_of_one_leads_applies_and_answers_in_order() {
         assert_eq!(applied.term, 1);
         indices.push((applied.index, applied.outcome.effects.len()));
     }
-    // The first two are the membership, the blank entry of a new leader; the third is `Lead`.
+    // Entries 0 and 1 are the membership and the blank entry of a new leader. Entry 2 is `Lead`.
     let seen = seen.lock().unwrap().clone();
     assert_eq!(seen[0], (2, 0));
     assert_eq!(seen[1..], indices);
@@ -93,7 +93,7 @@ async fn a_node_that_starts_again_leads_in_a_new_term_with_the_same_state() {
     for round in 1..=5_u64 {
         let node = start(&disk).await;
         assert_eq!(leads(&node).await, round);
-        // Except for the new term, which its own first entry has told the state.
+        // Only the term differs: the node has proposed `Lead` with it.
         let now = node.state();
         let lead = sessions::Command::Lead { term: round }.into();
         before.apply(1, now.now_ms(), &lead, &mut Outcome::default());
@@ -123,7 +123,7 @@ fn a_node_that_is_dropped_in_the_midst_of_it_starts_again_with_what_was_applied(
             for session in 0..100 {
                 proposed.push(node.propose(open_session(1 + round * 1000 + session)).await.unwrap());
             }
-            // Half of the answers are not waited for.
+            // The test waits for only half of the answers.
             for pending in proposed.drain(..50) {
                 pending.await.unwrap();
             }
@@ -131,7 +131,7 @@ fn a_node_that_is_dropped_in_the_midst_of_it_starts_again_with_what_was_applied(
         });
         sessions = node.state().counts().sessions;
         assert!(sessions >= 50 * (round as usize + 1));
-        // Nobody is told to stop: the tasks are gone from one moment to the next.
+        // The runtime ends without a shutdown of the node: all tasks vanish at once.
         drop(running);
         drop((node, proposed));
     }
@@ -155,7 +155,6 @@ async fn the_log_is_purged_after_a_snapshot() {
     assert!(entries.len() < 5000, "{}", entries.len());
 }
 
-/// What the state is after these entries.
 fn state_after<'a>(entries: impl IntoIterator<Item = (&'a u64, &'a Entry)>) -> State {
     let mut state = State::default();
     let mut outcome = Outcome::default();
@@ -169,7 +168,7 @@ fn state_after<'a>(entries: impl IntoIterator<Item = (&'a u64, &'a Entry)>) -> S
 async fn a_power_cut_under_load_loses_nothing_that_was_applied() {
     let mut random = Random(5);
     let mut disk = FakeDisk::default();
-    // Every entry that was ever applied, by its place in the log.
+    // Every entry that was ever applied, by its index.
     let mut history: BTreeMap<u64, Entry> = BTreeMap::new();
     for round in 0..40 {
         let applied: Arc<Mutex<BTreeMap<u64, Entry>>> = Arc::default();
@@ -179,7 +178,7 @@ async fn a_power_cut_under_load_loses_nothing_that_was_applied() {
         });
         let node = Node::open(Arc::new(disk.clone()), Options { on_apply, ..options() }).await.unwrap();
         leads(&node).await;
-        // What is in the snapshot is not applied again; all else is, and as it was.
+        // The node applies all entries after the snapshot again, unchanged.
         for (index, entry) in applied.lock().unwrap().iter() {
             assert_eq!(history.entry(*index).or_insert_with(|| entry.clone()), entry, "round {round}, index {index}");
         }
@@ -191,7 +190,8 @@ async fn a_power_cut_under_load_loses_nothing_that_was_applied() {
             pending.push(node.propose(open_session(session)).await.unwrap());
             pending.push(node.propose(acquire(session, 1, &format!("lock {}", random.below(9)))).await.unwrap());
         }
-        // The power is cut at some moment after so many answers. What was applied by then, the answers with it, is kept.
+        // The power fails after a random number of answers. Every entry that was applied by then must survive, answered
+        // or not.
         let mut answered = Vec::new();
         for pending in pending.into_iter().take(random.below(40)) {
             answered.push(pending.await.unwrap().index);
@@ -241,7 +241,7 @@ async fn a_file_that_is_removed_under_a_running_node_is_noticed() {
         assert_eq!(node.missing(), None);
     }
     node.shutdown().await;
-    // No snapshot is made while files are taken away here.
+    // No snapshot is made, so that the node itself removes no files.
     let options = Options { snapshot_after_bytes: u64::MAX, ..options() };
     let node = Node::open(Arc::new(disk.clone()), options).await.unwrap();
     leads(&node).await;

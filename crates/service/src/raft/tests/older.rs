@@ -1,4 +1,5 @@
-//! What data format 1 wrote was the postcard of openraft's own types. The frozen copies in `format::v1` read what these write.
+//! Data format 1 stored openraft's own types with postcard. These tests write such data with openraft, and read it with
+//! the frozen copies in `format::v1`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,7 @@ use crate::format::record::{self, Payload, Record};
 use crate::format::snapshot::SnapshotMeta;
 use crate::store::Upgrade;
 
-/// An entry of format 1: when, and no commands. (Those are in the kept folders.)
+/// An entry of format 1 with a time and no commands. (The kept folders have entries with commands.)
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct OldEntry {
     now_ms: u64,
@@ -26,7 +27,6 @@ impl std::fmt::Display for OldEntry {
 
 type OldPayload = EntryPayload<OldEntry, u64, BasicNode>;
 
-/// A record of format 1, as it was.
 #[derive(Serialize)]
 enum OldRecord<'a> {
     Entry { id: LogId, payload: &'a [u8] },

@@ -19,15 +19,15 @@ fn is_of_snapshot(operation: &DiskOperation) -> bool {
     name.starts_with("snapshot-")
 }
 
-/// The newest snapshot. What has another ending is not finished, and never read.
+/// The name of the newest finished snapshot. A file with another ending is unfinished, and is never read.
 fn snapshot_of(disk: &FakeDisk) -> Option<String> {
     disk.names().into_iter().rfind(|name| name.starts_with("snapshot-") && name.ends_with(".baton"))
 }
 
-/// Nothing here takes so long, unless it never happens.
+/// Longer than any wait in these tests, unless the event never comes.
 const NEVER: Duration = Duration::from_secs(60);
 
-/// Proposes sessions from this number on until something is said, and gives the number of the next one.
+/// Proposes sessions, from number `from` on, until `said` receives a message. Returns the next number and the message.
 async fn fill_until<T>(node: &Node, from: u64, said: &mpsc::Receiver<T>) -> (u64, T) {
     for session in from..from + 10_000 {
         node.propose(open_session(session)).await.unwrap().await.unwrap();
@@ -44,7 +44,7 @@ async fn a_snapshot_that_fails_is_tried_again_and_the_log_is_kept() {
     for no_snapshot_before in [true, false] {
         let disk = FakeDisk::default();
         let (warn, warned) = hook();
-        // A pause that no test waits for: only another amount of log makes it try again.
+        // The pause is so long that only a growing log can cause another attempt.
         let pause = Pause { first: Duration::from_secs(3600), max: Duration::from_secs(3600) };
         let options = Options { warn, snapshot_pause: pause, ..options() };
         let node = Node::open(Arc::new(disk.clone()), options).await.unwrap();
@@ -69,7 +69,7 @@ async fn a_snapshot_that_fails_is_tried_again_and_the_log_is_kept() {
         for _ in 0..3 {
             let (after, warning) = fill_until(&node, next, &warned).await;
             next = after;
-            let says = "a snapshot cannot be written (no storage space); the log is kept, and it is tried again";
+            let says = "a snapshot cannot be written (no storage space); the server keeps the log and will try again";
             assert_eq!(warning, says);
             assert_eq!(snapshot_of(&disk), before, "the one before it is kept");
         }
@@ -153,7 +153,7 @@ async fn a_snapshot_may_fail_at_any_operation() {
     }
 }
 
-/// A disk on which whoever makes the file of a snapshot waits until it is told to go on, and panics if it never will be.
+/// A disk on which creating a snapshot file waits for a message from the test, and panics if none comes.
 struct Gate {
     disk: FakeDisk,
     entered: mpsc::Sender<()>,
@@ -164,7 +164,7 @@ impl Disk for Gate {
     fn create(&self, name: &str, length: u64) -> io::Result<Box<dyn DiskFile>> {
         if name.starts_with("snapshot-") {
             self.entered.send(()).map_err(io::Error::other)?;
-            self.go_on.lock().unwrap().recv_timeout(NEVER).expect("somebody lets it go on");
+            self.go_on.lock().unwrap().recv_timeout(NEVER).expect("the test lets it go on");
         }
         self.disk.create(name, length)
     }
@@ -214,13 +214,13 @@ async fn a_snapshot_stops_nobody_and_holds_what_was_applied_when_it_began() {
     let node = Node::open(Arc::new(gate), options()).await.unwrap();
     leads(&node).await;
     let (next, ()) = fill_until(&node, 1, &is_entered).await;
-    // The snapshot is under way, and goes on only after all these have been answered and looked at.
+    // The snapshot has begun. It goes on only after all these entries are applied and checked.
     for session in next..next + 100 {
         node.propose(open_session(session)).await.unwrap().await.unwrap();
         assert_eq!(node.state().counts().sessions as u64, session);
     }
     let sessions = node.state().counts().sessions;
-    // Whatever further snapshots there are need not wait.
+    // Lets all further snapshots pass.
     (0..100).for_each(|_| go_on.send(()).unwrap());
     node.shutdown().await;
     let (.., applied, state) = everything(&disk).await.unwrap();
@@ -241,7 +241,7 @@ async fn a_panic_while_the_state_is_encoded_is_fatal() {
     drop(go_on);
     assert!(machine.get_snapshot_builder().await.build_snapshot().await.is_err(), "openraft goes no further");
     let why = why.try_recv().unwrap();
-    assert!(why.starts_with("the state is not as it should be: somebody lets it go on"), "{why}");
+    assert!(why.starts_with("the replicated state is inconsistent: the test lets it go on"), "{why}");
 }
 
 fn item(index: u64) -> io::Result<EntryResponder<TypeConfig>> {
@@ -261,12 +261,12 @@ async fn a_panic_of_the_state_is_fatal_and_nothing_follows_from_it() {
         state.apply(index, now_ms, command, outcome);
     };
     let error = machine.apply(futures::stream::iter((1..6).map(item))).await.unwrap_err();
-    let says = "the state is not as it should be: entry 3 finds a broken index; nothing more is served";
+    let says = "the replicated state is inconsistent: entry 3 finds a broken index; the server answers nothing more";
     assert_eq!((why.try_recv().unwrap().as_str(), error.to_string().as_str()), (says, says));
     assert_eq!(*applied.lock().unwrap(), [1, 2]);
     machine.apply = State::apply;
     let error = machine.apply(futures::stream::iter((6..9).map(item))).await.unwrap_err();
-    assert_eq!(error.to_string(), "the state is not as it should be, and nothing more is applied");
+    assert_eq!(error.to_string(), "the replicated state is inconsistent; nothing more is applied");
     assert_eq!(*applied.lock().unwrap(), [1, 2]);
     assert!(why.try_recv().is_err(), "said once");
 }

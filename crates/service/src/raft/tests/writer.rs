@@ -1,4 +1,4 @@
-//! The thread that writes the log, while syncs hang, fail and are cut off.
+//! The writer thread of the log, while syncs hang, fail and lose power.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,12 +17,12 @@ use crate::raft::node::config;
 use crate::raft::receipt::Receipt;
 use crate::store::fake::{Inner, Operation as DiskOperation};
 
-/// Longer than anything takes here.
+/// Longer than any wait in these tests.
 const LONG: Duration = Duration::from_secs(20);
 
 type Durable = Receiver<io::Result<()>>;
 
-/// A sync of the log begins, and waits for what the test says.
+/// Holds back syncs of the log: reports the start of each one to the test, and ends it with the test's result.
 struct Gate {
     begun: mpsc::Receiver<()>,
     ends: mpsc::Sender<io::Result<()>>,
@@ -30,7 +30,8 @@ struct Gate {
 }
 
 impl Gate {
-    /// Holds back each sync of the log on this disk, after `before`. Dropped, it lets all pass.
+    /// Calls `before` at each sync of the log on this disk, and then holds the sync back. Dropping the gate lets all
+    /// syncs pass.
     fn hold(disk: &FakeDisk, mut before: impl FnMut(&Inner) + Send + 'static) -> Gate {
         let ((begin, begun), (ends, end)) = (mpsc::channel(), mpsc::channel());
         let frames = Arc::new(AtomicUsize::new(0));
@@ -42,7 +43,7 @@ impl Gate {
             }
             DiskOperation::Sync(name) if name.starts_with("log-") => {
                 before(inner);
-                // Nobody listens once the gate is dropped.
+                // The send fails once the gate is dropped.
                 let _ = begin.send(());
                 match end.recv_timeout(LONG) {
                     Ok(result) => result,
@@ -73,7 +74,7 @@ fn entry(index: u64) -> LogEntry {
     LogEntry::new_normal(LogId::new_term_index(1, index), open_session(index))
 }
 
-/// Appends an entry, and does not wait until it is durable.
+/// Appends an entry, without waiting until it is durable. The returned receiver gets the result.
 async fn hand_over(log: &mut LogStore, entry: LogEntry) -> Durable {
     let (done, durable) = TypeConfig::oneshot();
     log.append([entry], IOFlushed::signal(done)).await.unwrap();
@@ -247,7 +248,7 @@ async fn bursts_survive_a_power_cut_at_any_operation() {
     for burst in 1..20 {
         for index in next..next + burst {
             let (done, durable) = TypeConfig::oneshot();
-            // Before it can be acknowledged: whoever counts must know of it.
+            // Pushed before the append can be acknowledged, so that the hook of the disk counts it.
             waiting.lock().unwrap().push(durable);
             log.append([entry(index)], IOFlushed::signal(done)).await.unwrap();
         }
@@ -297,7 +298,7 @@ async fn frames_of_what_is_queued_stay_bounded() {
     }
     drop(log);
     disk.ask_no_more();
-    // Each frame needs a segment of its own here, and is in it twice.
+    // Each frame here fills a segment of its own, which contains the frame twice.
     let longest = disk.names().iter().map(|name| disk.read(name).unwrap().len()).max().unwrap();
     assert!(((900 << 11)..(1025 << 11)).contains(&longest), "{longest} bytes");
     assert_eq!(indices(&disk).await, Vec::from_iter(0..12));
@@ -306,7 +307,7 @@ async fn frames_of_what_is_queued_stay_bounded() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn openraft_answers_while_a_sync_hangs() {
     let disk = FakeDisk::default();
-    // Nobody says that it is alone: it writes as a member of a larger group does.
+    // `alone` stays false, so the node writes like a member of a larger group.
     let Parts { identity, log, machine, .. } = Parts::open(Arc::new(disk.clone()), long_segments()).unwrap();
     let raft = Raft::new(identity.node, Arc::new(config()), NoPeers, log, machine).await.unwrap();
     raft.initialize(BTreeMap::from([(identity.node, NodeRecord::default())])).await.unwrap();

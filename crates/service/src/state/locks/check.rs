@@ -1,4 +1,4 @@
-//! Whether the locks are as they should be. A snapshot is outside input: whatever passes here leads to no panic later.
+//! Checks the consistency of the locks. A snapshot is outside input: if it passes here, it causes no panic later.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -10,12 +10,12 @@ use super::{Claim, LockName, Locks, Mode, limits};
 use crate::state::limits::COUNTER_MAX;
 
 impl Locks {
-    /// Whether locks, claims and indices fit together, or a sentence about the first thing that does not. `revision` is that of
-    /// the state.
+    /// Whether locks, claims and indices are consistent. Returns a sentence about the first inconsistency. `revision`
+    /// is that of the state.
     pub(in crate::state) fn check(&self, revision: u64) -> Result<(), String> {
         let counters = [self.last_fence, self.last_ticket, self.last_delay, self.last_past];
         if let Some(counter) = counters.into_iter().find(|counter| *counter > COUNTER_MAX) {
-            return Err(format!("a counter of the locks is at {counter}; it is at most {COUNTER_MAX}"));
+            return Err(format!("a counter of the locks is at {counter}; it must be at most {COUNTER_MAX}"));
         }
         let mut tickets = BTreeSet::new();
         for claim in self.claims.values() {
@@ -31,7 +31,7 @@ impl Locks {
         let is_bounded = |acquires: &BTreeSet<_>| (1..=FORCED_MAX).contains(&acquires.len());
         if let Some((session, acquires)) = self.forced.iter().find(|(_, acquires)| !is_bounded(acquires)) {
             return Err(format!(
-                "session {session} has lost {} claims by force; it is told of 1 to {FORCED_MAX}",
+                "session {session} has {} forced releases on record; it must have 1 to {FORCED_MAX}",
                 acquires.len()
             ));
         }
@@ -40,35 +40,39 @@ impl Locks {
 
     fn check_lock(&self, name: &LockName, lock: &Lock) -> Result<(), String> {
         let says = |is_so: bool, what: &str| if is_so { Ok(()) } else { Err(what.to_owned()) };
-        limits::check_name(name.as_bytes()).map_err(|invalid| format!("has no name: {invalid}"))?;
-        limits::check_mode(Mode::Permit { of: lock.permits }).map_err(|invalid| format!("is no lock: {invalid}"))?;
+        limits::check_name(name.as_bytes()).map_err(|invalid| format!("has an invalid name: {invalid}"))?;
+        limits::check_mode(Mode::Permit { of: lock.permits })
+            .map_err(|invalid| format!("is not a valid lock: {invalid}"))?;
         says(lock.in_use() || lock.aside.is_some(), "is neither used nor remembered")?;
 
         let is_there = |claim: &Arc<Claim>| self.claims.get(&claim.key()).is_some_and(|at| Arc::ptr_eq(claim, at));
-        says(lock.line.iter().all(is_there), "has a claim in its line that is not there")?;
+        says(lock.line.iter().all(is_there), "has a claim in its line that does not exist")?;
         let wants = |claim: &Arc<Claim>| claim.wants.iter().find(|want| want.lock == *name).map(|want| want.mode);
         let modes = || lock.line.iter().map(wants);
         says(modes().all(|mode| mode.is_some()), "has a claim in its line that does not want it")?;
-        says(modes().flatten().all(|mode| mode.permits() == lock.permits), "has other permits than a claim says")?;
+        says(
+            modes().flatten().all(|mode| mode.permits() == lock.permits),
+            "has another number of permits than a claim names",
+        )?;
         says(lock.line.iter().is_sorted_by(|one, next| one.ticket < next.ticket), "has a ticket in its line twice")?;
         let is_parted = lock.holders().all(|claim| claim.holds()) && !lock.waiters().any(|claim| claim.holds());
         says(is_parted, "has a holder behind a waiter")?;
         let is_shared = modes().take(lock.held).flatten().all(|mode| mode == Mode::Shared);
         says(is_shared || lock.held <= lock.permits as usize, "has too many holders")?;
         says(lock.holders().is_sorted_by_key(|claim| claim.fence), "has a fence that is lower than an earlier one")?;
-        says(self.grantable(lock).is_none(), "is free for the first of those who wait")?;
+        says(self.grantable(lock).is_none(), "is free for its first waiter")?;
 
         let last_delay = lock.delay().map_or(0, |delay| delay.generation);
         says(last_delay <= self.last_delay, "has a lock-delay that was never begun")?;
         let left_fence = lock.aside.as_ref().and_then(|aside| aside.left_fence).map_or(0, u64::from);
         says(left_fence <= self.last_fence, "had a fence that was never given")?;
-        says(left_fence == 0 || lock.held > 0, "has the fence of an earlier holder, and no holder")?;
+        says(left_fence == 0 || lock.held > 0, "has the fence of an earlier holder, but no holder")?;
         let history = lock.history();
-        says(history.len() <= HISTORY_OF_LOCK_MAX, "remembers too much")?;
+        says(history.len() <= HISTORY_OF_LOCK_MAX, "remembers too many holds")?;
         says(history.is_sorted_by(|one, next| one.order < next.order), "does not remember its holds in order")?;
         says(
             history.last().is_none_or(|past| past.order <= self.last_past),
-            "remembers a hold that has no number yet",
+            "remembers a hold with a number that was never given",
         )?;
         let is_remembered = history.iter().all(|past| self.history.get(&past.order) == Some(name));
         says(is_remembered, "remembers a hold with the number of another one")
@@ -76,19 +80,19 @@ impl Locks {
 
     fn check_claim(&self, claim: &Claim, revision: u64) -> Result<(), String> {
         let says = |is_so: bool, what: &str| if is_so { Ok(()) } else { Err(what.to_owned()) };
-        limits::check_wants(&claim.wants).map_err(|invalid| format!("is no claim: {invalid}"))?;
+        limits::check_wants(&claim.wants).map_err(|invalid| format!("is not a valid claim: {invalid}"))?;
         let (in_index, in_other) = match claim.holds() {
             true => (&self.holds, &self.waits),
             false => (&self.waits, &self.holds),
         };
         let key = claim.owner_key();
-        says(in_index.contains(&key) && !in_other.contains(&key), "is not found by its owner")?;
-        says(claim.revoked == self.revoked.contains(&claim.key()), "is not found as one that was revoked")?;
+        says(in_index.contains(&key) && !in_other.contains(&key), "is missing in the index of owners")?;
+        says(claim.revoked == self.revoked.contains(&claim.key()), "does not match the index of revoked claims")?;
         says(!claim.revoked || claim.holds(), "was revoked while it waits")?;
-        says(claim.timeout_ms.is_none() || !claim.holds(), "holds, and has a time-out")?;
+        says(claim.timeout_ms.is_none() || !claim.holds(), "holds, but has a time-out")?;
         says((1..=self.last_ticket).contains(&claim.ticket), "has a ticket that was never given")?;
         says(claim.fence.map_or(0, u64::from) <= self.last_fence, "has a fence that was never given")?;
-        says(claim.revision <= revision, "entered at a revision that is not there yet")?;
+        says(claim.revision <= revision, "entered at a revision in the future")?;
         says(u64::from(claim.lock_delay_ms) <= LOCK_DELAY_MS_MAX, "has a lock-delay that is too long")
     }
 
@@ -107,10 +111,10 @@ impl Locks {
             ("remembered holds", self.history.len(), remembered),
         ];
         if let Some((what, counted, there)) = counts.into_iter().find(|(_, counted, there)| counted != there) {
-            return Err(format!("{counted} {what} are counted, and {there} are there"));
+            return Err(format!("{counted} {what} are counted, but {there} exist"));
         }
         if remembered > HISTORY_MAX {
-            return Err(format!("{remembered} ended holds are remembered; at most {HISTORY_MAX}"));
+            return Err(format!("{remembered} ended holds are remembered; the limit is {HISTORY_MAX}"));
         }
         let (mut by_session, mut children) = (BTreeMap::new(), BTreeMap::new());
         for claim in self.claims.values() {
@@ -118,13 +122,13 @@ impl Locks {
             claim.kinship().into_iter().for_each(|kinship| *children.entry(kinship).or_insert(0) += 1);
         }
         if !by_session.iter().eq(&self.counts) {
-            return Err("the counts of claims by session are not those of the claims".to_owned());
+            return Err("the counts of claims by session do not match the claims".to_owned());
         }
         if !children.iter().eq(&self.children) {
-            return Err("the index of owners by parent is not that of the claims".to_owned());
+            return Err("the index of owners by parent does not match the claims".to_owned());
         }
         if !closed.eq(&self.delays) {
-            return Err("the index of closed locks is not that of the locks that are closed".to_owned());
+            return Err("the index of closed locks does not match the closed locks".to_owned());
         }
         Ok(())
     }
@@ -142,8 +146,8 @@ mod tests {
 
     const NAME: &[u8] = b"deploy";
 
-    /// Session 1 holds the lock and was told to give it back, session 2 waits for it. Session 1 has held it before. The owner of
-    /// session 2 acts for the owner 3.
+    /// Session 1 holds the lock and was told to release it; session 2 waits for it. Session 1 has held it before. The
+    /// owner of session 2 acts for owner 3.
     fn locks() -> Locks {
         let mut state = State::default();
         let mut apply = |command: state::Command| state.apply(1, 1, &command, &mut Outcome::default());
@@ -180,19 +184,19 @@ mod tests {
         locks.check(9).expect_err("something is broken")
     }
 
-    /// What no snapshot can say, since it follows from what a snapshot says: a fault of our own.
+    /// Inconsistent indices. No snapshot can cause them, because indices are derived; they would be our own fault.
     #[test]
     fn whatever_does_not_fit_together_is_told() {
         let (holder, waiter) = ((SessionId(1), 3), (SessionId(2), 1));
         let key = |(session, number): (SessionId, u64)| (OwnerId(session.0), session, number);
-        let by_owner = "request 3 of session 0000000000000001 is not found by its owner";
+        let by_owner = "request 3 of session 0000000000000001 is missing in the index of owners";
         assert_eq!(broken(|locks| locks.holds.remove(&key(holder))), by_owner);
         assert_eq!(broken(|locks| locks.waits.insert(key(holder))), by_owner);
-        let by_owner = "request 1 of session 0000000000000002 is not found by its owner";
+        let by_owner = "request 1 of session 0000000000000002 is missing in the index of owners";
         assert_eq!(broken(|locks| locks.waits.remove(&key(waiter))), by_owner);
         assert_eq!(
             broken(|locks| locks.revoked.clear()),
-            "request 3 of session 0000000000000001 is not found as one that was revoked"
+            "request 3 of session 0000000000000001 does not match the index of revoked claims"
         );
         let in_lock = |break_it: fn(&mut Lock)| broken(|locks| break_it(lock(locks)));
         assert_eq!(in_lock(|lock| lock.held = 0), "the lock \"deploy\" has a holder behind a waiter");
@@ -203,32 +207,29 @@ mod tests {
         );
         assert_eq!(
             in_lock(|lock| lock.line.replace(0, Arc::new(Claim::clone(&lock.line[0])))),
-            "the lock \"deploy\" has a claim in its line that is not there"
+            "the lock \"deploy\" has a claim in its line that does not exist"
         );
 
-        assert_eq!(in_lock(|lock| drop(lock.line.remove(1))), "1 places in lines are counted, and 2 are there");
+        assert_eq!(in_lock(|lock| drop(lock.line.remove(1))), "1 places in lines are counted, but 2 exist");
         let stranger = (OwnerId(9), SessionId(9), 9);
-        assert_eq!(broken(|locks| locks.waits.insert(stranger)), "3 claims by owner are counted, and 2 are there");
+        assert_eq!(broken(|locks| locks.waits.insert(stranger)), "3 claims by owner are counted, but 2 exist");
         assert_eq!(
             broken(|locks| locks.revoked.insert((SessionId(9), 9))),
-            "2 revoked claims are counted, and 1 are there"
+            "2 revoked claims are counted, but 1 exist"
         );
-        assert_eq!(broken(|locks| locks.used += 1), "2 used locks are counted, and 1 are there");
-        assert_eq!(
-            broken(|locks| locks.history.insert(9, NAME.into())),
-            "2 remembered holds are counted, and 1 are there"
-        );
-        let by_session = "the counts of claims by session are not those of the claims";
+        assert_eq!(broken(|locks| locks.used += 1), "2 used locks are counted, but 1 exist");
+        assert_eq!(broken(|locks| locks.history.insert(9, NAME.into())), "2 remembered holds are counted, but 1 exist");
+        let by_session = "the counts of claims by session do not match the claims";
         assert_eq!(broken(|locks| locks.counts.clear()), by_session);
         assert_eq!(broken(|locks| locks.counts.insert(SessionId(2), 2)), by_session);
         assert_eq!(broken(|locks| locks.counts.insert(SessionId(9), 1)), by_session);
-        let by_parent = "the index of owners by parent is not that of the claims";
+        let by_parent = "the index of owners by parent does not match the claims";
         assert_eq!(broken(|locks| locks.children.clear()), by_parent);
         assert_eq!(broken(|locks| locks.children.insert((OwnerId(3), OwnerId(2)), 2)), by_parent);
         assert_eq!(broken(|locks| locks.children.insert((OwnerId(1), OwnerId(2)), 1)), by_parent);
         assert_eq!(
             broken(|locks| locks.delays.insert(NAME.into())),
-            "the index of closed locks is not that of the locks that are closed"
+            "the index of closed locks does not match the closed locks"
         );
     }
 
@@ -254,6 +255,6 @@ mod tests {
                 assert_eq!(locks.check(9), Ok(()));
             }
         }
-        assert_eq!(locks.check(9).unwrap_err(), "65537 ended holds are remembered; at most 65536");
+        assert_eq!(locks.check(9).unwrap_err(), "65537 ended holds are remembered; the limit is 65536");
     }
 }

@@ -1,4 +1,4 @@
-//! A claim: an acquire that waits or holds, in as many queues as it wants locks.
+//! A claim: an acquire that waits or holds. It stands in the line of every lock that it wants.
 
 use std::num::NonZeroU64;
 
@@ -7,70 +7,70 @@ use serde::{Deserialize, Serialize};
 use super::{LockName, Mode, Wants};
 use crate::state::{OwnerId, RequestNumber, SessionId};
 
-/// The place of a claim in log order. The claims of a lock are sorted by it, which is what FIFO means.
+/// The position of a claim in log order. The claims of a lock are sorted by it, so that the line is FIFO.
 pub type Ticket = u64;
 
-/// An acquire that waits or holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
-    /// Its place in log order.
     pub ticket: Ticket,
-    /// The revision at which it entered its queues.
+    /// The revision at which the claim entered its lines.
     pub revision: u64,
-    /// The session of the client.
     pub session: SessionId,
-    /// Which of the session's requests it is.
+    /// The number of the acquire.
     pub number: RequestNumber,
-    /// Deadlocks are looked for among owners: a session may have several.
+    /// Deadlocks are detected among owners. A session may have several.
     pub owner: OwnerId,
-    /// The owner that its owner acts for, if any: that one waits for its owner.
+    /// The owner on whose behalf this owner acts, if any. The parent waits for this owner.
     pub parent: Option<OwnerId>,
-    /// Which locks, and how. All of them are granted in one command.
+    /// Which locks, and in which modes. All of them are granted in one command.
     pub wants: Wants,
-    /// How long it waits; none if it waits for ever, or holds.
+    /// None if the claim holds, or waits without a limit.
     pub timeout_ms: Option<NonZeroU64>,
     /// How long its locks stay closed if its session expires. At most `LOCK_DELAY_MS_MAX`.
     pub lock_delay_ms: u32,
-    /// Since when it waits or holds.
+    /// When the claim began to wait or, once granted, to hold.
     pub since_ms: u64,
-    /// The fence under which it holds; none while it waits.
+    /// None while the claim waits.
     pub fence: Option<NonZeroU64>,
-    /// Its session was told to give it back.
+    /// True if the session was told to release it.
     pub revoked: bool,
 }
 
 impl Claim {
-    /// Whether it holds its locks.
     pub fn holds(&self) -> bool {
         self.fence.is_some()
     }
 
-    /// What it is found by.
+    /// The key of `Locks::claims`.
     pub(super) fn key(&self) -> (SessionId, RequestNumber) {
         (self.session, self.number)
     }
 
-    /// What its owner's claims are found by.
+    /// The key of `Locks::holds` and `Locks::waits`.
     pub(super) fn owner_key(&self) -> (OwnerId, SessionId, RequestNumber) {
         (self.owner, self.session, self.number)
     }
 
-    /// Its parent and its owner, if the owner acts for another one. An owner that names itself acts for nobody.
+    /// Parent and owner, if the owner acts for another one. An owner that names itself has no parent.
     pub(super) fn kinship(&self) -> Option<(OwnerId, OwnerId)> {
         self.parent.filter(|parent| *parent != self.owner).map(|parent| (parent, self.owner))
     }
 
-    /// Whether it wants several locks: then it may wait though one of them admits it.
+    /// A claim of several locks may wait although one of them admits it.
     pub(super) fn wants_several(&self) -> bool {
         self.wants.len() > 1
     }
 
-    /// How it wants a lock that it does want.
+    /// The lock must be one that the claim wants.
     pub fn mode(&self, lock: &LockName) -> Mode {
         match &self.wants[..] {
             [want] => want.mode,
             wants => {
-                wants.iter().find(|want| want.lock == *lock).expect("a claim wants the locks that it stands at").mode
+                wants
+                    .iter()
+                    .find(|want| want.lock == *lock)
+                    .expect("a claim is only in the lines of its own locks")
+                    .mode
             }
         }
     }

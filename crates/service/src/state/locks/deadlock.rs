@@ -1,27 +1,28 @@
-//! Whether a request would wait for itself.
+//! Detects deadlocks: whether a request would wait for itself.
 //!
-//! The vertices are owners. An owner that waits for nothing can finish: it gives back all that it has, those who stand in
-//! line for that get it, and if one of them then waits for nothing more its owner can finish too. This reduction of the graph is
-//! needed because of permits: where several hold one, a waiter needs one of them to finish, not all, and a cycle alone is
-//! no deadlock. A new claim waits for itself if it is not granted even when all who can finish have finished. Where nobody
-//! has a parent it is the only one that can: before it, everybody could finish, and nobody waits behind it yet.
+//! The vertices are owners. An owner that waits for nothing can finish: it releases all its locks, and the next claims
+//! in their lines are granted. If the owner of such a claim then waits for nothing more, that owner can finish, too.
+//! This reduction of the graph is needed because of permits: if several claims hold permits of a lock, a waiter needs
+//! only one of them to finish, so a cycle alone is no deadlock. A new claim waits for itself if it is not granted even
+//! after every owner that can finish has finished. If no owner has a parent, only the new claim can cause a deadlock:
+//! before it, every owner could finish, and no claim waits behind it yet.
 //!
-//! A claim that waits with a time-out counts as one that waits for ever, a closed lock as one that will open.
+//! A claim that waits with a time-out counts as one that waits for ever. A closed lock counts as one that will open.
 //!
-//! Parents: a process waits for its children, so an owner can finish only when every owner that acts for it has finished. Those
-//! are the owners of claims, waiting or holding, that name it as their parent. So waiting for an ancestor is a deadlock, and
-//! waiting for a sibling is not. What clients say about parents may be wrong:
+//! Parents: a parent process waits for its children, so an owner can finish only when every owner that acts for it has
+//! finished. An owner acts for another one if it has a claim, waiting or holding, that names the other one as parent.
+//! So waiting for an ancestor is a deadlock, and waiting for a sibling is not. Clients may be wrong about parents:
 //!
 //! - An owner that names itself has no parent.
 //! - Owners that are each other's ancestors cannot finish: each waits for the others.
-//! - A claim that is granted at once is never refused, since it waits for nobody. What it says about its parent may show a
-//!   deadlock that was there before, or be a lie. Hence a new claim that is not granted may find owners that could not finish
-//!   before it. It is refused only if a way leads from it back to its own owner; otherwise it waits.
+//! - A claim that is granted at once is never refused, because it waits for no owner. The parent that it names may
+//!   reveal a deadlock that existed before, or may be false. Hence a new claim that is not granted may find owners that
+//!   could not finish before it. It is refused only if a path leads from it back to its own owner; otherwise it waits.
 //!
-//! Work: none for an owner for whom nobody can be waiting, nor for an ancestor of it (that is nearly every request). Otherwise
-//! each lock from which the new claim can be reached is looked at once, each claim at it a constant number of times, and each
-//! owner at it and each descendant of one once, with a logarithm for finding owners: O(n log n) for n places in lines and pairs
-//! of parent and child, whatever they wait for.
+//! Work: none if no claim can wait for the new claim's owner or an ancestor of it (true for nearly every request).
+//! Otherwise each lock that the new claim depends on is visited once, each claim in its line a constant number of
+//! times, and each owner in the line and each of its descendants once, with a logarithmic lookup of owners. In total
+//! O(n log n) for n places in lines and pairs of parent and child.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -33,8 +34,8 @@ use super::{Claim, LockName, Locks, Mode, Ticket, WaitFor, names};
 use crate::state::sessions::Sessions;
 use crate::state::{OwnerId, SessionId};
 
-/// Up to this many holds of an owner and its ancestors are looked at one by one, to see that no claim waits for them. If there are
-/// more, the graph is built.
+/// Up to this many holds of an owner and its ancestors are checked one by one, to see that no claim waits for them. If
+/// there are more, the graph is built.
 const HOLDS_LOOKED_AT_MAX: usize = 64;
 
 impl Locks {
@@ -56,7 +57,7 @@ impl Locks {
         let is_waited_for = |claim: &Claim| {
             claim.wants.iter().any(|want| wanted(&want.lock) || self.locks[&want.lock].next_waiter().is_some())
         };
-        // The owner and its ancestors, as far as they are known.
+        // The owner and its known ancestors.
         let mut owners: SmallVec<[OwnerId; 4]> = SmallVec::from_iter([new.owner]);
         owners.extend(new.parent.filter(|parent| *parent != new.owner));
         let (mut at, mut holds_left) = (0, HOLDS_LOOKED_AT_MAX);
@@ -77,35 +78,34 @@ impl Locks {
     }
 }
 
-/// A step of a cycle.
 struct Step {
     owner: OwnerId,
     session: SessionId,
     lock: LockName,
 }
 
-/// A claim, as far as it stands in the lines that are looked at.
+/// A claim, as far as it stands in the visited lines.
 struct Asker {
     owner: OwnerId,
     session: SessionId,
     several: bool,
-    /// It holds, or would after the reduction.
+    /// True if it holds, or is granted during the reduction.
     granted: bool,
-    /// Its line and its position there, for each.
+    /// Each line that it stands in, and its position there.
     places: Vec<(usize, usize)>,
 }
 
-/// All claims at a lock, in order; the first `granted` of them hold it or have held it.
+/// All claims at a lock, in order. The first `granted` of them hold it, or held it before they finished.
 struct Line {
     lock: LockName,
     permits: usize,
     /// The claim, as its index in the graph, and its mode.
     askers: Vec<(usize, Mode)>,
     granted: usize,
-    /// How many of those granted have not finished, and how many of them share.
+    /// Number of granted claims that have not finished (`held`), and how many of those are shared.
     held: usize,
     shared: usize,
-    /// How far it has been looked at for a claim that shares, and for one that does not.
+    /// How far the search has visited the line: for claims that are not shared, and for shared ones.
     looked_at: [usize; 2],
 }
 
@@ -113,14 +113,14 @@ struct Line {
 struct Owner {
     /// Its claims that waited before the reduction.
     waits: Vec<usize>,
-    /// How many of them are not granted yet.
+    /// Number of those claims that are not granted yet.
     wanting: usize,
-    /// Where it holds something: the line and the mode.
+    /// The lines and modes of its holds.
     holds: Vec<(usize, Mode)>,
-    /// For whom it acts, and who acts for it.
+    /// The owners that it acts for, and the owners that act for it.
     parents: Vec<OwnerId>,
     children: Vec<OwnerId>,
-    /// How many of its children have not finished.
+    /// Number of children that have not finished.
     children_left: usize,
     finished: bool,
 }
@@ -134,9 +134,9 @@ impl Owner {
 /// How the search for a cycle has reached an owner.
 #[derive(Clone, Copy)]
 enum Way {
-    /// A claim waits for it at a line.
+    /// A claim waits for the owner at a line.
     Waits { asker: usize, line: usize },
-    /// Its parent waits for it.
+    /// The owner's parent waits for it.
     Parent(OwnerId),
 }
 
@@ -145,17 +145,18 @@ struct Graph {
     askers: Vec<Asker>,
     by_ticket: BTreeMap<Ticket, usize>,
     owners: BTreeMap<OwnerId, Owner>,
-    /// The new claim.
+    /// The index of the new claim.
     new: usize,
 }
 
 impl Graph {
-    /// All on whom the new claim could depend.
+    /// Collects all lines and owners that the new claim could depend on.
     fn around(locks: &Locks, new: &Claim) -> Self {
         let (lines, askers, by_ticket, owners) = (Vec::new(), Vec::new(), BTreeMap::new(), BTreeMap::new());
         let mut graph = Graph { lines, askers, by_ticket, owners, new: 0 };
-        // The new claim does not gain by its owner's other ones: the owner does not finish before the new claim is granted. Where
-        // nobody has a parent, those can be granted without that, or they would have been refused.
+        // The other claims of the new claim's owner do not matter: this owner cannot finish before the new claim is
+        // granted. If no owner has a parent, these other claims can be granted without it, or they would have been
+        // refused.
         let no_parents = locks.children.is_empty() && new.parent.is_none();
         let mut to_visit = names(new).into_vec();
         let mut visited: BTreeSet<LockName> = to_visit.iter().cloned().collect();
@@ -181,7 +182,8 @@ impl Graph {
         graph
     }
 
-    /// Adds the descendants of an owner that is new in the graph. Gives it and those that are new, too.
+    /// Adds the descendants of an owner that is new in the graph. Returns the owner and its descendants that are new,
+    /// too.
     fn add_descendants(&mut self, locks: &Locks, new: &Claim, owner: OwnerId) -> SmallVec<[OwnerId; 1]> {
         let mut family = SmallVec::from_iter([owner]);
         let mut at = 0;
@@ -201,7 +203,7 @@ impl Graph {
         family
     }
 
-    /// A claim stands at this position of this line, which is the last one so far.
+    /// Adds a claim at this position of this line, which is the last line so far.
     fn add(&mut self, line: usize, position: usize, claim: &Claim) {
         let owner = self.owners.entry(claim.owner).or_default();
         let asker = *self.by_ticket.entry(claim.ticket).or_insert_with(|| {
@@ -222,14 +224,14 @@ impl Graph {
         }
     }
 
-    /// Lets everybody finish who can. The owner of the new claim cannot before that is granted.
+    /// Lets every owner finish that can. The owner of the new claim cannot finish before the new claim is granted.
     fn reduce(&mut self) {
         let can_finish = |(&id, owner): (&OwnerId, &Owner)| owner.can_finish().then_some(id);
         let mut finishing: Vec<OwnerId> = self.owners.iter().filter_map(can_finish).collect();
-        // A closed lock opens whoever finishes, and may then be free for the first in line.
+        // A closed lock opens by itself, and may then be free for its first waiter.
         self.advance((0..self.lines.len()).collect(), &mut finishing);
         while let Some(id) = finishing.pop() {
-            let owner = self.owners.get_mut(&id).expect("whoever finishes is in the graph");
+            let owner = self.owners.get_mut(&id).expect("every owner that finishes is in the graph");
             owner.finished = true;
             let (holds, parents) = (std::mem::take(&mut owner.holds), std::mem::take(&mut owner.parents));
             for id in parents {
@@ -246,7 +248,8 @@ impl Graph {
         }
     }
 
-    /// Grants these locks to as many claims as can have them now, and then whatever comes after those elsewhere.
+    /// Grants these lines to as many claims as possible. If a claim stands in other lines, too, checks those lines
+    /// next.
     fn advance(&mut self, mut lines: Vec<usize>, finishing: &mut Vec<OwnerId>) {
         while let Some(index) = lines.pop() {
             while let Some(asker) = self.grantable(index) {
@@ -273,7 +276,7 @@ impl Graph {
         }
     }
 
-    /// The next claim of this line, if it is the next of all its lines and all admit it.
+    /// The next claim of this line, if it is the next one in all its lines and all admit it.
     fn grantable(&self, index: usize) -> Option<usize> {
         let line = &self.lines[index];
         let &(asker, _) = line.askers.get(line.granted)?;
@@ -281,7 +284,7 @@ impl Graph {
         self.askers[asker].places.iter().all(is_free).then_some(asker)
     }
 
-    /// The shortest way from the new claim to its own owner, among those who cannot finish.
+    /// The shortest path from the new claim to its own owner, among the owners that cannot finish.
     fn cycle(&mut self, start: OwnerId) -> Option<Vec<Step>> {
         if self.askers[self.new].granted {
             return None;
@@ -301,7 +304,8 @@ impl Graph {
         None
     }
 
-    /// Reaches an owner and its descendants, as far as they cannot finish. What they wait for comes next. The search ends at `start`.
+    /// Marks an owner and its descendants as reached, if they cannot finish. Queues the claims that they wait with. The
+    /// search ends at `start`.
     fn reach(
         &self,
         owner: OwnerId,
@@ -325,9 +329,10 @@ impl Graph {
         }
     }
 
-    /// The owners of claims before this position for which it waits, without those given before to a claim that waits alike: those
-    /// that conflict with it, and those that wait for another lock, too, and are not overtaken. A claim of several locks waits
-    /// for nobody where it could go in: there may be a permit left.
+    /// The owners that the claim at this position waits for. These are the owners of earlier claims that conflict with
+    /// it, and of earlier claims of several locks that still wait, because it does not overtake them. Omits owners that
+    /// were returned before for a claim with the same kind of mode. A claim of several locks waits for no owner at a
+    /// line that admits it, for example because a permit is left.
     fn blockers(&mut self, line: usize, position: usize) -> Vec<OwnerId> {
         let line = &mut self.lines[line];
         if line.is_free_for(position) {
@@ -344,7 +349,7 @@ impl Graph {
         line.askers[range].iter().filter_map(blocks).collect()
     }
 
-    /// The waits of the cycle. That a parent waits for its child is no step of its own: no lock belongs to it.
+    /// The waits of the cycle. A parent that waits for its child is no step, because no lock is involved.
     fn way_back(&self, reached: &BTreeMap<OwnerId, Way>, start: OwnerId) -> Vec<Step> {
         let mut steps = Vec::new();
         let mut owner = start;
@@ -367,7 +372,7 @@ impl Graph {
 }
 
 impl Line {
-    /// The line of a lock, still without its askers. A lock that is not there yet, or is not in use, is free.
+    /// The line of a lock, still without its askers. A lock that does not exist yet, or is not in use, is free.
     fn new(name: &LockName, lock: Option<&Lock>, claims: &[&Claim]) -> Self {
         let held = lock.map_or(0, |lock| lock.held);
         let shared = claims.iter().take(held).filter(|claim| claim.mode(name) == Mode::Shared).count();
@@ -377,7 +382,7 @@ impl Line {
         Line { lock, permits, askers, granted: held, held, shared, looked_at }
     }
 
-    /// Whether the claim at this position is the next, and could have the lock.
+    /// Whether the claim at this position is the next one, and the lock admits it.
     fn is_free_for(&self, position: usize) -> bool {
         let shares = self.askers[position].1 == Mode::Shared && self.shared == self.held;
         self.granted == position && (shares || self.held < self.permits)

@@ -1,12 +1,12 @@
-//! Somebody who is not the holder wants a lock released.
+//! A forced release: an operator, not the holder, wants a lock released.
 //!
-//! Without `now` the holders are told, and the lock stays theirs until they give it back (or close their session, or it
-//! expires): nothing overlaps. With `now` their claims end at once, and a lock-delay too: whoever asks for that takes the risk
-//! that a holder still runs. Its release, when it comes, is answered by Released all the same.
+//! Without `now` the holders are told, and keep the lock until they release it, close their session, or their session
+//! expires. So no two holders overlap. With `now` their claims end at once, and so does a lock-delay: the operator
+//! takes the risk that a holder still runs. A later release by such a holder is still answered with Released.
 //!
-//! Whoever asks is told whom it hit in the same step: a moment earlier or later the lock may have other holders.
+//! The effect names the holders at the time of the command: a moment earlier or later the lock may have other holders.
 //!
-//! A claim of several locks is one claim: it ends, or is told, as a whole.
+//! A claim of several locks ends, or is told, as a whole.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Who gets a lock, and when.
+//! Decides which claim gets a lock, and when.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use super::{Answer, Locks, Mode, Names, Refusal, Want, What};
 use crate::state::turn::Turn;
 
 impl Locks {
-    /// Whether a new claim can have all that it wants now: nobody waits for one of the locks, and each admits it. While a lock is
-    /// in use all claims must agree about its permits.
+    /// Whether a new claim can be granted now: no claim waits for one of its locks, and each lock admits it. While a
+    /// lock is in use, all claims must name the same number of permits.
     pub(super) fn are_free(&self, wants: &[Want]) -> Result<bool, Refusal> {
         let mut are_free = true;
         for want in wants {
@@ -24,8 +24,8 @@ impl Locks {
         Ok(are_free)
     }
 
-    /// The fence of a grant. A claim of one lock that shares it takes the fence of the lock's last grant; every other claim has
-    /// one of its own. So the fences of a lock never fall, in the order of its grants.
+    /// The fence of a grant. A shared claim of one lock takes the fence of the lock's last grant, if it joins shared
+    /// holders. Every other claim gets a new fence. So the fences of a lock never fall, in the order of its grants.
     pub(super) fn fence_for(&mut self, wants: &[Want]) -> NonZeroU64 {
         if let [Want { lock: name, mode: mode @ Mode::Shared }] = wants
             && let Some(fence) = self.locks.get(name).and_then(|lock| lock.shared_fence(name, *mode))
@@ -36,9 +36,8 @@ impl Locks {
         NonZeroU64::new(self.last_fence).expect("fences go from 1 on")
     }
 
-    /// Grants these locks, one after the other, to as many waiters as can have them now, and forgets those of which nothing is
-    /// left. Whoever stood behind a claim of several locks that is granted may be next at the others: they are looked at
-    /// last.
+    /// Grants these locks, one after the other, to as many waiters as possible, and forgets idle locks. If a claim of
+    /// several locks is granted, the claims behind it may be next at its other locks. Those locks are checked last.
     pub(super) fn grant_next(&mut self, turn: &mut Turn<'_>, mut names: Names) {
         let mut looked_at = 0;
         while let Some(name) = names.get(looked_at).cloned() {
@@ -57,11 +56,12 @@ impl Locks {
         }
     }
 
-    /// The first waiter of the lock, if it can have all its locks now: it is the first waiter of each of them.
+    /// The first waiter of the lock, if it can be granted now: it must be the first waiter of each of its locks, and
+    /// each must admit it.
     pub(super) fn grantable(&self, lock: &Lock) -> Option<Arc<Claim>> {
         let first = lock.next_waiter()?;
         let is_next = |want: &Want| {
-            let lock = self.locks.get(&want.lock).expect("a claim's locks are there");
+            let lock = self.locks.get(&want.lock).expect("the locks of a claim must exist");
             lock.next_waiter().is_some_and(|next| next.ticket == first.ticket) && lock.admits(&want.lock, want.mode)
         };
         first.wants.iter().all(is_next).then(|| first.clone())
@@ -72,18 +72,18 @@ impl Locks {
         let holder = Claim { fence: Some(fence), since_ms: turn.now_ms, timeout_ms: None, ..Claim::clone(waiter) };
         let holder = Arc::new(holder);
         self.replace(&holder);
-        self.waits.remove(&holder.owner_key()).expect("a waiter is found by its owner");
+        self.waits.remove(&holder.owner_key()).expect("the index of waiting owners has every waiter");
         self.holds.insert(holder.owner_key());
         turn.change(None, What::Claim { before: Some(waiter.clone()), after: Some(holder.clone()) });
         turn.answer(holder.session, holder.number, Answer::Granted { fence: fence.get() });
     }
 
-    /// Puts a claim in the place of what it was before.
+    /// Replaces the old version of a claim everywhere.
     pub(super) fn replace(&mut self, claim: &Arc<Claim>) {
         for want in &claim.wants {
             self.lock_mut(&want.lock).replace(claim.clone());
         }
         let before = self.claims.insert(claim.key(), claim.clone());
-        assert!(before.is_some_and(|before| before.ticket == claim.ticket), "a claim changes in its place");
+        assert!(before.is_some_and(|before| before.ticket == claim.ticket), "a claim keeps its ticket");
     }
 }

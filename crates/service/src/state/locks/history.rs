@@ -1,35 +1,27 @@
-//! Ended holds: for people to read.
+//! Ended holds, for people to read.
 
 use serde::{Deserialize, Serialize};
 
 use crate::state::SessionId;
 
-/// How a hold ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ended {
-    /// Its holder gave it back.
+    /// The holder released it.
     Released,
-    /// The lease of its session ran out.
+    /// The lease of its session expired.
     Expired,
-    /// Somebody else wanted it ended.
+    /// An operator forced the release.
     Forced,
 }
 
-/// A hold that has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Past {
-    /// Ended holds of all locks are numbered in log order; the lowest are forgotten first.
+    /// Ended holds of all locks are numbered in log order. The lowest number is forgotten first.
     pub order: u64,
-    /// Whose it was.
     pub session: SessionId,
-    /// The label of that session.
     pub label: Box<str>,
-    /// Its fence.
     pub fence: u64,
-    /// When it began.
     pub from_ms: u64,
-    /// When it ended.
     pub to_ms: u64,
-    /// Released, expired, or ended by force.
     pub ended: Ended,
 }

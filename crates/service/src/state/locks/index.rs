@@ -1,4 +1,4 @@
-//! The ways to find claims and locks.
+//! The indices of claims and locks.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::{Claim, Delay, LockName, Locks};
 use crate::state::{OwnerId, RequestNumber, SessionId};
 
 impl Locks {
-    /// Puts a claim that enters into the indices that follow from it.
+    /// Adds a new claim to the derived indices.
     pub(super) fn index(&mut self, claim: &Claim) {
         let index = if claim.holds() { &mut self.holds } else { &mut self.waits };
         index.insert(claim.owner_key());
@@ -23,12 +23,12 @@ impl Locks {
         }
     }
 
-    /// Takes a claim that ends out of the indices.
+    /// Removes an ending claim from the derived indices.
     pub(super) fn unindex(&mut self, claim: &Claim) {
         let index = if claim.holds() { &mut self.holds } else { &mut self.waits };
-        index.remove(&claim.owner_key()).expect("a claim is found by its owner");
+        index.remove(&claim.owner_key()).expect("the index of owners has every claim");
         if claim.revoked {
-            self.revoked.remove(&claim.key()).expect("a claim that was revoked is found");
+            self.revoked.remove(&claim.key()).expect("the index of revoked claims has every revoked claim");
         }
         uncount(&mut self.counts, &claim.session);
         if let Some(kinship) = claim.kinship() {
@@ -41,27 +41,27 @@ impl Locks {
         self.last_fence
     }
 
-    /// How many locks are held, waited for, closed or remembered.
+    /// Number of locks that are held, waited for, closed or remembered.
     pub(in crate::state) fn len(&self) -> usize {
         self.locks.len()
     }
 
-    /// How many locks are held, waited for or closed.
+    /// Number of locks that are held, waited for or closed.
     pub(in crate::state) fn used(&self) -> usize {
         self.used
     }
 
-    /// How many claims hold.
+    /// Number of claims that hold.
     pub(in crate::state) fn holding(&self) -> usize {
         self.holds.len()
     }
 
-    /// How many claims wait.
+    /// Number of claims that wait.
     pub(in crate::state) fn waiting(&self) -> usize {
         self.waits.len()
     }
 
-    /// How many claims a session has.
+    /// Number of claims of a session.
     pub(in crate::state) fn count_of(&self, session: SessionId) -> usize {
         self.counts.get(&session).copied().unwrap_or(0)
     }
@@ -71,7 +71,7 @@ impl Locks {
         self.locks.get_key_value(name).map(|(name, lock)| (name, lock.as_ref()))
     }
 
-    /// All locks from this name on, by name.
+    /// All locks from this name on, in order of name.
     pub(in crate::state) fn from<'a>(
         &'a self,
         name: &[u8],
@@ -94,12 +94,10 @@ impl Locks {
         self.claims.range((session, number)..=(session, RequestNumber::MAX)).map(|(_, claim)| claim)
     }
 
-    /// All claims that wait.
     pub(in crate::state) fn waiting_claims(&self) -> impl Iterator<Item = &Claim> {
         self.waits.iter().map(|&(_, session, number)| self.claim(session, number))
     }
 
-    /// All closed locks.
     pub(in crate::state) fn closed(&self) -> impl Iterator<Item = (&LockName, Delay)> {
         self.delays.iter().map(|name| (name, self.locks[name].delay().expect("a lock in this index is closed")))
     }
@@ -114,7 +112,7 @@ impl Locks {
         self.claims_in(&self.waits, owner)
     }
 
-    /// The owners that act for this one: those with a claim that names it as the parent.
+    /// The owners that act for this one: they have a claim that names this owner as parent.
     pub(super) fn children_of(&self, owner: OwnerId) -> impl Iterator<Item = OwnerId> {
         self.children.range((owner, OwnerId(0))..=(owner, OwnerId(u64::MAX))).map(|(&(_, child), _)| child)
     }
@@ -129,16 +127,15 @@ impl Locks {
     }
 
     fn claim(&self, session: SessionId, number: RequestNumber) -> &Claim {
-        self.claims.get(&(session, number)).expect("what an index names is there")
+        self.claims.get(&(session, number)).expect("an index names only existing claims")
     }
 
-    /// The sessions that have claims, or are to be told of some; a session as often as it has them.
+    /// The sessions that have claims or forced releases. A session appears once per claim.
     pub(in crate::state) fn sessions(&self) -> impl Iterator<Item = SessionId> {
         self.claims.keys().map(|&(session, _)| session).chain(self.forced.keys().copied())
     }
 }
 
-/// One more.
 fn count<K: Ord + Clone>(counts: &mut OrdMap<K, usize>, key: K) {
     match counts.get_mut(&key) {
         Some(count) => *count += 1,
@@ -146,9 +143,9 @@ fn count<K: Ord + Clone>(counts: &mut OrdMap<K, usize>, key: K) {
     }
 }
 
-/// One less; what is not there is not counted.
+/// The key must be counted.
 fn uncount<K: Ord + Clone>(counts: &mut OrdMap<K, usize>, key: &K) {
-    let count = counts.get_mut(key).expect("what ends was counted");
+    let count = counts.get_mut(key).expect("every claim is counted");
     *count -= 1;
     if *count == 0 {
         counts.remove(key);

@@ -1,5 +1,5 @@
-//! Bounds of what clients say about locks, checked here and nowhere else. The front end asks before it proposes, so that a client gets
-//! its answer at once; the state asks again, since it must stand whatever the log says.
+//! Limits for what clients send about locks. The front end checks them before it proposes, so that a client gets its
+//! answer at once. The state checks them again, because the log may contain anything.
 
 use std::collections::BTreeSet;
 
@@ -8,62 +8,41 @@ pub use baton_types::limits::{LOCK_DELAY_MS_MAX, NAME_BYTES_MAX, PERMITS_MAX, WA
 use super::{Acquire, LockName, Mode, Operation, Wants};
 use crate::state::RequestNumber;
 
-/// So many acquires of a session whose holds were ended by force are remembered until it speaks of them.
+/// The most forced releases of a session that the state remembers, until its client releases or cancels them.
 pub const FORCED_MAX: usize = 1_024;
-/// So many ended holds are remembered of one lock.
+/// The most ended holds that one lock remembers.
 pub const HISTORY_OF_LOCK_MAX: usize = 16;
-/// So many ended holds are remembered in all.
+/// The most ended holds that all locks together remember.
 pub const HISTORY_MAX: usize = 65_536;
-/// So many steps of a cycle are shown to a client whose acquire is refused because of it.
+/// The most steps of a cycle that a refusal shows to the client.
 pub const CYCLE_SHOWN_MAX: usize = 32;
 
-/// What is wrong with what a client sent.
+/// Why a client's input is invalid. The texts are part of kept answers in the replicated state, so they must never
+/// change: see `state`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
-    /// A name of no bytes.
     #[error("the name of a lock is empty; it has 1 to {NAME_BYTES_MAX} bytes")]
     NameEmpty,
-    /// A name of too many bytes.
     #[error("the name of a lock has {bytes} bytes; it has 1 to {NAME_BYTES_MAX}")]
-    NameTooLong {
-        /// The length that was given, in bytes.
-        bytes: usize,
-    },
-    /// No lock, or too many.
+    NameTooLong { bytes: usize },
     #[error("an acquire names {wants} locks; it must name from 1 to {WANTS_MAX}")]
-    Wants {
-        /// How many locks the acquire names.
-        wants: usize,
-    },
-    /// One lock twice.
+    Wants { wants: usize },
     #[error("an acquire names the lock {lock:?} twice; it must name each lock once")]
-    WantedTwice {
-        /// The name of the lock.
-        lock: LockName,
-    },
-    /// No permits, or too many.
+    WantedTwice { lock: LockName },
     #[error("a lock with {permits} permits; it must have from 1 to {PERMITS_MAX}")]
-    Permits {
-        /// What was said.
-        permits: u32,
-    },
-    /// A lock-delay that is too long.
+    Permits { permits: u32 },
     #[error("a lock-delay of {lock_delay_ms} ms; it must be at most {LOCK_DELAY_MS_MAX} ms")]
-    LockDelay {
-        /// What was said.
-        lock_delay_ms: u64,
-    },
-    /// A release or cancel of an acquire that cannot have been before it.
+    LockDelay { lock_delay_ms: u64 },
+    /// A release or cancel names an acquire that is not earlier.
     #[error("request {number} speaks of acquire {acquire}; it can only speak of an earlier one, from 1 on")]
     NotEarlier {
-        /// The request.
+        /// The number of the request.
         number: RequestNumber,
-        /// What it names.
+        /// The number that it names.
         acquire: RequestNumber,
     },
 }
 
-/// Whether a lock can have this name.
 pub fn check_name(name: &[u8]) -> Result<(), Invalid> {
     match name.len() {
         0 => Err(Invalid::NameEmpty),
@@ -72,7 +51,6 @@ pub fn check_name(name: &[u8]) -> Result<(), Invalid> {
     }
 }
 
-/// Whether a request of this number can ask for this.
 pub fn check_operation(number: RequestNumber, operation: &Operation) -> Result<(), Invalid> {
     match operation {
         Operation::Acquire(Acquire { wants, lock_delay_ms, .. }) => {
@@ -91,7 +69,6 @@ pub fn check_operation(number: RequestNumber, operation: &Operation) -> Result<(
     }
 }
 
-/// Whether an acquire can want these locks.
 pub(super) fn check_wants(wants: &Wants) -> Result<(), Invalid> {
     if !(1..=WANTS_MAX).contains(&wants.len()) {
         return Err(Invalid::Wants { wants: wants.len() });
@@ -107,7 +84,6 @@ pub(super) fn check_wants(wants: &Wants) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Whether a lock can be wanted so.
 pub fn check_mode(mode: Mode) -> Result<(), Invalid> {
     match mode.permits() {
         1..=PERMITS_MAX => Ok(()),

@@ -1,4 +1,4 @@
-//! The line at a lock: its claims, in ascending order of their tickets.
+//! The line of a lock: its claims, in ascending order of their tickets.
 
 use std::collections::VecDeque;
 use std::ops::Index;
@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 use super::claim::{Claim, Ticket};
 
-/// Most locks have one claim at a time, and there may be a million locks: one claim takes no memory of its own.
+/// Most locks have one claim at a time, and there may be a million locks, so a single claim needs no allocation.
 #[derive(Clone, Debug, Default)]
 pub enum Line {
     #[default]
     Empty,
     One(Arc<Claim>),
-    /// Those who come are added at the end, those who go are mostly at the start. It has the size of a pointer.
+    /// New claims join at the end, and most claims leave at the front. Boxed, so that it has the size of a pointer.
     #[expect(clippy::box_collection)]
     Many(Box<VecDeque<Arc<Claim>>>),
 }
 
 impl Line {
-    /// The claims in two parts, as a ring has them.
+    /// The claims as two slices, because a ring buffer may wrap.
     fn parts(&self) -> (&[Arc<Claim>], &[Arc<Claim>]) {
         match self {
             Line::Empty => (&[], &[]),
@@ -53,20 +53,20 @@ impl Line {
         first[split..].iter().chain(&second[start - split..])
     }
 
-    /// How many claims have a ticket that is not above this one.
+    /// Number of claims with a ticket of at most this one.
     pub fn up_to(&self, ticket: Ticket) -> usize {
         let (first, second) = self.parts();
         let is_before = |claim: &Arc<Claim>| claim.ticket <= ticket;
         first.partition_point(is_before) + second.partition_point(is_before)
     }
 
-    /// Where the claim with this ticket is, if it is there.
+    /// The position of the claim with this ticket, if it is in the line.
     pub fn position(&self, ticket: Ticket) -> Option<usize> {
         let at = self.up_to(ticket).checked_sub(1)?;
         (self[at].ticket == ticket).then_some(at)
     }
 
-    /// Adds a claim at the end, whatever its ticket.
+    /// Adds a claim at the end. The caller keeps the order of the tickets, or sorts later.
     pub fn push(&mut self, claim: Arc<Claim>) {
         *self = match std::mem::take(self) {
             Line::Empty => Line::One(claim),
@@ -78,7 +78,6 @@ impl Line {
         };
     }
 
-    /// Puts a claim in the place of another one.
     pub fn replace(&mut self, at: usize, claim: Arc<Claim>) {
         match self {
             Line::Many(claims) => claims[at] = claim,
@@ -87,12 +86,11 @@ impl Line {
         }
     }
 
-    /// Takes the claim out that is there.
     pub fn remove(&mut self, at: usize) -> Arc<Claim> {
         match std::mem::take(self) {
             Line::Many(mut claims) => {
-                let claim = claims.remove(at).expect("a claim at this place");
-                // One that is left stays where it is: others may come soon.
+                let claim = claims.remove(at).expect("the position is in the line");
+                // A single remaining claim stays in the ring, because others may come soon.
                 if !claims.is_empty() {
                     *self = Line::Many(claims);
                 }
@@ -103,7 +101,7 @@ impl Line {
         }
     }
 
-    /// Puts claims that came in any order into that of their tickets.
+    /// Sorts claims that were pushed in any order.
     pub fn sort(&mut self) {
         if let Line::Many(claims) = self {
             claims.make_contiguous().sort_unstable_by_key(|claim| claim.ticket);
@@ -115,11 +113,11 @@ impl Index<usize> for Line {
     type Output = Arc<Claim>;
 
     fn index(&self, at: usize) -> &Arc<Claim> {
-        self.get(at).expect("a claim at this place")
+        self.get(at).expect("the position is in the line")
     }
 }
 
-// Whether one claim stands alone in memory or in a ring makes no difference.
+// Equality ignores whether a single claim is stored alone or in a ring.
 impl PartialEq for Line {
     fn eq(&self, other: &Self) -> bool {
         self.iter().eq(other.iter())
@@ -183,7 +181,7 @@ mod tests {
                     model[at] = claim(model[at].ticket, random.u64(..));
                     line.replace(at, model[at].clone());
                 }
-                // Those in front go more often than others, as in life.
+                // Claims leave at the front more often than elsewhere, as in a real line.
                 5 if !model.is_empty() => assert_eq!(line.remove(at), model.remove(at)),
                 _ if !model.is_empty() => assert_eq!(line.remove(0), model.remove(0)),
                 _ => {}

@@ -1,4 +1,4 @@
-//! One lock: the claims that stand at it, in order.
+//! One lock: its line of claims.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use super::limits::HISTORY_OF_LOCK_MAX;
 use super::line::Line;
 use super::{LockName, Mode, Past};
 
-/// The lock is closed: a holder expired, and its process may not have noticed yet.
+/// A lock-delay: the lock is closed, because the session of a holder expired and the holder's process may not have
+/// noticed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delay {
-    /// What its end has to name.
+    /// `EndLockDelay` must name this number.
     pub generation: u64,
-    /// How long, in all.
+    /// The whole length of the delay.
     pub delay_ms: u64,
-    /// Since when.
     pub since_ms: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lock {
-    /// The first `held` of them hold the lock, the others wait: nobody overtakes.
+    /// The first `held` claims hold the lock, the others wait. No claim overtakes another.
     pub line: Line,
     pub held: usize,
-    /// 1 for exclusive and shared. It can change whenever the lock is not in use.
+    /// 1 for exclusive and shared. It can change only while the lock is not in use.
     pub permits: u32,
-    /// What most locks do not have.
+    /// Boxed, because most locks have none of it.
     pub aside: Option<Box<Aside>>,
 }
 
@@ -36,8 +36,8 @@ pub struct Lock {
 pub struct Aside {
     pub delay: Option<Delay>,
     pub history: Vec<Past>,
-    /// A fence that is higher than those of the holders when it was kept: a claim that shared the lock with them had it, and has
-    /// left.
+    /// The fence of a claim that shared the lock and has left, if it is higher than the fences of the remaining
+    /// holders.
     pub left_fence: Option<NonZeroU64>,
 }
 
@@ -50,7 +50,7 @@ impl Lock {
         self.aside.as_ref().map_or(&[], |aside| &aside.history)
     }
 
-    /// Changes what is aside, and forgets it if nothing is left of it.
+    /// Changes the boxed part, and removes it if it is empty.
     pub fn set_aside<T>(&mut self, change: impl FnOnce(&mut Aside) -> T) -> T {
         let mut aside = self.aside.take().unwrap_or_default();
         let changed = change(&mut aside);
@@ -70,12 +70,13 @@ impl Lock {
         self.line.get(self.held)
     }
 
-    /// While it is in use all claims must agree about its permits.
+    /// While a lock is in use, all claims must name the same number of permits.
     pub fn in_use(&self) -> bool {
         !self.line.is_empty() || self.delay().is_some()
     }
 
-    /// Whether it could be held so, besides its present holders, whatever waits. All holders hold it alike: one is looked at.
+    /// Whether a claim in this mode could hold the lock beside the present holders, regardless of waiters. All holders
+    /// have the same mode, so only the first is checked.
     pub fn admits(&self, name: &LockName, mode: Mode) -> bool {
         if self.delay().is_some() {
             return false;
@@ -97,19 +98,18 @@ impl Lock {
         self.line.get(self.held.checked_sub(1)?)
     }
 
-    /// Where in the line a claim that stands there is.
+    /// The claim must be in the line.
     pub fn position(&self, ticket: Ticket) -> usize {
-        self.line.position(ticket).expect("a claim stands at the locks that it wants")
+        self.line.position(ticket).expect("a claim is in the line of each of its locks")
     }
 
-    /// Adds a claim at the end of the line.
     pub fn push(&mut self, claim: Arc<Claim>) {
         assert!(self.line.iter().next_back().is_none_or(|last| last.ticket < claim.ticket), "tickets only grow");
         self.held += usize::from(claim.holds());
         self.line.push(claim);
     }
 
-    /// Takes a claim that wants the lock in this mode out of the line.
+    /// `mode` is the mode in which the claim wants the lock.
     pub fn remove(&mut self, ticket: Ticket, mode: Mode) {
         let at = self.position(ticket);
         let claim = self.line.remove(at);
@@ -118,7 +118,7 @@ impl Lock {
         self.keep_fence(claim.fence, mode);
     }
 
-    /// Puts a claim in the place of what it was before.
+    /// Replaces the old version of a claim.
     pub fn replace(&mut self, claim: Arc<Claim>) {
         let at = self.position(claim.ticket);
         self.held += usize::from(claim.holds());
@@ -127,13 +127,13 @@ impl Lock {
         assert_eq!(self.line[at].holds(), at < self.held, "the first in the line hold, the others wait");
     }
 
-    /// Remembers an ended hold. If that is one too many, forgets the oldest and gives its order.
+    /// Remembers an ended hold. If the lock remembers too many, forgets the oldest, and returns its order.
     pub fn remember(&mut self, past: Past) -> Option<u64> {
         self.set_aside(|aside| {
             let is_full = aside.history.len() == HISTORY_OF_LOCK_MAX;
             let forgotten = is_full.then(|| aside.history.remove(0).order);
             if aside.history.is_empty() {
-                // Most locks have few: no room for more until there are.
+                // Most locks have few ended holds, so the vector starts with room for one.
                 aside.history.reserve_exact(1);
             }
             aside.history.push(past);
@@ -141,13 +141,13 @@ impl Lock {
         })
     }
 
-    /// A lock that nobody uses and that has no history is as good as one that never was.
+    /// An idle lock can be forgotten.
     pub fn is_idle(&self) -> bool {
         self.line.is_empty() && self.aside.is_none()
     }
 
-    /// A claim with this fence has left. Claims of several locks have fences of their own, so it can be higher than those of the
-    /// claims that still share the lock. Claims that join them must not get a lower one.
+    /// A claim with this fence has left. A claim of several locks has its own fence, so it can be higher than the
+    /// fences of the claims that still share the lock. Claims that join them later must not get a lower fence.
     fn keep_fence(&mut self, fence: Option<NonZeroU64>, mode: Mode) {
         match self.last_holder() {
             Some(last) if mode == Mode::Shared && last.fence < fence => {

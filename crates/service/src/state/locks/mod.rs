@@ -1,10 +1,11 @@
 //! The locks: claims, queues, fences.
 //!
-//! - Claims are granted in log order: a new claim waits behind those who wait, even if it could go in now. What ends a hold or a
-//!   wait also grants whatever can be granted then.
-//! - A claim stands at all locks that it wants from the moment it enters. It is granted when it is the first waiter of each of
-//!   them and each admits it: in one command, with one fence. Until then nobody overtakes it anywhere.
-//! - One counter gives all fences, so that a lock can be forgotten as soon as nobody uses or remembers it.
+//! - Claims are granted in log order: a new claim waits behind the waiters, even if the lock would admit it now. A
+//!   command that ends a hold or a wait also grants every claim that can be granted then.
+//! - The line of a lock has its holders first, then its waiters. A claim enters the lines of all its locks at once. It
+//!   is granted when it is the first waiter of each lock and each lock admits it: in one command, with one fence. Until
+//!   then no other claim overtakes it in any line.
+//! - One counter gives all fences, so that the state can forget a lock as soon as it is neither used nor remembered.
 
 mod check;
 mod claim;
@@ -44,10 +45,11 @@ use super::{OwnerId, RequestNumber, SessionId, What};
 use limits::HISTORY_MAX;
 use lock::Lock;
 
-/// Locks that have to be looked at again; one is normal.
+/// Locks to check for grants; usually one.
 type Names = SmallVec<[LockName; 1]>;
 
-/// All locks and claims, and the ways to find them. Only locks and claims are written down; the rest follows from them.
+/// All locks and claims, and their indices. A snapshot contains counters, locks, claims and forced releases; the
+/// indices are derived.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Locks {
     last_fence: u64,
@@ -58,20 +60,19 @@ pub struct Locks {
     claims: OrdMap<(SessionId, RequestNumber), Arc<Claim>>,
     holds: OrdSet<(OwnerId, SessionId, RequestNumber)>,
     waits: OrdSet<(OwnerId, SessionId, RequestNumber)>,
-    /// How many claims a session has, if any.
+    /// Number of claims per session, without zeros.
     counts: OrdMap<SessionId, usize>,
-    /// An owner, one that acts for it, and how many claims of the latter say so.
+    /// An owner, an owner that acts for it, and the number of claims that say so.
     children: OrdMap<(OwnerId, OwnerId), usize>,
-    /// Claims that hold, and whose sessions were told to give them back.
+    /// Claims that hold, and whose sessions were told to release them.
     revoked: OrdSet<(SessionId, RequestNumber)>,
-    /// Acquires whose holds were ended by force, and about which the client has said nothing since: its word about them is no
-    /// error, and it is told again when it takes up the session.
+    /// Acquires whose holds were ended by force, until the client releases or cancels them. Such a release is not an
+    /// error. The session is told again when it is resumed.
     forced: OrdMap<SessionId, BTreeSet<RequestNumber>>,
-    /// Closed locks.
     delays: OrdSet<LockName>,
-    /// Which lock remembers the ended hold of this order.
+    /// The lock that remembers the ended hold of this order.
     history: OrdMap<u64, LockName>,
-    /// How many locks are in use, and not only remembered.
+    /// Number of locks that are in use, and not only remembered.
     used: usize,
 }
 
@@ -95,7 +96,6 @@ impl Locks {
         }
     }
 
-    /// Applies a session's request.
     pub(super) fn request(
         &mut self,
         turn: &mut Turn<'_>,
@@ -110,7 +110,7 @@ impl Locks {
         }
     }
 
-    /// The session is taken up again: it is told what it has to give back.
+    /// The session is resumed: tells it which acquires it must release.
     pub(super) fn resumed(&self, turn: &mut Turn<'_>, session: SessionId) {
         let held = self.revoked.range((session, 0)..=(session, RequestNumber::MAX)).map(|&(_, acquire)| acquire);
         let mut revoked: Vec<RequestNumber> = held.collect();
@@ -119,12 +119,12 @@ impl Locks {
         revoked.into_iter().for_each(|acquire| turn.tell(Effect::Revoked { session, acquire }));
     }
 
-    /// The session ends. All that it has goes before anybody is granted anything.
+    /// Ends all claims of a session. All its claims end before any other claim is granted.
     pub(super) fn session_ends(&mut self, turn: &mut Turn<'_>, session: SessionId, reason: EndReason) {
         self.forced.remove(&session);
         let claims: Vec<Arc<Claim>> = self.claims_of(session).cloned().collect();
         let expired = reason == EndReason::Expired;
-        // Each lock once, in the order in which the session asked for them.
+        // Each lock once, in the order of the session's acquires.
         let mut freed = Names::new();
         let mut delays: BTreeMap<LockName, u64> = BTreeMap::new();
         let mut evicted = Names::new();
@@ -140,7 +140,7 @@ impl Locks {
                 *longest_ms = delay_ms.max(*longest_ms);
             }
         }
-        // All are closed before one is granted: a claim of several locks looks at more than one.
+        // All locks are closed before any is granted, because a claim of several locks depends on more than one.
         for name in &freed {
             self.close(turn, name, delays[name]);
         }
@@ -162,7 +162,7 @@ impl Locks {
             parent: acquire.parent,
             wants: acquire.wants.clone(),
             timeout_ms: None,
-            lock_delay_ms: u32::try_from(acquire.lock_delay_ms).expect("limits bound it by an hour"),
+            lock_delay_ms: u32::try_from(acquire.lock_delay_ms).expect("the limit of a lock-delay is an hour"),
             since_ms: turn.now_ms,
             fence: None,
             revoked: false,
@@ -185,7 +185,7 @@ impl Locks {
         self.cycle(turn.sessions, claim).map_or(Ok(()), |cycle| Err(Refusal::Deadlock(cycle)))
     }
 
-    /// The claim enters the lines of all its locks, and is granted already or waits from now on.
+    /// The claim enters the lines of all its locks. It is granted already, or waits from now on.
     fn enter(&mut self, turn: &mut Turn<'_>, claim: Claim) {
         let revision = turn.revise();
         let claim = Arc::new(Claim { revision, ..claim });
@@ -225,7 +225,7 @@ impl Locks {
                 turn.answer(session, number, Answer::Released);
                 self.give_back(turn, &claim);
             }
-            // The holder does as it was told. That somebody was faster is not its error.
+            // The holder was told to release, and does so. A forced release that was faster is not the holder's error.
             None if self.forget_forced(session, acquire) => turn.answer(session, number, Answer::Released),
             _ => turn.answer(session, number, Answer::Refused(Refusal::NotHolder { acquire })),
         }
@@ -243,7 +243,7 @@ impl Locks {
             }
             None => {
                 if !self.forget_forced(session, acquire) {
-                    // The cancel may have overtaken the acquire, which then must not be granted when it comes.
+                    // The cancel may have overtaken the acquire. Then the acquire must not be granted when it arrives.
                     turn.sessions.answer_ahead(session, acquire, Answer::Refused(Refusal::Cancelled).into());
                 }
                 turn.answer(session, number, Answer::Cancelled(CancelOutcome::Nothing));
@@ -251,15 +251,15 @@ impl Locks {
         }
     }
 
-    /// A claim waits no more; nor do those that waited only because of it.
+    /// Ends a wait. Claims that waited only because of it are granted.
     fn stop_waiting(&mut self, turn: &mut Turn<'_>, claim: &Arc<Claim>, why: Refusal) {
-        // How does not matter: it did not hold.
+        // `Ended` is ignored here, because the claim did not hold.
         self.leave(turn, claim, Ended::Released);
         turn.answer(claim.session, claim.number, Answer::Refused(why));
         self.grant_next(turn, names(claim));
     }
 
-    /// A hold ends by the word of its holder.
+    /// Ends a hold at its holder's request.
     fn give_back(&mut self, turn: &mut Turn<'_>, claim: &Arc<Claim>) {
         let evicted = self.leave(turn, claim, ended_by_holder(claim));
         let mut freed = names(claim);
@@ -267,8 +267,8 @@ impl Locks {
         self.grant_next(turn, freed);
     }
 
-    /// The claim ends, and leaves the lines of all its locks. If it held them, they remember how it ended. Gives the locks that forgot an
-    /// older one of their holds, since there are too many of all locks: nothing may be left of them.
+    /// Ends a claim, and removes it from the lines of all its locks. If it held them, the locks remember the hold.
+    /// Returns the locks that forgot an older hold because of [`HISTORY_MAX`]: such a lock may be idle now.
     fn leave(&mut self, turn: &mut Turn<'_>, claim: &Arc<Claim>, ended: Ended) -> Names {
         let mut evicted = Names::new();
         for want in &claim.wants {
@@ -279,28 +279,28 @@ impl Locks {
                 lock.remember(past?)
             });
             if let Some(order) = forgotten {
-                self.history.remove(&order).expect("what a lock remembers is found");
+                self.history.remove(&order).expect("the index of history has every remembered hold");
             }
             if let Some(order) = order {
                 self.history.insert(order, want.lock.clone());
                 evicted.extend(self.evict());
             }
         }
-        self.claims.remove(&claim.key()).expect("a claim that ends is there");
+        self.claims.remove(&claim.key()).expect("a claim that ends must exist");
         self.unindex(claim);
         let revision = turn.revise();
         turn.change(Some(revision), What::Claim { before: Some(claim.clone()), after: None });
         evicted
     }
 
-    /// A hold that ends now.
+    /// A record of a hold that ends now.
     fn past(&mut self, turn: &Turn<'_>, claim: &Claim, fence: NonZeroU64, ended: Ended) -> Past {
         self.last_past += 1;
         let (order, session, label) = (self.last_past, claim.session, turn.sessions.label(claim.session).into());
         Past { order, session, label, fence: fence.get(), from_ms: claim.since_ms, to_ms: turn.now_ms, ended }
     }
 
-    /// Changes a lock that is there.
+    /// Changes a lock, and keeps `used` up to date. The lock must exist.
     fn with_lock<T>(&mut self, name: &LockName, change: impl FnOnce(&mut Lock) -> T) -> T {
         let lock = self.lock_mut(name);
         let before = lock.in_use();
@@ -311,10 +311,10 @@ impl Locks {
     }
 
     fn lock_mut(&mut self, name: &LockName) -> &mut Lock {
-        Arc::make_mut(self.locks.get_mut(name).expect("a lock with claims, a delay or a history is there"))
+        Arc::make_mut(self.locks.get_mut(name).expect("a lock with claims, a delay or a history must exist"))
     }
 
-    /// Nobody gets the lock until this delay is over, nor before one that it is already closed for.
+    /// Closes the lock for this delay, or for the delay that it already has, whichever is longer.
     fn close(&mut self, turn: &mut Turn<'_>, name: &LockName, delay_ms: u64) {
         if delay_ms == 0 {
             return;
@@ -338,14 +338,14 @@ impl Locks {
         }
     }
 
-    /// Forgets the oldest ended hold of all, if there are too many, and gives its lock.
+    /// If all locks together remember too many holds, forgets the oldest one, and returns its lock.
     fn evict(&mut self) -> Option<LockName> {
         if self.history.len() <= HISTORY_MAX {
             return None;
         }
         let (order, name) = self.history.get_min().cloned()?;
         self.history.remove(&order);
-        // The oldest of all is the oldest of its lock.
+        // The oldest hold of all locks is also the oldest of its lock.
         let forgotten = self.lock_mut(&name).set_aside(|aside| aside.history.remove(0));
         assert_eq!(forgotten.order, order, "a lock remembers its holds in order");
         Some(name)
@@ -361,12 +361,11 @@ impl Locks {
     }
 }
 
-/// How a hold ends that its holder gives back.
+/// A release after a revocation counts as forced.
 fn ended_by_holder(claim: &Claim) -> Ended {
     if claim.revoked { Ended::Forced } else { Ended::Released }
 }
 
-/// The names of the locks that a claim wants.
 fn names(claim: &Claim) -> Names {
     claim.wants.iter().map(|want| want.lock.clone()).collect()
 }

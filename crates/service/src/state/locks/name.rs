@@ -1,4 +1,4 @@
-//! The name of a lock: bytes, shared by all that name it.
+//! The name of a lock: bytes, shared by all owners of the name.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -6,18 +6,17 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The name of a lock. It shows itself as text: names that are not UTF-8 with `\xNN` and `\\`.
+/// `Debug` shows the name as text; a name that is not UTF-8 with `\xNN` and `\\`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockName(Arc<[u8]>);
 
 impl LockName {
-    /// Its bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
-// Equal, ordered and hashed as its bytes are, so that maps of names can be asked with bytes.
+// `Eq`, `Ord` and `Hash` are those of the bytes, so a map of names can be searched with bytes.
 impl Borrow<[u8]> for LockName {
     fn borrow(&self) -> &[u8] {
         &self.0

@@ -1,4 +1,4 @@
-//! The locks in pieces, as a snapshot holds them: counters, locks, claims. Queues and indices follow from the claims.
+//! The locks as records, for snapshots: counters, locks, claims. Lines and indices are derived from the claims.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -9,10 +9,9 @@ use super::lock::{Aside, Delay, Lock};
 use super::{Claim, LockName, Locks, Past};
 use crate::state::{RequestNumber, SessionId};
 
-/// A piece of the locks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Record {
-    /// The last of everything that is numbered.
+    /// The last number of each kind.
     Counters {
         /// The fence of the latest grant.
         last_fence: u64,
@@ -25,23 +24,18 @@ pub enum Record {
     },
     /// A lock. It comes before the claims that want it.
     Lock {
-        /// Its name.
         name: LockName,
-        /// How many permits it has.
         permits: u32,
-        /// Whether it is closed.
         delay: Option<Delay>,
-        /// Its ended holds, the oldest first.
+        /// The oldest first.
         history: Vec<Past>,
-        /// A fence that a claim had which shared the lock with its holders and has left, if theirs may be lower. None in data
-        /// format 1.
+        /// The fence of a claim that shared the lock and has left, if it may be higher than the fences of the remaining
+        /// holders. None in data format 1.
         left_fence: Option<NonZeroU64>,
     },
-    /// A claim, whether it waits or holds.
     Claim(Claim),
-    /// The acquires of a session whose holds were ended by force, and about which its client has said nothing since.
+    /// The acquires of a session whose holds were ended by force, until the client releases or cancels them.
     Forced {
-        /// The session.
         session: SessionId,
         /// The numbers of the acquires.
         acquires: Vec<RequestNumber>,
@@ -49,7 +43,6 @@ pub enum Record {
 }
 
 impl Locks {
-    /// All of them, in pieces.
     pub(in crate::state) fn records(&self) -> impl Iterator<Item = Record> + '_ {
         let counters = Record::Counters {
             last_fence: self.last_fence,
@@ -72,7 +65,7 @@ impl Locks {
         std::iter::once(counters).chain(locks).chain(claims).chain(forced)
     }
 
-    /// Adds a piece. Whether it fits the others is checked when all are there.
+    /// Adds a record. The consistency of all records is checked at the end.
     pub(in crate::state) fn restore(&mut self, record: Record) -> Result<(), String> {
         match record {
             Record::Counters { last_fence, last_ticket, last_delay, last_past } => {
@@ -88,13 +81,13 @@ impl Locks {
                 let aside = (!aside.is_empty()).then(|| Box::new(aside));
                 let lock = Arc::new(Lock { permits, aside, ..Lock::default() });
                 if self.locks.insert(name.clone(), lock).is_some() {
-                    return Err(format!("the lock {name:?} is there twice"));
+                    return Err(format!("the lock {name:?} appears twice"));
                 }
             }
             Record::Claim(claim) => self.restore_claim(Arc::new(claim))?,
             Record::Forced { session, acquires } => {
                 if self.forced.insert(session, acquires.into_iter().collect()).is_some() {
-                    return Err(format!("what session {session} has lost by force is there twice"));
+                    return Err(format!("the forced releases of session {session} appear twice"));
                 }
             }
         }
@@ -105,11 +98,11 @@ impl Locks {
         for want in &claim.wants {
             let Some(lock) = self.locks.get_mut(&want.lock) else {
                 return Err(format!(
-                    "a claim of session {} wants the lock {:?}, which is not there",
+                    "a claim of session {} wants the lock {:?}, which does not exist",
                     claim.session, want.lock
                 ));
             };
-            // In any order: they are sorted when all are there.
+            // Claims may come in any order. `restored` sorts the lines.
             let lock = Arc::make_mut(lock);
             lock.held += usize::from(claim.holds());
             lock.line.push(claim.clone());
@@ -117,12 +110,12 @@ impl Locks {
         self.index(&claim);
         let (session, number) = claim.key();
         match self.claims.insert(claim.key(), claim) {
-            Some(_) => Err(format!("request {number} of session {session} is there as two claims")),
+            Some(_) => Err(format!("request {number} of session {session} appears as two claims")),
             None => Ok(()),
         }
     }
 
-    /// All pieces are there: the queues are put in order.
+    /// Sorts the lines, after all records.
     pub(in crate::state) fn restored(&mut self) {
         let in_use: Vec<LockName> =
             self.locks.iter().filter(|(_, lock)| lock.line.len() > 1).map(|(name, _)| name.clone()).collect();

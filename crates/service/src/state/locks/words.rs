@@ -1,4 +1,4 @@
-//! The words of the locks.
+//! The words of the locks: commands, operations, effects and answers.
 
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -8,45 +8,35 @@ use super::{LockName, limits};
 use crate::state::words::Fingerprint;
 use crate::state::{Caller, OwnerId, RequestNumber, SessionId};
 
-/// A change of the locks that is not a session's request.
+/// A command that is not a session's request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Command {
     /// The lock-delay of this generation is over.
-    EndLockDelay {
-        /// Of which lock.
-        lock: LockName,
-        /// Which of its delays.
-        generation: u64,
-    },
-    /// The acquire of this number has waited until its time-out.
+    EndLockDelay { lock: LockName, generation: u64 },
+    /// An acquire has reached its time-out.
     CancelWait {
-        /// Which session waits.
         session: SessionId,
-        /// Which of its requests.
+        /// The number of the acquire.
         number: RequestNumber,
     },
-    /// Somebody who is not the holder wants the lock released.
+    /// An operator forces the release of a lock.
     Force {
-        /// Which lock.
         lock: LockName,
-        /// Without waiting for the holders' word or the end of their leases.
+        /// Without waiting for the holders' releases or the end of their leases.
         now: bool,
-        /// The principal that asks, and its address.
         caller: Caller,
     },
 }
 
-/// What a session asks of the locks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Operation {
-    /// Wants one lock, or several at once.
     Acquire(Acquire),
-    /// Gives back what the acquire of this number was granted.
+    /// Releases the locks of an acquire.
     Release {
         /// The number of the acquire.
         acquire: RequestNumber,
     },
-    /// Takes back the acquire of this number.
+    /// Cancels an acquire, whether it waits, holds, or has not arrived yet.
     Cancel {
         /// The number of the acquire.
         acquire: RequestNumber,
@@ -58,154 +48,126 @@ pub enum Operation {
 pub struct Acquire {
     /// Each lock once.
     pub wants: Wants,
-    /// Deadlocks are looked for among owners: a session may have several.
+    /// Deadlocks are detected among owners. A session may have several.
     pub owner: OwnerId,
-    /// The owner that this owner acts for, if any: that one waits for this one. None in data format 1.
+    /// The owner on whose behalf this owner acts, if any. The parent waits for this owner. None in data format 1.
     pub parent: Option<OwnerId>,
-    /// How long it waits: not at all (0), so many milliseconds, or for ever.
+    /// 0: does not wait. None: waits without a limit.
     pub timeout_ms: Option<u64>,
     /// How long its locks stay closed if its session expires while it holds them.
     pub lock_delay_ms: u64,
 }
 
-/// One lock is normal.
+/// Usually one.
 pub type Wants = SmallVec<[Want; 1]>;
 
-/// A lock, and how it is wanted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Want {
-    /// Which lock.
     pub lock: LockName,
-    /// Exclusive, shared, or one of several permits.
     pub mode: Mode,
 }
 
-/// How a lock is wanted, or held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Mode {
-    /// By one alone.
+    /// One holder.
     Exclusive,
-    /// By any number that all want it so.
+    /// Any number of holders that all want it shared.
     Shared,
-    /// One permit of so many. All who use the lock at a time must name the same number.
+    /// One of several permits. All claims of the lock at a time must name the same number of permits.
     Permit {
-        /// How many permits the lock has, at least 1.
+        /// The number of permits of the lock, at least 1.
         of: u32,
     },
 }
 
-/// What has to be told or done because of a command.
+/// An action for the leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// What this acquire was granted is to be given back.
+    /// The session must release this acquire.
     Revoked {
-        /// The session of the client.
         session: SessionId,
         /// The number of the acquire.
         acquire: RequestNumber,
     },
-    /// An acquire begins to wait, and is to be cancelled after this time.
+    /// An acquire begins to wait. The leader must propose `CancelWait` after this time.
     Waits {
-        /// The session of the client.
         session: SessionId,
-        /// The number of the request.
+        /// The number of the acquire.
         number: RequestNumber,
-        /// How long.
         timeout_ms: u64,
     },
-    /// A `Force` was applied: whoever asked for it is told whom it hit. Told once for each.
+    /// A `Force` was applied. Emitted once per `Force`, for the answer to its caller.
     Forced {
-        /// The lock that the command names, whether it is there or not.
+        /// The lock that the command names, whether it exists or not.
         lock: LockName,
-        /// Who held it when the command came, in the order in which they were granted it.
+        /// The holders at the time of the command, in the order of their grants.
         holders: Vec<ForcedHolder>,
     },
-    /// A lock is closed for this time.
+    /// A lock is closed. The leader must propose `EndLockDelay` after this time.
     LockDelay {
-        /// The name of the lock.
         lock: LockName,
-        /// What its end has to name.
+        /// `EndLockDelay` must name this number.
         generation: u64,
-        /// How long.
         delay_ms: u64,
     },
 }
 
-/// A holder whose lock somebody else wants released, as a listing shows it.
+/// A holder that a forced release affects, as a listing shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForcedHolder {
-    /// The session of the client.
     pub session: SessionId,
-    /// The owner of the claim that holds.
     pub owner: OwnerId,
-    /// What the session is.
     pub label: Box<str>,
-    /// Where it runs.
     pub host: Box<str>,
-    /// As which process.
     pub pid: u32,
-    /// Under which fence it holds, or held.
     pub fence: u64,
-    /// Since when.
     pub since_ms: u64,
 }
 
-/// The answer of the locks to a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
-    /// The claim holds its locks, under this fence.
+    /// The claim holds its locks.
     Granted {
-        /// Greater than that of every earlier grant; holders that share one lock share a fence.
+        /// Greater than the fence of every earlier grant. Holders that share one lock share a fence.
         fence: u64,
     },
-    /// They are given back.
     Released,
-    /// What became of the acquire.
     Cancelled(CancelOutcome),
-    /// No, and why.
     Refused(Refusal),
 }
 
-/// What a cancel found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CancelOutcome {
-    /// It waited, and waits no more.
+    /// The acquire waited, and waits no longer.
     Removed,
-    /// It had been granted, and is released.
+    /// The acquire held its locks, and has released them.
     Released,
-    /// It neither waited nor held.
+    /// The acquire neither waited nor held.
     Nothing,
 }
 
-/// Why an acquire or a release is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Refusal {
-    /// It would have to wait, and its time-out is 0.
     #[error("the lock is not free, and the request does not wait")]
     NotAvailable,
-    /// It has waited until its time-out.
     #[error("the lock was not granted within the time-out")]
     TimedOut,
-    /// Its client took it back.
     #[error("the request was cancelled")]
     Cancelled,
-    /// It would wait for itself.
     #[error("the request would wait for itself: {}", cycle_in_words(.0))]
     Deadlock(Vec<WaitFor>),
-    /// The lock has another number of permits.
     #[error("{} is in use with {}, and the request says {says}", in_words(.lock.as_ref()), permits(*has))]
     PermitsDiffer {
-        /// Which of the locks that the request names; not known in data format 1.
+        /// The lock in question; not known in data format 1.
         lock: Option<LockName>,
         /// The permits of the lock now.
         has: u32,
         /// The permits in the request.
         says: u32,
     },
-    /// What is to be released is not held by this session.
     #[error("request {acquire} of this session holds no lock")]
     NotHolder {
-        /// The number that was named.
+        /// The number in the release.
         acquire: RequestNumber,
     },
 }
@@ -213,16 +175,15 @@ pub enum Refusal {
 /// A step of a cycle: this owner waits for this lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitFor {
-    /// Which owner.
     pub owner: OwnerId,
     /// The label of its session.
     pub label: String,
-    /// The lock that it waits for. The next owner of the cycle, or an ancestor of it, holds it or stands before it in the queue.
+    /// The next owner of the cycle, or an ancestor of it, holds this lock or stands before this owner in its line.
     pub lock: LockName,
 }
 
 impl Acquire {
-    /// An acquire of one lock that waits for ever, and closes nothing if it expires.
+    /// An acquire of one lock that waits without a limit, and has no lock-delay.
     pub fn one(lock: impl Into<LockName>, mode: Mode, owner: OwnerId) -> Self {
         let wants = [Want { lock: lock.into(), mode }].into_iter().collect();
         Acquire { wants, owner, parent: None, timeout_ms: None, lock_delay_ms: 0 }
@@ -230,7 +191,7 @@ impl Acquire {
 }
 
 impl Mode {
-    /// How many permits a lock has that is wanted so.
+    /// The number of permits of a lock in this mode.
     pub fn permits(self) -> u32 {
         match self {
             Mode::Exclusive | Mode::Shared => 1,
@@ -238,7 +199,7 @@ impl Mode {
         }
     }
 
-    /// Whether two claims that want one lock so can hold it together, however many permits there are.
+    /// Whether two claims in these modes can hold one lock together, whatever the number of permits.
     pub(super) fn shares_with(self, other: Mode) -> bool {
         self == Mode::Shared && other == Mode::Shared
     }
@@ -253,17 +214,17 @@ impl Mode {
 }
 
 impl Operation {
-    /// Whether a request of this number can ask for it.
+    /// Fails if a request of this number cannot have this operation.
     pub fn check(&self, number: RequestNumber) -> Result<(), Invalid> {
         limits::check_operation(number, self)
     }
 
-    /// Whether it gives something back: a session with too many requests may still do that.
+    /// Whether the operation releases or cancels. A session with too many requests may still do that.
     pub(in crate::state) fn frees(&self) -> bool {
         !matches!(self, Operation::Acquire(_))
     }
 
-    /// Adds what tells it from another request: see [`crate::state::Operation::fingerprint`].
+    /// Adds all fields to the hash: see [`crate::state::Operation::fingerprint`].
     pub(in crate::state) fn fingerprint(&self, hash: &mut Fingerprint) {
         match self {
             Operation::Acquire(Acquire { wants, owner, parent, timeout_ms, lock_delay_ms }) => {

@@ -1,19 +1,19 @@
 //! The sessions that ended last.
 //!
-//! An Open that comes late would begin a session anew that its client has closed. It is applied all the same, since it always
-//! was; whoever proposes can ask here first.
+//! A late Open could begin a session again that its client has closed. The state applies such an Open, because it
+//! always did, and replaying a log must not give another result. The front end asks here before it proposes an Open.
 
 use imbl::{OrdSet, Vector};
 
 use super::limits::ENDED_MAX;
 use crate::state::SessionId;
 
-/// The ids of the last [`ENDED_MAX`] sessions that ended and were not begun anew.
+/// The ids of the last [`ENDED_MAX`] sessions that ended and did not begin again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
-    /// The one that ended first comes first.
+    /// The earliest end comes first.
     order: Vector<SessionId>,
-    /// The same, to be found.
+    /// The same ids, for lookups.
     ids: OrdSet<SessionId>,
 }
 
@@ -26,37 +26,37 @@ impl Ended {
         self.order.iter().copied()
     }
 
-    /// A session has ended. If that is one too many, the first is forgotten.
+    /// Adds a session that has ended. Beyond the limit, forgets the earliest one.
     pub fn push(&mut self, id: SessionId) {
-        self.restore(id).expect("a session that ends was there");
+        self.restore(id).expect("an ended session is added once");
         if self.order.len() > ENDED_MAX {
-            let first = self.order.pop_front().expect("there are too many");
+            let first = self.order.pop_front().expect("the list is not empty");
             self.ids.remove(&first);
         }
     }
 
-    /// A session begins. If it had ended, it is looked for among all: that hardly ever happens.
+    /// Removes a session that begins again. The search is linear, but this is very rare.
     pub fn remove(&mut self, id: SessionId) {
         if self.ids.remove(&id).is_some() {
-            let at = self.order.index_of(&id).expect("what can be found is there");
+            let at = self.order.index_of(&id).expect("both lists have the same ids");
             self.order.remove(at);
         }
     }
 
-    /// Adds what a snapshot says, however much that is.
+    /// Adds an id from a snapshot. Does not apply the limit; `check` does.
     pub fn restore(&mut self, id: SessionId) -> Result<(), String> {
         if self.ids.insert(id).is_some() {
-            return Err(format!("session {id} is there twice among those that have ended"));
+            return Err(format!("session {id} appears twice among the ended sessions"));
         }
         self.order.push_back(id);
         Ok(())
     }
 
-    /// Whether there are not too many, or a sentence about it.
+    /// Fails if there are too many.
     pub fn check(&self) -> Result<(), String> {
         match self.order.len() {
             0..=ENDED_MAX => Ok(()),
-            many => Err(format!("{many} ended sessions are remembered; at most {ENDED_MAX}")),
+            many => Err(format!("{many} ended sessions are remembered; the limit is {ENDED_MAX}")),
         }
     }
 }

@@ -1,50 +1,33 @@
-//! Bounds of what clients say about sessions and request numbers, checked here and nowhere else. The front end asks before it proposes,
-//! so that a client gets its answer at once; the state asks again, since it must stand whatever the log says.
+//! Limits for what clients send about sessions and request numbers. The front end checks them before it proposes, so
+//! that a client gets its answer at once. The state checks them again, because the log may contain anything.
 
 pub use baton_types::limits::{HOST_BYTES_MAX, LABEL_BYTES_MAX, MISSING_MAX, REQUESTS_MAX, TTL_MS_MAX, TTL_MS_MIN};
 
 use crate::state::{RequestNumber, SessionId};
 
-/// So many sessions that have ended are remembered, the last ones.
+/// The most ended sessions that the state remembers.
 pub const ENDED_MAX: usize = 4_096;
 
-/// What is wrong with what a client sent.
+/// Why a client's input is invalid. The texts are part of kept answers in the replicated state, so they must never
+/// change: see `state`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
-    /// A new session with an id that is out of range.
     #[error(
         "a new session has the id {id}; it must be from 1 to {} (upgrade a client that is older than 0.2.0)",
         SessionId::MAX
     )]
-    SessionId {
-        /// What was said.
-        id: u64,
-    },
-    /// A label of too many bytes.
+    SessionId { id: u64 },
     #[error("the label of a session has {bytes} bytes; at most {LABEL_BYTES_MAX} are kept")]
-    LabelTooLong {
-        /// The length that was given, in bytes.
-        bytes: usize,
-    },
-    /// A host of too many bytes.
+    LabelTooLong { bytes: usize },
     #[error("the host of a session has {bytes} bytes; at most {HOST_BYTES_MAX} are kept")]
-    HostTooLong {
-        /// The length that was given, in bytes.
-        bytes: usize,
-    },
-    /// A time to live that is too short or too long.
+    HostTooLong { bytes: usize },
     #[error("the time to live of a session is {ttl_ms} ms; it must be from {TTL_MS_MIN} to {TTL_MS_MAX} ms")]
-    Ttl {
-        /// What was said.
-        ttl_ms: u64,
-    },
-    /// A request without a number.
+    Ttl { ttl_ms: u64 },
     #[error("a request has the number 0; numbers go from 1 on")]
     NumberZero,
-    /// More missing answers than a session can have.
     #[error("request {number} misses {missing} answers; it can miss at most {MISSING_MAX}")]
     MissingTooMany {
-        /// The request.
+        /// The number of the request.
         number: RequestNumber,
         /// How many answers the request lists as missing.
         missing: usize,
@@ -54,19 +37,18 @@ pub enum Invalid {
         "the missing answers of request {number} are not in order, from 1 on, before it and up to {seen}, which was seen"
     )]
     Missing {
-        /// The request.
+        /// The number of the request.
         number: RequestNumber,
-        /// What it says was seen.
+        /// The client says that it has seen the answers up to this one.
         seen: RequestNumber,
     },
 }
 
-/// Whether a new session can have this id. Only the front end asks: sessions of data format 1 may have any id.
+/// Only the front end checks this: sessions of data format 1 may have any id.
 pub fn check_new_id(SessionId(id): SessionId) -> Result<(), Invalid> {
     if (1..=SessionId::MAX).contains(&id) { Ok(()) } else { Err(Invalid::SessionId { id }) }
 }
 
-/// Whether a session can be opened so.
 pub fn check_open(ttl_ms: u64, label: &str, host: &str) -> Result<(), Invalid> {
     if !(TTL_MS_MIN..=TTL_MS_MAX).contains(&ttl_ms) {
         return Err(Invalid::Ttl { ttl_ms });
@@ -80,7 +62,7 @@ pub fn check_open(ttl_ms: u64, label: &str, host: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Whether a request can have this number and say that all answers up to `seen` were seen, except these.
+/// Whether a request can have this number and say that all answers up to `seen` were seen, except `missing`.
 pub fn check_seen(number: RequestNumber, seen: RequestNumber, missing: &[RequestNumber]) -> Result<(), Invalid> {
     if missing.len() > MISSING_MAX {
         return Err(Invalid::MissingTooMany { number, missing: missing.len() });
@@ -90,7 +72,6 @@ pub fn check_seen(number: RequestNumber, seen: RequestNumber, missing: &[Request
     if in_order && missing.iter().all(within) { Ok(()) } else { Err(Invalid::Missing { number, seen }) }
 }
 
-/// Whether it is a number.
 pub fn check_number(number: RequestNumber) -> Result<(), Invalid> {
     if number == 0 { Err(Invalid::NumberZero) } else { Ok(()) }
 }

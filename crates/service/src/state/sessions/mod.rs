@@ -1,4 +1,4 @@
-//! The sessions: who is there, and that each request is applied once. They know nothing of what is requested.
+//! The open sessions, and that each request is applied once. This module does not look into the requests.
 
 mod ended;
 pub mod limits;
@@ -18,28 +18,26 @@ use super::{Answer, Request, RequestNumber, SessionId};
 use ended::Ended;
 use session::Place;
 
-/// All sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sessions {
-    /// Of the last `Lead`.
+    /// The term of the last `Lead`.
     term: u64,
     sessions: OrdMap<SessionId, Arc<Session>>,
     ended: Ended,
 }
 
-/// What is to be done with a request that has arrived.
+/// What to do with a request that has arrived.
 pub(super) enum Arrival {
-    /// It is there for the first time, and is to be applied and answered.
+    /// The request came for the first time. It must be applied and answered.
     New,
-    /// It is there for the first time, and makes no sense.
+    /// The request came for the first time, and is invalid.
     Invalid(String),
-    /// It was answered before.
+    /// The request was answered before.
     Answered(Answer),
-    /// It waits already, or its client has seen its answer.
+    /// The request waits already, or its client has seen its answer.
     Known,
-    /// It is refused, and the refusal is not kept.
+    /// The request is refused, and the refusal is not kept.
     Refused(Refusal),
-    /// There is no such session.
     NoSession,
 }
 
@@ -49,17 +47,16 @@ impl Sessions {
         self.sessions.get(&id).map(Arc::as_ref)
     }
 
-    /// All sessions from this id on, by id.
+    /// All sessions from this id on, in order of id.
     pub fn from(&self, id: SessionId) -> impl Iterator<Item = (SessionId, &Session)> {
         self.sessions.range(id..).map(|(&id, session)| (id, session.as_ref()))
     }
 
-    /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.sessions.len()
     }
 
-    /// Whether it is one of the last that ended, and was not begun anew.
+    /// Whether the session is one of the last that ended, and did not begin again.
     pub fn has_ended(&self, id: SessionId) -> bool {
         self.ended.contains(id)
     }
@@ -69,7 +66,7 @@ impl Sessions {
         self.term
     }
 
-    /// The label of a session that is there.
+    /// The session must exist.
     pub(super) fn label(&self, id: SessionId) -> &str {
         &self.there(id).label
     }
@@ -78,8 +75,8 @@ impl Sessions {
         self.term = term;
     }
 
-    /// Begins the session, if it is not there and may begin so. Gives it if it begins. An Open that is not from our front end may be
-    /// wrong: it begins nothing.
+    /// Begins the session, unless it exists, the Open is a resume, or the Open is invalid. Returns the session if it
+    /// begins. An Open may be invalid if it did not come from our front end.
     pub(super) fn open(&mut self, open: &Open) -> Option<Arc<Session>> {
         let begins = !open.resume
             && !self.sessions.contains_key(&open.session)
@@ -95,19 +92,18 @@ impl Sessions {
         term == self.term && self.sessions.contains_key(&id)
     }
 
-    /// The session is no more.
     pub(super) fn end(&mut self, id: SessionId) -> Arc<Session> {
-        let session = self.sessions.remove(&id).expect("a session that ends is there");
+        let session = self.sessions.remove(&id).expect("a session that ends must exist");
         self.ended.push(id);
         session
     }
 
-    /// A request has arrived. If it is new, it is pending from now on.
+    /// Registers a request. If it is new, it is pending from now on.
     pub(super) fn arrives(&mut self, request: &Request) -> Arrival {
         let Some(session) = self.sessions.get_mut(&request.session).map(Arc::make_mut) else {
             return Arrival::NoSession;
         };
-        // What makes no sense makes nothing seen.
+        // An invalid request does not mark any answer as seen.
         let sense = limits::check_seen(request.number, request.seen, &request.missing);
         if sense.is_ok() {
             session.saw(request.seen, &request.missing);
@@ -130,12 +126,13 @@ impl Sessions {
         }
     }
 
-    /// Keeps an answer until it is seen.
+    /// Keeps an answer until the client has seen it.
     pub(super) fn answer(&mut self, id: SessionId, number: RequestNumber, answer: &Answer) {
         self.there_mut(id).answer(number, answer);
     }
 
-    /// Keeps an answer to a request that has not arrived yet, unless it has. The request gets it when it comes.
+    /// Keeps an answer to a request that has not arrived yet. Does nothing if the request is known. The request gets
+    /// the answer when it arrives.
     pub(super) fn answer_ahead(&mut self, id: SessionId, number: RequestNumber, answer: Answer) {
         let session = self.there_mut(id);
         if !session.is_known(number) {
@@ -144,11 +141,11 @@ impl Sessions {
     }
 
     fn there(&self, id: SessionId) -> &Session {
-        self.get(id).expect("a session that has claims or requests is there")
+        self.get(id).expect("a session with claims or requests must exist")
     }
 
     fn there_mut(&mut self, id: SessionId) -> &mut Session {
-        let session = self.sessions.get_mut(&id).expect("a session that has claims or requests is there");
+        let session = self.sessions.get_mut(&id).expect("a session with claims or requests must exist");
         Arc::make_mut(session)
     }
 }

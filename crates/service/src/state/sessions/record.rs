@@ -1,4 +1,4 @@
-//! The sessions in pieces, as a snapshot holds them.
+//! The sessions as records, for snapshots.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,45 +8,37 @@ use serde::{Deserialize, Serialize};
 use super::{Kept, Session, Sessions};
 use crate::state::{Caller, RequestNumber, SessionId};
 
-/// A piece of the sessions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Record {
     /// The term of the last `Lead`.
     Term(u64),
-    /// A session.
     Session(SessionRecord),
-    /// A session that has ended; the one that ended first comes first. The first builds of data format 2 wrote none: a snapshot
-    /// without them is of a state that remembers none.
+    /// A session that has ended, the earliest end first. The first builds of data format 2 wrote none; a state from
+    /// such a snapshot remembers no ended session.
     Ended(SessionId),
 }
 
-/// A session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionRecord {
-    /// Its id.
     pub id: SessionId,
-    /// How long it lives after its last keep-alive.
+    /// How long the session lives after its last keep-alive.
     pub ttl_ms: u64,
-    /// What it is.
     pub label: Box<str>,
-    /// Where it runs.
     pub host: Box<str>,
-    /// As which process.
     pub pid: u32,
     /// SHA-256 of its secret.
     pub secret_hash: Option<[u8; 32]>,
-    /// Who opened it.
+    /// The caller that began the session.
     pub caller: Caller,
-    /// The client has seen every answer up to this one, except the missing ones.
+    /// The client has seen every answer up to this number, except the missing ones.
     pub seen: RequestNumber,
     /// None is above `seen`.
     pub missing: BTreeSet<RequestNumber>,
-    /// The requests that wait, and those whose answers have not been seen.
+    /// Requests that wait, and requests whose answers the client has not seen.
     pub requests: BTreeMap<RequestNumber, Kept>,
 }
 
 impl Sessions {
-    /// All of them, in pieces.
     pub(in crate::state) fn records(&self) -> impl Iterator<Item = Record> + '_ {
         let sessions = self.sessions.iter().map(|(&id, session)| {
             let Session { ttl_ms, ref label, ref host, pid, secret_hash, ref caller, .. } = **session;
@@ -67,7 +59,7 @@ impl Sessions {
         std::iter::once(Record::Term(self.term)).chain(sessions).chain(ended)
     }
 
-    /// Adds a piece. Whether it fits the others is checked when all are there.
+    /// Adds a record. The consistency of all records is checked at the end.
     pub(in crate::state) fn restore(&mut self, record: Record) -> Result<(), String> {
         match record {
             Record::Term(term) => self.term = term,
@@ -76,7 +68,7 @@ impl Sessions {
                     record;
                 let session = Session { ttl_ms, label, host, pid, secret_hash, caller, seen, missing, requests };
                 if self.sessions.insert(id, Arc::new(session)).is_some() {
-                    return Err(format!("session {id} is there twice"));
+                    return Err(format!("session {id} appears twice"));
                 }
             }
             Record::Ended(id) => self.ended.restore(id)?,
@@ -84,11 +76,11 @@ impl Sessions {
         Ok(())
     }
 
-    /// Whether the sessions could have come about, or a sentence about the first that could not.
+    /// Returns a sentence about the first inconsistent session.
     pub(in crate::state) fn check(&self) -> Result<(), String> {
         self.ended.check()?;
         if let Some(id) = self.ended.iter().find(|id| self.sessions.contains_key(id)) {
-            return Err(format!("session {id} is there, and has ended"));
+            return Err(format!("session {id} exists, but is also listed as ended"));
         }
         let wrong = self.sessions.iter().find_map(|(id, session)| Some((id, session.check().err()?)));
         wrong.map_or(Ok(()), |(id, what)| Err(format!("session {id} {what}")))

@@ -1,4 +1,4 @@
-//! One session: who it is, and the answers that its client may not have seen.
+//! One session: its description, and the answers that its client may not have seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,48 +7,45 @@ use serde::{Deserialize, Serialize};
 use super::Open;
 use crate::state::{Answer, Caller, RequestNumber};
 
-/// A session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// How long it lives after its last keep-alive.
+    /// How long the session lives after its last keep-alive.
     pub ttl_ms: u64,
-    /// What it is, for people.
     pub label: Box<str>,
-    /// Where it runs, for people.
     pub host: Box<str>,
-    /// As which process, for people.
     pub pid: u32,
     /// SHA-256 of a secret that only its client knows, if it has one.
     pub secret_hash: Option<[u8; 32]>,
-    /// Who began it.
+    /// The caller that began the session.
     pub caller: Caller,
-    /// The client has seen every answer up to this one, except the missing ones.
+    /// The client has seen every answer up to this number, except the missing ones.
     pub(super) seen: RequestNumber,
-    /// None is above `seen`. They wait, or their answers are on the way, or they never arrived and will be sent again.
+    /// None is above `seen`. These requests wait, or their answers are on the way, or they never arrived and will be
+    /// sent again.
     pub(super) missing: BTreeSet<RequestNumber>,
-    /// Requests that wait, and those whose answers are not seen. The answer to an acquire that a cancel overtook is here before
-    /// the acquire is.
+    /// Requests that wait, and requests whose answers the client has not seen. If a cancel overtakes its acquire, the
+    /// answer to the acquire is here before the acquire arrives.
     pub(super) requests: BTreeMap<RequestNumber, Kept>,
 }
 
-/// What is kept of a request.
+/// What the state keeps of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
-    /// Of the operation. None if it is not known: it is not there yet, or came with data format 1.
+    /// The fingerprint of the operation. None if it is not known: the request has not arrived yet, or came with data
+    /// format 1.
     pub fingerprint: Option<u64>,
-    /// None while it waits.
+    /// None while the request waits.
     pub answer: Option<Answer>,
 }
 
-/// Where a request of this number stands.
+/// What the session knows of a request number.
 pub(super) enum Place<'a> {
-    /// There was none.
     Free,
-    /// It waits.
+    /// The request waits.
     Pending,
-    /// It was answered, and the client may not have seen it.
+    /// The client may not have seen the answer.
     Answered(&'a Answer),
-    /// The client has seen its answer.
+    /// The client has seen the answer.
     Seen,
     /// The number belongs to another request.
     Reused,
@@ -69,8 +66,8 @@ impl Session {
         }
     }
 
-    /// The client has seen the answers up to `seen`, except the missing ones, which are in order: they are forgotten. What it
-    /// said that it has seen stays seen, whatever an older request says.
+    /// The client has seen the answers up to `seen`, except those in `missing`, which is ascending. Forgets the seen
+    /// answers. An older request with a lower `seen` does not undo this.
     pub(super) fn saw(&mut self, seen: RequestNumber, missing: &[RequestNumber]) {
         let is_seen = |number: &RequestNumber| missing.binary_search(number).is_err();
         for number in self.missing.extract_if(..=seen, is_seen) {
@@ -97,25 +94,25 @@ impl Session {
         }
     }
 
-    /// Whether it has so many requests that wait or whose answers are not seen.
+    /// Whether the session has at least `limit` requests that wait or whose answers are not seen.
     pub(super) fn is_full(&self, limit: usize) -> bool {
         self.requests.len() >= limit
     }
 
-    /// The request is there, and will be answered. Number 0 is no number, and nothing is kept of it.
+    /// Registers a request that will be answered. Number 0 is invalid, and nothing is kept of it.
     pub(super) fn pending(&mut self, number: RequestNumber, fingerprint: u64) {
         if number > 0 {
             let before = self.requests.insert(number, Kept { fingerprint: Some(fingerprint), answer: None });
-            assert!(before.is_none(), "request {number} was new, and is there already");
+            assert!(before.is_none(), "request {number} is new, but exists already");
         }
     }
 
-    /// Keeps an answer until it is seen.
+    /// Keeps an answer until the client has seen it.
     pub(super) fn answer(&mut self, number: RequestNumber, answer: &Answer) {
         if number == 0 {
             return;
         }
-        // A client may have said that it has seen the answer before there was one.
+        // A client may have claimed to have seen the answer before there was one.
         if self.has_seen(number) {
             self.requests.remove(&number);
             return;
@@ -125,7 +122,7 @@ impl Session {
         kept.answer = Some(answer.clone());
     }
 
-    /// Whether it has arrived, or was answered before it arrived.
+    /// Whether the request has arrived, or was answered before it arrived.
     pub(in crate::state) fn is_known(&self, number: RequestNumber) -> bool {
         self.has_seen(number) || self.requests.contains_key(&number)
     }
@@ -135,22 +132,22 @@ impl Session {
         self.requests.iter().filter(|(_, kept)| kept.answer.is_none()).map(|(&number, _)| number)
     }
 
-    /// Whether the request has been answered, seen or not.
+    /// Whether the request was answered, seen or not.
     pub(in crate::state) fn is_answered(&self, number: RequestNumber) -> bool {
         self.requests.get(&number).map_or_else(|| self.has_seen(number), |kept| kept.answer.is_some())
     }
 
-    /// Whether its requests could have come about, or what is wrong with them.
+    /// Fails with the end of a sentence if the requests are inconsistent.
     pub(super) fn check(&self) -> Result<(), String> {
         if let Some(number) = self.missing.iter().find(|number| !(1..=self.seen).contains(*number)) {
-            return Err(format!("misses the answer {number}, and has seen those from 1 to {}", self.seen));
+            return Err(format!("lists the answer {number} as missing, but has seen only 1 to {}", self.seen));
         }
         if self.requests.contains_key(&0) {
             return Err("has a request with the number 0".to_owned());
         }
         let is_over = |(number, kept): &(&RequestNumber, &Kept)| kept.answer.is_some() && self.has_seen(**number);
         match self.requests.iter().find(is_over) {
-            Some((number, _)) => Err(format!("keeps the answer {number}, which was seen")),
+            Some((number, _)) => Err(format!("keeps the answer {number}, which its client has seen")),
             None => Ok(()),
         }
     }

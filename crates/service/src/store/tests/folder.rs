@@ -10,7 +10,7 @@ fn any_damaged_byte_is_healed_or_the_start_is_refused() {
     let (disk, expected) = filled();
     let (mut healed, mut refused) = (0, 0);
     for (name, bytes) in contents(&disk) {
-        // Of long stretches of zeros, a few.
+        // Only a few bytes of long stretches of zeros.
         for at in (0..bytes.len()).filter(|at| bytes[*at] != 0 || bytes.len() < 4096 || at % 401 == 0) {
             let pattern = [0x01, 0x10, 0xff][at % 3];
             let mut bad = bytes.clone();
@@ -21,8 +21,8 @@ fn any_damaged_byte_is_healed_or_the_start_is_refused() {
                 Ok(found) => {
                     assert_eq!(found, expected, "{name}, byte {at} xor {pattern:#x}");
                     healed += 1;
-                    // Healed on the disk, too: what was damaged once may be damaged again, in the other copy. What is
-                    // zero is not used. A snapshot that is written again has another nonce.
+                    // The start heals the disk, too, because the other copy may be damaged next. Zeros are not used. A
+                    // rewritten snapshot has another nonce.
                     let now = damaged.read(&name).unwrap();
                     let anew = name.starts_with("snapshot-") && now != bad;
                     assert!(now == bytes || anew || bytes[at] == 0, "{name}, byte {at}");
@@ -41,7 +41,7 @@ fn any_damaged_byte_is_healed_or_the_start_is_refused() {
 #[test]
 fn a_file_that_is_cut_short_longer_or_gone_is_noticed_or_healed() {
     let (disk, expected) = filled();
-    // These say nothing that is not said elsewhere, or say it twice.
+    // The content of these files is also stored elsewhere, or they contain it twice.
     let spare = ["WRITER", "SYNCED", "IDENTITY"];
     for (name, bytes) in contents(&disk) {
         let step = [1, 5, 61][usize::from(bytes.len() > 200) + usize::from(bytes.len() > 4096)];
@@ -63,8 +63,8 @@ fn a_file_that_is_cut_short_longer_or_gone_is_noticed_or_healed() {
         gone.remove(&name).unwrap();
         let released = disk.names().into_iter().find(|name| name.starts_with("log-")).unwrap();
         match everything(&gone) {
-            // The snapshot is missed by who reads the log, and the oldest segment's numbers are judged by who reads them:
-            // here they are released.
+            // The reader of the log notices a missing snapshot. A missing oldest segment is noticed by the reader of
+            // its numbers; here they are released.
             Ok(found) if name.starts_with("snapshot-") => {
                 assert_eq!(found, Everything { snapshot: None, ..expected.clone() })
             }
@@ -116,7 +116,7 @@ fn a_damaged_line_of_the_identity_is_healed_and_two_are_refused() {
         let error = everything(&disk).unwrap_err();
         assert!(matches!(&error, OpenError::Damaged { file, .. } if file == "IDENTITY"), "{error}");
     }
-    // Two lines that are sound and differ were never written.
+    // The server never writes two different valid lines.
     let other = everything(&FakeDisk::default()).map(|_| filled().0.read("IDENTITY").unwrap()).unwrap();
     disk.put("IDENTITY", [text.as_bytes()[..half].to_vec(), other[half..].to_vec()].concat());
     assert!(matches!(everything(&disk), Err(OpenError::Damaged { .. })));
@@ -149,11 +149,10 @@ fn it_is_told_if_nobody_knows_how_far_the_log_was_synced() {
     assert_eq!(remarks(), [unknown]);
     assert_eq!(everything(&disk).unwrap(), expected);
     assert_eq!(remarks(), Vec::<String>::new());
-    // A new folder has none yet.
+    // A new folder has no remarks yet.
     assert!(Store::open(Arc::new(FakeDisk::default()), &FromOne).unwrap().remarks().is_empty());
 }
 
-/// A folder in use.
 fn running(disk: Arc<dyn Disk>) -> (Store, Journal) {
     let store = Store::open(disk, &FromOne).unwrap();
     let mut journal = Journal::open(&store, SEGMENT_BYTES, |_| Ok(None)).unwrap();
@@ -167,7 +166,7 @@ fn a_file_that_is_removed_or_changed_under_a_running_server_is_noticed() {
     let folder = tempfile::tempdir().unwrap();
     let disk = Arc::new(Folder::open(folder.path()).unwrap());
     let (made, _journal) = running(disk.clone());
-    // One that has made the files, and one that has found them.
+    // One store that created the files, and one that found them.
     let found = Store::open(disk.clone(), &FromOne).unwrap();
     Journal::open(&found, SEGMENT_BYTES, |_| Ok(None)).unwrap();
     let mut names = disk.list().unwrap();
@@ -192,7 +191,7 @@ fn a_file_that_is_removed_or_changed_under_a_running_server_is_noticed() {
     }
 }
 
-/// A disk on which all files that must be there are looked for before and after whatever is done with names.
+/// A disk that checks that all required files exist, before and after each change of names.
 struct Watched {
     disk: FakeDisk,
     files: Mutex<Files>,
@@ -261,7 +260,7 @@ fn files_that_come_and_go_in_the_course_of_work_are_not_missed() {
     for number in 35..=100 {
         work(&mut journal, number..=number, &AtomicUsize::new(0)).unwrap();
         if number % 3 == 0 {
-            // The same one again, with another length, and a newer one.
+            // Saves the same snapshot again with another length, or a newer one.
             let chunk = vec![1; (number as usize % 9) * 1000];
             store.snapshots().save(number / 6, &mut give(vec![chunk])).unwrap();
         }

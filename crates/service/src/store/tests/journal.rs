@@ -1,4 +1,4 @@
-//! The journal, and the file that says how far it is synced.
+//! The journal, and the file SYNCED.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn a_power_cut_at_any_operation_loses_nothing_acknowledged() {
     for (i, (acknowledged, disk)) in cuts.into_iter().enumerate() {
         let (mut journal, numbers) = open(&disk).unwrap_or_else(|e| panic!("cut {i}: {e}"));
         assert!(numbers.last >= acknowledged as u64, "cut {i}: {acknowledged} acknowledged, {numbers:?}");
-        // It goes on from there, and a second power cut, right after the start, takes nothing back that was shown.
+        // The journal goes on from there. A second power cut, right after the start, loses nothing that was shown.
         let (_, again) = open(&disk.after_power_cut(0)).unwrap();
         assert_eq!(again.last, numbers.last, "cut {i}");
         work(&mut journal, numbers.last + 1..=numbers.last + 3, &AtomicUsize::new(0)).unwrap();
@@ -39,13 +39,13 @@ fn a_failed_write_or_sync_is_told_and_nothing_acknowledged_is_lost() {
             let (_, numbers) = open(&disk.after_power_cut(seed)).unwrap();
             assert!(numbers.last >= acknowledged.load(Ordering::SeqCst) as u64, "operation {fail_at}, seed {seed}");
         }
-        // The process starts again and finds what it had written before the sync failed. That counts from then on, so it
-        // must be there after a power cut, too.
+        // The process starts again and finds the bytes that it wrote before the sync failed. They count from then on,
+        // so they must survive a power cut, too.
         disk.ask_no_more();
         let (mut journal, shown) = open(&disk).unwrap();
         let (_, kept) = open(&disk.after_power_cut(0)).unwrap();
         assert_eq!(shown, kept, "operation {fail_at}");
-        // Something short, which still fits where what was to be written did not; then more, which takes another segment.
+        // First a short payload, which fits where the failed one did not. Then more, which need another segment.
         journal.append(&head(shown.released), None, || head(shown.released)).unwrap();
         assert_eq!(open(&disk.after_power_cut(0)).unwrap().1, shown, "operation {fail_at}");
         for (from, to) in [(1, 1), (2, 12)] {
@@ -74,7 +74,7 @@ fn each_append_is_one_write_and_one_sync_and_one_write_that_is_not_synced() {
     );
 }
 
-/// A folder whose process was killed, and what it had acknowledged. Its last segment is `segment_bytes` long.
+/// A folder whose process was killed after it had acknowledged all numbers up to `last`.
 fn killed(segment_bytes: usize, last: u64) -> FakeDisk {
     let disk = FakeDisk::default();
     let store = Store::open(Arc::new(disk.clone()), &FromOne).unwrap();
@@ -83,7 +83,7 @@ fn killed(segment_bytes: usize, last: u64) -> FakeDisk {
     disk
 }
 
-/// Zeros from here on, in the last segment. Gives whether the folder is refused; if not, all is there.
+/// Fills a range of the last segment with zeros. Returns whether the folder is refused; if not, nothing is lost.
 fn refuses_zeros(disk: &FakeDisk, last: u64, zeros: std::ops::Range<usize>) -> bool {
     let damaged = disk.copy();
     let name = damaged.names().into_iter().rfind(|name| name.starts_with("log-")).unwrap();
@@ -106,7 +106,7 @@ fn refuses_zeros(disk: &FakeDisk, last: u64, zeros: std::ops::Range<usize>) -> b
 
 #[test]
 fn the_end_of_a_log_that_is_overwritten_is_noticed() {
-    // In the last segment: many frames, only a few, only its head.
+    // The last segment has many frames, only a few, or only its head.
     for (segment_bytes, last) in
         [(1 << 16, 60), (1 << 16, 1), (SEGMENT_BYTES, 33), (SEGMENT_BYTES, 34), (SEGMENT_BYTES, 35)]
     {
@@ -118,7 +118,7 @@ fn the_end_of_a_log_that_is_overwritten_is_noticed() {
         for start in (0..written).step_by(if written > 2000 { 7 } else { 1 }) {
             refused += usize::from(refuses_zeros(&disk, last, start..bytes.len()));
         }
-        // All but the second copy of the last payload, and what is zero anyway.
+        // Not refused: damage to the second copy of the last payload, and to bytes that are zero anyway.
         assert!(refused > 50, "{refused} refused of {written}");
         for length in [512, 4096, 8192] {
             assert!(refuses_zeros(&disk, last, written.saturating_sub(length)..written), "{length} bytes");
@@ -141,10 +141,10 @@ fn a_log_whose_end_is_overwritten_is_refused_with_the_numbers_of_its_frames() {
     disk.put(&name, bytes);
     assert_eq!(
         open(&disk).err().unwrap().to_string(),
-        "the log ends with frame 3, and frame 4 was synced: what followed frame 3 was overwritten, or is that of an earlier \
-         time; restore the data folder from a copy"
+        "the log ends with frame 3, but frame 4 was synced: the later frames were overwritten, or the log is an older \
+         copy; restore the data folder from a copy"
     );
-    // Refused once more: nothing was written that makes it look whole.
+    // The folder is refused again: the first attempt wrote nothing that hides the damage.
     assert!(open(&disk).is_err());
 }
 
@@ -163,7 +163,7 @@ fn a_mark_that_is_torn_or_gone_is_no_error_and_is_written_anew() {
         assert_eq!((now.len(), &now[..50]), (sound.len(), &now[4096..4146]));
         assert!(now.starts_with(b"baton log synced up to frame 000000000000000000"));
     }
-    // One place is enough to notice, whichever it is: the one that was written last but one is one frame behind.
+    // One place is enough to notice the loss. The place that was written before the last one is one frame behind.
     let mut noticed = Vec::new();
     for place in [0, 4096] {
         let damaged = disk.copy();

@@ -1,20 +1,20 @@
-//! Folders of version 1, and what newer versions leave.
+//! Folders of version 1, and folders of newer versions.
 
 use super::super::frame::{Kind, encode_frame, encode_segment, frame_bytes};
 use super::super::{VERSION, line, snapshot_v1};
 use super::*;
 
-/// A folder as version 1 left it, with a snapshot and several segments. Its numbers are 6 to 40.
+/// A folder of version 1, with a snapshot and several segments. Its numbers are 6 to 40.
 fn version_1() -> FakeDisk {
     version_1_with(SEGMENT_BYTES, &[])
 }
 
-/// With segments of another length, and at the end this payload, of version 1.
+/// The same with segments of another length, and with `more` as the last payload, of version 1.
 fn version_1_with(segment_bytes: usize, more: &[u8]) -> FakeDisk {
     let disk = FakeDisk::default();
     disk.put("FORMAT", line::encode("baton data format 1").into_bytes());
     disk.put("snapshot-00000000000000000015.baton", snapshot_v1::encode(&chunks(15).concat()));
-    // A left-over, which nobody ever reads.
+    // A leftover that is never read.
     disk.put("snapshot-00000000000000000003.baton", snapshot_v1::encode(b"another"));
     let mut payloads: Vec<Vec<u8>> = (6..=40).map(|number| payload(number)[1..].to_vec()).collect();
     payloads.extend((!more.is_empty()).then(|| more.to_vec()));
@@ -69,7 +69,7 @@ fn the_first_start_migrates_everything_and_the_next_nothing() {
         assert!((SEGMENT_BYTES..SEGMENT_BYTES + 30).contains(&bytes.len()), "{}", bytes.len());
     }
     assert!(disk.read("snapshot-00000000000000000015.baton").unwrap().starts_with(b"BATSNAP2"));
-    // Version 1 says of this that it is newer, and not that it is damaged.
+    // Version 1 reports this as newer, not as damaged.
     assert_eq!(disk.read("FORMAT").unwrap(), b"baton data format 2 a9d8ff53\n");
     assert_eq!(disk.read("WRITER").unwrap(), format!("baton {}\n", env!("CARGO_PKG_VERSION")).as_bytes());
 
@@ -84,7 +84,8 @@ fn whoever_starts_the_server_is_told_that_there_is_no_way_back_once() {
     let disk = version_1();
     let remarks = || Store::open(Arc::new(disk.clone()), &FromOne).unwrap().remarks().to_vec();
     let migrated = "the data folder had data format 1 and now has 2: the version that wrote it cannot open it any more";
-    // The folder is not complete before its log is open, so a start that ends before that tells nobody.
+    // The folder is not complete before its log is open. If a start ends before that, the next start shows the remark
+    // again.
     assert_eq!((remarks(), remarks()), (vec![migrated.to_owned()], vec![migrated.to_owned()]));
     everything(&disk).unwrap();
     assert_eq!(remarks(), Vec::<String>::new());
@@ -183,7 +184,7 @@ fn a_first_start_of_version_1_that_was_interrupted_goes_on_as_version_2() {
     disk.put("log-00000000000000000001.baton", bytes);
     assert_eq!(everything(&disk).unwrap().numbers, Numbers::default());
     assert!(disk.read("log-00000000000000000001.baton").unwrap().starts_with(b"BAT2"));
-    // But not if there is anything in it.
+    // The start refuses the folder if it contains any data.
     for extra in ["log-00000000000000000003.baton", "snapshot-00000000000000000015.baton"] {
         let disk = version_1();
         disk.remove("FORMAT").unwrap();
@@ -195,7 +196,7 @@ fn a_first_start_of_version_1_that_was_interrupted_goes_on_as_version_2() {
     }
 }
 
-/// Nothing of a folder that is refused is changed, so that what can read it still can.
+/// A refused folder must stay unchanged, so that another version can still read it.
 fn refused_untouched(disk: &FakeDisk) -> OpenError {
     let before = contents(disk);
     let error = everything(disk).unwrap_err();
@@ -210,7 +211,7 @@ fn what_cannot_be_migrated_is_refused_before_anything_is_changed() {
     let why = refused_untouched(&version_1_with(SEGMENT_BYTES, b"from version 7"));
     assert!(matches!(why, OpenError::Newer { found: 7, writer: None }), "{why}");
 
-    // A segment in the middle, and the snapshot, of which there was but one copy.
+    // A segment in the middle, and the snapshot, which had only one copy in version 1.
     for name in [logs(&version_1())[3].clone(), "snapshot-00000000000000000015.baton".to_owned()] {
         let disk = version_1();
         let mut bytes = disk.read(&name).unwrap();
@@ -262,7 +263,7 @@ fn what_a_newer_version_wrote_is_refused_by_its_name_and_is_not_called_damaged()
     };
     for disk in [filled().0, version_1()] {
         disk.put("WRITER", b"baton 9.8.7\n".to_vec());
-        // The folder as a whole; and what a newer version leaves if its own migration is interrupted.
+        // First the whole folder is newer; then only files of it, as after an interrupted migration by a newer version.
         let newer = disk.copy();
         newer.put("FORMAT", line::encode("baton data format 3").into_bytes());
         assert_eq!(refused_untouched(&newer).to_string(), sentence(3));
@@ -289,7 +290,7 @@ fn what_a_newer_version_wrote_is_refused_by_its_name_and_is_not_called_damaged()
         assert_eq!(refused_untouched(&newer).to_string(), sentence(4));
     }
 
-    // A payload that its reader does not know yet, in a folder of a version that it does know.
+    // The folder's version is known, but a payload in it is of an unknown version.
     let disk = FakeDisk::default();
     let (mut journal, _) = open(&disk).unwrap();
     journal.append(&[3, 1, 2], None, Vec::new).unwrap();

@@ -1,4 +1,4 @@
-//! Snapshots: two copies, the newest counts, and one that cannot be written is none.
+//! Snapshots: two copies, the newest counts, and a failed write leaves none.
 
 use super::super::{Files, Snapshots};
 use super::*;
@@ -11,7 +11,7 @@ fn name(index: u64) -> String {
     format!("snapshot-{index:020}.baton")
 }
 
-/// Chunks that take several blocks; one of them is longer than one.
+/// Chunks that take several blocks. One chunk is longer than a block.
 fn large() -> Chunks {
     [10, 5000, 0, 4096, 1, 3000].iter().enumerate().map(|(i, length)| vec![i as u8 + 1; *length]).collect()
 }
@@ -50,7 +50,7 @@ fn any_damaged_byte_and_any_damaged_block_is_healed() {
             assert_eq!(snapshots(&disk).read(7).unwrap(), chunks, "{what}");
             assert_eq!(disk.read(&name(7)).unwrap(), bad, "a reader does not write");
             assert_eq!(snapshots(&disk).newest().unwrap(), Some((7, chunks.clone())), "{what}");
-            // Its nonce is new, but both copies are sound again, unless nothing but the zeros after them was damaged.
+            // The nonce is new, but both copies are undamaged again, unless only the zeros after them were damaged.
             let now = disk.read(&name(7)).unwrap();
             assert!(now[..4096 * blocks / 2] == now[4096 * blocks / 2..] || now == bad, "{what}");
         };
@@ -103,7 +103,7 @@ fn a_chunk_of_another_snapshot_is_none_of_this_one() {
         snapshots(&disk).save(byte.into(), &mut give(chunks)).unwrap();
         disk.read(&name(byte.into())).unwrap()
     });
-    // What the disk held before, where a write was lost: a whole chunk, sound by itself.
+    // The disk lost a write, so an old chunk is there, which is valid by itself.
     let half = other.len() / 2;
     let mut bad = other.clone();
     let mut lose = |at: usize| {
@@ -122,7 +122,7 @@ fn a_snapshot_that_cannot_be_written_is_discarded_and_tried_again() {
     for fail_at in 0.. {
         let disk = FakeDisk::default();
         snapshots(&disk).save(1, &mut give(chunks(1))).unwrap();
-        // All fail from then on, or that one only.
+        // Either all later operations fail, or only this one.
         for only in [false, true] {
             let disk = disk.copy();
             let renamed = Arc::new(AtomicUsize::new(0));
@@ -140,7 +140,7 @@ fn a_snapshot_that_cannot_be_written_is_discarded_and_tried_again() {
             let renamed = renamed.load(Ordering::SeqCst) == 1;
             let newest = snapshots(&disk).newest().unwrap();
             match renamed {
-                // It is whole, so it may be read, but who wrote it must not rely on that.
+                // The snapshot is complete, so a start may read it, but its writer must not rely on it.
                 true => assert_eq!(newest, Some((2, large())), "operation {fail_at}"),
                 false => assert_eq!(newest, Some((1, chunks(1))), "operation {fail_at}"),
             }

@@ -34,13 +34,13 @@ impl Claim {
         self.wants.iter().map(|want| want.0.clone())
     }
 
-    /// How it wants this lock, if it does.
+    /// The mode in which the claim wants this lock, if it does.
     pub fn mode(&self, lock: &LockName) -> Option<Mode> {
         self.wants.iter().find(|want| want.0 == *lock).map(|want| want.1)
     }
 }
 
-/// The request, as it would wait.
+/// The claim of an acquire, as it would wait.
 pub fn waiting(command: &Command) -> Option<Claim> {
     match command.clone() {
         Command::Request(Request {
@@ -87,8 +87,8 @@ impl Model {
         out.change(What::Claim(None, Some(entered)));
     }
 
-    /// Grants each of these locks to its first waiter, as long as that can have all that it wants. The other locks of whoever was
-    /// granted are looked at after these.
+    /// Grants each of these locks to its first waiter, as long as that claim can have all its locks. The other locks of
+    /// a granted claim are checked after these.
     pub(super) fn grant(&mut self, mut locks: Vec<LockName>, out: &mut Told) {
         let mut at = 0;
         while at < locks.len() {
@@ -113,7 +113,7 @@ impl Model {
         }
     }
 
-    /// Whether nobody waits before this claim for anything that it wants, and it could share all of that with the holders.
+    /// Whether no claim waits before this one at any of its locks, and each lock admits it.
     fn can_have_all(&self, at: usize) -> bool {
         self.claims[at].wants.iter().all(|(lock, mode)| {
             let mut before = self.claims[..at].iter().filter(|claim| claim.fence.is_none());
@@ -143,7 +143,7 @@ impl Model {
         self.claims.iter().filter(move |claim| claim.mode(lock).is_some() && claim.fence.is_none())
     }
 
-    /// Whether it is held, waited for or closed.
+    /// Whether the lock is held, waited for or closed.
     pub fn is_used(&self, lock: &LockName) -> bool {
         let is_closed = self.delays.iter().any(|delay| delay.0 == *lock);
         is_closed || self.claims.iter().any(|claim| claim.mode(lock).is_some())
@@ -168,7 +168,7 @@ impl Model {
         self.grant(claim.locks().collect(), out);
     }
 
-    /// The claim ends. If it held, each of its locks remembers how that ended.
+    /// The claim ends. If it held, each of its locks remembers the hold.
     pub(super) fn leave(&mut self, claim: &Claim, ended: Ended, out: &mut Told) {
         self.claims.retain(|other| other.ticket != claim.ticket);
         out.change(What::Claim(Some(claim.clone()), None));

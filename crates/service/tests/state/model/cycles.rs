@@ -1,4 +1,5 @@
-//! Deadlocks, by trying: everybody gives back what it can, and whoever still waits then waits for ever.
+//! Finds deadlocks by trying: every owner that can finish releases its locks. A claim that still waits then waits for
+//! ever.
 
 use baton_service::state::locks::{LockName, Mode, WaitFor};
 use baton_service::state::{OwnerId, SessionId};
@@ -7,8 +8,8 @@ use super::claims::permits;
 use super::{Claim, Model, Told};
 
 impl Model {
-    /// Whether this acquire waits for ever, and for itself, although everybody who waits for nothing gives back all that it has.
-    /// An owner waits for its own claims, and for the owners that name it as their parent.
+    /// Whether this acquire waits for ever, and for itself, although every owner that waits for nothing releases all
+    /// its locks. An owner waits for its own claims, and for the owners that name it as their parent.
     pub(super) fn is_stuck(&self, id: SessionId, number: u64) -> bool {
         let mut rest = self.clone();
         rest.delays.clear();
@@ -28,11 +29,13 @@ impl Model {
         if self.claims.iter().all(|claim| claim.parent.is_none()) {
             assert_eq!(new.is_some(), !rest.claims.is_empty(), "if anybody is stuck it is because of this request");
         }
-        // Clients that lie about their parents may have been stuck before. Whoever waits for them only does not wait for itself.
+        // If clients name false parents, owners may have been stuck before. A claim that only waits for such owners
+        // does not wait for itself.
         new.is_some_and(|new| all_waited_for(&rest.claims, new).contains(&rest.claims[new].owner))
     }
 
-    /// Whether each waits for the next or an ancestor of it, and the last so for the first, once this request waits.
+    /// Whether, once this request waits, each step waits for the owner of the next step or an ancestor of it, and the
+    /// last step for the first.
     pub fn is_cycle(&self, new: &Claim, cycle: &[WaitFor]) -> bool {
         let mut claims = self.claims.clone();
         claims.push(new.clone());
@@ -51,8 +54,8 @@ impl Model {
     }
 }
 
-/// The owners for whose claims the claim at this place waits at this lock. It waits for nobody where it could go in: a closed
-/// lock opens by itself.
+/// The owners that the claim at this place waits for at this lock. It waits for no owner if the lock admits it: a
+/// closed lock opens by itself.
 fn waited_for(claims: &[Claim], at: usize, lock: &LockName) -> Vec<OwnerId> {
     let claim = &claims[at];
     let Some(mode) = claim.mode(lock).filter(|_| claim.fence.is_none()) else { return vec![] };
@@ -60,19 +63,19 @@ fn waited_for(claims: &[Claim], at: usize, lock: &LockName) -> Vec<OwnerId> {
     let shares = |other: &Claim| mode == Mode::Shared && other.mode(lock) == Some(Mode::Shared);
     let all_hold = before.iter().all(|other| other.fence.is_some());
     let is_free = all_hold && (before.iter().all(|other| shares(other)) || before.len() < permits(mode) as usize);
-    // Those who wait for several locks are not overtaken, even by whoever could share with them.
+    // A waiting claim of several locks is not overtaken, even by a claim that could share with it.
     let is_not_overtaken = |other: &Claim| other.fence.is_none() && other.wants.len() > 1;
     let blocks = |other: &&&Claim| !is_free && (!shares(other) || is_not_overtaken(other));
     before.iter().filter(blocks).map(|other| other.owner).collect()
 }
 
-/// The owners other than this one that name it as their parent.
+/// The other owners that name this owner as their parent.
 fn children(claims: &[Claim], owner: OwnerId) -> Vec<OwnerId> {
     let names_it = |claim: &&Claim| claim.parent == Some(owner) && claim.owner != owner;
     claims.iter().filter(names_it).map(|claim| claim.owner).collect()
 }
 
-/// All for whom the claim at this place waits, and those for whom they wait, and so on.
+/// All owners that the claim at this place waits for, directly or through others.
 fn all_waited_for(claims: &[Claim], at: usize) -> Vec<OwnerId> {
     let of_claim = |at: usize| claims[at].locks().flat_map(move |lock| waited_for(claims, at, &lock));
     let of_owner = |owner: OwnerId| {
@@ -82,7 +85,7 @@ fn all_waited_for(claims: &[Claim], at: usize) -> Vec<OwnerId> {
     closure(of_claim(at).collect(), of_owner)
 }
 
-/// These owners, their children, and so on.
+/// These owners and all their descendants.
 fn with_descendants(claims: &[Claim], owners: Vec<OwnerId>) -> Vec<OwnerId> {
     closure(owners, |owner| children(claims, owner))
 }

@@ -18,7 +18,6 @@ impl Session {
 }
 
 impl Model {
-    /// Whether this request has an answer already.
     pub fn is_answered(&self, id: SessionId, number: u64) -> bool {
         let session = self.sessions.iter().find(|session| session.id == id);
         session
@@ -59,7 +58,7 @@ impl Model {
             None => session.requests.push(Kept { number, operation: Some(operation.clone()), answer: None }),
         }
         if nonsense || invalid(number, &operation) {
-            // The sentence is the state's own business.
+            // The model does not predict the text.
             return self.answer(id, number, Answer::Refused(Refusal::Invalid(String::new())), out);
         }
         match operation {

@@ -1,4 +1,4 @@
-//! Data folders that an older version wrote: nothing of them is lost, and what clients were told stays true.
+//! Data folders that an older version wrote. Reading them loses nothing, and all earlier answers to clients stay true.
 
 mod text;
 
@@ -17,7 +17,6 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(kept().join(name)).unwrap()
 }
 
-/// A copy of a kept folder.
 fn disk_of(folder: &str) -> FakeDisk {
     let disk = FakeDisk::default();
     for file in std::fs::read_dir(kept().join(folder)).unwrap() {
@@ -27,7 +26,7 @@ fn disk_of(folder: &str) -> FakeDisk {
     disk
 }
 
-/// Shows the first line that differs: the whole texts are long.
+/// Shows only the first line that differs: the whole texts are long.
 fn assert_same(folder: &str, found: &str, expected: &str) {
     for (found, expected) in found.lines().zip(expected.lines()) {
         assert_eq!(found, expected, "{folder}");
@@ -35,7 +34,8 @@ fn assert_same(folder: &str, found: &str, expected: &str) {
     assert_eq!(found.lines().count(), expected.lines().count(), "{folder}");
 }
 
-/// The state says and does what the old version's table did, except that the node has begun to lead so many times since.
+/// Asserts that the state equals the old version's table, and gives the same answers. Only the term is higher by
+/// `starts`, because the node became leader that many times since.
 fn assert_nothing_lost(folder: &str, state: &State, starts: u64) {
     let expected = read(&format!("{folder}.expected.txt"));
     let (term, expected) = expected.split_once('\n').unwrap();
@@ -47,8 +47,9 @@ fn assert_nothing_lost(folder: &str, state: &State, starts: u64) {
     state.check().unwrap();
 }
 
-/// The old version closed and granted the locks of an ended session one by one. Since a claim may want several locks, all are
-/// closed before any is granted. That changes no fence and no generation, only the order in which they are told.
+/// The old version closed and granted the locks of an ended session one by one. The new version closes all locks before
+/// it grants any, because a claim may want several locks. Fences and generations are the same; only the order of the
+/// effects differs. This sorts the effects into the new order.
 fn delays_first(answers: &str) -> String {
     let line = |line: &str| {
         let (what, effects) = line.split_once(": ").unwrap();
@@ -121,7 +122,7 @@ async fn a_power_cut_at_any_moment_of_the_migration_changes_nothing() {
         let seen = cuts.clone();
         disk.before_each(move |inner, _| {
             let mut seen = seen.lock().unwrap();
-            // Nothing that was not synced is there, or some of it.
+            // Seed 0 drops all unsynced data. The other seed keeps some of it.
             for seed in [0, 1 + seen.len() as u64] {
                 seen.push(inner.after_power_cut(seed));
             }

@@ -1,5 +1,5 @@
-//! A state in the words of the kept folders: see `tests/kept/format-1/README.md`. It says the same as `keep_folder.rs.txt` there,
-//! which made the texts with the old version.
+//! Prints a state as text for the kept folders: see `tests/kept/format-1/README.md`. The text is the same as that of
+//! `keep_folder.rs.txt` there, which the old version ran to write the expected texts.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -8,7 +8,7 @@ use crate::state::locks::{self, Acquire, LockName, Mode, Refusal};
 use crate::state::sessions::{self, Open};
 use crate::state::{Answer, Caller, Command, Effect, Operation, Outcome, OwnerId, Request, SessionId, State};
 
-/// All that can be seen of a state, a fact a line.
+/// Everything visible of a state, one fact per line.
 pub fn seen(state: &State) -> String {
     let counts = state.counts();
     let mut out = format!(
@@ -81,13 +81,13 @@ fn see_timers(state: &State, out: &mut String) {
     }
 }
 
-/// What a state does, each time beginning with the state as it is now.
+/// The answers of a state to each request. Each request starts from the same state.
 pub fn answers(state: &State, requests: &str) -> String {
     let mut out = String::new();
     let mut ask = |what: String, command: Command| {
         let mut outcome = Outcome::default();
         state.clone().apply(1_000_000, state.now_ms(), &command, &mut outcome);
-        // The old version did not say whom a Force hit.
+        // The old version did not report which holders a Force hit.
         let is_new = |effect: &&Effect| matches!(effect, Effect::Locks(locks::Effect::Forced { .. }));
         let effects: Vec<String> = outcome.effects.iter().filter(|effect| !is_new(effect)).map(effect).collect();
         let effects = if effects.is_empty() { "nothing".to_owned() } else { effects.join("; ") };
@@ -142,7 +142,7 @@ fn request(session: SessionId, number: u64, operation: Operation) -> Command {
     Command::Request(Request { session, number, seen: 0, missing: Vec::new(), caller: Caller::default(), operation })
 }
 
-/// An effect as the old version's `{:?}` wrote it: all words have kept their names, but some are in modules now.
+/// An effect as the old version's `{:?}` printed it. All names are the same, but some types have moved to modules.
 fn effect(effect: &Effect) -> String {
     match effect {
         Effect::Answer { session, number, answer } => {
@@ -160,7 +160,7 @@ fn effect(effect: &Effect) -> String {
     }
 }
 
-/// A line of requests: session, number, operation, and its word.
+/// Parses one line of `requests.txt` into session, number, operation, and the word of the operation.
 fn parse(line: &str) -> (SessionId, u64, Operation, &str) {
     let words: Vec<&str> = line.split(' ').collect();
     let number = |i: usize| words[i].parse::<u64>().unwrap();
