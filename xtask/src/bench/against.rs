@@ -1,5 +1,5 @@
-//! The server of this checkout beside that of another one. Both take turns at every figure, so that whatever else the machine
-//! does hits both alike, and the median counts.
+//! Compares the servers of this checkout and of another one. Both servers take turns at every figure, so that other
+//! load on the machine hits both alike. The median counts.
 
 use std::fs;
 use std::path::Path;
@@ -8,19 +8,18 @@ use super::process::{Scratch, Server};
 use super::service::{self, ONE_CLIENT, ONE_LOCK, OWN_LOCKS};
 use super::{builds, figure};
 
-/// Runs of each server.
 const RUNS: usize = 5;
-/// Loads of a run, of which the median counts: one alone differs from the next by a tenth and more, on the same server.
+/// Loads in one run. Their median counts, because two loads on the same server differ by a tenth or more.
 const LOADS: usize = 3;
 
-/// Which way round a figure is good.
+/// Whether a larger or a smaller figure is better.
 #[derive(Clone, Copy)]
 enum Better {
     More,
     Less,
 }
 
-/// What is measured in each run, in this order.
+/// The figures of each run, in this order.
 const FIGURES: [(&str, Better); 6] = [
     ("serve, an empty node: ms until it is ready", Better::Less),
     ("one client, own lock: acquire+release/s", Better::More),
@@ -30,10 +29,9 @@ const FIGURES: [(&str, Better); 6] = [
     ("restart with 100,000 held locks: s", Better::Less),
 ];
 
-/// The figures of one run.
 type Run = [f64; FIGURES.len()];
 
-/// Builds both, measures both and prints the table.
+/// Builds both servers, measures both and prints the table.
 pub fn run(folder: &Path) -> Result<(), String> {
     let other = fs::canonicalize(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let theirs = builds::theirs(&other)?;
@@ -49,7 +47,7 @@ pub fn run(folder: &Path) -> Result<(), String> {
     for run in 0..RUNS {
         eprintln!("xtask: run {} of {RUNS}", run + 1);
         let folder = scratch.path().join(run.to_string());
-        // The server that goes first may have an advantage, so it is another one in the next run.
+        // The server that goes first may have an advantage, so the servers swap places in the next run.
         let (our_run, their_run) = if run % 2 == 0 {
             measure(&ours, &theirs, &load, &folder)?
         } else {
@@ -73,7 +71,7 @@ pub fn run(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// One run of both servers, in a folder that is gone afterwards. At every figure it is first one's turn, then the other's.
+/// One run of both servers, in a folder that is removed afterwards. At every figure the servers take turns.
 fn measure(first: &Path, second: &Path, load: &Path, folder: &Path) -> Result<(Run, Run), String> {
     let data = |name: &str| folder.join(name);
     let one = Server::start(first, &data("first"))?;
@@ -81,7 +79,7 @@ fn measure(first: &Path, second: &Path, load: &Path, folder: &Path) -> Result<(R
     let both = |args: &[&str]| -> Result<[f64; 2], String> {
         let mut rates = [Vec::new(), Vec::new()];
         for turn in 0..2 * LOADS {
-            // First one, twice the other, twice the one, and so on: neither is always the one that goes first.
+            // The order is first, second, second, first, first, second: neither server always goes first.
             let whose = turn.div_ceil(2) % 2;
             rates[whose].push(service::pairs_per_s([&one, &other][whose], load, args)?);
         }
@@ -99,14 +97,14 @@ fn measure(first: &Path, second: &Path, load: &Path, folder: &Path) -> Result<(R
     Ok((run(0), run(1)))
 }
 
-/// The middle one; there is an odd number of them.
+/// The number of values must be odd.
 fn median(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
 
-/// A ratio of 1 or more is good for this checkout, whichever way round.
+/// A ratio of 1 or more is good for this checkout, for both kinds of figures.
 fn ratio(ours: f64, theirs: f64, better: Better) -> f64 {
     match better {
         Better::More => ours / theirs,
@@ -114,7 +112,7 @@ fn ratio(ours: f64, theirs: f64, better: Better) -> f64 {
     }
 }
 
-/// The medians, their ratio, and the smallest and largest ratio of a run, which tell how noisy the machine was.
+/// The medians, their ratio, and the smallest and largest ratio of a run, which show how noisy the machine was.
 fn line(name: &str, ours: &[f64], theirs: &[f64], better: Better) -> String {
     let ratios = || ours.iter().zip(theirs).map(|(ours, theirs)| ratio(*ours, *theirs, better));
     let (least, most) = (ratios().fold(f64::MAX, f64::min), ratios().fold(f64::MIN, f64::max));

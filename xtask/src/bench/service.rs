@@ -1,5 +1,5 @@
-//! The lock service: how many locks a second, how much memory, how soon it is there. Everything that it acknowledges is on
-//! disk by then, so the disk and the network are measured beside it, each alone.
+//! Measures the lock service: locks per second, memory, and time until ready. The service acknowledges a change only
+//! when it is on disk, so the disk and the network are also measured alone.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,20 +8,20 @@ use super::floors::{synced_append_us, tcp_round_trip_us};
 use super::process::{Scratch, Server};
 use super::{Asked, REPETITIONS, builds, looking, row};
 
-/// One client that acquires and releases its own lock. Like the other two: about 3 s of load, or 6 s on a slow machine.
+/// One client that acquires and releases its own lock. This load and the next two take about 3 s, and at most 6 s on a
+/// slow machine.
 pub const ONE_CLIENT: &[&str] = &["pairs", "5000", "--seconds", "6"];
 /// Many clients, each with its own lock.
 pub const OWN_LOCKS: &[&str] = &["pairs", "40000", "--seconds", "6", "--clients", "64", "--locks", "own"];
-/// Some clients that want the same lock: each release hands it over to the next.
+/// Some clients that request the same lock: each release hands the lock over to the next client.
 pub const ONE_LOCK: &[&str] = &["pairs", "6000", "--seconds", "6", "--clients", "16", "--locks", "one"];
 const HELD: &str = "100000";
-/// How long a load may take.
 const LOAD_MAX: Duration = Duration::from_secs(120);
-/// Acquires and releases a second that are asked for where a synced append and a round trip take so many microseconds.
+/// The target of pairs per second, for a machine on which a synced append and a round trip together take
+/// `FLOORS_ASKED_US`.
 const PAIRS_ASKED: f64 = 2000.0;
 const FLOORS_ASKED_US: f64 = 85.0 + 59.0;
 
-/// Measures all of it.
 pub fn run() -> Result<(), String> {
     let (baton, load) = (builds::ours()?, builds::load()?);
     measure(&baton, &load)?;
@@ -70,24 +70,23 @@ pub fn pairs_per_s(server: &Server, load: &Path, args: &[&str]) -> Result<f64, S
     report["pairs_per_s"].as_f64().ok_or_else(|| "the load reports no pairs_per_s".to_owned())
 }
 
-/// What 100,000 held locks cost.
+/// The costs of 100,000 held locks.
 pub struct Held {
-    /// Memory of the server that granted them.
+    /// Memory of the server that granted the locks.
     pub mib: f64,
     /// Time until the server is ready again.
     pub restart_s: f64,
-    /// Its memory then.
+    /// Memory of the server after the restart.
     pub restart_mib: f64,
 }
 
-/// Holds 100,000 locks, kills the server and starts it again.
 pub fn held(baton: &Path, load: &Path, data: &Path) -> Result<Held, String> {
     let server = Server::start(baton, data)?;
     let mut holder = server.load(load, &["hold", HELD])?;
     holder.line(LOAD_MAX)?;
     let mib = server.process.resident_mib()?;
     let address = server.address.clone();
-    // Killed, not stopped: what it comes back with is what was on disk.
+    // This kills the server, so the new one recovers only what was on disk.
     drop(server);
     let server = Server::start_at(baton, data, &address)?;
     Ok(Held { mib, restart_s: server.ready_s, restart_mib: server.process.resident_mib()? })
