@@ -13,7 +13,7 @@ use std::time::Duration;
 use baton_client::{Client, Session};
 
 /// A store that keeps a value and the highest fence that it has seen. A holder that has lost its lock, and does not
-/// know so yet, cannot overwrite a value of the next holder.
+/// know it yet, cannot overwrite a value of the next holder.
 #[derive(Default)]
 struct Store {
     value: String,

@@ -163,7 +163,7 @@ impl Shared {
                 self.link.send_replace(Link::Unwanted);
             }
             Output::Send(said) => {
-                // The connection may just have ended. Then the session is about to learn so, and sends everything
+                // The connection may just have ended. Then the session learns that next, and sends everything
                 // again.
                 let _ = state.outgoing.as_ref().map(|outgoing| outgoing.send(to_server(said)));
             }

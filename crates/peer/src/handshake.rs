@@ -43,11 +43,11 @@ pub struct Hello {
 /// Why one member refuses a connection with another. `ours` is the refusing side, `theirs` the refused side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Refusal {
-    #[error("it runs `{theirs}`, and this group `{ours}`")]
+    #[error("it runs `{theirs}`, but this group runs `{ours}`")]
     Algorithm { ours: String, theirs: String },
-    #[error("it runs {}, and this group {}", variant_name(theirs), variant_name(ours))]
+    #[error("it runs {}, but this group runs {}", variant_name(theirs), variant_name(ours))]
     Variant { ours: Option<String>, theirs: Option<String> },
-    #[error("its group has {theirs} processes, and this one {ours}")]
+    #[error("its group has {theirs} processes, but this one has {ours}")]
     Processes { ours: usize, theirs: usize },
     /// The group files differ in something else.
     #[error("its group file differs in the members, the coordinators, the votes or the delay; all need the same file")]
@@ -68,7 +68,7 @@ pub enum Refusal {
     /// This process, with the same incarnation, is already connected.
     #[error("process {id} is already connected")]
     AlreadyConnected { id: ProcessId },
-    /// This member was connected before as another incarnation. It has lost its memory.
+    /// This member was connected before, as another incarnation. The restarted process has lost its memory.
     #[error("process {id} was restarted; a group runs only with the processes it began with: restart the whole group")]
     Restarted { id: ProcessId },
     #[error("it did not finish the handshake in time")]
@@ -89,9 +89,9 @@ pub enum LinkError {
     #[error(transparent)]
     Frame(#[from] FrameError),
     /// The other side is another program.
-    #[error("it began with {0:02x?}, and a member of a group begins with {MAGIC:02x?}")]
+    #[error("it began with {0:02x?}, but a member of a group begins with {MAGIC:02x?}")]
     NotBaton([u8; 6]),
-    #[error("it speaks version {found}, and this program version {VERSION}")]
+    #[error("it speaks version {found}, but this program speaks version {VERSION}")]
     Version { found: u16 },
     #[error("expected {expected}, but received another frame")]
     OutOfPlace { expected: &'static str },
@@ -320,7 +320,7 @@ mod tests {
         let algorithm = refusal(|theirs| theirs.algorithm = "voting".into());
         assert_eq!(algorithm, Refusal::Algorithm { ours: "central".into(), theirs: "voting".into() });
         let variant = refusal(|theirs| theirs.variant = Some("ask-all".into()));
-        assert_eq!(variant.to_string(), "it runs variant `ask-all`, and this group the default variant");
+        assert_eq!(variant.to_string(), "it runs variant `ask-all`, but this group runs the default variant");
         assert_eq!(refusal(|theirs| theirs.processes = 4), Refusal::Processes { ours: 3, theirs: 4 });
         assert_eq!(refusal(|theirs| theirs.group_hash = 0), Refusal::GroupFile);
         assert_eq!(refusal(|theirs| theirs.from = 3), Refusal::UnknownId { id: 3, processes: 3 });

@@ -302,7 +302,7 @@ async fn write(sink: OwnedWriteHalf, mut queue: mpsc::Receiver<Vec<u8>>) {
         if sink.write_all(&frame).await.is_err() {
             return;
         }
-        // Write frames that already wait together.
+        // Flush only when no other frame waits, so that waiting frames go out together.
         if queue.is_empty() && sink.flush().await.is_err() {
             return;
         }

@@ -176,8 +176,8 @@ impl Session {
         }
     }
 
-    /// Refuses every request whose time-out is over. The user learns so at once. The server may have granted the lock
-    /// meanwhile, so the session cancels the request; the user never hears of such a grant.
+    /// Refuses every request whose time-out is over. The user learns of the time-out at once. The server may have
+    /// granted the lock meanwhile, so the session cancels the request; the user never learns of such a grant.
     pub(super) fn time_out(&mut self, now: Millis) {
         while let Some(Timeout { acquire, .. }) = self.timeouts.first().filter(|timeout| now >= timeout.at).copied() {
             self.event(Event::Refused { acquire, refusal: NotGranted::TimedOut });
@@ -204,7 +204,7 @@ impl Session {
         }
     }
 
-    /// The session is lost, though the server may not know so yet.
+    /// The session is lost, although the server may not know it yet.
     pub(super) fn lose_claims(&mut self, loss: &Loss) {
         let failure = match loss {
             Loss::Ended(because) => ReleaseFailure::NotHeld(because.clone()),

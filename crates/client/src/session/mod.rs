@@ -68,7 +68,7 @@ pub struct Session {
     /// The acquires that the user has given up, until the server confirms the end of them.
     given_up: BTreeMap<AcquireNumber, GivenUp>,
     timeouts: BTreeSet<Timeout>,
-    /// Acquires whose cancel or release the server refused. The session sends it again with the next keep-alive.
+    /// Acquires whose cancel or release the server refused. The session repeats it with the next keep-alive.
     again: Vec<AcquireNumber>,
     told_at_risk: bool,
     out: VecDeque<Output>,
@@ -246,7 +246,7 @@ impl Session {
         }
     }
 
-    /// Whether the session has ended and will have no more events.
+    /// Whether the session has ended: no frame will come or go any more.
     pub fn is_finished(&self) -> bool {
         matches!(self.phase, Phase::Finished(_))
     }

@@ -25,7 +25,7 @@ pub struct Config {
     /// 32 random bytes that only this client and the server know. With them the client resumes the session on another
     /// connection.
     pub secret: Option<Secret>,
-    /// How long each server has to open the session before the client tries another server.
+    /// The longest time that each server has to open the session before the client tries another server.
     pub open_patience_ms: u64,
 }
 
@@ -75,7 +75,7 @@ pub enum Event {
     Confirmed,
     /// The session and all its locks are lost for ever.
     Lost(Loss),
-    /// The last event of the session.
+    /// The session has ended. The server has nothing more to send.
     Finished {
         /// Whether the server confirmed the end of the session.
         confirmed: bool,

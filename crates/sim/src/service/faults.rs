@@ -12,7 +12,7 @@ pub(super) enum Fault {
     /// The leader is paused for a while. Its clock goes on.
     PauseLeader(Micros),
     PauseClient(usize, Micros),
-    /// Another node becomes the leader, and the old leader does not know so yet.
+    /// Another node becomes the leader, and the old leader does not know it yet.
     ChangeLeader,
     /// A node loses everything except its log.
     Restart(NodeId, Micros),

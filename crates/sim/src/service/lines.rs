@@ -123,8 +123,8 @@ impl Lines {
         Ok(())
     }
 
-    /// A release or cancel of this acquire is answered. A client whose hold was taken at once does not know so: it may
-    /// still release the hold, once.
+    /// A release or cancel of this acquire is answered. A client whose hold was taken at once does not know that: it
+    /// may still release the hold, once.
     fn ends(&mut self, acquire: Asked, answer: &locks::Answer) -> Result<(), String> {
         let place = self.holding.iter().position(|claim| claim.asked == acquire);
         let holds = place.map(|place| self.holding.remove(place)).is_some();
