@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: how fast things are, next to what is asked of them. All of it in one run, since machines are
-//! noisy and only what was measured together can be compared.
+//! `cargo xtask bench`: measures speed and memory, and compares them with the targets. All figures come from one run,
+//! because machines are noisy and figures from different runs cannot be compared.
 
 mod against;
 mod builds;
@@ -19,19 +19,19 @@ use serde_json::Value;
 
 use crate::{cargo, output, succeed};
 
-/// How often each measurement is repeated; the best counts, since noise only ever slows down.
+/// How often each measurement is repeated. The best result counts, because noise only slows down.
 const REPETITIONS: usize = 3;
 
-/// What is asked for: at least or at most so much.
+/// The target of a figure.
 enum Asked {
     AtLeast(f64),
     AtMost(f64),
     Nothing,
 }
 
-/// How fast things are, next to what is asked of them
+/// Measure speed and memory, and compare them with the targets
 ///
-/// Everything, if no part is named.
+/// Without a part: measure everything.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -40,21 +40,21 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Part {
-    /// The lock service only: pairs and handovers a second, memory, time until ready, and `looking`
+    /// The lock service only: acquires, releases and handovers per second, memory, time until ready, and `looking`
     Service {
-        /// Compare with the server of another checkout of the project, in five runs of each, taken in turns
+        /// Compare with the server of another checkout of the project: five runs of each server, in turns
         ///
-        /// Both servers are built in release, by the same cargo. The load generator is always the one of this checkout, so
-        /// that only the servers differ. A ratio above 1 is better for this checkout. The data is in TMPDIR: in a tmpfs
-        /// no disk adds to the noise.
+        /// The same cargo builds both servers in release mode. The load generator is always that of this checkout, so
+        /// that only the servers differ. A ratio above 1 is better for this checkout. The data is in TMPDIR; use a
+        /// tmpfs there to avoid noise from the disk.
         #[arg(long, value_name = "FOLDER")]
         against: Option<PathBuf>,
     },
-    /// Whether listing a million locks, or writing a snapshot of them, makes another client wait
+    /// How long another client waits while a million locks are listed, or a snapshot of them is written
     Looking,
 }
 
-/// Measures what is asked for and prints the table.
+/// Measures what the arguments ask for and prints the table.
 pub fn run(args: &Args) -> Result<(), String> {
     match &args.part {
         None => everything(),
@@ -90,9 +90,9 @@ fn everything() -> Result<(), String> {
     Ok(())
 }
 
-/// The same model, Ricart-Agrawala, through our checker and through stateright's BFS, each in a process of its own: distinct
-/// states a second, and memory. stateright stops when it has come to so many states, old ones included; ours then has to
-/// see as many distinct ones.
+/// Runs the same model, Ricart-Agrawala, through Baton's checker and through stateright's BFS, each in its own process.
+/// Measures distinct states per second, and memory. stateright stops at a number of generated states, repeated ones
+/// included. Baton then has to find as many distinct states as stateright did.
 fn against_stateright(name: &str, [n, entries]: [&str; 2], threads: &str) -> Result<(), String> {
     const STATES_MAX: f64 = 3e6;
     let example = ["run", "--release", "--package=baton-check", "--example=against_stateright", "--quiet", "--"];
@@ -137,7 +137,7 @@ fn raymond() -> Result<(), String> {
     Ok(())
 }
 
-/// Runs a command to its end and looks, every few milliseconds, at how much memory the kernel says it has used at most.
+/// Runs a command to its end, and every few milliseconds reads its peak memory from the kernel.
 fn peak_memory_mib(command: &mut Command) -> Result<f64, String> {
     let started = command.stdout(Stdio::null()).spawn();
     let mut child = started.map_err(|error| format!("{command:?} could not be started: {error}"))?;
@@ -167,7 +167,7 @@ fn counter() -> Result<(), String> {
     Ok(())
 }
 
-/// A ratio of 1 or more is good, whichever way round.
+/// Prints a row. A ratio of 1 or more meets the target, for both kinds of targets.
 fn row(name: &str, measured: f64, asked: &Asked) {
     let measured_text = figure(measured);
     match asked {

@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: everything that must pass before a change lands.
+//! `cargo xtask ci`: all checks that must pass before a change lands.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::{cargo, output, purity, root, succeed};
 
-/// Runs all checks, the quick ones first, and stops at the first that fails.
+/// Runs all checks, the quick ones first, and stops at the first failure.
 pub fn run() -> Result<(), String> {
     let start = Instant::now();
     check_source()?;
@@ -19,7 +19,7 @@ pub fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// Runs what is worth running after every small change. It proves less than [`run`].
+/// Runs the checks for after every small change. They prove less than [`run`].
 pub fn run_quick() -> Result<(), String> {
     let start = Instant::now();
     check_source()?;
@@ -35,7 +35,7 @@ pub fn run_quick() -> Result<(), String> {
     Ok(())
 }
 
-/// What the compiler and the lints can say.
+/// Formatting, purity and lints.
 fn check_source() -> Result<(), String> {
     step("formatting", || succeed(&mut cargo(&["fmt", "--all", "--check"])))?;
     step("purity of the protocols", purity::check)?;
@@ -51,9 +51,9 @@ fn git(args: &[&str]) -> Command {
     command
 }
 
-/// The folders of the crates that have a file in this output of `git status --porcelain`.
+/// The folders of the crates with a file in this output of `git status --porcelain`.
 fn changed_crates(status: &str) -> BTreeSet<String> {
-    // Two letters and a space, then the path; a renamed file has its new path after an arrow.
+    // A line is two letters, a space and the path. For a renamed file the new path follows an arrow.
     let paths = status.lines().filter_map(|line| line.get(3..)?.rsplit(" -> ").next());
     let folder = |path: &str| match path.trim_matches('"').split('/').collect::<Vec<_>>()[..] {
         ["crates", name, _, ..] => Some(format!("crates/{name}")),

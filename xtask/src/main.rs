@@ -1,4 +1,4 @@
-//! What the project does to itself: `cargo xtask ci`, `cargo xtask bench`.
+//! Developer tasks: `cargo xtask ci` runs all checks, `cargo xtask bench` measures.
 
 mod bench;
 mod ci;
@@ -9,12 +9,12 @@ use std::process::{Command, ExitCode};
 
 use clap::Parser;
 
-/// What the project does to itself.
+/// Tasks for developers of this project: checks and benchmarks
 #[derive(Parser)]
 enum Task {
-    /// Everything that must pass: formatting, purity of the protocols, lints, tests, documentation
+    /// Run all checks: formatting, purity of the protocols, lints, tests, documentation
     Ci {
-        /// For the inner loop: formatting, purity, lints, and the unit tests of the crates that differ from the last commit
+        /// Run the quick checks only: formatting, purity, lints, and the unit tests of crates with uncommitted changes
         #[arg(long)]
         quick: bool,
     },
@@ -36,7 +36,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// The folder of the workspace.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }
@@ -46,19 +45,19 @@ fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root()).args(args);
     if std::env::var_os("CI").is_some() {
-        // A fresh clone is built once: what would speed up the next build only fills the disk.
+        // In CI a fresh clone is built only once. Incremental data would only fill the disk.
         command.env("CARGO_INCREMENTAL", "0");
     }
     command
 }
 
-/// Runs a command to its end; an error unless it succeeds.
+/// Runs a command to its end. Returns an error unless it succeeds.
 fn succeed(command: &mut Command) -> Result<(), String> {
     let status = command.status().map_err(|error| format!("{command:?} could not be started: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{command:?} failed: {status}")) }
 }
 
-/// Runs a command to its end and returns what it printed; an error unless it succeeds.
+/// Runs a command to its end and returns its output. Returns an error unless it succeeds.
 fn output(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("{command:?} could not be started: {error}"))?;
     if !output.status.success() {

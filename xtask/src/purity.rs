@@ -1,18 +1,19 @@
 //! Proves that `crates/protocol` does no I/O and has no clock, no threads and no random order.
 //!
-//! A crate that is `no_std` and never names `std` has none of these: the compiler gives it only `core` and `alloc`,
-//! which have no files, no sockets, no clocks, no threads and no hash maps. What remains is that its dependencies, as
-//! they are built for it, are of the same kind, and that no file is brought in from where nobody looks (`path`, `include`).
+//! A `no_std` crate that never names `std` has none of these: the compiler gives it only `core` and `alloc`, which have
+//! no files, sockets, clocks, threads or hash maps. Two things remain to check: the dependencies, as they are built for
+//! the crate, must be pure too, and the source must not include files that this check does not read (`path`,
+//! `include`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::{cargo, output, root};
 
-/// Dependencies that were looked at: pure data structures and derive macros, without their `std` feature.
+/// Dependencies that a person has reviewed: pure data structures and derive macros, without their `std` feature.
 const PURE: [&str; 6] = ["baton-protocol", "fixedbitset", "libm", "serde", "serde_core", "thiserror"];
 
-/// Fails with everything that is wrong.
+/// The error lists everything that is wrong.
 pub fn check() -> Result<(), String> {
     let tree = output(&mut cargo(&[
         "tree",
@@ -31,14 +32,14 @@ pub fn check() -> Result<(), String> {
     if wrong.is_empty() { Ok(()) } else { Err(format!("crates/protocol is not pure:\n  {}", wrong.join("\n  "))) }
 }
 
-/// What is wrong with the dependencies, given one `name version|features` a line.
+/// The faults of the dependencies. The input has one `name version|features` a line.
 fn impure_dependencies(tree: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     for line in tree.lines().filter(|line| !line.is_empty()) {
         let (package, features) = line.split_once('|').unwrap_or((line, ""));
         let name = package.split(' ').next().unwrap_or_default();
         if !PURE.contains(&name) {
-            wrong.push(format!("it depends on {name}, which nobody has found to be pure"));
+            wrong.push(format!("it depends on {name}, which is not on the list of pure crates"));
         }
         if features.trim_end_matches(" (*)").split(',').any(|feature| feature == "std") {
             wrong.push(format!("{name} is built with its `std` feature"));
@@ -47,7 +48,7 @@ fn impure_dependencies(tree: &str) -> Vec<String> {
     wrong
 }
 
-/// What is wrong with one source file.
+/// The faults of one source file.
 fn impure_source(name: &str, text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if name == "lib.rs" && !text.lines().any(|line| line == "#![no_std]") {
@@ -59,7 +60,7 @@ fn impure_source(name: &str, text: &str) -> Vec<String> {
             wrong.push(format!("{name}:{}: names `std`", number + 1));
         }
         if ["#[path", "include!", "include_str!", "include_bytes!"].iter().any(|hidden| code.contains(hidden)) {
-            wrong.push(format!("{name}:{}: brings in a file that is not looked at", number + 1));
+            wrong.push(format!("{name}:{}: includes a file that this check does not read", number + 1));
         }
     }
     wrong
@@ -101,7 +102,7 @@ mod tests {
         let hidden = "#[path = \"../tests/hidden.rs\"] mod hidden;";
         assert_eq!(
             impure_source("lib.rs", &format!("#![no_std]\n{hidden}")),
-            ["lib.rs:2: brings in a file that is not looked at"]
+            ["lib.rs:2: includes a file that this check does not read"]
         );
         assert_eq!(impure_source("lib.rs", ""), ["lib.rs: `#![no_std]` is missing"]);
         assert!(impure_source("lib.rs", "#![no_std]\n// std is for others\nlet standard = no_std;").is_empty());
@@ -109,7 +110,10 @@ mod tests {
 
     #[test]
     fn a_dependency_that_is_not_pure_is_found() {
-        assert_eq!(impure_dependencies("tokio v1.0.0|net"), ["it depends on tokio, which nobody has found to be pure"]);
+        assert_eq!(
+            impure_dependencies("tokio v1.0.0|net"),
+            ["it depends on tokio, which is not on the list of pure crates"]
+        );
         assert_eq!(impure_dependencies("serde v1.0.0|alloc,std (*)"), ["serde is built with its `std` feature"]);
         assert!(impure_dependencies("serde v1.0.0|alloc,derive\n\nthiserror v2.0.0|").is_empty());
     }

@@ -244,7 +244,7 @@ fn what_is_no_trace_is_told_from_one() {
     let file = folder.path().join("picture.svg");
     fs::write(&file, "<svg></svg>").unwrap();
     let told = refusal(&["sim", "--replay", file.to_str().unwrap()]);
-    assert!(told.contains(": this is no trace: its first line is no header ("), "{told}");
+    assert!(told.contains(": this is not a trace: its first line is not a header ("), "{told}");
     assert!(told.ends_with("; name a file that `baton sim --trace` or `baton check --trace` has written"), "{told}");
 }
 

@@ -1,9 +1,9 @@
-//! A job that only one process may do at a time, and a store that refuses whoever came before.
+//! A job that only one process may do at a time, and a store that refuses writes of earlier holders.
 //!
 //!     baton serve &
 //!     cargo run -p baton-client --example guarded_job [host:port]
 //!
-//! Run it twice at the same time: the second waits for the first. Stop the server, or take the lock away with
+//! Run it twice at the same time: the second process waits for the first. Stop the server, or take the lock away with
 //! `baton release job --force`, and the job stops.
 
 use std::error::Error;
@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use baton_client::{Client, Session};
 
-/// Keeps a value, and the highest fence that it has seen: a holder whose lock is gone, and who does not know it yet,
-/// cannot overwrite what its successor wrote.
+/// A store that keeps a value and the highest fence that it has seen. A holder that has lost its lock, and does not
+/// know it yet, cannot overwrite a value of the next holder.
 #[derive(Default)]
 struct Store {
     value: String,
@@ -49,15 +49,15 @@ async fn run() -> Result<(), Box<dyn Error>> {
     let first = guarded(&session, &mut store, "first").await?;
     guarded(&session, &mut store, "second").await?;
 
-    // What the first holder might still have had in flight.
+    // A late write of the first holder.
     let late = store.write(first, "what comes too late".to_owned());
     println!("the store keeps {:?}; a late write is {}", store.value, late.err().unwrap_or_else(|| "taken".to_owned()));
     session.close().await?;
     Ok(())
 }
 
-/// Does the job under the lock, and says under which fence. If the lock is lost first, the job is stopped; and what is lost
-/// is never taken for done.
+/// Does the job under the lock and returns the fence. If the lock is lost first, the job stops, and the result is an
+/// error.
 async fn guarded(session: &Session, store: &mut Store, who: &str) -> Result<u64, Box<dyn Error>> {
     let guard = session.lock("job").acquire().await?;
     let fence = guard.fence()?;
@@ -66,7 +66,7 @@ async fn guarded(session: &Session, store: &mut Store, who: &str) -> Result<u64,
     Ok(fence)
 }
 
-/// The job itself: it takes a while, and everything that it writes carries the fence.
+/// The job. It takes a while, and every write carries the fence.
 async fn job(store: &mut Store, fence: u64, who: &str) -> Result<(), String> {
     for part in 1..=3 {
         tokio::time::sleep(Duration::from_millis(200)).await;

@@ -1,4 +1,5 @@
-//! Load for `cargo xtask bench`, on a server that runs already. Each client is a session of its own on a connection of its own.
+//! Load generator for `cargo xtask bench`, for a running server. Each client has its own session and its own
+//! connection.
 //!
 //! `load SERVER pairs N` acquires and releases a lock N times in all and prints how often a second.
 //!   `--clients C`: C clients share the N pairs; 1 if not given.
@@ -20,9 +21,9 @@ use baton_client::{Client, Guard, Session};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
-/// Acquires of `hold` that are on their way at a time.
+/// Largest number of acquires that `hold` has in flight.
 const IN_FLIGHT: u64 = 256;
-/// Pairs after which `watch` stops by itself.
+/// `watch` stops after this many pairs.
 const WATCHED_MAX: usize = 10_000_000;
 const USAGE: &str =
     "usage: load SERVER (pairs N [--clients C] [--locks own|one] [--name-bytes B] [--seconds S] | hold N | watch)";
@@ -43,7 +44,7 @@ fn main() -> Outcome {
     }
 }
 
-/// One client is faster on one thread, which never hands anything over to another; many clients need more.
+/// One client is faster on a single thread, because no task moves between threads. Many clients need several threads.
 fn runtime(clients: usize) -> std::io::Result<Runtime> {
     match clients {
         1 => Builder::new_current_thread().enable_all().build(),
@@ -51,7 +52,7 @@ fn runtime(clients: usize) -> std::io::Result<Runtime> {
     }
 }
 
-/// What `pairs` can be told.
+/// The options of `pairs`.
 struct Options {
     clients: usize,
     one_lock: bool,
@@ -92,7 +93,7 @@ async fn pairs(server: &str, count: u64, options: &Options) -> Outcome {
     for client in 0..options.clients {
         clients.push((open(server).await?, options.lock_of(client)));
     }
-    // All clients work until the last pair has begun, so that no client is left alone at the end.
+    // All clients work until the last pair has begun, so that no client works alone at the end.
     let begun = Arc::new(AtomicU64::new(0));
     let mut working = JoinSet::new();
     let (start, limit) = (Instant::now(), options.limit);
@@ -142,7 +143,8 @@ async fn hold(server: &str, count: u64) -> Outcome {
     Ok(())
 }
 
-/// One pair begins when the one before it is done, so the longest pause is the longest time between two numbers.
+/// Each pair begins when the pair before it is done, so the longest pause is the longest time between two printed
+/// numbers.
 async fn watch(server: &str) -> Outcome {
     let session = open(server).await?;
     let ended = Arc::new(AtomicBool::new(false));
@@ -151,7 +153,7 @@ async fn watch(server: &str) -> Outcome {
         end_of_input();
         told.store(true, Ordering::Relaxed);
     });
-    // Not the lock of an earlier process that was killed, whose session may hold it yet.
+    // A new name: the session of an earlier process that was killed may still hold its lock.
     let lock = format!("watched-{}", session.id());
     pair(&session, &lock).await?;
     println!("{{\"watching\":true}}");
@@ -168,6 +170,6 @@ async fn watch(server: &str) -> Outcome {
 }
 
 fn end_of_input() {
-    // Input that cannot be read has ended, too.
+    // Treat input that cannot be read as ended.
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
 }

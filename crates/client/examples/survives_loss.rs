@@ -1,9 +1,9 @@
-//! A program that works whenever it has the lock, stops when it loses it, and takes it again.
+//! A program that works whenever it holds the lock, stops when it loses the lock, and acquires it again.
 //!
 //!     baton serve &
 //!     cargo run -p baton-client --example survives_loss [host:port] [turns]
 //!
-//! Take the lock from it with `baton release worker --force`, or stop the server for a while.
+//! Take the lock away with `baton release worker --force`, or stop the server for a while.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ async fn main() -> ExitCode {
     let server = args.next().unwrap_or_else(|| "127.0.0.1:7420".to_owned());
     let turns = args.next().unwrap_or_else(|| usize::MAX.to_string());
     let Ok(turns) = turns.parse::<usize>() else {
-        eprintln!("survives_loss: {turns:?} is no number of turns");
+        eprintln!("survives_loss: {turns:?} is not a number of turns");
         return ExitCode::from(2);
     };
     for _ in 0..turns {
@@ -29,23 +29,23 @@ async fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// From a new session to the loss of its lock. What is lost never comes back: the way on is a new session.
+/// From opening a new session to losing its lock. A lost session never revives, so the next turn opens a new one.
 async fn one_turn(server: &str) -> Result<(), Box<dyn Error>> {
     let session = Client::connect([server]).await?.session().label("worker").open().await?;
     let guard = session.lock("worker").acquire().await?;
     println!("working, with fence {}", guard.fence()?);
-    // The work has no end of its own: it is dropped, and so stopped, when the lock is lost.
+    // The work never ends by itself. `run` drops the work, and so stops it, when the lock is lost.
     match guard.run(work(&guard)).await {
         Ok(loss) | Err(loss) => println!("stopped: {loss}"),
     }
-    // Only now, when nothing works under it any more, the guard is dropped and the lock given back.
+    // The guard is dropped here, after the work has stopped, and the lock is released.
     Ok(())
 }
 
-/// For as long as there is a lock.
+/// Works while the lock is held.
 async fn work(guard: &Guard) -> Loss {
     loop {
-        // Each piece of work carries the fence, and is not begun without the lock.
+        // Each piece of work uses the fence, and none begins without the lock.
         match guard.fence() {
             Ok(fence) => println!("a piece of work, fence {fence}"),
             Err(loss) => return loss,

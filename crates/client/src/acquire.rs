@@ -1,4 +1,4 @@
-//! Acquiring a lock.
+//! The builder with which a program acquires a lock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,8 @@ use crate::handle::{Handle, Session, SessionBuilder};
 use crate::owner::Owner;
 use crate::session::{Loss, Mode, NotGranted, Wish};
 
-/// A lock about to be acquired: in a [`Session`], or in a session of its own that is yet to be opened.
+/// Options for acquiring one lock. The lock is acquired in an existing [`Session`], or in a new session that only this
+/// lock uses (`Acquire<SessionBuilder>`, made by [`Client::lock`](crate::Client::lock)).
 #[must_use = "a lock is acquired by `acquire` or `try_acquire`"]
 #[derive(Clone, Debug)]
 pub struct Acquire<S = Session> {
@@ -29,42 +30,43 @@ impl<S> Acquire<S> {
         Acquire { session, name, mode, owner: None, timeout: None, lock_delay }
     }
 
-    /// How it is wanted: exclusive if nothing is said.
+    /// Sets the mode of the request. Default: exclusive.
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// Together with all others who want it shared: short for `mode(Mode::Shared)`.
+    /// Requests the lock in shared mode: short for `mode(Mode::Shared)`. Any number of shared requests hold the lock at
+    /// the same time.
     pub fn shared(self) -> Self {
         self.mode(Mode::Shared)
     }
 
-    /// How long to wait for the lock: for ever if nothing is said. In a session of its own the time counts from when that is
-    /// open.
+    /// Sets how long to wait for the lock. Default: no limit. With [`Client::lock`](crate::Client::lock) the time
+    /// counts from the moment when the session is open.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// How long the lock stays closed if the session expires while it is held: time for what the holder started, and can no
-    /// longer stop, to end.
+    /// Sets how long the server grants the lock to no session after the holder's session expires. The delay gives work
+    /// that the holder started, and can no longer stop, time to end. Default: 0.
     pub fn lock_delay(mut self, delay: Duration) -> Self {
         self.lock_delay = delay;
         self
     }
 
-    /// For whom. Without this each acquire has an owner of its own, which can never be part of a deadlock.
+    /// Sets the owner of the request. Default: each acquire has a new owner, which can never be part of a deadlock.
     pub fn owner(mut self, owner: &Owner) -> Self {
         self.owner = Some(owner.clone());
         self
     }
 
-    /// What is asked for, and for whom, apart from the session.
+    /// The request for the server, without the session.
     fn wish(self) -> Result<(S, Wish, Owner), AcquireError> {
         check_name(&self.name)?;
         let owner = self.owner.map_or_else(Owner::new, Ok)?;
-        // Rounded up, so that a wait of less than a millisecond is one.
+        // Round up, so that a wait of less than a millisecond does not become "do not wait".
         let timeout_ms = self.timeout.map(|timeout| millis(timeout.saturating_add(Duration::from_nanos(999_999))));
         let lock_delay_ms = millis(self.lock_delay);
         let (name, mode, parent) = (self.name, self.mode, owner.parent());
@@ -74,46 +76,48 @@ impl<S> Acquire<S> {
 }
 
 impl Acquire<Session> {
-    /// Waits for the lock. If this future is dropped, the lock is not acquired, or given back at once.
+    /// Waits until the lock is granted. If this future is dropped, the client cancels the request, or releases the lock
+    /// if the server has already granted it.
     pub async fn acquire(self) -> Result<Guard, AcquireError> {
         let (session, wish, owner) = self.wish()?;
         acquire(session.handle, wish, owner, false).await
     }
 
-    /// The lock, if it is free.
+    /// Acquires the lock if it is free, without waiting. Returns `None` if it is not free.
     pub async fn try_acquire(self) -> Result<Option<Guard>, AcquireError> {
         if_free(self.timeout(Duration::ZERO).acquire().await)
     }
 }
 
-/// The session of its own is closed when the guard is released or dropped.
+/// The session that was opened for this lock is closed when the guard is released or dropped.
 impl Acquire<SessionBuilder> {
-    /// How long the lock is kept for a client that died: see [`SessionBuilder::ttl`].
+    /// Sets how long the lock stays held after the client dies: see [`SessionBuilder::ttl`].
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.session = self.session.ttl(ttl);
         self
     }
 
-    /// What the holder is, for people who look at the locks.
+    /// Sets a text that tells people what the holder is. `baton locks` shows it.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.session = self.session.label(label);
         self
     }
 
-    /// Opens the session, for which the servers have 10 seconds, and waits for the lock. If this future is dropped, the lock
-    /// is not acquired, or given back at once.
+    /// Opens the session and waits until the lock is granted. Opening the session takes at most 10 seconds. If this
+    /// future is dropped, the client cancels the request, or releases the lock if the server has already granted it.
     pub async fn acquire(self) -> Result<Guard, AcquireError> {
         let (session, wish, owner) = self.wish()?;
         let handle = session.open().await?.handle;
         let acquired = acquire(Arc::clone(&handle), wish, owner, true).await;
         if acquired.is_err() {
-            // Many a program ends now. Its request must not stay in the queue until the lease ends.
+            // Many programs end after this error. Close the session first, so that the request does not stay in the
+            // queue until the lease ends.
             let _ = tokio::time::timeout(GOODBYE_MAX, handle.shared.close()).await;
         }
         acquired
     }
 
-    /// The lock, if it is free.
+    /// Acquires the lock if it is free, without waiting. Returns `None` if it is not free.
     pub async fn try_acquire(self) -> Result<Option<Guard>, AcquireError> {
         if_free(self.timeout(Duration::ZERO).acquire().await)
     }
@@ -121,7 +125,7 @@ impl Acquire<SessionBuilder> {
 
 async fn acquire(handle: Arc<Handle>, wish: Wish, owner: Owner, is_alone: bool) -> Result<Guard, AcquireError> {
     let (number, outcome) = handle.shared.acquire(&wish);
-    // From here on, whoever drops it gives it up.
+    // From here on, dropping this future drops the guard, which gives up the acquire.
     let guard = Guard::new(handle, number, wish.name, owner, is_alone);
     match outcome.await {
         Ok(Ok(_fence)) => match guard.loss() {
@@ -129,7 +133,7 @@ async fn acquire(handle: Arc<Handle>, wish: Wish, owner: Owner, is_alone: bool) 
             Some(loss) => Err(AcquireError::Lost(loss)),
         },
         Ok(Err(refusal)) => Err(not_acquired(guard.name().to_vec(), refusal)),
-        // Each acquire is answered; should one be forgotten, then nothing is held.
+        // The session answers each acquire. If it ever forgot one, the lock would not be held.
         Err(_) => Err(AcquireError::Lost(guard.loss().unwrap_or(Loss::Closed))),
     }
 }

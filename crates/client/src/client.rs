@@ -1,4 +1,4 @@
-//! The way to the service: sessions, and calls that look at it.
+//! [`Client`]: opens sessions, lists locks and sessions, and forces releases.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,27 +19,28 @@ use crate::handle::SessionBuilder;
 use crate::listing::{ListLocks, join};
 use crate::servers::{Rounds, Servers, is_answer};
 
-/// How long a call may take.
 const CALL_MAX: Duration = Duration::from_secs(10);
-/// How large an answer may be: the holders of a lock with a million permits, from whom it is taken. (tonic's own limit is
-/// 4 MiB, which a page of a listing never reaches.)
+/// Size limit for one answer. The largest answer lists the holders of a lock with a million permits after a forced
+/// release. (A page of a listing stays below tonic's default of 4 MiB.)
 const ANSWER_BYTES_MAX: usize = 1 << 30;
 
-/// Somebody who knows the servers.
+/// A client of the lock service, made from the addresses of its servers. Clones share the connection for calls;
+/// each session has its own connection.
 #[derive(Clone, Debug)]
 pub struct Client {
     servers: Arc<Servers>,
-    /// To the server that answered last, and whose turn that was.
+    /// The connection to the server that answered last, and the turn of that server.
     channel: Arc<Mutex<Option<(Channel, usize)>>>,
     /// The turn of the connected server; after a server failed, the turn of the next one.
     turn: Arc<AtomicUsize>,
 }
 
 impl Client {
-    /// Connects to the first of these servers that answers, each named `host:port`. Sessions use any of them.
+    /// Connects to the first server that answers. Each address is `host:port`. A session may use any of the servers.
     ///
-    /// While no server answers, all of them are tried again, for 10 seconds: a server may be about to start. The pauses grow
-    /// from 20 ms to 1 s. An address that can never work, such as a host that does not exist, is an error at once.
+    /// While no server answers, the client tries all of them again for 10 seconds, because a server may be about to
+    /// start. The pauses between the rounds grow from 20 ms to 1 s. Returns an error at once if no address can ever
+    /// work, for example if the host names do not exist.
     pub async fn connect<I>(addresses: I) -> Result<Self, ConnectError>
     where
         I: IntoIterator,
@@ -48,7 +49,7 @@ impl Client {
         Client::connect_within(addresses, OPEN_MAX).await
     }
 
-    /// Like [`connect`](Client::connect), but tries for this long.
+    /// Like [`connect`](Client::connect), but with this time limit.
     pub async fn connect_within<I>(addresses: I, within: Duration) -> Result<Self, ConnectError>
     where
         I: IntoIterator,
@@ -57,7 +58,7 @@ impl Client {
         Client::connect_to(Servers::parse(addresses)?, Rounds::Until, within).await
     }
 
-    /// Tries each server once. Each has an equal share of this time, at most 3 seconds.
+    /// Tries each server once. Each server has an equal share of this time, at most 3 seconds.
     pub async fn connect_once<I>(addresses: I, within: Duration) -> Result<Self, ConnectError>
     where
         I: IntoIterator,
@@ -73,8 +74,9 @@ impl Client {
         Ok(Client { servers, channel, turn })
     }
 
-    /// Connects to nothing yet: each session does that by itself, and the first call does it for the others. The only
-    /// errors are an empty list and an address that is not host:port.
+    /// Makes a client without connecting. Each session connects by itself, and the first call (such as
+    /// [`status`](Client::status)) connects for all calls. Returns an error if the list is empty or an address is not
+    /// host:port.
     pub fn lazy<I>(addresses: I) -> Result<Self, ConnectError>
     where
         I: IntoIterator,
@@ -83,14 +85,14 @@ impl Client {
         Ok(Client { servers: Arc::new(Servers::parse(addresses)?), channel: Arc::default(), turn: Arc::default() })
     }
 
-    /// A session, to be opened. The first server that it asks is the one that this client is connected to.
+    /// Returns a builder for a session. The session tries this client's current server first.
     pub fn session(&self) -> SessionBuilder {
         SessionBuilder::new(Arc::clone(&self.servers), self.turn.load(Ordering::Relaxed))
     }
 
-    /// A lock, to be acquired in a session of its own: for a program that needs one lock and nothing else. The session is
-    /// closed when the guard is released or dropped. Who needs several locks opens a [session](Client::session) for all
-    /// of them, which costs the server as much as one.
+    /// Returns a builder for a lock in a session of its own, for a program that needs a single lock. The session is
+    /// closed when the guard is released or dropped. For several locks open one [session](Client::session): it costs
+    /// the server no more than the session of one lock.
     ///
     /// ```no_run
     /// # async fn example(client: baton_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -104,12 +106,12 @@ impl Client {
         Acquire::new(self.session(), name.as_ref())
     }
 
-    /// A listing of locks, to be asked for: by prefix, with or without history, at once or page by page.
+    /// Returns a builder for a listing of locks: with a prefix, with or without history, all at once or page by page.
     pub fn locks(&self) -> ListLocks {
         ListLocks::new(self.clone())
     }
 
-    /// All locks that are held, waited for, closed or remembered, with their history.
+    /// Lists all locks with their history: held, waited for, closed, and free ones that the service still remembers.
     pub async fn list_locks(&self) -> Result<Vec<views::Lock>, CallError> {
         self.locks().history(true).all(true).collect().await
     }
@@ -118,7 +120,8 @@ impl Client {
         self.look(async |mut locks: LocksClient<Channel>| locks.list_locks(timely(request.clone())).await).await
     }
 
-    /// One lock, with its history; none if nobody holds it, waits for it, or is remembered to have held it.
+    /// Returns one lock with its history. Returns `None` if no session holds the lock or waits for it, and the service
+    /// remembers no holder.
     pub async fn get_lock(&self, name: impl AsRef<[u8]>) -> Result<Option<views::Lock>, CallError> {
         check_name(name.as_ref())?;
         let mut request = v1::GetLockRequest { name: name.as_ref().to_vec(), page: Vec::new() };
@@ -134,7 +137,7 @@ impl Client {
         }
     }
 
-    /// All sessions.
+    /// Lists all sessions.
     pub async fn list_sessions(&self) -> Result<Vec<views::Session>, CallError> {
         let mut request = v1::ListSessionsRequest::default();
         let mut whole = Vec::new();
@@ -149,16 +152,18 @@ impl Client {
         }
     }
 
-    /// How the server is.
+    /// Returns the state of the server that answers.
     pub async fn status(&self) -> Result<views::Status, CallError> {
         let call = async |mut locks: LocksClient<Channel>| locks.get_status(timely(v1::GetStatusRequest {})).await;
         Ok(self.look(call).await?.into())
     }
 
-    /// Tells the holders of a lock to stop and give it back; with `now` it is taken from them at once, although they may still
-    /// be at work. Says who was told.
+    /// Forces the release of a lock. Without `now` the server tells the holders to stop and to release the lock. With
+    /// `now` the server takes the lock from the holders at once, although they may still be working. Returns the
+    /// holders.
     ///
-    /// It is never repeated by itself: a second one could hit those who come after.
+    /// The client never repeats this call by itself: a second call could hit the next holders. If the answer is lost,
+    /// the error is [`CallError::Unanswered`].
     pub async fn force_release(&self, name: impl AsRef<[u8]>, now: bool) -> Result<Vec<views::Holder>, CallError> {
         check_name(name.as_ref())?;
         let request = v1::ForceReleaseRequest { name: name.as_ref().to_vec(), now };
@@ -166,7 +171,7 @@ impl Client {
         match calls(channel).force_release(timely(request)).await {
             Ok(response) => Ok(response.into_inner().holders.into_iter().map(views::Holder::from).collect()),
             Err(status) => {
-                // The server does not know what became of it.
+                // The server itself does not know whether the release happened.
                 if is_answer(&status) && status.code() == Code::Aborted {
                     return Err(CallError::Unanswered);
                 }
@@ -177,14 +182,15 @@ impl Client {
                 match self.servers.no_baton(turn, &status).await {
                     Some(reasons) => Err(ConnectError::NoServer { reasons }.into()),
                     None if is_answer(&status) && status.code() == Code::Unavailable => Err(call_refused(&status)),
-                    // The deadline is our own; and the server may have heard it before the connection broke.
+                    // The time limit is the client's own, or the connection broke. In both cases the server may have
+                    // received the call.
                     None => Err(CallError::Unanswered),
                 }
             }
         }
     }
 
-    /// A call that changes nothing, and is therefore repeated: with each server in turn, and once more.
+    /// Makes a call that changes nothing and is therefore safe to repeat. There is one attempt more than servers.
     async fn look<T>(
         &self,
         call: impl AsyncFn(LocksClient<Channel>) -> Result<Response<T>, Status>,

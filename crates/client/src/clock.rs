@@ -1,4 +1,4 @@
-//! The clock that leases are measured by.
+//! The clock that measures leases.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use crate::platform::since_boot;
 use crate::session::Millis;
 
-/// A moment on CLOCK_BOOTTIME: the time since the machine started, time asleep included.
+/// A moment on CLOCK_BOOTTIME: the time since the machine started, including time asleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BootTime {
     millis: Millis,
 }
 
 impl BootTime {
-    /// This moment.
+    /// The current moment.
     pub fn now() -> Self {
         BootTime { millis: u64::try_from(since_boot().as_millis()).unwrap_or(Millis::MAX) }
     }
@@ -22,18 +22,18 @@ impl BootTime {
         BootTime { millis }
     }
 
-    /// In milliseconds since the machine started.
+    /// Milliseconds since the machine started.
     pub fn as_millis(self) -> u64 {
         self.millis
     }
 
-    /// How long it is until then; nothing if it has passed.
+    /// The time from now until this moment; zero if the moment has passed.
     pub fn remaining(self) -> Duration {
         Duration::from_millis(self.millis.saturating_sub(BootTime::now().millis))
     }
 }
 
-/// In seconds, as `BATON_DEADLINE` has it.
+/// In seconds, the format of `BATON_DEADLINE`.
 impl fmt::Display for BootTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:03}", self.millis / 1_000, self.millis % 1_000)

@@ -1,4 +1,5 @@
-//! The shell of a session: it has the clock, the connection and those who wait. It decides nothing.
+//! The I/O around the pure session: the clock, the connection, and the channels of the tasks that wait for an answer.
+//! All decisions are in the session.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -20,48 +21,49 @@ use crate::session::{
     AcquireNumber, Event, Loss, Millis, NotGranted, Output, ReleaseFailure, Session, SessionState, why_ended,
 };
 
-/// How an acquire came out: with its fence, or not.
+/// The result of an acquire. `Ok` has the fence.
 pub(crate) type Granted = Result<u64, NotGranted>;
-/// How a release came out.
 pub(crate) type Released = Result<(), ReleaseFailure>;
 
-/// What the connection should be.
+/// The state of the connection that the session asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Link {
     Unwanted,
     Wanted,
-    /// The connection of this attempt.
+    /// The connection with this attempt number is in use.
     Up(u64),
 }
 
-/// A session, and all who have to do with it.
+/// A session with its connection state and the tasks that wait for it.
 pub(crate) struct Shared {
     state: Mutex<State>,
     link: watch::Sender<Link>,
-    /// Somebody should look at the session again: it was opened, is at risk, confirmed or lost, a lock was revoked.
+    /// Signals that the session was opened, is at risk, confirmed, lost or finished, that a lock was revoked, or that
+    /// no server is left to try. `wait_for` then repeats its question.
     changed: watch::Sender<()>,
-    /// Nothing that was given up is outstanding any more, or the session is lost.
+    /// Signals that the server confirmed every cancel and release, or that the session is lost.
     settled: watch::Sender<()>,
-    /// There may be something to do earlier than was thought.
+    /// Signals that the next wake-up is earlier than `armed_for`, or that the session is finished.
     rearmed: Notify,
     ttl_ms: u64,
     servers: Arc<Servers>,
-    /// How often they are tried until the session is open. From then on they are tried while it lives.
+    /// How often the client tries all servers until the session is open. After that the client tries them while the
+    /// session lives.
     rounds: Rounds,
 }
 
 struct State {
     session: Session,
     outgoing: Option<mpsc::UnboundedSender<ClientFrame>>,
-    /// Which server is connected to next: they take turns.
+    /// The server for the next connection, modulo the number of servers.
     turn: usize,
     acquiring: HashMap<AcquireNumber, oneshot::Sender<Granted>>,
     releasing: HashMap<AcquireNumber, oneshot::Sender<Released>>,
-    /// Whether the server confirmed its end, once it has ended.
+    /// `Some` when the session has ended: whether the server confirmed the end.
     finished: Option<bool>,
     armed_for: Option<Millis>,
     failures: Failures,
-    /// The attempt that is under way and was not answered yet.
+    /// The current attempt, until the server answers it.
     trying: Option<Trying>,
 }
 
@@ -69,19 +71,19 @@ struct State {
 struct Trying {
     turn: usize,
     since: Instant,
-    /// Whether there is a connection.
+    /// Whether the server accepted the connection.
     accepts: bool,
 }
 
 impl Trying {
-    /// It is given up now, or the time is over.
+    /// The failure to record when the client stops waiting for this attempt.
     fn is_silent(&self) -> Failure {
         Failure::Silent { accepts: self.accepts, within: self.since.elapsed() }
     }
 }
 
 impl Shared {
-    /// Starts a session in the background, at the server of this turn. It ends by itself when the session does.
+    /// Starts a session in a background task, first at the server of this turn. The task ends when the session ends.
     pub(crate) fn spawn(
         session: Session,
         ttl_ms: u64,
@@ -116,17 +118,17 @@ impl Shared {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing in here panics half-way; if it ever did, what is left is still a state to go on from.
+        // No code panics while it holds this lock. If it ever did, the state would still be usable.
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Asks the session as it is at this moment.
+    /// Reads from the session at the current time.
     pub(crate) fn ask<T>(&self, question: impl FnOnce(&Session, Millis) -> T) -> T {
         let state = self.state();
         question(&state.session, BootTime::now().as_millis())
     }
 
-    /// Tells the session something, and does all that follows.
+    /// Changes the session, then carries out all its outputs.
     pub(crate) fn with<T>(&self, tell: impl FnOnce(&mut Session, Millis) -> T) -> T {
         let mut state = self.state();
         self.tell(&mut state, tell)
@@ -161,14 +163,15 @@ impl Shared {
                 self.link.send_replace(Link::Unwanted);
             }
             Output::Send(said) => {
-                // Into a connection that has just ended: its end is about to be told, and then all is sent again.
+                // The connection may just have ended. Then the session learns that next, and sends everything
+                // again.
                 let _ = state.outgoing.as_ref().map(|outgoing| outgoing.send(to_server(said)));
             }
             Output::Event(event) => self.pass_on(state, event),
         }
     }
 
-    /// Whoever has stopped waiting need not be told: it gives up what it waited for by itself.
+    /// Sends the result to the task that waits for it. A task that has stopped waiting gives up its acquire itself.
     fn pass_on(&self, state: &mut State, event: Event) {
         match event {
             Event::Granted { acquire, fence } => {
@@ -195,7 +198,7 @@ impl Shared {
         }
     }
 
-    /// Wants a lock; the other end of the channel hears what became of it.
+    /// Requests a lock. The receiver gets the result.
     pub(crate) fn acquire(&self, wish: &crate::session::Wish) -> (AcquireNumber, oneshot::Receiver<Granted>) {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.state();
@@ -205,14 +208,14 @@ impl Shared {
         (number, receiver)
     }
 
-    /// The caller gives up an acquire or a guard, and hears nothing more of it.
+    /// Gives up an acquire or a guard. The caller gets no result.
     pub(crate) fn give_up(&self, acquire: AcquireNumber) {
         let mut state = self.state();
         state.acquiring.remove(&acquire);
         self.tell(&mut state, |session, now| session.give_up(now, acquire));
     }
 
-    /// Gives a lock back; the other end of the channel hears whether the server said so.
+    /// Releases a lock. The receiver learns whether the server confirmed the release.
     pub(crate) fn release(&self, acquire: AcquireNumber) -> oneshot::Receiver<Released> {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.state();
@@ -221,7 +224,7 @@ impl Shared {
         receiver
     }
 
-    /// Whether the session is open, or why it will not be. None while it may still be.
+    /// Whether the session is open, or why it cannot be opened. None while the client still tries.
     pub(crate) fn opened(&self) -> Option<Result<(), OpenError>> {
         let state = self.state();
         let now = BootTime::now().as_millis();
@@ -232,7 +235,7 @@ impl Shared {
         }
     }
 
-    /// The time to open the session is over.
+    /// The error for a session that was not opened within the time limit.
     pub(crate) fn not_in_time(&self) -> OpenError {
         let mut state = self.state();
         if let Some(trying) = state.trying.take() {
@@ -245,22 +248,22 @@ impl Shared {
         OpenError::NoAnswer { reasons: state.failures.reasons(&self.servers) }
     }
 
-    /// Whether the session is not open, and no server is left to be tried for that. A session that lives never is.
+    /// Whether the session is not open yet and no server is left to try. Always false for an open session.
     fn is_hopeless(&self, state: &State, now: Millis) -> bool {
         state.session.state(now) == SessionState::Opening && state.failures.is_hopeless(&self.servers, self.rounds)
     }
 
-    /// Whether the end was confirmed, if it has come.
+    /// Whether the server confirmed the end of the session. None while the session has not ended.
     fn finished(&self) -> Option<bool> {
         self.state().finished
     }
 
-    /// Waits until the session has an answer to a question, which is asked again whenever something changed.
+    /// Waits until the question has an answer. Repeats the question after every change of the session.
     pub(crate) async fn wait_for<T>(&self, question: impl FnMut(&Self) -> Option<T>) -> T {
         self.wait_on(&self.changed, question).await
     }
 
-    /// Waits until the server has said of all that was given up that it is over. An error if the session is lost before.
+    /// Waits until the server has confirmed every cancel and release. Returns an error if the session is lost first.
     pub(crate) async fn settled(&self) -> Result<(), Loss> {
         let settled = |session: &Session, now| match session.loss(now) {
             Some(loss) => Some(Err(loss)),
@@ -275,19 +278,19 @@ impl Shared {
             if let Some(answer) = question(self) {
                 return answer;
             }
-            // The sender is part of self, and does not go away.
+            // The sender is part of self, so the channel stays open.
             let _ = told.changed().await;
         }
     }
 
-    /// Ends the session, and waits until it has ended: whether a server confirmed it.
+    /// Closes the session and waits for its end. Returns whether a server confirmed the end.
     pub(crate) async fn close(&self) -> bool {
         self.with(|session, now| session.close(now));
         self.wait_for(Shared::finished).await
     }
 
-    /// Timers run on CLOCK_MONOTONIC, which stands still while the machine sleeps: so look again after a while, whatever
-    /// the session thinks it has time for.
+    /// Calls `tick` when the session asks for it. Timers run on CLOCK_MONOTONIC, which stands still while the machine
+    /// sleeps. So the loop looks at the clock at least every second, or every tenth of a shorter time to live.
     async fn keep_time(&self) {
         let longest = (self.ttl_ms / 10).clamp(1, 1_000);
         while self.finished().is_none() {
@@ -306,7 +309,8 @@ impl Shared {
         }
     }
 
-    /// Connects whenever the session wants it, with growing pauses while nobody answers. Ends if there is no hope to open it.
+    /// Connects whenever the session asks for a connection, with growing pauses between failed attempts. Returns when
+    /// the session cannot be opened any more.
     async fn keep_connected(&self) {
         let mut link = self.link.subscribe();
         let mut failures = 0;
@@ -317,7 +321,7 @@ impl Shared {
             tokio::time::sleep(self.pause(failures)).await;
             let turn = self.state().turn;
             match self.connection(turn, attempt).await {
-                // It was of use: the next one may come at once.
+                // The server answered on this connection, so the next attempt needs no pause.
                 Ok(()) => failures = 0,
                 Err(failure) => {
                     failures += 1;
@@ -329,7 +333,7 @@ impl Shared {
         }
     }
 
-    /// Takes note of a failure. Says whether there is no hope left.
+    /// Records a failure. Returns whether no server is left to try.
     fn failed(&self, turn: usize, failure: Failure) -> bool {
         let mut state = self.state();
         state.failures.note(&self.servers, turn, failure);
@@ -347,7 +351,7 @@ impl Shared {
         pause(failures, BACKOFF_MAX.min(Duration::from_millis(self.ttl_ms / 10)))
     }
 
-    /// One connection, from its first moment to its last. An error if the server was of no use.
+    /// Runs one connection from connecting to its end. Returns an error if the server answered nothing.
     async fn connection(&self, turn: usize, attempt: u64) -> Result<(), Failure> {
         let within = {
             let mut state = self.state();
@@ -359,7 +363,7 @@ impl Shared {
             Err(failure) => {
                 let mut state = self.state();
                 state.trying = None;
-                // The session was never told of a connection, and cannot ask for another server.
+                // The session does not know of this attempt, so it cannot ask for another server.
                 state.turn = turn.wrapping_add(1);
                 return Err(failure);
             }
@@ -373,7 +377,8 @@ impl Shared {
             state.outgoing = Some(outgoing);
             state.trying.iter_mut().for_each(|trying| trying.accepts = true);
             self.link.send_replace(Link::Up(attempt));
-            // Stamped now, and sent a little later: that errs to the safe side.
+            // The session takes the time now, before the Open is sent. So the lease ends too early rather than too
+            // late.
             self.tell(&mut state, |session, now| session.connected(now));
         }
         let mut link = self.link.subscribe();
@@ -389,7 +394,7 @@ impl Shared {
                 ended = carried => Some(ended),
             }
         };
-        // Taken as soon as the server has said something.
+        // `trying` is None if the server has answered anything.
         let unanswered = {
             let mut state = self.state();
             if *self.link.borrow() == Link::Up(attempt) {
@@ -409,9 +414,10 @@ impl Shared {
 
     async fn listen(&self, attempt: u64, mut incoming: Streaming<ServerFrame>) -> Result<(), Status> {
         while let Some(frame) = incoming.message().await? {
-            // A newer server may say more than this client understands.
+            // `said` is None for a frame of a newer server that this client does not know.
             let said = from_server(frame);
-            // The session was not begun, and there may be room for it later, as for a connection that is turned away.
+            // The server did not open the session, but may have room later. Handle this like a refused connection: try
+            // again.
             if let Some(ToClient::Ended { reason, message }) = &said
                 && matches!(reason, EndReason::LowSpace | EndReason::TooManySessions)
             {
@@ -419,7 +425,7 @@ impl Shared {
             }
             let mut state = self.state();
             state.trying = None;
-            // What an old connection still brings is not for the next one.
+            // Ignore frames of an old connection.
             if *self.link.borrow() != Link::Up(attempt) {
                 return Ok(());
             }

@@ -1,4 +1,4 @@
-//! What can go wrong, each in one sentence.
+//! The errors of the client. The text of each error is one sentence.
 
 use baton_types::frames::Refusal;
 use baton_types::limits::{NAME_BYTES_MAX, TTL_MS_MAX, TTL_MS_MIN};
@@ -7,62 +7,46 @@ use tonic::{Code, Status};
 
 use crate::session::{Loss, ReleaseFailure, Wait, in_words};
 
-/// Why there is no client.
+/// Why the client could not connect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
-    /// No server was named.
     #[error("no server was named; name at least one as host:port")]
     NoServers,
-    /// What was named is not an address.
     #[error("{address:?} is not the address of a server; it should be host:port, such as 127.0.0.1:7420")]
-    InvalidAddress {
-        /// What was named.
-        address: String,
-    },
-    /// None of them can be reached, or none answers.
+    InvalidAddress { address: String },
     #[error("no server answers: {reasons}")]
     NoServer {
-        /// Each server, and what went wrong.
+        /// One reason for each server, separated by semicolons.
         reasons: String,
     },
 }
 
-/// Why a call was not answered.
+/// Why a call of [`Client`](crate::Client) failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// No server can be reached.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The name of a lock is none.
     #[error("{0}")]
     InvalidName(#[from] InvalidName),
-    /// The server refused.
     #[error("the server refused: {message}")]
-    Refused {
-        /// What kind of reason.
-        kind: CallRefusal,
-        /// The reason, in a sentence.
-        message: String,
-    },
-    /// The server was asked to change something, and nothing came back: it may do so or not.
+    Refused { kind: CallRefusal, message: String },
+    /// The server received a request for a change, and no answer came back. The server may or may not make the change.
     #[error("the server does not answer; what it was asked for may still happen")]
     Unanswered,
 }
 
-/// Of which kind a refusal of a call is.
+/// The kind of reason for which a server refused a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CallRefusal {
-    /// The call makes no sense to the server. A repetition would be refused, too.
+    /// The server does not accept this call. Repeating the call does not help.
     Invalid,
-    /// The server cannot answer now. Another one may, or the same one later.
+    /// The server cannot answer now. Another server may, or the same one later.
     Unavailable,
-    /// The server is older than this client, and has no such call.
+    /// The server is older than this client and does not know the call.
     Unsupported,
-    /// Another reason.
     Other,
 }
 
-/// A refusal, as it comes from the wire.
 pub(crate) fn call_refused(status: &Status) -> CallError {
     let kind = match status.code() {
         Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange | Code::NotFound => CallRefusal::Invalid,
@@ -73,81 +57,66 @@ pub(crate) fn call_refused(status: &Status) -> CallError {
     CallError::Refused { kind, message: status.message().to_owned() }
 }
 
-/// Why there is no session.
+/// Why a session could not be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// The time to live makes no sense.
     #[error(
         "a session lives from {} to {} seconds after its last keep-alive, not {} s",
         TTL_MS_MIN / 1_000, TTL_MS_MAX / 1_000, ttl.as_secs_f64()
     )]
-    InvalidTtl {
-        /// What was said.
-        ttl: std::time::Duration,
-    },
-    /// The number and the secret of a session are random.
+    InvalidTtl { ttl: std::time::Duration },
+    /// The client needs random numbers for the session's number and secret.
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
-    /// The server will not have it, or it was over at once.
+    /// The server refused the session, or the session was lost as soon as it was open.
     #[error("{}", refused(.0))]
     Refused(Loss),
     /// No server answered in time, or none has room for the session.
     #[error("no server opened a session: {reasons}")]
     NoAnswer {
-        /// Each server, and what went wrong.
+        /// One reason for each server, separated by semicolons.
         reasons: String,
     },
 }
 
 fn refused(loss: &Loss) -> String {
     match loss {
-        Loss::Ended(because) => format!("the server opens no session: {because}"),
+        Loss::Ended(because) => format!("the server refused the session: {because}"),
         loss => format!("the session was not opened: {loss}"),
     }
 }
 
-/// Why a lock was not acquired.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AcquireError {
-    /// The name is none.
     #[error("{0}")]
     InvalidName(#[from] InvalidName),
-    /// The owner is random unless one is named.
+    /// The client needs a random number for the owner, if the caller names none.
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
-    /// There is no session to acquire the lock in: [`Client::lock`](crate::Client::lock) opens one.
+    /// [`Client::lock`](crate::Client::lock) could not open a session for the lock.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Somebody else has it, and the time to wait is over.
+    /// The lock was not free before the time-out.
     #[error("the lock {} was not granted within the time-out", Quoted(.name))]
-    TimedOut {
-        /// Which lock.
-        name: Vec<u8>,
-    },
-    /// Whoever is asked for would wait for itself.
+    TimedOut { name: Vec<u8> },
+    /// The owner of the request would wait for itself.
     #[error("the request would wait for itself: {}", in_words(.cycle))]
     Deadlock {
-        /// Who waits for whom, the last for the first.
+        /// The owners that wait for each other. The last one waits for the first.
         cycle: Vec<Wait>,
     },
-    /// The session or the lock was lost before it could be used.
+    /// The session or the lock was lost before the caller could use the lock.
     #[error("the lock was not granted: {0}")]
     Lost(Loss),
-    /// The server refused for another reason.
     #[error("the server refused: {message}")]
-    Refused {
-        /// What kind of reason.
-        kind: Refusal,
-        /// The reason.
-        message: String,
-    },
+    Refused { kind: Refusal, message: String },
 }
 
-/// Why a name is not that of a lock.
+/// A name of a lock with a wrong length.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the name of a lock has 1 to {NAME_BYTES_MAX} bytes, not {bytes}")]
 pub struct InvalidName {
-    /// How many it has.
+    /// The length of the name.
     pub bytes: usize,
 }
 
@@ -158,26 +127,25 @@ pub(crate) fn check_name(name: &[u8]) -> Result<(), InvalidName> {
     }
 }
 
-/// Why a lock is not known to be given back.
+/// Why a release failed or was not confirmed.
 pub type ReleaseError = ReleaseFailure;
 
-/// Why a session is not known to have ended.
+/// Why the end of a session was not confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CloseError {
-    /// Nobody answered while it could have been alive.
+    /// No server confirmed the end before the lease could have ended.
     #[error("the end of the session was not confirmed; its locks stay closed until its lease ends")]
     Unconfirmed,
 }
 
-/// The system has no randomness.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the system gave no random number: {reason}")]
 pub struct NoRandomness {
-    /// What the system says.
+    /// The error of the operating system.
     pub reason: String,
 }
 
-/// 64 bits that nobody else has.
+/// 64 random bits: no other client has the same number.
 pub(crate) fn random() -> Result<u64, NoRandomness> {
     random_bytes().map(u64::from_ne_bytes)
 }

@@ -1,52 +1,52 @@
-//! What went wrong at each server, and whether another attempt could help.
+//! Records the last failure of each server, and decides whether another attempt can succeed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::servers::{Rounds, Servers};
 
-/// Why a server is of no use now.
+/// Why an attempt at a server failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// It will be the same whenever the server is tried. The sentence names the server.
+    /// Every attempt at this server will fail. The sentence names the server.
     Final(String),
     /// Another attempt may succeed. The sentence names the server.
     Passing(String),
-    /// Nothing came back for so long.
+    /// The server answered nothing for the time `within`.
     Silent {
-        /// Whether there was a connection.
+        /// Whether the server accepted a connection.
         accepts: bool,
         within: Duration,
     },
 }
 
-/// What went wrong last at each server that was tried.
+/// The last failure of each server that was tried.
 #[derive(Debug, Default)]
 pub(crate) struct Failures(BTreeMap<usize, Failure>);
 
 impl Failures {
-    /// The server of this turn failed.
+    /// Records a failure of the server of this turn.
     pub(crate) fn note(&mut self, servers: &Servers, turn: usize, failure: Failure) {
         let server = turn % servers.count();
         match (self.0.get_mut(&server), failure) {
-            // The server was silent all the time, in however many attempts.
+            // The server was silent in both attempts: add up the times.
             (Some(Failure::Silent { accepts, within }), Failure::Silent { accepts: also, within: more }) => {
                 *accepts |= also;
                 *within = within.saturating_add(more);
             }
-            // Silence in the short time at the end says less than what an earlier attempt found out.
+            // The last attempt may be cut short by the time limit. Its silence says less than an earlier failure.
             (Some(_), Failure::Silent { .. }) => {}
             (_, failure) => drop(self.0.insert(server, failure)),
         }
     }
 
-    /// Whether there is nothing left to try.
+    /// Whether no server is left to try.
     pub(crate) fn is_hopeless(&self, servers: &Servers, rounds: Rounds) -> bool {
         let is_final = |failure: &Failure| matches!(failure, Failure::Final(_));
         self.0.len() == servers.count() && (rounds == Rounds::One || self.0.values().all(is_final))
     }
 
-    /// Each server, and what went wrong.
+    /// One reason for each server, separated by semicolons.
     pub(crate) fn reasons(&self, servers: &Servers) -> String {
         let reason = |server| match self.0.get(&server) {
             Some(Failure::Final(reason) | Failure::Passing(reason)) => reason.clone(),
@@ -61,7 +61,7 @@ impl Failures {
     }
 }
 
-/// Seconds, with one digit after the point if it says something.
+/// Seconds, rounded to one digit after the point.
 fn in_tenths(time: Duration) -> f64 {
     (time.as_secs_f64() * 10.0).round() / 10.0
 }

@@ -1,4 +1,4 @@
-//! Having a lock.
+//! [`Guard`]: a lock that was granted.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -14,23 +14,23 @@ use crate::handle::Handle;
 use crate::owner::Owner;
 use crate::session::{AcquireNumber, LockState, Loss, ReleaseFailure};
 
-/// How long to wait for the end of a session in which nothing is held any more.
+/// How long to wait until the server confirms the end of a session that holds nothing any more.
 pub(crate) const GOODBYE_MAX: Duration = Duration::from_secs(1);
 
-/// A lock that is held, until it is lost. Dropped, it is released.
+/// A lock that was granted. Dropping the guard releases the lock.
 ///
-/// **A drop does not wait.** It asks for the release, which is then sent, and repeated until the server confirms it, by a
-/// task of the tokio runtime. If the runtime ends first, as it does at the end of `main`, the server may hear nothing,
-/// and nobody else is granted the lock until the lease ends. Where that matters, call [`Guard::release`], or
-/// [`Session::settled`](crate::Session::settled) after the drops, or [`Session::close`](crate::Session::close): all three
-/// wait for the server's word.
+/// **A drop does not wait.** A task of the tokio runtime sends the release and repeats it until the server confirms it.
+/// If the runtime ends first, as it does at the end of `main`, the server may never receive the release, and it grants
+/// the lock to no other session until the lease ends. Where that matters, call [`Guard::release`], or
+/// [`Session::settled`](crate::Session::settled) after the drops, or [`Session::close`](crate::Session::close): all
+/// three wait until the server confirms.
 #[must_use = "a guard that is dropped releases its lock"]
 pub struct Guard {
     handle: Arc<Handle>,
     number: AcquireNumber,
     name: Vec<u8>,
     owner: Owner,
-    /// The session is there for this lock only.
+    /// The session was opened for this lock only, so the guard closes it.
     is_alone: bool,
 }
 
@@ -39,61 +39,65 @@ impl Guard {
         Guard { handle, number, name, owner, is_alone }
     }
 
-    /// The name of the lock. [`name::shown`](crate::name::shown) makes text of it.
+    /// The name of the lock. [`name::shown`](crate::name::shown) converts it to text.
     pub fn name(&self) -> &[u8] {
         &self.name
     }
 
-    /// For whom it was acquired.
+    /// The owner for which the lock was acquired.
     pub fn owner(&self) -> &Owner {
         &self.owner
     }
 
-    /// A number that is greater than that of every earlier holder. Pass it on to whatever is changed under the lock, so that
-    /// it can refuse those who came before. An error once the lock is lost.
+    /// The fence: a number that is greater than the fence of every earlier holder. Send it with every write to the
+    /// resource that the lock protects, so that the resource can refuse writes of earlier holders. Returns an error if
+    /// the lock is lost.
     pub fn fence(&self) -> Result<u64, Loss> {
         let fence = self.handle.shared.ask(|session, now| session.fence(now, self.number));
         fence.ok_or_else(|| self.loss().unwrap_or(Loss::Unacknowledged))
     }
 
-    /// The end of the lease: until this moment nobody else is granted the lock, unless it is given back or taken by force.
-    /// A keep-alive that is acknowledged moves it later; without one the lock is lost a little before.
+    /// The end of the lease. Until this moment the server grants the lock to no other session, unless the lock is
+    /// released or an operator forces its release. Each acknowledged keep-alive moves the deadline. Without one the
+    /// lock is lost shortly before the deadline: see [`Guard::lost`].
     pub fn deadline(&self) -> BootTime {
         let deadline = self.handle.shared.ask(|session, _| session.deadline());
         BootTime::from_millis(deadline.unwrap_or_default())
     }
 
-    /// The lock at this moment.
+    /// The state of the lock at this moment.
     pub fn state(&self) -> LockState {
         self.handle.shared.ask(|session, now| session.lock_state(now, self.number))
     }
 
-    /// Resolves when the state is no longer this one, and says which it is now: `changed(LockState::Held)` when the lock is
-    /// at risk or lost, `changed(LockState::AtRisk)` when it is held again or lost.
+    /// Resolves when the state is no longer `from`, and returns the new state. `changed(LockState::Held)` resolves when
+    /// the lock is at risk or lost; `changed(LockState::AtRisk)` when the lock is held again or lost.
     pub async fn changed(&self, from: LockState) -> LockState {
         self.handle.shared.wait_for(|_| Some(self.state()).filter(|state| *state != from)).await
     }
 
-    /// Resolves when the lock is lost, and says why: stop whatever is done under it. [`Guard::run`] does that by itself.
+    /// Resolves when the lock is lost, and returns the reason. The caller must then stop all work under the lock.
+    /// [`Guard::run`] stops its work by itself.
     ///
-    /// For want of a keep-alive that is a twentieth of the time to live before the [deadline](Guard::deadline), at most 1 s:
-    /// as long there is to stop while nobody else can be granted the lock. Who needs longer begins to stop when the lock
-    /// is [at risk](Guard::changed).
+    /// If keep-alives are not acknowledged, the lock is lost a twentieth of the time to live before the
+    /// [deadline](Guard::deadline), at most 1 s before it. That is the time to stop in which the server grants the lock
+    /// to no other session. Work that needs more time to stop must begin to stop when the lock is [at
+    /// risk](Guard::changed).
     pub async fn lost(&self) -> Loss {
         self.handle.shared.wait_for(|_| self.loss()).await
     }
 
-    /// Runs a future under the lock, and stops it when the lock is lost.
+    /// Runs a future under the lock, and stops the future when the lock is lost.
     ///
-    /// Each time before the future goes on, the lock is looked at. If it is lost, the future is dropped where it stands, at
-    /// one of its `await` points, and the loss is returned. If the future is done, the lock is looked at once more: its
-    /// result is returned only if the lock was held to the end.
+    /// `run` checks the lock each time before it polls the future. If the lock is lost, `run` drops the future at the
+    /// `await` point where it stands, and returns the loss. When the future is done, `run` checks the lock once more:
+    /// it returns the result only if the lock was held to the end.
     ///
-    /// A future is stopped at its `await` points only. What runs between two of them (a long computation, blocking
-    /// input and output) runs on after the loss, and so does what the future started elsewhere: threads, tasks, processes,
-    /// requests to other servers. For these there is [`Guard::fence`].
+    /// `run` can stop a future at its `await` points only. Code between two `await` points (a long computation,
+    /// blocking input and output) continues after the loss. So does everything that the future started elsewhere:
+    /// threads, tasks, processes, requests to other servers. Protect these with [`Guard::fence`].
     ///
-    /// The guard stays: release it when the future is done.
+    /// The guard stays held: release it when the future is done.
     ///
     /// ```no_run
     /// # async fn example(session: baton_client::Session) -> Result<(), Box<dyn std::error::Error>> {
@@ -108,7 +112,7 @@ impl Guard {
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, Loss> {
         let (mut lost, mut work) = (pin!(self.lost()), pin!(work));
         poll_fn(|context| {
-            // The clock is asked each time: after a pause of the process nothing may have told of the loss yet.
+            // Check the clock each time: after a pause of the process no task may have reported the loss yet.
             if let Some(loss) = self.loss() {
                 return Poll::Ready(Err(loss));
             }
@@ -120,15 +124,15 @@ impl Guard {
         .await
     }
 
-    /// Gives the lock back, and waits until the server says so. Without it the lock is given back too, when the guard is
-    /// dropped, but nobody hears whether that went well.
+    /// Releases the lock and waits until the server confirms the release. Dropping the guard releases the lock too, but
+    /// does not report whether the release succeeded.
     pub async fn release(self) -> Result<(), ReleaseError> {
         let released = self.handle.shared.release(self.number);
-        // Each release is answered; should one be forgotten, then nothing is known of it.
+        // The session answers each release. If it ever forgot one, the outcome would be unknown.
         let unknown = |_| Err(ReleaseFailure::Unconfirmed(self.loss().unwrap_or(Loss::Closed)));
         let result = released.await.unwrap_or_else(unknown);
         if result.is_ok() && self.is_alone {
-            // An end that is not confirmed keeps nobody from anything: the session holds nothing.
+            // Ignore a missing confirmation: the session holds nothing, so it blocks no other session.
             let _ = tokio::time::timeout(GOODBYE_MAX, self.handle.shared.close()).await;
         }
         result

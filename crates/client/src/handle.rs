@@ -1,4 +1,4 @@
-//! A session, as a program has it.
+//! [`Session`] and its builder: the session as a program uses it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use crate::platform::host_name;
 use crate::servers::{Rounds, Servers};
 use crate::session::{Config, Loss, Mode, Session as Machine, SessionState};
 
-/// A session about to be opened.
+/// Options for opening a session.
 #[must_use = "a session is opened by `open`"]
 #[derive(Clone, Debug)]
 pub struct SessionBuilder {
     servers: Arc<Servers>,
-    /// The server that the session asks first.
+    /// The turn of the first server to try.
     turn: usize,
     ttl: Duration,
     label: String,
@@ -33,34 +33,36 @@ impl SessionBuilder {
         SessionBuilder { servers, turn, ttl, label, open_timeout: OPEN_MAX }
     }
 
-    /// How long the session lives after its last keep-alive: from 1 second to a day, 10 seconds if nothing is said. So long a
-    /// client that died blocks the others, and so long a server may be away without a loss.
+    /// Sets the time to live: how long the session survives without a keep-alive. From 1 second to 1 day; default 10
+    /// seconds. After a crash of the client its locks stay held for this time. The session also survives a server
+    /// outage that is shorter.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
         self
     }
 
-    /// What it is, for people who look at the locks.
+    /// Sets a text that tells people what the session is. `baton locks` and `baton sessions` show it.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = label.into();
         self
     }
 
-    /// For how long the servers are asked: 10 seconds if nothing is said.
+    /// Sets how long [`open`](SessionBuilder::open) tries. Default: 10 seconds.
     pub fn open_timeout(mut self, timeout: Duration) -> Self {
         self.open_timeout = timeout;
         self
     }
 
-    /// Opens the session. While no server does, all of them are asked again: one that does not answer, one that takes no more
-    /// connections or sessions, and one that has too little free space. It is an error at once if none of them can ever
-    /// help, such as servers of another kind.
+    /// Opens the session. The client tries the servers again and again until one opens the session or the
+    /// [time](SessionBuilder::open_timeout) is over: a server may be silent, may have its limit of connections or
+    /// sessions, or may have too little free space. Returns an error at once if no server can ever open the session,
+    /// for example if none of them is a Baton server.
     pub async fn open(self) -> Result<Session, OpenError> {
         self.open_in(Rounds::Until).await
     }
 
-    /// Opens the session. Each server is asked once, and has an equal share of the time. When each has failed, that is an error
-    /// at once.
+    /// Opens the session. The client tries each server once; each server has an equal share of the time. Returns an
+    /// error as soon as each server has failed.
     pub async fn open_once(self) -> Result<Session, OpenError> {
         self.open_in(Rounds::One).await
     }
@@ -71,7 +73,7 @@ impl SessionBuilder {
         }
         let session = session_id(random()?);
         let ttl_ms = u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX);
-        // There is time for each of them and, if they are asked again, for one more attempt.
+        // The time is enough for one attempt at each server, plus one more if the client tries the servers again.
         let attempts = self.servers.count() + usize::from(rounds == Rounds::Until);
         let share = self.open_timeout / u32::try_from(attempts).unwrap_or(u32::MAX);
         let open_patience_ms = u64::try_from(share.as_millis()).unwrap_or(u64::MAX).max(1);
@@ -79,7 +81,7 @@ impl SessionBuilder {
         let secret = Some(Secret(random_bytes()?));
         let config = Config { session, ttl_ms, label, host, pid, secret, open_patience_ms };
         let shared = Shared::spawn(Machine::new(config), ttl_ms, self.servers, self.turn, rounds);
-        // From here on, whoever drops it closes it.
+        // From here on, dropping this future drops the handle, which closes the session.
         let session = Session { handle: Arc::new(Handle { shared, id: session }) };
         let opened = session.handle.shared.wait_for(Shared::opened);
         match tokio::time::timeout(self.open_timeout, opened).await {
@@ -89,12 +91,11 @@ impl SessionBuilder {
     }
 }
 
-/// The id of a new session: from 1 to 2^63-1.
 fn session_id(random: u64) -> u64 {
     (random & SESSION_ID_MAX).max(1)
 }
 
-/// What sessions and guards have in common: when the last of them goes, the session is closed.
+/// Shared by a session and its guards. The session is closed when the last of them is dropped.
 pub(crate) struct Handle {
     pub(crate) shared: Arc<Shared>,
     pub(crate) id: u64,
@@ -106,67 +107,68 @@ impl Drop for Handle {
     }
 }
 
-/// A session with the lock service: it keeps what is acquired in it alive.
+/// A session with the lock service. The session holds the locks that are acquired in it and keeps them alive.
 ///
-/// Clones are the same session. It is closed when the last clone and the last guard are gone.
+/// Clones are the same session. The session is closed when the last clone and the last guard are dropped.
 ///
-/// **A drop does not wait**, neither that of a session nor that of a [`Guard`] or of an acquire that is under way: what is
-/// given up is told to the server by a task of the tokio runtime. If the runtime ends first, the server may hear nothing,
-/// and the locks stay closed until the lease ends. [`Session::settled`] waits for what was dropped,
-/// [`Session::close`] ends the session and waits for that.
+/// **A drop does not wait.** If a session, a [`Guard`] or the future of an acquire is dropped, a task of the tokio
+/// runtime tells the server. If the runtime ends first, the server may never learn of the drop, and the locks stay held
+/// until the lease ends. [`Session::settled`] waits until the server has confirmed the drops. [`Session::close`] closes
+/// the session and waits until the server confirms.
 #[derive(Clone)]
 pub struct Session {
     pub(crate) handle: Arc<Handle>,
 }
 
 impl Session {
-    /// A lock, to be acquired: exclusive, and with all the time in the world, if nothing else is said.
+    /// Returns a builder for acquiring a lock. Defaults: exclusive, no time-out.
     pub fn lock(&self, name: impl AsRef<[u8]>) -> Acquire {
         Acquire::new(self.clone(), name.as_ref())
     }
 
-    /// One permit of so many, to be acquired. All who use this lock at a time must name the same number.
+    /// Returns a builder for acquiring one of `permits` permits. All holders and waiters of this lock must state the
+    /// same number.
     pub fn semaphore(&self, name: impl AsRef<[u8]>, permits: u32) -> Acquire {
         self.lock(name).mode(Mode::Permit { of: permits })
     }
 
-    /// The lock, if it is free.
+    /// Acquires the lock if it is free, without waiting. Returns `None` if it is not free.
     pub async fn try_lock(&self, name: impl AsRef<[u8]>) -> Result<Option<Guard>, AcquireError> {
         self.lock(name).try_acquire().await
     }
 
-    /// Its number, as `baton sessions` shows it.
+    /// The session's number, as `baton sessions` shows it.
     pub fn id(&self) -> u64 {
         self.handle.id
     }
 
-    /// The session at this moment.
+    /// The state of the session at this moment.
     pub fn state(&self) -> SessionState {
         self.handle.shared.ask(|machine, now| machine.state(now))
     }
 
-    /// The end of the lease: until this moment nobody else is granted what the session holds. It moves later with every
-    /// keep-alive that is acknowledged; without one the session is lost a little before.
+    /// The end of the lease. Until this moment the server grants the session's locks to no other session. Each
+    /// acknowledged keep-alive moves the deadline. Without one the session is lost shortly before the deadline.
     pub fn deadline(&self) -> BootTime {
         let deadline = self.handle.shared.ask(|machine, _| machine.deadline());
-        // An open session has one; without one, nothing may be believed.
+        // An open session has a deadline. If there were none, 0 means that the lease is over.
         BootTime::from_millis(deadline.unwrap_or_default())
     }
 
-    /// Resolves when the session, and with it every lock, is lost.
+    /// Resolves when the session and all its locks are lost, and returns the reason.
     pub async fn lost(&self) -> Loss {
         self.handle.shared.wait_for(|shared| shared.ask(|machine, now| machine.loss(now))).await
     }
 
-    /// Waits until the server has confirmed everything that was given up so far: guards that were dropped are released, and
-    /// acquires that were dropped or timed out wait no longer. At once if there is nothing of the kind. An error if the
-    /// session is lost, or closed, before that: then the locks stay closed until the lease ends.
+    /// Waits until the server has confirmed all drops so far: dropped guards are released, and acquires that were
+    /// dropped or timed out are cancelled. Returns at once if there is nothing to confirm. Returns an error if the
+    /// session is lost or closed first: then the locks stay held until the lease ends.
     pub async fn settled(&self) -> Result<(), Loss> {
         self.handle.shared.settled().await
     }
 
-    /// Ends the session and releases all that it holds: guards that are still there are lost at once. An error if no server
-    /// confirms it while the session could have been alive.
+    /// Closes the session and releases its locks. Guards that still exist are lost at once. Returns an error if no
+    /// server confirms the end within one time to live.
     pub async fn close(self) -> Result<(), CloseError> {
         if self.handle.shared.close().await { Ok(()) } else { Err(CloseError::Unconfirmed) }
     }

@@ -9,18 +9,18 @@
 //! let client = Client::connect(["127.0.0.1:7420"]).await?;
 //! let session = client.session().ttl(Duration::from_secs(10)).label("nightly report").open().await?;
 //!
-//! // Waits for its turn, and stops the work if the lock is lost. Whoever stores something under the lock passes the fence on.
+//! // Waits until the lock is granted, and stops the work if the lock is lost. Send the fence with every write.
 //! let guard = session.lock("report").timeout(Duration::from_secs(60)).acquire().await?;
 //! guard.run(write_report(guard.fence()?)).await?;
 //! guard.release().await?;
 //!
-//! // Several may read, or hold one of three permits; or just ask whether the lock is free.
+//! // Many sessions may hold a shared lock. A semaphore has a fixed number of permits. `try_lock` does not wait.
 //! let reading = session.lock("config").shared().acquire().await?;
 //! let permit = session.semaphore("downloads", 3).acquire().await?;
 //! let free = session.try_lock("report").await?.is_some();
 //! # drop((reading, permit, free));
 //!
-//! // A program that needs one lock and nothing else need not open a session.
+//! // A program that needs a single lock does not have to open a session.
 //! let alone = client.lock("cleanup").acquire().await?;
 //! # drop(alone);
 //! # Ok(())
@@ -28,27 +28,31 @@
 //! # async fn write_report(fence: u64) {}
 //! ```
 //!
-//! **A [`Guard`] is Held, AtRisk or Lost**, and says so at once, also to who does not await anything. The session behind it
-//! tells the server every third of its time to live that it is alive. The client counts from when it *sent* what the
-//! server acknowledged, on a clock that goes on while the machine sleeps, and gives 2 percent away for clocks that run
-//! unevenly: that is the [deadline](Guard::deadline), until which nobody else is granted the lock. [`Guard::run`] stops the work,
-//! and [`Guard::lost`] resolves, a twentieth of the time to live before it (at most 1 s), so that there is time to stop;
-//! [`Guard::changed`] tells of AtRisk, when half of the time has gone by. What is lost stays lost.
+//! **A [`Guard`] is Held, AtRisk or Lost.** [`Guard::state`] answers at once, without an `await`. The session sends the
+//! server a keep-alive every third of its time to live. The lease counts from the moment when the client *sent* the
+//! last acknowledged keep-alive, on a clock that goes on while the machine sleeps. The client takes 2 percent off the
+//! time to live, because the clocks of client and server may run at different rates. The result is the
+//! [deadline](Guard::deadline): the server grants the lock to no other session before it. A twentieth of the time to
+//! live before the deadline (at most 1 s) [`Guard::run`] stops the work and [`Guard::lost`] resolves, so that the
+//! holder has time to stop. [`Guard::changed`] reports AtRisk when half of the time to live has passed without an
+//! acknowledgement. A lost lock stays lost.
 //!
-//! **If a process is paused, nothing in it can act.** The first thing it learns when it wakes is the loss; what it wrote just
-//! before it asked is refused by its fence, if whatever it writes to keeps the highest fence that it has seen. That is what
-//! [`Guard::fence`] is for.
+//! **A paused process cannot act.** When the process wakes, its first call on the guard reports the loss. A write that
+//! the process sends before that call carries an old fence. The store refuses the write if the store remembers the
+//! highest fence that it has seen. That is the purpose of [`Guard::fence`].
 //!
-//! **Nothing leaks.** An acquire that times out or whose future is dropped is cancelled, a guard that is dropped is released,
-//! and both are repeated, over broken connections too, until the server says that it is so or the session is over. That is
-//! done by a task of the runtime, so a program that ends right after a drop first waits for [`Session::settled`].
+//! **Nothing leaks.** The client cancels an acquire that times out or whose future is dropped, and releases a guard
+//! that is dropped. The client repeats the cancel or release, on new connections too, until the server confirms it or
+//! the session is over. A task of the runtime does this work, so a program that ends right after a drop must first wait
+//! for [`Session::settled`].
 //!
-//! **Owners.** Deadlocks are cycles of owners: whoever waits for an owner waits for all that it holds. Each acquire has an
-//! [`Owner`] of its own unless [`Acquire::owner`] names one, because with one owner for the whole session two tasks of a process that
-//! merely contend for a lock would look like one that waits for itself. Name one where several locks are taken by the
-//! same piece of work, and the service refuses what could never be granted.
+//! **Owners.** The service looks for deadlocks among owners: an owner that waits for a lock waits for the owners that
+//! hold the lock. Each acquire has its own [`Owner`] unless [`Acquire::owner`] names one. With one owner for the whole
+//! session, two tasks that contend for a lock would look like one owner that waits for itself. Name an owner where one
+//! piece of work takes several locks: the service then refuses a request that could never be granted.
 //!
-//! [`session`] is the state machine behind all this: pure, without clock or network. Without the feature `net` it is all there is.
+//! [`session`] contains the pure state machine of a session, without clock and network. Without the feature `net` the
+//! crate contains only that module.
 
 pub mod session;
 

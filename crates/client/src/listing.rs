@@ -1,4 +1,4 @@
-//! Listings come in pages, and a lock or a session can be continued on the next one: here they are put together again.
+//! Puts listings together. A listing comes in pages, and a lock or session may continue on the next page.
 
 use baton_api::v1;
 use baton_types::views::Lock;
@@ -6,12 +6,11 @@ use baton_types::views::Lock;
 use crate::client::Client;
 use crate::error::CallError;
 
-/// What a page can have in pieces. Consecutive pieces of one thing are that thing. They are put together as they came: only the
-/// first piece of a lock has the number of permits, without which its waiters' modes cannot be told.
+/// An item that may come in several pieces on consecutive pages. The pieces must be joined in their order: only the
+/// first piece of a lock has the number of permits, which decides the modes of the waiters.
 pub(crate) trait Piece {
-    /// Whether it is of the same thing as the piece before it.
+    /// Whether this piece and the piece before it belong to the same item.
     fn continues(&self, before: &Self) -> bool;
-    /// Takes in the next piece.
     fn append(&mut self, next: Self);
 }
 
@@ -37,7 +36,7 @@ impl Piece for v1::Session {
     }
 }
 
-/// Adds the pieces of a page to what the pages before it had.
+/// Adds the pieces of a page to the items of the pages before.
 pub(crate) fn join<T: Piece>(whole: &mut Vec<T>, page: impl IntoIterator<Item = T>) {
     for piece in page {
         match whole.last_mut() {
@@ -47,8 +46,7 @@ pub(crate) fn join<T: Piece>(whole: &mut Vec<T>, page: impl IntoIterator<Item = 
     }
 }
 
-/// A listing of locks, by name. It shows those that are held, waited for or closed, without their history, unless it is
-/// told otherwise.
+/// A listing of locks, ordered by name. By default it shows locks that are held, waited for or closed, without history.
 ///
 /// ```no_run
 /// # async fn example(client: &baton_client::Client) -> Result<(), baton_client::CallError> {
@@ -64,7 +62,7 @@ pub(crate) fn join<T: Piece>(whole: &mut Vec<T>, page: impl IntoIterator<Item = 
 pub struct ListLocks {
     client: Client,
     request: v1::ListLocksRequest,
-    /// The last lock so far, which the next page may continue.
+    /// The last lock so far. The next page may continue it.
     unfinished: Option<v1::Lock>,
     is_over: bool,
 }
@@ -74,26 +72,26 @@ impl ListLocks {
         ListLocks { client, request: v1::ListLocksRequest::default(), unfinished: None, is_over: false }
     }
 
-    /// Only locks whose names begin with this.
+    /// Lists only locks whose names begin with this prefix.
     pub fn prefix(mut self, prefix: impl AsRef<[u8]>) -> Self {
         self.request.prefix = prefix.as_ref().to_vec();
         self
     }
 
-    /// Whether each lock has its history.
+    /// Whether each lock comes with its history. Default: false.
     pub fn history(mut self, history: bool) -> Self {
         self.request.history = history;
         self
     }
 
-    /// Whether locks are listed, too, that are only remembered.
+    /// Whether the listing includes free locks that the service only remembers. Default: false.
     pub fn all(mut self, all: bool) -> Self {
         self.request.all = all;
         self
     }
 
-    /// The next locks, as many as come at a time; none after the last. Each lock comes once and whole, as it was when its
-    /// page was asked for. After an error the same page is asked for again.
+    /// Returns the next locks, one page at a time, and `None` after the last lock. Each lock comes once and complete,
+    /// in its state at the time of its page. After an error, the next call requests the same page again.
     pub async fn next(&mut self) -> Result<Option<Vec<Lock>>, CallError> {
         while !self.is_over {
             let page = self.client.locks_page(&self.request).await?;
@@ -111,7 +109,7 @@ impl ListLocks {
         Ok(None)
     }
 
-    /// All of them at once.
+    /// Returns all locks of the listing.
     pub async fn collect(mut self) -> Result<Vec<Lock>, CallError> {
         let mut all = Vec::new();
         while let Some(locks) = self.next().await? {

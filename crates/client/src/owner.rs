@@ -1,15 +1,16 @@
-//! For whom locks are acquired.
+//! [`Owner`]: on whose behalf a lock is held.
 
 use std::fmt;
 
 use crate::error::{NoRandomness, random};
 
-/// For whom locks are acquired: a piece of work that takes several locks names itself as the owner of all of them.
+/// On whose behalf locks are held. A piece of work that takes several locks uses one owner for all of them.
 ///
-/// Deadlocks are cycles of owners. The service refuses an acquire whose owner would wait for itself, directly or by way of
-/// other owners. An owner can act for another one, its parent: the parent waits until its children are done. So a
-/// program that holds a lock and starts another program hands its owner down, the other program acquires its locks as a
-/// child of it, and a lock that its own parent holds is refused as a deadlock instead of waited for in vain.
+/// The service looks for deadlocks among owners. It refuses an acquire if the owner would wait for itself, directly or
+/// by way of other owners. An owner can have a parent; the parent counts as waiting until its children are done.
+/// Example: a program that holds a lock starts another program and passes its owner's number on. The second program
+/// acquires its locks as a child of that owner. If it requests a lock that the first program holds, the service refuses
+/// the request as a deadlock, instead of letting it wait for ever.
 ///
 /// ```no_run
 /// use baton_client::Owner;
@@ -29,34 +30,34 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// An owner that nobody else is, by 64 random bits.
+    /// Makes a new owner with a random 64-bit number.
     pub fn new() -> Result<Self, NoRandomness> {
         Ok(Owner { id: random()?, parent: None })
     }
 
-    /// A new owner that acts for this one.
+    /// Makes a new owner whose parent is this owner.
     pub fn child(&self) -> Result<Self, NoRandomness> {
         Ok(Owner { id: random()?, parent: Some(self.id) })
     }
 
-    /// The owner of this number, which another program handed down. The number does not tell its parent: locks are acquired as a
-    /// [child](Owner::child) of it.
+    /// Makes the owner with this number, which another program passed on. The number does not say who the owner's
+    /// parent is: acquire locks with a [child](Owner::child) of this owner.
     pub fn from_raw(id: u64) -> Self {
         Owner { id, parent: None }
     }
 
-    /// Its number, to be handed down to another program.
+    /// The owner's number, for passing on to another program.
     pub fn to_raw(&self) -> u64 {
         self.id
     }
 
-    /// The number of the owner that it acts for, if any.
+    /// The number of the owner's parent, if it has one.
     pub fn parent(&self) -> Option<u64> {
         self.parent
     }
 }
 
-/// By 16 hexadecimal digits, as `baton locks --json` shows owners.
+/// With 16 hexadecimal digits, as in `baton locks --json`.
 impl fmt::Debug for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Owner({:016x})", self.id)

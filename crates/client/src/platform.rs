@@ -1,19 +1,21 @@
-//! What the operating system is asked for. All of it is Linux; another system needs another version of this file only.
+//! The client's calls to the operating system. Only Linux is supported; a port to another system changes only this
+//! file.
 //!
-//! A lease needs a clock that goes on while the machine sleeps, because the server's clock does. On Linux that is
-//! CLOCK_BOOTTIME; `std::time::Instant` is CLOCK_MONOTONIC there, which stands still, and a client that woke up would
-//! believe in a lock that others were granted long ago. The standard library has no name of the machine, either.
+//! A lease needs a clock that goes on while the machine sleeps, because the server's clock goes on too. On Linux that
+//! is CLOCK_BOOTTIME. `std::time::Instant` is CLOCK_MONOTONIC on Linux, which stops during sleep: a client that wakes
+//! up would still believe in a lock that another session was granted long ago. The standard library also has no call
+//! for the host name.
 
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 
-/// The time since the machine started, time asleep included.
+/// The time since the machine started, including time asleep.
 pub(crate) fn since_boot() -> Duration {
     clock_gettime(ClockId::CLOCK_BOOTTIME).expect("Linux has had this clock since 2.6.39").into()
 }
 
-/// For people: the name of the machine. Empty if it has none.
+/// The host name, shown to people. Empty if there is none.
 pub(crate) fn host_name() -> String {
     nix::unistd::gethostname().unwrap_or_default().to_string_lossy().into_owned()
 }

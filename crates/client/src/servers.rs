@@ -1,4 +1,4 @@
-//! The servers, and how to reach one of them.
+//! The list of servers, and how the client connects to one of them.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -11,30 +11,26 @@ use tonic::{Code, Status};
 use crate::error::ConnectError;
 use crate::failures::{Failure, Failures};
 
-/// How long one server may take to accept a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
-/// How long a connection may be silent before the server is asked whether it is there, and how long it may take to say so.
+/// After this much silence on a connection the client sends an HTTP/2 ping. The server has the same time to answer it.
 const PING_EVERY: Duration = Duration::from_secs(5);
 
-/// The first pause before another attempt to connect.
 const BACKOFF_MIN: Duration = Duration::from_millis(20);
-/// The longest one.
 pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(1);
-/// How long a server may take to show which protocol it speaks.
+/// How long a server may take to send its first bytes, which show its protocol.
 const FOREIGN_MAX: Duration = Duration::from_secs(1);
-/// Trying for longer than a year is trying for ever, and the clock can count so far.
+/// Upper limit for a time given by the user: a year is practically for ever, and `Instant` can still count that far.
 const WITHIN_MAX: Duration = Duration::from_secs(365 * 86_400);
 
-/// How often all servers are tried.
+/// How often the client tries all servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rounds {
-    /// Once.
     One,
-    /// Until the time is over, with growing pauses.
+    /// Until the time limit, with growing pauses.
     Until,
 }
 
-/// All servers of one service, at least one.
+/// All servers of one service. The list is never empty.
 #[derive(Clone, Debug)]
 pub(crate) struct Servers {
     endpoints: Vec<Endpoint>,
@@ -55,11 +51,11 @@ impl Servers {
         self.endpoints.len()
     }
 
-    /// Connects to the server of this turn; they take turns.
+    /// Connects to the server of this turn, modulo the number of servers.
     ///
-    /// The name of the server is resolved anew each time, so that a server that moved is found: `Endpoint::connect` makes a
-    /// new `HttpConnector`, which asks `getaddrinfo` before each connection and keeps no answer. So nothing may be kept
-    /// here but the name either: no `Channel`, no address.
+    /// Each call resolves the server's name again, so that a server that moved is found: `Endpoint::connect` makes a
+    /// new `HttpConnector`, which calls `getaddrinfo` before each connection and keeps no answer. For the same reason
+    /// `Servers` must keep only the name: no `Channel` and no resolved address.
     pub(crate) async fn connect(&self, turn: usize, within: Duration) -> Result<Channel, Failure> {
         let within = within.min(CONNECT_MAX);
         let connects = self.endpoints[turn % self.endpoints.len()].connect();
@@ -73,10 +69,9 @@ impl Servers {
         }
     }
 
-    /// Why a call to the server of this turn failed.
     pub(crate) async fn explain(&self, turn: usize, status: &Status) -> Failure {
         match self.no_baton(turn, status).await {
-            // A proxy says so while the server behind it is away.
+            // A proxy answers like this while the server behind it is down.
             Some(reason) if is_http(status) && status.code() == Code::Unavailable => Failure::Passing(reason),
             Some(reason) => Failure::Final(reason),
             None if is_answer(status) => Failure::Passing(format!("{}: {}", self.address(turn), status.message())),
@@ -84,7 +79,7 @@ impl Servers {
         }
     }
 
-    /// Why the server of this turn is none of Baton's, if this failed call or its first bytes show that.
+    /// Why the server of this turn is not a Baton server, if the failed call or the server's first bytes show that.
     pub(crate) async fn no_baton(&self, turn: usize, status: &Status) -> Option<String> {
         let address = self.address(turn);
         if is_http(status) || is_broken(status) && self.is_foreign(turn).await {
@@ -94,18 +89,19 @@ impl Servers {
         (status.code() == Code::Unimplemented).then(|| format!("{address} {unknown}"))
     }
 
-    /// Whether the server of this turn speaks another protocol than HTTP/2, whose servers begin with a frame of settings. A
-    /// broken call does not tell: it may have ended before the first bytes were read.
+    /// Whether the server of this turn speaks another protocol than HTTP/2. An HTTP/2 server begins with a SETTINGS
+    /// frame. The failed call itself does not show the protocol, because it may have ended before the client read the
+    /// first bytes.
     async fn is_foreign(&self, turn: usize) -> bool {
         const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
         const SETTINGS: u8 = 4;
         let first_bytes = async {
             let mut stream = TcpStream::connect(self.address(turn)).await?;
             stream.write_all(PREFACE).await?;
-            // Length, kind, flags and stream of the first frame.
+            // Length (3 bytes), kind, flags and stream of the first frame.
             let mut head = Vec::new();
             let read = stream.take(9).read_to_end(&mut head).await;
-            // A closed connection is judged by the bytes that came before its end.
+            // If the server closes the connection, the bytes before the end decide.
             read.or_else(|error| if head.is_empty() { Err(error) } else { Ok(head.len()) })?;
             io::Result::Ok(head)
         };
@@ -115,14 +111,14 @@ impl Servers {
         }
     }
 
-    /// The address of the server of this turn, as it was named.
+    /// The address of the server of this turn, as the user wrote it.
     pub(crate) fn address(&self, turn: usize) -> String {
         let uri = self.endpoints[turn % self.endpoints.len()].uri();
         uri.authority().map_or_else(|| uri.to_string(), ToString::to_string)
     }
 
-    /// Connects to the first that answers, from this turn on, and tells whose turn it was. In a round each has an equal share of
-    /// the time that is left. What went wrong is noted beside what did before.
+    /// Connects to the first server that answers, starting with this turn. Returns the connection and the turn of its
+    /// server. In each round every server gets an equal share of the remaining time. Adds each failure to `failures`.
     pub(crate) async fn connect_any(
         &self,
         turn: usize,
@@ -143,7 +139,7 @@ impl Servers {
             if failures.is_hopeless(self, rounds) || left < BACKOFF_MIN {
                 break;
             }
-            // One more attempt shortly before the end.
+            // Sleep at most half of the remaining time, so that one more attempt follows before the end.
             tokio::time::sleep(pause(round, BACKOFF_MAX).min(left / 2)).await;
         }
         Err(ConnectError::NoServer { reasons: failures.reasons(self) })
@@ -154,20 +150,20 @@ fn left(until: Instant) -> Duration {
     until.saturating_duration_since(Instant::now())
 }
 
-/// The pause after so many failures in a row: it grows up to the longest one, and is random so that clients do not all come
-/// at the same time.
+/// The pause after this many failures in a row. The pause doubles up to `longest` and is random (50 to 100 percent), so
+/// that many clients do not connect at the same moment.
 pub(crate) fn pause(failures: u32, longest: Duration) -> Duration {
     let pause = (BACKOFF_MIN * (1 << failures.saturating_sub(1).min(10))).min(longest).max(BACKOFF_MIN);
     pause.mul_f64(fastrand::f64().mul_add(0.5, 0.5))
 }
 
-/// Whether another attempt would fail like this one: nobody has that name, or nothing can be sent there.
+/// Whether another attempt would fail for the same reason: the name does not exist, or the address cannot be used.
 fn never_works(error: &(dyn std::error::Error + 'static)) -> bool {
     use io::ErrorKind::{AddrNotAvailable, InvalidInput, PermissionDenied, Unsupported};
     let mut causes = std::iter::successors(Some(error), |error| error.source());
     let Some(error) = causes.find_map(|error| error.downcast_ref::<io::Error>()) else { return false };
     let message = error.to_string();
-    // The C library says so when no name server answered, which may pass.
+    // The C library reports this when no name server answered. A later attempt may succeed.
     let passes = message.contains("Temporary failure") || message.contains("Try again");
     let is_unknown = message.starts_with("failed to lookup address") && !passes;
     is_unknown || matches!(error.kind(), AddrNotAvailable | InvalidInput | PermissionDenied | Unsupported)
@@ -177,7 +173,7 @@ fn endpoint(address: &str) -> Result<Endpoint, ConnectError> {
     let invalid = || ConnectError::InvalidAddress { address: address.to_owned() };
     let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|_| invalid())?;
     let uri = endpoint.uri();
-    // Nothing but a host and a port: what else an address may say would be ignored.
+    // Accept only a host and a port. The client would ignore any other part of an address.
     let is_plain = uri.authority().is_some_and(|authority| authority.as_str() == address)
         && uri.port_u16().is_some_and(|port| port > 0);
     if !is_plain || uri.host().is_none_or(str::is_empty) || address.contains('@') {
@@ -187,17 +183,17 @@ fn endpoint(address: &str) -> Result<Endpoint, ConnectError> {
     Ok(endpoint.http2_keep_alive_interval(PING_EVERY).keep_alive_timeout(PING_EVERY).keep_alive_while_idle(true))
 }
 
-/// Whether a server of Baton's said this.
+/// Whether a Baton server sent this status.
 pub(crate) fn is_answer(status: &Status) -> bool {
     !is_broken(status) && !is_http(status) && status.code() != Code::Unimplemented
 }
 
-/// Only what the library says itself has a cause: the connection broke.
+/// Whether the connection broke. Only a status that the gRPC library makes itself has a source.
 fn is_broken(status: &Status) -> bool {
     std::error::Error::source(status).is_some()
 }
 
-/// What the library says of an answer of HTTP that is none of gRPC.
+/// Whether the answer was HTTP but not gRPC. The text is the gRPC library's.
 fn is_http(status: &Status) -> bool {
     status.message().starts_with("grpc-status header missing")
 }
@@ -207,7 +203,7 @@ fn is_time_out(error: &(dyn std::error::Error + 'static)) -> bool {
     causes.any(|error| error.is::<tokio::time::error::Elapsed>())
 }
 
-/// "transport error" tells nobody anything; what is at the bottom of it does.
+/// The deepest cause. The outer error says only "transport error", which does not help the user.
 fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(deeper) = cause.source() {
@@ -234,7 +230,6 @@ mod tests {
         assert_eq!(Servers::parse(Vec::<String>::new()).unwrap_err(), ConnectError::NoServers);
     }
 
-    /// Far longer than anything takes.
     const LONG: Duration = Duration::from_secs(60);
     const SHORT: Duration = Duration::from_millis(100);
 

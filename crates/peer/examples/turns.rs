@@ -1,4 +1,5 @@
-//! One member of a group that takes turns. Start one process for every member of the file:
+//! One member of a group whose members take turns in the critical section. Start one process for every member of the
+//! file:
 //!
 //! ```sh
 //! cargo run -p baton-peer --example turns -- group.toml 0

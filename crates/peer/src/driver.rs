@@ -1,5 +1,5 @@
-//! The loop that owns one process of a protocol: what happens goes into its step function, and what comes out is
-//! carried out. The front-ends for mutual exclusion and election drive it with [`Driver::next`] and [`Driver::handle`].
+//! The loop that owns one process of a protocol: it passes inputs to the step function and carries out the outputs.
+//! `mutex` and `election` drive it with [`Driver::next`] and [`Driver::handle`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -18,62 +18,54 @@ use crate::journal::Journal;
 use crate::link::{Arrival, Assembled, Link};
 use crate::options::{Warning, Warnings};
 
-/// How many arrivals may wait to be handled; readers wait beyond that, and with them the network.
+/// How many arrivals may wait for the driver. Beyond that the readers wait, and so does the network.
 const ARRIVALS_MAX: usize = 1024;
 
-/// How long the other members may take to notice that this one leaves.
+/// How long leaving waits until the other members close their side.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What one member has done so far.
+/// Counters of one member since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stats {
-    /// Messages of the protocol that it sent.
+    /// Messages of the protocol that this member sent.
     pub messages: u64,
     /// The same by kind, e.g. `REQUEST`.
     pub messages_by_kind: BTreeMap<&'static str, u64>,
-    /// The bytes of these messages, envelopes and frames aside.
+    /// The bytes of these messages, without envelopes and frames.
     pub bytes: u64,
-    /// How often the protocol was asked for the critical section.
+    /// How often this member requested the critical section.
     pub requests: u64,
-    /// How often it was entered.
+    /// How often this member entered the critical section.
     pub entries: u64,
-    /// How often the asker had given up before the grant.
+    /// How often the caller had given up before the grant came.
     pub cancelled: u64,
 }
 
-/// What one member knows of the others.
+/// What one member knows of the other members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// Those whose users will ask for nothing any more.
+    /// Members whose users will make no more requests.
     pub done: BTreeSet<ProcessId>,
-    /// Those that have left or crashed, the first one first: the connection is gone, and will not come back.
+    /// Members that left or crashed, in order of time. Their connections are closed and will not be opened again.
     pub lost: Vec<ProcessId>,
 }
 
-/// Why a member had to stop.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PeerError {
-    /// The protocol wants to send what no other member would accept.
+    /// The protocol sends a message that is too long for a frame.
     #[error("cannot send {kind}: {error}")]
-    Unsendable {
-        /// Of the message.
-        kind: &'static str,
-        /// What is wrong with it.
-        error: FrameError,
-    },
-    /// The runtime ended before the member could leave the group.
+    Unsendable { kind: &'static str, error: FrameError },
     #[error("the runtime was shut down before the member could leave the group")]
     RuntimeGone,
 }
 
-/// Something that happens to a process without its user's doing.
+/// An input for the process that does not come from its user.
 #[derive(Debug)]
 pub(crate) enum Incoming<T> {
     Arrived(ProcessId, Arrival),
     TimerDue(T),
 }
 
-/// One process of a protocol, with its connections.
 pub(crate) struct Driver<P: Protocol> {
     pub me: ProcessId,
     pub stats: Stats,
@@ -89,14 +81,14 @@ pub(crate) struct Driver<P: Protocol> {
     tasks: JoinSet<()>,
     listening: JoinSet<()>,
     status: watch::Sender<Status>,
-    /// What the protocol has told its user.
+    /// Events of the protocol that the user has not taken yet.
     events: VecDeque<P::Event>,
-    /// Links that broke while something was being sent: their processes are to be suspected.
+    /// Links that broke during a step. The process suspects these members as soon as the step is over.
     broken: VecDeque<(ProcessId, LinkError)>,
 }
 
 impl<P: Protocol> Driver<P> {
-    /// Drives `protocol`, which has not started, over these connections.
+    /// Makes a driver for `protocol`, which has not made its first step, over these connections.
     pub fn new(me: ProcessId, processes: usize, protocol: P, assembled: Assembled, journal: Journal) -> Self {
         let (arrival, arrivals) = mpsc::channel(ARRIVALS_MAX);
         let mut tasks = JoinSet::new();
@@ -123,17 +115,15 @@ impl<P: Protocol> Driver<P> {
         }
     }
 
-    /// What is known of the other members, from now on.
     pub fn watch_status(&self) -> watch::Receiver<Status> {
         self.status.subscribe()
     }
 
-    /// The first step.
     pub fn start(&mut self) -> Result<(), PeerError> {
         self.step(Input::Start(Start::Fresh))
     }
 
-    /// The next thing that happens. Nothing is lost if this is cancelled.
+    /// Waits for the next input. Safe to cancel: no input is lost.
     pub async fn next(&mut self) -> Incoming<P::Timer> {
         let due = self.timers.iter().min_by_key(|(_, at)| **at).map(|(timer, at)| (*timer, *at));
         let timer_due = async move {
@@ -151,7 +141,7 @@ impl<P: Protocol> Driver<P> {
         }
     }
 
-    /// Lets the process handle it.
+    /// Passes the input to the process.
     pub fn handle(&mut self, incoming: Incoming<P::Timer>) -> Result<(), PeerError> {
         match incoming {
             Incoming::TimerDue(timer) => {
@@ -159,7 +149,7 @@ impl<P: Protocol> Driver<P> {
                 self.journal.write(|| Event::Timer { name: format!("{timer:?}") });
                 self.step(Input::Timer(timer))
             }
-            // A connection that was given up may have left something behind.
+            // An arrival of a connection that was given up.
             Incoming::Arrived(from, _) if self.links[from].is_none() => Ok(()),
             Incoming::Arrived(from, Arrival::Message(envelope)) => self.deliver(from, envelope),
             Incoming::Arrived(from, Arrival::Done) => {
@@ -175,22 +165,21 @@ impl<P: Protocol> Driver<P> {
         }
     }
 
-    /// Gives the process a command.
     pub fn command(&mut self, command: P::Command) -> Result<(), PeerError> {
         self.step(Input::Command(command))
     }
 
-    /// What the protocol has to tell, oldest first.
+    /// Takes the oldest event of the protocol.
     pub fn take_event(&mut self) -> Option<P::Event> {
         self.events.pop_front()
     }
 
-    /// A local event in the sense of Lamport; returns its time.
+    /// Counts a local event in the sense of Lamport, and returns its time.
     pub fn tick(&mut self) -> u64 {
         self.clock.tick()
     }
 
-    /// Tells all others that this member's user is done.
+    /// Tells all other members that this member's user will make no more requests.
     pub fn announce_done(&mut self) -> Result<(), PeerError> {
         for to in 0..self.links.len() {
             self.transmit(to, &Frame::Done, "DONE")?;
@@ -198,8 +187,8 @@ impl<P: Protocol> Driver<P> {
         self.suspect_the_broken()
     }
 
-    /// Leaves the group: sends what is still to be sent, and waits a little for the others to close their side, since
-    /// closing with something unread would take back what they have not read.
+    /// Leaves the group: sends the queued frames, and waits a little until the other members close their side. If a
+    /// socket is closed with unread data, the system discards data that the other side has not read yet.
     pub async fn leave(mut self, reason: &str) -> Stats {
         self.listening.abort_all();
         self.links.clear();
@@ -207,7 +196,7 @@ impl<P: Protocol> Driver<P> {
             while self.arrivals.recv().await.is_some() {}
             while self.tasks.join_next().await.is_some() {}
         };
-        // If they take too long, the rest is cut off when `tasks` is dropped.
+        // If the other members take too long, dropping `tasks` cuts off the rest.
         let _ = timeout(LEAVE_TIMEOUT, goodbye).await;
         let (entries, messages) = (self.stats.entries, self.stats.messages);
         self.journal.end(|| Event::End { reason: reason.to_string(), entries, messages });
@@ -259,7 +248,7 @@ impl<P: Protocol> Driver<P> {
                 self.timers.remove(&timer);
             }
             Output::Event(event) => self.events.push_back(event),
-            // There are no application messages over these connections.
+            // No application messages travel over these connections.
             Output::Stamp(_) => {}
         }
         Ok(())
@@ -290,8 +279,8 @@ impl<P: Protocol> Driver<P> {
         Ok(())
     }
 
-    /// Closes the connection. The process is suspected as soon as the step is over, and only once: it has no
-    /// connection any more.
+    /// Closes the connection. The process suspects the member as soon as the step is over, and only once, because the
+    /// link is gone then.
     fn give_up(&mut self, peer: ProcessId, error: LinkError) {
         if let Some(link) = self.links[peer].take() {
             link.stop_reading();
@@ -302,7 +291,7 @@ impl<P: Protocol> Driver<P> {
     fn suspect_the_broken(&mut self) -> Result<(), PeerError> {
         while let Some((peer, error)) = self.broken.pop_front() {
             self.journal.write(|| Event::Suspect { peer });
-            // Whoever is done may leave; that is no news.
+            // A member that announced that it is done may leave. That is no reason for a warning.
             if !self.status.borrow().done.contains(&peer) {
                 self.warnings.tell(Warning::Lost { peer, error });
             }

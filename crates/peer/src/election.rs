@@ -1,4 +1,4 @@
-//! Leader election among the members of a group.
+//! Leader election among the members of a group, as a user sees it.
 
 use baton_protocol::election::{Command, Election, Event};
 use baton_protocol::registry::{self, About, Family, Visitor};
@@ -14,12 +14,13 @@ use crate::join::{Joined, family_name, join};
 use crate::link::JoinError;
 use crate::options::Options;
 
-/// How many asks may be on their way from callers to the driver.
+/// How many asks may be queued for the driver.
 const ASKS_MAX: usize = 64;
 
 /// A member of a group that elects a leader.
 ///
-/// Dropping it, like [`shutdown`](ElectionPeer::shutdown), leaves the group for good; the others then elect another.
+/// Dropping it, like [`shutdown`](ElectionPeer::shutdown), leaves the group for good. If it was the leader, the other
+/// members elect another one.
 #[derive(Debug)]
 pub struct ElectionPeer {
     asks: mpsc::Sender<Ask>,
@@ -28,59 +29,57 @@ pub struct ElectionPeer {
     driver: JoinHandle<Result<Stats, PeerError>>,
 }
 
-/// Whom a member believes in.
+/// The leader as one member knows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Leader {
-    /// None: it knows of none.
+    /// None: the member knows no leader.
     pub id: Option<ProcessId>,
-    /// The term of office, where the algorithm counts terms.
+    /// None if the algorithm has no terms.
     pub term: Option<u64>,
 }
 
 impl ElectionPeer {
-    /// Becomes member `id` of the group, and waits until all others are there.
+    /// Joins the group as member `id`, and waits until all other members are connected.
     pub async fn join(group: &PeerGroup, id: ProcessId, options: Options) -> Result<ElectionPeer, JoinError> {
         let joined = join(group, id, Family::Election, options).await?;
         registry::visit(group.about().name, &group.params(), Spawn(joined)).map_err(GroupError::from)?
     }
 
-    /// Whom this member believes in, from now on. It ends when the member does.
+    /// The leader as this member knows it, now and after every change. The channel closes when the member stops.
     pub fn watch_leader(&self) -> watch::Receiver<Leader> {
         self.leader.clone()
     }
 
-    /// Holds an election now.
+    /// Starts an election now.
     pub async fn elect(&self) {
-        // A member that does not run any more takes part in no election.
+        // A member that has stopped takes part in no election.
         let _ = self.asks.send(Ask::Elect).await;
     }
 
-    /// What this member has done so far; none if it does not run any more.
+    /// The counters of this member. None if the member has stopped.
     pub async fn stats(&self) -> Option<Stats> {
         let (caller, stats) = oneshot::channel();
         self.asks.send(Ask::Stats(caller)).await.ok()?;
         stats.await.ok()
     }
 
-    /// What this member knows of the others.
+    /// The members that are done or lost, as far as this member knows.
     pub fn watch_status(&self) -> watch::Receiver<Status> {
         self.status.clone()
     }
 
-    /// Leaves the group.
     pub async fn shutdown(self) -> Result<Stats, PeerError> {
         drop(self.asks);
         crate::join::outcome(self.driver).await
     }
 }
 
-/// What the user wants of the driver.
 enum Ask {
     Elect,
     Stats(oneshot::Sender<Stats>),
 }
 
-/// Starts the driver of whatever algorithm it is.
+/// Starts the driver, whatever the algorithm is.
 struct Spawn(Joined);
 
 impl Visitor for Spawn {
@@ -107,7 +106,6 @@ struct Member<P: Election> {
     believed: watch::Sender<Leader>,
 }
 
-/// Why the member woke up.
 enum Wake<T> {
     Asked(Option<Ask>),
     Incoming(Incoming<T>),
@@ -132,7 +130,7 @@ impl<P: Election> Member<P> {
             match wake {
                 Wake::Asked(Some(Ask::Elect)) => self.driver.command(Command::Elect)?,
                 Wake::Asked(Some(Ask::Stats(caller))) => {
-                    // That nobody waits for the answer any more is none of the driver's business.
+                    // Ignore a failed send: the caller no longer waits for the answer.
                     let _ = caller.send(self.driver.stats.clone());
                 }
                 Wake::Asked(None) => return Ok(()),

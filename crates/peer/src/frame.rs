@@ -1,5 +1,5 @@
-//! What travels over a connection: frames of postcard, each after its length. Encoding and decoding are pure; the
-//! two functions at the end do the reading and writing.
+//! The frames on a connection: a length, then a value in postcard format. Encoding and decoding are pure; [`read`] and
+//! [`write`] do the I/O.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -7,73 +7,63 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::handshake::{Hello, Refusal};
 
-/// How long a frame may be, its length aside. The largest message there is, a token that knows of every member, needs
-/// less than a tenth of it.
+/// Largest length of a frame, without its length field. The largest message, a token with an entry for every member,
+/// needs less than a tenth of it.
 pub const FRAME_BYTES_MAX: usize = 64 * 1024;
 
-/// The longest number of postcard takes ten bytes.
+/// A number in postcard takes at most ten bytes.
 const _: () = assert!(crate::group::MEMBERS_MAX * 10 * 10 < FRAME_BYTES_MAX);
 
-/// How many bytes of a frame say how long the rest is.
+/// The length field at the start of a frame.
 const LENGTH_BYTES: usize = 4;
 
-/// One frame.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Frame {
-    /// The first one in either direction: who I am.
+    /// The first frame in each direction.
     Hello(Hello),
-    /// The second one: you are welcome, or why not.
+    /// The second frame in each direction: whether the sender accepts the other side's Hello.
     Verdict(Result<(), Refusal>),
-    /// A message of the protocol.
     Message(Envelope),
-    /// The sender's user is done and will ask for nothing any more. No message of the protocol, and not counted.
+    /// The sender's user will make no more requests. This is not a message of the protocol and is not counted.
     Done,
 }
 
-/// A message of the protocol on its way. Its sender is not in it: that is who the handshake said it is.
+/// A message of the protocol with its id and time. It does not name its sender, because the handshake did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Envelope {
-    /// Unique in the run: the sender's number and a counter, see [`unique_id`].
+    /// Unique in the run: the sender's id and a counter, see [`unique_id`].
     pub id: u64,
     /// The sender's Lamport time.
     pub lamport: u64,
-    /// The message itself.
     pub payload: Vec<u8>,
 }
 
-/// Why something is not a frame.
+/// Why bytes are not a frame.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// Longer than allowed.
     #[error("a frame of {bytes} bytes is too long; at most {FRAME_BYTES_MAX} are allowed")]
     Oversize {
-        /// How long it is, or claims to be.
+        /// The length that the frame has, or claims to have.
         bytes: usize,
     },
-    /// The bytes mean nothing.
     #[error("{bytes} bytes are not {expected}")]
-    Malformed {
-        /// How many there are.
-        bytes: usize,
-        /// What they should be.
-        expected: &'static str,
-    },
+    Malformed { bytes: usize, expected: &'static str },
 }
 
-/// The `counter`th message or request of `process`, unique over all processes of a run.
+/// The id of the `counter`th message or request of `process`, unique over all processes of a run.
 pub fn unique_id(process: usize, counter: u64) -> u64 {
     (process as u64) << COUNTER_BITS | counter
 }
 
-/// Which process made this id.
+/// The process that made this id.
 pub fn maker_of(id: u64) -> usize {
     (id >> COUNTER_BITS) as usize
 }
 
-/// A process may count to 2^40, which takes 12 days at a million messages a second.
+/// A process may count to 2^40. At a million messages per second that takes 12 days.
 const COUNTER_BITS: u32 = 40;
 
-/// The frame as it goes over the wire, its length first.
+/// The bytes of the frame, with its length field.
 pub fn encode(frame: &Frame) -> Result<Vec<u8>, FrameError> {
     let mut bytes = vec![0; LENGTH_BYTES];
     bytes.extend(encode_payload(frame));
@@ -85,23 +75,23 @@ pub fn encode(frame: &Frame) -> Result<Vec<u8>, FrameError> {
     Ok(bytes)
 }
 
-/// How many bytes follow this length.
+/// How many bytes follow this length field.
 pub fn decode_length(bytes: [u8; LENGTH_BYTES]) -> Result<usize, FrameError> {
     let length = u32::from_le_bytes(bytes) as usize;
     if length <= FRAME_BYTES_MAX { Ok(length) } else { Err(FrameError::Oversize { bytes: length }) }
 }
 
-/// The frame that these bytes, without their length, are.
+/// Decodes a frame without its length field.
 pub fn decode(bytes: &[u8]) -> Result<Frame, FrameError> {
     decode_exactly(bytes, "a frame")
 }
 
-/// The value in postcard. Nothing that Baton sends is beyond what postcard can say.
+/// Encodes a value in postcard. Postcard can encode every type that Baton sends.
 pub fn encode_payload(value: &impl Serialize) -> Vec<u8> {
     postcard::to_stdvec(value).expect("messages are plain data, which postcard can always write to memory")
 }
 
-/// The value that these bytes are, all of them.
+/// Decodes a value. It must take all the bytes.
 pub fn decode_exactly<T: DeserializeOwned>(bytes: &[u8], expected: &'static str) -> Result<T, FrameError> {
     match postcard::take_from_bytes(bytes) {
         Ok((value, [])) => Ok(value),
@@ -109,7 +99,7 @@ pub fn decode_exactly<T: DeserializeOwned>(bytes: &[u8], expected: &'static str)
     }
 }
 
-/// Reads one frame. Not to be cancelled: half a frame would be lost.
+/// Reads one frame. Do not cancel this future: half a frame would be lost.
 pub async fn read(source: &mut (impl AsyncRead + Unpin)) -> Result<Frame, TransferError> {
     let mut length = [0; LENGTH_BYTES];
     source.read_exact(&mut length).await?;
@@ -118,19 +108,16 @@ pub async fn read(source: &mut (impl AsyncRead + Unpin)) -> Result<Frame, Transf
     Ok(decode(&bytes)?)
 }
 
-/// Writes one frame.
 pub async fn write(sink: &mut (impl AsyncWrite + Unpin), frame: &Frame) -> Result<(), TransferError> {
     sink.write_all(&encode(frame)?).await?;
     Ok(sink.flush().await?)
 }
 
-/// Why no frame could be read or written.
+/// Why reading or writing a frame failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
-    /// The connection.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// What was on it.
     #[error(transparent)]
     Frame(#[from] FrameError),
 }

@@ -1,4 +1,4 @@
-//! Who belongs to a group and what it runs, as every member reads it from the same file.
+//! The members of a group and the algorithm that they run. Every member reads the same file.
 
 use std::path::{Path, PathBuf};
 
@@ -8,13 +8,13 @@ use baton_protocol::registry::{self, About, Family, Params, SetupError, Topology
 use baton_protocol::{Group, ProcessId, Ticks};
 use serde::{Deserialize, Serialize};
 
-/// How many members there may be: everybody has a connection to everybody.
+/// Largest number of members. There is a limit because every member connects to every other.
 pub const MEMBERS_MAX: usize = 256;
 
-/// The longest bound on a message's delay, an hour.
+/// One hour.
 const DELAY_MAX_MS_MAX: u64 = 3_600_000;
 
-/// A group file, word for word. Make a [`PeerGroup`] of it to see whether it is right.
+/// The contents of a group file, unchecked. [`PeerGroup::new`] checks them.
 ///
 /// ```
 /// let group = baton_peer::PeerGroup::parse(
@@ -30,18 +30,18 @@ const DELAY_MAX_MS_MAX: u64 = 3_600_000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupFile {
-    /// As the registry calls it.
+    /// The name of the algorithm in the registry.
     pub algorithm: String,
-    /// How to run it, if not in the default way.
+    /// The variant of the algorithm. None: the default variant.
     #[serde(default)]
     pub variant: Option<String>,
-    /// How many of the members are coordinators, where the algorithm lets one say.
+    /// How many members are coordinators, for algorithms with that choice.
     #[serde(default)]
     pub coordinators: Option<usize>,
-    /// How many of their votes win.
+    /// How many votes of the coordinators win, for algorithms with that choice.
     #[serde(default)]
     pub votes: Option<usize>,
-    /// The bound on a message's delay, or the best guess, in milliseconds.
+    /// The longest delay of a message, or the best guess, in milliseconds. Default: 100.
     #[serde(default = "delay_max_ms")]
     pub delay_max_ms: u64,
     /// The addresses, `host:port`, in the order of ids: clients first, then coordinators and other helpers.
@@ -53,7 +53,7 @@ fn delay_max_ms() -> u64 {
 }
 
 impl GroupFile {
-    /// A group of these members that runs `algorithm` in the default way.
+    /// A group of these members that runs the default variant of `algorithm`.
     pub fn new(algorithm: impl Into<String>, members: Vec<String>) -> Self {
         GroupFile {
             algorithm: algorithm.into(),
@@ -66,7 +66,7 @@ impl GroupFile {
     }
 }
 
-/// A group that can be run.
+/// A group file that was checked.
 #[derive(Clone, Debug)]
 pub struct PeerGroup {
     file: GroupFile,
@@ -75,77 +75,36 @@ pub struct PeerGroup {
     topology: Topology,
 }
 
-/// What is wrong with a group file.
 #[derive(Debug, thiserror::Error)]
 pub enum GroupError {
-    /// The file itself.
     #[error("cannot read the group file {path}: {source}", path = path.display())]
-    Read {
-        /// Which file.
-        path: PathBuf,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// It is not TOML, or not of the right keys.
-    #[error("the group file is not right: {}", .0.message())]
+    Read { path: PathBuf, source: std::io::Error },
+    /// The file is not TOML, or has wrong keys.
+    #[error("the group file is not valid: {}", .0.message())]
     Syntax(#[from] toml::de::Error),
-    /// The algorithm cannot be run like that.
+    /// The algorithm cannot run with these parameters.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// Not something that members of a group can run.
     #[error("`{algorithm}` cannot be run over sockets; only mutual exclusion and elections can")]
-    Unsupported {
-        /// Which algorithm.
-        algorithm: &'static str,
-    },
-    /// An address that is none.
+    Unsupported { algorithm: &'static str },
     #[error("member {id} has the address `{address}`; an address is host:port, e.g. 127.0.0.1:7501")]
-    Address {
-        /// Whose.
-        id: ProcessId,
-        /// What it is.
-        address: String,
-    },
-    /// Two members cannot listen at one address.
+    Address { id: ProcessId, address: String },
     #[error("members {first} and {second} have the same address `{address}`; each needs one of its own")]
-    SameAddress {
-        /// The one.
-        first: ProcessId,
-        /// The other.
-        second: ProcessId,
-        /// What they share.
-        address: String,
-    },
-    /// Too many for connections between all.
-    #[error("{members} members are too many; at most {MEMBERS_MAX}, since everybody is connected with everybody")]
-    TooMany {
-        /// How many there are.
-        members: usize,
-    },
-    /// No number of clients makes a group of this size.
+    SameAddress { first: ProcessId, second: ProcessId, address: String },
+    #[error("{members} members are too many; at most {MEMBERS_MAX}, since every member connects to every other")]
+    TooMany { members: usize },
+    /// No number of clients gives a group of this size.
     #[error("{members} members cannot run `{algorithm}`; {}", sizes_text(sizes))]
     Size {
-        /// How many there are.
         members: usize,
-        /// Which algorithm.
         algorithm: &'static str,
-        /// What would be right: (clients, members), the nearest ones.
+        /// The nearest possible sizes, as (clients, members).
         sizes: Vec<(usize, usize)>,
     },
-    /// No message takes no time, and none may take for ever.
     #[error("delay_max_ms is {found}; it is at least 1 and at most {DELAY_MAX_MS_MAX}")]
-    Delay {
-        /// What it is.
-        found: u64,
-    },
-    /// Nobody has this id.
+    Delay { found: u64 },
     #[error("there is no member {id}; there are 0 to {}", members - 1)]
-    NotAMember {
-        /// Who should it be.
-        id: ProcessId,
-        /// How many there are.
-        members: usize,
-    },
+    NotAMember { id: ProcessId, members: usize },
 }
 
 fn sizes_text(sizes: &[(usize, usize)]) -> String {
@@ -155,19 +114,18 @@ fn sizes_text(sizes: &[(usize, usize)]) -> String {
 }
 
 impl PeerGroup {
-    /// Reads a group file.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, GroupError> {
         let path = path.as_ref();
         let text = std::fs::read_to_string(path).map_err(|source| GroupError::Read { path: path.into(), source })?;
         Self::parse(&text)
     }
 
-    /// Understands the text of a group file.
+    /// Parses and checks the text of a group file.
     pub fn parse(text: &str) -> Result<Self, GroupError> {
         Self::new(toml::from_str(text)?)
     }
 
-    /// Makes sure that the group can be run.
+    /// Checks that the group can run.
     pub fn new(file: GroupFile) -> Result<Self, GroupError> {
         let about = registry::find(&file.algorithm)?;
         if !(1..=DELAY_MAX_MS_MAX).contains(&file.delay_max_ms) {
@@ -181,43 +139,39 @@ impl PeerGroup {
         Ok(PeerGroup { file, about, clients, topology })
     }
 
-    /// What the registry knows of the algorithm.
     pub fn about(&self) -> &'static About {
         self.about
     }
 
-    /// How many members may ask; the others, with higher ids, help.
+    /// How many members may request the critical section. They have the lowest ids; the other members are helpers.
     pub fn clients(&self) -> usize {
         self.clients
     }
 
-    /// How many members there are.
     pub fn processes(&self) -> usize {
         self.file.members.len()
     }
 
-    /// How the members are arranged.
     pub fn topology(&self) -> &Topology {
         &self.topology
     }
 
-    /// The file it was made of.
     pub fn file(&self) -> &GroupFile {
         &self.file
     }
 
-    /// Where this member listens.
+    /// The address at which this member listens.
     pub fn address(&self, id: ProcessId) -> Result<&str, GroupError> {
         let members = self.processes();
         self.file.members.get(id).map(String::as_str).ok_or(GroupError::NotAMember { id, members })
     }
 
-    /// What the registry makes the protocol of. A tick is a microsecond.
+    /// The parameters from which the registry makes the protocol. A tick is a microsecond.
     pub fn params(&self) -> Params {
         params(&self.file, self.clients)
     }
 
-    /// A number of everything that the members must agree on: FNV-1a, which is the same in every build.
+    /// A hash of everything that the members must agree on. FNV-1a, because it is the same in every build.
     pub fn hash(&self) -> u64 {
         let bytes = crate::frame::encode_payload(&self.file);
         bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
@@ -249,8 +203,8 @@ fn check_addresses(members: &[String]) -> Result<(), GroupError> {
     Ok(())
 }
 
-/// The file says how many members there are, and the algorithm how many helpers so many clients need: which number of
-/// clients fits?
+/// Finds the number of clients. The file has the number of members, and the algorithm decides how many helpers the
+/// clients need.
 fn count_clients(file: &GroupFile, about: &'static About) -> Result<(usize, Topology), GroupError> {
     if !matches!(about.family, Family::Mutex | Family::Election) {
         return Err(GroupError::Unsupported { algorithm: about.name });
@@ -265,7 +219,7 @@ fn count_clients(file: &GroupFile, about: &'static About) -> Result<(usize, Topo
             Err(error) => first_error = first_error.or(Some(error)),
         }
     }
-    // The nearest below and the nearest above; sizes grow with the clients.
+    // The nearest size below and the nearest above. The size grows with the number of clients.
     let above = sizes.iter().position(|&(_, processes)| processes > members).unwrap_or(sizes.len());
     let sizes = sizes[above.saturating_sub(1)..sizes.len().min(above + 1)].to_vec();
     match first_error {
@@ -274,7 +228,7 @@ fn count_clients(file: &GroupFile, about: &'static About) -> Result<(usize, Topo
     }
 }
 
-/// How many processes a group has, and how they are arranged.
+/// Visits the registry for the number of processes of a group, and their topology.
 struct Size;
 
 impl Visitor for Size {

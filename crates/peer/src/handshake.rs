@@ -1,7 +1,8 @@
-//! How two members make sure that they belong together before the first message.
+//! The handshake: two members check that they belong to the same group before the first message.
 //!
-//! Each sends eight bytes that tell the program and the version, then a [`Hello`], then its verdict on the other's.
-//! Both learn why it failed, if it did. All decisions are pure functions; [`shake_hands`] does the talking.
+//! Each side sends eight bytes with the name of the program and the version, then a [`Hello`], then its verdict on the
+//! other side's Hello. If the handshake fails, both sides learn why. All decisions are pure functions; [`shake_hands`]
+//! does the I/O.
 
 use std::time::Duration;
 
@@ -12,110 +13,64 @@ use tokio::time::timeout;
 
 use crate::frame::{self, FRAME_BYTES_MAX, Frame, FrameError, TransferError};
 
-/// The version of what goes over the wire. A member talks to members of the same version only.
+/// The version of the wire format. A member talks only to members of the same version.
 pub const VERSION: u16 = 1;
 
 const MAGIC: [u8; 6] = *b"baton\0";
 
-/// How long the other side may take over the whole handshake.
+/// Time limit for the whole handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Who I am, and what I believe.
+/// The sender's view of itself and of the group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// As the registry calls it.
+    /// The name of the algorithm in the registry.
     pub algorithm: String,
-    /// How it is run, if not in the default way.
+    /// The variant of the algorithm. None: the default variant.
     pub variant: Option<String>,
-    /// How many there are in the group.
+    /// The number of processes in the group.
     pub processes: usize,
-    /// Of everything that members must agree on.
+    /// The hash of everything that the members must agree on: [`PeerGroup::hash`](crate::PeerGroup::hash).
     pub group_hash: u64,
-    /// Who I am.
+    /// The sender.
     pub from: ProcessId,
-    /// Who I think you are.
+    /// The process that the sender expects at the other end.
     pub to: ProcessId,
-    /// Drawn anew at every start of a process.
+    /// A random number, new at every start of a process.
     pub incarnation: u64,
 }
 
-/// Why one member will not talk to another.
+/// Why one member refuses a connection with another. `ours` is the refusing side, `theirs` the refused side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Refusal {
-    /// They run different algorithms.
-    #[error("it runs `{theirs}`, and this group `{ours}`")]
-    Algorithm {
-        /// What the refusing side runs.
-        ours: String,
-        /// What the refused side runs.
-        theirs: String,
-    },
-    /// They run different variants.
-    #[error("it runs {}, and this group {}", variant_name(theirs), variant_name(ours))]
-    Variant {
-        /// What the refusing side runs.
-        ours: Option<String>,
-        /// What the refused side runs.
-        theirs: Option<String>,
-    },
-    /// Their groups differ in size.
-    #[error("its group has {theirs} processes, and this one {ours}")]
-    Processes {
-        /// How many the refusing side counts.
-        ours: usize,
-        /// How many the refused side counts.
-        theirs: usize,
-    },
-    /// Their group files differ in something else.
+    #[error("it runs `{theirs}`, but this group runs `{ours}`")]
+    Algorithm { ours: String, theirs: String },
+    #[error("it runs {}, but this group runs {}", variant_name(theirs), variant_name(ours))]
+    Variant { ours: Option<String>, theirs: Option<String> },
+    #[error("its group has {theirs} processes, but this one has {ours}")]
+    Processes { ours: usize, theirs: usize },
+    /// The group files differ in something else.
     #[error("its group file differs in the members, the coordinators, the votes or the delay; all need the same file")]
     GroupFile,
-    /// There is no such process.
     #[error("there is no process {id}; there are 0 to {}", processes.saturating_sub(1))]
-    UnknownId {
-        /// Who it says it is.
-        id: ProcessId,
-        /// How many there are.
-        processes: usize,
-    },
-    /// It is not whom the refusing side called.
+    UnknownId { id: ProcessId, processes: usize },
+    /// The answering process is not the one that the refusing side connected to.
     #[error("it is process {found} and not {expected}; is its address at the right place in the group file?")]
-    NotWhomICalled {
-        /// Who should be there.
-        expected: ProcessId,
-        /// Who is.
-        found: ProcessId,
-    },
-    /// It called somebody else.
-    #[error("it called process {called}, and this is {me}; is the address at the right place in the group file?")]
-    NotMe {
-        /// Whom it called.
-        called: ProcessId,
-        /// Who answered.
-        me: ProcessId,
-    },
-    /// The lower id waits for the call of the higher one.
-    #[error("process {id} does not call process {me}: of two members the one with the higher id calls")]
-    NotTheCaller {
-        /// Who called.
-        id: ProcessId,
-        /// Who was called.
-        me: ProcessId,
-    },
-    /// There is a connection to this very process already.
-    #[error("process {id} has its one connection already")]
-    AlreadyConnected {
-        /// Who called again.
-        id: ProcessId,
-    },
-    /// The member has been here before, with a memory that is gone now.
+    NotWhomICalled { expected: ProcessId, found: ProcessId },
+    /// The connecting process expected another process here.
     #[error(
-        "process {id} has been started anew; a group runs only with the processes it began with: start all of it anew"
+        "it expected process {called} here, but this is {me}; is the address at the right place in the group file?"
     )]
-    Restarted {
-        /// Who it is.
-        id: ProcessId,
-    },
-    /// It took too long over the handshake.
+    NotMe { called: ProcessId, me: ProcessId },
+    /// Of two members, the one with the higher id connects to the other.
+    #[error("process {id} must not connect to process {me}: of two members, the one with the higher id connects")]
+    NotTheCaller { id: ProcessId, me: ProcessId },
+    /// This process, with the same incarnation, is already connected.
+    #[error("process {id} is already connected")]
+    AlreadyConnected { id: ProcessId },
+    /// This member was connected before, as another incarnation. The restarted process has lost its memory.
+    #[error("process {id} was restarted; a group runs only with the processes it began with: restart the whole group")]
+    Restarted { id: ProcessId },
     #[error("it did not finish the handshake in time")]
     Silent,
 }
@@ -124,53 +79,34 @@ fn variant_name(variant: &Option<String>) -> String {
     variant.as_ref().map_or("the default variant".to_string(), |name| format!("variant `{name}`"))
 }
 
-/// Why a connection did not come about, or came to an end.
+/// Why a connection failed or ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
-    /// There is none, or none any more.
     #[error("no connection: {0}")]
     Closed(String),
-    /// The other side closed it.
     #[error("the other side has left")]
     Left,
-    /// What came over it made no sense.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// The other side is some other program.
-    #[error("it began with {0:02x?}, and a member of a group begins with {MAGIC:02x?}")]
+    /// The other side is another program.
+    #[error("it began with {0:02x?}, but a member of a group begins with {MAGIC:02x?}")]
     NotBaton([u8; 6]),
-    /// The other side is another version of this one.
-    #[error("it speaks version {found}, and this program version {VERSION}")]
-    Version {
-        /// What it speaks.
-        found: u16,
-    },
-    /// A frame that has no place here.
-    #[error("expected {expected}, and there came another frame")]
-    OutOfPlace {
-        /// What should have come.
-        expected: &'static str,
-    },
-    /// A message whose id was made by somebody else.
+    #[error("it speaks version {found}, but this program speaks version {VERSION}")]
+    Version { found: u16 },
+    #[error("expected {expected}, but received another frame")]
+    OutOfPlace { expected: &'static str },
+    /// Another process made the id of this message.
     #[error("message {id:#x} was not made by process {from}, which sent it")]
-    Foreign {
-        /// Of the message.
-        id: u64,
-        /// Who sent it.
-        from: ProcessId,
-    },
-    /// This side did not want it.
+    Foreign { id: u64, from: ProcessId },
+    /// This side refused the connection.
     #[error("refused: {0}")]
     Refused(Refusal),
-    /// The other side did not want it.
+    /// The other side refused the connection.
     #[error("refused by the other side: {0}")]
     RefusedByPeer(Refusal),
-    /// The other side reads more slowly than this one writes.
-    #[error("it has not read {frames} frames, and more are not kept")]
-    TooSlow {
-        /// How many wait.
-        frames: usize,
-    },
+    /// The other side reads more slowly than this side writes.
+    #[error("it is too slow: {frames} frames wait to be sent, which is the limit")]
+    TooSlow { frames: usize },
 }
 
 impl From<TransferError> for LinkError {
@@ -192,7 +128,7 @@ impl From<std::io::Error> for LinkError {
 }
 
 impl LinkError {
-    /// Whether trying again is of no use.
+    /// Whether another attempt would fail, too.
     pub fn is_final(&self) -> bool {
         match self {
             LinkError::Refused(refusal) | LinkError::RefusedByPeer(refusal) => *refusal != Refusal::Silent,
@@ -203,7 +139,7 @@ impl LinkError {
     }
 }
 
-/// The first bytes on a connection, in both directions, whatever the version.
+/// The first bytes on a connection, in both directions. Every version begins like this.
 pub fn preamble(version: u16) -> [u8; 8] {
     let mut bytes = [0; 8];
     bytes[..6].copy_from_slice(&MAGIC);
@@ -211,7 +147,6 @@ pub fn preamble(version: u16) -> [u8; 8] {
     bytes
 }
 
-/// Whether this is the preamble of a member of our version.
 pub fn check_preamble(bytes: [u8; 8]) -> Result<(), LinkError> {
     let [magic @ .., low, high] = bytes;
     match u16::from_le_bytes([low, high]) {
@@ -221,7 +156,7 @@ pub fn check_preamble(bytes: [u8; 8]) -> Result<(), LinkError> {
     }
 }
 
-/// Whether the two run the same algorithm in the same group.
+/// Whether both sides run the same algorithm in the same group.
 pub fn check_group(ours: &Hello, theirs: &Hello) -> Result<(), Refusal> {
     if ours.algorithm != theirs.algorithm {
         Err(Refusal::Algorithm { ours: ours.algorithm.clone(), theirs: theirs.algorithm.clone() })
@@ -240,7 +175,7 @@ pub fn check_group(ours: &Hello, theirs: &Hello) -> Result<(), Refusal> {
     }
 }
 
-/// Whether the one that answered, `theirs`, is the one that we called.
+/// Whether `theirs` comes from the process that this side connected to.
 pub fn check_answer(ours: &Hello, theirs: &Hello) -> Result<(), Refusal> {
     if theirs.from < ours.processes && theirs.from != ours.to {
         return Err(Refusal::NotWhomICalled { expected: ours.to, found: theirs.from });
@@ -248,20 +183,19 @@ pub fn check_answer(ours: &Hello, theirs: &Hello) -> Result<(), Refusal> {
     check_group(ours, theirs)
 }
 
-/// Which of the processes that call this one have been connected, and as which incarnation. A place once taken
-/// stays taken after the connection is closed: a process may come once.
+/// The processes that have connected to this one, with their incarnations. A process stays in the roster after its
+/// connection is closed, so that each process can connect only once.
 #[derive(Clone, Debug)]
 pub struct Roster {
     seen: Vec<Option<u64>>,
 }
 
 impl Roster {
-    /// Nobody has called.
     pub fn new(processes: usize) -> Self {
         Roster { seen: vec![None; processes] }
     }
 
-    /// Gives the caller its place, if it is a member whose place is free.
+    /// Adds the connecting process, if it is a member that is not in the roster yet.
     pub fn admit(&mut self, ours: &Hello, theirs: &Hello) -> Result<(), Refusal> {
         check_group(ours, theirs)?;
         let id = theirs.from;
@@ -278,24 +212,24 @@ impl Roster {
         }
     }
 
-    /// The handshake with this process failed after all: its place is free again.
+    /// Removes the process, because its handshake failed after `admit`.
     pub fn forget(&mut self, id: ProcessId) {
         self.seen[id] = None;
     }
 }
 
-/// Which side of the connection this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// It called, and speaks first.
+    /// This side connected, and speaks first.
     Caller,
-    /// It was called.
+    /// This side accepted the connection.
     Called,
 }
 
-/// Greets the other side and judges its greeting with `judge`. Returns its greeting if both are content.
+/// Sends `ours`, reads the other side's Hello and judges it with `judge`. Returns the other side's Hello if both sides
+/// accept.
 ///
-/// Whoever refuses keeps the connection until the other side has closed it, or closing it would take the refusal back.
+/// After a refusal call [`hang_up`], so that the other side can read the refusal before the connection is closed.
 pub async fn shake_hands<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     side: Side,
@@ -306,14 +240,15 @@ pub async fn shake_hands<S: AsyncRead + AsyncWrite + Unpin>(
     outcome.unwrap_or(Err(LinkError::Refused(Refusal::Silent)))
 }
 
-/// Ends a connection whose handshake failed, so that the other side still gets to read what was written.
+/// Ends a connection whose handshake failed. Waits until the other side has closed it: closing a socket with unread
+/// data would discard what this side has written.
 pub async fn hang_up<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) {
     let linger = async {
         stream.shutdown().await?;
         let mut rest = stream.take(FRAME_BYTES_MAX as u64);
         tokio::io::copy(&mut rest, &mut tokio::io::sink()).await
     };
-    // Whatever goes wrong here, the connection is closed next.
+    // Ignore errors: the connection is closed next.
     let _ = timeout(HANDSHAKE_TIMEOUT, linger).await;
 }
 
@@ -354,7 +289,7 @@ async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
 mod tests {
     use super::*;
 
-    /// Process `from` of three calls or answers `to`.
+    /// The Hello of process `from` of three, to process `to`.
     fn hello(from: ProcessId, to: ProcessId) -> Hello {
         Hello {
             algorithm: "central".into(),
@@ -385,7 +320,7 @@ mod tests {
         let algorithm = refusal(|theirs| theirs.algorithm = "voting".into());
         assert_eq!(algorithm, Refusal::Algorithm { ours: "central".into(), theirs: "voting".into() });
         let variant = refusal(|theirs| theirs.variant = Some("ask-all".into()));
-        assert_eq!(variant.to_string(), "it runs variant `ask-all`, and this group the default variant");
+        assert_eq!(variant.to_string(), "it runs variant `ask-all`, but this group runs the default variant");
         assert_eq!(refusal(|theirs| theirs.processes = 4), Refusal::Processes { ours: 3, theirs: 4 });
         assert_eq!(refusal(|theirs| theirs.group_hash = 0), Refusal::GroupFile);
         assert_eq!(refusal(|theirs| theirs.from = 3), Refusal::UnknownId { id: 3, processes: 3 });

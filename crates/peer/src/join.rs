@@ -1,4 +1,4 @@
-//! What joining a group is, whatever the algorithm.
+//! The part of joining a group that is the same for all algorithms.
 
 use baton_protocol::registry::Family;
 use baton_protocol::{Group, ProcessId, Protocol};
@@ -11,14 +11,14 @@ use crate::journal::Journal;
 use crate::link::{Assembled, JoinError, assemble};
 use crate::options::{Options, Warnings};
 
-/// A member with all its connections, before its first step.
+/// A member that is connected to all others and has not made its first step.
 pub(crate) struct Joined {
     id: ProcessId,
     assembled: Assembled,
     journal: Journal,
 }
 
-/// Listens at the member's address and waits for all others.
+/// Listens at the member's address and waits until all other members are connected.
 pub(crate) async fn join(
     group: &PeerGroup,
     id: ProcessId,
@@ -42,13 +42,12 @@ pub(crate) async fn join(
 }
 
 impl Joined {
-    /// Makes the member's process.
     pub fn drive<P: Protocol>(self, group: &Group<P>) -> Driver<P> {
         Driver::new(self.id, group.processes, (group.make)(self.id), self.assembled, self.journal)
     }
 }
 
-/// What came of a driver that was told to stop. A panic in it is a bug, and goes on here.
+/// The result of a driver that was told to stop. If the driver panicked, the panic continues here, because it is a bug.
 pub(crate) async fn outcome(driver: JoinHandle<Result<Stats, PeerError>>) -> Result<Stats, PeerError> {
     match driver.await {
         Ok(outcome) => outcome,
@@ -57,7 +56,6 @@ pub(crate) async fn outcome(driver: JoinHandle<Result<Stats, PeerError>>) -> Res
     }
 }
 
-/// For error messages.
 pub(crate) fn family_name(family: Family) -> &'static str {
     match family {
         Family::Mutex => "mutual exclusion",

@@ -1,4 +1,4 @@
-//! The trace of one member, in the format that all drivers write. The files of all members together are the run.
+//! Writes the trace of one member, in the format of all drivers. The traces of all members together describe the run.
 
 use std::io::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::group::PeerGroup;
 use crate::options::{Warning, Warnings};
 
-/// Writes what happens at this member, if anybody wants to know.
+/// The trace of this member. Without a sink it writes nothing.
 pub(crate) struct Journal {
     writer: Option<Writer<Box<dyn Write + Send>>>,
     me: ProcessId,
@@ -20,7 +20,7 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Begins the trace now: its times are seconds from here on.
+    /// Begins the trace. Times in the trace are seconds from now.
     pub fn new(group: &PeerGroup, me: ProcessId, sink: Option<Box<dyn Write + Send>>, warnings: Warnings) -> Self {
         let mut journal = Journal { writer: None, me, start: Instant::now(), warnings };
         match sink.map(|sink| Writer::new(sink, &header(group, me))).transpose() {
@@ -30,12 +30,11 @@ impl Journal {
         journal
     }
 
-    /// Where this member's warnings go.
     pub fn warnings(&self) -> &Warnings {
         &self.warnings
     }
 
-    /// Writes the event, which is made only if there is a trace.
+    /// Writes the event. Makes the event only if there is a trace.
     pub fn write(&mut self, event: impl FnOnce() -> Event) {
         if let Some(writer) = &mut self.writer {
             let t = self.start.elapsed().as_secs_f64();
@@ -45,7 +44,7 @@ impl Journal {
         }
     }
 
-    /// Writes the last event.
+    /// Writes the last event and flushes the trace.
     pub fn end(&mut self, event: impl FnOnce() -> Event) {
         self.write(event);
         if let Some(Err(error)) = self.writer.as_mut().map(Writer::flush) {
@@ -60,7 +59,7 @@ impl Journal {
 }
 
 fn header(group: &PeerGroup, me: ProcessId) -> Header {
-    // For people who lay the files of several members side by side; a clock before 1970 is not worth an error.
+    // The start time helps people to compare the traces of several members. A clock before 1970 gives 0, not an error.
     let started_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
     Header {
         network: json!({ "kind": "tcp", "member": me, "started_unix_s": started_unix_s }),

@@ -1,8 +1,8 @@
-//! Protocols over TCP: every process of a group is a real one, on a machine of its own if you like.
+//! Runs protocols over TCP: every process of a group is a real process, on one machine or on several.
 //!
-//! A group is a file that all members have ([`PeerGroup`]). Each of them starts as [`MutexPeer::join`] or
-//! [`ElectionPeer::join`], listens at its address, and waits until it is connected with all others; then the algorithm
-//! begins. It is the very code that the simulator and the checker run.
+//! A group is described by a file that all members share ([`PeerGroup`]). Each member starts with [`MutexPeer::join`]
+//! or [`ElectionPeer::join`], listens at its address, and waits until it is connected with all other members. Then the
+//! algorithm begins. The simulator and the checker run the same code of the algorithm.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,17 +20,18 @@
 //!
 //! # What to expect
 //!
-//! A group runs with the processes it began with. A connection that closes is not opened again: the other side is
-//! suspected from then on, once and for good. A member that is started anew is refused, for mutual exclusion and
-//! elections alike, until groups have views; start the whole group anew instead. Messages are neither encrypted nor
-//! signed, and whoever reaches the address of a member before the right one does can take its place: use it in a
-//! network that you trust.
+//! A group runs with the processes that it began with. A closed connection is not opened again: the member suspects the
+//! other process from then on, for good. The group refuses a member that is restarted, both for mutual exclusion and
+//! for elections, because groups have no views yet; restart the whole group instead. Messages are neither encrypted nor
+//! signed, and any program that connects to a member before the right process does can take that process's place. So
+//! use this crate only in a trusted network.
 //!
 //! # Inside
 //!
-//! `frame` and `handshake` decide what bytes mean and who may talk to whom, `link` makes the connections, `driver` owns
-//! one process and carries out what it wants, `mutex` and `election` are what users see of it, `run` whole runs.
-//! **Architecture invariant: only `driver` calls the step function**, and nothing here knows any particular algorithm.
+//! `frame` and `handshake` decide what bytes mean and which processes may talk to each other. `link` makes the
+//! connections. `driver` owns one process and carries out its outputs. `mutex` and `election` are the user's side of
+//! the driver. `run` has whole runs. **Architecture invariant: only `driver` calls the step function**, and no module
+//! here knows a particular algorithm.
 
 mod driver;
 mod election;

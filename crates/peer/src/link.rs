@@ -1,7 +1,7 @@
-//! One connection to every other member: how they come about, and who reads and writes them.
+//! The connections to all other members: how they are made, and the tasks that read and write them.
 //!
-//! Of two members the one with the higher id calls, again and again until the other is there. Who is called goes on
-//! listening for the whole run, so that whoever calls later is told why it is not wanted.
+//! Of two members, the one with the higher id connects to the other, and retries until the other one accepts. A member
+//! goes on listening for the whole run, so that a process that connects later learns why it is refused.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,74 +19,43 @@ use crate::group::{GroupError, PeerGroup};
 use crate::handshake::{Hello, LinkError, Roster, Side, check_answer, hang_up, shake_hands};
 use crate::options::{Warning, Warnings};
 
-/// The pause between two calls grows from the first to the second of these.
+/// The pause between two attempts grows from the first to the second of these.
 const RETRY_AFTER: Duration = Duration::from_millis(10);
 const RETRY_AFTER_MAX: Duration = Duration::from_millis(500);
 
-/// How long a call may ring.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The pause after the system refused to accept a connection, e.g. for want of file descriptors.
+/// The pause after the system failed to accept a connection, e.g. for want of file descriptors.
 const ACCEPT_AFTER: Duration = Duration::from_millis(100);
 
-/// How many callers may be in their handshake at once; further ones wait.
+/// How many handshakes may run at once. Further connections wait.
 const HANDSHAKES_MAX: usize = 512;
 
 /// How many frames to one member may wait to be written.
 pub(crate) const OUTGOING_MAX: usize = 8192;
 
-/// Why a member could not join its group.
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
-    /// The group itself.
     #[error(transparent)]
     Group(#[from] GroupError),
-    /// The group is for something else.
-    #[error("`{algorithm}` is an algorithm for {found}, and this needs one for {needed}")]
-    Family {
-        /// What the group runs.
-        algorithm: &'static str,
-        /// What that is for.
-        found: &'static str,
-        /// What is needed.
-        needed: &'static str,
-    },
-    /// It cannot listen at its address.
+    #[error("`{algorithm}` is an algorithm for {found}, but this needs one for {needed}")]
+    Family { algorithm: &'static str, found: &'static str, needed: &'static str },
     #[error("cannot listen at {address}: {source}")]
-    Listen {
-        /// Where.
-        address: String,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// Some member will not have it, or it will not have some member.
+    Listen { address: String, source: std::io::Error },
+    /// One of the two members refused the connection.
     #[error("no connection with process {peer} at {address}: {error}")]
-    Refused {
-        /// Which member.
-        peer: ProcessId,
-        /// Where.
-        address: String,
-        /// Why.
-        error: LinkError,
-    },
-    /// Not everybody came.
+    Refused { peer: ProcessId, address: String, error: LinkError },
+    /// Some members did not connect in time.
     #[error("the group is not complete after {waited:?}; missing: {}", missing_text(missing))]
-    Incomplete {
-        /// How long it waited.
-        waited: Duration,
-        /// Who is not there.
-        missing: Vec<Missing>,
-    },
+    Incomplete { waited: Duration, missing: Vec<Missing> },
 }
 
-/// A member that did not come.
+/// A member that is not connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// Which.
     pub id: ProcessId,
-    /// Where it should be.
     pub address: String,
-    /// What came of the last call, if it is for us to call.
+    /// The error of the last attempt. None if the missing member has to connect, not this one.
     pub last: Option<LinkError>,
 }
 
@@ -95,24 +64,24 @@ fn missing_text(missing: &[Missing]) -> String {
         .iter()
         .map(|Missing { id, address, last }| match last {
             Some(error) => format!("{id} at {address} ({error})"),
-            None => format!("{id} at {address} (has not called)"),
+            None => format!("{id} at {address} (has not connected)"),
         })
         .collect();
     texts.join(", ")
 }
 
-/// All members are connected.
+/// The connections to all other members.
 #[derive(Debug)]
 pub(crate) struct Assembled {
     pub streams: Vec<(ProcessId, TcpStream)>,
-    /// Listens until dropped.
+    /// Accepts and refuses late connections until dropped.
     pub listening: JoinSet<()>,
 }
 
-/// A connection has come about, or a call to this member came to nothing.
+/// A new connection with this member, or a failed attempt.
 type Outcome = (ProcessId, Result<TcpStream, LinkError>);
 
-/// Clocks cannot count for ever.
+/// Upper limit for a time given by the user, so that `Instant` does not overflow.
 const START_WITHIN_MAX: Duration = Duration::from_secs(365 * 86_400);
 
 /// Waits until there is a connection to every other member.
@@ -149,7 +118,7 @@ pub(crate) async fn assemble(
                 return Err(JoinError::Refused { peer, address: group.address(peer)?.to_string(), error });
             }
             Ok(Some((peer, Err(error)))) => last[peer] = Some(error),
-            // We have a sender ourselves, so there is always one left.
+            // `outcome` is still alive here, so the channel never closes.
             Ok(None) | Err(_) => {
                 let absent = |other: &ProcessId| *other != id && streams[*other].is_none();
                 let missing = (0..group.processes()).filter(absent).map(|id| Missing {
@@ -165,7 +134,7 @@ pub(crate) async fn assemble(
     Ok(Assembled { streams, listening })
 }
 
-/// What this member says of itself; to whom is filled in later.
+/// This member's Hello. The caller sets `to`.
 pub(crate) fn greeting(group: &PeerGroup, id: ProcessId) -> Hello {
     Hello {
         algorithm: group.about().name.to_string(),
@@ -178,7 +147,7 @@ pub(crate) fn greeting(group: &PeerGroup, id: ProcessId) -> Hello {
     }
 }
 
-/// Calls one member until there is a connection or a reason not to try again.
+/// Connects to one member. Retries until there is a connection or a final error.
 async fn call(ours: Hello, address: String, outcome: mpsc::Sender<Outcome>) {
     let mut pause = RETRY_AFTER;
     loop {
@@ -197,7 +166,7 @@ async fn call(ours: Hello, address: String, outcome: mpsc::Sender<Outcome>) {
 
 async fn call_once(ours: &Hello, address: &str) -> Result<TcpStream, LinkError> {
     let connecting = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
-    let mut stream = connecting.map_err(|_| LinkError::Closed("nobody answers".into()))??;
+    let mut stream = connecting.map_err(|_| LinkError::Closed("it does not answer".into()))??;
     stream.set_nodelay(true)?;
     match shake_hands(&mut stream, Side::Caller, ours, |theirs| check_answer(ours, theirs)).await {
         Ok(_) => Ok(stream),
@@ -208,7 +177,7 @@ async fn call_once(ours: &Hello, address: &str) -> Result<TcpStream, LinkError> 
     }
 }
 
-/// What it takes to answer callers.
+/// The state for answering connections.
 #[derive(Clone)]
 struct Reception {
     ours: Hello,
@@ -217,7 +186,7 @@ struct Reception {
     warnings: Warnings,
 }
 
-/// Answers callers for as long as the member runs.
+/// Answers connections as long as the member runs.
 async fn listen(listener: TcpListener, reception: Reception) {
     let mut handshakes = JoinSet::new();
     loop {
@@ -251,7 +220,7 @@ impl Reception {
         };
         match shaken {
             Ok(theirs) => {
-                // Nobody waits for it only if the start has failed meanwhile.
+                // The receiver is gone only if the start has failed.
                 let _ = self.outcome.send((theirs.from, Ok(stream))).await;
             }
             Err(error) => {
@@ -265,16 +234,16 @@ impl Reception {
     }
 }
 
-/// What comes from another member.
+/// What another member sent.
 #[derive(Debug)]
 pub(crate) enum Arrival {
     Message(Envelope),
     Done,
-    /// The last thing that comes.
+    /// Always the last arrival of a member.
     Closed(LinkError),
 }
 
-/// A connection in use. Dropping it lets the writer finish and close its direction.
+/// A connection in use. After a drop, the writer still writes the queued frames and then closes its direction.
 #[derive(Debug)]
 pub(crate) struct Link {
     outgoing: mpsc::Sender<Vec<u8>>,
@@ -282,7 +251,8 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Lets two tasks have the connection: one reads into `arrivals`, the other writes what [`send`](Link::send) is given.
+    /// Starts two tasks for the connection: one reads into `arrivals`, the other writes the frames of
+    /// [`send`](Link::send).
     pub fn open(
         peer: ProcessId,
         stream: TcpStream,
@@ -296,7 +266,7 @@ impl Link {
         Link { outgoing, reader }
     }
 
-    /// Has the frame written, without waiting for it.
+    /// Queues the frame for writing. Does not wait.
     pub fn send(&self, frame: Vec<u8>) -> Result<(), LinkError> {
         self.outgoing.try_send(frame).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => LinkError::TooSlow { frames: OUTGOING_MAX },
@@ -304,7 +274,6 @@ impl Link {
         })
     }
 
-    /// Reads no more from it.
     pub fn stop_reading(&self) {
         self.reader.abort();
     }
@@ -326,18 +295,18 @@ async fn read(peer: ProcessId, source: OwnedReadHalf, arrivals: mpsc::Sender<(Pr
     }
 }
 
-/// Writes until nothing more will come. A failure needs no report: the reader of the same connection meets it too.
+/// Writes until the link is dropped. Does not report errors, because the reader of the same connection meets them too.
 async fn write(sink: OwnedWriteHalf, mut queue: mpsc::Receiver<Vec<u8>>) {
     let mut sink = BufWriter::new(sink);
     while let Some(frame) = queue.recv().await {
         if sink.write_all(&frame).await.is_err() {
             return;
         }
-        // Frames that wait already go out together.
+        // Flush only when no other frame waits, so that waiting frames go out together.
         if queue.is_empty() && sink.flush().await.is_err() {
             return;
         }
     }
-    // The other side notices the end either way.
+    // Ignore an error: the other side notices the end anyway.
     let _ = sink.shutdown().await;
 }

@@ -1,4 +1,4 @@
-//! Mutual exclusion among the members of a group.
+//! Mutual exclusion among the members of a group, as a user sees it.
 
 use std::collections::VecDeque;
 
@@ -16,15 +16,15 @@ use crate::join::{Joined, family_name, join};
 use crate::link::JoinError;
 use crate::options::{Options, Warning};
 
-/// How many callers of one member may wait.
+/// How many callers of one member may wait for the critical section.
 pub const CALLERS_MAX: usize = 1024;
 
-/// How many asks may be on their way from callers to the driver.
+/// How many asks may be queued for the driver.
 const ASKS_MAX: usize = 64;
 
 /// A member of a group for mutual exclusion.
 ///
-/// It answers the others for as long as it exists, whether or not it wants anything itself. Dropping it, like
+/// The member answers the other members as long as it exists, whether or not its user makes requests. Dropping it, like
 /// [`shutdown`](MutexPeer::shutdown), leaves the group for good. Most algorithms do not survive that: see
 /// [`Crashes`](baton_protocol::registry::Crashes) and [`watch_status`](MutexPeer::watch_status).
 #[derive(Debug)]
@@ -36,17 +36,17 @@ pub struct MutexPeer {
     driver: JoinHandle<Result<Stats, PeerError>>,
 }
 
-/// The critical section: it is ours until this is dropped or released.
+/// The right to be in the critical section, until it is dropped or released.
 #[derive(Debug)]
 #[must_use = "the critical section is left as soon as the grant is dropped"]
 pub struct Grant {
     fence: u64,
-    /// The driver notices when this is dropped, wherever that happens: also on its way to a caller that is gone.
+    /// The driver notices when this sender is dropped, wherever that happens: also on the way to a caller that is gone.
     _held: oneshot::Sender<()>,
 }
 
 impl Grant {
-    /// Greater than that of every earlier grant, to whomever.
+    /// Greater than the fence of every earlier grant in the group.
     pub fn fence(&self) -> u64 {
         self.fence
     }
@@ -55,39 +55,31 @@ impl Grant {
     pub fn release(self) {}
 }
 
-/// Why there is no grant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AcquireError {
-    /// It is not for this member to ask.
-    #[error("process {id} is a helper; only processes 0 to {} may ask", clients - 1)]
-    NotAClient {
-        /// Who asked.
-        id: ProcessId,
-        /// How many may.
-        clients: usize,
-    },
-    /// Too many callers wait at this member.
-    #[error("{CALLERS_MAX} callers of this process wait already, and no more may")]
+    /// This member is a helper and makes no requests.
+    #[error("process {id} is a helper; only processes 0 to {} may request the critical section", clients - 1)]
+    NotAClient { id: ProcessId, clients: usize },
+    #[error("{CALLERS_MAX} callers of this process already wait, which is the limit")]
     TooManyCallers,
-    /// The member does not run any more.
     #[error("this process has left the group")]
     Gone,
 }
 
 impl MutexPeer {
-    /// Becomes member `id` of the group, and waits until all others are there.
+    /// Joins the group as member `id`, and waits until all other members are connected.
     pub async fn join(group: &PeerGroup, id: ProcessId, options: Options) -> Result<MutexPeer, JoinError> {
         let joined = join(group, id, Family::Mutex, options).await?;
         registry::visit(group.about().name, &group.params(), Spawn(joined)).map_err(GroupError::from)?
     }
 
-    /// Waits for the critical section. Callers of one member get it in the order in which they asked.
+    /// Waits for the critical section. Callers of one member enter in the order of their calls.
     ///
-    /// If this is dropped before the grant, the request is given up; as no algorithm can take one back, the member
-    /// leaves the critical section as soon as it gets it.
+    /// If this future is dropped before the grant, the request is given up. No algorithm can take back a request, so
+    /// the member leaves the critical section as soon as the grant comes.
     ///
-    /// Once a member is lost this may wait for ever: to most algorithms a dead process is one that is slow to answer.
-    /// [`watch_status`](MutexPeer::watch_status) tells who is lost.
+    /// If a member is lost, this may wait for ever: for most algorithms a dead process is just slow to answer.
+    /// [`watch_status`](MutexPeer::watch_status) shows the lost members.
     pub async fn acquire(&self) -> Result<Grant, AcquireError> {
         if self.id >= self.clients {
             return Err(AcquireError::NotAClient { id: self.id, clients: self.clients });
@@ -97,33 +89,32 @@ impl MutexPeer {
         grant.await.unwrap_or(Err(AcquireError::Gone))
     }
 
-    /// What this member has done so far; none if it does not run any more.
+    /// The counters of this member. None if the member has stopped.
     pub async fn stats(&self) -> Option<Stats> {
         let (caller, stats) = oneshot::channel();
         self.asks.send(Ask::Stats(caller)).await.ok()?;
         stats.await.ok()
     }
 
-    /// Tells the others that this member will ask for nothing any more. It goes on answering them.
+    /// Tells the other members that this member will make no more requests. It goes on answering them.
     pub async fn announce_done(&self) {
-        // A member that does not run any more is done too, and the others know.
+        // A member that has stopped is done too, and the other members know.
         let _ = self.asks.send(Ask::AnnounceDone).await;
     }
 
-    /// What this member knows of the others.
+    /// The members that are done or lost, as far as this member knows.
     pub fn watch_status(&self) -> watch::Receiver<Status> {
         self.status.clone()
     }
 
-    /// Leaves the group. Whoever is still in the critical section here is not taken out of it, and nobody else will
-    /// get in: release first.
+    /// Leaves the group. A caller in the critical section is not removed from it, and no other process will enter:
+    /// release first.
     pub async fn shutdown(self) -> Result<Stats, PeerError> {
         drop(self.asks);
         crate::join::outcome(self.driver).await
     }
 }
 
-/// What the user wants of the driver.
 enum Ask {
     Acquire(Caller),
     Stats(oneshot::Sender<Stats>),
@@ -132,7 +123,7 @@ enum Ask {
 
 type Caller = oneshot::Sender<Result<Grant, AcquireError>>;
 
-/// Starts the driver of whatever algorithm it is.
+/// Starts the driver, whatever the algorithm is.
 struct Spawn(Joined);
 
 impl Visitor for Spawn {
@@ -153,7 +144,7 @@ impl Visitor for Spawn {
     }
 }
 
-/// Where the callers of one member queue, since the protocol serves one at a time.
+/// The queue of the callers of one member. It is needed because the protocol handles one request at a time.
 struct CallerQueue<P: Mutex> {
     driver: Driver<P>,
     asked: mpsc::Receiver<Ask>,
@@ -161,17 +152,21 @@ struct CallerQueue<P: Mutex> {
     turn: Turn,
 }
 
-/// Whose turn it is.
+/// The state of the member's current request.
 enum Turn {
-    /// Nobody's.
     Idle,
-    /// The protocol has been asked on behalf of this caller.
-    Requested { req: u64, caller: Caller },
-    /// Somebody is in the critical section until the other end is dropped.
-    Inside { req: u64, held: oneshot::Receiver<()> },
+    /// The protocol has a request on behalf of this caller.
+    Requested {
+        req: u64,
+        caller: Caller,
+    },
+    /// A caller is in the critical section until it drops the other end of `held`.
+    Inside {
+        req: u64,
+        held: oneshot::Receiver<()>,
+    },
 }
 
-/// Why the queue woke up.
 enum Wake<T> {
     Released,
     Asked(Option<Ask>),
@@ -191,7 +186,7 @@ impl<P: Mutex> CallerQueue<P> {
         loop {
             self.settle()?;
             let wake = tokio::select! {
-                // A release that came before an ask is handled before it.
+                // Handle a release before an ask that came after it.
                 biased;
                 () = released(&mut self.turn) => Wake::Released,
                 ask = self.asked.recv() => Wake::Asked(ask),
@@ -207,7 +202,7 @@ impl<P: Mutex> CallerQueue<P> {
     }
 
     fn on_ask(&mut self, ask: Ask) -> Result<(), PeerError> {
-        // That nobody waits for the answer any more is none of the driver's business.
+        // Ignore failed sends: the caller no longer waits for the answer.
         match ask {
             Ask::Acquire(caller) if self.waiting.len() >= CALLERS_MAX => {
                 let _ = caller.send(Err(AcquireError::TooManyCallers));
@@ -221,7 +216,7 @@ impl<P: Mutex> CallerQueue<P> {
         Ok(())
     }
 
-    /// Hands out what was granted and asks for the next caller, until there is nothing to do but wait.
+    /// Passes on grants and requests for the next caller, until there is nothing to do but wait.
     fn settle(&mut self) -> Result<(), PeerError> {
         loop {
             if let Some(Event::Granted { fence }) = self.driver.take_event() {
@@ -236,7 +231,7 @@ impl<P: Mutex> CallerQueue<P> {
         if !matches!(self.turn, Turn::Idle) {
             return Ok(false);
         }
-        // Those that have given up before the protocol knew of them are passed over.
+        // Skip callers that gave up before the protocol had their request.
         while let Some(caller) = self.waiting.pop_front() {
             if !caller.is_closed() {
                 let req = unique_id(self.driver.me, self.driver.stats.requests);
@@ -263,7 +258,7 @@ impl<P: Mutex> CallerQueue<P> {
                 self.driver.journal.write(|| Traced::Enter { req, fence });
                 let (holder, held) = oneshot::channel();
                 self.turn = Turn::Inside { req, held };
-                // If the caller gave up this very moment the grant is dropped here, and so released.
+                // If the caller gave up at this moment, the grant is dropped here, and so released.
                 let _ = caller.send(Ok(Grant { fence, _held: holder }));
                 Ok(())
             }
@@ -284,11 +279,11 @@ impl<P: Mutex> CallerQueue<P> {
     }
 }
 
-/// Waits until the one inside, if there is one, has left.
+/// Waits until the caller in the critical section, if there is one, has left.
 async fn released(turn: &mut Turn) {
     match turn {
         Turn::Inside { held, .. } => {
-            // It sends nothing; what counts is that it drops its end.
+            // The caller sends nothing. It only drops its end.
             let _ = held.await;
         }
         Turn::Idle | Turn::Requested { .. } => std::future::pending().await,

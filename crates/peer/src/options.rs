@@ -1,4 +1,4 @@
-//! What one member may want that is none of the group's business, and what it hears of.
+//! Options of one member, which the other members do not have to share, and the warnings of a member.
 
 use std::fmt;
 use std::io::Write;
@@ -11,15 +11,14 @@ use tokio::sync::mpsc;
 
 use crate::handshake::LinkError;
 
-/// How one member runs.
 pub struct Options {
     /// Listen here instead of at the member's address in the group file.
     pub listener: Option<TcpListener>,
-    /// How long to wait for the others to start.
+    /// How long to wait until all other members are connected. Default: 60 s.
     pub start_within: Duration,
-    /// Write the trace of this member here. Writes should be quick: wrap a file in a `BufWriter`.
+    /// Where to write the trace of this member. Writes should be quick: wrap a file in a `BufWriter`.
     pub trace: Option<Box<dyn Write + Send>>,
-    /// Tell of what goes wrong here. What does not fit into the channel is dropped.
+    /// Where to send warnings. If the channel is full, the member drops the warning.
     pub warnings: Option<mpsc::Sender<Warning>>,
 }
 
@@ -40,47 +39,31 @@ impl fmt::Debug for Options {
     }
 }
 
-/// Something that went wrong and that the member lives with.
+/// A problem that does not stop the member.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Warning {
-    /// Somebody called and was sent away.
-    #[error("a call from {from} came to nothing: {error}")]
-    Refused {
-        /// Whence.
-        from: SocketAddr,
-        /// Why.
-        error: LinkError,
-    },
-    /// A member is gone.
+    #[error("the connection from {from} failed: {error}")]
+    Refused { from: SocketAddr, error: LinkError },
     #[error("lost process {peer}: {error}")]
-    Lost {
-        /// Which.
-        peer: ProcessId,
-        /// How.
-        error: LinkError,
-    },
-    /// The system would not let anybody call; the member tries again.
-    #[error("cannot take calls for now: {0}")]
+    Lost { peer: ProcessId, error: LinkError },
+    /// The system accepts no connection, for example for want of file descriptors. The member tries again.
+    #[error("cannot accept connections for now: {0}")]
     CannotAccept(String),
-    /// Some member granted what was not asked for.
+    /// A member granted a request that this member had not made.
     #[error("a grant with fence {fence} came without a request, and is ignored")]
-    UnexpectedGrant {
-        /// Of the grant.
-        fence: u64,
-    },
-    /// There is no more trace from here on.
+    UnexpectedGrant { fence: u64 },
+    /// The trace ends here.
     #[error("cannot write the trace, which ends here: {0}")]
     TraceFailed(String),
 }
 
-/// Where warnings go, if anywhere.
 #[derive(Clone, Debug)]
 pub(crate) struct Warnings(pub(crate) Option<mpsc::Sender<Warning>>);
 
 impl Warnings {
     pub(crate) fn tell(&self, warning: Warning) {
         if let Some(channel) = &self.0 {
-            // Nobody listens, or too slowly: the member has better things to do than to wait.
+            // If the receiver is gone or slow, drop the warning: the member must not wait.
             let _ = channel.try_send(warning);
         }
     }

@@ -1,5 +1,5 @@
-//! Callers that do not belong to the group and members that talk nonsense, over real sockets: each is told off with its
-//! own error, and the group goes on.
+//! Processes outside the group, and members that send nonsense, over real sockets. Each gets its own error, and the
+//! group goes on.
 
 use std::future::Future;
 use std::time::Duration;
@@ -17,7 +17,7 @@ async fn within_a_minute<T>(test: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(60), test).await.expect("the test hangs")
 }
 
-/// Members that run, and what each has noticed.
+/// Running members and their warnings.
 struct Scene {
     group: PeerGroup,
     peers: Vec<MutexPeer>,
@@ -25,7 +25,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Starts all members of the group but the last `absent`, which `beside` may play.
+    /// Starts all members of the group but the last `absent` ones, which `beside` may play.
     async fn with<T>(
         algorithm: &str,
         members: usize,
@@ -62,7 +62,7 @@ impl Scene {
         TcpStream::connect(self.group.address(id).unwrap()).await.unwrap()
     }
 
-    /// Calls `to` with this greeting, and returns why it came to nothing on either side.
+    /// Connects to `to` with this Hello. Returns the errors of both sides.
     async fn greet(&mut self, to: usize, hello: Hello) -> (LinkError, LinkError) {
         let mut stream = self.call(to).await;
         let shaken = shake_hands(&mut stream, Side::Caller, &hello, |_| Ok(())).await;
@@ -70,7 +70,7 @@ impl Scene {
         (shaken.unwrap_err(), self.refused(to).await)
     }
 
-    /// Why the next caller of `id` was refused, as `id` tells it.
+    /// Why `id` refused the next connection.
     async fn refused(&mut self, id: usize) -> LinkError {
         match self.warnings[id].recv().await.unwrap() {
             Warning::Refused { error, .. } => error,
@@ -148,7 +148,7 @@ async fn a_caller_that_talks_nonsense_is_refused() {
             stream.write_all(&bytes).await.unwrap();
             stream.shutdown().await.unwrap();
             assert_eq!(scene.refused(0).await, error);
-            // The called side tells its version, if it got to read one, and hangs up.
+            // The accepting side sends its version, if it has read one, and closes the connection.
             let mut answer = Vec::new();
             stream.read_to_end(&mut answer).await.unwrap();
             assert!(answer.is_empty() || answer == hello);
@@ -158,7 +158,7 @@ async fn a_caller_that_talks_nonsense_is_refused() {
     .await;
 }
 
-/// Plays the last member: shakes hands with all others and lets the test have the connections.
+/// Plays the last member: it shakes hands with all other members and returns the connections.
 async fn impostor(group: &PeerGroup) -> Vec<(Hello, TcpStream)> {
     let me = group.processes() - 1;
     let ours = greeting(group, me);
@@ -175,7 +175,7 @@ async fn impostor(group: &PeerGroup) -> Vec<(Hello, TcpStream)> {
 #[tokio::test]
 async fn a_member_that_talks_nonsense_is_lost_and_the_others_go_on() {
     within_a_minute(async {
-        // Voting can do without one of its three coordinators.
+        // Voting works without one of its three coordinators.
         let (mut scene, mut streams) = Scene::with("voting", 6, 1, impostor).await;
         let message = |id, payload| frame::encode(&Frame::Message(Envelope { id, lamport: 1, payload })).unwrap();
         let not_a_message = FrameError::Malformed { bytes: 2, expected: "a message of the protocol" };

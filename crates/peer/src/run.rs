@@ -1,4 +1,4 @@
-//! Whole runs of one member, from joining to leaving, as the command line offers them.
+//! Whole runs of one member, from joining to leaving, for the command line.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -16,58 +16,46 @@ use crate::link::JoinError;
 use crate::mutex::{AcquireError, MutexPeer};
 use crate::options::Options;
 
-/// How a client spends its time.
+/// What a client does in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turns {
-    /// How often it enters the critical section.
+    /// How often the client enters the critical section.
     pub entries: u64,
-    /// How long it stays there.
+    /// How long the client stays in the critical section.
     pub hold: Duration,
 }
 
-/// What came of it, at this member. For the group, add up the reports of all members, helpers included.
+/// The result of a run at one member. For the whole group, add up the reports of all members, helpers included.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MemberReport {
-    /// Which member.
     pub id: ProcessId,
-    /// How often it entered.
     pub entries: u64,
-    /// How many messages it sent, for its own entries and for those of others.
+    /// How many messages the member sent, for its own entries and for those of other members.
     pub messages: u64,
     /// The same by kind.
     pub messages_by_kind: BTreeMap<&'static str, u64>,
-    /// The bytes of these messages.
     pub bytes: u64,
-    /// Its messages for each of its entries; none if it did not enter.
+    /// The member's messages for each of its entries. None if it did not enter.
     pub messages_per_entry: Option<f64>,
-    /// Of its entries, in order.
+    /// The fences of its entries, in order.
     pub fences: Vec<u64>,
 }
 
-/// Why a run came to no good end.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// It did not even begin.
     #[error(transparent)]
     Join(#[from] JoinError),
-    /// A member is gone that the algorithm cannot do without.
-    #[error("process {peer} is gone, and `{algorithm}` cannot go on without it; start the whole group anew")]
-    Lost {
-        /// Which member.
-        peer: ProcessId,
-        /// What the group runs.
-        algorithm: &'static str,
-    },
-    /// No grant.
+    /// A member is lost that the algorithm cannot do without.
+    #[error("process {peer} is gone, and `{algorithm}` cannot go on without it; restart the whole group")]
+    Lost { peer: ProcessId, algorithm: &'static str },
     #[error(transparent)]
     Acquire(#[from] AcquireError),
-    /// The member had to stop.
     #[error(transparent)]
     Peer(#[from] PeerError),
 }
 
-/// Joins the group as member `id`, enters as often as `turns` says if that is a client, and goes on answering the
-/// others until all clients are done.
+/// Joins the group as member `id`. If that is a client, it enters as often as `turns` says. Then it goes on answering
+/// the other members until all clients are done.
 pub async fn run_turns(
     group: &PeerGroup,
     id: ProcessId,
@@ -80,8 +68,8 @@ pub async fn run_turns(
     Ok(report(id, outcome?, stats?))
 }
 
-/// Joins the group as member `id` and takes part in its elections until `stop` is over. Every change of leader, as this
-/// member sees it, is given to `on_change`.
+/// Joins the group as member `id` and takes part in elections until `stop` resolves. Calls `on_change` whenever this
+/// member learns of another leader.
 pub async fn run_election(
     group: &PeerGroup,
     id: ProcessId,
@@ -92,7 +80,7 @@ pub async fn run_election(
     let peer = ElectionPeer::join(group, id, options).await?;
     let mut leader = peer.watch_leader();
     let watch = async {
-        // It ends only when the member does.
+        // The channel closes only when the member stops.
         while leader.changed().await.is_ok() {
             let now = *leader.borrow_and_update();
             on_change(now);
@@ -131,13 +119,13 @@ async fn take_turns(peer: &MutexPeer, group: &PeerGroup, id: ProcessId, turns: T
         return Err(lost(peer));
     }
     if id >= clients {
-        // A helper that leaves now is not missed.
+        // All clients are done, so a helper may leave now. Announcing it avoids a warning at the other members.
         peer.announce_done().await;
     }
     Ok(fences)
 }
 
-/// A lost member without which those who still want to enter may wait for ever.
+/// A lost member without which waiting clients may wait for ever.
 fn who_stalls(status: &Status, clients: usize, crashes: Crashes) -> Option<ProcessId> {
     status.lost.iter().copied().find(|&lost| match crashes {
         Crashes::Never => true,

@@ -1,9 +1,9 @@
-//! Record append: the way to do without a lock.
+//! The cost of record append, which lets clients write without a lock.
 
 use crate::Expectation;
 
-/// Messages of one append to `replicas` replicas, without batching: APPEND and its answer, and REPLICATE and its
-/// acknowledgement for each secondary.
+/// Messages of one append to `replicas` replicas, without batching: APPEND and its answer, and for each secondary
+/// REPLICATE and its acknowledgement.
 pub fn messages_per_append(replicas: usize) -> Expectation {
     Expectation::exact("2 + 2(r-1)", 2.0 + 2.0 * (replicas as f64 - 1.0))
 }

@@ -1,28 +1,27 @@
-//! Failure detection by heartbeats: a beat every P, suspicion after more than P + D without one.
+//! Failure detection by heartbeats: a process sends a beat every P and is suspected after more than P + D without one.
 
 use crate::Expectation;
 
-/// How long to wait for a beat, by a clock of the watcher's own: P + D, or (P/(1-r) + D)(1+r) if clocks drift by up
-/// to r.
+/// How long to wait for a beat, on the watcher's own clock: P + D, or (P/(1-r) + D)(1+r) if clocks drift by up to r.
 pub fn patience(period: f64, delay_max: f64, drift: f64) -> f64 {
     (period / (1.0 - drift) + delay_max) * (1.0 + drift)
 }
 
-/// From a crash to the suspicion, on a synchronous network whose delays are at most D: the last beat may have left
-/// just before the crash, or P before it.
+/// The time from a crash to the suspicion, on a synchronous network with delays of at most D. The last beat was sent
+/// between 0 and P before the crash.
 pub fn detection_time(period: f64, delay_max: f64) -> Expectation {
     Expectation::between("D .. P + 2D", delay_max, period + 2.0 * delay_max)
 }
 
-/// The same on average, if the crash comes at a random moment: half a period has gone since the last beat left, which
-/// arrived a delay later. `allowed` is the D that the watchers allow for, which need not be the bound on delays, and
-/// `drift` the r.
+/// The same on average, if the crash comes at a random moment: the last beat left half a period before the crash and
+/// arrived a mean delay later. `allowed` is the D of the watchers, which may differ from the real bound on delays.
+/// `drift` is r.
 pub fn detection_time_mean(period: f64, allowed: f64, drift: f64, delay_mean: f64) -> Expectation {
     let formula = if drift > 0.0 { "(P/(1-r) + D)(1+r) - P/2 + mean delay" } else { "P/2 + D + mean delay" };
     Expectation::mean(formula, patience(period, allowed, drift) - period / 2.0 + delay_mean)
 }
 
-/// How often a synchronous network makes it suspect the living.
+/// The number of wrong suspicions on a synchronous network.
 pub fn mistakes() -> Expectation {
     Expectation::exact("0", 0.0)
 }

@@ -1,31 +1,32 @@
-//! Leader election: messages and time.
+//! The messages and the time that a leader election costs.
 
 use serde::Serialize;
 
 use crate::Expectation;
 
-/// Who notices that the leader, the highest of all, is gone.
+/// Which process notices that the leader, the process with the highest id, has crashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoticedBy {
-    /// The lowest.
+    /// The process with the lowest id.
     Lowest,
-    /// The highest that lives.
+    /// The live process with the highest id.
     RunnerUp,
-    /// Everybody, at once.
+    /// All live processes at the same time.
     All,
 }
 
-/// What an election should cost.
+/// The expected costs of an election.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ElectionCosts {
     /// From the first notice on.
     pub messages: Option<Expectation>,
-    /// Until all know the new leader, in T.
+    /// Until all processes know the new leader, in T.
     pub time: Option<Expectation>,
 }
 
-/// What an election costs on a network of constant delay; none if the algorithm is not known here. For bully the dead leader
-/// is one of the `n` processes; on a ring, in the order of ids, all `n` live.
+/// The costs of an election on a network of constant delay. None if this crate has no formula for the algorithm. For
+/// bully, the dead leader is one of the `n` processes. On a ring, all `n` processes are alive, in the order of their
+/// ids.
 pub fn costs(algorithm: &str, variant: Option<&str>, n: usize, notice: NoticedBy) -> Option<ElectionCosts> {
     if n < 2 {
         return None;
@@ -39,16 +40,17 @@ pub fn costs(algorithm: &str, variant: Option<&str>, n: usize, notice: NoticedBy
     }
 }
 
-/// ELECTION from each to all above, OK from each but the dead one, and COORDINATOR to all below. Whoever hears of an
-/// election holds one, so that it does not matter whether the lowest notices or all do.
+/// Each process sends ELECTION to all higher ones, each live process answers OK, and the new leader sends COORDINATOR
+/// to all lower ones. A process that receives ELECTION starts its own election, so it does not matter whether the
+/// lowest process notices or all do.
 fn bully(n: usize, notice: NoticedBy) -> ElectionCosts {
     let count = n as f64;
     let messages = match notice {
         NoticedBy::RunnerUp => Expectation::exact("n-1", count - 1.0),
         NoticedBy::Lowest | NoticedBy::All => Expectation::exact("n^2-n-1", count * count - count - 1.0),
     };
-    // Silence for 2D, and the announcement; if the lowest notices, others hear of it one T later. With nobody to tell,
-    // there is only the silence.
+    // The new leader waits 2D for an answer, then its announcement takes one T. If the lowest process notices, the
+    // others start one T later. With n = 2 there is no process to announce to.
     let time = match notice {
         _ if n == 2 => Expectation::exact("2", 2.0),
         NoticedBy::RunnerUp | NoticedBy::All => Expectation::exact("3", 3.0),
@@ -74,8 +76,8 @@ fn ring_list(n: usize) -> ElectionCosts {
     ElectionCosts { messages: Some(costs.clone()), time: Some(costs) }
 }
 
-/// Chang-Roberts with one starter that is `hops` away from the largest: its id travels there, that one's all the way
-/// round, and the announcement too.
+/// Chang-Roberts with one starter, `hops` away from the process with the largest id. The starter's id travels to that
+/// process, the largest id travels once round the ring, and so does the announcement.
 pub fn chang_roberts_one_starter(n: usize, hops: usize) -> Expectation {
     Expectation::exact("2n + d", (2 * n + hops) as f64)
 }
@@ -85,13 +87,13 @@ pub fn chang_roberts_one_starter_mean(n: usize) -> Expectation {
     Expectation::mean("(5n-1)/2", (5.0 * n as f64 - 1.0) / 2.0)
 }
 
-/// Chang-Roberts if all start: the ids may be in the best order, or in the worst.
+/// Chang-Roberts if all processes start: from the best order of ids to the worst.
 pub fn chang_roberts_all_start(n: usize) -> Expectation {
     let n = n as f64;
     Expectation::between("3n-1 .. n(n+1)/2 + n", 3.0 * n - 1.0, n * (n + 1.0) / 2.0 + n)
 }
 
-/// The same on average over all orders of ids: the k-th largest gets n/k far.
+/// The same on average over all orders of ids: the k-th largest id travels n/k hops.
 pub fn chang_roberts_all_start_mean(n: usize) -> Expectation {
     let harmonic: f64 = (1..=n).map(|k| 1.0 / k as f64).sum();
     Expectation::mean("n H_n + n", n as f64 * harmonic + n as f64)
@@ -118,7 +120,7 @@ mod tests {
             [NoticedBy::RunnerUp, NoticedBy::All, NoticedBy::Lowest].map(|notice| time("bully", 5, notice)),
             [3.0, 3.0, 4.0]
         );
-        // Not counting the ELECTION of each to the dead one gives the other figures, n-2 and n(n-2).
+        // Without the ELECTIONs to the dead process the figures are n-2 and n(n-2).
         assert_eq!(messages("bully", 5, NoticedBy::RunnerUp) - 1.0, 3.0);
         assert_eq!(messages("bully", 5, NoticedBy::All) - 4.0, 15.0);
     }
@@ -133,7 +135,7 @@ mod tests {
         assert_eq!(messages("chang-roberts", n, NoticedBy::All), chang_roberts_all_start(n).least);
     }
 
-    /// All orders of four ids on a ring, by hand.
+    /// Enumerates all orders of four ids on a ring.
     #[test]
     fn the_mean_of_chang_roberts_is_the_mean_over_all_orders() {
         let n = 4;

@@ -1,8 +1,8 @@
-//! What the algorithms should cost, by pen and paper.
+//! What the algorithms should cost, worked out on paper.
 //!
-//! **Architecture invariant: nothing here comes from the protocols or from the simulator.** Where the two agree, they
-//! do so because both are right, not because they share the mistake. So this crate knows algorithms by name only, finds
-//! its own way through a tree and has its own idea of how large a quorum is.
+//! **Architecture invariant: nothing here comes from the protocols or from the simulator.** If theory and measurement
+//! agree, both are right; they cannot share a mistake. So this crate knows algorithms by name only, and has its own
+//! code for distances in a tree and for the sizes of quorums.
 //!
 //! ```
 //! use baton_theory::mutex::{Load, Setting, costs};
@@ -23,50 +23,48 @@ pub mod voting;
 
 use serde::Serialize;
 
-/// What theory says of one quantity.
+/// The theoretical value of one quantity.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Expectation {
-    /// As one would write it on paper.
+    /// The formula as on paper.
     pub formula: String,
-    /// What that comes to; of a bound, the bound.
+    /// The value of the formula. For a bound, the bound.
     pub value: f64,
-    /// How it is to be taken.
     pub kind: Kind,
     /// The smallest measured value that agrees.
     #[serde(skip)]
     pub least: f64,
-    /// The greatest measured value that agrees.
+    /// The largest measured value that agrees.
     #[serde(skip)]
     pub most: f64,
 }
 
-/// How an expectation is to be taken.
+/// How a measured value is compared with the theoretical one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// It comes out so, to the last digit.
+    /// The measured value must be equal.
     Exact,
-    /// It does not go beyond.
+    /// The measured value must not go beyond the bound.
     Bound,
-    /// It comes out so on average, within a tolerance.
+    /// The measured mean must be within a tolerance.
     Mean,
 }
 
-/// How far a measured mean may be from a theoretical one, as a share of it. Of some thousand entries whose cost is
-/// anything between nothing and twice the mean, the mean strays that far less than once in ten thousand runs.
+/// How far a measured mean may differ from the theoretical one, as a share of it. If some thousand entries cost between
+/// 0 and twice the mean each, their mean differs by more than this in less than one of ten thousand runs.
 pub const MEAN_TOLERANCE: f64 = 0.06;
 
-/// Counts are divided by numbers of entries, and delays added up: that far may digits stray.
+/// The rounding error that counts and sums of delays may have.
 const ROUNDING: f64 = 1e-9;
 
 impl Expectation {
-    /// Exactly so.
     pub fn exact(formula: impl Into<String>, value: f64) -> Self {
         let value = tidy(value);
         Expectation { formula: formula.into(), value, kind: Kind::Exact, least: value, most: value }
     }
 
-    /// On average so, within [`MEAN_TOLERANCE`].
+    /// Must agree on average, within [`MEAN_TOLERANCE`].
     pub fn mean(formula: impl Into<String>, value: f64) -> Self {
         let value = tidy(value);
         let tolerance = value * MEAN_TOLERANCE;
@@ -74,29 +72,27 @@ impl Expectation {
         Expectation { formula: formula.into(), value, kind: Kind::Mean, least, most }
     }
 
-    /// Not below `least` and not above `most`.
     pub fn between(formula: impl Into<String>, least: f64, most: f64) -> Self {
         Expectation { formula: formula.into(), value: tidy(most), kind: Kind::Bound, least, most }
     }
 
-    /// Not below `least`.
     pub fn at_least(formula: impl Into<String>, least: f64) -> Self {
         Expectation { formula: formula.into(), value: tidy(least), kind: Kind::Bound, least, most: f64::INFINITY }
     }
 
-    /// Not above `most`.
     pub fn at_most(formula: impl Into<String>, most: f64) -> Self {
         Self::between(formula, 0.0, most)
     }
 
-    /// Whether a measured value is what it should be.
+    /// Whether the measured value agrees with this expectation.
     pub fn agrees(&self, measured: f64) -> bool {
         let rounding = ROUNDING * measured.abs().max(1.0);
         measured >= self.least - rounding && measured <= self.most + rounding
     }
 }
 
-/// 7.2 for 7.199999999999999: what has few digits on paper, and was a rounding error away from it. All else stays as it is.
+/// Makes 7.2 of 7.199999999999999: removes a rounding error if the result has few digits. Other values stay as they
+/// are.
 fn tidy(value: f64) -> f64 {
     const DIGITS: f64 = 1e12;
     let few = (value * DIGITS).round() / DIGITS;

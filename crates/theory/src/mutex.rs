@@ -1,55 +1,55 @@
-//! Mutual exclusion: messages per entry, client delay and sync delay of every algorithm.
+//! The costs of mutual exclusion: messages per entry, client delay and sync delay of every algorithm.
 //!
-//! T is one message delay, E the time inside, S the mean sync delay, and delays are counted in T. Everything holds for a
-//! network without faults on which every message takes T; what holds on any network without faults is marked so.
+//! T is one message delay, E the time in the critical section, S the mean sync delay. Delays are counted in T. The
+//! formulas hold for a network without faults on which every message takes T, unless a comment says that they hold on
+//! any network without faults.
 
 use serde::Serialize;
 
 use crate::tree::Tree;
 use crate::{Expectation, quorum};
 
-/// Who asks when.
+/// When the clients request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
     /// One request at a time; the clients take turns.
     Solo,
-    /// One request at a time; the next is by somebody else, at random.
+    /// One request at a time; the next one is by another client, chosen at random.
     SoloRandom,
-    /// Everybody always wants to enter.
+    /// All clients always want to enter.
     All,
-    /// Anything else.
+    /// Any other load.
     Random,
 }
 
-/// What is run, and how.
+/// The algorithm and how it runs.
 #[derive(Clone, Debug)]
 pub struct Setting<'a> {
-    /// By the name that everybody uses for it.
+    /// The name of the algorithm in the registry.
     pub algorithm: &'a str,
-    /// How it is run: names joined by `+`, each `name` or `name:value`.
+    /// The variant: names joined by `+`, each `name` or `name:value`.
     pub variant: Option<&'a str>,
-    /// How many processes may ask.
+    /// How many processes may request.
     pub n: usize,
-    /// Who asks when.
     pub load: Load,
-    /// E.
+    /// E: the time in the critical section.
     pub hold: f64,
-    /// Between leaving and asking again.
+    /// The time between leaving and the next request.
     pub think: f64,
     /// Whether every message takes exactly T.
     pub constant_delay: bool,
-    /// Of majority voting; n by default.
+    /// The number of coordinators of majority voting. Default: n.
     pub coordinators: Option<usize>,
-    /// How many of their votes win; more than half by default.
+    /// How many votes win. Default: more than half of the coordinators.
     pub votes: Option<usize>,
-    /// Whose votes each client needs, where that cannot be told from n.
+    /// The voters of each client, where n does not determine them.
     pub quorums: Option<&'a [Vec<usize>]>,
-    /// The tree, where it cannot be told from n.
+    /// The edges of the tree, where n does not determine them.
     pub tree: Option<&'a [(usize, usize)]>,
 }
 
 impl<'a> Setting<'a> {
-    /// The default variant, everybody staying inside for one T, on a network of constant delay.
+    /// The default variant, one T in the critical section, on a network of constant delay.
     pub fn new(algorithm: &'a str, n: usize, load: Load) -> Self {
         Setting {
             algorithm,
@@ -79,30 +79,29 @@ impl<'a> Setting<'a> {
         parts.map(|part| part.split_once(':').map_or((part, None), |(name, value)| (name, Some(value))))
     }
 
-    /// Whether clients ask without a pause, so that somebody is always waiting.
+    /// Whether clients request again without a pause, so that a request always waits.
     fn is_closed_loop(&self) -> bool {
         self.load == Load::All && self.think == 0.0 && self.hold > 0.0
     }
 }
 
-/// What an algorithm should cost in a setting. None where theory has no say.
+/// The expected costs of an algorithm in a setting. None where there is no formula.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Costs {
-    /// Messages, by the number of entries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages_per_entry: Option<Expectation>,
     /// The mean time from request to entry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_delay: Option<Expectation>,
-    /// The mean time from one's exit to the next one's entry, while somebody waits.
+    /// The mean time from an exit to the next entry, while a request waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sync_delay: Option<Expectation>,
-    /// The longest such time.
+    /// The longest time from an exit to the next entry, while a request waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sync_delay_max: Option<Expectation>,
 }
 
-/// What the algorithm should cost; none if it is not known here, or if the group is too small to need one.
+/// The expected costs. None if this crate has no formula for the algorithm, or if n is less than 2.
 pub fn costs(setting: &Setting) -> Option<Costs> {
     if setting.n < 2 {
         return None;
@@ -120,11 +119,11 @@ pub fn costs(setting: &Setting) -> Option<Costs> {
         "generalized" => generalized(setting),
         "suzuki-kasami" => suzuki_kasami(setting),
         "singhal" => singhal(setting),
-        // One that goes before its neighbours makes the token cross edges less often, how often depends.
+        // A process that goes before its neighbours makes the token cross fewer edges. How many depends on the run.
         "raymond" if setting.has("greedy") => alone(setting, raymond(setting)),
         "raymond" => raymond(setting),
         "voting" => voting(setting),
-        // Those that break only when several ask at once.
+        // These algorithms break only when several processes request at once.
         "permission-ring-original" => alone(setting, permission_ring(setting)),
         "maekawa-no-inquire" | "maekawa-1985" | "maekawa-yield-unseen" => alone(setting, maekawa(setting)),
         "suzuki-kasami-no-outdated-check" => alone(setting, suzuki_kasami(setting)),
@@ -135,16 +134,16 @@ pub fn costs(setting: &Setting) -> Option<Costs> {
     Some(costs)
 }
 
-/// The mean client delay while everybody always wants to enter: each of n waits for all the others and for every
-/// handover. By Little's law it does not matter whether they take turns.
+/// The mean client delay while all clients always want to enter. Each of the n clients waits for the others' entries
+/// and for every handover. By Little's law the order of the entries does not matter.
 pub fn closed_loop_client_delay(n: usize, hold: f64, sync_delay: f64) -> f64 {
     n as f64 * (hold + sync_delay) - hold
 }
 
-/// What an algorithm costs, load by load.
+/// The costs of an algorithm for each load.
 #[derive(Clone, Default)]
 struct Table {
-    /// On any network and under any load, if it is that simple; on average only, where the load is not even.
+    /// For any network without faults and any load. Under an uneven load only on average.
     messages_always: Option<Expectation>,
     messages_solo: Option<Expectation>,
     messages_solo_random: Option<Expectation>,
@@ -158,7 +157,7 @@ struct Table {
 impl Table {
     fn look_up(self, setting: &Setting) -> Costs {
         let always = self.messages_always;
-        // What is measured begins and ends in the middle of other requests, whose messages are not all counted.
+        // A measurement begins and ends while other requests are under way, so it does not count all their messages.
         let about = always.as_ref().map(|exact| Expectation::mean(&exact.formula, exact.value));
         if !setting.constant_delay {
             return Costs { messages_per_entry: about, ..Costs::default() };
@@ -204,7 +203,7 @@ fn mean(formula: &str, value: f64) -> Option<Expectation> {
     Some(Expectation::mean(formula, value))
 }
 
-/// Only while there is one request at a time.
+/// Keeps the costs only for loads with one request at a time.
 fn alone(setting: &Setting, costs: Costs) -> Costs {
     match setting.load {
         Load::Solo | Load::SoloRandom => costs,
@@ -212,7 +211,6 @@ fn alone(setting: &Setting, costs: Costs) -> Costs {
     }
 }
 
-/// REQUEST, GRANT, RELEASE.
 fn central(setting: &Setting) -> Costs {
     Table {
         messages_always: exact("3", 3.0),
@@ -225,8 +223,8 @@ fn central(setting: &Setting) -> Costs {
     .look_up(setting)
 }
 
-/// One of the clients is the coordinator, and needs no messages for itself. If it asks as soon as another has left, it waits
-/// for that one's RELEASE.
+/// One of the clients is the coordinator and needs no messages for its own entries. If it requests as soon as another
+/// client has left, it waits for that client's RELEASE.
 fn central_elected(setting: &Setting) -> Costs {
     let n = setting.n as f64;
     let (formula, delay) =
@@ -244,16 +242,16 @@ fn central_elected(setting: &Setting) -> Costs {
     .look_up(setting)
 }
 
-/// The token never rests, so that messages per entry have no bound. If the next one asks at once, as here, it is caught
-/// on its way: in turns the next is the neighbour.
+/// The token never rests, so messages per entry have no bound. With no think time the next client requests at once and
+/// gets the token on its way. If the clients take turns, that client is the neighbour.
 fn token_ring(setting: &Setting) -> Costs {
     if setting.think > 0.0 {
         return Costs::default();
     }
     let half = setting.n as f64 / 2.0;
     Table {
-        messages_solo: exact("1 (unbounded if nobody asks)", 1.0),
-        messages_solo_random: mean("n/2 (unbounded if nobody asks)", half),
+        messages_solo: exact("1 (unbounded without requests)", 1.0),
+        messages_solo_random: mean("n/2 (unbounded without requests)", half),
         messages_all: exact("1", 1.0),
         client_delay_solo: exact("1", 1.0),
         client_delay_solo_random: mean("n/2", half),
@@ -264,7 +262,7 @@ fn token_ring(setting: &Setting) -> Costs {
     .look_up(setting)
 }
 
-/// WAKE goes on to where the token is, and the token goes on to where WAKE came from: once round.
+/// WAKE travels along the ring to the token, and the token travels on to the sender of WAKE: together once round.
 fn token_ring_parked(setting: &Setting) -> Costs {
     let n = setting.n as f64;
     Table {
@@ -280,7 +278,7 @@ fn token_ring_parked(setting: &Setting) -> Costs {
     .look_up(setting)
 }
 
-/// Once round.
+/// The request travels once round the ring.
 fn permission_ring(setting: &Setting) -> Costs {
     let n = setting.n as f64;
     Table {
@@ -294,8 +292,8 @@ fn permission_ring(setting: &Setting) -> Costs {
     .look_up(setting)
 }
 
-/// REQUEST, ACK, RELEASE to and from all others. Anything later than the request is as good as an ACK: with two
-/// processes that take turns, the RELEASE of the last one may be on its way already.
+/// REQUEST and RELEASE to all others, and an ACK from each. Any message that is later than the request counts as an
+/// ACK. With two processes that take turns, the RELEASE of the other process may already be on its way.
 fn lamport(setting: &Setting) -> Costs {
     let others = setting.n as f64 - 1.0;
     let mut table = Table { messages_always: exact("3(n-1)", 3.0 * others), ..asking_all() };
@@ -306,13 +304,13 @@ fn lamport(setting: &Setting) -> Costs {
     table.look_up(setting)
 }
 
-/// REQUEST and REPLY to and from all others.
+/// REQUEST to all others, and a REPLY from each.
 fn ricart_agrawala(setting: &Setting) -> Costs {
     let others = setting.n as f64 - 1.0;
     Table { messages_always: exact("2(n-1)", 2.0 * others), ..asking_all() }.look_up(setting)
 }
 
-/// There and back again, and one message to hand over.
+/// A round trip to enter, and one message to hand over.
 fn asking_all() -> Table {
     Table {
         client_delay_solo: exact("2", 2.0),
@@ -323,8 +321,8 @@ fn asking_all() -> Table {
     }
 }
 
-/// Asks only those who have entered since it did. Between two entries of one process, taken at random, a given other
-/// one enters with probability n/(2(n-1)).
+/// A process requests only from the processes that have entered since its own last entry. If the clients are chosen at
+/// random, a given process enters between two entries of another one with probability n/(2(n-1)).
 fn carvalho_roucairol(setting: &Setting) -> Costs {
     let n = setting.n as f64;
     Table {
@@ -336,7 +334,8 @@ fn carvalho_roucairol(setting: &Setting) -> Costs {
     .look_up(setting)
 }
 
-/// REQUEST, GRANT, RELEASE to and from each voter but oneself; under contention POSTPONE too, unless it is left out.
+/// REQUEST to, GRANT from and RELEASE to each voter but the process itself. Under contention also POSTPONE, unless the
+/// variant leaves it out.
 fn maekawa(setting: &Setting) -> Costs {
     let Some(Voters { others, of_one_size, formula }) = voters(setting) else { return Costs::default() };
     let per_voter = |messages: f64| (format!("{messages}(K-1), {formula}"), messages * others);
@@ -356,8 +355,8 @@ fn maekawa(setting: &Setting) -> Costs {
     .look_up(setting)
 }
 
-/// REQUEST and GRANT to and from those asked, RELEASE to those told; under contention POSTPONE too, unless it is left
-/// out. Of sets that somebody thought up, only the costs of a lone request are known.
+/// REQUEST to and GRANT from the request set, RELEASE to the inform set. Under contention also POSTPONE, unless the
+/// variant leaves it out. For sets given by the user, only the costs of a lone request are known.
 fn generalized(setting: &Setting) -> Costs {
     let others = setting.n as f64 - 1.0;
     let (asked, told, sync_delay) = if setting.has("central") {
@@ -389,14 +388,14 @@ fn generalized(setting: &Setting) -> Costs {
     .look_up(setting)
 }
 
-/// How many others there are in sets written as `0,1|1,2|2,0`, on average; none if they are not n sets.
+/// The mean number of other processes in sets written as `0,1|1,2|2,0`. None if there are not n sets.
 fn others_in(sets: &str, n: usize) -> Option<f64> {
     let sets = sets.split('|').map(|set| set.split(',').map(|id| id.trim().parse().ok()).collect());
     let sets: Vec<Vec<usize>> = sets.collect::<Option<_>>()?;
     (sets.len() == n).then(|| mean_of_others(&others(&sets)))
 }
 
-/// How many others each set has.
+/// The number of other processes in each set.
 fn others(sets: &[Vec<usize>]) -> Vec<usize> {
     sets.iter().enumerate().map(|(i, set)| set.iter().filter(|&&member| member != i).count()).collect()
 }
@@ -405,9 +404,9 @@ fn mean_of_others(others: &[usize]) -> f64 {
     others.iter().sum::<usize>() as f64 / others.len() as f64
 }
 
-/// Whom a client asks.
+/// The voters of a client.
 struct Voters {
-    /// How many others, on average.
+    /// The mean number of voters besides the client itself.
     others: f64,
     of_one_size: bool,
     /// What K is.
@@ -433,7 +432,7 @@ fn voters(setting: &Setting) -> Option<Voters> {
             formula: format!("K = {formula} = {size}"),
         });
     }
-    // What is pieced together has no closed form; its sizes can only be counted.
+    // Other voting sets have no closed form; only their sizes can be counted.
     let sets = setting.quorums.filter(|sets| sets.len() == n)?;
     let others = others(sets);
     let mean = mean_of_others(&others);
@@ -441,7 +440,7 @@ fn voters(setting: &Setting) -> Option<Voters> {
     Some(Voters { others: mean, of_one_size, formula: format!("K = {} on average", round(mean + 1.0)) })
 }
 
-/// For people.
+/// Rounds to two digits for display.
 fn round(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }
@@ -458,7 +457,7 @@ fn suzuki_kasami(setting: &Setting) -> Costs {
     .look_up(setting)
 }
 
-/// As Suzuki-Kasami, but asks only those who may have the token.
+/// Like Suzuki-Kasami, but a process sends REQUEST only to the processes that may have the token.
 fn singhal(setting: &Setting) -> Costs {
     let n = setting.n as f64;
     Table {
@@ -470,8 +469,8 @@ fn singhal(setting: &Setting) -> Costs {
     .look_up(setting)
 }
 
-/// A request goes up the tree to the token, which comes down to it. If everybody wants to enter, the token crosses
-/// each edge twice a round, and is asked for once each time.
+/// The request goes along the tree to the token, and the token comes back on the same path. If all processes want to
+/// enter, the token crosses each edge twice in a round, with one REQUEST for each crossing.
 fn raymond(setting: &Setting) -> Costs {
     let n = setting.n;
     let tree = match setting.tree {
@@ -501,9 +500,9 @@ fn raymond(setting: &Setting) -> Costs {
     .look_up(setting)
 }
 
-/// REQUEST, an answer and RELEASE for each vote, and STORE and its answer for each of the m that let one in, if fences are
-/// stored. Under contention 2mk + m and the votes given back in k attempts; what k is, depends on luck, but it is at
-/// least 1.
+/// REQUEST, an answer and RELEASE for each vote. If fences are stored, also STORE and its answer for each of the m
+/// winning votes. Under contention 2mk + m messages, plus one for each vote given back, for k attempts. k is at least 1
+/// and depends on chance.
 fn voting(setting: &Setting) -> Costs {
     let coordinators = setting.coordinators.unwrap_or(setting.n);
     let votes = setting.votes.unwrap_or(coordinators / 2 + 1);
@@ -518,14 +517,17 @@ fn voting(setting: &Setting) -> Costs {
     };
     let storing = if stored { " + 2m" } else { "" };
     let contention = format!("{alone} or more: 2{letter}k{storing} and every vote given back, k attempts");
-    // One that has left rests for a while; the others' turns must last at least as long, or it is delayed.
+    // A client that has left rests for a while. If the turns of the others are shorter than the rest, it is delayed.
     let rested = (setting.n as f64 - 1.0) * (delay + setting.hold) >= 3.0;
     Table {
         messages_solo: Some(Expectation::exact(&alone, messages)),
         messages_solo_random: Some(Expectation::exact(&alone, messages)),
         messages_all: Some(Expectation::at_least(contention, messages)),
         client_delay_solo: rested.then(|| Expectation::exact(format!("{delay}"), delay)),
-        client_delay_solo_random: Some(Expectation::at_least(format!("{delay} or more, if it still rests"), delay)),
+        client_delay_solo_random: Some(Expectation::at_least(
+            format!("{delay} or more, if the client still rests"),
+            delay,
+        )),
         sync_delay: Some(Expectation::at_least(format!("{delay} or more: {delay} + back-off"), delay)),
         ..Table::default()
     }

@@ -1,23 +1,22 @@
-//! How large voting sets are.
+//! The sizes of voting sets.
 
-/// Row and column of a square grid: 2 sqrt(n) - 1, if n is a square.
+/// A row and a column of a square grid: 2 sqrt(n) - 1. None if n is not a square.
 pub fn grid(n: usize) -> Option<usize> {
     let side = n.isqrt();
     (side * side == n && n > 0).then(|| 2 * side - 1)
 }
 
-/// A line of the projective plane of order q: q + 1, if n = q^2 + q + 1 and q is a prime power (or 1: the triangle).
-/// That is the smallest there can be, since n <= K(K-1) + 1.
+/// A line of the projective plane of order q: q + 1. None unless n = q^2 + q + 1 and q is a prime power (or 1: the
+/// triangle). No voting sets are smaller, because n <= K(K-1) + 1.
 pub fn plane(n: usize) -> Option<usize> {
     (1..).take_while(|q| q * q + q < n).find(|q| q * q + q + 1 == n && (*q == 1 || is_prime_power(*q))).map(|q| q + 1)
 }
 
-/// More than half.
 pub fn majority(n: usize) -> usize {
     n / 2 + 1
 }
 
-/// No voting sets of one size can be smaller: the least K with n <= K(K-1) + 1.
+/// A lower bound for voting sets of one size: the least K with n <= K(K-1) + 1.
 pub fn least(n: usize) -> usize {
     (1..=n).find(|k| n <= k * (k - 1) + 1).unwrap_or(n)
 }
@@ -44,7 +43,7 @@ mod tests {
     #[test]
     fn planes_exist_for_prime_powers() {
         assert_eq!([3, 7, 13, 21, 31, 57, 73, 91].map(plane), [2, 3, 4, 5, 6, 8, 9, 10].map(Some));
-        // q = 6 and q = 10 are no prime powers.
+        // 6 and 10 are not prime powers.
         assert_eq!([43, 111, 4, 9, 100, 1].map(plane), [None; 6]);
     }
 

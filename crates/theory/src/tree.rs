@@ -1,17 +1,17 @@
 //! Distances in a tree.
 
-/// A tree over the processes 0..n.
+/// A tree over the processes 0..n, with root 0.
 #[derive(Clone, Debug)]
 pub struct Tree {
-    /// Of each process but 0, which is its own parent.
+    /// The parent of each process. The parent of 0 is 0.
     parent: Vec<usize>,
     depth: Vec<usize>,
-    /// From 0 outwards.
+    /// All processes by depth, from the root outwards.
     order: Vec<usize>,
 }
 
 impl Tree {
-    /// From its edges; none if they are no tree.
+    /// None if the edges do not form a tree.
     pub fn from_edges(n: usize, edges: &[(usize, usize)]) -> Option<Self> {
         if n == 0 || edges.len() != n - 1 || edges.iter().any(|&(a, b)| a >= n || b >= n) {
             return None;
@@ -43,19 +43,19 @@ impl Tree {
         Self::k_ary(n, 1)
     }
 
-    /// All others round 0.
+    /// Every other process is a neighbour of 0.
     pub fn star(n: usize) -> Option<Self> {
         let edges: Vec<_> = (1..n).map(|leaf| (0, leaf)).collect();
         Self::from_edges(n, &edges)
     }
 
-    /// Level by level, k children each.
+    /// Filled level by level, with k children for each process.
     pub fn k_ary(n: usize, k: usize) -> Option<Self> {
         let edges: Vec<_> = (1..n).map(|child| ((child - 1).checked_div(k).unwrap_or(0), child)).collect();
         Self::from_edges(n, &edges)
     }
 
-    /// How many edges lie between two processes.
+    /// The number of edges between two processes.
     pub fn distance(&self, mut a: usize, mut b: usize) -> usize {
         let mut edges = 0;
         while a != b {
@@ -68,15 +68,15 @@ impl Tree {
         edges
     }
 
-    /// The mean distance from each process to the one whose turn is next.
+    /// The mean distance from each process to the next one in order of ids, which has the next turn.
     pub fn mean_distance_in_turns(&self) -> f64 {
         let n = self.parent.len();
         let sum: usize = (0..n).map(|process| self.distance(process, (process + 1) % n)).sum();
         sum as f64 / n as f64
     }
 
-    /// The mean distance between two different processes. An edge that cuts off s processes lies on the ways between
-    /// those and the n - s others.
+    /// The mean distance between two different processes. An edge that separates s processes from the other n - s lies
+    /// on s(n - s) paths.
     pub fn mean_distance(&self) -> f64 {
         let n = self.parent.len();
         let mut size = vec![1; n];
@@ -89,7 +89,7 @@ impl Tree {
         2.0 * sum / (n as f64 * (n as f64 - 1.0))
     }
 
-    /// The longest distance: at some process, the longest way down and the longest other way down meet.
+    /// The longest distance. The longest path turns at some process, where two of its longest downward paths meet.
     pub fn diameter(&self) -> usize {
         let mut height = vec![0; self.parent.len()];
         let mut longest = 0;
@@ -118,7 +118,7 @@ mod tests {
             assert!(close(2.0 * chain.mean_distance(), 2.0 * (n + 1.0) / 3.0));
             assert!(close(2.0 * star.mean_distance(), 4.0 * (n - 1.0) / n));
             assert_eq!(chain.diameter() as f64, n - 1.0);
-            // There along the chain, and all the way back.
+            // n - 1 steps of length 1 along the chain, then n - 1 edges back to the start.
             assert!(close(chain.mean_distance_in_turns(), 2.0 * (n - 1.0) / n));
         }
         assert_eq!(Tree::star(2).unwrap().diameter(), 1);

@@ -1,19 +1,21 @@
-//! Majority voting: how likely forgetful coordinators make it unsafe, and how well it uses the critical section.
+//! Majority voting: the probability that forgetful coordinators make it unsafe, and how well it uses the critical
+//! section.
 
-/// How the second client asks.
+/// How many coordinators the second client sends its request to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// Exactly m coordinators, at random.
+    /// Exactly m coordinators, chosen at random.
     Some,
-    /// All n of them.
+    /// All n coordinators.
     All,
 }
 
-/// The probability that a second client gets in while a first one is inside with m votes of n coordinators, each of
-/// which has forgotten its vote with probability `p`.
+/// The probability that a second client enters while a first one is inside with m votes of n coordinators. Each of
+/// these m coordinators has forgotten its vote with probability `p`.
 ///
-/// The second needs m votes; n - m coordinators never voted, so at least 2m - n of the first's m must have forgotten.
-/// If k have, n - m + k votes are to be had: one that asks all gets them, one that asks m at random must hit only such.
+/// The second client needs m votes. n - m coordinators never voted, so at least 2m - n of the first client's m voters
+/// must have forgotten. If k have forgotten, n - m + k votes are free. A client that asks all coordinators gets them
+/// all; a client that asks m at random must ask only coordinators with a free vote.
 pub fn violation_probability(coordinators: usize, votes: usize, p: f64, ask: Ask) -> f64 {
     let (n, m) = (coordinators, votes);
     let forgotten = (2 * m).saturating_sub(n)..=m;
@@ -29,17 +31,18 @@ pub fn violation_probability(coordinators: usize, votes: usize, p: f64, ask: Ask
         .sum()
 }
 
-/// The share of time that somebody is inside: E/(E + S), S the mean sync delay, while somebody always waits.
+/// The share of time in which the critical section is used, while a request always waits: E/(E + S), with the mean sync
+/// delay S.
 pub fn utilization(hold: f64, sync_delay: f64) -> f64 {
     hold / (hold + sync_delay)
 }
 
-/// Messages of one entry that took `attempts` attempts, of which the failed ones gave back `given_back` votes.
+/// The messages of one entry after `attempts` attempts. The failed attempts gave back `given_back` votes.
 pub fn messages(votes: usize, attempts: usize, given_back: usize) -> usize {
     2 * votes * attempts + votes + given_back
 }
 
-/// n over k.
+/// The binomial coefficient: n over k.
 fn choose(n: usize, k: usize) -> f64 {
     (0..k).map(|i| (n - i) as f64 / (i + 1) as f64).product()
 }
@@ -48,7 +51,7 @@ fn choose(n: usize, k: usize) -> f64 {
 mod tests {
     use super::*;
 
-    /// Equal to as many digits as are printed.
+    /// Checks that the value equals the printed one to all printed digits.
     fn is(value: f64, printed: &str) {
         let digits = printed.split('e').next().unwrap().trim_start_matches(['0', '.']).replace('.', "").len();
         let (got, expected) =
@@ -70,7 +73,7 @@ mod tests {
         is(violation_probability(8, 5, rare, Ask::Some), "1.2e-7");
     }
 
-    /// At p = 0.2 a simulation gave .264 and .0116; the formula comes close, as it should.
+    /// A simulation with p = 0.2 gave .264 and .0116. The formula must come close.
     #[test]
     fn the_simulated_numbers() {
         for (ask, formula, simulated) in [(Ask::All, "0.2627", 0.264), (Ask::Some, "0.01186", 0.0116)] {

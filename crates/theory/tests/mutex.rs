@@ -1,4 +1,4 @@
-//! The table of mutual exclusion, against numbers worked out by hand.
+//! The costs of mutual exclusion, compared with numbers worked out by hand.
 
 use baton_theory::mutex::{Costs, Load, Setting, closed_loop_client_delay, costs};
 use baton_theory::{Expectation, Kind};
@@ -12,12 +12,12 @@ fn value(expectation: &Option<Expectation>) -> Option<f64> {
     expectation.as_ref().map(|expectation| (expectation.value * 1e9).round() / 1e9)
 }
 
-/// Messages per entry: in turns, a random other, all.
+/// Messages per entry for the loads Solo, SoloRandom and All.
 fn messages(algorithm: &str, variant: &str, n: usize) -> [Option<f64>; 3] {
     [Load::Solo, Load::SoloRandom, Load::All].map(|load| value(&at(algorithm, variant, n, load).messages_per_entry))
 }
 
-/// Client delay in turns, sync delay and client delay if all want to enter.
+/// The client delay for Solo, then the sync delay and the client delay for All.
 fn delays(algorithm: &str, variant: &str, n: usize) -> [Option<f64>; 3] {
     let (solo, all) = (at(algorithm, variant, n, Load::Solo), at(algorithm, variant, n, Load::All));
     assert_eq!(solo.sync_delay, None, "{algorithm}: nobody waits");
@@ -89,7 +89,7 @@ fn some_are_bounds_and_some_are_means() {
 
 #[test]
 fn sets_and_trees_may_be_given() {
-    // Each with one other, but for P2, which asks both: 4/3 others on average.
+    // P0 and P1 have one other voter each, P2 has two: 4/3 on average.
     let quorums = [vec![0, 1], vec![1, 2], vec![0, 1, 2]];
     let setting =
         Setting { variant: Some("padded-grid"), quorums: Some(&quorums), ..Setting::new("maekawa", 3, Load::Solo) };
@@ -97,7 +97,7 @@ fn sets_and_trees_may_be_given() {
     let random = costs(&Setting { load: Load::SoloRandom, ..setting }).unwrap().messages_per_entry.unwrap();
     assert_eq!(random.kind, Kind::Mean, "not all sets are of one size");
 
-    // 1 - 0 - 2: in turns 0, 1, 2 the token goes 1, 2 and 1 edges.
+    // The tree is 1 - 0 - 2. In turns 0, 1, 2 the token travels 1, 2 and 1 edges.
     let edges = [(0, 1), (0, 2)];
     let setting =
         Setting { variant: Some("edges:0-1,0-2"), tree: Some(&edges), ..Setting::new("raymond", 3, Load::Solo) };
@@ -115,7 +115,8 @@ fn sets_may_be_written_down() {
     assert_eq!(at("generalized", "request:0,1|1,2|2,0", 3, Load::All), Costs::default());
 }
 
-/// A RELEASE that is later than the request answers it, and with two processes nobody else has to.
+/// A RELEASE that is later than the request counts as its answer. With two processes there is no other answer to wait
+/// for.
 #[test]
 fn lamport_with_two_may_be_faster() {
     let alone = |n| at("lamport", "", n, Load::Solo).client_delay.unwrap();
@@ -134,7 +135,7 @@ fn only_counts_that_do_not_depend_on_timing_hold_on_any_network() {
     for algorithm in ["raymond", "suzuki-kasami", "maekawa", "voting"] {
         assert_eq!(any(algorithm, Load::All), None, "{algorithm}");
     }
-    // Without time inside, the holder of a token enters again and again before anybody else's request arrives.
+    // With E = 0, the holder of the token enters again and again before another process's request arrives.
     let setting = Setting { hold: 0.0, ..Setting::new("suzuki-kasami", 5, Load::All) };
     assert_eq!(costs(&setting), Some(Costs::default()));
 }

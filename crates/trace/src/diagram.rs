@@ -1,5 +1,5 @@
-//! A trace as a space-time diagram: a line a process, an arrow a message (an open one if it is still on its way at the
-//! end), bars for the critical section, marks for faults. One self-contained SVG.
+//! Draws a trace as a space-time diagram, in one self-contained SVG: a line for each process, an arrow for each message
+//! (an open one if the message is still on its way at the end), bars for the critical section, marks for faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -12,13 +12,13 @@ const RIGHT: f64 = 40.0;
 const TOP: f64 = 96.0;
 const LANE: f64 = 90.0;
 const BAR: f64 = 14.0;
-/// How close together two things may be that do not happen at the same time.
+/// The smallest distance between two moments.
 const GAP_MIN: f64 = 30.0;
-/// How far apart a whole unit of time is drawn, where it need not be more.
+/// The width of one unit of time, unless the moments need more.
 const UNIT: f64 = 150.0;
-/// How far from its receiver's line a message ends that has not arrived.
+/// The distance between the receiver's line and the head of a message that has not arrived.
 const SHORT_OF: f64 = 26.0;
-/// How wide a letter of the text below the lanes is at most.
+/// The largest width of a letter in the text below the lanes.
 const LETTER: f64 = 7.0;
 
 const STYLE: &str = "
@@ -43,7 +43,6 @@ const STYLE: &str = "
   .violation { fill: #e12d39; font-weight: 600; }
 ";
 
-/// Draws a trace.
 pub fn draw(header: &Header, records: &[Record]) -> String {
     let scale = Scale::new(records);
     let mut picture = Picture { scale, svg: String::new(), lanes: header.processes };
@@ -78,7 +77,7 @@ fn marker(id: &str, path: &str, paint: &str) -> String {
     )
 }
 
-/// The seed only where one was drawn from: the checker tries everything, and peers have none.
+/// The title has a seed only for the simulator: the checker tries everything, and peers have no seed.
 fn title(header: &Header, records: &[Record]) -> String {
     let variant = header.variant.as_ref().map(|variant| format!(" ({variant})")).unwrap_or_default();
     let drawn = header.unit == Unit::T && !is_counterexample(records);
@@ -86,7 +85,7 @@ fn title(header: &Header, records: &[Record]) -> String {
     format!("{}{variant}, {} processes{seed}", header.algorithm, header.processes)
 }
 
-/// What the times above the lanes count.
+/// The unit of the times above the lanes.
 fn unit(header: &Header, records: &[Record]) -> &'static str {
     match header.unit {
         Unit::T if header.is_dated_by_ticks() => "tick",
@@ -104,7 +103,7 @@ fn violations(records: &[Record]) -> Vec<String> {
     records.iter().filter_map(violation).collect()
 }
 
-/// Where each moment is drawn: in proportion to time, but never too close to the moment before.
+/// The horizontal position of each moment: in proportion to time, but with a minimum distance between two moments.
 struct Scale {
     moments: Vec<(f64, f64)>,
 }
@@ -134,13 +133,13 @@ impl Scale {
     }
 }
 
-/// Messages from one place to another.
+/// One line for all messages with the same start and end.
 struct Arrow {
     class: String,
     from: (f64, usize),
     to: (f64, usize),
     kinds: Vec<String>,
-    /// If not, it ends before its receiver's line.
+    /// If false, the arrow ends before the receiver's line.
     arrives: bool,
 }
 
@@ -153,7 +152,7 @@ struct Sent {
     class: &'static str,
 }
 
-/// Messages that leave and arrive together are drawn on one line, and share a label.
+/// Messages that are sent and received together are drawn as one line with one label.
 #[derive(Default)]
 struct Arrows {
     drawn: Vec<Arrow>,
@@ -206,7 +205,7 @@ impl Picture {
         );
     }
 
-    /// What happens again and again, if anything does, is on another ground.
+    /// Draws a grey background behind the part that repeats for ever, if there is one.
     fn cycle(&mut self, header: &Header, records: &[Record]) {
         let first = header.cycle_from().and_then(|first| records.get(usize::try_from(first).ok()?));
         let Some(first) = first else { return };
@@ -241,7 +240,7 @@ impl Picture {
         }
     }
 
-    /// Waiting and being inside, as bars; being down, as a broken line.
+    /// Draws bars for waiting and for the critical section, and broken lines for crashed processes.
     fn stays(&mut self, records: &[Record]) {
         let mut waiting = BTreeMap::new();
         let mut inside = BTreeMap::new();
@@ -332,7 +331,7 @@ impl Picture {
         }
         let end = self.scale.width();
         for Sent { from, to, kind, class } in under_way.iter().filter_map(|msg| sent.remove(msg)) {
-            // Beside the moments: the head is at none.
+            // The head is beside the moments, because the message did not arrive at any moment.
             let x = end.min(from.0 + 0.75 * UNIT);
             arrows.add(format!("message{class} under-way"), from, (x, to), kind, false);
         }
@@ -344,7 +343,8 @@ impl Picture {
         }
     }
 
-    /// An arrow with its kinds written along it, nearer to the sender: that is where arrows that meet are still apart.
+    /// Draws an arrow with its kinds along it. The label is near the sender, where arrows with the same end are still
+    /// apart.
     fn arrow(&mut self, Arrow { class, from, to, kinds, arrives }: &Arrow) {
         let (&(x1, p1), &(x2, p2)) = (from, to);
         let (y1, mut y2) = (self.y(p1), self.y(p2));
@@ -352,7 +352,7 @@ impl Picture {
             y2 -= SHORT_OF * (y2 - y1).signum();
         }
         self.line(class, (x1, y1), (x2, y2));
-        // The farther an arrow goes, the farther along it the label: arrows of one multicast part ways slowly.
+        // The label of a longer arrow is farther from the sender, because the arrows of one multicast separate slowly.
         let part = if *arrives { 0.3 + 0.1 * (p1.abs_diff(p2) as f64 - 1.0).clamp(0.0, 3.0) } else { 0.6 };
         let (x, y) = (x1 + (x2 - x1) * part, y1 + (y2 - y1) * part);
         let angle = (y2 - y1).atan2((x2 - x1).max(1.0)).to_degrees();
@@ -364,7 +364,7 @@ impl Picture {
     }
 
     fn marks(&mut self, records: &[Record]) {
-        // Notes at one place at one moment are stacked.
+        // Notes for the same process and moment are stacked.
         let mut stacked: BTreeMap<(Option<usize>, u64), f64> = BTreeMap::new();
         for record in records {
             let x = self.scale.x(record.t);
@@ -388,7 +388,7 @@ impl Picture {
                 _ => None,
             };
             let Some(note) = note else { continue };
-            // What concerns the whole network is above all lanes, and above the times.
+            // Events of the whole network are above all lanes and above the times.
             let y = record.p.map_or(TOP - 46.0, |p| self.y(p));
             if let Some(mark) = mark(&record.event) {
                 self.text("mark", x, y + 5.0, mark);
@@ -401,7 +401,7 @@ impl Picture {
     }
 }
 
-/// What is put on the line of a process when a fault strikes it, or ends.
+/// The mark on the line of a process when a fault begins or ends.
 fn mark(event: &Event) -> Option<&'static str> {
     match event {
         Event::Crash => Some("\u{2716}"),
@@ -411,7 +411,7 @@ fn mark(event: &Event) -> Option<&'static str> {
     }
 }
 
-/// As people write it: `partition 0,1|2` or `cut 0->1`.
+/// As in the command line: `partition 0,1|2` or `cut 0->1`.
 fn cut_in_words(groups: &[Vec<usize>], oneway: Option<(usize, usize)>) -> String {
     let group = |group: &Vec<usize>| group.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
     match oneway {

@@ -1,5 +1,5 @@
-//! The trace format: one run is one NDJSON file, a [`Header`] and then one [`Record`] a line, in the order in which
-//! things happened. All drivers write it; `docs/trace-format.md` says what a reader may rely on.
+//! The trace format. One run is one NDJSON file: a [`Header`], then one [`Record`] a line, in order of time. The
+//! simulator, the checker and the peers write it. `docs/trace-format.md` says what a reader may rely on.
 
 use std::io::{self, BufRead, Write};
 
@@ -13,42 +13,42 @@ pub mod diagram;
 /// The version of the format that this crate writes and reads.
 pub const VERSION: u32 = 1;
 
-/// The first line.
+/// The first line of a trace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// [`VERSION`].
     pub baton_trace: u32,
-    /// As the registry calls it.
+    /// The name of the algorithm in the registry.
     pub algorithm: String,
-    /// How it was run, if not in the default way.
+    /// None: the default variant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
-    /// All processes.
+    /// All processes, helpers included.
     pub processes: usize,
-    /// How many of them may ask; all if 0 or not said.
+    /// How many processes may request. 0 or absent: all.
     #[serde(default)]
     pub clients: usize,
-    /// Whose votes each client needs.
+    /// The voters of each client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quorums: Option<Vec<Vec<usize>>>,
     /// The edges of the spanning tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<Vec<(usize, usize)>>,
-    /// Of the run; 0 where there is none.
+    /// 0 if the run has no seed.
     pub seed: u64,
-    /// For people.
+    /// For people; programs should not rely on the contents.
     pub network: Value,
-    /// For people.
+    /// Mostly for people. [`Header::is_dated_by_ticks`] and [`Header::cycle_from`] read two keys of it.
     pub workload: Value,
-    /// What the group was made with, for a replay.
+    /// The parameters of the group, for a replay.
     #[serde(default)]
     pub params: Params,
-    /// Of the times below.
+    /// The unit of the times in the records.
     pub unit: Unit,
 }
 
 impl Header {
-    /// The header of a run of this group; seed, network and workload are for whoever runs it to say.
+    /// The header of a run of this group. The caller sets seed, network and workload.
     pub fn new(about: &About, params: &registry::Params, processes: usize, topology: &Topology, unit: Unit) -> Self {
         Header {
             baton_trace: VERSION,
@@ -66,17 +66,17 @@ impl Header {
         }
     }
 
-    /// Whether the times of a counterexample count ticks, which all clocks show; otherwise they count steps.
+    /// Whether the times of a counterexample count ticks of the clocks. Otherwise they count steps.
     pub fn is_dated_by_ticks(&self) -> bool {
         self.workload["dated_by"] == "ticks"
     }
 
-    /// The record from which on everything happens again and again, if this shows that somebody starves.
+    /// In a counterexample to liveness: the number of the record from which on the run repeats for ever.
     pub fn cycle_from(&self) -> Option<u64> {
         self.workload["cycle_from"].as_u64()
     }
 
-    /// What the group was made with.
+    /// The parameters from which the registry makes the group.
     pub fn group_params(&self) -> registry::Params {
         registry::Params {
             n: if self.clients == 0 { self.processes } else { self.clients },
@@ -88,26 +88,25 @@ impl Header {
     }
 }
 
-/// What a group was made with, beyond its size and variant.
+/// The parameters of a group besides its size and variant.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Params {
-    /// How many coordinators, if that was said.
+    /// None: the default number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coordinators: Option<usize>,
-    /// How many of their votes win, if that was said.
+    /// How many votes of the coordinators win. None: the default number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub votes: Option<usize>,
-    /// The bound on a message's delay that the processes believed in, in their ticks.
+    /// The largest message delay that the processes assume, in their ticks.
     #[serde(default)]
     pub delay_max: u64,
 }
 
-/// What times are counted in.
+/// The unit of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
     /// Virtual time: one message delay.
     T,
-    /// Real time: seconds.
     #[serde(rename = "s")]
     Seconds,
 }
@@ -117,17 +116,16 @@ pub enum Unit {
 pub struct Record {
     /// Counts up from 0.
     pub seq: u64,
-    /// When, in the header's unit.
+    /// The time, in the header's unit.
     pub t: f64,
-    /// At which process; none for what concerns the whole network.
+    /// The process. None for events of the whole network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p: Option<usize>,
-    /// What.
     #[serde(flatten)]
     pub event: Event,
 }
 
-/// What happened. The meaning of the fields is that of the format's description.
+/// What happened. `docs/trace-format.md` explains the fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
@@ -221,9 +219,9 @@ pub enum Event {
 }
 
 impl Event {
-    /// A message leaves, with a body for people to read.
+    /// The sending of a message, with its body for people to read.
     pub fn send<M: Message>(msg: u64, to: usize, message: &M, bytes: u64) -> Self {
-        // An enum is an object with its variant as the only key; what people want to see is inside.
+        // Serde writes an enum as an object with the variant as its only key. People need only the part inside.
         let body = serde_json::to_value(message).ok().and_then(|value| match value {
             Value::Object(variant) => variant.into_iter().next().map(|(_, body)| body),
             _ => None,
@@ -236,8 +234,8 @@ fn with_memory() -> bool {
     true
 }
 
-/// Whether this is a counterexample: the checker ends a run with the violation that it shows, and nobody else does. Its
-/// times count steps, and no seed is behind it.
+/// Whether the trace is a counterexample of the checker: only the checker ends a run with a violation. The times of a
+/// counterexample count steps, and it has no seed.
 pub fn is_counterexample(records: &[Record]) -> bool {
     let end = records.last().map(|record| &record.event);
     matches!(end, Some(Event::End { reason, .. }) if reason == "violation")
@@ -247,7 +245,6 @@ pub fn is_counterexample(records: &[Record]) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DropReason {
-    /// The network lost it.
     Loss,
     /// Sender and receiver are in different parts of the network.
     Partition,
@@ -255,7 +252,6 @@ pub enum DropReason {
     Crashed,
 }
 
-/// Writes a trace line by line.
 #[derive(Debug)]
 pub struct Writer<W> {
     sink: W,
@@ -269,14 +265,13 @@ impl<W: Write> Writer<W> {
         Ok(Writer { sink, seq: 0 })
     }
 
-    /// Writes one event.
     pub fn write(&mut self, t: f64, p: Option<usize>, event: Event) -> io::Result<()> {
         let record = Record { seq: self.seq, t, p, event };
         self.seq += 1;
         write_line(&mut self.sink, &record)
     }
 
-    /// Makes sure that everything has reached the sink.
+    /// Flushes the sink.
     pub fn flush(&mut self) -> io::Result<()> {
         self.sink.flush()
     }
@@ -287,38 +282,27 @@ fn write_line(sink: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
     sink.write_all(b"\n")
 }
 
-/// Why a trace cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The file itself.
     #[error("cannot read the trace: {0}")]
     Io(#[from] io::Error),
-    /// There is not even a header.
     #[error("the trace is empty; its first line must be a header")]
     Empty,
-    /// It begins with something else than a header.
     #[error(
-        "this is no trace: its first line is no header ({0}); name a file that `baton sim --trace` or `baton check \
-         --trace` has written"
+        "this is not a trace: its first line is not a header ({0}); name a file that `baton sim --trace` or \
+         `baton check --trace` has written"
     )]
     NoTrace(serde_json::Error),
-    /// A line that is not of the format.
     #[error("line {line} of the trace is not an event: {source}")]
     Malformed {
-        /// From 1.
+        /// Counts from 1.
         line: usize,
-        /// What serde says.
         source: serde_json::Error,
     },
-    /// A trace of another version.
     #[error("the trace has version {found}; this program reads version {VERSION}")]
-    Version {
-        /// Its version.
-        found: u32,
-    },
+    Version { found: u32 },
 }
 
-/// Reads a whole trace.
 pub fn read(source: impl BufRead) -> Result<(Header, Vec<Record>), ReadError> {
     let mut lines = source.lines().enumerate();
     let (_, first) = lines.next().ok_or(ReadError::Empty)?;
@@ -374,7 +358,7 @@ mod tests {
     fn what_is_not_a_trace_is_refused_with_the_line() {
         let refusal = |text: &str| read(text.as_bytes()).unwrap_err().to_string();
         assert_eq!(refusal(""), "the trace is empty; its first line must be a header");
-        assert!(refusal("{}").starts_with("this is no trace: its first line is no header (missing field `"));
+        assert!(refusal("{}").starts_with("this is not a trace: its first line is not a header (missing field `"));
         assert!(
             refusal("<svg>").ends_with("; name a file that `baton sim --trace` or `baton check --trace` has written")
         );

@@ -1,9 +1,9 @@
-//! What openraft uses of the crate `base2histogram`, in a small form.
+//! A small replacement for the crate `base2histogram`, with the parts that openraft uses.
 //!
-//! The original computes tables for all its resolutions at its first use: 24 MiB, more than half of what an empty server then
-//! has in memory. openraft records batch sizes and durations for its debug output; powers of two are enough for that, and
-//! Baton does not show them. `Cargo.toml` puts this crate in the place of the original; drop it when the original computes
-//! only the tables that are used.
+//! At its first use the original computes tables for all its resolutions: 24 MiB, more than half of the memory of an
+//! empty server. openraft records batch sizes and durations for its debug output, which Baton does not show; powers of
+//! two are exact enough for that. `Cargo.toml` replaces the original by this crate. Remove it when the original
+//! computes only the tables that are used.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,7 +15,7 @@ const BUCKETS: usize = 65;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram<T = ()> {
     counts: Box<[u64; BUCKETS]>,
-    /// The original can carry data with its slots; openraft does not use that.
+    /// The original can carry data with its slots. openraft does not use that.
     slots: PhantomData<T>,
 }
 
@@ -26,27 +26,23 @@ impl<T> Default for Histogram<T> {
 }
 
 impl<T> Histogram<T> {
-    /// Nothing is counted yet.
     pub fn new() -> Self {
         Histogram { counts: Box::new([0; BUCKETS]), slots: PhantomData }
     }
 
-    /// Counts a value.
     pub fn record(&mut self, value: u64) {
         self.record_n(value, 1);
     }
 
-    /// Counts a value so many times.
     pub fn record_n(&mut self, value: u64, times: u64) {
         self.counts[(u64::BITS - value.leading_zeros()) as usize] += times;
     }
 
-    /// How many values are counted.
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The lowest value of the bucket in which this part of all values, from 0 to 1, is reached; 0 if nothing is counted.
+    /// The lowest value of the bucket that contains the percentile `part`, from 0 to 1. 0 if the histogram is empty.
     pub fn percentile(&self, part: f64) -> u64 {
         let wanted = (self.total() as f64 * part).ceil().max(1.0) as u64;
         let mut counted = 0;
@@ -57,7 +53,6 @@ impl<T> Histogram<T> {
         reached.filter(|bucket| *bucket > 0).map_or(0, |bucket| 1 << (bucket - 1))
     }
 
-    /// The usual percentiles.
     pub fn percentile_stats(&self) -> PercentileStats {
         PercentileStats {
             samples: self.total(),
@@ -76,23 +71,15 @@ impl<T> Histogram<T> {
 /// The usual percentiles of a histogram.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PercentileStats {
-    /// How many values are counted.
     pub samples: u64,
-    /// 0.1 % of the values are not above this one.
+    /// 0.1 % of the values are in the bucket of this value or below. The other fields are alike.
     pub p0_1: u64,
-    /// 1 %.
     pub p1: u64,
-    /// 5 %.
     pub p5: u64,
-    /// 10 %.
     pub p10: u64,
-    /// Half of them.
     pub p50: u64,
-    /// 90 %.
     pub p90: u64,
-    /// 99 %.
     pub p99: u64,
-    /// 99.9 %.
     pub p99_9: u64,
 }
 
@@ -103,19 +90,17 @@ impl fmt::Display for PercentileStats {
     }
 }
 
-/// Histograms by name, to be shown below each other.
+/// Named histograms, displayed one below the other.
 #[derive(Debug, Clone, Default)]
 pub struct AsciiChart {
     lines: Vec<(String, PercentileStats)>,
 }
 
 impl AsciiChart {
-    /// An empty one.
     pub fn new() -> Self {
         AsciiChart::default()
     }
 
-    /// Adds a histogram.
     pub fn add<T>(mut self, name: impl Into<String>, histogram: Histogram<T>) -> Self {
         self.lines.push((name.into(), histogram.percentile_stats()));
         self

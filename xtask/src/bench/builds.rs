@@ -1,4 +1,4 @@
-//! Release builds of this checkout and of another. Cargo says where the binaries are, whatever its settings.
+//! Release builds of this checkout and of another one. Cargo's messages say where the binaries are.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -7,17 +7,15 @@ use serde_json::Value;
 
 use crate::{cargo, output, root};
 
-/// Builds the server of this checkout.
 pub fn ours() -> Result<PathBuf, String> {
     build(&root(), None, ["--package=baton", "--bin=baton"], "baton")
 }
 
-/// Builds the load generator of this checkout.
 pub fn load() -> Result<PathBuf, String> {
     build(&root(), None, ["--package=baton-client", "--example=load"], "load")
 }
 
-/// Builds the server of another checkout, in a folder of its own if cargo would use one for both.
+/// Builds the server of another checkout. Uses its own target folder if cargo would use one folder for both.
 pub fn theirs(folder: &Path) -> Result<PathBuf, String> {
     let target = target_directory(folder)?;
     if folder == here() {
@@ -27,14 +25,14 @@ pub fn theirs(folder: &Path) -> Result<PathBuf, String> {
     build(folder, target.as_deref(), ["--package=baton", "--bin=baton"], "baton")
 }
 
-/// This checkout, with no links in its path.
+/// The folder of this checkout, without symbolic links.
 fn here() -> PathBuf {
     root().canonicalize().unwrap_or_else(|_| root())
 }
 
-/// Where cargo puts what it builds for this checkout, whose folder has no links in its path.
+/// Cargo's target folder for this checkout. `folder` must have no symbolic links.
 fn target_directory(folder: &Path) -> Result<PathBuf, String> {
-    let refuse = |why: &str| Err(format!("{} is no checkout of this project: {why}", folder.display()));
+    let refuse = |why: &str| Err(format!("{} is not a checkout of this project: {why}", folder.display()));
     if !folder.join("Cargo.toml").is_file() {
         return refuse("it has no Cargo.toml");
     }
@@ -47,7 +45,7 @@ fn target_directory(folder: &Path) -> Result<PathBuf, String> {
     }
     match (metadata["workspace_root"].as_str(), metadata["target_directory"].as_str()) {
         (Some(workspace), Some(target)) if Path::new(workspace) == folder => Ok(PathBuf::from(target)),
-        _ => refuse("it is a folder inside of one"),
+        _ => refuse("it is a folder inside a checkout"),
     }
 }
 
@@ -57,7 +55,7 @@ fn build(folder: &Path, target: Option<&Path>, what: [&str; 2], name: &str) -> R
     if let Some(target) = target {
         command.arg("--target-dir").arg(target);
     }
-    // What the compiler has to complain of is for people, at once.
+    // Show the compiler's messages to the user at once.
     let built = command.stderr(Stdio::inherit()).output();
     let built = built.map_err(|error| format!("{command:?} could not be started: {error}"))?;
     if !built.status.success() {
@@ -67,7 +65,7 @@ fn build(folder: &Path, target: Option<&Path>, what: [&str; 2], name: &str) -> R
     executable(&said, name).ok_or_else(|| format!("{}: cargo built no {name}", folder.display()))
 }
 
-/// The executable of this name, as cargo's messages tell, one JSON object a line.
+/// The path of the executable with this name, from cargo's messages (one JSON object a line).
 fn executable(messages: &str, name: &str) -> Option<PathBuf> {
     let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut named = messages.filter(|message| message["target"]["name"] == name);
@@ -93,9 +91,9 @@ mod tests {
     #[test]
     fn a_folder_without_a_manifest_is_no_checkout() {
         let refusal = target_directory(&here().join("docs")).unwrap_err();
-        assert!(refusal.ends_with("is no checkout of this project: it has no Cargo.toml"), "{refusal}");
+        assert!(refusal.ends_with("is not a checkout of this project: it has no Cargo.toml"), "{refusal}");
         let refusal = target_directory(&here().join("crates/theory")).unwrap_err();
-        assert!(refusal.ends_with("it is a folder inside of one"), "{refusal}");
+        assert!(refusal.ends_with("it is a folder inside a checkout"), "{refusal}");
         assert!(target_directory(&here()).is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! What no server can be faster than: the disk and the network, each alone.
+//! Measures the disk and the network alone. No server can be faster than these.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Instant;
 
-/// How long it takes to add to a file so that it is durable.
+/// The time of a durable append to a file.
 pub fn synced_append_us(folder: &Path) -> Result<f64, String> {
     const APPENDS: u32 = 2000;
     let failed = |error: io::Error| format!("{} cannot be written to: {error}", folder.display());
@@ -19,7 +19,7 @@ pub fn synced_append_us(folder: &Path) -> Result<f64, String> {
     Ok(start.elapsed().as_secs_f64() * 1e6 / f64::from(APPENDS))
 }
 
-/// How long a byte takes to another thread and back.
+/// The time of a round trip of one byte between two threads over TCP.
 pub fn tcp_round_trip_us() -> Result<f64, String> {
     round_trip_us().map_err(|error| format!("TCP on this machine: {error}"))
 }

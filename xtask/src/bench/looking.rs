@@ -1,8 +1,8 @@
-//! Looking does not stop anybody: how long another client has to wait while a million locks are listed, or a snapshot of
-//! them is written. The data is in memory, so that no disk makes anybody wait.
+//! Measures how long another client waits while a million locks are listed, or a snapshot of them is written. The data
+//! is in memory, so that no disk adds to the wait.
 //!
-//! What is told is the longest time that one client, which acquires and releases its own lock all the time, needed for one
-//! pair. A row that cannot be measured says why; the others go on.
+//! One client acquires and releases its own lock all the time. Each row shows the longest time that this client needed
+//! for one pair. If a row cannot be measured, the row shows why, and the next rows follow.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,13 +19,13 @@ use super::{Asked, REPETITIONS, row};
 const MEMORY: &str = "/dev/shm";
 const HELD: &str = "1000000";
 const HELD_ONE: &str = "held-000000000500000";
-/// So much longer than without it anybody may have to wait.
+/// The target: another client may wait this much longer than without the call or snapshot.
 const BEYOND_MS_MAX: f64 = 10.0;
-/// How long each row is watched at least.
+/// Each row is watched for at least this time.
 const WATCH_MIN: Duration = Duration::from_secs(5);
-/// How long the rows with calls may go on, should a call take very long.
+/// The rows with calls end after this time, even if a call takes very long.
 const LOOK_MAX: Duration = Duration::from_secs(25);
-/// How long a snapshot is waited for, while clients fill the log.
+/// How long to wait for a snapshot while clients fill the log.
 const SNAPSHOT_MAX: Duration = Duration::from_secs(60);
 /// The server prepares a snapshot before its file appears, and removes old files afterwards.
 const SNAPSHOT_BEFORE: Duration = Duration::from_secs(3);
@@ -36,11 +36,11 @@ const ANSWER_MAX: Duration = Duration::from_secs(30);
 /// Clients with long names, so that the log grows by a snapshot's size within seconds.
 const FILL_LOG: &[&str] = &["pairs", "1000000000", "--clients", "16", "--name-bytes", "500"];
 
-/// Measures all of it. Only what is no part of the service is an error.
+/// Measures all rows. A failure of the service appears in its row; only other failures are errors.
 pub fn run(baton: &Path, load: &Path) -> Result<(), String> {
     let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
     if !is_tmpfs(&mounts, MEMORY) {
-        println!("looking at a million locks is left out: {MEMORY} is no tmpfs");
+        println!("the rows with a million locks are skipped: {MEMORY} is not a tmpfs");
         return Ok(());
     }
     let disk = Scratch::new(&std::env::temp_dir())?;
@@ -53,7 +53,7 @@ pub fn run(baton: &Path, load: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// A server with a million locks, and what it takes to look at it.
+/// A server with a million held locks, and the binaries to measure it with.
 struct Looked<'a> {
     baton: &'a Path,
     load: &'a Path,
@@ -93,19 +93,19 @@ impl<'a> Looked<'a> {
         println!("{}", line("a snapshot, among 16 clients", &best(|| self.snapshot())));
     }
 
-    /// Watches a client while something is done.
+    /// Watches a client while `during` runs.
     fn watched<T>(&self, during: impl FnOnce() -> Result<T, String>) -> Result<(Watch, T), String> {
         let mut watcher = self.server.load(self.load, &["watch"])?;
         watcher.line(ANSWER_MAX)?;
         let done = during();
         watcher.end_input();
         let report = watcher.json(ANSWER_MAX);
-        // That it could not be done tells more than that nobody was granted anything meanwhile.
+        // Report the error of `during` first: it explains more than a client that was granted nothing.
         let done = done?;
         Ok((Watch::parse(&report?)?, done))
     }
 
-    /// Runs these commands in turn, again and again, and says how many there were.
+    /// Runs these commands in turn for a while. Returns how many calls there were.
     fn look(&self, commands: &[&[&str]]) -> Result<usize, String> {
         let start = Instant::now();
         let mut calls = 0;
@@ -114,7 +114,8 @@ impl<'a> Looked<'a> {
             if start.elapsed() > LOOK_MAX || (start.elapsed() > WATCH_MIN && all_were_called) {
                 break;
             }
-            // The one who looks must not take the processor from the others: it has a machine of its own, as a rule.
+            // The command must not take processor time from the server and the client. Usually it runs on another
+            // machine.
             let mut command = Command::new("nice");
             command
                 .arg("-n19")
@@ -132,7 +133,7 @@ impl<'a> Looked<'a> {
         Ok(calls)
     }
 
-    /// Fills the log until a snapshot was written, and compares that time with all other time.
+    /// Fills the log until a snapshot was written, and compares that time with the rest of the time.
     fn snapshot(&self) -> Result<Pause, String> {
         let _filling = self.server.load(self.load, FILL_LOG)?;
         let (watch, spans) = self.watched(|| self.snapshot_spans())?;
@@ -141,7 +142,7 @@ impl<'a> Looked<'a> {
         Ok(Pause { without_ms, with_ms, times: spans.len() })
     }
 
-    /// Waits for a snapshot and for some time without one. Says when snapshots were made.
+    /// Waits for a snapshot and then for some time without one. Returns when snapshots were made.
     fn snapshot_spans(&self) -> Result<Vec<Span>, String> {
         let start = Instant::now();
         let mut changes: Vec<Span> = Vec::new();
@@ -163,15 +164,16 @@ impl<'a> Looked<'a> {
     }
 }
 
-/// The longest pauses of a client, and how often something was done meanwhile.
+/// The longest pauses of a client, and how many calls or snapshots there were.
 struct Pause {
     without_ms: f64,
     with_ms: f64,
     times: usize,
 }
 
-/// The shortest of several longest pauses: the machine itself may stand still for 50 ms now and then. What the server does every time
-/// shows every time; what it does now and then is not told from that.
+/// The shortest of several longest pauses, because the machine itself may stand still for 50 ms now and then. A pause
+/// that the server causes every time shows in the result. A pause that it causes only sometimes cannot be told from the
+/// machine's noise.
 fn best(mut measure: impl FnMut() -> Result<Pause, String>) -> Result<Pause, String> {
     let mut best = measure()?;
     for _ in 1..REPETITIONS {
@@ -194,20 +196,20 @@ fn line(name: &str, pause: &Result<Pause, String>) -> String {
     }
 }
 
-/// The names of the snapshots in a data folder, those that are being written included.
+/// The names of the snapshots in a data folder, including unfinished ones.
 fn snapshots(data: &Path) -> Result<BTreeSet<String>, String> {
     let entries = fs::read_dir(data).map_err(|error| format!("{}: {error}", data.display()))?;
     let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
     Ok(names.filter(|name| name.starts_with("snapshot-")).collect())
 }
 
-/// Whether memory is mounted there, as /proc/mounts says: what, where, of which kind, and how.
+/// Whether a tmpfs is mounted at this path. A line of /proc/mounts is device, path, type, options.
 fn is_tmpfs(mounts: &str, path: &str) -> bool {
     let kind = |line: &str| {
         let mut words = line.split_whitespace().skip(1);
         (words.next() == Some(path)).then(|| words.next() == Some("tmpfs"))
     };
-    // The last one mounted hides the others.
+    // The last mount at a path hides earlier ones.
     mounts.lines().filter_map(kind).next_back().unwrap_or(false)
 }
 

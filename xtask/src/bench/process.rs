@@ -1,4 +1,5 @@
-//! The processes of a measurement, servers and load. Each is killed, and each folder removed, when it is dropped.
+//! The processes of a measurement: servers and load generators. Dropping a process kills it; dropping a folder removes
+//! it.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,10 +12,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// How long a server may take until it is ready.
 const READY_MAX: Duration = Duration::from_secs(60);
 
-/// A process that is listened to line by line.
+/// A child process whose output is read line by line.
 pub struct Process {
     name: String,
     child: Child,
@@ -23,14 +23,14 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts it; the name is for errors.
+    /// Starts the command. The name is for errors.
     pub fn start(name: &str, command: &mut Command) -> Result<Process, String> {
         let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut child = started.map_err(|error| format!("{name} could not be started: {error}"))?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let (sender, lines) = mpsc::channel();
         thread::spawn(move || {
-            // The reader ends with the process, or with whoever listens to it.
+            // The reader ends when the process ends or the receiver is dropped.
             for line in output.into_iter().flat_map(|output| BufReader::new(output).lines()).map_while(Result::ok) {
                 if sender.send(line).is_err() {
                     return;
@@ -40,27 +40,25 @@ impl Process {
         Ok(Process { name: name.to_owned(), child, input, lines })
     }
 
-    /// The next line that it prints.
+    /// Waits for the next line of output.
     pub fn line(&mut self, within: Duration) -> Result<String, String> {
         let name = &self.name;
         self.lines.recv_timeout(within).map_err(|error| match error {
-            RecvTimeoutError::Timeout => format!("{name} has said nothing for {} s", within.as_secs()),
-            RecvTimeoutError::Disconnected => format!("{name} ended before it said anything"),
+            RecvTimeoutError::Timeout => format!("{name} printed nothing for {} s", within.as_secs()),
+            RecvTimeoutError::Disconnected => format!("{name} ended without printing another line"),
         })
     }
 
-    /// The next line that it prints, as JSON.
+    /// Waits for the next line of output and parses it as JSON.
     pub fn json(&mut self, within: Duration) -> Result<Value, String> {
         let line = self.line(within)?;
         serde_json::from_str(&line).map_err(|error| format!("{} printed no JSON: {error}", self.name))
     }
 
-    /// Ends its standard input.
     pub fn end_input(&mut self) {
         self.input = None;
     }
 
-    /// Its memory at this moment.
     pub fn resident_mib(&self) -> Result<f64, String> {
         let unknown = || format!("the memory of {} cannot be read", self.name);
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).map_err(|_| unknown())?;
@@ -69,7 +67,7 @@ impl Process {
         kib.map(|kib| kib / 1024.0).ok_or_else(unknown)
     }
 
-    /// Ends the process, if it has not ended by itself, which its reader was told.
+    /// Errors are ignored: the process may have ended by itself, and `line` has reported that.
     pub fn kill(&mut self) {
         let _ = self.child.kill().and_then(|()| self.child.wait());
     }
@@ -83,11 +81,9 @@ impl Drop for Process {
 
 /// A server that is ready.
 pub struct Server {
-    /// The server itself.
     pub process: Process,
-    /// Where it listens.
     pub address: String,
-    /// How long it took until it was ready.
+    /// How long the server took until it was ready.
     pub ready_s: f64,
 }
 
@@ -99,7 +95,6 @@ impl Server {
         Server::start_at(baton, data, &address.to_string())
     }
 
-    /// Starts the server of this binary at this address.
     pub fn start_at(baton: &Path, data: &Path, address: &str) -> Result<Server, String> {
         let mut command = Command::new(baton);
         command.arg("serve").arg("--data").arg(data).args(["--listen", address]);
@@ -109,24 +104,23 @@ impl Server {
         Ok(Server { process, address: address.to_owned(), ready_s: start.elapsed().as_secs_f64() })
     }
 
-    /// Starts the load generator on it.
+    /// Starts the load generator against this server.
     pub fn load(&self, load: &Path, args: &[&str]) -> Result<Process, String> {
         Process::start(&format!("load {}", args.join(" ")), Command::new(load).arg(&self.address).args(args))
     }
 }
 
-/// A folder of this run alone.
+/// A folder for this run only, removed when dropped.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Makes it inside of another folder, where there can be one at a time.
+    /// Makes the folder. Only one can exist inside `inside` at a time.
     pub fn new(inside: &Path) -> Result<Scratch, String> {
         let folder = inside.join(format!("baton-bench-{}", std::process::id()));
         fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         Ok(Scratch(folder))
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.0
     }

@@ -1,5 +1,5 @@
-//! The lock service: how many locks a second, how much memory, how soon it is there. Everything that it acknowledges is on
-//! disk by then, so the disk and the network are measured beside it, each alone.
+//! Measures the lock service: locks per second, memory, and time until ready. The service acknowledges a change only
+//! when it is on disk, so the disk and the network are also measured alone.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,24 +8,24 @@ use super::floors::{synced_append_us, tcp_round_trip_us};
 use super::process::{Process, Scratch, Server};
 use super::{Asked, REPETITIONS, builds, looking, row};
 
-/// One client that acquires and releases its own lock. Like the other two: about 3 s of load, or 6 s on a slow machine.
+/// One client that acquires and releases its own lock. This load and the next two take about 3 s, and at most 6 s on a
+/// slow machine.
 pub const ONE_CLIENT: &[&str] = &["pairs", "5000", "--seconds", "6"];
 /// Many clients, each with its own lock.
 pub const OWN_LOCKS: &[&str] = &["pairs", "40000", "--seconds", "6", "--clients", "64", "--locks", "own"];
-/// Some clients that want the same lock: each release hands it over to the next.
+/// Some clients that request the same lock: each release hands the lock over to the next client.
 pub const ONE_LOCK: &[&str] = &["pairs", "6000", "--seconds", "6", "--clients", "16", "--locks", "one"];
 /// The same loads for about a second, for two servers that take turns.
 pub const ONE_CLIENT_TURN: &[&str] = &["pairs", "1200", "--seconds", "2"];
 pub const OWN_LOCKS_TURN: &[&str] = &["pairs", "12000", "--seconds", "2", "--clients", "64", "--locks", "own"];
 pub const ONE_LOCK_TURN: &[&str] = &["pairs", "1600", "--seconds", "2", "--clients", "16", "--locks", "one"];
 const HELD: &str = "100000";
-/// How long a load may take.
 const LOAD_MAX: Duration = Duration::from_secs(120);
-/// Acquires and releases a second that are asked for where a synced append and a round trip take so many microseconds.
+/// The target of pairs per second, for a machine on which a synced append and a round trip together take
+/// `FLOORS_ASKED_US`.
 const PAIRS_ASKED: f64 = 2000.0;
 const FLOORS_ASKED_US: f64 = 85.0 + 59.0;
 
-/// Measures all of it.
 pub fn run() -> Result<(), String> {
     let (baton, load) = (builds::ours()?, builds::load()?);
     measure(&baton, &load)?;
@@ -94,7 +94,7 @@ pub fn hold(baton: &Path, load: &Path, data: &Path) -> Result<Holding, String> {
 }
 
 impl Holding {
-    /// Kills the server and starts it again. (Killed, not stopped: what it comes back with is what was on disk.)
+    /// Kills the server and starts it again. The new server recovers only what was on disk.
     pub fn restart(&mut self) -> Result<&Server, String> {
         self.server.process.kill();
         self.server = Server::start_at(&self.baton, &self.data, &self.server.address)?;

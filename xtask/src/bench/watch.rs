@@ -1,10 +1,10 @@
-//! What a client that was watched went through, as `load SERVER watch` reports it.
+//! The report of a watched client (`load SERVER watch`): how long each of its pairs took.
 
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
-/// A stretch of time, in microseconds since 1970.
+/// A time span, in microseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     from_us: u64,
@@ -12,20 +12,20 @@ pub struct Span {
 }
 
 impl Span {
-    /// From before now until after it.
+    /// From `before` before now to `after` after now.
     pub fn around_now(before: Duration, after: Duration) -> Span {
-        // A clock that is set to before 1970 makes spans that meet nothing.
+        // With a clock before 1970 the span meets no other.
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         Span { from_us: us(now.saturating_sub(before)), to_us: us(now + after) }
     }
 
-    /// Whether both have a moment in common.
+    /// Whether the two spans have a moment in common.
     pub fn meets(self, other: Span) -> bool {
         self.from_us <= other.to_us && other.from_us <= self.to_us
     }
 
-    /// Makes one span of those that meet. They are in the order of their starts.
+    /// Merges spans that meet. The spans must be ordered by their starts.
     pub fn joined(spans: impl IntoIterator<Item = Span>) -> Vec<Span> {
         let mut joined: Vec<Span> = Vec::new();
         for span in spans {
@@ -38,13 +38,12 @@ impl Span {
     }
 }
 
-/// All pairs of acquire and release of a client. One begins when the one before it is done.
+/// All acquire-release pairs of a client. Each pair begins when the pair before it is done.
 pub struct Watch {
     pairs: Vec<Span>,
 }
 
 impl Watch {
-    /// Reads the report.
     pub fn parse(report: &Value) -> Result<Watch, String> {
         let from_us = report["from_us"].as_u64().ok_or("the watched client does not say when it began")?;
         let done_us = report["done_us"].as_array().ok_or("the watched client does not say when its pairs were done")?;
@@ -53,12 +52,11 @@ impl Watch {
         if pairs.is_empty() { Err("the watched client was granted nothing".to_owned()) } else { Ok(Watch { pairs }) }
     }
 
-    /// How long the longest pair took.
     pub fn longest_ms(&self) -> f64 {
         self.longest_ms_where(|_| true)
     }
 
-    /// How long the longest of some pairs took; 0 if there are none.
+    /// How long the longest of these pairs took. 0 if there is none.
     pub fn longest_ms_where(&self, is_one: impl Fn(Span) -> bool) -> f64 {
         let pairs = self.pairs.iter().filter(|pair| is_one(**pair));
         pairs.map(|pair| pair.to_us - pair.from_us).max().unwrap_or(0) as f64 / 1e3

@@ -1,36 +1,35 @@
-//! What became of each acquire: waiting, held, given up.
+//! The life of each acquire: waiting, held, given up.
 
 use baton_types::frames::{Answer, Operation, Refusal, Refused};
 
 use super::{AcquireNumber, Event, LockState, Loss, Millis, NotGranted, Phase, ReleaseFailure, Session, SessionState};
 use super::{Timeout, Wish};
 
-/// An acquire that the user waits for, or has not given back yet.
+/// An acquire that the user waits for or holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Claim {
-    /// The user waits.
     Waiting {
         timeout_at: Option<Millis>,
-        /// The server took back what we do not know to be granted.
+        /// The server revoked the lock before the session received the grant.
         revoked: bool,
     },
-    /// The user holds it, if the session is alive.
+    /// The user holds the lock, if the session is alive.
     Held { fence: u64 },
-    /// The user held it, and has to give it back when its work has stopped.
+    /// The server revoked the lock. The user must release it when the work has stopped.
     Revoked,
 }
 
-/// An acquire that the user is done with, for as long as the server has not said that it is over.
+/// An acquire that the user has given up, until the server confirms the end of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GivenUp {
-    /// It was not granted, as far as the user knows, and the server is asked to take it back.
+    /// The user saw no grant. The server is asked to cancel the request.
     Abandoned,
-    /// It was held.
+    /// The user held the lock. The server is asked to release it.
     Releasing,
 }
 
 impl Session {
-    /// Wants a lock. The answer is an event with this number: granted or refused, exactly one.
+    /// Requests a lock. Exactly one event with this number answers: granted or refused.
     pub fn acquire(&mut self, now: Millis, wish: &Wish) -> AcquireNumber {
         self.tick(now);
         if let Some(loss) = self.loss(now) {
@@ -40,7 +39,7 @@ impl Session {
             return acquire;
         }
         let acquire = self.request(Operation::Acquire(wish.clone()));
-        // One that does not wait is answered at once, or never.
+        // A request that does not wait needs no time-out, because the server answers it at once.
         let patience = wish.timeout_ms.filter(|timeout_ms| *timeout_ms > 0);
         let timeout_at = patience.map(|timeout_ms| now.saturating_add(timeout_ms));
         self.timeouts.extend(timeout_at.map(|at| Timeout { at, acquire }));
@@ -48,15 +47,14 @@ impl Session {
         acquire
     }
 
-    /// The user is done with it, whatever it is: one that waits is cancelled, one that is held is released. Of one that was
-    /// held there is an event when the server has said so. To give up twice is once.
+    /// The user gives up an acquire: a waiting request is cancelled, a held lock is released. For a held lock an event
+    /// follows when the server has confirmed the release. A second call for the same acquire does nothing.
     pub fn give_up(&mut self, now: Millis, acquire: AcquireNumber) {
         self.tick(now);
         let is_closing = matches!(&self.phase, Phase::Leaving { loss: Loss::Closed, .. });
         let gives_back = self.phase == Phase::Live || self.is_connected();
         match self.claims.get(&acquire) {
             Some(Claim::Waiting { .. }) => self.abandon(acquire),
-            // The Close releases it.
             Some(Claim::Held { .. } | Claim::Revoked) if is_closing => {
                 self.claims.remove(&acquire);
                 self.given_up.insert(acquire, GivenUp::Releasing);
@@ -77,12 +75,12 @@ impl Session {
         self.request(Operation::Release { acquire });
     }
 
-    /// Whether the server has said of everything that was given up that it is over, or the session is.
+    /// Whether the server has confirmed every cancel and release, or the session is over.
     pub fn is_settled(&self) -> bool {
         self.given_up.is_empty()
     }
 
-    /// A lock at this moment. Whatever is not held is lost.
+    /// The state of the lock at `now`. A lock that is not held is Lost.
     pub fn lock_state(&self, now: Millis, acquire: AcquireNumber) -> LockState {
         match (self.claims.get(&acquire), self.state(now)) {
             (Some(Claim::Held { .. }), SessionState::Alive) => LockState::Held,
@@ -91,7 +89,7 @@ impl Session {
         }
     }
 
-    /// The fence of a lock that is held at this moment.
+    /// The fence of the lock, if the lock is held at `now`.
     pub fn fence(&self, now: Millis, acquire: AcquireNumber) -> Option<u64> {
         match self.claims.get(&acquire) {
             Some(Claim::Held { fence }) if self.lock_state(now, acquire) != LockState::Lost => Some(*fence),
@@ -99,7 +97,7 @@ impl Session {
         }
     }
 
-    /// Why a lock that was granted is lost, if it is.
+    /// Why the granted lock is lost, if it is.
     pub fn lock_loss(&self, now: Millis, acquire: AcquireNumber) -> Option<Loss> {
         match self.claims.get(&acquire) {
             Some(Claim::Revoked) => Some(Loss::Revoked),
@@ -113,13 +111,13 @@ impl Session {
             Operation::Acquire(_) => self.on_acquire_answered(number, answer),
             Operation::Cancel { acquire } => self.on_cancel_answered(acquire, &answer),
             Operation::Release { acquire } => self.on_release_answered(acquire, answer),
-            // A session whose end was refused goes on until its lease ends.
+            // If the server refuses the Close, the session lives on the server until its lease ends.
             Operation::Close => self.finish(answer == Answer::Closed),
         }
     }
 
     fn on_acquire_answered(&mut self, acquire: AcquireNumber, answer: Answer) {
-        // Of what was abandoned the answer to its cancel decides.
+        // After an abandon, the answer to the cancel decides.
         let Some(Claim::Waiting { timeout_at, revoked }) = self.claims.get(&acquire).cloned() else { return };
         if let Some(at) = timeout_at {
             self.timeouts.remove(&Timeout { at, acquire });
@@ -138,7 +136,7 @@ impl Session {
                 self.event(Event::Refused { acquire, refusal: refused.into() });
             }
             other => {
-                // Whatever the server meant by it, nothing may stay behind.
+                // The answer has the wrong kind. Cancel the request, so that nothing stays behind on the server.
                 let message = format!("the server answered an acquire by {other:?}, which makes no sense");
                 let refusal = NotGranted::Other { kind: Refusal::Invalid, message };
                 self.event(Event::Refused { acquire, refusal });
@@ -178,8 +176,8 @@ impl Session {
         }
     }
 
-    /// The user is told at once: the server is asked to take back what it may have granted meanwhile, and the user never
-    /// hears of it.
+    /// Refuses every request whose time-out is over. The user learns of the time-out at once. The server may have
+    /// granted the lock meanwhile, so the session cancels the request; the user never learns of such a grant.
     pub(super) fn time_out(&mut self, now: Millis) {
         while let Some(Timeout { acquire, .. }) = self.timeouts.first().filter(|timeout| now >= timeout.at).copied() {
             self.event(Event::Refused { acquire, refusal: NotGranted::TimedOut });
@@ -195,7 +193,7 @@ impl Session {
         self.request(Operation::Cancel { acquire });
     }
 
-    /// What the server could not take back is asked for once more, under a new number.
+    /// Repeats each cancel and release that the server refused, with a new request number.
     pub(super) fn ask_again(&mut self) {
         for acquire in std::mem::take(&mut self.again) {
             match self.given_up.get(&acquire) {
@@ -206,7 +204,7 @@ impl Session {
         }
     }
 
-    /// The session is lost, though the server may not know it yet.
+    /// The session is lost, although the server may not know it yet.
     pub(super) fn lose_claims(&mut self, loss: &Loss) {
         let failure = match loss {
             Loss::Ended(because) => ReleaseFailure::NotHeld(because.clone()),
@@ -221,7 +219,7 @@ impl Session {
         }
     }
 
-    /// The session is closed by the user: the Close takes back and gives back everything, so that nothing else need be sent.
+    /// The user closed the session. The Close cancels and releases everything, so no other request has to be sent.
     pub(super) fn forget_wishes(&mut self, loss: &Loss) {
         self.timeouts.clear();
         self.requests.clear();
@@ -236,7 +234,7 @@ impl Session {
         }
     }
 
-    /// The session has ended: what was given back is given back, if the server said so.
+    /// The session has ended. If the server confirmed the end, all pending releases succeeded.
     pub(super) fn end_claims(&mut self, confirmed: bool, loss: &Loss) {
         self.timeouts.clear();
         let result = if confirmed { Ok(()) } else { Err(ReleaseFailure::Unconfirmed(loss.clone())) };

@@ -1,4 +1,5 @@
-//! What holds whatever happens, in whatever order: random schedules against what a client may believe at most.
+//! Invariants of the session under random schedules: the client never believes more than the server's acknowledgements
+//! allow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +10,6 @@ use super::*;
 
 const TTL_MS: u64 = 3_000;
 
-/// What can happen next.
 #[derive(Clone, Debug)]
 enum Step {
     Acquire {
@@ -21,9 +21,9 @@ enum Step {
     Connected,
     Disconnected,
     Opened,
-    /// Of the unanswered keep-alives, or of those long gone.
+    /// Acknowledges one of the keep-alives, also one of an earlier connection.
     Alive(usize),
-    /// Answers one of the requests that were sent, once more if need be.
+    /// Answers one of the sent requests, possibly for the second time.
     Answer(usize, u8),
     Revoked(u64),
     Ended,
@@ -46,7 +46,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Watches from outside. It knows what was sent when, and what a server said to it.
+/// Observes the session from outside: it records what the session sent and when, and what the server answered.
 #[derive(Default)]
 struct Witness {
     operations: BTreeMap<u64, Operation>,
@@ -92,14 +92,15 @@ impl Witness {
                 assert!(request.number > last, "request {} was sent after {last}", request.number);
                 self.sent_on_this_connection.push(request.number);
                 assert!(!self.answered.contains(&request.number), "request {} was answered", request.number);
-                // What a Close makes pointless is left out, and never sent again.
+                // A Close makes earlier requests pointless. The session drops them and never sends them again.
                 let closes = matches!(operation, Operation::Close);
                 self.judge_seen(request.number, request.seen, &request.missing, closes);
             }
         }
     }
 
-    /// Of what came before it, a request tells exactly what was answered. (There is never too much here to be told.)
+    /// A request reports exactly the answers that came before it. (In these tests there are never more than
+    /// `MISSING_MAX`.)
     fn judge_seen(&self, number: u64, seen: u64, missing: &[u64], closes: bool) {
         assert!(missing.is_sorted_by(|a, b| a < b), "{missing:?} are not in order");
         assert!(seen < number && missing.last() < Some(&seen), "{number} says {seen} and {missing:?}");
@@ -126,7 +127,7 @@ impl Witness {
         }
     }
 
-    /// At most what the acknowledgements are good for, with the whole of the time to live.
+    /// The session may believe in a lock for at most the whole time to live after the last acknowledged sending time.
     fn judge(&self, now: Millis, session: &Session) {
         let past = self.confirmed_at.is_none_or(|confirmed_at| now >= confirmed_at + TTL_MS);
         for acquire in self.operations.keys().copied() {
@@ -164,7 +165,7 @@ fn take(step: Step, now: &mut Millis, session: &mut Session, witness: &mut Witne
             session.acquire(*now, &wish);
         }
         Step::GiveUp(acquire) => {
-            // Only what exists can be given up.
+            // The session knows only these acquires.
             if witness.operations.get(&acquire).is_some_and(|operation| matches!(operation, Operation::Acquire(_))) {
                 witness.given_up.insert(acquire);
                 session.give_up(*now, acquire);
@@ -207,7 +208,7 @@ fn take(step: Step, now: &mut Millis, session: &mut Session, witness: &mut Witne
 }
 
 impl Witness {
-    /// A paused process wakes: what it asks first must already be true.
+    /// A paused process wakes: the first answer must be true although `tick` was not called.
     fn judge_unticked(&self, now: Millis, session: &Session) {
         let past = self.confirmed_at.is_none_or(|confirmed_at| now >= confirmed_at + TTL_MS);
         for acquire in &self.granted {
@@ -230,7 +231,7 @@ proptest! {
             witness.watch(now, &mut session);
             witness.judge(now, &session);
         }
-        // However it went, time ends it, and everything asked for is settled by then.
+        // After any schedule, time ends the session and settles everything.
         session.disconnected(now);
         now += TTL_MS;
         session.tick(now);

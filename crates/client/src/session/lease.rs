@@ -1,21 +1,20 @@
-//! For how long the client may believe in its session.
+//! The client's side of the lease: how long the client may believe in its session.
 
 use super::Millis;
 
-/// One part in so many of the time to live is given away, so that the client stops before the server does although their
-/// clocks differ in rate: up to 2 percent, where real ones differ by less than 0.05 percent. What a message takes needs no
-/// margin, since the client counts from when it asked and the server from when it heard.
+/// The client takes 1/50 (2 percent) off the time to live, so that its lease ends before the server's although their
+/// clocks may run at different rates. Real clocks differ by less than 0.05 percent. The travel time of messages needs
+/// no margin: the client counts from the sending of the keep-alive, the server from receiving it.
 pub const MARGIN_SHARE: u64 = 50;
 
-/// A loss is told so long before the deadline, so that whoever works under a lock can stop while nobody else can be
-/// granted it: one part in so many of the time to live, and no longer than this.
+/// The client reports a loss this long before the deadline: 1/20 of the time to live, at most 1 s. In this time the
+/// holder can stop, while the server grants the lock to no other session.
 const NOTICE_SHARE: u64 = 20;
 const NOTICE_MS_MAX: u64 = 1_000;
 
-/// However long the lease, a server that is silent for so long is worth a change.
+/// However long the lease is: after this much silence the client tries another server.
 const PATIENCE_MS_MAX: u64 = 10_000;
 
-/// The client's side of the lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lease {
     ttl_ms: u64,
@@ -32,29 +31,29 @@ impl Lease {
         self.ttl_ms
     }
 
-    /// The server says for how long it grants. What is not longer than either side says is safe.
+    /// The server says how long its lease is. The shorter of the client's and the server's time to live is safe.
     pub(super) fn limit(&mut self, ttl_ms: u64) {
         self.ttl_ms = self.ttl_ms.min(ttl_ms);
     }
 
-    /// What was sent then is acknowledged. Acknowledgements may come in any order.
+    /// The server acknowledged what the client sent at this time. Acknowledgements may come in any order.
     pub(super) fn confirm(&mut self, sent_at: Millis) {
         self.asked_at = self.asked_at.max(Some(sent_at));
     }
 
-    /// The lease may be over from this moment on; none yet if nothing was ever acknowledged.
+    /// From this moment on the server may end the lease. None before the first acknowledgement.
     pub(super) fn deadline(&self) -> Option<Millis> {
         let margin = (self.ttl_ms / MARGIN_SHARE).max(1);
         self.asked_at.map(|asked_at| asked_at + self.ttl_ms.saturating_sub(margin))
     }
 
-    /// From this moment on nothing is believed: a little before the deadline.
+    /// From this moment on the session counts as lost: shortly before the deadline.
     pub(super) fn lost_from(&self) -> Option<Millis> {
         let notice = (self.ttl_ms / NOTICE_SHARE).clamp(1, NOTICE_MS_MAX);
         self.deadline().map(|deadline| deadline.saturating_sub(notice))
     }
 
-    /// From this moment on half of the time has gone by without an acknowledgement.
+    /// From this moment on half of the time to live has passed without an acknowledgement.
     pub(super) fn at_risk_from(&self) -> Option<Millis> {
         self.asked_at.map(|asked_at| asked_at + self.ttl_ms / 2)
     }
@@ -63,12 +62,14 @@ impl Lease {
         (self.ttl_ms / 3).max(1)
     }
 
-    /// A connection that leaves a question unanswered for so long is given up, while there is time for another one.
+    /// If the server leaves an Open or keep-alive unanswered for this long, the client gives up the connection while
+    /// there is time to try another server.
     pub(super) fn patience(&self) -> u64 {
         self.keep_alive_every().min(PATIENCE_MS_MAX)
     }
 
-    /// The same while there is nothing to lose yet; but an answer that comes later than this would leave little of the lease.
+    /// The same limit before the session is open. There is nothing to lose yet, so the limit is longer. A later answer
+    /// would leave little of the lease.
     pub(super) fn open_patience(&self) -> u64 {
         (self.ttl_ms / 2).clamp(1, PATIENCE_MS_MAX)
     }

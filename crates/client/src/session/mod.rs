@@ -1,19 +1,23 @@
-//! A session with the lock service: the client's half of the leases, and its requests. Pure: no I/O, no clock.
+//! A session with the lock service, from the client's side: the lease and the requests. The state machine is pure: it
+//! does no I/O and reads no clock.
 //!
-//! **How to drive it.** Every call that can change something takes `now`, milliseconds of CLOCK_BOOTTIME, which goes on while
-//! the machine sleeps. After every call, do what [`Session::poll`] says until it says nothing; then wait for whatever
-//! comes first: a frame ([`Session::receive`]), the end of the connection ([`Session::disconnected`]), a wish of the user, or
-//! [`Session::next_wake`] ([`Session::tick`]). Begin with [`Session::start`].
+//! **How to drive it.** Begin with [`Session::start`]. Every call that can change the session takes `now`, milliseconds
+//! of CLOCK_BOOTTIME, which goes on while the machine sleeps. After every call, carry out the outputs of
+//! [`Session::poll`] until it returns `None`. Then wait for whichever comes first, and make the call for it: a frame
+//! ([`Session::receive`]), the end of the connection ([`Session::disconnected`]), a call of the user, or the time
+//! [`Session::next_wake`] ([`Session::tick`]).
 //!
-//! What it keeps:
-//! - The deadline runs from when the last acknowledged keep-alive was *sent*. The session is lost a little before it, so that
-//!   whoever is told so has time to stop. What is asked from then on is answered by Lost, even if nobody called `tick` in
-//!   between, and a lost session never revives.
-//! - A request keeps its number and its operation for ever. What is unanswered is sent again, in order, on each new
-//!   connection.
-//! - A request tells which answers before it were seen, and of none that it was seen if it was not: the server forgets those,
-//!   and a lock that is waited for does not keep it from forgetting what came later.
-//! - What is given up is cancelled or released, again and again until the server says so or the session is over.
+//! What always holds:
+//! - The deadline counts from the moment when the last acknowledged keep-alive was *sent*. The session is lost shortly
+//!   before the deadline, so that the user has time to stop. From then on every question is answered with Lost, even if
+//!   no call of `tick` came in between. A lost session never revives.
+//! - A request keeps its number and its operation for ever. On each new connection the session sends all unanswered
+//!   requests again, in order.
+//! - Each request tells the server which answers before it the client has seen, so that the server can forget these
+//!   answers. The session never reports an answer that it has not seen. A request that waits for a lock does not keep
+//!   the server from forgetting later answers.
+//! - The session cancels or releases every acquire that the user gives up, and repeats this until the server confirms
+//!   or the session is over.
 
 mod claims;
 mod lease;
@@ -43,27 +47,28 @@ pub use words::{
 /// Milliseconds of CLOCK_BOOTTIME.
 pub type Millis = u64;
 
-/// The state machine; the module tells how to drive it.
+/// The state machine. The module documentation says how to drive it.
 #[derive(Clone, Debug)]
 pub struct Session {
     config: Config,
     lease: Lease,
     phase: Phase,
-    /// Whether the server ever knew it: from then on it is only ever taken up again, never begun anew.
+    /// Whether a server ever confirmed the session. From then on every Open resumes the session and never begins a new
+    /// one.
     opened: bool,
     connection: Option<Connection>,
-    /// Counts the connections, so that the server can tell a late Open from the latest.
+    /// Counts the connections, so that the server can tell a late Open from the latest one.
     attempts: u64,
     next_number: u64,
     next_keep_alive: u64,
-    /// What is not answered yet.
+    /// The unanswered requests.
     requests: BTreeMap<u64, Operation>,
-    /// What the user waits for or has.
+    /// The acquires that the user waits for or holds.
     claims: BTreeMap<AcquireNumber, Claim>,
-    /// What the user is done with, and the server may not be.
+    /// The acquires that the user has given up, until the server confirms the end of them.
     given_up: BTreeMap<AcquireNumber, GivenUp>,
     timeouts: BTreeSet<Timeout>,
-    /// What the server could not take back when it was asked to, and is asked again with the next keep-alive.
+    /// Acquires whose cancel or release the server refused. The session repeats it with the next keep-alive.
     again: Vec<AcquireNumber>,
     told_at_risk: bool,
     out: VecDeque<Output>,
@@ -72,7 +77,7 @@ pub struct Session {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
     Live,
-    /// Over for the user. What it held is still being given back, but not beyond this moment.
+    /// The session is over for the user. The session still gives back its locks, but not after `until`.
     Leaving {
         loss: Loss,
         until: Millis,
@@ -84,14 +89,14 @@ enum Phase {
 struct Connection {
     opened: bool,
     open_sent_at: Millis,
-    /// When it was last asked to stay alive.
+    /// When the Open or the last keep-alive was sent.
     asked_at: Millis,
-    /// Number and time of what is unanswered. The deadline comes before there are many.
+    /// Number and sending time of the unanswered keep-alives. The deadline comes before there are many.
     keep_alives: VecDeque<(u64, Millis)>,
 }
 
 impl Session {
-    /// A session that nobody knows of yet.
+    /// Makes a session that no server knows yet.
     pub fn new(config: Config) -> Self {
         Session {
             lease: Lease::new(config.ttl_ms),
@@ -112,17 +117,17 @@ impl Session {
         }
     }
 
-    /// Wants to be connected.
+    /// Asks for the first connection.
     pub fn start(&mut self) {
         self.out.push_back(Output::Connect { another: false });
     }
 
-    /// What is to be done next.
+    /// Returns the next output to carry out.
     pub fn poll(&mut self) -> Option<Output> {
         self.out.pop_front()
     }
 
-    /// There is a connection to some server.
+    /// Call this when a connection to a server exists.
     pub fn connected(&mut self, now: Millis) {
         self.tick(now);
         if !self.wants_connection() {
@@ -136,10 +141,10 @@ impl Session {
         self.send(ToServer::Open(Open { session, attempt, ttl_ms, label, host, pid, resume, secret }));
     }
 
-    /// The connection is broken. That ends nothing but itself.
+    /// Call this when the connection has ended. The session and its requests go on.
     pub fn disconnected(&mut self, now: Millis) {
         self.tick(now);
-        // A server that did not even answer the Open is of no use now.
+        // If the server did not even answer the Open, try another server.
         let another = self.connection.as_ref().is_some_and(|connection| !connection.opened);
         self.hang_up();
         if self.wants_connection() {
@@ -149,7 +154,7 @@ impl Session {
         }
     }
 
-    /// The server said something on the present connection.
+    /// Call this for each frame that the server sends on the current connection.
     pub fn receive(&mut self, now: Millis, said: ToClient) {
         self.tick(now);
         if self.connection.is_none() {
@@ -165,7 +170,7 @@ impl Session {
         self.say_goodbye();
     }
 
-    /// Ends the session: whatever it holds or waits for is over for the user at once.
+    /// Closes the session. For the user, all its locks and waiting requests are over at once.
     pub fn close(&mut self, now: Millis) {
         self.tick(now);
         if self.phase != Phase::Live {
@@ -182,7 +187,7 @@ impl Session {
         }
     }
 
-    /// Time goes by.
+    /// Does what is due at `now`: losses, time-outs, keep-alives, and the change to another server.
     pub fn tick(&mut self, now: Millis) {
         if self.phase == Phase::Live && self.state(now) == SessionState::Lost {
             self.run_out(now);
@@ -199,7 +204,7 @@ impl Session {
         }
     }
 
-    /// When `tick` has to be called, at the latest, if nothing else happens.
+    /// The latest time for the next call of `tick`, if nothing else happens first.
     pub fn next_wake(&self) -> Option<Millis> {
         match self.phase {
             Phase::Live => {
@@ -213,7 +218,7 @@ impl Session {
         }
     }
 
-    /// The session at this moment, whether or not `tick` was called.
+    /// The state at `now`, whether or not `tick` was called.
     pub fn state(&self, now: Millis) -> SessionState {
         let is_past = |moment: Option<Millis>| moment.is_some_and(|moment| now >= moment);
         if self.phase != Phase::Live || is_past(self.lease.lost_from()) {
@@ -227,13 +232,13 @@ impl Session {
         }
     }
 
-    /// The end of the lease: until this moment nobody else is granted what the session holds. It moves later with every
-    /// acknowledgement, until the session is lost, which is a little before it. None if it was never acknowledged.
+    /// The end of the lease: until this moment the server grants the session's locks to no other session. Each
+    /// acknowledgement moves the deadline, until the session is lost, which happens shortly before the deadline. None
+    /// before the first acknowledgement.
     pub fn deadline(&self) -> Option<Millis> {
         self.lease.deadline()
     }
 
-    /// Why the session is lost, if it is.
     pub fn loss(&self, now: Millis) -> Option<Loss> {
         match &self.phase {
             Phase::Leaving { loss, .. } | Phase::Finished(loss) => Some(loss.clone()),
@@ -241,7 +246,7 @@ impl Session {
         }
     }
 
-    /// Whether nothing more will come of it.
+    /// Whether the session has ended: no frame will come or go any more.
     pub fn is_finished(&self) -> bool {
         matches!(self.phase, Phase::Finished(_))
     }
@@ -249,7 +254,7 @@ impl Session {
     fn wants_connection(&self) -> bool {
         match &self.phase {
             Phase::Live => true,
-            // A Close is worth another connection. What is lost goes with the lease anyway.
+            // A Close is worth a new connection. After any other loss the locks become free when the lease ends.
             Phase::Leaving { loss, .. } => *loss == Loss::Closed,
             Phase::Finished(_) => false,
         }
@@ -260,7 +265,8 @@ impl Session {
     }
 
     fn on_opened(&mut self, now: Millis, session: u64, ttl_ms: u64) {
-        // Somebody else's answer counts as none: the connection stays silent and is given up.
+        // An answer for another session does not count. The connection then counts as silent, and the session gives it
+        // up.
         let Some(connection) = self.connection.as_mut().filter(|_| session == self.config.session) else { return };
         if connection.opened {
             return;
@@ -282,7 +288,7 @@ impl Session {
     fn on_alive(&mut self, now: Millis, number: u64) {
         let Some(connection) = &mut self.connection else { return };
         let Some(place) = connection.keep_alives.iter().position(|(sent, _)| *sent == number) else { return };
-        // Earlier ones could only confirm less.
+        // Drop earlier keep-alives: their acknowledgements could only confirm less.
         let Some((_, sent_at)) = connection.keep_alives.drain(..=place).next_back() else { return };
         self.confirm(now, sent_at);
     }
@@ -295,14 +301,14 @@ impl Session {
         self.finish(true);
     }
 
-    /// What was sent then is acknowledged now. `tick` came first, so that a session that is still live has not run
-    /// out; one that is not live stays so.
+    /// The server acknowledged what the client sent at `sent_at`. The callers have called `tick` before, so a live
+    /// session has not run out. A session that is no longer live stays so.
     fn confirm(&mut self, now: Millis, sent_at: Millis) {
         if self.phase != Phase::Live {
             return;
         }
         self.lease.confirm(sent_at);
-        // A first answer can be so late that it confirms nothing.
+        // The first answer can be so late that the lease has already run out.
         if self.state(now) == SessionState::Lost {
             self.run_out(now);
         } else if self.told_at_risk && self.state(now) == SessionState::Alive {
@@ -311,7 +317,7 @@ impl Session {
         }
     }
 
-    /// The user believes in nothing any more.
+    /// The session is over for the user.
     fn become_lost(&mut self, now: Millis, loss: Loss) {
         let until = now.saturating_add(self.lease.ttl_ms());
         self.phase = Phase::Leaving { loss: loss.clone(), until };
@@ -319,7 +325,8 @@ impl Session {
         self.lose_claims(&loss);
     }
 
-    /// What the server may still hold is given back on the present connection, if there is one; otherwise the lease has to end.
+    /// The lease has run out. The session gives back its locks on the current connection. Without a connection the
+    /// locks become free when the server's lease ends.
     fn run_out(&mut self, now: Millis) {
         self.become_lost(now, Loss::Unacknowledged);
         if self.is_connected() {
@@ -329,7 +336,7 @@ impl Session {
         }
     }
 
-    /// After a loss: once nothing is left to be given back, the session can be closed.
+    /// After a loss: closes the session when no lock is left to give back.
     fn say_goodbye(&mut self) {
         let is_lost = matches!(&self.phase, Phase::Leaving { loss, .. } if *loss != Loss::Closed);
         let closes = |operation: &Operation| matches!(operation, Operation::Close);
@@ -373,7 +380,7 @@ impl Session {
         self.ask_again();
     }
 
-    /// When the oldest question that is not answered has waited for too long.
+    /// When the oldest unanswered Open or keep-alive has waited too long.
     fn silent_at(&self) -> Option<Millis> {
         let connection = self.connection.as_ref().filter(|_| self.phase == Phase::Live)?;
         let unanswered = match connection.keep_alives.front() {
@@ -383,7 +390,7 @@ impl Session {
         unanswered.map(|sent_at| sent_at + self.patience_ms())
     }
 
-    /// How long a server may take to be reached, or to answer, before another one has its turn.
+    /// How long to wait for a connection or an answer before another server gets its turn.
     pub fn patience_ms(&self) -> u64 {
         if self.opened { self.lease.patience() } else { self.lease.open_patience().min(self.config.open_patience_ms) }
     }
@@ -395,7 +402,7 @@ impl Session {
         }
     }
 
-    /// What was meant for a connection must not be sent on the next one: it begins with Open.
+    /// Drops the connection with all frames that are not sent yet, because the next connection must begin with Open.
     fn hang_up(&mut self) {
         self.connection = None;
         self.out.retain(|output| !matches!(output, Output::Send(_)));
@@ -417,8 +424,9 @@ impl Session {
         self.send(ToServer::Request(Request { number, seen, missing, operation }));
     }
 
-    /// The highest number before this one whose answer was seen, and those up to it whose answers were not. If they are too
-    /// many, what comes after them is left for a later request to speak of.
+    /// The highest number before this one whose answer was seen, and the numbers below it whose answers are missing. If
+    /// more than `MISSING_MAX` are missing, the report stops before the next missing one, and a later request reports
+    /// the rest.
     fn seen_before(&self, number: u64) -> (u64, Vec<u64>) {
         let unanswered = self.requests.range(..number).map(|(number, _)| *number);
         let mut missing: Vec<u64> = unanswered.take(MISSING_MAX + 1).collect();

@@ -1,4 +1,4 @@
-//! What a session is asked for, and what it says.
+//! The inputs and outputs of a session: its configuration, outputs, events and errors.
 
 pub use baton_types::frames::{Acquire as Wish, Mode, Wait};
 use baton_types::frames::{EndReason, Refusal, Refused, Secret, ToServer};
@@ -6,174 +6,155 @@ use baton_types::name::{Quoted, short};
 
 use super::Millis;
 
-/// The number of an acquire within its session. It is also the name of what it was granted.
+/// The number of an acquire within its session. It also names the lock that this acquire was granted.
 pub type AcquireNumber = u64;
 
-/// What a session is, for the server and for people.
+/// How a session presents itself to the server and to people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Chosen at random, so that no two sessions share it.
+    /// A random number, so that no two sessions share it.
     pub session: u64,
-    /// How long it lives after its last keep-alive.
+    /// How long the session survives without a keep-alive.
     pub ttl_ms: u64,
-    /// For people: what it is.
+    /// Shown to people: what the session is.
     pub label: String,
-    /// For people: where it runs.
+    /// Shown to people: the host of the client.
     pub host: String,
-    /// For people: as which process.
+    /// Shown to people: the process of the client.
     pub pid: u32,
-    /// What takes the session up again on another connection: 32 random bytes that only this client and the server know.
+    /// 32 random bytes that only this client and the server know. With them the client resumes the session on another
+    /// connection.
     pub secret: Option<Secret>,
-    /// How long each server has to open it, at most, before another one is asked.
+    /// The longest time that each server has to open the session before the client tries another server.
     pub open_patience_ms: u64,
 }
 
-/// What the shell has to do, or to pass on to the user.
+/// What the driver has to do, or to pass on to the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Connect to a server, after a pause if the last attempt was short of one; then call `connected`. An older
-    /// connection is to be closed, and nothing that it still brings may be passed on.
+    /// Connect to a server, then call `connected`. Pause first if the last attempt failed. Close an older connection,
+    /// and pass on no more frames from it.
     Connect {
-        /// Not to the server that was connected last, if there is another one: that one fell silent, or ended the
-        /// connection without an answer to the Open.
+        /// True: connect to another server than last time, if there is one, because the last server fell silent or
+        /// ended the connection without an answer to the Open.
         another: bool,
     },
-    /// Close the connection. No other is wanted.
+    /// Close the connection. The session wants no other one.
     Disconnect,
-    /// Say this on the connection.
+    /// Send this frame on the connection.
     Send(ToServer),
-    /// Tell the user.
     Event(Event),
 }
 
-/// What the user has to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The session is there.
     Opened,
-    /// The lock is held.
+    /// The user now holds the lock.
     Granted {
-        /// By which acquire.
         acquire: AcquireNumber,
-        /// Greater than that of every earlier holder.
+        /// Greater than the fence of every earlier holder.
         fence: u64,
     },
-    /// The lock is not held, and will not be by this acquire.
+    /// The acquire has failed and will not be granted later.
     Refused {
-        /// Which acquire.
         acquire: AcquireNumber,
-        /// Why.
         refusal: NotGranted,
     },
-    /// What was given back is given back, or not known to be.
+    /// A release has ended: confirmed, or failed.
     Released {
-        /// What.
         acquire: AcquireNumber,
-        /// Whether.
         result: Result<(), ReleaseFailure>,
     },
-    /// Somebody forced the release: whoever works under the lock has to stop, and then to give it back.
+    /// An operator forced the release of the lock. The holder must stop its work, and then release the lock.
     Revoked {
-        /// What.
         acquire: AcquireNumber,
     },
     /// No keep-alive was acknowledged for half of the time to live.
     AtRisk,
-    /// One was acknowledged, in time.
+    /// After `AtRisk`: a keep-alive was acknowledged in time.
     Confirmed,
-    /// The session, and with it every lock, is lost for ever.
+    /// The session and all its locks are lost for ever.
     Lost(Loss),
-    /// Nothing more will come.
+    /// The session has ended. The server has nothing more to send.
     Finished {
-        /// Whether the server said that the session has ended.
+        /// Whether the server confirmed the end of the session.
         confirmed: bool,
     },
 }
 
-/// Why a session or a lock is lost.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Loss {
-    /// No keep-alive was acknowledged in time.
     #[error("no keep-alive was acknowledged in time")]
     Unacknowledged,
-    /// The server says so.
+    /// The server ended the session. The text is the reason.
     #[error("the server ended the session: {0}")]
     Ended(String),
-    /// Somebody forced its release.
-    #[error("somebody forced the release of the lock")]
+    /// An operator forced the release of this lock. The session goes on.
+    #[error("an operator forced the release of the lock")]
     Revoked,
-    /// The user closed the session.
     #[error("the session was closed")]
     Closed,
 }
 
-/// Why an acquire is not granted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotGranted {
-    /// It would have to wait, and does not want to.
+    /// The lock is not free, and the request does not wait.
     #[error("the lock is not free")]
     NotAvailable,
-    /// It has waited for as long as it wanted to.
     #[error("the lock was not granted within the time-out")]
     TimedOut,
-    /// It was given up before it was granted.
+    /// The request was given up before it was granted.
     #[error("the request was cancelled")]
     Cancelled,
-    /// It would wait for itself.
+    /// The owner of the request would wait for itself.
     #[error("the request would wait for itself: {}", in_words(.cycle))]
     Deadlock {
-        /// Who waits for whom, the last for the first.
+        /// The owners that wait for each other. The last one waits for the first.
         cycle: Vec<Wait>,
     },
-    /// The server says that the request makes no sense, or cannot be kept now.
+    /// The server refused the request: it is invalid, or the server cannot keep it now.
     #[error("{message}")]
-    Other {
-        /// What kind of reason.
-        kind: Refusal,
-        /// One sentence.
-        message: String,
-    },
-    /// The session was lost meanwhile, or this lock was revoked before its grant was known.
+    Other { kind: Refusal, message: String },
+    /// The session was lost while the request waited, or the lock was revoked before the client received the grant.
     #[error("the lock was not granted: {0}")]
     Lost(Loss),
 }
 
-/// Why it is not certain that a lock was given back by its release.
+/// Why a release failed or was not confirmed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReleaseFailure {
     /// The server had already taken the lock away.
     #[error("the lock was no longer held: {0}")]
     NotHeld(String),
-    /// The session was lost first: whoever waits gets the lock when the server notices that too.
+    /// The session was lost first. The next waiter gets the lock when the lease ends on the server, too.
     #[error("the release was not confirmed, and the lock stays closed until the lease ends: {0}")]
     Unconfirmed(Loss),
 }
 
-/// A session at a moment.
+/// The state of a session at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionState {
-    /// It was never acknowledged yet.
+    /// No server has acknowledged the session yet.
     Opening,
-    /// It was acknowledged lately.
+    /// The last acknowledgement is less than half of the time to live ago.
     Alive,
-    /// Not for half of its time to live.
+    /// No keep-alive was acknowledged for half of the time to live.
     AtRisk,
-    /// It is over.
+    /// The session is over.
     Lost,
 }
 
-/// A granted lock at a moment.
+/// The state of a granted lock at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockState {
-    /// It is held.
     Held,
-    /// It is held, but no keep-alive was acknowledged for half of the time to live.
+    /// The lock is held, but no keep-alive was acknowledged for half of the time to live.
     AtRisk,
-    /// It is not held any more, and never will be again.
+    /// The lock is not held any more, and will not be held again by this acquire.
     Lost,
 }
 
-/// What is late, so that somebody may be told when.
+/// When an acquire times out. Ordered by time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Timeout {
     pub(super) at: Millis,
@@ -198,7 +179,7 @@ pub(crate) fn in_words(cycle: &[Wait]) -> String {
     cycle.iter().map(step).collect::<Vec<_>>().join(", ")
 }
 
-/// Why a session ended: in the server's words, if it has any.
+/// Why a session ended: the server's text, or a standard text if the server sent none.
 pub(crate) fn why_ended(reason: EndReason, message: String) -> String {
     if !message.is_empty() {
         return message;
@@ -210,7 +191,7 @@ pub(crate) fn why_ended(reason: EndReason, message: String) -> String {
         EndReason::Invalid => "it was refused",
         EndReason::LowSpace => "the server has too little free space",
         EndReason::TooManySessions => "the server has too many sessions",
-        EndReason::WrongSecret => "the session is another client's",
+        EndReason::WrongSecret => "the session belongs to another client",
     };
     because.to_owned()
 }

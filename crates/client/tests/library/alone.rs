@@ -1,4 +1,4 @@
-//! A lock in a session of its own.
+//! Locks that open a session of their own.
 
 use super::*;
 
@@ -31,7 +31,7 @@ async fn a_lock_without_a_session_closes_its_own_when_it_is_dropped() {
     assert_eq!(stream.open().await.ttl_ms, 10_000);
     stream.grant(40).await;
     drop(acquires.await.unwrap().unwrap());
-    // The Close alone would do; the drop of the guard comes before it.
+    // The Close would be enough. The guard's drop comes first and sends a Release.
     let operations = [stream.request().await.1, stream.request().await.1];
     assert_eq!(operations, [Operation::Release(v1::Release { acquire: 1 }), Operation::Close(v1::Close {})]);
 }
@@ -65,5 +65,5 @@ async fn a_lock_without_a_session_says_why_there_is_no_session() {
     let reason = v1::ended::Reason::Invalid.into();
     stream.say(server_frame::Frame::Ended(v1::Ended { reason, message: String::new() })).await;
     let error = acquires.await.unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "the server opens no session: it was refused");
+    assert_eq!(error.to_string(), "the server refused the session: it was refused");
 }

@@ -141,7 +141,7 @@ async fn a_session_whose_server_falls_silent_survives_on_another_one() {
     let acquires = tokio::spawn(session.lock("a").acquire());
     first.grant(40).await;
     let guard = acquires.await.unwrap().unwrap();
-    // From here on the first server takes everything and says nothing. Its connections stay open.
+    // From here on the first server accepts everything and answers nothing. Its connections stay open.
     let mut second = tokio::select! {
         biased;
         stream = other.stream() => stream,
@@ -157,7 +157,7 @@ async fn a_session_whose_server_falls_silent_survives_on_another_one() {
 async fn a_session_shows_the_same_secret_on_each_connection_and_no_other_session_has_it() {
     let mut server = Server::start().await;
     let client = server.client().await;
-    // What is kept here does not come back to be closed.
+    // Keep the sessions and streams, so that the sessions are not closed.
     let (mut secrets, mut kept) = (Vec::new(), Vec::new());
     for _ in 0..2 {
         let opens = tokio::spawn(client.session().ttl(LONG).open());

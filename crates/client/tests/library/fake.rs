@@ -1,4 +1,4 @@
-//! A server that says exactly what a test lets it say.
+//! A fake server. Each test decides what it answers.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,6 @@ struct Fake {
     listings: Arc<Mutex<Vec<v1::ListLocksRequest>>>,
 }
 
-/// The server's end of a stream.
 pub(crate) struct Stream {
     pub(crate) frames: Streaming<v1::ClientFrame>,
     pub(crate) answers: mpsc::Sender<Result<v1::ServerFrame, Status>>,
@@ -39,7 +38,8 @@ impl Locks for Fake {
         Ok(Response::new(ReceiverStream::new(frames)))
     }
 
-    /// Four pages: b goes on over three of them, of which one adds nothing. Only its first piece has more than names.
+    /// Four pages. Lock b continues over three of them, and one of the pieces is empty. Only the first piece of b has
+    /// more than names.
     async fn list_locks(
         &self,
         request: Request<v1::ListLocksRequest>,
@@ -113,7 +113,7 @@ pub(crate) fn by_permits(lock: v1::Lock) -> v1::Lock {
     v1::Lock { mode: v1::Mode::Permit.into(), permits: 3, ..lock }
 }
 
-/// A server on a free port, and the streams that reach it.
+/// A fake server on a free port, and the streams that clients opened.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) listings: Arc<Mutex<Vec<v1::ListLocksRequest>>>,
@@ -140,7 +140,7 @@ impl Server {
         self.streams.recv().await.unwrap()
     }
 
-    /// A session of this time to live that was opened, and its stream.
+    /// Opens a session with this time to live. Returns the session and its stream.
     pub(crate) async fn session(&mut self, ttl: Duration) -> (Session, Stream) {
         let client = self.client().await;
         let opens = tokio::spawn(client.session().ttl(ttl).label("test").open());
@@ -159,14 +159,13 @@ impl Stream {
         self.answers.send(Ok(v1::ServerFrame { frame: Some(frame) })).await.unwrap();
     }
 
-    /// Answers an Open.
     pub(crate) async fn open(&mut self) -> v1::Open {
         let client_frame::Frame::Open(open) = self.frame().await else { panic!("Open comes first") };
         self.say(server_frame::Frame::Opened(v1::Opened { session: open.session, ttl_ms: open.ttl_ms })).await;
         open
     }
 
-    /// The next request; keep-alives are answered on the way.
+    /// Returns the next request. Answers keep-alives until it comes.
     pub(crate) async fn request(&mut self) -> (u64, Operation) {
         loop {
             match self.frame().await {
@@ -183,7 +182,6 @@ impl Stream {
         self.say(server_frame::Frame::Answer(v1::Answer { number, answer: Some(answer) })).await;
     }
 
-    /// Grants the next request.
     pub(crate) async fn grant(&mut self, fence: u64) -> v1::Acquire {
         let (number, Operation::Acquire(acquire)) = self.request().await else { panic!("not an acquire") };
         self.answer(number, answer::Answer::Granted(v1::Granted { fence })).await;
@@ -198,14 +196,14 @@ impl Stream {
 
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 pub(crate) const SHORT: Duration = Duration::from_secs(2);
-/// Lost 300 ms before the deadline.
+/// A session with this time to live is lost 300 ms before the deadline.
 pub(crate) const MEDIUM: Duration = Duration::from_secs(6);
 
 pub(crate) fn released() -> answer::Answer {
     answer::Answer::Released(v1::Released {})
 }
 
-/// Accepts connections, and never says a word on them. Counts them.
+/// Starts a server that accepts connections, counts them, and sends nothing.
 pub(crate) async fn silent_server() -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, accepted) = (listener.local_addr().unwrap().to_string(), Arc::new(AtomicUsize::new(0)));
@@ -220,7 +218,7 @@ pub(crate) async fn silent_server() -> (String, Arc<AtomicUsize>) {
     (address, accepted)
 }
 
-/// A port that was free a moment ago, with nobody behind it.
+/// The address of a port that was free a moment ago, without a server.
 pub(crate) async fn nobody() -> String {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string()
 }

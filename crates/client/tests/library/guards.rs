@@ -1,4 +1,4 @@
-//! Work under a lock, and what is dropped.
+//! Work under a lock, and the effects of drops.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -8,14 +8,14 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::*;
 
-/// A lock that is held, by acquire 1 with fence 40.
+/// Acquires the lock "a" as acquire 1 with fence 40.
 async fn held_in(session: &Session, stream: &mut Stream) -> Guard {
     let acquires = tokio::spawn(session.lock("a").acquire());
     stream.grant(40).await;
     acquires.await.unwrap().unwrap()
 }
 
-/// Tells when it is dropped.
+/// Sets the flag when it is dropped.
 struct Told(Arc<AtomicBool>);
 
 impl Drop for Told {
@@ -63,9 +63,9 @@ async fn a_loss_comes_before_a_result() {
     let (session, mut stream) = server.session(LONG).await;
     let guard = held_in(&session, &mut stream).await;
     stream.say(server_frame::Frame::Revoked(v1::Revoked { acquire: 1 })).await;
-    // Both are ready at once.
+    // The loss and the end of the work are ready at the same time.
     assert_eq!(guard.run(guard.lost()).await, Err(Loss::Revoked));
-    // The work would not even have to wait.
+    // The work is ready without waiting.
     assert_eq!(guard.run(async { 1 }).await, Err(Loss::Revoked));
 }
 
@@ -74,7 +74,7 @@ async fn the_result_of_work_that_blocked_until_the_loss_is_none() {
     let mut server = Server::start().await;
     let (session, mut stream) = server.session(SHORT).await;
     let guard = held_in(&session, &mut stream).await;
-    // Nothing else runs meanwhile, so that nothing tells of the loss but the clock.
+    // The work blocks the only thread, so that only the clock can show the loss.
     let work = async {
         while guard.state() != LockState::Lost {
             std::thread::sleep(Duration::from_millis(1));
@@ -119,7 +119,7 @@ async fn a_session_that_is_lost_is_never_settled() {
     assert_eq!(session.settled().await, Err(Loss::Ended("too late".to_owned())));
 }
 
-/// The runtime of the client ends as soon as its future does, as at the end of `main`.
+/// The client's runtime ends as soon as its future does, as at the end of `main`.
 #[test]
 fn what_was_dropped_is_told_before_the_runtime_ends_if_the_program_waits_for_it() {
     let servers = Runtime::new().unwrap();

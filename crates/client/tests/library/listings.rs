@@ -1,4 +1,4 @@
-//! Calls that look at the service.
+//! Calls that read the state of the service.
 
 use super::*;
 
@@ -15,7 +15,7 @@ async fn pages_are_put_together_again() {
     let request =
         |page: &[u8]| v1::ListLocksRequest { prefix: b"\xff".to_vec(), page: page.to_vec(), history: true, all: false };
     assert_eq!(asked, [request(b""), request(b"2"), request(b"3"), request(b"4")]);
-    // Page by page each lock comes when nothing can be added to it any more.
+    // Page by page: a lock is returned when no later page can continue it.
     let mut listing = client.locks().all(true);
     assert_eq!(listing.next().await.unwrap(), Some(vec![a]));
     assert_eq!(listing.next().await.unwrap(), Some(vec![b, c]));

@@ -32,7 +32,7 @@ async fn what_is_dropped_is_given_back() {
     stream.grant(40).await;
     drop(acquires.await.unwrap().unwrap());
     assert_eq!(stream.request().await.1, Operation::Release(v1::Release { acquire: 1 }));
-    // A future that is dropped while it waits.
+    // A dropped future cancels its request.
     let acquires = tokio::spawn(session.lock("b").acquire());
     let (number, _) = stream.request().await;
     acquires.abort();
@@ -89,7 +89,7 @@ async fn refusals_say_why() {
     stream.answer(number, answer::Answer::Refused(refused)).await;
     let error = acquired.await.unwrap().unwrap_err();
     assert_eq!(error.to_string(), "the request would wait for itself: 0000000000000001 (me) waits for \"a\"");
-    // A mistake of the client's own, which is told like any other refusal.
+    // A mistake of the client itself is reported like any other refusal.
     let acquired = tokio::spawn(session.lock("a").acquire());
     let (number, _) = stream.request().await;
     stream.refuse(number, v1::Refusal::NumberReused, "request 3 asked for something else before").await;
@@ -147,7 +147,7 @@ async fn an_owner_that_acts_for_another_one_says_so() {
     let mut server = Server::start().await;
     let (session, mut stream) = server.session(LONG).await;
     let parent = Owner::new().unwrap();
-    // As another program does it, to which the number of the parent was handed down.
+    // Another program that received the parent's number does the same.
     let child = Owner::from_raw(parent.to_raw()).child().unwrap();
     assert_eq!((child.parent(), child == parent), (Some(parent.to_raw()), false));
     let acquires = tokio::spawn(session.lock("a").owner(&child).acquire());

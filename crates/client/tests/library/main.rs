@@ -1,4 +1,4 @@
-//! The library against a server that says exactly what a test lets it say, over real connections.
+//! The library against a fake server, over real connections. Each test decides what the server answers.
 
 mod alone;
 mod connections;

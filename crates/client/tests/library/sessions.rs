@@ -20,7 +20,7 @@ async fn a_silent_server_means_at_risk_and_then_lost_while_there_is_time_to_stop
     let acquires = tokio::spawn(session.lock("a").acquire());
     stream.grant(40).await;
     let guard = acquires.await.unwrap().unwrap();
-    // Nothing is answered from here on, on whatever connection.
+    // From here on the server answers nothing, on any connection.
     assert_eq!(guard.changed(LockState::Held).await, LockState::AtRisk);
     assert_eq!(guard.fence(), Ok(40));
     assert_eq!(guard.lost().await, Loss::Unacknowledged);
@@ -54,7 +54,7 @@ async fn keep_alives_move_the_deadline() {
         let client_frame::Frame::KeepAlive(v1::KeepAlive { number }) = stream.frame().await else { panic!("not one") };
         stream.say(server_frame::Frame::Alive(v1::Alive { number })).await;
     }
-    // The third is sent after the second was acknowledged.
+    // The client sends the third keep-alive after the second was acknowledged.
     assert!(matches!(stream.frame().await, client_frame::Frame::KeepAlive(_)));
     assert!(session.deadline() > first);
     assert_ne!(session.state(), SessionState::Lost);
@@ -84,7 +84,7 @@ async fn a_session_that_is_refused_says_why() {
     let reason = v1::ended::Reason::Invalid.into();
     stream.say(server_frame::Frame::Ended(v1::Ended { reason, message: "no label".into() })).await;
     let error = opens.await.unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "the server opens no session: no label");
+    assert_eq!(error.to_string(), "the server refused the session: no label");
     let error = client.session().ttl(Duration::from_millis(999)).open().await.unwrap_err();
     assert_eq!(error.to_string(), "a session lives from 1 to 86400 seconds after its last keep-alive, not 0.999 s");
 }

@@ -1,4 +1,4 @@
-//! A caller that gives up.
+//! A caller that gives up its request.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use crate::{start, stats, within_a_minute};
 
-/// Asks, waits until the protocol has been asked too, and gives up.
+/// Makes a request, waits until the protocol has it, and gives up.
 pub async fn ask_and_give_up(peer: &MutexPeer) {
     tokio::select! {
         biased;
@@ -25,10 +25,10 @@ async fn a_dropped_request_is_released_when_it_is_granted() {
             ask_and_give_up(&peers[1]).await;
             let fence = grant.fence();
             grant.release();
-            // Whether it comes before or after the dropped request, the third is granted, and so is the first again.
+            // Whether P2's request comes before or after the dropped one, it is granted, and so is P0's next request.
             assert!(peers[2].acquire().await.unwrap().fence() > fence, "{algorithm}");
             assert!(peers[0].acquire().await.unwrap().fence() > fence, "{algorithm}");
-            // The second asks anew only after its dropped request was granted and released.
+            // P1's next request comes after its dropped request was granted and released.
             drop(peers[1].acquire().await.unwrap());
             let stats = stats(&peers[1]).await;
             assert_eq!((stats.requests, stats.entries, stats.cancelled), (2, 1, 1), "{algorithm}");
@@ -59,7 +59,7 @@ async fn no_more_callers_may_wait_than_there_is_room_for() {
         }
         let refused = callers.join_next().await.unwrap().unwrap();
         assert_eq!(refused.unwrap_err(), AcquireError::TooManyCallers);
-        // All others give up before the protocol is asked for them, and are passed over.
+        // All other callers give up before the protocol has their requests, so the queue skips them.
         callers.shutdown().await;
         grant.release();
         peers[0].acquire().await.unwrap().release();

@@ -35,7 +35,7 @@ async fn the_next_highest_leads_when_the_leader_has_left() {
             follows(peer, 1).await;
             assert!(peer.watch_status().borrow().lost.contains(&2));
         }
-        // The lowest may ask for an election, and the same one wins it.
+        // The lowest process starts an election, and the same leader wins again.
         let before = peers[1].stats().await.unwrap().messages_by_kind["COORDINATOR"];
         peers[0].elect().await;
         while peers[1].stats().await.unwrap().messages_by_kind["COORDINATOR"] == before {

@@ -1,5 +1,5 @@
-//! Groups of real members over real sockets, all in one process. Nothing here is timed: a test that hangs is stopped by
-//! [`within_a_minute`], and nothing else depends on how long anything takes.
+//! Groups of members over real sockets, all in one process. No test depends on time, except that [`within_a_minute`]
+//! stops a test that hangs.
 
 mod cancel;
 mod election;
@@ -14,12 +14,11 @@ use baton_peer::{GroupFile, MutexPeer, Options, PeerGroup, Stats};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-/// Stops a test that hangs.
 async fn within_a_minute<T>(test: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(60), test).await.expect("the test hangs")
 }
 
-/// Sockets that listen already, at ports that the system picked, and the group file with their addresses.
+/// Listening sockets at free ports, and the group file with their addresses.
 async fn listeners(algorithm: &str, members: usize) -> (GroupFile, Vec<TcpListener>) {
     let mut listeners = Vec::new();
     for _ in 0..members {
@@ -29,12 +28,11 @@ async fn listeners(algorithm: &str, members: usize) -> (GroupFile, Vec<TcpListen
     (GroupFile::new(algorithm, addresses), listeners)
 }
 
-/// The options with which each member of a test runs.
 fn listening(listener: TcpListener) -> Options {
     Options { listener: Some(listener), ..Options::default() }
 }
 
-/// All members of a group for mutual exclusion.
+/// Starts all members of a group for mutual exclusion.
 async fn join_all(group: &PeerGroup, options: Vec<Options>) -> Vec<MutexPeer> {
     let mut joining = JoinSet::new();
     for (id, options) in options.into_iter().enumerate() {
@@ -53,7 +51,6 @@ async fn start(algorithm: &str, members: usize) -> (PeerGroup, Vec<MutexPeer>) {
     (group, peers)
 }
 
-/// All messages that these members sent.
 async fn messages(peers: &[MutexPeer]) -> u64 {
     let mut sum = 0;
     for peer in peers {

@@ -1,4 +1,4 @@
-//! What keeps a member from joining.
+//! Errors that keep a member from joining.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{listeners, listening, within_a_minute};
 #[tokio::test]
 async fn who_is_missing_is_named() {
     within_a_minute(async {
-        // Whoever has a port without listening keeps it from everybody else.
+        // A bound socket that does not listen: no other process can use its port, and connections to it fail.
         let mute = TcpSocket::new_v4().unwrap();
         mute.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let (mut file, mut listeners) = listeners("ricart-agrawala", 3).await;
@@ -22,7 +22,7 @@ async fn who_is_missing_is_named() {
         assert_eq!(missing.iter().map(|missing| missing.id).collect::<Vec<_>>(), [0, 2]);
         assert!(matches!(missing[0].last, Some(LinkError::Closed(_))), "{missing:?}");
         assert_eq!(missing[1].last, None);
-        let end = format!("2 at {} (has not called)", group.address(2).unwrap());
+        let end = format!("2 at {} (has not connected)", group.address(2).unwrap());
         assert!(error.to_string().ends_with(&end), "{error}");
     })
     .await;
@@ -34,7 +34,7 @@ async fn a_group_for_something_else_is_refused_before_anybody_is_called() {
         let (file, _listeners) = listeners("bully", 2).await;
         let group = PeerGroup::new(file).unwrap();
         let error = MutexPeer::join(&group, 0, Options::default()).await.unwrap_err().to_string();
-        assert_eq!(error, "`bully` is an algorithm for leader election, and this needs one for mutual exclusion");
+        assert_eq!(error, "`bully` is an algorithm for leader election, but this needs one for mutual exclusion");
         let error = ElectionPeer::join(&group, 2, Options::default()).await.unwrap_err().to_string();
         assert_eq!(error, "there is no member 2; there are 0 to 1");
     })

@@ -1,4 +1,4 @@
-//! What members write down.
+//! The traces that members write.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use crate::cancel::ask_and_give_up;
 use crate::{join_all, listeners, listening, within_a_minute};
 
-/// A sink that can be read afterwards.
+/// A sink whose contents the test can read.
 #[derive(Clone, Default)]
 struct Sink(Arc<Mutex<Vec<u8>>>);
 
@@ -34,7 +34,7 @@ impl Sink {
         baton_trace::read(self.0.lock().unwrap().as_slice()).unwrap()
     }
 
-    /// What happened, without the messages.
+    /// All events except messages.
     fn events(&self) -> Vec<Event> {
         let events = self.read().1.into_iter().map(|record| record.event);
         events

@@ -11,7 +11,7 @@ use crate::{listeners, listening, messages, start, stats, within_a_minute};
 
 const ENTRIES: u64 = 10;
 
-/// Enters again and again, and adds one to the counter in a way that loses count if anybody else is inside too.
+/// Enters again and again, and increments the counter in a way that loses counts if another process is inside too.
 async fn count(peer: MutexPeer, counter: Arc<AtomicU64>) -> (MutexPeer, Vec<(u64, u64)>) {
     let mut entries = Vec::new();
     for _ in 0..ENTRIES {
@@ -66,13 +66,13 @@ async fn clients_exclude_each_other_with_voting() {
     within_a_minute(clients_exclude_each_other("voting", 6)).await;
 }
 
-/// Clients enter one after the other, and never does one want to while another does.
+/// Clients enter one after the other, and no two clients request at the same time.
 async fn messages_solo_in_turns(algorithm: &str, members: usize, rounds: u64) -> u64 {
     let (group, peers) = start(algorithm, members).await;
     for _ in 0..rounds {
         for peer in &peers[..group.clients()] {
             peer.acquire().await.unwrap().release();
-            // An answer means that the release has been handled.
+            // The answer shows that the driver has handled the release.
             stats(peer).await;
         }
     }
@@ -84,13 +84,13 @@ async fn an_entry_costs_what_the_papers_say() {
     within_a_minute(async {
         assert_eq!(messages_solo_in_turns("ricart-agrawala", 3, 5).await, 15 * 2 * (3 - 1));
         assert_eq!(messages_solo_in_turns("central", 4, 5).await, 15 * 3);
-        // The token is with the first to ask, and then never with who asks.
+        // The first requester has the token. After that the token is never at the requester.
         assert_eq!(messages_solo_in_turns("suzuki-kasami", 3, 5).await, 14 * 3);
     })
     .await;
 }
 
-/// Whole runs of all members at once.
+/// Runs all members at once.
 async fn runs(algorithm: &str, members: usize) -> Vec<MemberReport> {
     let (file, listeners) = listeners(algorithm, members).await;
     let group = PeerGroup::new(file).unwrap();
@@ -108,7 +108,7 @@ async fn runs(algorithm: &str, members: usize) -> Vec<MemberReport> {
 #[tokio::test]
 async fn a_run_ends_for_all_when_all_are_done() {
     within_a_minute(async {
-        // Attempts that fail make the cost of voting a matter of chance.
+        // Voting may need several attempts, so its cost depends on chance.
         let groups = [("ricart-agrawala", 3, 3, Some(4)), ("central", 4, 3, Some(3)), ("voting", 4, 2, None)];
         for (algorithm, members, clients, cost) in groups {
             let reports = runs(algorithm, members).await;
@@ -141,7 +141,7 @@ async fn a_member_that_leaves_too_early_ends_the_run_of_the_others() {
         }
         MutexPeer::join(&group, 2, leaver).await.unwrap().shutdown().await.unwrap();
         for outcome in running.join_all().await {
-            // Whoever hears of it first leaves too, so the other may miss either of them.
+            // The first process that notices leaves too, so the other one may miss either of them.
             assert!(matches!(outcome, Err(RunError::Lost { algorithm: "suzuki-kasami", .. })), "{outcome:?}");
         }
     })

@@ -1,4 +1,4 @@
-//! A simulated client: the session of the real one, a clock, and somebody who wants locks.
+//! A simulated client: a real session of the client library, a clock, and a random user of locks.
 
 use std::collections::BTreeMap;
 
@@ -12,23 +12,21 @@ use super::log::ConnectionId;
 use super::oracle::Believed;
 use super::world::ClientEvent;
 
-/// A lock of the simulated world, and how it is used.
+/// A lock of the simulated world.
 #[derive(Clone, Debug)]
 pub struct LockKind {
-    /// Its name.
     pub name: String,
-    /// None: now exclusive, now shared.
+    /// None: requests are exclusive or shared, at random.
     pub permits: Option<u32>,
 }
 
-/// For whom a lock is wanted.
 #[derive(Clone, Copy, Debug)]
 struct Owner {
     id: u64,
     parent: Option<u64>,
 }
 
-/// What a client wants of a lock.
+/// A request of a client, waiting or granted.
 #[derive(Clone, Debug)]
 struct Claim {
     lock: String,
@@ -36,69 +34,63 @@ struct Claim {
     owner: u64,
     parent: Option<u64>,
     fence: Option<u64>,
-    /// The service wants it back.
+    /// The service has revoked the lock.
     is_revoked: bool,
 }
 
-/// A client acts for several owners, whose numbers are so far apart: more than there are clients.
+/// The distance between the numbers of a client's owners. It must be larger than the number of clients.
 const OWNERS_APART: u64 = 1_000;
 /// The most locks that a simulated client waits for or holds.
 const CLAIMS_MAX: usize = 3;
 
-/// See the module.
 pub struct SimulatedClient {
-    /// Its number.
     pub id: usize,
-    /// Its clock.
     pub clock: Clock,
-    /// Its session: none before the first, and between two.
+    /// None before the first session and between two sessions.
     pub session: Option<Session>,
     session_id: u64,
     sessions: u64,
-    /// The connection that it has, or wants.
     pub connection: Option<ConnectionId>,
-    /// Which node it tries next.
+    /// The node that the client tries next, modulo the number of nodes.
     pub turn: usize,
-    /// What it waits for or holds, by number.
+    /// The requests that wait or are granted, by number.
     claims: BTreeMap<AcquireNumber, Claim>,
-    /// Since when it waits for a grant that nothing but the grant can end, once all is healed.
+    /// The state of the client's last request, which it makes after healing.
     pub last_wish: LastWish,
-    /// Each new plan makes the older ones void.
+    /// The number of the newest plan. Older plans are void.
     pub plan: u64,
-    /// When it looks at its clock next.
+    /// When the client looks at its clock next.
     pub alarm_at: Option<Micros>,
-    /// It wants to be connected.
+    /// Whether the session has asked for a connection.
     pub dials: bool,
-    /// It does nothing; what reaches it waits here.
+    /// `Some` while the client is paused: the events that wait for it.
     pub paused: Option<Vec<ClientEvent>>,
 }
 
-/// Once all is healed, everybody wants one lock more, and must get it.
+/// After healing, every client requests one more lock and must get it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LastWish {
-    /// It is not the time yet.
+    /// The world is not healed yet.
     NotYet,
-    /// It has to be asked for, again if a session was lost.
+    /// The client has to make the request, or to repeat it because its session was lost.
     Due,
-    /// It is asked for by this number.
+    /// The request with this number waits.
     Asked(AcquireNumber),
-    /// It was granted, and all is over when it is given back.
+    /// The request was granted. The client is done when it has released the lock.
     Granted,
-    /// The session is closed too.
+    /// The client has closed its session.
     Done,
 }
 
-/// What a client does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Acts after so long.
+    /// The client acts after this time.
     ActsIn(Micros),
-    /// Waits for the service.
+    /// The client waits for the service.
     Waits,
 }
 
 impl SimulatedClient {
-    /// A client that has nothing yet.
     pub fn new(id: usize, clock: Clock, turn: usize) -> Self {
         SimulatedClient {
             id,
@@ -117,18 +109,17 @@ impl SimulatedClient {
         }
     }
 
-    /// What it reads on its clock.
     pub fn now_ms(&self, now: Micros) -> u64 {
         self.clock.read_ms(now)
     }
 
-    /// The session that it has, or had last.
+    /// The current or the last session.
     pub fn session_id(&self) -> SessionId {
         SessionId(self.session_id)
     }
 
-    /// Everything that it believes to hold at this moment, or still works under: a client that is told of a loss, or of a forced
-    /// release, has time to stop, until the deadline.
+    /// All holds that the client believes in at this moment, or still works under. After a loss or a forced release the
+    /// client has time to stop, until the deadline.
     pub fn believes(&self, now: Micros) -> impl Iterator<Item = Believed<'_>> {
         let now_ms = self.now_ms(now);
         self.claims.iter().filter_map(move |(acquire, claim)| {
@@ -142,19 +133,18 @@ impl SimulatedClient {
         })
     }
 
-    /// Whether it believes that this session is alive, or still works under what it held.
+    /// Whether the client believes that this session is alive, or still works under one of its locks.
     pub fn believes_in(&self, now: Micros, session: SessionId) -> bool {
         let state = self.session.as_ref().map(|session| session.state(self.now_ms(now)));
         let is_alive = matches!(state, Some(SessionState::Alive | SessionState::AtRisk));
         self.session_id() == session && (is_alive || self.believes(now).next().is_some())
     }
 
-    /// Whether nothing is left to be done.
     pub fn is_done(&self) -> bool {
         self.last_wish == LastWish::Done && self.session.is_none()
     }
 
-    /// Takes the next step of its life: opens a session, wants a lock, gives one back.
+    /// Makes the client's next step: opens a session, requests a lock, or gives one up.
     pub fn act(&mut self, now: Micros, ttl_ms: u64, locks: &[LockKind], rng: &mut fastrand::Rng) -> Next {
         let now_ms = self.now_ms(now);
         if self.session.as_ref().is_some_and(Session::is_finished) {
@@ -168,7 +158,7 @@ impl SimulatedClient {
             return Next::Waits;
         };
         if session.state(now_ms) == SessionState::Lost {
-            // Whatever was done under the locks has stopped by now.
+            // All work under the locks has stopped by now.
             for acquire in std::mem::take(&mut self.claims).into_keys() {
                 session.give_up(now_ms, acquire);
             }
@@ -206,7 +196,7 @@ impl SimulatedClient {
         self.claims.clear();
     }
 
-    /// Wants one lock more, or is done with one that it has.
+    /// Requests one more lock, or gives up a request or a lock.
     fn go_on(&mut self, now_ms: u64, locks: &[LockKind], rng: &mut fastrand::Rng) -> Next {
         let is_revoked = self.claims.values().any(|claim| claim.is_revoked);
         let has_time = self.last_wish == LastWish::NotYet;
@@ -215,7 +205,7 @@ impl SimulatedClient {
             self.want(now_ms, owner, locks, rng);
             return Next::ActsIn(rng.u64(10_000..1_500_000));
         }
-        // Waited for long enough; but once all is healed, every claim that waits is served.
+        // Before healing, give up the newest request after a while. After healing every waiting request is served.
         let waited = || self.claims.last_key_value().map(|(acquire, _)| *acquire).filter(|_| has_time);
         let Some(acquire) = self.finished().or_else(waited) else { return Next::Waits };
         self.claims.remove(&acquire);
@@ -223,8 +213,8 @@ impl SimulatedClient {
         Next::ActsIn(rng.u64(1_000..200_000))
     }
 
-    /// What is given back next: a lock that the service wants back, or one of an owner that waits for nothing, neither for a lock
-    /// nor for a child.
+    /// The claim to give up next: a lock that the service has revoked, or a claim of an owner that waits neither for a
+    /// lock nor for a child.
     fn finished(&self) -> Option<AcquireNumber> {
         let waits = |owner: u64| {
             let is_wanting = |claim: &Claim| claim.owner == owner && claim.fence.is_none();
@@ -235,14 +225,14 @@ impl SimulatedClient {
         revoked.or_else(finished).map(|(acquire, _)| *acquire)
     }
 
-    /// The owner that acts for nobody else.
+    /// The owner without a parent.
     fn itself(&self) -> Owner {
         Owner { id: self.id as u64, parent: None }
     }
 
-    /// The owner of a lock that is wanted besides others: the client itself, one of its two children, or a child of the first
-    /// of those. That one holds a lock before its child wants one: the service does not know the parent of an owner without
-    /// claims, and could not see the deadlock.
+    /// The owner of an additional lock: the client itself, one of its two children, or a child of the first child. The
+    /// first child must hold a lock before its own child requests one: the service does not know the parent of an owner
+    /// without claims, and so could not detect the deadlock.
     fn nested(&self, rng: &mut fastrand::Rng) -> Owner {
         let itself = self.itself();
         let child =
@@ -258,7 +248,8 @@ impl SimulatedClient {
         }
     }
 
-    /// Several locks at a time are wanted for one owner and its children, so that a deadlock is refused.
+    /// Requests a random lock. All locks of a client belong to one owner and its children, so that the service refuses
+    /// deadlocks.
     fn want(&mut self, now_ms: u64, owner: Owner, locks: &[LockKind], rng: &mut fastrand::Rng) {
         let timeouts = [None, None, Some(0), Some(rng.u64(1..2_500))];
         let timeout_ms = timeouts[rng.usize(..timeouts.len())];
@@ -296,12 +287,11 @@ impl SimulatedClient {
         Some(acquire)
     }
 
-    /// What the session says next.
     pub fn poll(&mut self) -> Option<Output> {
         self.session.as_mut()?.poll()
     }
 
-    /// The fence of a claim is known. Says what is believed from now on.
+    /// Records the fence of a grant. Returns the hold that the client believes in from now on.
     pub fn granted(&mut self, acquire: AcquireNumber, fence: u64) -> Option<Believed<'_>> {
         if self.last_wish == LastWish::Asked(acquire) {
             self.last_wish = LastWish::Granted;
@@ -312,7 +302,7 @@ impl SimulatedClient {
         Some(Believed { client: self.id, lock: &claim.lock, mode: claim.mode, fence, asked })
     }
 
-    /// Takes note of what else the session says. Says when to act on it, if at all.
+    /// Handles an event of the session. Returns the delay until the client acts on it, if it does.
     pub fn heard(&mut self, event: &Event, rng: &mut fastrand::Rng) -> Option<Micros> {
         match event {
             Event::Opened => Some(rng.u64(1_000..300_000)),
@@ -322,7 +312,7 @@ impl SimulatedClient {
                 self.wish_again_if(|last_wish| last_wish == LastWish::Asked(*acquire));
                 Some(rng.u64(1_000..200_000))
             }
-            // It takes a while to stop.
+            // The client takes a while to stop.
             Event::Revoked { acquire } => {
                 if let Some(claim) = self.claims.get_mut(acquire) {
                     claim.is_revoked = true;
@@ -344,13 +334,13 @@ impl SimulatedClient {
         }
     }
 
-    /// All is healed: one lock more, then it is over.
+    /// After healing: the client requests one more lock, and then it is done.
     pub fn wish_for_the_last_time(&mut self) {
         self.last_wish = LastWish::Due;
     }
 }
 
-/// What a thief does not know.
+/// The secret of a session. A thief does not know it.
 fn secret(session: u64) -> Secret {
     let mut bytes = [1; SECRET_BYTES];
     bytes[..8].copy_from_slice(&session.to_le_bytes());

@@ -1,9 +1,11 @@
-//! What a deadlock is, played out by hand: the oracle's own view, without anything of the service's search.
+//! The oracle's own definition of a deadlock, independent of the service's search: play out what can still happen.
 //!
-//! An owner can finish if it waits for nothing and no child of it, which is an owner whose claims name it as their parent, has
-//! claims. It then gives back all that it holds, and the next claims are granted. A claim that still waits when no owner is left
-//! that can finish is never served. It waits for itself if what it waits for leads back to its owner. (It may instead wait
-//! for a deadlock of others, which a claim has shown only later: nobody knows the parent of an owner without claims.)
+//! A child of an owner is an owner whose claims name the first owner as their parent. An owner can finish if it waits
+//! for no lock and none of its children has claims. An owner that finishes gives back all that it holds, and the next
+//! claims are granted. When no owner can finish any more, the claims that still wait are never served. Such a claim
+//! waits for itself if the chain of owners that it waits for leads back to its own owner. (Otherwise it waits for a
+//! deadlock of other owners, which only a later claim has revealed: the service does not know the parent of an owner
+//! without claims.)
 
 use std::collections::BTreeSet;
 
@@ -12,7 +14,7 @@ use baton_service::state::locks::Mode;
 
 use super::lines::{Asked, Claim};
 
-/// Whether this claim, which waits, waits for itself. `waiting` is in the order of the requests.
+/// Whether this waiting claim waits for itself. `waiting` is in the order of the requests.
 pub(super) fn waits_for_itself(holding: &[Claim], waiting: &[Claim], asked: Asked) -> bool {
     let (holding, waiting) = play_out(holding, waiting);
     let Some(place) = waiting.iter().position(|claim| claim.asked == asked) else { return false };
@@ -35,7 +37,7 @@ pub(super) fn waits_for_itself(holding: &[Claim], waiting: &[Claim], asked: Aske
     reached.contains(&waiting[place].owner)
 }
 
-/// What holds and what waits once all owners have finished that can.
+/// The claims that still hold and still wait when all owners that can finish have finished.
 fn play_out<'a>(holding: &'a [Claim], waiting: &'a [Claim]) -> (Vec<&'a Claim>, Vec<&'a Claim>) {
     let mut holding: Vec<&Claim> = holding.iter().collect();
     let mut waiting: Vec<&Claim> = waiting.iter().collect();
@@ -66,16 +68,15 @@ mod tests {
 
     use super::*;
 
-    /// Each claim has a number of its own.
+    /// The next request number, so that each claim has its own.
     static REQUESTS: AtomicU64 = AtomicU64::new(1);
 
-    /// The claim of this owner, which may have a parent.
     fn claim(lock: &str, mode: Mode, owner: u64, parent: Option<u64>) -> Claim {
         let acquire = Acquire { parent: parent.map(OwnerId), ..Acquire::one(lock, mode, OwnerId(owner)) };
         Claim::new((SessionId(1), REQUESTS.fetch_add(1, Ordering::Relaxed)), &acquire).expect("it wants one lock")
     }
 
-    /// Whether the last of those that wait is served.
+    /// Whether the last waiting claim is served.
     fn is_served(holding: &[Claim], waiting: &[Claim]) -> bool {
         let last = waiting.last().expect("a claim waits").asked;
         !waits_for_itself(holding, waiting, last)
@@ -117,7 +118,7 @@ mod tests {
         let held = [claim("a", Mode::Shared, 1, None), exclusive("b", 3, None)];
         let [waits, shares] = [exclusive("a", 2, None), claim("a", Mode::Shared, 3, None)];
         assert!(is_served(&held, &[waits.clone(), shares.clone()]));
-        // Owner 2, which stands before owner 3 at `a`, waits for it at `b`.
+        // Owner 2 is before owner 3 in the queue of `a`, and waits for owner 3 at `b`.
         assert!(!is_served(&held, &[waits, exclusive("b", 2, None), shares]));
     }
 

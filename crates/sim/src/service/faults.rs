@@ -1,4 +1,4 @@
-//! What goes wrong, all of it drawn from the seed; and the end of it.
+//! The faults of a run, all drawn from the seed, and the healing at the end.
 
 use baton_service::frontend::Frontend;
 use baton_types::frames::{EndReason, Open, ToClient, ToServer};
@@ -7,28 +7,28 @@ use super::clock::Micros;
 use super::log::NodeId;
 use super::world::{ClientEvent, Connection, MS, NodeEvent, World, WorldEvent};
 
-/// One thing that goes wrong.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fault {
-    /// The leader does nothing for a while, and its machine's clock goes on.
+    /// The leader is paused for a while. Its clock goes on.
     PauseLeader(Micros),
     PauseClient(usize, Micros),
-    /// Another node leads, and the old leader does not know it yet.
+    /// Another node becomes the leader, and the old leader does not know it yet.
     ChangeLeader,
-    /// A node loses all but its log.
+    /// A node loses everything except its log.
     Restart(NodeId, Micros),
-    /// The connection of a client breaks, at different moments for its two ends.
+    /// The connection of a client breaks. Its two ends notice at different moments.
     BreakConnection(usize),
-    /// An operator wants the holders of a lock to stop. With `now` it takes the lock from them although they are at work.
+    /// An operator forces the release of a lock. With `now`, the holders lose the lock although they may still be
+    /// working.
     Force {
         lock: usize,
         now: bool,
     },
-    /// A client does not read what it is sent.
+    /// A client does not read the frames that it is sent.
     Slow(usize),
     /// The disk of a node is full for a while.
     Full(NodeId, Micros),
-    /// Somebody who knows the number of a session, and not its secret, wants to take it up.
+    /// A thief that knows the number of a session, but not its secret, tries to resume it.
     Steal(usize),
 }
 
@@ -64,7 +64,7 @@ impl World {
                 {
                     self.nodes[node].paused = Some(Vec::new());
                     self.after(duration, WorldEvent::ResumeNode(node));
-                    // The others do not wait for it.
+                    // Mostly the other nodes elect a new leader meanwhile.
                     if self.nodes.len() > 1 && self.rng.u8(..4) > 0 {
                         let delay = self.rng.u64(100 * MS..900 * MS);
                         self.after(delay, WorldEvent::Fault(Fault::ChangeLeader));
@@ -105,7 +105,7 @@ impl World {
         Ok(())
     }
 
-    /// Some node that could leads from now on: another one, if there is one.
+    /// Elects a random node that is up and not paused: not the current leader. Without such a node the leader stays.
     fn elect(&mut self) -> Result<(), String> {
         let leader = self.log.leader;
         let could: Vec<NodeId> = (0..self.nodes.len())
@@ -133,7 +133,7 @@ impl World {
         self.judge_log()
     }
 
-    /// Elects somebody if nobody leads, and looks again if nobody could.
+    /// Elects a leader if there is none. Tries again later if no node can lead.
     pub(super) fn ensure_leader(&mut self) -> Result<(), String> {
         if self.log.leader.is_some() {
             return Ok(());
@@ -163,7 +163,7 @@ impl World {
             let delay = self.rng.u64(50 * MS..800 * MS);
             self.after(delay, WorldEvent::EnsureLeader);
         }
-        // What is left of its connections breaks.
+        // The connections of the node's earlier lives break.
         let broken = self.connections.iter().filter(|(_, on)| on.node == node && on.life != self.nodes[node].life);
         let broken: Vec<_> = broken.map(|(connection, on)| (*connection, on.client)).collect();
         for (connection, client) in broken {
@@ -184,7 +184,7 @@ impl World {
         self.at(told, WorldEvent::ToClient { client, event: ClientEvent::Disconnected(connection) });
     }
 
-    /// From now on nothing goes wrong any more, and everybody wants one lock.
+    /// From now on there are no faults, and every client requests one more lock.
     pub(super) fn heal(&mut self) -> Result<(), String> {
         self.tell(|| "healed".to_owned());
         self.healed_at = Some(self.now);
@@ -208,7 +208,7 @@ impl World {
         self.after(delay, WorldEvent::ToNode { node, life, event: NodeEvent::Space(free_bytes) });
     }
 
-    /// The thief says that it has made more connections than the client: it wants to be the latest.
+    /// The thief claims a higher connection number than the client's, so that its stream counts as the latest.
     fn steal(&mut self, client: usize) {
         let Some((node, _)) = self.log.leader else { return };
         if !self.oracle.began(self.clients[client].session_id().0) {
@@ -229,7 +229,7 @@ impl World {
     pub(super) fn thief_hears(&mut self, event: &ClientEvent) -> Result<(), String> {
         match event {
             ClientEvent::Hears { said: ToClient::Opened { session, .. }, .. } => {
-                return Err(format!("a thief has taken up session {session}"));
+                return Err(format!("a thief has resumed session {session}"));
             }
             ClientEvent::Hears { said: ToClient::Ended { reason: EndReason::WrongSecret, .. }, .. } => self.thefts += 1,
             _ => {}

@@ -1,7 +1,7 @@
-//! Which acquires wait for a lock, which hold it, and until when it is closed: as the log says it, counted by the oracle itself. It
-//! judges that locks are granted to one holder (or to as many as share) at a time, in the order of the requests, as soon as they
-//! are free, with growing fences, and not before a lock-delay is over; and that requests are refused as deadlocks if and only
-//! if they are.
+//! The queue of each lock as the log implies it: which acquires wait, which hold the lock, and until when the lock is
+//! closed. The oracle counts this itself, without the service's code. It checks that locks are granted to one holder at
+//! a time (or to as many as share), in the order of the requests, as soon as they are free, with growing fences, and
+//! not before a lock-delay is over. It also checks that a request is refused as a deadlock if and only if it is one.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::clock::Micros;
 use super::deadlock;
 use super::world::MS;
 
-/// A request, by its session and number.
+/// A request: its session and number.
 pub(super) type Asked = (SessionId, u64);
 
 /// An acquire that waits or holds.
@@ -24,12 +24,12 @@ pub(super) struct Claim {
     pub owner: OwnerId,
     pub parent: Option<OwnerId>,
     lock_delay_ms: u64,
-    /// 0 while it waits.
+    /// 0 while the acquire waits.
     fence: u64,
 }
 
 impl Claim {
-    /// None if the acquire wants several locks: simulated clients want one at a time.
+    /// None if the acquire wants several locks. Simulated clients request one lock at a time.
     pub fn new(asked: Asked, acquire: &Acquire) -> Option<Self> {
         let [want] = &acquire.wants[..] else { return None };
         let &Acquire { owner, parent, lock_delay_ms, .. } = acquire;
@@ -37,7 +37,7 @@ impl Claim {
         Some(Claim { asked, lock, mode, owner, parent, lock_delay_ms, fence: 0 })
     }
 
-    /// Whether it can hold its lock besides these.
+    /// Whether this claim can hold its lock together with these holders.
     pub fn goes_with<'a>(&self, holders: impl Iterator<Item = &'a Claim>) -> bool {
         let mut others = holders.filter(|holder| holder.lock == self.lock);
         match self.mode {
@@ -50,19 +50,19 @@ impl Claim {
 
 #[derive(Default)]
 pub(super) struct Lines {
-    /// A clock's rate is off by at most this share.
+    /// The largest share by which a clock's rate is off.
     drift: f64,
     /// In the order of the log.
     waiting: Vec<Claim>,
     /// In the order of the grants.
     holding: Vec<Claim>,
-    /// The acquire of the command that is judged now.
+    /// The acquire of the command that is judged now, if it is new.
     newcomer: Option<Asked>,
-    /// Of which acquire a release or a cancel speaks.
+    /// For each release or cancel: its acquire.
     speaks_of: BTreeMap<Asked, Asked>,
-    /// Holds that a forced release ended at once, and whether their clients have given them back since.
+    /// Holds that a forced release ended at once, and whether their clients have released them since.
     taken: BTreeMap<Asked, bool>,
-    /// These locks are not granted before this moment, and may stay closed a little longer.
+    /// These locks must not be granted before this moment, and may stay closed a little longer.
     closed_until: BTreeMap<LockName, Micros>,
     highest_fence: u64,
     /// How many requests were rightly refused as deadlocks.
@@ -85,7 +85,7 @@ impl Lines {
         self.speaks_of.insert(asked, acquire);
     }
 
-    /// A forced release is in the log. Gives the holders that it hits, by session and fence.
+    /// A forced release is in the log. Returns the session and fence of each holder that it hits.
     pub fn forced(&mut self, lock: &LockName, now: bool) -> Vec<(u64, u64)> {
         let holders = self.holding.iter().filter(|claim| claim.lock == *lock);
         let hit = holders.map(|claim| (claim.asked.0.0, claim.fence)).collect();
@@ -97,7 +97,7 @@ impl Lines {
         hit
     }
 
-    /// Whether a forced release ended this hold at once: its client may still be at work under it.
+    /// Whether a forced release ended this hold at once. Its client may still work under it.
     pub fn is_taken(&self, asked: Asked) -> bool {
         self.taken.contains_key(&asked)
     }
@@ -123,8 +123,8 @@ impl Lines {
         Ok(())
     }
 
-    /// A release or a cancel of this acquire is answered. A client whose hold was taken at once does not know that: it may
-    /// give it back all the same, once.
+    /// A release or cancel of this acquire is answered. A client whose hold was taken at once does not know that: it
+    /// may still release the hold, once.
     fn ends(&mut self, acquire: Asked, answer: &locks::Answer) -> Result<(), String> {
         let place = self.holding.iter().position(|claim| claim.asked == acquire);
         let holds = place.map(|place| self.holding.remove(place)).is_some();
@@ -144,7 +144,7 @@ impl Lines {
             (false, true) => "was taken by a forced release",
             (false, false) => "held nothing",
         };
-        Err(format!("{acquire:?} {was}, and what its client says of it is answered {answer:?}"))
+        Err(format!("{acquire:?} {was}, and its release or cancel is answered {answer:?}"))
     }
 
     fn granted(&mut self, now: Micros, asked: Asked, fence: u64) -> Result<(), String> {
@@ -164,7 +164,8 @@ impl Lines {
             let holders: Vec<Asked> = holders().map(|other| other.asked).collect();
             return Err(format!("{asked:?} is granted {lock:?} while {holders:?} hold it"));
         }
-        // Each fence is greater than all before it, on whatever lock; but a claim that joins others that share has theirs.
+        // Each fence is greater than all earlier fences of all locks. Exception: a shared claim gets the fence of the
+        // holders that it joins.
         let joins = claim.mode == Mode::Shared && holders().any(|other| other.fence == fence);
         let highest = self.highest_fence;
         if fence <= highest && !joins {
@@ -176,8 +177,8 @@ impl Lines {
         Ok(())
     }
 
-    /// A command has had all its effects. No claim waits for a lock that it could have now, and the acquire that the command
-    /// brought does not wait in vain.
+    /// A command has had all its effects. Now no claim may wait for a lock that it could hold, and the command's own
+    /// acquire must not wait in a deadlock.
     pub fn settled(&mut self) -> Result<(), String> {
         for (place, claim) in self.waiting.iter().enumerate() {
             let is_next = self.waiting[..place].iter().all(|earlier| earlier.lock != claim.lock);
@@ -193,7 +194,8 @@ impl Lines {
         Ok(())
     }
 
-    /// What the session held is closed for a while if it expired. The node that counts the time may have a fast clock.
+    /// The session has ended. If it expired, its locks stay closed for their lock-delays. The node that measures the
+    /// delay may have a fast clock.
     pub fn session_ends(&mut self, now: Micros, session: SessionId, expired: bool) {
         self.waiting.retain(|claim| claim.asked.0 != session);
         let ended = self.holding.extract_if(.., |claim| claim.asked.0 == session);

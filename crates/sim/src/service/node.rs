@@ -1,4 +1,4 @@
-//! A node of the service: the front end that ships, in a shell of virtual time.
+//! A node of the service: the real front end, driven in virtual time.
 
 use baton_service::frontend::{CallId, Closing, ConnectionId as OnConnection, Output, Reply, RoundId, StreamId};
 use baton_service::state::{Caller, Command, Outcome, locks, sessions};
@@ -17,7 +17,7 @@ impl World {
             NodeEvent::Elected(term) => to.frontend.elected(term),
             NodeEvent::Deposed(term) => {
                 to.is_cut_off = false;
-                // It may have been elected again before it heard of this.
+                // The node may have been elected again before this message arrived.
                 if to.term == Some(term) {
                     to.frontend.deposed();
                 }
@@ -29,7 +29,8 @@ impl World {
                 to.frontend.tick(now_ms);
             }
             NodeEvent::RoundDone { round, ok } => {
-                // The engine says so when all is applied that was committed when the round began.
+                // The engine finishes a round only when the node has applied all entries that were committed when the
+                // round began.
                 if ok && self.options.broken != Some(Broken::NoRound) {
                     self.apply(node)?;
                 }
@@ -55,7 +56,7 @@ impl World {
         self.carry_out_at(node)
     }
 
-    /// Does all that the front end says.
+    /// Carries out all outputs of the front end.
     fn carry_out_at(&mut self, node: NodeId) -> Result<(), String> {
         while let Some(output) = self.nodes[node].frontend.poll() {
             match output {
@@ -69,7 +70,7 @@ impl World {
                 Output::Reply { call, reply: Reply::Forced(holders) } => {
                     self.oracle.forced(call, &holders)?;
                 }
-                // Simulated clients never fill a window, and an operator is not simulated.
+                // Simulated clients never fill a window, and the simulator makes no other calls.
                 Output::Listen(_) | Output::Reply { .. } => {}
                 Output::Note(note) => self.tell(|| format!("node {node}: {note:?}")),
             }
@@ -88,14 +89,14 @@ impl World {
         }
     }
 
-    /// A node that believes to lead proposes something. Now and then it is refused though the node leads: its lease as a
-    /// leader has run out. Then the engine says so before anything that is proposed later can be applied.
+    /// A node that believes to lead proposes a command. Sometimes the engine refuses it although the node leads,
+    /// because its leader lease has run out. Then the engine says so before it can apply any later proposal.
     fn propose(&mut self, node: NodeId, term: u64, command: Command) {
         let life = self.nodes[node].life;
         let leads = self.log.leads(node, term);
         let is_refused = !leads || (self.healed_at.is_none() && self.rng.u8(..=255) == 0);
         if is_refused {
-            // Or nobody is told, since the node is about to hear that it leads no more.
+            // Sometimes the engine says nothing, because the node is about to learn that it is deposed.
             if leads || self.rng.bool() {
                 self.after(0, WorldEvent::ToNode { node, life, event: NodeEvent::Lost(term) });
             }
@@ -132,7 +133,7 @@ impl World {
                 now_ms = now_ms.saturating_sub(self.ttl_ms * 3 / 4);
             }
             to.frontend.applied(now_ms, &to.state, proposal.term, &proposal.command, &outcome);
-            // Each entry is a step of its own.
+            // Carry out the outputs after each entry.
             self.carry_out_at(node)?;
         }
         Ok(())
@@ -149,7 +150,7 @@ impl World {
         }
     }
 
-    /// A stream may give way to a later one of its session, never to an earlier one.
+    /// A stream may be replaced by a later one of its session, never by an earlier one.
     fn judge_close(&mut self, node: NodeId, connection: ConnectionId, why: &Closing) -> Result<(), String> {
         self.tell(|| format!("node {node} ends stream {connection}: {why}"));
         let Some(on) = self.connections.get(&connection) else { return Ok(()) };
@@ -160,7 +161,7 @@ impl World {
         Ok(())
     }
 
-    /// The client hears of it after all that was sent before.
+    /// The client learns of the end after all frames that were sent before.
     fn end_stream(&mut self, connection: ConnectionId) {
         let delay = self.delay(3 * MS, 400 * MS);
         let now = self.now;
@@ -170,7 +171,7 @@ impl World {
         self.at(at, WorldEvent::ToClient { client, event: ClientEvent::Disconnected(connection) });
     }
 
-    /// Asks the node that leads to release a lock by force.
+    /// Asks the leader to force the release of a lock.
     pub(super) fn force(&mut self, lock: &str, now: bool) {
         if let Some((node, _)) = self.log.leader {
             self.forces += 1;
@@ -180,7 +181,7 @@ impl World {
         }
     }
 
-    /// Whether the command is a Force, and of which call.
+    /// The call that made this command, if the command forces a release.
     pub(super) fn forced_by(command: &Command) -> Option<CallId> {
         match command {
             Command::Locks(locks::Command::Force { caller, .. }) => Some(CallId(u64::from(caller.from?.port()))),

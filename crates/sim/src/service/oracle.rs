@@ -1,4 +1,4 @@
-//! Judges from outside: what clients believe, what the log says, and when.
+//! The oracle: it compares what clients believe with what the log says, at every moment.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,60 +17,55 @@ use super::client::SimulatedClient;
 use super::clock::Micros;
 use super::lines::Lines;
 
-/// What somebody believes to hold.
+/// A hold that a client believes in.
 #[derive(Clone, Copy, Debug)]
 pub struct Believed<'a> {
-    /// Who.
     pub client: usize,
-    /// Which lock.
     pub lock: &'a str,
-    /// How.
     pub mode: Mode,
-    /// Under which fence.
     pub fence: u64,
-    /// By which request.
+    /// The session and number of the request.
     pub asked: (SessionId, u64),
 }
 
-/// What was seen so far.
+/// Everything that the oracle has observed so far.
 #[derive(Default)]
 pub struct Oracle {
-    /// The highest fence under which each lock was believed, and whether that was shared.
+    /// For each lock, the highest fence that a client believed in, and whether that hold was shared.
     fences: BTreeMap<String, (u64, bool)>,
     /// The answer to each request that was ever answered.
     answers: BTreeMap<(SessionId, u64), Answer>,
-    /// What each client ever asked, and whether it has heard the answer.
+    /// Each request that a client ever sent, and whether the client has received its answer.
     heard: BTreeMap<(SessionId, u64), bool>,
     /// Requests that the front end refused by itself.
     refused: BTreeSet<(SessionId, u64)>,
-    /// Requests that the log has.
+    /// Requests that are in the log.
     logged: BTreeSet<(SessionId, u64)>,
     /// Sessions that began, and whether they have ended.
     sessions: BTreeMap<SessionId, bool>,
-    /// The holders that each forced release hit, by session and fence.
+    /// The holders that each forced release hit: session and fence.
     forced: BTreeMap<CallId, Vec<(u64, u64)>>,
-    /// The holders that the command that is judged now forces.
+    /// The holders that the current command forces to release: session and fence.
     forces: Vec<(u64, u64)>,
-    /// Which acquires wait for which lock, which hold it, and until when it is closed.
+    /// The queue of each lock, its holders, and until when it is closed.
     lines: Lines,
-    /// How often a lock was believed to be held.
+    /// How often a client began to believe in a lock.
     pub grants: u64,
-    /// How often a client heard that the front end refuses its request by itself.
+    /// How often a client received a refusal that the front end made by itself.
     pub refusals: u64,
-    /// How many forced releases were judged.
     pub forced_judged: u64,
     /// How many holds a forced release ended at once.
     pub taken: u64,
 }
 
 impl Oracle {
-    /// Nothing was seen yet. Clocks differ in rate by this share of it.
+    /// `drift` is the largest share by which a clock's rate is off.
     pub fn new(drift: f64) -> Self {
         Oracle { lines: Lines::new(drift), ..Oracle::default() }
     }
 
-    /// A client has just begun to believe in a lock. No belief begins without a grant, so that this is when overlaps begin. A
-    /// hold that a forced release took at once may overlap with others: the caller of the forced release takes that risk.
+    /// A client has just begun to believe in a lock. A belief begins only with a grant, so every overlap begins at such
+    /// a moment. A hold that a forced release took at once may overlap with others: the operator accepted that risk.
     pub fn granted(&mut self, now: Micros, grant: Believed<'_>, clients: &[SimulatedClient]) -> Result<(), String> {
         self.grants += 1;
         let Believed { client, lock, mode, fence, asked } = grant;
@@ -91,7 +86,7 @@ impl Oracle {
         }
         let is_shared = mode == Mode::Shared;
         match self.fences.get(lock) {
-            // A permit's fences grow in the order of the log, and reach their holders in any order.
+            // The fences of permits grow in the order of the log, but may reach their holders in another order.
             Some(_) if matches!(mode, Mode::Permit { .. }) => Ok(()),
             Some((highest, was_shared)) if fence < *highest || (fence == *highest && !(is_shared && *was_shared)) => {
                 Err(format!("client {client} is granted {lock:?} with fence {fence} after {highest}"))
@@ -103,21 +98,23 @@ impl Oracle {
         }
     }
 
-    /// A client says this, of its own session. Whatever it says that it has seen the server forgets: it must be true. (A Close
-    /// makes the answers to all else pointless.)
+    /// A client sends this frame for its session. The server forgets every answer that the client reports as seen, so
+    /// the report must be true. (A Close makes all other answers pointless.)
     pub fn says(&mut self, session: SessionId, said: &ToServer) -> Result<(), String> {
         let ToServer::Request(frames::Request { number, seen, missing, operation }) = said else { return Ok(()) };
         let closes = *operation == frames::Operation::Close;
         for ((_, earlier), heard) in self.heard.range((session, 1)..(session, *number)) {
             if !heard && !closes && earlier <= seen && !missing.contains(earlier) {
-                return Err(format!("request {number} of {session} says that {earlier} was answered, and it was not"));
+                return Err(format!(
+                    "request {number} of {session} reports the answer of {earlier} as seen, and it was not"
+                ));
             }
         }
         self.heard.entry((session, *number)).or_insert(false);
         Ok(())
     }
 
-    /// A client hears this.
+    /// A client receives this frame.
     pub fn hears(&mut self, session: SessionId, said: &ToClient) -> Result<(), String> {
         let ToClient::Answer { number, answer } = said else { return Ok(()) };
         self.heard.insert((session, *number), true);
@@ -134,7 +131,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// What the front end refuses by itself must never be in the log: its client has given it up.
+    /// The log must never contain a request that the front end refused by itself, because its client has given it up.
     fn is_not_logged(&self, request: (SessionId, u64)) -> Result<(), String> {
         if self.refused.contains(&request) && self.logged.contains(&request) {
             let (session, number) = request;
@@ -143,7 +140,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// This command is committed; what follows from it comes next.
+    /// This command is committed. Its effects follow.
     pub fn asked(&mut self, command: &Command) -> Result<(), String> {
         if let Command::Locks(locks::Command::Force { lock, now, .. }) = command {
             self.forces = self.lines.forced(lock, *now);
@@ -167,7 +164,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// An entry was committed, with this effect; it was asked for by this call, if it forces a release.
+    /// A committed entry has this effect. `call` made the entry, if the entry forces a release.
     pub fn committed(
         &mut self,
         now: Micros,
@@ -217,12 +214,12 @@ impl Oracle {
     fn answered(&mut self, now: Micros, request: (SessionId, u64), answer: &Answer) -> Result<(), String> {
         let (session, number) = request;
         if matches!(answer, Answer::Refused(state::sessions::Refusal::NumberReused)) {
-            return Err(format!("request {number} of {session} has the number of another one"));
+            return Err(format!("request {number} of {session} reuses the number of another request"));
         }
         match self.answers.entry(request) {
             Entry::Occupied(first) if first.get() != answer => {
                 let first = first.get();
-                Err(format!("request {number} of {session} is answered {answer:?}, and was by {first:?}"))
+                Err(format!("request {number} of {session} is answered {answer:?}, and was answered {first:?} before"))
             }
             Entry::Occupied(_) => Ok(()),
             Entry::Vacant(first) => {
@@ -232,17 +229,17 @@ impl Oracle {
         }
     }
 
-    /// A call was told whom its forced release hit.
+    /// The answer to a forced release names these holders.
     pub fn forced(&mut self, call: CallId, told: &[Holder]) -> Result<(), String> {
         self.forced_judged += 1;
         let told: Vec<(u64, u64)> = told.iter().map(|holder| (holder.session, holder.fence)).collect();
         match self.forced.get(&call) {
             Some(hit) if *hit == told => Ok(()),
-            hit => Err(format!("a forced release hit {hit:?}, and names {told:?}")),
+            hit => Err(format!("a forced release hit {hit:?}, and its answer names {told:?}")),
         }
     }
 
-    /// No limit is exceeded.
+    /// Checks that no limit is exceeded.
     pub fn within(&self, limits: &ServerLimits, truth: &State) -> Result<(), String> {
         let counts = truth.counts();
         let too_many = |what: &str, count: usize, limit: usize| {
@@ -263,13 +260,13 @@ impl Oracle {
         Ok(())
     }
 
-    /// Whether a session of this number ever began.
+    /// Whether a session with this number ever began.
     pub fn began(&self, session: u64) -> bool {
         self.sessions.contains_key(&SessionId(session))
     }
 }
 
-/// The address that a call comes from: its port says which call it is.
+/// The address from which a call comes. Its port is the number of the call.
 pub(super) fn caller_of(call: u64) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, call as u16))
 }

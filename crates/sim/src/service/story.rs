@@ -1,11 +1,11 @@
-//! What happens, for people: names as text, and no secrets.
+//! Texts for the story of a run, for people: lock names as text, and no secrets.
 
 use baton_client::session::{Event, NotGranted, Wait};
 use baton_service::state::{Command, sessions};
 use baton_types::frames::{Acquire, Operation, Request, ToServer};
 use baton_types::name::Quoted;
 
-/// What a client says.
+/// A frame that a client sends.
 pub(super) fn said(said: &ToServer) -> String {
     let ToServer::Request(Request { number, seen, missing, operation: Operation::Acquire(acquire) }) = said else {
         return format!("{said:?}");
@@ -19,7 +19,7 @@ pub(super) fn said(said: &ToServer) -> String {
     )
 }
 
-/// What a client hears.
+/// An event of a client's session.
 pub(super) fn event(event: &Event) -> String {
     match event {
         Event::Refused { acquire, refusal: NotGranted::Deadlock { cycle } } => {
@@ -31,7 +31,7 @@ pub(super) fn event(event: &Event) -> String {
     }
 }
 
-/// What is committed.
+/// A committed command.
 pub(super) fn command(command: &Command) -> String {
     let Command::Sessions(sessions::Command::Open(open)) = command else { return format!("{command:?}") };
     let sessions::Open { session, ttl_ms, resume, .. } = open;

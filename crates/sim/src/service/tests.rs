@@ -1,4 +1,4 @@
-//! One client hand in hand with the state: nothing between them but the words that they say.
+//! One client session against the state, without log and network: the frames go directly between them.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ struct Pair {
     session: Session,
     state: State,
     events: Vec<Event>,
-    /// One frame of so many breaks the connection, in its own direction first.
+    /// One of this many frames, on average, breaks the connection in its own direction.
     breaks: Option<u64>,
     cut_up: bool,
     cut_down: bool,
@@ -24,7 +24,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// Connected, and the other session holds the lock "slow".
+    /// A connected pair. The other session holds the lock "slow".
     fn new(seed: u64) -> Self {
         let (label, host, ttl_ms) = ("ours".into(), String::new(), 10_000);
         let (secret, open_patience_ms) = (None, ttl_ms);
@@ -68,7 +68,7 @@ impl Pair {
         self.apply(&Command::Request(Request { session: OTHER, number, seen, missing, caller, operation }))
     }
 
-    /// Until neither has anything more to say. Whoever notices that the connection is broken makes a new one.
+    /// Exchanges frames until both sides are done. Makes a new connection whenever one breaks.
     fn talk(&mut self) {
         self.talk_on_this_connection();
         while self.cut_up || self.cut_down {
@@ -123,7 +123,7 @@ impl Pair {
         self.breaks.is_some_and(|breaks| self.rng.u64(..breaks) == 0)
     }
 
-    /// For an owner of its own, so that nothing is a deadlock.
+    /// Acquires for a new owner, so that nothing is a deadlock.
     fn acquire(&mut self, name: &str) -> u64 {
         let (name, mode, owner) = (name.into(), Mode::Exclusive, self.rng.u64(..));
         let acquire =
@@ -133,7 +133,7 @@ impl Pair {
     }
 }
 
-/// What our session is told of an effect, if anything.
+/// The frame that our session gets for an effect, if any.
 fn told(effect: &Effect) -> Option<ToClient> {
     match *effect {
         Effect::Opened { session: OURS, ttl_ms } => Some(ToClient::Opened { session: OURS.0, ttl_ms }),
@@ -149,12 +149,13 @@ fn told(effect: &Effect) -> Option<ToClient> {
     }
 }
 
-/// What the other session wants.
+/// The other session's acquire.
 fn slow() -> Operation {
     Operation::Acquire(Acquire::one("slow", locks::Mode::Exclusive, OwnerId(2)))
 }
 
-/// However long it waits and however much its session does meanwhile; its answer comes, though a connection broke.
+/// An acquire may wait as long as it likes, and its session goes on with other requests. The answer arrives although a
+/// connection broke.
 #[test]
 fn one_acquire_that_waits_does_not_stop_its_session() {
     let mut pair = Pair::new(0);
@@ -168,7 +169,7 @@ fn one_acquire_that_waits_does_not_stop_its_session() {
         let is_served = matches!(events[..], [Event::Granted { .. }, Event::Released { result: Ok(()), .. }]);
         assert!(is_served, "acquire {fast}: {events:?}");
     }
-    // The answer goes to a connection that is broken by then.
+    // The answer goes to a connection that is already broken.
     let said = pair.other(2, Operation::Release { acquire: 1 });
     assert!(matches!(said[1], Effect::Answer { session: OURS, number, .. } if number == slow), "{said:?}");
     pair.reconnect();
@@ -177,8 +178,8 @@ fn one_acquire_that_waits_does_not_stop_its_session() {
     assert_eq!(pair.session.fence(0, slow), Some(5_002));
 }
 
-/// Connections break all the time, in the middle of everything. Once they do not, every acquire has been granted that was not
-/// given up before, once, every release is confirmed, and nothing is left behind.
+/// Connections break all the time, at any moment. When they no longer break, every acquire that was not given up has
+/// been granted exactly once, every release is confirmed, and nothing is left behind.
 #[test]
 fn whatever_gets_lost_is_done_once() {
     for seed in 0..100 {
@@ -189,7 +190,7 @@ fn whatever_gets_lost_is_done_once() {
             match pair.rng.u8(..9) {
                 0 => {
                     other += 1;
-                    // It may wait itself by then.
+                    // The other session may still wait for the lock itself.
                     let operation = held.map_or_else(slow, |acquire| Operation::Cancel { acquire });
                     held = if held.is_none() { Some(other) } else { None };
                     let effects = pair.other(other, operation);
@@ -214,7 +215,7 @@ fn whatever_gets_lost_is_done_once() {
             pair.tell(&effects);
         }
         pair.talk();
-        // One after the other gets it, and gives it back.
+        // The remaining acquires are granted one after the other, and given up.
         while let Some(acquire) = wanted.iter().copied().find(|acquire| pair.session.fence(0, *acquire).is_some()) {
             wanted.remove(&acquire);
             pair.session.give_up(0, acquire);

@@ -1,4 +1,4 @@
-//! A client of the service: what the shell of the real one does with connections and time.
+//! The connections and timers of a simulated client: what the driver of the real client does.
 
 use baton_client::session::{Event, Output};
 use baton_types::frames::ToServer;
@@ -22,7 +22,7 @@ impl World {
                 }
             }
             ClientEvent::Hears { connection, said } => {
-                // It may give up the connection at this very moment, and then it does not hear this.
+                // The session may give up the connection at this moment. Then it does not get the frame.
                 self.clients[client].session.iter_mut().for_each(|session| session.tick(now_ms));
                 self.carry_out(client)?;
                 let to = &mut self.clients[client];
@@ -59,7 +59,7 @@ impl World {
         self.after(delay, WorldEvent::ToClient { client, event });
     }
 
-    /// Looks at the clock when the session wants to, or a little later.
+    /// Sets an alarm for the time at which the session wants to tick, or a little later.
     fn arm(&mut self, client: usize) {
         let late = self.rng.u64(..2 * MS);
         let to = &mut self.clients[client];
@@ -71,7 +71,7 @@ impl World {
         }
     }
 
-    /// Does all that the session says.
+    /// Carries out all outputs of the session.
     fn carry_out(&mut self, client: usize) -> Result<(), String> {
         while let Some(output) = self.clients[client].poll() {
             match output {
@@ -99,7 +99,7 @@ impl World {
     fn hear(&mut self, client: usize, event: &Event) -> Result<(), String> {
         self.tell(|| format!("client {client}: {}", story::event(event)));
         if let Event::Granted { acquire, fence } = *event {
-            // Checked when it is believed, at the moment at which it is heard.
+            // The oracle checks the grant at the moment when the client begins to believe in it.
             if let Some(grant) = self.clients[client].granted(acquire, fence) {
                 let (lock, mode, asked) = (grant.lock.to_owned(), grant.mode, grant.asked);
                 let grant = super::oracle::Believed { client, lock: &lock, mode, fence, asked };
@@ -119,7 +119,7 @@ impl World {
         }
         let node = to.turn % self.nodes.len();
         if !self.nodes[node].is_up {
-            // Nobody answers: the next one has its turn.
+            // The node is down: the client tries the next node.
             to.turn += 1;
             let delay = self.delay(60 * MS, 400 * MS);
             return self.after(delay, WorldEvent::ToClient { client, event: ClientEvent::Dial });
@@ -142,7 +142,7 @@ impl World {
         self.send_up(connection, delay, |connection| NodeEvent::Says { connection, said });
     }
 
-    /// The server hears of it after all that was sent before.
+    /// The server learns of the end after all frames that were sent before.
     fn hang_up(&mut self, client: usize) {
         if let Some(connection) = self.clients[client].connection.take() {
             let delay = self.delay(3 * MS, 400 * MS);

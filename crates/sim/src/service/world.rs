@@ -1,4 +1,4 @@
-//! Virtual time, and what happens in it.
+//! The simulated world: virtual time, its event queue, and the events.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};
@@ -15,16 +15,15 @@ use super::log::{ConnectionId, Log, NodeId};
 use super::oracle::Oracle;
 use super::{CLIENTS_MAX, Options, story};
 
-/// All times below are microseconds.
+/// All times here are in microseconds.
 pub(super) const MS: Micros = 1_000;
-/// So many bytes a node needs to take anything new.
+/// A node with less free space than this many bytes accepts nothing new.
 pub(super) const MIN_BYTES: u64 = 1_000;
-/// So long after healing everything must be over: some leases, and some turns with every lock.
+/// The run must end within this time after healing. It is enough for some leases and some turns with every lock.
 const SERVED_WITHIN: Micros = 60_000 * MS;
-/// So many things happen to each client, at most: some hundreds are usual.
+/// Upper limit for the events per client. Some hundreds are usual.
 const EVENTS_PER_CLIENT_MAX: u64 = 50_000;
 
-/// What happens.
 #[derive(Debug)]
 pub(super) enum WorldEvent {
     ToNode {
@@ -38,7 +37,8 @@ pub(super) enum WorldEvent {
     },
     /// This proposal, and all before it, have reached enough nodes.
     Commit(u64),
-    /// The nodes say who leads, in the middle of a round.
+    /// The other nodes confirm or deny that this node leads, in the middle of a round. The answer arrives after
+    /// `takes`.
     RoundCheck {
         node: NodeId,
         life: u32,
@@ -71,11 +71,11 @@ pub(super) enum NodeEvent {
         said: ToServer,
     },
     Gone(ConnectionId),
-    /// The client does not read what it is sent.
+    /// The client does not read the frames that the node sends.
     Slow(ConnectionId),
-    /// So many bytes are free.
+    /// The number of free bytes.
     Space(u64),
-    /// An operator wants the holders of a lock to stop, or takes it from them at once.
+    /// An operator forces the release of a lock. With `now`, the holders lose it at once.
     Force {
         call: u64,
         lock: String,
@@ -83,25 +83,22 @@ pub(super) enum NodeEvent {
     },
 }
 
-/// What reaches a client.
+/// An event at a client.
 #[derive(Debug)]
 pub enum ClientEvent {
     /// It is time to connect.
     Dial,
     /// The connection is broken.
     Disconnected(ConnectionId),
-    /// The server said something.
     Hears {
-        /// On which connection.
         connection: ConnectionId,
-        /// What.
         said: ToClient,
     },
     /// It is time to look at the clock.
     Alarm,
-    /// It does what it planned.
+    /// The client does what it planned.
     Act {
-        /// Void if another plan was made since.
+        /// The event is void if the client has made a newer plan.
         plan: u64,
     },
 }
@@ -111,9 +108,10 @@ pub(super) struct Node {
     pub life: u32,
     pub is_up: bool,
     pub paused: Option<Vec<NodeEvent>>,
-    /// The term in which it was elected last.
+    /// The term in which the node was last elected.
     pub term: Option<u64>,
-    /// It hears nothing of the others, and does not know that it leads no more. Clients still reach it.
+    /// The node gets no messages from the other nodes, and does not know that it is deposed. Clients can still reach
+    /// it.
     pub is_cut_off: bool,
     pub state: State,
     pub applied: usize,
@@ -122,11 +120,11 @@ pub(super) struct Node {
 }
 
 pub(super) struct Connection {
-    /// By number; a thief has one that no client has.
+    /// The client's number. A thief has a number that no client has.
     pub client: usize,
     pub node: NodeId,
     pub life: u32,
-    /// When the last frame arrives, either way: frames keep their order.
+    /// When the last frame arrives, for each direction. Frames keep their order.
     pub up_at: Micros,
     pub down_at: Micros,
     /// Frames that would arrive later than this are lost.
@@ -157,7 +155,7 @@ impl Ord for Scheduled {
     }
 }
 
-/// Nodes, clients, the log between them, and who judges.
+/// The nodes, the clients, the log between them, and the oracle.
 pub struct World {
     pub(super) options: Options,
     pub(super) rng: fastrand::Rng,
@@ -173,10 +171,10 @@ pub struct World {
     pub(super) connections_ever: u64,
     /// Forced releases so far.
     pub(super) forces: u64,
-    /// Thieves that were turned away so far.
+    /// Thieves that were refused so far.
     pub(super) thefts: u64,
     pub(super) log: Log,
-    /// What the log says, at the moment at which it is committed.
+    /// The state after all committed entries, updated at the moment of each commit.
     truth: State,
     truth_applied: usize,
     pub(super) oracle: Oracle,
@@ -237,7 +235,7 @@ impl World {
         }
     }
 
-    /// Runs to the end, or to the first violation.
+    /// Runs until the end or the first violation.
     pub fn run(&mut self) -> Result<(), String> {
         self.after(0, WorldEvent::EnsureLeader);
         for client in 0..self.clients.len() {
@@ -299,7 +297,7 @@ impl World {
         }
     }
 
-    /// How long something takes: mostly little, until all is healed sometimes much.
+    /// A random duration: mostly `usual` or less; before healing sometimes up to `rare`.
     pub(super) fn delay(&mut self, usual: Micros, rare: Micros) -> Micros {
         if self.healed_at.is_none() && self.rng.u8(..16) == 0 {
             self.rng.u64(usual..rare)
@@ -332,7 +330,7 @@ impl World {
                 return self.judge_log();
             }
             WorldEvent::RoundCheck { node, life, round, takes } => {
-                // In whatever term: the engine does not know in which the node believes to lead.
+                // Any term counts, because the engine does not know in which term the node believes to lead.
                 let ok = self.log.leader.is_some_and(|(leader, _)| leader == node) && self.nodes[node].life == life;
                 self.after(takes, WorldEvent::ToNode { node, life, event: NodeEvent::RoundDone { round, ok } });
             }
@@ -354,7 +352,7 @@ impl World {
         Ok(())
     }
 
-    /// What was committed is judged at once, and reaches each node a little later.
+    /// The oracle judges committed entries at once. They reach each node a little later.
     pub(super) fn judge_log(&mut self) -> Result<(), String> {
         while let Some(proposal) = self.log.committed.get(self.truth_applied) {
             let mut outcome = Outcome::default();
@@ -381,7 +379,8 @@ impl World {
     }
 }
 
-/// Mostly those of the service; sometimes some that are soon reached. Everybody can be served under each of them.
+/// Mostly the limits of the real service, sometimes low ones that are soon reached. Every client can be served under
+/// each.
 fn limits(rng: &mut fastrand::Rng, clients: usize) -> ServerLimits {
     let mut limits = ServerLimits::default();
     match rng.u8(..8) {

@@ -30,7 +30,7 @@ fn a_grant_before_the_time_out_is_a_grant() {
     assert_eq!(driver.session.fence(driver.now, 1), Some(40));
 }
 
-/// The server answers it at once, so there is no time-out of its own that could come before the answer.
+/// The server answers such a request at once, so the client has no time-out that could come before the answer.
 #[test]
 fn an_acquire_that_does_not_wait_is_refused_by_the_server_alone() {
     let mut driver = Driver::opened();
@@ -153,7 +153,7 @@ fn a_close_ends_everything_at_once_for_the_user_and_is_repeated_until_it_is_answ
     "#]]);
 }
 
-/// The Close takes the place of a Release that is not answered yet, and of a Cancel.
+/// The Close replaces a Release that is not answered yet, and a Cancel.
 #[test]
 fn a_close_confirms_what_was_given_up_before_it() {
     let mut driver = Driver::holding();
@@ -226,7 +226,7 @@ fn a_session_is_settled_when_the_server_has_taken_back_all_that_was_given_up() {
     driver.after(3_000);
     driver.answer(5, Answer::Cancelled(CancelOutcome::Removed));
     assert!(driver.session.is_settled());
-    // What is left ends with the session.
+    // The end of the session settles the rest.
     let mut driver = Driver::holding();
     driver.give_up(1);
     driver.hear(ToClient::Ended { reason: EndReason::Expired, message: String::new() });

@@ -1,4 +1,4 @@
-//! Connections: what is sent on each, and when another one is wanted.
+//! Connections: what the session sends on each connection, and when it wants another one.
 
 use super::*;
 
@@ -76,7 +76,7 @@ fn a_request_tells_what_was_seen_of_all_before_it() {
 fn what_is_missing_is_told_as_far_as_the_server_takes_it() {
     let mut driver = Driver::opened();
     let many = MISSING_MAX as u64;
-    // All odd numbers are missing, and that is more than can be told.
+    // All odd numbers are missing, which is more than one request can report.
     (1..=2 * many + 9).for_each(|_| driver.acquire(&wish("a")));
     (1..=many + 4).for_each(|half| driver.answer(2 * half, granted(half)));
     let odd = |below: u64| (1..below).step_by(2).collect::<Vec<u64>>();
@@ -180,7 +180,7 @@ fn another_server_is_wanted_after_one_that_was_of_no_use_and_not_after_one_that_
         Opened
         Connect
     "#]]);
-    // Not the answer to this Open.
+    // An answer for another session.
     driver.connected();
     driver.hear(ToClient::Opened { session: 8, ttl_ms: 9_000 });
     driver.disconnected();

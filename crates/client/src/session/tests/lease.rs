@@ -1,4 +1,4 @@
-//! The lease: for how long the client believes, and what it does once it does not.
+//! The lease: how long the client believes in its locks, and what it does afterwards.
 
 use super::*;
 
@@ -73,7 +73,7 @@ fn the_first_thing_after_waking_is_lost_and_an_alive_revives_nothing() {
     let mut driver = Driver::holding();
     driver.after(3_000);
     driver.said();
-    // A pause, then at once an acknowledgement that would have been good for longer.
+    // After a pause, an acknowledgement arrives at once that would have moved the deadline.
     driver.now += 5_370;
     driver.alive(1);
     driver.says(expect![[r#"
@@ -97,7 +97,7 @@ fn a_lost_session_gives_back_what_is_left_on_its_connection_and_no_sooner_than_i
         Refused { acquire: 2, refusal: Lost(Unacknowledged) }
         > 3 (seen 1): cancel 2
     "#]]);
-    // A grant after the deadline is not a grant.
+    // After the loss a grant does not count.
     driver.answer(2, granted(50));
     driver.answer(3, Answer::Cancelled(CancelOutcome::Released));
     driver.says(expect![""]);

@@ -1,4 +1,4 @@
-//! One test for each rule. The driver writes down everything that the session says.
+//! One test for each rule. The driver records every output of the session as text.
 
 mod claims;
 mod connection;
@@ -11,7 +11,7 @@ use super::*;
 
 const SECRET: Secret = Secret([5; 32]);
 
-/// A session, its clock, and what it said since the last look.
+/// A session, its clock, and its outputs since the last check.
 struct Driver {
     session: Session,
     now: Millis,
@@ -36,7 +36,7 @@ impl Driver {
         driver
     }
 
-    /// Everything said is taken at once, as the shell does it.
+    /// Takes all outputs at once, as the real driver does.
     fn drain(&mut self) {
         while let Some(output) = self.session.poll() {
             self.log.push_str(&in_words(output));
@@ -69,7 +69,8 @@ impl Driver {
         self.drain();
     }
 
-    /// At time 1,000,000, with a deadline at 1,000,000 + 9,000 - 180, and lost 450 before that.
+    /// A session opened at 1,000,000 with its deadline at 1,000,000 + 9,000 - 180. It is lost 450 ms before the
+    /// deadline.
     fn opened() -> Self {
         let mut driver = Driver::new();
         driver.connected();
@@ -78,7 +79,6 @@ impl Driver {
         driver
     }
 
-    /// Holds a lock by acquire 1.
     fn holding() -> Self {
         let mut driver = Driver::opened();
         driver.acquire(&wish("a"));
