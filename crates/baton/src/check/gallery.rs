@@ -16,32 +16,47 @@ use crate::progress::Progress;
 /// Above the table.
 const PREFACE: &str = "# What has been checked
 
-Written by `baton check --all --minutes 10 --memory 20GiB --markdown docs/checked.md`, or in parts with `--only ALGORITHM`: every
-interleaving of small groups, through the unchanged step functions. Three processes that ask twice each and four that ask
-once may take all that time, and so may elections of three and four without faults, and those who ask for ever where the
-states are known to be finitely many; everything else, what is broken on purpose, and `voting` but for the smallest such
-models, has a tenth of it. *No verdict* means that a line ran out of time, memory or states, says of which, and proves
-nothing: what is proved is the largest smaller model that holds. Where chance, or messages that come too late for anybody,
-make too many states, the same is checked on links that keep the order of messages, and with fewer timers.
+`baton check --all --minutes 10 --memory 20GiB --markdown docs/checked.md` writes this page; `--only ALGORITHM` writes the rows of one
+algorithm. The checker tries every interleaving of a small group, with the unchanged step functions.
 
-*Entries* is how often each process asks. *For ever* means that all ask again and again, and that no fair run lets anybody wait
-for ever. States that differ only in how far counters have come are then one, and the components are sets of states among which
-a run can go on for ever. *Budget* is what may happen besides, at most so often; timers count per process. *Reachability* is
-violated where too little happens to show anything. Algorithms that are broken on purpose, and networks that an algorithm is not
-made for, are here to be found out.
+A row may take 10 minutes if it has
 
-Crashes may come at any time; who lives is told of each, without mistakes. Who has crashed comes back as the algorithm can bear
-it: not at all, with its memory, or without, too, and once all have been told of the crash. What a process sends in one step is
-sent as one, and arrives even if the sender dies meanwhile. Liveness with a crash means that nobody waits for ever, though messages
-may go round for ever. Elections: without a crash to come the leader is dead at the start; a wrong suspicion is a detector
-that errs, or, unless deadlines are right, a deadline that ends too early. Heartbeats are told of nothing: they find out by
-themselves, and go on for ever.
+- three processes with two requests each, or four processes with one request each,
+- an election of three or four processes without faults,
+- or requests *for ever*, if the number of states is known to be finite.
 
-States are told apart by 64 bits of a hash: among 100 million the chance to have missed one is 1 in 3,700, among 500 million 1 in 150.
+All other rows, and all algorithms that are broken on purpose, have 1 minute. `voting` has 10 minutes only for its rows with fifo links
+and fewer timers.
 
-The exit status of `baton check --all` is 1 if anything is violated that should hold: not if it is broken on purpose, on a network
-or with faults that it is not made for, or ORDER of one that does not promise it. It is 3 if that is not so and a limit was
-reached, and else 0.
+The words of the table:
+
+- *no verdict*: the check ran out of time, memory or states; the row says which. Such a row proves nothing. What is proved is the
+  largest smaller model that holds.
+- *entries*: how many requests each process makes.
+- *for ever*: all processes request again and again, and in no fair run does a process wait for ever. States that differ only by a
+  shift of their counters count as one state.
+- *component*: a set of states in which a run can go on for ever.
+- *budget*: the most faults, timers and application messages in one run. Timers count per process.
+- *reachability*: violated if too little happens in the model to show anything.
+- *fifo*: links keep the order of messages. If random choices or late messages make too many states, the check is repeated with fifo
+  links, and with fewer timers.
+
+Algorithms that are broken on purpose are here to show how they break. So are networks for which an algorithm is not made.
+
+- **Crashes** may come at any time. Every live process is told of each crash, without mistakes. A crashed process comes back only after
+  all have been told, and only as the algorithm allows: not at all, with its memory, or also without.
+- **Messages** of one step are sent together, and arrive even if the sender crashes afterwards.
+- **Liveness with a crash** means that no process waits for ever. Messages may go round for ever.
+- **Elections**: if the budget has no crash, the leader is dead at the start. A wrong suspicion is a mistake of a detector or, without
+  *deadlines right*, a deadline that ends too early.
+- **Heartbeats** are told of no crash: they detect crashes themselves, and go on for ever.
+
+The checker tells states apart by 64 bits of a hash. The chance to have missed a state is 1 in 3,700 for 100 million states, and 1 in 150
+for 500 million.
+
+The exit status of `baton check --all` is 1 if a property is violated that should hold. It does not count algorithms that are broken
+on purpose, networks and faults that an algorithm is not made for, and ORDER if the algorithm does not promise it. Otherwise the status
+is 3 if a limit was reached, and 0 if not.
 ";
 
 /// Checks all, or those that were asked for, as far as the limits allow.
