@@ -1,10 +1,10 @@
 //! Mutual exclusion and leader election as pure step functions.
 //!
-//! Every algorithm is a value with a step function, [`Protocol::step`]; a simulator, an exhaustive checker and real
-//! sockets drive the same code. [`Protocol`] tells how to drive one, [`registry`] which there are.
+//! Each algorithm is a value with a step function, [`Protocol::step`]. A simulator, an exhaustive checker and real
+//! sockets drive the same code. [`Protocol`] says how to drive an algorithm; [`registry`] lists the algorithms.
 //!
-//! **Architecture invariant: this crate does no I/O and has no clock, no threads and no randomness.** It is `no_std`
-//! with `alloc`, so the compiler refuses all of these, and maps in random order with them.
+//! **Architecture invariant: this crate does no I/O and has no clock, no threads and no randomness.** The crate is
+//! `no_std` with `alloc`, so the compiler refuses all of these, and hash maps with their random order too.
 
 #![no_std]
 

@@ -1,12 +1,17 @@
-//! Who is in the group, as a reliable failure detector tells it: crashes take members out, recoveries bring them back.
+//! The members of a ring, as a failure detector without mistakes reports them. A crash removes a member, a recovery
+//! brings it back.
 //!
-//! Every change has a number, and equal numbers mean equal rosters: the detectors tell everybody of crashes and
-//! recoveries in the same order. LateReports may travel faster in the messages of others than by the own detector: a member that
-//! is sent a later roster than its own adopts it, and lets pass by as much of what its detector then has to say.
+//! The group starts with roster 0, in which every process is a member. Each crash or recovery makes the next roster.
+//! Detectors report crashes and recoveries to all processes in the same order, so equal numbers mean equal rosters.
 //!
-//! Who has recovered has missed some of the changes, and cannot count like that. It is a newcomer, with no roster, until
-//! a member sends it one; from then on the last word of its own detector counts, and must not come later than messages
-//! that were sent in consequence.
+//! A process learns of a new roster in two ways: from its own detector, or from a message of a member whose detector
+//! was faster. In the second case the process adopts the later roster, and later ignores the reports of its own
+//! detector that this roster already contains. It ignores them by counting: as many reports as there are numbers
+//! between the two rosters. Otherwise it would count a change twice ([`LateReports`]).
+//!
+//! A recovered process has missed reports and cannot count them. It is a newcomer: it has no roster until a member
+//! sends it one. From then on the latest report of its own detector about a process overrules the roster. So the report
+//! of a change must reach a newcomer no later than the messages that other members send because of this change.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -15,24 +20,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::ProcessId;
 
-/// The members after so many changes.
+/// The members after `number` changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Roster {
-    /// How many changes there were.
+    /// Crashes and recoveries since the start of the group.
     pub number: u64,
-    /// Who has crashed and not come back. Everybody else of the group is a member.
+    /// Processes that crashed and have not recovered. All other processes of the group are members.
     gone: BTreeSet<ProcessId>,
-    /// The members that have been away, in the order of their return.
+    /// Members that crashed and recovered, in the order of their recoveries.
     returned: Vec<ProcessId>,
 }
 
 impl Roster {
-    /// Whether it is a member.
     pub fn contains(&self, process: ProcessId) -> bool {
         !self.gone.contains(&process)
     }
 
-    /// The member of longest standing, the lowest of them if they are many.
+    /// The member of longest standing: the lowest id that never crashed, else the member that recovered first.
     pub fn senior(&self, n: usize) -> Option<ProcessId> {
         let returned = |process: &ProcessId| self.returned.contains(process);
         let never_away = (0..n).find(|process| self.contains(*process) && !returned(process));
@@ -55,58 +59,59 @@ impl Roster {
     }
 }
 
-/// What becomes of the news of the own detector when a founder has been sent a later roster than its own.
+/// What a founder does with a report of its own detector about a change that is already in an adopted roster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LateReports {
-    /// They are in it already, and are let pass.
+    /// Ignores it: the change is counted already.
     Once,
-    /// They are always right. Then news that are late undo the roster, count twice, and numbers no longer agree.
+    /// Believes it. Then a late report undoes a change of the roster and is counted as another change, so equal numbers
+    /// no longer mean equal rosters. Broken on purpose: [`token_ring_last_word`](crate::broken::token_ring_last_word).
     LastWord,
 }
 
-/// What one process knows of the members.
+/// The roster of one process, and the reports of its own detector that are still to come.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Membership {
     me: ProcessId,
     n: usize,
     news: LateReports,
-    /// Whether its detector has told it of every change there was, or will.
+    /// Whether the detector of this process reports every change since the start of the group, so that late reports can
+    /// be counted. True for a founder, false for a newcomer.
     counts: bool,
-    /// None: a newcomer.
+    /// `None` at a newcomer.
     roster: Option<Roster>,
-    /// The last word of the own detector on each process since the own start, true for alive, as far as it counts.
+    /// The latest report of the own detector about each process: whether the process is alive. Kept only if not
+    /// `counts`.
     heard: BTreeMap<ProcessId, bool>,
-    /// Of so many changes the own detector is still to tell, though they are in the roster.
+    /// Changes in the roster that the own detector has yet to report.
     untold: u64,
 }
 
 impl Membership {
-    /// Of `me`, as a newcomer in a group of `n`.
+    /// For a process that has recovered, or has not started yet: it has no roster.
     pub fn newcomer(me: ProcessId, n: usize, news: LateReports) -> Self {
         Membership { me, n, news, counts: false, roster: None, heard: BTreeMap::new(), untold: 0 }
     }
 
-    /// Of `me`, who starts together with all others.
+    /// For a process that starts together with the whole group: roster 0.
     pub fn founder(me: ProcessId, n: usize, news: LateReports) -> Self {
         Membership { counts: news == LateReports::Once, roster: Some(Roster::default()), ..Self::newcomer(me, n, news) }
     }
 
-    /// What becomes of the news of the own detector.
     pub fn news(&self) -> LateReports {
         self.news
     }
 
-    /// The roster, unless this is a newcomer.
+    /// `None` at a newcomer.
     pub fn roster(&self) -> Option<&Roster> {
         self.roster.as_ref()
     }
 
-    /// The number of the roster, unless this is a newcomer.
     pub fn number(&self) -> Option<u64> {
         self.roster.as_ref().map(|roster| roster.number)
     }
 
-    /// The own detector says whether `process` is alive; returns whether there is a new roster.
+    /// The own detector reports that `process` is alive, or that it crashed. Returns whether this makes a new roster.
     pub fn hear(&mut self, process: ProcessId, alive: bool) -> bool {
         if process == self.me || process >= self.n {
             return false;
@@ -126,7 +131,7 @@ impl Membership {
         false
     }
 
-    /// Another member has sent its roster; returns whether there is a new one here.
+    /// Another member has sent its roster. Adopts it if it is later than the own roster. Returns whether it did.
     pub fn adopt(&mut self, theirs: Roster) -> bool {
         let newer = self.number().is_none_or(|number| theirs.number > number);
         if !newer || !theirs.contains(self.me) || !theirs.names_only(self.n) {
@@ -135,7 +140,7 @@ impl Membership {
         if self.counts {
             self.untold += self.number().map_or(0, |number| theirs.number - number);
         }
-        // Who does not count gives its own detector the last word on whom it has spoken of.
+        // A process that cannot count the reports believes the latest report of its own detector about each process.
         let mut roster = theirs;
         for (&process, &alive) in &self.heard {
             if roster.contains(process) != alive {
@@ -146,17 +151,17 @@ impl Membership {
         true
     }
 
-    /// Whether `process` is a member; nobody is for a newcomer.
+    /// Always false at a newcomer.
     pub fn contains(&self, process: ProcessId) -> bool {
         self.roster.as_ref().is_some_and(|roster| roster.contains(process))
     }
 
-    /// Whether this is the member of longest standing.
+    /// Whether this process is the [member of longest standing](Roster::senior).
     pub fn leads(&self) -> bool {
         self.roster.as_ref().and_then(|roster| roster.senior(self.n)) == Some(self.me)
     }
 
-    /// All other members, round the ids from the own one on.
+    /// All other members, in ring order, beginning with the successor.
     pub fn others(&self) -> impl Iterator<Item = ProcessId> {
         (1..self.n).map(|distance| (self.me + distance) % self.n).filter(|&other| self.contains(other))
     }

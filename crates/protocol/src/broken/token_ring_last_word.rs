@@ -1,14 +1,15 @@
-//! The [token ring](crate::mutex::token_ring) in which every process believes its own detector, whatever others say.
+//! The [token ring](crate::mutex::token_ring) in which each process believes a late report of its own detector, even if
+//! an adopted roster already contains the change.
 //!
-//! INQUIRE may bring the news of a recovery before the own detector does. Who then takes the recovered for dead, since
-//! that was the last word of its detector, counts one change more, and one again when the detector comes round. Its
-//! number is now ahead of everybody else's: it answers no INQUIRE, and a token that is lost is never made anew.
+//! INQUIRE may bring a roster with a recovery before the own detector reports this recovery. The latest report of the
+//! own detector was the crash, so the process takes the recovered member out again and counts one change too many. When
+//! its detector reports the recovery, the process counts another change. Now its roster number is higher than all
+//! others: it answers no INQUIRE, and a lost token is never replaced.
 
 use crate::mutex::token_ring::{self, TokenRing};
 use crate::registry::{About, Group, Params, SetupError};
 use crate::roster::LateReports;
 
-/// What the registry knows of it.
 pub const ABOUT: About = About {
     name: "token-ring-last-word",
     summary: "the token ring, each process with its own detector against the rosters of others",
@@ -16,7 +17,6 @@ pub const ABOUT: About = About {
     ..token_ring::ABOUT
 };
 
-/// n processes in a ring, the token at P0.
 pub fn group(params: &Params) -> Result<Group<TokenRing>, SetupError> {
     token_ring::group_with(params, LateReports::LastWord)
 }

@@ -16,28 +16,23 @@ pub mod suzuki_kasami;
 pub mod token_ring;
 pub mod voting;
 
-/// What the user of a mutual exclusion protocol may ask for.
-///
-/// The driver gives them in turns: no `Acquire` while one is pending or granted, no `Release` but of a grant.
+/// The commands of a user. The driver gives `Acquire` only while no request is pending or granted, and `Release` only
+/// after a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Command {
-    /// Ask for the critical section.
     Acquire,
-    /// Leave it.
     Release,
 }
 
-/// What a mutual exclusion protocol tells its user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// The process is in the critical section from here on.
+    /// The process is in the critical section from now on, until its `Release`.
     Granted {
-        /// Greater than that of every earlier grant.
+        /// Greater than the fence of every earlier grant in the group.
         fence: u64,
     },
 }
 
-/// A protocol for mutual exclusion.
 pub trait Mutex: Protocol<Command = Command, Event = Event> {}
 
 impl<P: Protocol<Command = Command, Event = Event>> Mutex for P {}

@@ -1,25 +1,35 @@
 //! The token ring: Le Lann, "Distributed systems: towards a formal approach" (1977).
 //!
-//! Assumes: nothing of the order of messages; none may be lost but by a crash. Crashes and recoveries are reported as
-//! [`roster`](crate::roster) says, who has crashed is not back before everybody has been told of the crash, and at any
-//! time some process lives that has a roster.
+//! The process with the TOKEN may enter, and keeps the token while inside. Otherwise each process sends the token to
+//! the next one on the ring, i to i + 1 mod n, for ever. P0 makes the first token.
 //!
-//! Whoever has the TOKEN may enter. It travels from each process to the next, i to i + 1 mod n, for ever. In the parked
-//! variant it rests while nobody wants it. Who wants it sends WAKE(id, number) round the same way; one that waits
-//! itself keeps that until it has the token, the holder adds it to the wishes on the token, the others send it on.
-//! The token knows the number served of each process, and moves on while a wish is open.
+//! In the variant `parked` the token rests while no process wishes to enter. A process without the token that wants to
+//! enter sends WAKE(id, number) round the ring. A process that waits itself keeps the WAKE until it has the token; the
+//! holder adds the wish to the token; the other processes forward the WAKE. The token carries the number of the last
+//! request served of each process, and moves on while a wish is open.
 //!
-//! A crash takes a member off the ring and a recovery brings it back; either makes a new roster. The token bears the
-//! number of a roster: its holder brings it into the next one, but if it is on its way it has missed that, and whoever
-//! gets it destroys it. The member of longest standing sends INQUIRE with the roster to all; they REPORT whether a
-//! token of that number has ever been with them, and if with none, it makes a new one: nobody else ever will. A
-//! newcomer takes part from ADMIT on, which answers its REPORT: an INQUIRE may have been sent to it in an earlier
-//! life.
+//! Assumes: no message is lost except in a crash; messages may arrive in any order. The failure detector makes no
+//! mistakes and reports crashes and recoveries to all processes in the same order, see [`roster`](crate::roster). A
+//! crashed process recovers only after all live processes know of the crash. At any time some live process has a
+//! roster.
+//! Promises: SAFE, LIVE and growing fences. Not ORDER: the process that the token reaches first enters first.
+//! Invariants: for each roster there is at most one token; a holder and its token have the same roster number.
+//! Costs: plain: 1 message an entry if all processes want to enter, unbounded if none does; 0 to nT from request to
+//! grant, n/2 T on average; T to (n-1)T from exit to next entry. Parked: n messages and nT for a single request, 2
+//! messages and T if all processes want to enter. A new roster of m members costs 2(m-1) messages, and 1 more for a
+//! newcomer.
+//! Fences: a counter on the token. A new token starts far above all fences of the lost one.
 //!
-//! Invariants: of each number there is at most one token; who has one has the number of its roster.
-//! Costs: plain, 1 message an entry if everybody wants, unbounded if nobody; request to grant 0 to nT, n/2 on average.
-//! Parked, n messages and nT alone, 2 and T if everybody wants. A new roster costs 2(n-1), and 1 for who joins.
-//! Fences: a counter on the token; a new token goes on far above all that the lost one can have reached.
+//! Crashes. Each crash or recovery makes a new roster, with the next number. A token counts only in the roster whose
+//! number it carries. The holder brings its token into the new roster. A token on its way misses the change, and its
+//! receiver destroys it. Then the member of longest standing replaces it: this member sends INQUIRE with the roster to
+//! all, and each member REPORTs whether it has ever had a token of this roster. If no member has, the asking member
+//! makes a new token. No other process makes tokens, so there are never two.
+//!
+//! Traps. A recovered process is a newcomer. It answers INQUIRE, but takes part only after ADMIT, which answers its
+//! REPORT: the INQUIRE may have been sent to its earlier life. A late report of the own detector must not be counted
+//! twice ([`token_ring_last_word`](crate::broken::token_ring_last_word)). A WAKE of a later roster waits for that
+//! roster.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -34,7 +44,6 @@ use crate::registry::{About, Assumes, Crashes, Family, Group, Overlap, Params, P
 use crate::roster::{LateReports, Membership, Roster};
 use crate::{Counter, Input, Outbox, ProcessId, ProcessSet, Protocol, Start};
 
-/// One process of the ring.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TokenRing {
     me: ProcessId,
@@ -43,21 +52,21 @@ pub struct TokenRing {
     members: Membership,
     state: State,
     token: Option<Token>,
-    /// Whether a token of the roster's number has ever been here.
+    /// Whether this process has ever had a token of the current roster.
     seen: bool,
-    /// A token with the number of a roster that has not arrived yet.
+    /// A token of a roster that this process does not know yet.
     early: Option<Token>,
-    /// A newcomer's last REPORT was about the roster of this number.
+    /// At a newcomer: the highest roster number that it has sent a REPORT for. Only the ADMIT of this roster counts.
     offered: Option<u64>,
-    /// Whose REPORT is missing before a new token may be made; none if none is to be made here.
+    /// At the member that may have to make a new token: the members whose REPORT is missing.
     awaiting: Option<ProcessSet>,
-    /// Of the own last request, in the parked variant.
+    /// Number of the own latest WAKE; only in the parked variant.
     number: u64,
-    /// Wishes of others, to go onto the token when it comes, or to be sent on.
+    /// Wishes of other processes: process and request number. They go onto the token when it comes, or on to the
+    /// successor.
     kept: BTreeMap<ProcessId, u64>,
 }
 
-/// When the token moves on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Moves {
     Always,
@@ -74,40 +83,35 @@ enum State {
 /// The right to enter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Token {
-    /// The number of the roster in which it counts.
+    /// Number of the roster in which the token counts.
     roster: u64,
-    /// Grows with every entry.
+    /// Fence of the latest entry.
     fence: u64,
-    /// The number of the request last served of each process; kept in the parked variant only.
+    /// Number of the last request served, per process. Empty in the plain ring.
     served: Vec<u64>,
-    /// Who waits for it, as far as it has heard, with the number of the request.
+    /// Waiting processes that the token has met or heard of, with their request numbers.
     wishes: BTreeMap<ProcessId, u64>,
 }
 
-/// What processes tell each other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Message {
-    /// Here is the token.
     Token(Token),
-    /// Somebody wants it.
+    /// `process` wants to enter; parked variant only.
     Wake {
-        /// Who.
         process: ProcessId,
-        /// Which of its requests this is.
         number: u64,
     },
-    /// The members have changed: has anybody the token?
+    /// From the member of longest standing to all other members: this is the new roster; have you had its token?
     Inquire(Roster),
-    /// Yes or no.
+    /// Answers [`Message::Inquire`].
     Report {
-        /// The number of the roster.
         roster: u64,
-        /// Whether a token of that number has ever been with the sender.
+        /// Whether the sender has ever had a token of this roster.
         seen: bool,
-        /// Whether the sender has no roster yet.
+        /// Whether the sender is a newcomer, and needs [`Message::Admit`].
         newcomer: bool,
     },
-    /// To a newcomer: from now on you are a member.
+    /// To a newcomer: you are a member from now on.
     Admit(Roster),
 }
 
@@ -238,7 +242,7 @@ impl TokenRing {
         self.pass_wishes(out);
     }
 
-    /// Lets the token go, if it is here and not in use.
+    /// Sends the token to the successor, unless it is in use here or (parked) no other member wishes for it.
     fn move_on(&mut self, out: &mut Outbox<Self>) {
         if self.state != State::Idle {
             return;
@@ -253,7 +257,7 @@ impl TokenRing {
         }
     }
 
-    /// Makes the own wish known; the plain ring needs no such thing.
+    /// Sends the own wish round the ring; only in the parked variant.
     fn wake(&mut self, out: &mut Outbox<Self>) {
         if let (Moves::WhileWished, Some(roster)) = (self.moves, self.members.number()) {
             self.number = self.number.max(first_number(roster)) + 1;
@@ -268,8 +272,9 @@ impl TokenRing {
     }
 
     fn on_wake(&mut self, process: ProcessId, number: u64, out: &mut Outbox<Self>) {
-        // A token that moves is after somebody who waits and keeps this: one that comes back after having met neither
-        // has been granted meanwhile, or the token is lost, and the next roster will bring a new wish.
+        // The own WAKE has come round: drop it. It has met neither the holder nor a waiting process. A moving token is
+        // on its way to a waiting process, and that process would have kept the WAKE. So either the request has been
+        // granted meanwhile, or the token is lost. In the second case this process wishes again in the next roster.
         if process != self.me {
             let kept = self.kept.entry(process).or_default();
             *kept = number.max(*kept);
@@ -277,7 +282,8 @@ impl TokenRing {
         }
     }
 
-    /// Puts the wishes of others onto the token, or sends them on, unless the token will come here anyway.
+    /// Puts the wishes of others onto the token if it is here. Otherwise forwards them, unless the token will come
+    /// here: this process waits for it, or may have to make a new one.
     fn pass_wishes(&mut self, out: &mut Outbox<Self>) {
         if let Some(mut token) = self.token.take() {
             token.add_wishes(self.take_wishes());
@@ -292,8 +298,9 @@ impl TokenRing {
         }
     }
 
-    /// Those of the own roster. Later ones wait for theirs: a token that goes after them now may get lost on the way,
-    /// and they would not be made again.
+    /// Takes the wishes of the current roster out of `kept`. Wishes of a later roster stay until that roster is known
+    /// here. If the token went to such a process now, that process would destroy it as outdated, and would not repeat
+    /// its wish.
     fn take_wishes(&mut self) -> BTreeMap<ProcessId, u64> {
         let Some(roster) = self.members.number() else { return BTreeMap::new() };
         let (now, later) = core::mem::take(&mut self.kept)
@@ -303,7 +310,7 @@ impl TokenRing {
         now
     }
 
-    /// Somebody has crashed or recovered, or this process has been let in.
+    /// A member has crashed or recovered, or this newcomer has been admitted.
     fn on_new_roster(&mut self, out: &mut Outbox<Self>) {
         let Some(number) = self.members.number() else { return };
         if let Some(token) = &mut self.token {
@@ -381,13 +388,13 @@ impl TokenRing {
     }
 }
 
-/// Requests are numbered on from here in each roster. Whoever waits wishes again when there is a new one, so that all
-/// lower numbers count as served: those of the dead, of earlier lives, and those that may have been on a lost token.
+/// Request numbers of a roster start above this one. A waiting process repeats its wish in each new roster, so all
+/// lower numbers count as served: wishes of crashed processes, of earlier lives, and wishes on a lost token.
 fn first_number(roster: u64) -> u64 {
     roster << 32
 }
 
-/// The fences of a token made anew go on from here: far above all that the lost one can have reached.
+/// The fences of a new token start above this one: far above all fences that the lost token can have reached.
 fn first_fence(roster: u64) -> u64 {
     roster << 40
 }
@@ -415,7 +422,7 @@ impl Token {
         }
     }
 
-    /// A wish that has been granted already, before it got here, is none.
+    /// Skips wishes that were granted before they met the token.
     fn add_wishes(&mut self, wishes: BTreeMap<ProcessId, u64>) {
         for (process, number) in wishes {
             if self.served.get(process).is_some_and(|&served| number > served) {
@@ -426,7 +433,7 @@ impl Token {
 }
 
 impl Moves {
-    /// How many numbers the token carries.
+    /// Length of [`Token::served`].
     fn numbers(self, n: usize) -> usize {
         match self {
             Moves::Always => 0,
@@ -435,7 +442,6 @@ impl Moves {
     }
 }
 
-/// What the registry knows of it.
 pub const ABOUT: About = About {
     name: "token-ring",
     family: Family::Mutex,
@@ -449,15 +455,16 @@ pub const ABOUT: About = About {
     broken: None,
 };
 
-/// n processes in a ring, the token at P0.
+/// n processes in a ring; P0 makes the token when it starts.
 pub fn group(params: &Params) -> Result<Group<TokenRing>, SetupError> {
     group_with(params, LateReports::Once)
 }
 
-/// The same, if the own detector's news are to be taken like this.
+/// Also used by the broken variant, which treats late reports differently.
 pub fn group_with(params: &Params, news: LateReports) -> Result<Group<TokenRing>, SetupError> {
     let n = params.n;
     let moves = if params.has("parked") { Moves::WhileWished } else { Moves::Always };
-    // Nobody has a token, or is a member, before its start: who recovers without memory must not make a second one.
+    // Every process is made as a newcomer without a token, and becomes a founder at its fresh start. So a process that
+    // recovers without memory does not make a second token.
     Ok(Group::new(n, n, move |me| TokenRing::newcomer(me, n, moves, news)))
 }
