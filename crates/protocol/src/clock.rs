@@ -1,4 +1,4 @@
-//! Logical clocks.
+//! Logical clocks: Lamport clocks, stamps (time, id) and vector clocks.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ProcessId;
 
-/// A Lamport clock: 64 bits, never bounded (the bounded numbers of the 1981 paper are wrong).
+/// A Lamport clock with 64 bits and no bound: the bounded numbers of Ricart and Agrawala's paper (1981) are wrong.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LamportClock(u64);
 
@@ -17,14 +17,14 @@ impl LamportClock {
         self.0
     }
 
-    /// A local event or a send: the clock moves on by one; returns the event's time.
+    /// A local event or a send: moves the clock on by 1 and returns the time of the event.
     pub fn tick(&mut self) -> u64 {
         self.0 = self.0.saturating_add(1);
         self.0
     }
 
-    /// A message with this time has arrived: the clock is at least as far. Enough where only the times of sends are
-    /// used, since the next of them is later.
+    /// A message with this time has arrived: moves the clock up to `time`. That is enough for a protocol that uses only
+    /// the times of its sends, because its next send is later.
     pub fn observe(&mut self, time: u64) {
         self.0 = self.0.max(time);
     }
@@ -34,14 +34,14 @@ impl LamportClock {
         &mut self.0
     }
 
-    /// A message with this time has arrived: the clock moves beyond both.
+    /// A message with this time has arrived: moves the clock beyond both times.
     pub fn receive(&mut self, time: u64) -> u64 {
         self.0 = self.0.max(time);
         self.tick()
     }
 }
 
-/// A Lamport time made unique by the process: the total order of requests.
+/// A Lamport time and a process id: the total order of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Stamp {
     /// Compared first.
@@ -51,32 +51,32 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// How many processes there may be where stamps serve as fences.
+    /// Most processes in a group that uses stamps as fences: the id takes 16 bits.
     pub const PROCESSES_MAX: usize = 1 << 16;
 
-    /// The pair as one integer that compares the same way.
+    /// The pair as one integer in the same order: time x 65536 + process.
     pub fn fence(self) -> u64 {
         self.time.saturating_mul(Self::PROCESSES_MAX as u64).saturating_add(self.process as u64)
     }
 }
 
-/// A vector clock: per process, how many of its events are known here.
+/// A vector clock: for each process, the number of its events that are known here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct VectorClock(Vec<u32>);
 
 impl VectorClock {
-    /// Nothing is known of any of `n` processes.
+    /// No event of the `n` processes is known.
     pub fn new(n: usize) -> Self {
         VectorClock(vec![0; n])
     }
 
-    /// An event of `process`; returns its number, from 1.
+    /// Counts an event of `process` and returns its number, from 1.
     pub fn tick(&mut self, process: ProcessId) -> u32 {
         self.0[process] += 1;
         self.0[process]
     }
 
-    /// Takes in what `other` knows; returns whether anything was new.
+    /// Adds the knowledge of `other`. Returns whether any of it was new.
     pub fn merge(&mut self, other: &VectorClock) -> bool {
         let mut changed = false;
         for (own, &got) in self.0.iter_mut().zip(&other.0) {
@@ -86,17 +86,17 @@ impl VectorClock {
         changed
     }
 
-    /// How many events of `process` are known.
+    /// Number of known events of `process`.
     pub fn of(&self, process: ProcessId) -> u32 {
         self.0[process]
     }
 
-    /// The entries, in order of process.
+    /// In the order of process ids.
     pub fn entries(&self) -> &[u32] {
         &self.0
     }
 
-    /// Whether everything known here is known there too: this event happened before that one, or is the same.
+    /// Whether every event known here is known to `other` too: this event happened before that one, or is the same.
     pub fn within(&self, other: &VectorClock) -> bool {
         self.0.iter().zip(&other.0).all(|(own, other)| own <= other)
     }

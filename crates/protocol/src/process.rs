@@ -1,4 +1,4 @@
-//! The process model: what a protocol is, what goes into it and what comes out.
+//! The process model: the trait [`Protocol`], its inputs and its outputs.
 
 use alloc::vec::Vec;
 use core::fmt::Debug;
@@ -9,88 +9,91 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::clock::Stamp;
 
-/// A process of the group: clients are numbered from 0, helpers (coordinators, voters, stores) follow.
+/// Clients are numbered from 0; helpers (coordinators, voters, stores) follow.
 pub type ProcessId = usize;
 
-/// Time as the driver counts it: a millionth of a message delay T in the simulator, a microsecond over sockets,
-/// one discrete tick in the checker.
+/// The driver's unit of time: a millionth of a message delay T in the simulator, a microsecond over sockets, one
+/// discrete tick in the checker.
 pub type Ticks = u64;
 
 /// One process of a distributed algorithm, as a value with a step function.
 ///
 /// # How to drive it
 ///
-/// 1. Make the processes of a [`Group`](crate::Group), and give each of them [`Input::Start`] first.
-/// 2. Whenever something happens at a process, call [`step`](Protocol::step) with it. Carry out what has gathered in
-///    the [`Outbox`], in that order, before the next step; the outbox is reused from step to step.
-/// 3. A message goes to its receiver as [`Input::Message`], never to its own sender: what a process has to tell itself
-///    it handles inside the step. A timer comes back once, as [`Input::Timer`], unless it is cancelled or set again.
+/// 1. Make the processes of a [`Group`](crate::Group). The first input of each process is [`Input::Start`].
+/// 2. For each thing that happens at a process, call [`step`](Protocol::step) with it. Then carry out the outputs in
+///    the [`Outbox`], in their order, before the next step. The outbox is reused from step to step.
+/// 3. Give a message to its receiver as [`Input::Message`]. The receiver is never the sender: a process handles its
+///    messages to itself inside the step. Give a timer back once, as [`Input::Timer`], unless the process cancels it or
+///    sets it again.
 ///
 /// # What a protocol must not do
 ///
-/// It has no clock, no randomness of its own, no I/O and no threads, and it iterates over nothing in random order.
-/// Equal states that get equal inputs (and equal [choices](Outbox::choose)) give equal states and equal outputs:
-/// that is why a simulator, an exhaustive checker and real sockets can all drive it, and it never knows which does.
-/// It must also survive any message from a member of the group, late, repeated or out of place, without a panic.
+/// A protocol has no clock, no randomness of its own, no I/O and no threads, and it never iterates in random order.
+/// Equal states that get equal inputs (and equal [choices](Outbox::choose)) give equal states and equal outputs. So a
+/// simulator, an exhaustive checker and real sockets can drive the same protocol, and the protocol never knows which
+/// driver runs it. A protocol must also survive any message from a member of the group without a panic: late, repeated
+/// or out of place.
 pub trait Protocol: Clone + Eq + Hash + Debug + Send + Sync + 'static {
-    /// What processes send each other.
     type Message: Message;
-    /// The names of its timers; [`Infallible`](core::convert::Infallible) if it has none.
+    /// [`Infallible`](core::convert::Infallible) if the protocol has no timers.
     type Timer: Copy + Eq + Ord + Hash + Debug + Send + Sync;
-    /// What its user may ask for.
+    /// From the user to the protocol.
     type Command: Clone + Eq + Debug + Send + Sync;
-    /// What it tells its user.
+    /// From the protocol to the user.
     type Event: Clone + Eq + Debug + Send + Sync;
 
-    /// Handles one input. Everything that follows from it goes into `out`.
+    /// Handles one input and puts the outputs into `out`.
     fn step(&mut self, input: Input<Self>, out: &mut Outbox<Self>);
 
-    /// Forgets everything, but for what is on stable storage: nothing, for most. `fresh` is the process newly made. Drivers
-    /// call it when a process recovers without its memory, before [`Start::Recovered`].
+    /// Forgets everything except what is on stable storage; most protocols store nothing. `fresh` is this process newly
+    /// made. Drivers call this when a process recovers without memory, before [`Start::Recovered`].
     fn forget(&mut self, fresh: Self) {
         *self = fresh;
     }
 
-    /// Whether it may be given commands. A process that has recovered may first have to hear from others where they are.
-    /// What is asked of it before counts from when it is ready, so drivers hold commands back until then.
+    /// Whether the process takes commands. A recovered process may first have to learn the clocks or requests of the
+    /// others. Drivers hold commands back until it is ready, so a request counts from then on.
     fn is_ready(&self) -> bool {
         true
     }
 
-    /// Shows every counter in this state that grows without bound; see [`Counter`]. Steps never call it.
+    /// Shows every counter of this state that grows without bound; see [`Counter`]. Only the checker calls it.
     fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
         let _ = visit;
     }
 }
 
-/// A family of counters, so that a checker can tell states apart by how its members differ, not by how far they have
-/// come: then a group that goes on for ever has finitely many states.
+/// A family of counters that grow without bound. The checker subtracts the smallest member of a family from all its
+/// members. Then states that differ only in how far they have counted are equal, and a group that runs for ever has
+/// finitely many states.
 ///
-/// Of [`Clock`](Counter::Clock) and [`Number`](Counter::Number) only comparisons and "one more" may be used: subtracting
-/// the same from every member in the group and its network must change nothing else. A counter that is shown in one state
-/// must be shown in all, unless it is not there at all.
+/// A protocol may only compare the members of [`Clock`](Counter::Clock) and [`Number`](Counter::Number), and add 1:
+/// subtracting the same value from all of them, in all processes and all messages on their way, must change nothing
+/// else. A protocol must show each counter in every state in which the counter exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Counter {
-    /// Lamport times.
+    /// Lamport times of the whole group.
     Clock,
-    /// The numbers of the requests of one process, or, if it serves others, of its grants; or of the grants of one epoch.
+    /// The request numbers of one process. A coordinator's grant numbers, or the grant numbers of one epoch, also count
+    /// as such a family.
     Number(ProcessId),
-    /// Carried along for the user: no step does anything else because of its value.
+    /// Fences. No step depends on the value of a fence.
     Fence,
 }
 
-/// A message of a protocol. Ordered so that a checker can keep messages in flight in one canonical order.
+/// `Ord`, so that a checker can keep the messages on their way in one canonical order.
 pub trait Message: Clone + Eq + Ord + Hash + Debug + Serialize + DeserializeOwned + Send + Sync {
-    /// Its kind in the words of the paper, e.g. `"REQUEST"`; messages are counted by it.
+    /// The name of the message in the paper, such as `"REQUEST"`. Drivers count messages by kind.
     fn kind(&self) -> &'static str;
 
-    /// Which request it is about, by its stamp, if messages of this protocol are each about one and name it.
+    /// The stamp of the request that the message is about, for protocols whose messages each name one request.
     fn request(&self, from: ProcessId, to: ProcessId) -> Option<Stamp> {
         let _ = (from, to);
         None
     }
 
-    /// Shows every counter in this message of `from` that grows without bound; see [`Counter`].
+    /// Shows every counter of this message, sent by `from`, that grows without bound; see [`Counter`].
     fn counters(&mut self, from: ProcessId, visit: &mut dyn FnMut(Counter, &mut u64)) {
         let _ = (from, visit);
     }
@@ -99,78 +102,68 @@ pub trait Message: Clone + Eq + Ord + Hash + Debug + Serialize + DeserializeOwne
 /// Everything that can happen to a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input<P: Protocol> {
-    /// The process begins to run. Always the first input.
+    /// The process begins to run. Always its first input, and the first after a crash.
     Start(Start),
-    /// Its user asks for something.
     Command(P::Command),
-    /// A message has arrived.
     Message {
-        /// Who sent it.
         from: ProcessId,
-        /// What it says.
         message: P::Message,
     },
-    /// A timer set earlier has run out.
     Timer(P::Timer),
-    /// The failure detector believes from now on that this process has crashed.
+    /// From now on the failure detector of this process believes that the named process has crashed.
     Suspect(ProcessId),
-    /// The failure detector believes from now on that this process is alive.
+    /// From now on the failure detector of this process believes that the named process is alive.
     Trust(ProcessId),
-    /// The group has new members, as agreed outside the protocol.
+    /// The group has new members, agreed on outside the protocol.
     View(View),
-    /// The application is about to send a message of its own: [`Outbox::stamp`] it with the algorithm's clock.
+    /// The application is about to send a message of its own. The protocol answers with [`Outbox::stamp`], if it has a
+    /// clock.
     AppSend,
     /// An application message has arrived with this stamp.
     AppReceive(u64),
 }
 
-/// How a process comes to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Start {
-    /// For the first time, together with the group.
+    /// The first start, together with the group.
     Fresh,
-    /// Again after a crash: with the state it had, or with what it does not [forget](Protocol::forget).
-    /// Either way its timers are lost, and all messages that were on their way to it or from it by then, and its failure
-    /// detector begins anew: it suspects nobody until it says so.
+    /// The start after a crash, with the full state or with what [`Protocol::forget`] keeps. The timers of the process
+    /// are lost, and so are the messages that were on their way to it or from it. Its failure detector starts again: it
+    /// suspects no process until it reports one.
     Recovered,
 }
 
-/// The members of the group from some epoch on.
+/// The members of the group from `epoch` on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct View {
-    /// Counts the views.
+    /// Number of the view.
     pub epoch: u64,
     /// In ascending order.
     pub members: Vec<ProcessId>,
 }
 
-/// One thing that a process wants done.
+/// An action that the driver carries out for a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output<P: Protocol> {
-    /// Send a message to another process.
     Send {
-        /// The receiver; never the sender itself.
+        /// Never the sender itself.
         to: ProcessId,
-        /// What to send.
         message: P::Message,
     },
-    /// Start a timer, in place of one of the same name that may still run.
-    /// The driver picks the duration from the range.
+    /// Starts a timer, and replaces a running timer of the same name. The driver picks the duration.
     SetTimer {
-        /// Which one.
         timer: P::Timer,
-        /// How long; a range where randomness is wanted.
+        /// A single value, or a range if the duration must be random.
         after: RangeInclusive<Ticks>,
     },
-    /// Stop a timer, if it runs.
+    /// Stops the timer, if it runs.
     CancelTimer(P::Timer),
-    /// Tell the user.
     Event(P::Event),
-    /// The clock to put on the application message of [`Input::AppSend`].
+    /// The clock for the application message of [`Input::AppSend`].
     Stamp(u64),
 }
 
-/// Where a step puts its outputs, and where it gets its [choices](Outbox::choose) from.
+/// Collects the outputs of a step, and answers its [choices](Outbox::choose).
 #[derive(Clone, Debug)]
 pub struct Outbox<P: Protocol> {
     outputs: Vec<Output<P>>,
@@ -178,37 +171,33 @@ pub struct Outbox<P: Protocol> {
 }
 
 impl<P: Protocol> Outbox<P> {
-    /// An empty outbox whose choices come from `choices`.
     pub fn new(choices: Choices) -> Self {
         Outbox { outputs: Vec::new(), choices }
     }
 
-    /// Sends `message` to `to`.
     pub fn send(&mut self, to: ProcessId, message: P::Message) {
         self.outputs.push(Output::Send { to, message });
     }
 
-    /// Sends `message` to each of `to`.
     pub fn multicast(&mut self, to: impl IntoIterator<Item = ProcessId>, message: P::Message) {
         self.outputs.extend(to.into_iter().map(|to| Output::Send { to, message: message.clone() }));
     }
 
-    /// Starts `timer` to run out after exactly `after`.
+    /// The timer runs out after exactly `after`.
     pub fn set_timer(&mut self, timer: P::Timer, after: Ticks) {
         self.set_timer_within(timer, after..=after);
     }
 
-    /// Starts `timer` to run out after a random time within `after`.
+    /// The timer runs out after a random time within `after`.
     pub fn set_timer_within(&mut self, timer: P::Timer, after: RangeInclusive<Ticks>) {
         self.outputs.push(Output::SetTimer { timer, after });
     }
 
-    /// Stops `timer`, if it runs.
     pub fn cancel_timer(&mut self, timer: P::Timer) {
         self.outputs.push(Output::CancelTimer(timer));
     }
 
-    /// Tells the user.
+    /// Tells the user of this process.
     pub fn emit(&mut self, event: P::Event) {
         self.outputs.push(Output::Event(event));
     }
@@ -218,13 +207,14 @@ impl<P: Protocol> Outbox<P> {
         self.outputs.push(Output::Stamp(clock));
     }
 
-    /// One of `0..of`, as the driver decides: by the seed, by every branch in turn, or by the system's randomness.
+    /// A random number in `0..of`. The simulator takes it from the seed, the checker tries every number, and over
+    /// sockets it comes from the system.
     pub fn choose(&mut self, of: usize) -> usize {
         self.choices.choose(of)
     }
 
-    /// Steps a protocol that runs inside this one. Its choices are made as this one's are; its outputs are returned, to
-    /// be carried out in this one's terms.
+    /// Steps a protocol that runs inside this one. Both take their choices from the same source. The caller translates
+    /// the returned outputs into its own.
     pub fn step_inside<Q: Protocol>(&mut self, inside: &mut Q, input: Input<Q>) -> Vec<Output<Q>> {
         let choices = core::mem::replace(&mut self.choices, Choices::scripted(Vec::new()));
         let mut out = Outbox { outputs: Vec::new(), choices };
@@ -233,7 +223,7 @@ impl<P: Protocol> Outbox<P> {
         out.outputs
     }
 
-    /// Takes out all outputs, in the order in which the steps put them in.
+    /// Takes out all outputs, oldest first.
     pub fn drain(&mut self) -> impl Iterator<Item = Output<P>> {
         self.outputs.drain(..)
     }
@@ -244,43 +234,41 @@ impl<P: Protocol> Outbox<P> {
     }
 }
 
-/// One choice that a step asked for and got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// Among how many.
+    /// Number of alternatives.
     pub of: usize,
-    /// Which one, from 0.
+    /// In `0..of`.
     pub chosen: usize,
 }
 
-/// Resolves the choices of steps: first those of a script, then by a seed. All are recorded, so that a run can be
-/// repeated from the record, and so that a checker can go through every branch with [`next_branch`](Choices::next_branch).
+/// Answers the choices of steps: first from a script, then from a seed. `Choices` records every answer. So a driver can
+/// repeat a run from the record, and a checker can visit every branch with [`next_branch`](Choices::next_branch).
 #[derive(Clone, Debug)]
 pub struct Choices {
     seed: Option<u64>,
     script: Vec<usize>,
-    /// How much of the script is used up.
+    /// Entries of `script` used so far.
     scripted: usize,
     made: Vec<Choice>,
 }
 
 impl Choices {
-    /// Choices drawn from a seed.
     pub fn seeded(seed: u64) -> Self {
         Choices { seed: Some(seed), script: Vec::new(), scripted: 0, made: Vec::new() }
     }
 
-    /// The choices of a script, and 0 after its end; one that is out of range stands for the last that is not.
+    /// The choices of a script, and 0 after its end. A choice that is too large counts as the largest valid one.
     pub fn scripted(script: Vec<usize>) -> Self {
         Choices { seed: None, script, scripted: 0, made: Vec::new() }
     }
 
-    /// What was chosen since the record was last taken.
+    /// The choices since the last call.
     pub fn take_made(&mut self) -> Vec<Choice> {
         core::mem::take(&mut self.made)
     }
 
-    /// The script for the branch after the one that `made` these choices, or none if that was the last.
+    /// The script for the branch after the one that `made` these choices; none after the last branch.
     pub fn next_branch(made: &[Choice]) -> Option<Vec<usize>> {
         let last = made.iter().rposition(|choice| choice.chosen + 1 < choice.of)?;
         let mut script: Vec<usize> = made[..=last].iter().map(|choice| choice.chosen).collect();
@@ -302,7 +290,7 @@ impl Choices {
     }
 }
 
-/// Steele, Lea and Flood's generator (2014): a pure function of the seed that the driver gave, and all that is needed.
+/// Steele, Lea and Flood's generator (2014): a pure function of the driver's seed, so that equal seeds give equal runs.
 fn split_mix_64(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -322,7 +310,7 @@ mod tests {
         loop {
             let mut choices = Choices::scripted(script);
             let first = choices.choose(2);
-            // How many there are to choose from may depend on what was chosen before.
+            // The number of alternatives may depend on earlier choices.
             let second = choices.choose(first + 2);
             seen.push((first, second));
             match Choices::next_branch(&choices.take_made()) {

@@ -1,4 +1,4 @@
-//! Sets of processes.
+//! Sets of processes of one group.
 
 use core::fmt;
 
@@ -6,24 +6,22 @@ use fixedbitset::FixedBitSet;
 
 use crate::ProcessId;
 
-/// A set of processes out of a group of known size; a bit each, and it prints as a set.
+/// A set of processes of a group of known size: one bit for each process. Its `Debug` output is a set of ids.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessSet(FixedBitSet);
 
 impl ProcessSet {
-    /// None of `n` processes.
+    /// The empty set in a group of `n` processes.
     pub fn none(n: usize) -> Self {
         ProcessSet(FixedBitSet::with_capacity(n))
     }
 
-    /// All of `n` processes.
     pub fn all(n: usize) -> Self {
         let mut set = Self::none(n);
         set.fill();
         set
     }
 
-    /// These out of `n` processes.
     pub fn of(n: usize, members: impl IntoIterator<Item = ProcessId>) -> Self {
         let mut set = Self::none(n);
         members.into_iter().for_each(|member| {
@@ -32,22 +30,20 @@ impl ProcessSet {
         set
     }
 
-    /// Adds every process of the group.
     pub fn fill(&mut self) {
         self.0.insert_range(..);
     }
 
-    /// Removes every process.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// Adds one; returns whether it is new. Who is not in the group cannot be added.
+    /// Returns whether `process` is new in the set. Ignores a process outside the group.
     pub fn insert(&mut self, process: ProcessId) -> bool {
         process < self.0.len() && !self.0.put(process)
     }
 
-    /// Removes one; returns whether it was there.
+    /// Returns whether `process` was in the set.
     pub fn remove(&mut self, process: ProcessId) -> bool {
         let there = self.contains(process);
         if there {
@@ -56,48 +52,46 @@ impl ProcessSet {
         there
     }
 
-    /// Whether it is there.
     pub fn contains(&self, process: ProcessId) -> bool {
         self.0.contains(process)
     }
 
-    /// Whether somebody is in both sets.
+    /// Whether some process is in both sets.
     pub fn meets(&self, other: &ProcessSet) -> bool {
         !self.0.is_disjoint(&other.0)
     }
 
-    /// The first who is in both sets.
+    /// The lowest process that is in both sets.
     pub fn first_common(&self, other: &ProcessSet) -> Option<ProcessId> {
         self.0.intersection(&other.0).next()
     }
 
-    /// Whether everybody here is there too.
+    /// Whether this set is a subset of `other`.
     pub fn within(&self, other: &ProcessSet) -> bool {
         self.0.is_subset(&other.0)
     }
 
-    /// Whether nobody is there.
     pub fn is_empty(&self) -> bool {
         self.0.is_clear()
     }
 
-    /// How many are there.
+    /// Number of processes in the set.
     pub fn len(&self) -> usize {
         self.0.count_ones(..)
     }
 
-    /// Of how many processes it is a set.
+    /// Number of processes in the group.
     pub fn capacity(&self) -> usize {
         self.0.len()
     }
 
-    /// All that are there, in ascending order.
+    /// In ascending order.
     pub fn iter(&self) -> impl Iterator<Item = ProcessId> {
         self.0.ones()
     }
 }
 
-/// The derived one would print where the bits are, not which.
+/// The derived implementation would print the bits instead of the ids.
 impl fmt::Debug for ProcessSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.iter()).finish()

@@ -1,6 +1,6 @@
-//! What algorithms there are, and how to make a group that runs one.
+//! The list of algorithms, what each of them assumes and promises, and how to make a group that runs one.
 //!
-//! Adding an algorithm is one file, with its `ABOUT` and its `group`, and one line in `algorithms!` below.
+//! To add an algorithm, write one file with its `ABOUT` and its `group`, and one line in `algorithms!` below.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -48,26 +48,20 @@ algorithms! {
     append append::record_append;
 }
 
-/// One algorithm, as data.
+/// The facts about one algorithm, which `baton algorithms` prints.
 #[derive(Clone, Debug)]
 pub struct About {
-    /// What the command line calls it.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it is for.
     pub family: Family,
-    /// In one line.
     pub summary: &'static str,
-    /// What it needs of the network and of the processes.
     pub assumes: Assumes,
-    /// What it gives in return.
     pub promises: Promises,
-    /// Other ways to run it.
     pub variants: &'static [Variant],
-    /// How it breaks, if it does so on purpose.
+    /// For an algorithm that is wrong on purpose: how it breaks.
     pub broken: Option<&'static str>,
 }
 
-/// What an algorithm is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// Mutual exclusion.
@@ -80,16 +74,15 @@ pub enum Family {
     Append,
 }
 
-/// Another way to run an algorithm.
+/// A part of the value of `--variant`.
 #[derive(Clone, Copy, Debug)]
 pub struct Variant {
-    /// What `--variant` calls it; `name:VALUE` if it takes a value.
+    /// `name`, or `name:VALUE` if the variant takes a value.
     pub name: &'static str,
-    /// In one line.
     pub summary: &'static str,
 }
 
-/// What an algorithm needs in order to keep its promises.
+/// The conditions under which an algorithm keeps its promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Assumes {
     /// Messages from one process to another arrive in the order in which they were sent.
@@ -100,43 +93,41 @@ pub struct Assumes {
     pub no_duplicates: bool,
     /// Every message arrives within a known time D.
     pub synchronous: bool,
-    /// What may happen to processes.
     pub crashes: Crashes,
-    /// What may happen to several of them at once.
+    /// Which crashes and recoveries may overlap.
     pub overlap: Overlap,
 }
 
-/// Which crashes an algorithm can live with.
+/// The crashes that an algorithm survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crashes {
-    /// None.
     Never,
-    /// Those that a failure detector reports, without mistakes.
+    /// Crashes that a failure detector reports, without mistakes. Crashed processes may recover.
     Detected,
-    /// The same, of processes that stay dead.
+    /// Crashes that a failure detector reports, without mistakes. Crashed processes do not recover.
     Final,
-    /// Those that a failure detector reports, without mistakes, as long as one helper never crashes.
+    /// Crashes that a failure detector reports, without mistakes, as long as one helper never crashes.
     ButOne,
-    /// Those of coordinators, reported or not, that recover with memory if at all.
+    /// Crashes of coordinators, reported or not. A coordinator may recover with its memory. Clients do not crash.
     Coordinators,
-    /// Any, reported or not.
+    /// Any crash, reported or not.
     Any,
 }
 
-/// Which crashes and recoveries may overlap: the next comes before all know of the last, or before who has recovered is
-/// one of the group again.
+/// Which crashes and recoveries may overlap. Two of them overlap if the second comes before all live processes know of
+/// the first, or before a recovered process is a member again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overlap {
-    /// Any.
+    /// All may overlap.
     Any,
-    /// Crashes that are final. A crash and the recovery from it are over before the next crash.
+    /// Only crashes without recovery. A crash with recovery is over before the next crash.
     Final,
-    /// Those of which all are told in the same order.
+    /// Those that the detectors report to all processes in the same order.
     SameOrder,
 }
 
 impl Assumes {
-    /// Reliable links in any order and no crashes: what most algorithms need.
+    /// Reliable links without an order of messages, and no crashes. Most algorithms need this much.
     pub const LOSSLESS: Assumes = Assumes {
         fifo: false,
         lossless: true,
@@ -150,59 +141,57 @@ impl Assumes {
 /// What an algorithm promises while its assumptions hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promises {
-    /// At most one in the critical section; at most one leader.
+    /// SAFE: at most one process is in the critical section; at most one process leads.
     pub safety: bool,
-    /// Every request is granted; every live process learns of the leader.
+    /// LIVE: every request is granted; every live process learns of the leader.
     pub liveness: bool,
-    /// If request A happened before request B, A is granted first.
+    /// ORDER: if request A happened before request B, A is granted first.
     pub order: bool,
-    /// Fences grow from grant to grant.
+    /// The fences of later grants are greater.
     pub fence: bool,
 }
 
 impl Promises {
-    /// All of them.
     pub const ALL: Promises = Promises { safety: true, liveness: true, order: true, fence: true };
 
-    /// Each by its name, and whether it is promised.
+    /// The name of each promise, and whether the algorithm makes it.
     pub fn each(&self) -> [(&'static str, bool); 4] {
         [("safety", self.safety), ("liveness", self.liveness), ("order", self.order), ("fence", self.fence)]
     }
 }
 
-/// How large a group to make, and of what kind.
+/// Size and kind of a group.
 #[derive(Clone, Debug)]
 pub struct Params {
-    /// How many processes may ask.
+    /// Number of clients.
     pub n: usize,
-    /// How to run it, if not in the default way: names of [`About::variants`] joined by `+`, such as
-    /// `yield-at-once+grid`; one that takes a value is written `name:value`.
+    /// Names of [`About::variants`] joined by `+`, such as `yield-at-once+grid`. A variant with a value is written
+    /// `name:value`.
     pub variant: Option<String>,
-    /// How many coordinators, where the algorithm lets one say.
+    /// Number of coordinators; only for algorithms that leave it open.
     pub coordinators: Option<usize>,
-    /// How many of their votes win.
+    /// Number of votes that win; only for algorithms that leave it open.
     pub votes: Option<usize>,
-    /// The bound D on a message's delay, or the best guess.
+    /// The bound D on message delays, or a guess at it on an asynchronous network.
     pub delay_max: Ticks,
 }
 
 impl Params {
-    /// The defaults for n processes.
     pub fn new(n: usize, delay_max: Ticks) -> Self {
         Params { n, variant: None, coordinators: None, votes: None, delay_max }
     }
 
-    /// Whether the variant asks for `name`.
+    /// Whether `name` is a part of the variant.
     pub fn has(&self, name: &str) -> bool {
         self.variant_parts().any(|(part, _)| part == name)
     }
 
-    /// The value that the variant gives to `name`.
+    /// The value of the part `name:value` of the variant.
     pub fn value(&self, name: &str) -> Option<&str> {
         self.variant_parts().find(|(part, _)| *part == name).and_then(|(_, value)| value)
     }
 
-    /// The one of `names` that the variant asks for, if any; refuses two, since they exclude each other.
+    /// The one of `names` that is a part of the variant, if any. An error if two are, because they exclude each other.
     pub fn one_of(&self, names: &[&'static str]) -> Result<Option<&'static str>, SetupError> {
         let mut asked = names.iter().copied().filter(|name| self.has(name));
         match (asked.next(), asked.next()) {
@@ -211,8 +200,8 @@ impl Params {
         }
     }
 
-    /// Refuses so many processes, coordinators included, that a number for each of them at each of them, or a message from
-    /// each to each, would take more than a few GiB.
+    /// Refuses groups that would need more than a few GiB: each process keeps a number for each other process, or sends
+    /// it a message.
     pub fn at_most_quadratic(&self) -> Result<(), SetupError> {
         let n = self.n.max(self.coordinators.unwrap_or_default());
         let reason = "each of them keeps something for every other, or sends it something";
@@ -226,58 +215,54 @@ impl Params {
         })
     }
 
-    /// Refuses more than `max` processes.
     pub fn at_most(&self, max: usize, reason: &'static str) -> Result<(), SetupError> {
         if self.n <= max { Ok(()) } else { Err(SetupError::TooMany { n: self.n, max, reason }) }
     }
 }
 
-/// How to make the processes of a group.
+/// Makes the processes of a group, and says what a driver must know of them.
 pub struct Group<P> {
-    /// Processes `0..clients` may be given commands.
+    /// Processes `0..clients` take commands.
     pub clients: usize,
-    /// All processes, helpers included.
+    /// Number of all processes, helpers included.
     pub processes: usize,
-    /// Makes process `id`, as it is before its start.
+    /// Makes process `id`, in its state before [`Input::Start`](crate::Input::Start).
     pub make: Box<dyn Fn(ProcessId) -> P + Send + Sync>,
-    /// How the processes are arranged, for those who draw, count or check it.
+    /// Quorums or tree of the group, for drivers that draw, count or check them.
     pub topology: Topology,
-    /// Of elections: which of the living is to lead.
+    /// For elections: which live process must lead.
     pub elects: Rule,
-    /// Whether its promises outlive a partition, although messages are lost in one.
+    /// Whether the promises hold through a partition, although a partition loses messages.
     pub partitions: bool,
-    /// Whether who recovers must have kept its memory, although the algorithm lets it recover.
+    /// Whether a process may recover only with its memory.
     pub keeps_memory: bool,
-    /// Who must live in the end, or nobody is served; nobody in particular if none.
+    /// Processes of which some must be alive in the end, or no request is granted.
     pub survivors: Option<Survivors>,
-    /// After how long a grant ends by itself, if it does. Who stays inside for longer may have company.
+    /// The time after which a grant ends without a release. A holder that stays inside longer may not be alone there.
     pub lease: Option<Ticks>,
-    /// By which part clocks may run fast or slow, if its timing is to be right; most have no need of right timing.
+    /// The clock drift, as a fraction, up to which the timing of the group is right. 0 for algorithms that need no
+    /// timing.
     pub drift: f64,
 }
 
-/// Processes of which so many must live in the end.
+/// A condition of liveness: at least `least` of the processes `among` are alive in the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Survivors {
-    /// That they do, in words.
+    /// The condition in words, for the report of a driver.
     pub assumes: &'static str,
-    /// Of these.
     pub among: Range<ProcessId>,
-    /// How many.
     pub least: usize,
 }
 
-/// An arrangement of processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
-    /// Whose votes each client needs, by client.
+    /// The voting set of each client.
     pub quorums: Option<Vec<Vec<ProcessId>>>,
     /// The edges of a spanning tree.
     pub tree: Option<Vec<(ProcessId, ProcessId)>>,
 }
 
 impl<P> Group<P> {
-    /// A group with no particular arrangement.
     pub fn new(clients: usize, processes: usize, make: impl Fn(ProcessId) -> P + Send + Sync + 'static) -> Self {
         Group {
             clients,
@@ -294,15 +279,14 @@ impl<P> Group<P> {
     }
 }
 
-/// Something to do with a group, whatever its algorithm; a driver is written once, for all of them.
+/// What a driver does with a group. A driver is written once, for all algorithms: [`visit`] calls the method of the
+/// algorithm's family.
 pub trait Visitor {
-    /// What comes of it.
     type Output;
 
-    /// What comes of a family for which nothing else is said.
+    /// The result for a family whose method the driver does not implement.
     fn unsupported(self, about: &'static About) -> Self::Output;
 
-    /// Does it with a group for mutual exclusion.
     fn mutex<P: Mutex>(self, about: &'static About, _: Group<P>) -> Self::Output
     where
         Self: Sized,
@@ -310,7 +294,6 @@ pub trait Visitor {
         self.unsupported(about)
     }
 
-    /// Does it with a group for leader election.
     fn election<P: Election>(self, about: &'static About, _: Group<P>) -> Self::Output
     where
         Self: Sized,
@@ -318,7 +301,7 @@ pub trait Visitor {
         self.unsupported(about)
     }
 
-    /// Does it with a group that watches each other: `make` gives what watches a process, at any of the others.
+    /// `make(id)` of this group makes a detector that watches process `id`, at any other process.
     fn detector<D: Detector>(self, about: &'static About, _: Group<D>) -> Self::Output
     where
         Self: Sized,
@@ -326,7 +309,6 @@ pub trait Visitor {
         self.unsupported(about)
     }
 
-    /// Does it with a group for record append.
     fn append<P: Append>(self, about: &'static About, _: Group<P>) -> Self::Output
     where
         Self: Sized,
@@ -338,86 +320,43 @@ pub trait Visitor {
 /// Why a group cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SetupError {
-    /// No algorithm has this name.
     #[error("there is no algorithm `{name}`; there are {}", known.join(", "))]
-    UnknownAlgorithm {
-        /// What was asked for.
-        name: String,
-        /// What there is.
-        known: Vec<&'static str>,
-    },
-    /// The algorithm has no such variant.
+    UnknownAlgorithm { name: String, known: Vec<&'static str> },
     #[error("`{algorithm}` has no variant `{variant}`; it has {}", if known.is_empty() { "none".to_string() } else { known.join(", ") })]
-    UnknownVariant {
-        /// Of which algorithm.
-        algorithm: &'static str,
-        /// What was asked for.
-        variant: String,
-        /// What there is.
-        known: Vec<&'static str>,
-    },
-    /// Two variants that exclude each other.
+    UnknownVariant { algorithm: &'static str, variant: String, known: Vec<&'static str> },
     #[error("`{one}` and `{other}` exclude each other; ask for one of them")]
-    Exclusive {
-        /// One of them.
-        one: &'static str,
-        /// The other.
-        other: &'static str,
-    },
-    /// A value that makes no sense.
+    Exclusive { one: &'static str, other: &'static str },
     #[error("`{value}` does not work as {what}: {reason}")]
     Value {
-        /// Of what.
         what: &'static str,
-        /// The value.
         value: String,
-        /// What is wrong and what would be right.
+        /// Says what is wrong and what would be right.
         reason: String,
     },
-    /// A group of none or one needs no algorithm.
     #[error("a group of {n} is too small; it takes at least 2 processes")]
-    TooFew {
-        /// How many were asked for.
-        n: usize,
-    },
-    /// Only some algorithms let one say this.
+    TooFew { n: usize },
+    /// Only some algorithms have this parameter.
     #[error("`{algorithm}` does not let one choose its {what}; only {} does", users.join(", "))]
     Unused {
-        /// Which algorithm.
         algorithm: &'static str,
-        /// What was said.
         what: &'static str,
-        /// Who would use it.
+        /// The algorithms that have the parameter.
         users: &'static [&'static str],
     },
-    /// The algorithm cannot serve so many.
     #[error("{n} processes are too many; at most {max}, since {reason}")]
-    TooMany {
-        /// How many were asked for.
-        n: usize,
-        /// How many there may be.
-        max: usize,
-        /// Why.
-        reason: &'static str,
-    },
-    /// Two minorities could win at once, or nobody ever.
+    TooMany { n: usize, max: usize, reason: &'static str },
+    /// Two clients could win at once, or no client could ever win.
     #[error(
         "coordinators: {coordinators}, votes: {votes} cannot work; the votes must be more than half of the coordinators and at most all"
     )]
-    Votes {
-        /// How many should win.
-        votes: usize,
-        /// Of how many.
-        coordinators: usize,
-    },
+    Votes { votes: usize, coordinators: usize },
 }
 
-/// Whether a group can be asked for at all; the algorithm itself may still refuse it.
+/// Checks the parameters that are common to all algorithms. The algorithm itself may still refuse them.
 pub fn check(name: &str, params: &Params) -> Result<(), SetupError> {
     validate(find(name)?, params)
 }
 
-/// The algorithm of this name.
 pub fn find(name: &str) -> Result<&'static About, SetupError> {
     ALGORITHMS.iter().copied().find(|about| about.name == name).ok_or_else(|| SetupError::UnknownAlgorithm {
         name: name.to_string(),
@@ -425,17 +364,18 @@ pub fn find(name: &str) -> Result<&'static About, SetupError> {
     })
 }
 
-/// Those that let one say how many coordinators there are, and how many of their votes win.
+/// Algorithms with the parameters `coordinators` and `votes`.
 const COORDINATED: &[&str] = &[mutex::voting::ABOUT.name];
 
-/// The most processes of a kind in a group.
+/// Most clients, and most coordinators, in a group.
 pub const PROCESSES_MAX: usize = 1 << 20;
 
-/// The most processes of which every two have to do with each other: 16 million pairs, of some 80 bytes each in flight.
+/// Most processes in a group in which every two exchange messages or keep data for each other: 16 million pairs, of
+/// about 80 bytes each on their way.
 const PAIRS_MAX: usize = 1 << 12;
 
-/// The longest delay that processes may believe in: a million T in virtual time, eleven days in real time. Timers are
-/// small multiples of it, times the number of processes at most.
+/// The largest [`Params::delay_max`]: a million T in virtual time, eleven days in real time. Timers are small multiples
+/// of it, at most times the number of processes.
 pub const DELAY_MAX: Ticks = 1_000_000_000_000;
 
 fn validate(about: &'static About, params: &Params) -> Result<(), SetupError> {
@@ -458,7 +398,7 @@ fn validate(about: &'static About, params: &Params) -> Result<(), SetupError> {
         });
     }
     let known = || about.variants.iter().map(|variant| variant.name);
-    // A variant that is listed as `name:VALUE` must come with a value, any other without one.
+    // A variant listed as `name:VALUE` needs a value; all others take none.
     let listed = |(name, value): (&str, Option<&str>)| {
         known().any(|known| match known.split_once(':') {
             Some((known, _)) => known == name && value.is_some_and(|value| !value.is_empty()),
@@ -474,10 +414,9 @@ fn validate(about: &'static About, params: &Params) -> Result<(), SetupError> {
 /// Expands the list above into [`ALGORITHMS`] and [`visit`], so that the two cannot disagree.
 macro_rules! algorithms {
     ($($family:ident $module:ident::$algorithm:ident;)*) => {
-        /// Every algorithm there is.
         pub static ALGORITHMS: &[&About] = &[$(&$module::$algorithm::ABOUT),*];
 
-        /// Makes a group that runs the algorithm `name`, and lets `visitor` have it.
+        /// Makes a group that runs the algorithm `name`, and gives it to `visitor`.
         pub fn visit<V: Visitor>(name: &str, params: &Params, visitor: V) -> Result<V::Output, SetupError> {
             let about = find(name)?;
             validate(about, params)?;
