@@ -1,18 +1,22 @@
 //! Carvalho and Roucairol, "On mutual exclusion in computer networks" (1983).
 //!
-//! Assumes: nothing of the order of messages. None may be lost, nobody may crash.
+//! [Ricart and Agrawala's](super::ricart_agrawala) algorithm with permissions that stay: a process that has another's
+//! permission keeps it until the other asks for it. A process that wants to enter sends REQUEST, stamped (time, id),
+//! only to the processes whose permission it lacks, and enters when it has all permissions. A waiting process with a
+//! larger stamp than an incoming REQUEST gives its permission with REPLY. If it had the permission of the requester
+//! until then, it has lost this permission, and sends its own REQUEST again. A process that is inside, or waits with
+//! the smaller stamp, defers its REPLY until it leaves.
 //!
-//! [Ricart and Agrawala's](super::ricart_agrawala) algorithm, but a permission once given stays until it is asked back:
-//! who wants to enter sends REQUEST, stamped (time, id), only to those whose permission is missing. Who waits with a
-//! larger stamp gives the permission by REPLY; if it had that of the other, which is gone now, it asks for it again.
-//!
-//! Invariants: of two processes at most one has the other's permission, and who is inside has that of all others.
-//! Costs: twice the number of missing permissions an entry, 0 to 2(n-1); 0 or 2T from request to grant; T from exit to
-//! the next entry.
-//! Fences: REPLY carries the highest fence known, the entrant takes the next. That is enough: whoever entered last had
-//! everybody's permission, so all others must ask it before they can enter.
-//!
-//! It loses ORDER: who still has all permissions enters at once, without asking whether somebody asked before.
+//! Assumes: no message is lost or repeated; messages may arrive in any order. No process crashes.
+//! Promises: SAFE, LIVE and growing fences. Not ORDER: a process that still has all permissions enters at once,
+//! although another process may have requested earlier.
+//! Invariants: of two processes at most one has the other's permission. A process inside has the permissions of all
+//! others.
+//! Costs: 2 messages for each missing permission, so 0 to 2(n-1) an entry: 2(n-1) if all processes want to enter or
+//! enter in turns, n on average if single requests come from random processes. 0 or 2T from request to grant; T from
+//! exit to next entry.
+//! Fences: REPLY carries the highest fence that its sender knows; the entering process takes the next number. That is
+//! enough: the last process inside had all permissions, so every other process needs its REPLY before it enters.
 
 use alloc::vec::Vec;
 use core::convert::Infallible;
@@ -24,17 +28,16 @@ use crate::clock::{LamportClock, Stamp};
 use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError};
 use crate::{Counter, Input, Outbox, ProcessId, ProcessSet, Protocol};
 
-/// One process of the group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CarvalhoRoucairol {
     me: ProcessId,
     clock: LamportClock,
     state: State,
-    /// Whose permission is not here.
+    /// Processes whose permission this process lacks.
     missing: ProcessSet,
-    /// Requests to be answered on leaving.
+    /// Requests that get their REPLY when this process leaves.
     deferred: Vec<Stamp>,
-    /// The highest that it knows of.
+    /// The highest fence that this process knows.
     fence: u64,
 }
 
@@ -45,19 +48,18 @@ enum State {
     Held,
 }
 
-/// What processes tell each other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Message {
-    /// I want to enter and have not got your permission.
+    /// The sender wants to enter and lacks the receiver's permission.
     Request {
-        /// With the sender's id, the stamp of the request.
+        /// With the sender's id it is the stamp of the request.
         time: u64,
     },
-    /// You have it, until I ask for yours.
+    /// The receiver has the sender's permission, until the sender sends a REQUEST.
     Reply {
-        /// The time of the request that this answers.
+        /// Time of the request that this answers.
         request: u64,
-        /// The highest fence known.
+        /// The highest fence that the sender knows.
         fence: u64,
     },
 }
@@ -160,14 +162,14 @@ impl CarvalhoRoucairol {
         }
     }
 
-    /// Of two processes only one can have the other's permission: returns whether it was here until now.
+    /// Returns whether this process had the permission of the requester until now. It loses it here, because of two
+    /// processes only one can have the other's permission.
     fn give_permission(&mut self, to: Stamp, out: &mut Outbox<Self>) -> bool {
         out.send(to.process, Message::Reply { request: to.time, fence: self.fence });
         self.missing.insert(to.process)
     }
 }
 
-/// What the registry knows of it.
 pub const ABOUT: About = About {
     name: "carvalho-roucairol",
     family: Family::Mutex,
@@ -178,7 +180,7 @@ pub const ABOUT: About = About {
     broken: None,
 };
 
-/// n equal processes, nobody with a permission.
+/// n equal processes; at first no process has a permission.
 pub fn group(params: &Params) -> Result<Group<CarvalhoRoucairol>, SetupError> {
     let n = params.n;
     params.at_most_quadratic()?;

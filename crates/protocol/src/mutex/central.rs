@@ -1,17 +1,23 @@
-//! The central server: one coordinator, outside the group, hands out the critical section first come, first served.
+//! The central server: one coordinator, outside the group, grants the critical section first come, first served.
 //!
-//! Assumes: nothing of the order of messages. None may be lost, and neither the coordinator nor a holder may crash.
+//! A client sends REQUEST, waits for GRANT, and sends RELEASE when it leaves. The coordinator keeps a FIFO queue of
+//! clients.
 //!
-//! A client sends REQUEST, waits for GRANT, and sends RELEASE when it leaves. The coordinator keeps a FIFO queue.
-//! With a lease a GRANT ends after L D, released or not, so that a holder that is dead or asleep stops nobody. Nothing
-//! tells the sleeper: it still believes that it holds when the next one does, and only its fence gives it away.
+//! In the variant `lease:L` a grant ends after L times D, released or not, so a dead or paused holder blocks no other
+//! client. The paused holder does not learn of the end: it still believes that it holds the lock while the next client
+//! is inside. Only its lower fence gives it away.
 //!
-//! Invariants: at most one GRANT is neither released nor over; the queue holds nobody twice, and not the holder.
-//! Costs: 3 messages an entry; 2T from request to grant; 2T from exit to the next entry.
+//! Assumes: no message is lost or repeated; messages may arrive in any order. Neither the coordinator nor a holder
+//! crashes.
+//! Promises: SAFE, LIVE and growing fences. Not ORDER.
+//! Invariants: at most one grant is neither released nor expired; the queue holds each client at most once, and never
+//! the holder.
+//! Costs: 3 messages an entry; 2T from request to grant; 2T from exit to next entry.
 //! Fences: the coordinator counts its grants.
 //!
-//! FIFO by arrival is not ORDER: the network may let a later request arrive first. Nor can a client tell a busy
-//! lock from a dead coordinator: both are silence.
+//! Traps. The queue is FIFO by arrival, which is not ORDER: the network may deliver a later request first. A client
+//! cannot tell a dead coordinator from a busy lock, since both are silent. A late RELEASE must not end a later grant,
+//! so RELEASE names its grant.
 
 use alloc::collections::VecDeque;
 use alloc::string::ToString;
@@ -22,54 +28,46 @@ use super::{Command, Event};
 use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError, Variant};
 use crate::{Counter, Input, Outbox, ProcessId, Protocol, Ticks};
 
-/// One of the two roles.
+/// Processes `0..n` are clients; process n is the coordinator.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Central {
-    /// May ask for the critical section.
     Client {
-        /// Whom to ask.
         coordinator: ProcessId,
-        /// Of the latest grant that it has not released.
+        /// Fence of the latest grant that this client has not released.
         fence: Option<u64>,
     },
-    /// Hands it out.
     Coordinator(Coordinator),
 }
 
-/// The server's memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Coordinator {
     holder: Option<ProcessId>,
     queue: VecDeque<ProcessId>,
     grants: u64,
-    /// How long a grant lasts; until its release if none.
+    /// The time after which a grant ends without a release.
     lease: Option<Ticks>,
 }
 
-/// What clients and coordinator tell each other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Message {
-    /// Client to coordinator: I want to enter.
+    /// Client to coordinator.
     Request,
-    /// Coordinator to client: enter.
-    Grant {
-        /// The number of this grant.
-        fence: u64,
-    },
+    /// Coordinator to client: you may enter.
+    Grant { fence: u64 },
     /// Client to coordinator: I have left.
     Release {
-        /// The number of the grant: a late release must not end a later one.
+        /// The fence of the released grant: a late RELEASE must not end a later grant.
         fence: u64,
     },
 }
 
-/// The only numbers there are. They are fences too, but a RELEASE counts only if its number is the latest.
+/// The fences form a [`Counter::Number`], not a [`Counter::Fence`]: the coordinator compares the fence of a RELEASE
+/// with the latest one.
 const GRANTS: Counter = Counter::Number(0);
 
-/// What the coordinator waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
-    /// The end of the latest grant.
+    /// The lease of the latest grant has expired.
     Lease,
 }
 
@@ -163,7 +161,6 @@ impl Coordinator {
     }
 }
 
-/// What the registry knows of it.
 pub const ABOUT: About = About {
     name: "central",
     family: Family::Mutex,
@@ -174,7 +171,7 @@ pub const ABOUT: About = About {
     broken: None,
 };
 
-/// n clients and one coordinator.
+/// n clients and one coordinator, process n.
 pub fn group(params: &Params) -> Result<Group<Central>, SetupError> {
     let (coordinator, lease) = (params.n, lease(params)?);
     let mut group = Group::new(params.n, params.n + 1, move |id| {

@@ -1,20 +1,29 @@
-//! The central server without a server: the members elect one of themselves as coordinator, and another when it dies.
+//! The central server without a server: the members elect one of themselves as coordinator, and another one when it
+//! crashes.
 //!
-//! Assumes: nothing of the order of messages, or of time. None may be lost; crashes are detected, and for good: who comes
-//! back is taken in, but if all others die before it hears of the latest epoch, fences begin again.
+//! The election is that of [Chang and Roberts](crate::election::chang_roberts). As in [`central`](super::central), a
+//! client sends REQUEST, waits for GRANT and sends RELEASE when it leaves. The coordinator handles its own requests
+//! inside the step, without messages.
 //!
-//! The election is that of Chang and Roberts. As in `central`, a client sends REQUEST, waits for GRANT and sends RELEASE when it
-//! leaves; what the coordinator has to tell itself costs nothing. Who is elected begins a new epoch: it sends INQUIRE to
-//! all, and each answers with STATE: it is inside, with which fence, or waits, or neither. When all that live have
-//! answered, the queue is rebuilt and grants go on. Suspected processes are dropped, holders too; with a newcomer
-//! a new epoch begins. A process that has answered to an epoch takes nothing of another; asked for one that is no
-//! later, it answers with its own, and the coordinator begins one after that.
+//! A newly elected coordinator begins a new epoch. It sends INQUIRE to all live members. Each answers STATE: it is
+//! inside, with which fence, or it waits, or neither. After all answers the coordinator knows the holder and the queue,
+//! and grants again. It drops suspected processes, also a suspected holder. When a process recovers, the coordinator
+//! begins another epoch, to include it.
 //!
-//! Invariants: nobody is granted anything in an epoch before all that live know of the epoch; of each epoch at most one
-//! GRANT is unreleased, and none while somebody is inside from an earlier one.
-//! Costs: 3 messages an entry, none for the coordinator itself: 3(n-1)/n if all ask alike; 2T or 0 from request to
-//! grant. A change of coordinator costs the election, 2(n-1) messages and 2T.
-//! Fences: (epoch, number of the grant in it); the survivors know the epoch even if all who knew the number died.
+//! Assumes: no message is lost or repeated; messages may arrive in any order, at any speed. The failure detector makes
+//! no mistakes. Crashes are final. (A recovered process is accepted, but fences start again if all other processes
+//! crash before it learns of the latest epoch.)
+//! Promises: SAFE, LIVE and growing fences. Not ORDER: see [`central`](super::central).
+//! Invariants: a coordinator grants nothing in an epoch before all live members know of the epoch. In each epoch at
+//! most one grant is unreleased, and there is none while a process is inside with a grant of an earlier epoch.
+//! Costs: 3 messages an entry, none if the coordinator itself enters, so 3(n-1)/n if all processes enter equally often;
+//! 2T or 0 from request to grant. A change of coordinator costs the election, 2(n-1) messages and 2T.
+//! Fences: (epoch, number of the grant in this epoch). The survivors know the epoch even if all processes that knew the
+//! number crashed.
+//!
+//! Traps. A process accepts messages of one epoch only, the latest that it has answered. A process that gets an INQUIRE
+//! of an epoch that is not later answers with its own epoch. Then the coordinator begins an epoch after that one.
+//! Otherwise it would wait for ever for a STATE of its own epoch.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -29,78 +38,64 @@ use crate::election::{self, chang_roberts, chang_roberts::ChangRoberts};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError};
 use crate::{Counter, Input, Outbox, Output, ProcessId, ProcessSet, Protocol, Start};
 
-/// One process of the group: client, and coordinator if it is elected.
+/// Every process is a client; the elected one is also the coordinator.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CentralElected {
     me: ProcessId,
     n: usize,
     election: ChangRoberts,
     wish: Wish,
-    /// The latest epoch that this process has answered to: its number, and who coordinates it.
+    /// The latest epoch that this process has answered: its number, and its coordinator.
     epoch: Stamp,
-    /// While it coordinates that epoch.
+    /// Only at the coordinator of `epoch`.
     coordinating: Option<CoordinatorState>,
 }
 
-/// What a client wants.
+/// What a client does, as STATE reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Wish {
-    /// Nothing.
     Idle,
-    /// To enter.
     Waiting,
-    /// To stay inside for a while.
-    Inside {
-        /// Of the grant.
-        fence: u64,
-    },
+    Inside { fence: u64 },
 }
 
-/// The coordinator's memory of its epoch.
+/// What the coordinator knows in its epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct CoordinatorState {
-    /// Who is inside, and with which fence.
+    /// The process inside, and its fence.
     holder: Option<(ProcessId, u64)>,
     queue: VecDeque<ProcessId>,
     grants: u64,
-    /// Whose STATE is missing; nobody is granted anything before it is there.
+    /// Processes whose STATE is missing. The coordinator grants nothing while there are any.
     awaited: ProcessSet,
 }
 
-/// What processes tell each other. All but the election's name the epoch that they belong to.
+/// All messages except those of the election name their epoch.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Message {
-    /// Of the election.
     Election(chang_roberts::Message),
-    /// Client to coordinator: I want to enter.
+    /// Client to coordinator.
     Request {
-        /// The coordinator's.
         epoch: Stamp,
     },
-    /// Coordinator to client: enter.
+    /// Coordinator to client: you may enter.
     Grant {
-        /// The coordinator's.
         epoch: Stamp,
-        /// Of this grant.
         fence: u64,
     },
     /// Client to coordinator: I have left.
     Release {
-        /// The coordinator's.
         epoch: Stamp,
-        /// Of the grant.
         fence: u64,
     },
-    /// New coordinator to all: what do you want?
+    /// Coordinator to all: this epoch begins; are you inside, do you wait?
     Inquire {
-        /// The one that it begins.
         epoch: Stamp,
     },
-    /// The answer.
+    /// Answers [`Message::Inquire`].
     State {
-        /// The epoch of the question, or one that is no earlier, to which the answering process belongs.
+        /// The epoch of the INQUIRE, or the epoch of the answering process if that is no earlier.
         epoch: Stamp,
-        /// What it wants.
         wish: Wish,
     },
 }
@@ -168,14 +163,14 @@ impl Protocol for CentralElected {
     }
 }
 
-/// As a client.
+/// The client.
 impl CentralElected {
     fn acquire(&mut self, out: &mut Outbox<Self>) {
         self.wish = Wish::Waiting;
         match self.coordinator() {
             Some(me) if me == self.me => self.on_request(me, out),
             Some(coordinator) => out.send(coordinator, Message::Request { epoch: self.epoch }),
-            None => {} // The next one will ask.
+            None => {} // The next coordinator will send INQUIRE.
         }
     }
 
@@ -196,13 +191,13 @@ impl CentralElected {
         }
     }
 
-    /// Who coordinates the epoch, if that one lives.
+    /// The coordinator of the epoch, unless it is suspected.
     fn coordinator(&self) -> Option<ProcessId> {
         Some(self.epoch.process).filter(|&coordinator| self.election.trusts(coordinator))
     }
 
     fn on_inquire(&mut self, epoch: Stamp, out: &mut Outbox<Self>) {
-        // What the dead have asked matters to nobody.
+        // An INQUIRE of a crashed coordinator needs no answer.
         if self.election.trusts(epoch.process) {
             if epoch.time > self.epoch.time {
                 self.epoch = epoch;
@@ -229,8 +224,9 @@ impl CentralElected {
         self.grant_next(out);
     }
 
-    /// Mostly the election is yet to come. But a question of the dead coordinator may have been overtaken by its
-    /// successor's, and its epoch may be the later one.
+    /// The coordinator of this process's epoch has crashed. Usually there is no leader yet, and the next leader will
+    /// send INQUIRE. But a late INQUIRE of the crashed coordinator may have arrived after that of its successor, with a
+    /// higher epoch. Then the successor must begin a still later epoch.
     fn on_coordinator_lost(&mut self, out: &mut Outbox<Self>) {
         match self.election.leader() {
             Some(me) if me == self.me => self.begin_epoch(self.epoch.time, out),
@@ -246,7 +242,7 @@ impl CentralElected {
         }
     }
 
-    /// Lets the election have its input, and hears whom it elects.
+    /// Gives the election its input. If this process is elected, it begins an epoch.
     fn elect(&mut self, input: Input<ChangRoberts>, out: &mut Outbox<Self>) {
         for output in out.step_inside(&mut self.election, input) {
             match output {
@@ -261,7 +257,7 @@ impl CentralElected {
     }
 }
 
-/// As the coordinator.
+/// The coordinator.
 impl CentralElected {
     fn begin_epoch(&mut self, after: u64, out: &mut Outbox<Self>) {
         let epoch = Stamp { time: after.saturating_add(1), process: self.me };
@@ -279,7 +275,7 @@ impl CentralElected {
     fn on_state(&mut self, from: ProcessId, epoch: Stamp, wish: Wish, out: &mut Outbox<Self>) {
         let Some(coordinating) = &mut self.coordinating else { return };
         if epoch == self.epoch {
-            // One that is not awaited has meanwhile shown by a request or a release how it stands.
+            // A process that is not awaited has already sent a request or a release in this epoch.
             if coordinating.awaited.remove(from) {
                 coordinating.note(from, wish);
                 self.grant_next(out);
@@ -344,10 +340,10 @@ impl CoordinatorState {
     }
 }
 
-/// In one epoch; a fence is the epoch times this, and the number of the grant.
+/// Bound on the grants of one epoch: a fence is epoch x 2^32 + number of the grant.
 const GRANTS_MAX: u64 = 1 << 32;
 
-/// Every epoch counts its grants anew, and nobody adds to those of an earlier one.
+/// Each epoch counts its grants from 1, so each epoch is a family of counters of its own.
 fn grants_of(epoch: u64) -> Counter {
     Counter::Number(epoch as usize)
 }
@@ -366,7 +362,6 @@ impl Wish {
     }
 }
 
-/// What the registry knows of it.
 pub const ABOUT: About = About {
     name: "central-elected",
     family: Family::Mutex,
@@ -377,7 +372,7 @@ pub const ABOUT: About = About {
     broken: None,
 };
 
-/// n processes, of which the highest coordinates epoch 1, as after an election.
+/// n processes. The highest id coordinates epoch 1, as after an election.
 pub fn group(params: &Params) -> Result<Group<CentralElected>, SetupError> {
     let n = params.n;
     params.at_most_quadratic()?;

@@ -1,24 +1,29 @@
 //! Lamport, "Time, clocks, and the ordering of events in a distributed system" (1978).
 //!
-//! Assumes: links keep the order of messages and lose none. Crashes are reported to all who live, without mistakes. A crash
-//! and the recovery from it are over before the next crash, unless nobody comes back.
+//! Each process keeps a queue of all requests, ordered by (time, id). A process that wants to enter puts its request
+//! into its own queue and sends it as REQUEST to all others. Each of them answers with ACK, which has a later time. The
+//! process enters when its request is the first of its queue and it has received a message with a later time from every
+//! other process. When it leaves, it sends RELEASE to all, and they remove its request.
 //!
-//! Everybody keeps a queue of all requests, by (time, id). Who wants to enter puts its own there and sends it as REQUEST
-//! to all others, who answer with ACK, and enters when its request heads the queue and something later has come from
-//! everyone. RELEASE to all takes it out. Any later message counts, a REQUEST as well as an ACK: on links that keep
-//! the order, nothing earlier can follow it. On others SAFE fails with two processes in 4 steps. In the variant
-//! `ack-only` a REQUEST does not count, only what answers one: ACK or RELEASE. It fails on such links too, in 6 steps.
+//! Assumes: FIFO links that lose and repeat no message. The failure detector reports crashes to all live processes,
+//! without mistakes. Crashes without recovery may overlap; a crash with recovery is over before the next crash.
+//! Promises: SAFE, LIVE, ORDER and growing fences.
+//! Invariants: if a process has received a later message from another process, then the other's earlier request is in
+//! its queue. Entries happen in the order of the queue.
+//! Costs: 3(n-1) messages an entry; 2T from request to grant; T from exit to next entry.
+//! Fences: the stamp of the request, since entries happen in the order of stamps.
 //!
-//! Invariants: a request is in the queue of everyone from whom something later has come; entries are in queue order.
-//! Costs: 3(n-1) messages an entry; 2T from request to grant; T from exit to the next entry.
-//! Fences: the request's stamp, since entries happen in that order.
+//! Traps. Any later message counts as an answer, a REQUEST as well as an ACK: on a FIFO link nothing earlier can follow
+//! it. On other links SAFE fails with two processes in 4 steps. In the variant `ack-only` a REQUEST does not count as
+//! an answer, only ACK and RELEASE do. On links that are not FIFO this variant fails too, in 6 steps.
 //!
-//! The dead need not answer, and their requests leave the queues. A crash ends a request and a stay inside even if
-//! memory survives, since the others go on. Who is told of a recovery sends WELCOME with its clock and its request, and
-//! JOINED comes back: on both sides, what came on the link before that is of an earlier life. Who recovers asks only
-//! when all who live have sent it WELCOME: then it knows the queue, and uses no stamp below earlier ones. What its user
-//! asks before it is ready counts from then on. Processes have to recover one at a time, each WELCOME and JOINED arriving
-//! before the next recovery, and somebody who knows of the last entry has to be alive then, or fences begin anew.
+//! Crashes. Crashed processes need not answer, and their requests leave the queues. A crash ends a request and a stay
+//! inside even if the memory survives, since the other processes go on. When a process learns of a recovery, it sends
+//! WELCOME with its clock and its request to the recovered process, which answers JOINED. On each of the two links, all
+//! messages before WELCOME and JOINED belong to an earlier life. The recovered process sends requests only after all
+//! live processes have sent WELCOME: then it knows the queue, and its stamps are above all earlier ones. Requests of
+//! its user before that count from then on. Processes must recover one at a time: each WELCOME and JOINED arrives
+//! before the next recovery. At each recovery some live process must know of the last entry, or fences start again.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -31,90 +36,77 @@ use crate::clock::{LamportClock, Stamp};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Overlap, Params, Promises, SetupError, Variant};
 use crate::{Counter, Input, Outbox, ProcessId, Protocol, Start};
 
-/// One process of the group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Lamport {
     me: ProcessId,
     answers: Answers,
     clock: LamportClock,
     state: State,
-    /// What is known of each process; the own place is not used.
+    /// By process id; the own place is not used.
     peers: Vec<Peer>,
 }
 
-/// What tells a process that waits that nothing earlier can come any more.
+/// The messages that tell a waiting process that no earlier request can still arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Answers {
-    /// Any later message.
+    /// Every later message.
     Any,
-    /// Any but a REQUEST.
+    /// Every later message except REQUEST.
     AckOnly,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum State {
     Idle,
-    /// Wants to enter, but must not ask yet.
+    /// The user wants to enter, but WELCOMEs are missing, so the process must not send REQUEST yet.
     Unwelcome,
-    /// Has asked at this time.
+    /// The time of the request.
     Waiting(u64),
-    /// Is inside with the request of this time.
+    /// The time of the request.
     Inside(u64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Peer {
     standing: Standing,
-    /// The time of the latest message from it that counts as an answer.
+    /// Time of the latest message from this process that counts as an answer.
     latest: u64,
-    /// The time of its request: its place in the queue, if it has one.
+    /// Time of the request of this process: its place in the queue.
     request: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Standing {
     Alive,
-    /// It has recovered: what comes from it before JOINED is of its earlier life.
+    /// It has recovered. Its messages before JOINED are from its earlier life.
     Joining,
-    /// This process has recovered: what comes from the other before WELCOME was meant for its earlier life.
+    /// This process has recovered. Messages of the other process before WELCOME were meant for its earlier life.
     Unmet,
     Dead,
 }
 
-/// What processes tell each other; each with the sender's clock.
+/// Each message carries the sender's clock.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Message {
-    /// I want to enter.
     Request {
-        /// With the sender's id, the stamp of the request.
+        /// The sender's clock. With the sender's id it is the stamp of the request.
         time: u64,
     },
-    /// I know that you want to.
-    Ack {
-        /// The sender's clock.
-        time: u64,
-    },
-    /// I have left.
-    Release {
-        /// The sender's clock.
-        time: u64,
-    },
-    /// You have recovered, and I know.
+    /// Answers [`Message::Request`].
+    Ack { time: u64 },
+    /// The sender has left the critical section.
+    Release { time: u64 },
+    /// To a recovered process, when the sender's detector reports the recovery.
     Welcome {
-        /// The sender's clock.
         time: u64,
-        /// The time of the sender's request, if it waits or is inside.
+        /// Time of the sender's request, if the sender waits or is inside.
         request: Option<u64>,
     },
-    /// I have recovered, and know that you know.
-    Joined {
-        /// The sender's clock.
-        time: u64,
-    },
+    /// Answers [`Message::Welcome`].
+    Joined { time: u64 },
 }
 
 impl Message {
-    /// The sender's clock.
     fn time(&self) -> u64 {
         match *self {
             Message::Request { time }
@@ -205,7 +197,8 @@ impl Lamport {
     }
 
     fn on_message(&mut self, from: ProcessId, message: Message, out: &mut Outbox<Self>) {
-        // Of the dead, too: what we ask for from now on comes after what they had heard of.
+        // Also for messages of crashed processes: the next request of this process must come after all events that they
+        // had heard of.
         self.clock.observe(message.time());
         match (self.peers[from].standing, message) {
             (Standing::Alive, Message::Request { time }) => {
@@ -226,7 +219,7 @@ impl Lamport {
         self.ask_if_welcome(out);
     }
 
-    /// A message of this life says what the time is there, and what request there is in the queue.
+    /// `from` is alive; `latest` is the time of its latest answer, `request` its place in the queue.
     fn hear(&mut self, from: ProcessId, latest: u64, request: Option<u64>) {
         self.peers[from] = Peer { standing: Standing::Alive, latest, request };
     }
@@ -286,7 +279,6 @@ impl Lamport {
     }
 }
 
-/// What the registry knows of it.
 pub const ABOUT: About = About {
     name: "lamport",
     family: Family::Mutex,
@@ -300,7 +292,6 @@ pub const ABOUT: About = About {
 const ACK_ONLY: Variant =
     Variant { name: "ack-only", summary: "a REQUEST does not count as an answer, however late it is" };
 
-/// n equal processes.
 pub fn group(params: &Params) -> Result<Group<Lamport>, SetupError> {
     let n = params.n;
     params.at_most_quadratic()?;

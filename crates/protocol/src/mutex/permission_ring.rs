@@ -1,21 +1,22 @@
 //! The permission ring: a request travels once round the ring and enters when it comes back.
 //!
-//! Assumes: nothing of the order of messages. None may be lost, nobody may crash.
+//! A process that wants to enter sends REQUEST, stamped (time, id), to the next process on the ring, i to i + 1 mod n.
+//! A process that is in the critical section, or waits with a smaller stamp, parks a passing request and forwards it
+//! when it leaves. All other processes forward the request at once. This is the rule of [Ricart and
+//! Agrawala](super::ricart_agrawala), with one message that collects all permissions.
 //!
-//! Who wants to enter sends REQUEST, stamped (time, id), to the next process on the ring, i to i + 1 mod n. Whoever is
-//! in the critical section, or waits with a smaller stamp, parks a passing request and sends it on when it leaves; all
-//! others send it on at once. It is Ricart and Agrawala's rule, with one message that collects all permissions.
+//! Assumes: no message is lost or repeated; messages may arrive in any order. No process crashes.
+//! Promises: SAFE, LIVE, ORDER and growing fences.
+//! Invariants: when a request has come back, all processes have seen it. So every later request has a larger stamp, and
+//! no request with a smaller stamp is waiting. Entries happen in the order of stamps.
+//! Costs: n messages an entry; nT from request to grant without competition; T to (n-1)T from exit to the entry of a
+//! parked request, T if all processes want to enter.
+//! Fences: the stamp of the request, since entries happen in the order of stamps.
 //!
-//! Invariants: a request that has come back has been seen by everybody, so that every later one is stamped higher, and
-//! no smaller one is waiting; entries happen in the order of stamps.
-//! Costs: n messages an entry; nT from request to grant if nobody competes; T to (n-1)T from exit to the entry of one
-//! that was parked, T if everybody wants.
-//! Fences: the request's stamp, since entries happen in that order.
-//!
-//! The original rule ([`Rivalry::Swallow`]) is that whoever wants to enter swallows the requests of others, and that
-//! the loser will try again. But nobody tells the loser, and while two want to enter each swallows what the other
-//! sends. A REQUEST carries its last sender's clock too, so that what a process asks for after it has sent one on
-//! comes later for the receiver as well.
+//! Traps. In the original rule ([`Rivalry::Swallow`]) a process that wants to enter swallows the requests of others,
+//! and the loser tries again. But the loser never learns that it lost, and while two processes want to enter, each
+//! swallows every request of the other. Without the clock of the forwarding process in each REQUEST, ORDER fails: a
+//! later request of the receiver could get a smaller stamp than an earlier request of the sender.
 
 use alloc::vec::Vec;
 
@@ -26,7 +27,6 @@ use crate::clock::{LamportClock, Stamp};
 use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError};
 use crate::{Counter, Input, Outbox, ProcessId, Protocol, Ticks};
 
-/// One process of the ring.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PermissionRing {
     me: ProcessId,
@@ -34,7 +34,7 @@ pub struct PermissionRing {
     rivalry: Rivalry,
     clock: LamportClock,
     state: State,
-    /// Requests to be sent on when leaving.
+    /// Requests that this process forwards when it leaves.
     parked: Vec<Stamp>,
 }
 
@@ -45,34 +45,31 @@ enum State {
     Held,
 }
 
-/// What becomes of a request that meets a process with a better claim.
+/// What a process that is inside or waits does with a passing request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rivalry {
-    /// It waits for those that came before it.
+    /// Parks it, if the own request came first.
     Park,
-    /// It is lost, whoever came first.
+    /// Drops it, whichever request came first. Broken on purpose.
     Swallow {
-        /// When it is sent again if it has not come back, if ever.
+        /// The time after which a process repeats a request that has not come back; never if `None`.
         retry_after: Option<Ticks>,
     },
 }
 
-/// What processes tell each other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Message {
-    /// Somebody wants to enter.
     Request {
-        /// Who, and since when.
+        /// The request: its process and its time.
         stamp: Stamp,
-        /// The clock of whoever sent it on.
+        /// The clock of the process that forwarded the message.
         time: u64,
     },
 }
 
-/// What a process waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
-    /// The own request seems to be lost.
+    /// The own request has not come back in time.
     Retry,
 }
 
@@ -144,7 +141,7 @@ impl PermissionRing {
         }
     }
 
-    /// The own request is back: everybody has let it pass.
+    /// The own request is back: all other processes have let it pass.
     fn on_return(&mut self, stamp: Stamp, out: &mut Outbox<Self>) {
         if self.state == State::Wanted(stamp) {
             self.state = State::Held;
@@ -176,7 +173,6 @@ impl Rivalry {
     }
 }
 
-/// What the registry knows of it.
 pub const ABOUT: About = About {
     name: "permission-ring",
     family: Family::Mutex,
@@ -187,12 +183,11 @@ pub const ABOUT: About = About {
     broken: None,
 };
 
-/// n equal processes.
 pub fn group(params: &Params) -> Result<Group<PermissionRing>, SetupError> {
     group_with(params, Rivalry::Park)
 }
 
-/// The same with another rule for rivals.
+/// Also used by the broken variant, which swallows requests.
 pub fn group_with(params: &Params, rivalry: Rivalry) -> Result<Group<PermissionRing>, SetupError> {
     let n = params.n;
     params.at_most(Stamp::PROCESSES_MAX, "its fences carry the id in 16 bits")?;

@@ -1,26 +1,29 @@
 //! Ricart and Agrawala, "An optimal algorithm for mutual exclusion in computer networks" (1981).
 //!
-//! Assumes: nothing of the order of messages. None may be lost. Crashes are reported to all who live, without mistakes. A
-//! crash and the recovery from it are over before the next crash, unless nobody comes back.
+//! A process that wants to enter sends REQUEST, stamped (time, id), to all others, and enters when all have sent REPLY.
+//! A process that is in the critical section, or wants to enter and has the smaller stamp, defers its REPLY until it
+//! leaves.
 //!
-//! Who wants to enter sends REQUEST, stamped (time, id), to all others and enters when all have sent REPLY. A process
-//! that is in the critical section, or wants to enter with a smaller stamp, puts its REPLY off until it has left.
+//! Assumes: no message is lost or repeated; messages may arrive in any order. The failure detector reports crashes to
+//! all live processes, without mistakes. Crashes without recovery may overlap; a crash with recovery is over before the
+//! next crash.
+//! Promises: SAFE, LIVE, ORDER and growing fences.
+//! Invariants: of two waiting processes, the one with the smaller stamp has sent no REPLY to the other's request.
+//! Entries happen in the order of stamps.
+//! Costs: 2(n-1) messages an entry; 2T from request to grant; T from exit to next entry.
+//! Fences: the stamp of the request, since entries happen in the order of stamps.
 //!
-//! Invariants: of two processes that wait, the one with the smaller stamp has no REPLY to the other's request on
-//! its way; entries happen in the order of stamps.
-//! Costs: 2(n-1) messages an entry; 2T from request to grant; T from exit to the next entry.
-//! Fences: the request's stamp, since entries happen in that order.
+//! Traps. Ids must break ties ([`Precedence::TimeThenId`]): by time alone, two requests with equal times let each other
+//! in. A REPLY names the request that it answers, so that a late REPLY does not count for a later request. A REPLY also
+//! carries the sender's clock, so that the next request of its receiver comes after all events that the sender knew of.
 //!
-//! Ids must break ties ([`Precedence::TimeThenId`]): by time alone two equal requests let each other in. A REPLY names
-//! the request that it answers and carries the clock as well, so that the next request of its receiver comes after
-//! everything its sender had seen.
-//!
-//! The dead need not answer, are not asked, and their requests are void. A crash ends a request and a stay inside even
-//! if memory survives, since the others go on. Who recovers must not use a stamp below earlier ones: it asks only
-//! when all who live have sent it WELCOME with their clock, which they do when told of the recovery; who waits by then
-//! asks it as well. What its user asks before it is ready counts from then on. Processes have to recover one at a time,
-//! each WELCOME arriving before the next recovery, and somebody who knows of the last entry has to be alive then, or
-//! fences begin anew.
+//! Crashes. Crashed processes need not answer and get no REQUEST, and their requests are void. A crash ends a request
+//! and a stay inside even if the memory survives, since the other processes go on. A recovered process must not use a
+//! stamp below its earlier ones. When a process learns of the recovery, it sends WELCOME with its clock to the
+//! recovered process; if it waits, it also sends its REQUEST. The recovered process sends requests only after all live
+//! processes have sent WELCOME. Requests of its user before that count from then on. Processes must recover one at a
+//! time: each WELCOME arrives before the next recovery. At each recovery some live process must know of the last entry,
+//! or fences start again.
 
 use alloc::vec::Vec;
 use core::convert::Infallible;
@@ -32,62 +35,53 @@ use crate::clock::{LamportClock, Stamp};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Overlap, Params, Promises, SetupError};
 use crate::{Counter, Input, Outbox, ProcessId, ProcessSet, Protocol, Start};
 
-/// One process of the group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RicartAgrawala {
     me: ProcessId,
     precedence: Precedence,
     clock: LamportClock,
     state: State,
-    /// Whose REPLY is still missing; empty unless WANTED.
+    /// Processes whose REPLY is missing; empty unless WANTED.
     awaiting: ProcessSet,
-    /// Requests to be answered on leaving.
+    /// Requests that get their REPLY when this process leaves.
     deferred: Vec<Stamp>,
-    /// The others, without those that have crashed.
+    /// The other processes that have not crashed.
     alive: ProcessSet,
-    /// Whose WELCOME is still missing; empty unless this process has recovered.
+    /// Processes whose WELCOME is missing; empty unless this process has recovered.
     unwelcomed: ProcessSet,
 }
 
-/// The paper's three states, and one for those who have recovered.
+/// The paper's three states, and one for a recovered process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum State {
     Released,
-    /// Wants to enter, but must not ask yet.
+    /// The user wants to enter, but WELCOMEs are missing, so the process must not send REQUEST yet.
     Unwelcome,
     Wanted(Stamp),
     Held,
 }
 
-/// Which of two requests comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Precedence {
-    /// A total order.
     TimeThenId,
-    /// Not a total order: neither of two equal times precedes the other.
+    /// Not a total order: of two requests with equal times, neither precedes the other. Broken on purpose.
     TimeOnly,
 }
 
-/// What processes tell each other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Message {
-    /// I want to enter.
     Request {
-        /// With the sender's id, the stamp of the request.
+        /// The sender's clock. With the sender's id it is the stamp of the request.
         time: u64,
     },
-    /// You may enter, as far as I am concerned.
+    /// The sender permits the receiver to enter.
     Reply {
-        /// The sender's clock.
         time: u64,
-        /// The time of the request that this answers.
+        /// Time of the request that this answers.
         request: u64,
     },
-    /// You have recovered, and I know.
-    Welcome {
-        /// The sender's clock.
-        time: u64,
-    },
+    /// To a recovered process, when the sender's detector reports the recovery.
+    Welcome { time: u64 },
 }
 
 impl crate::Message for Message {
@@ -163,7 +157,8 @@ impl RicartAgrawala {
         let (Message::Request { time } | Message::Reply { time, .. } | Message::Welcome { time }) = message;
         self.clock.observe(time);
         match message {
-            // Sent before the sender crashed: what we ask for from now on comes after it, and that is all.
+            // The sender has crashed since. Only its clock counts: the next request of this process comes after the
+            // message.
             _ if !self.alive.contains(from) => {}
             Message::Request { time } => self.on_request(Stamp { time, process: from }, out),
             Message::Reply { request, .. } => self.on_reply(from, request, out),
@@ -251,7 +246,6 @@ impl Precedence {
     }
 }
 
-/// What the registry knows of it.
 pub const ABOUT: About = About {
     name: "ricart-agrawala",
     family: Family::Mutex,
@@ -262,12 +256,11 @@ pub const ABOUT: About = About {
     broken: None,
 };
 
-/// n equal processes.
 pub fn group(params: &Params) -> Result<Group<RicartAgrawala>, SetupError> {
     group_with(params, Precedence::TimeThenId)
 }
 
-/// The same with a precedence to choose.
+/// Also used by the broken variant, which compares times only.
 pub fn group_with(params: &Params, precedence: Precedence) -> Result<Group<RicartAgrawala>, SetupError> {
     let n = params.n;
     params.at_most_quadratic()?;
