@@ -1,29 +1,34 @@
 //! Maekawa, "A sqrt(N) algorithm for mutual exclusion in decentralized systems" (1985), repaired after Sanders (1987).
 //!
-//! Assumes: nothing of the order of messages. None may be lost, nobody may crash.
+//! Each process has a voting set that contains the process itself, and every two voting sets meet. A process that wants
+//! to enter sends REQUEST, stamped (time, id), to its voting set, and enters when all of the set have sent GRANT. When
+//! it leaves, it sends RELEASE to the set. A voter grants one request at a time, and of those in its queue the best
+//! one, which has the smallest stamp. It sends POSTPONE to a request that is not the best one it knows. If a request
+//! arrives that is better than the granted one, the voter sends INQUIRE to the grantee, once per grant. A waiting
+//! grantee that cannot win now returns the grant with RELINQUISH. It cannot win now if another voter has postponed it,
+//! or if it has returned another grant, and that voter has not granted since.
 //!
-//! Every process has a voting set with itself in it, and every two sets meet. Who wants to enter sends REQUEST, stamped
-//! (time, id), to its set, enters when all have sent GRANT, and sends them RELEASE when it leaves. A voter grants one
-//! request at a time, the best (smallest) first, and sends POSTPONE to one that is not the best it knows of. If a better
-//! one than the grantee's comes, it sends the grantee INQUIRE, once per grant; who waits and cannot win now, because of
-//! a POSTPONE or of another grant given back, gives the grant back with RELINQUISH. The paper forgets the POSTPONE to
-//! a request that was the best until a still better one came: neither the two nor the grantee might ever move. Variant
-//! `yield-at-once` needs no POSTPONE: who waits gives back whatever grant it is asked for.
+//! Variant `yield-at-once` needs no POSTPONE: a waiting process returns any grant that a voter inquires about.
 //!
-//! Invariants: a voter has one grant out; nobody in its queue was better when it was given. Of those that wait at a
-//! voter, all but the best, and the best unless the grantee has been sent INQUIRE, know that they are postponed.
-//! Costs: 3(K-1) messages an entry if nobody competes; if all do, 4(K-1), or 3(K-1) by yielding at once; K voters each.
-//! 2T from request to grant; T or 2T from exit to the next entry.
-//! Fences: voters report the highest they know of with GRANT; the entrant takes the next one, RELEASE leaves it there.
+//! Assumes: no message is lost or repeated; messages may arrive in any order. No process crashes.
+//! Promises: SAFE, LIVE and growing fences. Not ORDER: a later request may win at voters that have not received the
+//! earlier one. But it cannot overtake the request of a process in its own voting set.
+//! Invariants: a voter has at most one grant out, and when it granted, its queue held no better request. At each voter
+//! every waiting request has been sent POSTPONE or has returned its grant, except the best one if the grantee has been
+//! sent INQUIRE for it. Costs, with K voters in a set: 3(K-1) messages an entry without competition. If all processes
+//! want to enter, 4(K-1), or 3(K-1) with `yield-at-once`. 2T from request to grant; T or 2T from exit to next entry.
+//! Fences: a voter reports the highest fence that it knows with GRANT. The entering process takes the next number, and
+//! RELEASE brings it to the voters.
 //!
-//! Every message names the request it is about, by its time, and carries the sender's clock. An INQUIRE may overtake the
-//! GRANT it is about: it is kept until that comes. A POSTPONE is the first that a voter says to a request: after a GRANT
-//! it is stale. ORDER is not promised: a later request may win at voters that have not heard of the earlier one. It
-//! cannot overtake the request of a process that it asks itself.
+//! Traps. When a better request displaces the best one in the queue, the displaced request must get a POSTPONE. The
+//! paper of 1985 does not send it, and then the two requests and the grantee may wait for each other for ever. Each
+//! message names its request by the request's time, and carries the sender's clock. An INQUIRE may overtake its GRANT:
+//! the process keeps the INQUIRE until the GRANT arrives. A POSTPONE that arrives after a GRANT of the same voter is
+//! outdated, since a voter sends POSTPONE before GRANT.
 //!
-//! Sanders tells those to ask, the request set, from those to tell, the inform set: see [`super::generalized`]. The same
-//! code does it, at two places: RELEASE goes to the inform set, and a voter that will not be told of the end of a
-//! grant does not wait for it. For Maekawa both sets are the voting set.
+//! Sanders separates the processes to ask (request set) from the processes to inform (inform set), see
+//! [`super::generalized`]. This file implements both, with two differences: RELEASE goes to the inform set, and a voter
+//! that will get no RELEASE for a grant does not wait for one. In Maekawa's algorithm both sets are the voting set.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -38,36 +43,35 @@ use crate::topology::information_structure::InformationStructure;
 use crate::topology::quorum::Construction;
 use crate::{Counter, Input, Outbox, ProcessId, ProcessSet, Protocol};
 
-/// One process of the group: it may ask, and it votes.
+/// Every process is a requester and a voter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Maekawa {
     me: ProcessId,
     deadlocks: Deadlocks,
     clock: LamportClock,
-    /// The highest fence that it ever heard of.
+    /// The highest fence that this process knows.
     fence: u64,
     state: State,
-    /// Whom to ask, and whom to tell.
     request_set: ProcessSet,
     inform_set: ProcessSet,
-    /// Whose grant it has.
+    /// As a requester: voters whose grant this process has.
     granted: ProcessSet,
-    /// Who has postponed it, or got its grant back, and has not granted since.
+    /// Voters that have postponed its request, or got their grant back, and have not granted since.
     postponed: ProcessSet,
-    /// Who wants its grant back; the grant itself may still be on its way.
+    /// Voters that want their grant back. The GRANT itself may still be on its way.
     inquired: ProcessSet,
     /// As a voter: the grant that is out.
     vote: Option<Vote>,
-    /// Requests that wait for it.
+    /// As a voter: waiting requests, best first.
     queue: BTreeSet<Stamp>,
-    /// Who will tell it of having left: of the others' grants it cannot know the end.
+    /// As a voter: processes that will send it RELEASE. It does not learn when a grant to any other process ends.
     status_set: ProcessSet,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum State {
     Idle,
-    /// With the time of the request.
+    /// Time of the own request.
     Waiting(u64),
     Inside(u64),
 }
@@ -75,50 +79,50 @@ enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Vote {
     grantee: Stamp,
-    /// Whether it has been asked back.
+    /// Whether the grantee has been sent INQUIRE.
     inquired: bool,
 }
 
-/// How requests that wait for each other are brought apart.
+/// How the algorithm resolves deadlocks. The last three are broken on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Deadlocks {
-    /// By POSTPONE, which makes a grantee give way when it is asked to.
+    /// A grantee that has a POSTPONE returns the grants that voters inquire about.
     Postpone,
-    /// By giving way whenever asked to.
+    /// A waiting grantee returns every grant that a voter inquires about.
     YieldAtOnce,
-    /// Not always: as in 1985, the best request at a voter learns nothing when a better one comes.
+    /// As `Postpone`, but a displaced request gets no POSTPONE, as in the paper of 1985.
     Paper1985,
-    /// Not at all.
+    /// Voters do not send INQUIRE.
     NoInquire,
-    /// By giving way whenever asked to, even with a grant that has yet to come, and counts when it does.
+    /// As `YieldAtOnce`, but a process returns a grant even before the GRANT arrives, and counts that GRANT when it
+    /// does.
     YieldUnseen,
 }
 
-/// What processes tell each other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Message {
-    /// To a voter: I want to enter.
+    /// To a voter: the sender wants to enter.
     Request(Body),
-    /// From a voter: you may, as far as I am concerned.
+    /// From a voter: you have my vote.
     Grant(Body),
-    /// From a voter: others come before you.
+    /// From a voter: another request comes before yours.
     Postpone(Body),
-    /// From a voter: may I have my grant back?
+    /// From a voter: return my grant, unless you can win now.
     Inquire(Body),
-    /// To a voter: you may, and grant me later.
+    /// To a voter: here is your grant; put me back into your queue.
     Relinquish(Body),
-    /// To a voter: I have left.
+    /// To a voter: the sender has left.
     Release(Body),
 }
 
-/// What every message says.
+/// The content of every message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Body {
     /// The sender's clock.
     time: u64,
-    /// The time of the request that the message is about.
+    /// Time of the request that the message is about.
     request: u64,
-    /// The highest fence that the sender knows of.
+    /// The highest fence that the sender knows.
     fence: u64,
 }
 
@@ -214,7 +218,7 @@ impl Maekawa {
     fn on_message(&mut self, from: ProcessId, message: Message, out: &mut Outbox<Self>) {
         let request = message.body().request;
         let theirs = Stamp { time: request, process: from };
-        // What a voter says counts only while the request that it names is waiting for it.
+        // A message of a voter counts only while the request that it names is waiting.
         let awaited = self.state == State::Waiting(request) && self.request_set.contains(from);
         match message {
             Message::Request(_) => self.on_request(theirs, out),
@@ -227,13 +231,13 @@ impl Maekawa {
         }
     }
 
-    /// What a process has to tell itself it handles at once.
+    /// A process handles a message to itself at once.
     fn send(&mut self, to: ProcessId, message: fn(Body) -> Message, request: u64, out: &mut Outbox<Self>) {
         let message = message(Body { time: self.clock.tick(), request, fence: self.fence });
         if to == self.me { self.on_message(to, message, out) } else { out.send(to, message) }
     }
 
-    /// The others first: what it tells itself may have consequences.
+    /// Sends to the others first, since the message to itself may cause further messages.
     fn multicast(&mut self, to: ProcessSet, message: Message, out: &mut Outbox<Self>) {
         out.multicast(to.iter().filter(|&other| other != self.me), message.clone());
         if to.contains(self.me) {
@@ -268,7 +272,7 @@ impl Maekawa {
         self.give_way(out);
     }
 
-    /// Gives back the grants that it has and is asked for, if it cannot win now.
+    /// Returns the grants that voters inquire about, if this process cannot win now.
     fn give_way(&mut self, out: &mut Outbox<Self>) {
         let yields = matches!(self.deadlocks, Deadlocks::YieldAtOnce | Deadlocks::YieldUnseen);
         while let State::Waiting(request) = self.state
@@ -344,7 +348,7 @@ impl Maekawa {
         }
     }
 
-    /// Grants the best request, and those after it until it grants one that it will be told the end of.
+    /// Grants the best request. Goes on with the next ones until it has granted one that will send RELEASE.
     fn grant_next(&mut self, out: &mut Outbox<Self>) {
         while self.vote.is_none()
             && let Some(grantee) = self.queue.pop_first()
@@ -372,7 +376,6 @@ impl Maekawa {
     }
 }
 
-/// What the registry knows of it.
 pub const ABOUT: About = About {
     name: "maekawa",
     family: Family::Mutex,
@@ -390,29 +393,28 @@ pub const ABOUT: About = About {
     broken: None,
 };
 
-/// The variant with the second repair.
+/// The second repair, without POSTPONE.
 pub const YIELD_AT_ONCE: Variant =
     Variant { name: "yield-at-once", summary: "no POSTPONE: who waits gives a grant back whenever asked to" };
 
 impl Deadlocks {
-    /// The repair that the variant asks for.
+    /// The repair that the variant names.
     pub fn repaired(params: &Params) -> Self {
         if params.has(YIELD_AT_ONCE.name) { Deadlocks::YieldAtOnce } else { Deadlocks::Postpone }
     }
 }
 
-/// n equal processes and their voting sets.
 pub fn group(params: &Params) -> Result<Group<Maekawa>, SetupError> {
     group_with(params, Deadlocks::repaired(params))
 }
 
-/// The same with a way to deal with deadlocks to choose.
+/// Also used by the broken variants, which resolve deadlocks differently.
 pub fn group_with(params: &Params, deadlocks: Deadlocks) -> Result<Group<Maekawa>, SetupError> {
     let quorums = Construction::choose(params)?.quorums(params.n)?;
     Ok(group_of(InformationStructure::of_quorums(quorums), deadlocks))
 }
 
-/// The same with any request and inform sets.
+/// For any request and inform sets; also used by [`super::generalized`].
 pub fn group_of(sets: InformationStructure, deadlocks: Deadlocks) -> Group<Maekawa> {
     let (clients, processes) = (sets.clients(), sets.processes());
     let quorums: Vec<Vec<ProcessId>> = sets.request.iter().map(|set| set.iter().collect()).collect();

@@ -1,20 +1,23 @@
 //! Raymond, "A tree-based algorithm for distributed mutual exclusion" (1989).
 //!
-//! Assumes: a tree given ahead, its edges the only links in use, in any order of messages. None may be lost, nobody
-//! may crash.
+//! The processes form a tree, given in advance; messages use only its edges. Each process knows its `holder`: the
+//! neighbour in the direction of the TOKEN, or itself if it has the token. A process that wants to enter puts itself
+//! into its FIFO queue; a REQUEST of a neighbour puts this neighbour there. If the process has no token, it sends one
+//! REQUEST to its holder, however many wait in its queue. The token goes to the head of the queue. If more processes
+//! wait in the queue, a REQUEST for the token follows it at once.
 //!
-//! Every process knows only its `holder`: itself, or the neighbour towards the TOKEN. Who wants to enter, or is asked
-//! by a neighbour with REQUEST, puts that into its own FIFO queue and asks its holder, once, however many wait. The
-//! token goes to the head of the queue, and if others still wait there, a REQUEST to bring it back goes with it.
-//!
-//! Invariants: the holders lead from everybody to the one token; a process has at most one REQUEST outstanding; its
-//! queue holds each neighbour, and itself, at most once.
-//! Costs: 2 x distance to the token if nobody competes; 4(n-1)/n if everybody does, since the token crosses each edge
-//! twice a round, each time asked for once.
+//! Assumes: no message is lost or repeated; messages may arrive in any order. No process crashes.
+//! Promises: SAFE, LIVE and growing fences. Not ORDER.
+//! Invariants: from each process the holders lead to the one token. A process has at most one REQUEST outstanding. Its
+//! queue contains each neighbour, and itself, at most once.
+//! Costs: 2 messages for each edge between the process and the token, and as many T from request to grant, without
+//! competition. 4(n-1)/n messages an entry if all processes want to enter, since the token crosses each edge twice a
+//! round, each time with one REQUEST. From exit to next entry 2(n-1)/n T on average if all want to enter, at most the
+//! diameter.
 //! Fences: a counter on the token.
 //!
-//! The paper allows a process to be greedy and serve itself before its neighbours. Without a bound ([`Greed`]) one that
-//! always wants again keeps the token for ever.
+//! Trap. The paper allows greedy processes, which serve themselves before their neighbours. Without a bound ([`Greed`])
+//! a process that always wants to enter again keeps the token for ever.
 
 use alloc::collections::VecDeque;
 use alloc::string::ToString;
@@ -26,21 +29,21 @@ use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupErro
 use crate::topology::tree::Tree;
 use crate::{Counter, Input, Outbox, ProcessId, Protocol, Ticks};
 
-/// One process of the group. There may be a million of them: it must stay small.
+/// Kept small, since a group may have a million processes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Raymond {
     me: ProcessId,
-    /// Where the token is: here, or in the direction of this neighbour.
+    /// The neighbour in the direction of the token, or this process itself if it has the token.
     holder: ProcessId,
     state: State,
-    /// Whether the holder has been asked for the token.
+    /// Whether this process has sent REQUEST to its holder.
     asked: bool,
-    /// Neighbours that want the token, and this process itself, in the order of their requests.
+    /// Waiting neighbours, and this process itself if it waits, in the order of their requests.
     queue: VecDeque<ProcessId>,
-    /// Entries so far, as the token said when it was here.
+    /// Entries so far: the value on the token when it was last here.
     entries: u64,
     greed: Greed,
-    /// How often this process has entered since the token came, as far as its greed has a bound.
+    /// Entries of this process since the token came, up to the bound on its greed.
     in_a_row: u32,
 }
 
@@ -48,41 +51,37 @@ pub struct Raymond {
 enum State {
     Outside,
     Inside,
-    /// Greedy: has left, neighbours wait, but it may want to enter again before they get the token.
+    /// A greedy process has left and neighbours wait, but its user may want to enter again before they get the token.
     Lingering,
 }
 
-/// Who goes first where the token is.
+/// Which waiting process gets a free token first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Greed {
     /// The head of the queue.
     None,
-    /// This process itself, if it wants to, or wants to again within `linger` of leaving; at most `bound` times in a
-    /// row, or for ever if there is none.
+    /// This process itself, if it waits, or if its user asks again within `linger` of leaving.
     SelfFirst {
-        /// How often.
+        /// Entries in a row; no bound if `None`.
         bound: Option<u32>,
-        /// How long it waits for its own user to ask again.
+        /// How long the token stays here after a release, in case the user asks again.
         linger: Ticks,
     },
 }
 
-/// What neighbours tell each other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Message {
-    /// Somebody on my side of this edge wants the token.
+    /// A process on the sender's side of the edge wants the token.
     Request,
-    /// Here it is.
     Token {
-        /// Entries so far.
+        /// Entries so far: the fence of the latest grant.
         entries: u64,
     },
 }
 
-/// What a greedy process waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
-    /// Its own user has not asked again: the neighbours' turn.
+    /// The user has not asked again in time, so the token goes to the neighbours.
     Linger,
 }
 
@@ -169,7 +168,7 @@ impl Raymond {
         }
     }
 
-    /// The paper's ASSIGN_PRIVILEGE: a token that is here and not in use goes to whose turn it is.
+    /// The paper's ASSIGN_PRIVILEGE: gives a free token that is here to the next waiting process.
     fn assign_token(&mut self, out: &mut Outbox<Self>) {
         if self.holder != self.me || self.state != State::Outside {
             return;
@@ -189,7 +188,7 @@ impl Raymond {
         }
     }
 
-    /// The paper's MAKE_REQUEST: one REQUEST stands for all that wait here.
+    /// The paper's MAKE_REQUEST: one REQUEST stands for all processes in the queue.
     fn make_request(&mut self, out: &mut Outbox<Self>) {
         if self.holder != self.me && !self.queue.is_empty() && !self.asked {
             self.asked = true;
@@ -213,7 +212,6 @@ impl Raymond {
     }
 }
 
-/// What the registry knows of it.
 pub const ABOUT: About = About {
     name: "raymond",
     family: Family::Mutex,
@@ -231,7 +229,7 @@ pub const ABOUT: About = About {
     broken: None,
 };
 
-/// n processes in a tree, the token at P0.
+/// n processes in a tree; P0 is the root and has the token.
 pub fn group(params: &Params) -> Result<Group<Raymond>, SetupError> {
     let Some(bound) = params.value("greedy") else { return group_with(params, Greed::None) };
     match bound.parse() {
@@ -244,12 +242,12 @@ pub fn group(params: &Params) -> Result<Group<Raymond>, SetupError> {
     }
 }
 
-/// Greed up to a bound. A process waits for its own user for at most the time that a message takes.
+/// A greedy process waits for its user at most D.
 pub fn self_first(params: &Params, bound: Option<u32>) -> Greed {
     Greed::SelfFirst { bound, linger: params.delay_max.max(1) }
 }
 
-/// The same with more or less greed.
+/// Also used by the broken variant, whose greed has no bound.
 pub fn group_with(params: &Params, greed: Greed) -> Result<Group<Raymond>, SetupError> {
     let n = params.n;
     let tree = Tree::from_variant(params)?;

@@ -1,23 +1,27 @@
 //! Singhal, "A heuristically-aided algorithm for mutual exclusion in distributed systems" (1989), repaired.
 //!
-//! Assumes: nothing of the order of messages. None may be lost, and the holder of the token may not crash.
+//! The process with the TOKEN may enter, as in [Suzuki and Kasami's](super::suzuki_kasami) algorithm. But a process
+//! that wants the token sends REQUEST(number) only to the processes that may have it: its ask set. At first the ask set
+//! of P_i is all processes with smaller ids (the staircase), and P0 has the token. Each process keeps the highest
+//! request number that it has heard from each process. The token carries the number of the last request served of each
+//! process. On release the token goes to the first process, round the ids from the own id + 1, that has a pending
+//! request. The processes that the releasing process asked for this entry leave its ask set, unless they wait: they now
+//! have this process in their own ask sets.
 //!
-//! Whoever has the TOKEN may enter, as in [Suzuki and Kasami's](super::suzuki_kasami) algorithm, but who wants it sends
-//! REQUEST(number) only to those of whom it has heard that they might have it: its ask set. At first these are all with
-//! a smaller id (the staircase), and P0 has the token. Everybody keeps the highest number heard of each process, and
-//! the token carries the number last served of each. On release the token goes to the first process, round the ids from
-//! the own one on, that is known to wait; and those that the process asked for this entry leave its ask set, since they
-//! in turn have it in theirs.
-//!
-//! Invariants: there is one token; of two processes, one at least has the other in its ask set or will hear of it.
-//! Costs: n messages an entry if all want it or take turns; n/2 + 1 on average if a random other asks; none if the
-//! token is here. 2T or 0 from request to grant; T from exit to next entry.
+//! Assumes: no message is lost or repeated; messages may arrive in any order. No process crashes: without the holder of
+//! the token no process enters again.
+//! Promises: SAFE, LIVE and growing fences. Not ORDER.
+//! Invariants: there is one token. Of two processes, at least one has the other in its ask set, or will when the
+//! messages on their way have arrived.
+//! Costs: n messages an entry if all processes want to enter or enter in turns; n/2 + 1 on average if single requests
+//! come from random processes; 0 if the token is here. 2T or 0 from request to grant; T from exit to next entry.
 //! Fences: a counter on the token.
 //!
-//! The [paper](crate::broken::singhal_1989) keeps one state per process, which tells both whom to ask and who waits, and
-//! drops a REQUEST whose number is known: when the token has overtaken it, its sender can be left out for ever. Here the
-//! ask set is a thing of its own, and no REQUEST is dropped: even an outdated one puts its sender into the ask set, and
-//! is answered, by a REQUEST from who waits and by a NOTE from who has the token. So it learns whom to ask.
+//! Trap. The [paper](crate::broken::singhal_1989) keeps one state per process, which says both whom to ask and who
+//! waits, and drops a REQUEST with a known number. If the token has overtaken that REQUEST, its sender can be forgotten
+//! for ever. Here the ask set is separate, and no REQUEST is dropped: even an outdated one puts its sender into the ask
+//! set and gets an answer. A waiting process answers with its own REQUEST, the holder of the token with NOTE. So the
+//! sender learns whom to ask.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -30,16 +34,15 @@ use super::{Command, Event};
 use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError};
 use crate::{Counter, Input, Outbox, ProcessId, ProcessSet, Protocol};
 
-/// One process of the group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Singhal {
     me: ProcessId,
     state: State,
-    /// The highest request number heard of each process.
+    /// The highest request number heard from each process.
     requested: Vec<u64>,
-    /// Whom to ask.
+    /// The processes to ask for the token.
     ask: ProcessSet,
-    /// Who has been asked for this entry; empty while idle.
+    /// The processes asked for the current entry; empty while idle.
     asked: ProcessSet,
     token: Option<Token>,
 }
@@ -54,26 +57,23 @@ enum State {
 /// The right to enter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Token {
-    /// The number of the request last served of each process.
+    /// Number of the last request served, per process.
     served: Vec<u64>,
-    /// Entries so far.
+    /// Entries so far: the fence of the latest grant.
     entries: u64,
 }
 
-/// What processes tell each other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Message {
-    /// I want the token.
+    /// The sender wants the token.
     Request {
-        /// Which of the sender's requests this is.
         number: u64,
     },
-    /// Your request is outdated; if you want the token, ask me.
+    /// From the holder of the token, in answer to an outdated REQUEST: put me into your ask set.
     Note {
-        /// The sender's latest request.
+        /// Number of the sender's latest request.
         number: u64,
     },
-    /// Here it is.
     Token(Token),
 }
 
@@ -140,7 +140,7 @@ impl Singhal {
         }
     }
 
-    /// `other` has told its number: from now on it is one to ask, and who waits does so.
+    /// A REQUEST or NOTE of `other`: puts it into the ask set. A waiting process asks it at once.
     fn hear_of(&mut self, other: ProcessId, number: u64, out: &mut Outbox<Self>) {
         self.requested[other] = self.requested[other].max(number);
         self.ask.insert(other);
@@ -193,7 +193,7 @@ impl Singhal {
         self.pass_token(out);
     }
 
-    /// Gives the token, if it is here, to the next process that waits for it, if one does.
+    /// If the token is here, sends it to the next waiting process, if any.
     fn pass_token(&mut self, out: &mut Outbox<Self>) {
         let n = self.requested.len();
         if let Some(token) = self.token.take() {
@@ -207,13 +207,12 @@ impl Singhal {
 }
 
 impl Token {
-    /// Whether a request of `process` is known that has not been served.
+    /// Whether `process` has a known request that is not served.
     fn is_due(&self, process: ProcessId, requested: &[u64]) -> bool {
         requested[process] > self.served[process]
     }
 }
 
-/// What the registry knows of it.
 pub const ABOUT: About = About {
     name: "singhal",
     family: Family::Mutex,
@@ -224,7 +223,7 @@ pub const ABOUT: About = About {
     broken: None,
 };
 
-/// n processes on the staircase, the token at P0.
+/// P0 has the token; the ask set of P_i is all processes with smaller ids.
 pub fn group(params: &Params) -> Result<Group<Singhal>, SetupError> {
     let n = params.n;
     params.at_most_quadratic()?;

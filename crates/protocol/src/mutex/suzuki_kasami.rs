@@ -1,18 +1,20 @@
 //! Suzuki and Kasami, "A distributed mutual exclusion algorithm" (1985).
 //!
-//! Assumes: nothing of the order of messages. None may be lost, and the holder of the token may not crash.
+//! The process with the TOKEN may enter. A process without the token that wants to enter sends REQUEST(number) to all
+//! others; each process numbers its requests from 1. A process that has the token enters without a REQUEST. Each
+//! process keeps the highest request number that it has heard from each process. The token carries the number of the
+//! last request served of each process. On release the token goes to the first process, round the ids from the own id +
+//! 1, with requested = served + 1. P0 has the token at first.
 //!
-//! Whoever has the TOKEN may enter. Who wants it sends REQUEST(number) to all others, its requests numbered from 1;
-//! who has it already needs no request, and no number.
-//! Everybody keeps the highest number heard of each process, and the token carries the number last served of each.
-//! On release the token goes to the first process, round the ids from the own one on, with requested = served + 1.
-//!
-//! Invariants: there is one token, at a process or on its way; served <= requested everywhere.
-//! Costs: n messages an entry, none if the token is here; 2T or 0 from request to grant; T from exit to next entry.
+//! Assumes: no message is lost or repeated; messages may arrive in any order. No process crashes: without the holder of
+//! the token no process enters again.
+//! Promises: SAFE, LIVE and growing fences. Not ORDER.
+//! Invariants: there is one token, at a process or on its way; served <= requested for each process.
+//! Costs: n messages an entry, 0 if the token is here; 2T or 0 from request to grant; T from exit to next entry.
 //! Fences: a counter on the token.
 //!
-//! The comparison with `served` is what tells an outdated request, overtaken by the token, from a new one. Holding
-//! the token idly and being in the critical section are two states: only the idle holder gives it away at once.
+//! Traps. The comparison with `served` tells an outdated request, overtaken by the token, from a new one. "Has the
+//! token and is idle" and "is inside" are two states: only an idle holder sends the token at once.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -24,13 +26,12 @@ use super::{Command, Event};
 use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError};
 use crate::{Counter, Input, Outbox, ProcessId, Protocol};
 
-/// One process of the group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SuzukiKasami {
     me: ProcessId,
     outdated: Outdated,
     state: State,
-    /// The highest request number heard of each process.
+    /// The highest request number heard from each process.
     requested: Vec<u64>,
     token: Option<Token>,
 }
@@ -42,33 +43,29 @@ enum State {
     Inside,
 }
 
-/// What becomes of a request that reaches the idle holder of the token after it has been served.
+/// What the idle holder of the token does with a request that has been served already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outdated {
-    /// Nothing.
     Ignored,
-    /// It gets the token like any other, and so does somebody who does not want it.
+    /// Sends the token to its sender, which does not want it. Broken on purpose.
     Served,
 }
 
 /// The right to enter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Token {
-    /// The number of the request last served of each process.
+    /// Number of the last request served, per process.
     served: Vec<u64>,
-    /// Entries so far.
+    /// Entries so far: the fence of the latest grant.
     entries: u64,
 }
 
-/// What processes tell each other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Message {
-    /// I want the token.
+    /// The sender wants the token.
     Request {
-        /// Which of the sender's requests this is.
         number: u64,
     },
-    /// Here it is.
     Token(Token),
 }
 
@@ -165,7 +162,7 @@ impl SuzukiKasami {
         self.pass_token(out);
     }
 
-    /// Gives the token, if it is here, to the next process that waits for it, if one does.
+    /// If the token is here, sends it to the next waiting process, if any.
     fn pass_token(&mut self, out: &mut Outbox<Self>) {
         let n = self.requested.len();
         let mut round = (1..n).map(|distance| (self.me + distance) % n);
@@ -179,18 +176,16 @@ impl SuzukiKasami {
 }
 
 impl Token {
-    /// Whether a request of `process` is known that has not been served.
+    /// Whether `process` has a known request that is not served.
     fn is_due(&self, process: ProcessId, requested: &[u64]) -> bool {
         requested[process].checked_sub(self.served[process]) == Some(1)
     }
 }
 
-/// One number a process.
 pub(super) fn show_numbers(numbers: &mut [u64], visit: &mut dyn FnMut(Counter, &mut u64)) {
     numbers.iter_mut().enumerate().for_each(|(process, number)| visit(Counter::Number(process), number));
 }
 
-/// What the registry knows of it.
 pub const ABOUT: About = About {
     name: "suzuki-kasami",
     family: Family::Mutex,
@@ -201,12 +196,11 @@ pub const ABOUT: About = About {
     broken: None,
 };
 
-/// n processes, the token at P0.
 pub fn group(params: &Params) -> Result<Group<SuzukiKasami>, SetupError> {
     group_with(params, Outdated::Ignored)
 }
 
-/// The same with or without the check for outdated requests.
+/// Also used by the broken variant, which serves outdated requests.
 pub fn group_with(params: &Params, outdated: Outdated) -> Result<Group<SuzukiKasami>, SetupError> {
     let n = params.n;
     params.at_most_quadratic()?;

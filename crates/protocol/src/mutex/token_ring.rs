@@ -8,10 +8,10 @@
 //! holder adds the wish to the token; the other processes forward the WAKE. The token carries the number of the last
 //! request served of each process, and moves on while a wish is open.
 //!
-//! Assumes: no message is lost except in a crash; messages may arrive in any order. The failure detector makes no
-//! mistakes and reports crashes and recoveries to all processes in the same order, see [`roster`](crate::roster). A
-//! crashed process recovers only after all live processes know of the crash. At any time some live process has a
-//! roster.
+//! Assumes: no message is repeated, and none is lost except in a crash; messages may arrive in any order. The failure
+//! detector makes no mistakes and reports crashes and recoveries to all processes in the same order, see
+//! [`roster`](crate::roster). A crashed process recovers only after all live processes know of the crash. At any time
+//! some live process has a roster.
 //! Promises: SAFE, LIVE and growing fences. Not ORDER: the process that the token reaches first enters first.
 //! Invariants: for each roster there is at most one token; a holder and its token have the same roster number.
 //! Costs: plain: 1 message an entry if all processes want to enter, unbounded if none does; 0 to nT from request to

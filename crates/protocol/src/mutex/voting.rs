@@ -1,32 +1,37 @@
 //! Majority voting, after Lin, Lian, Chen and Zhang, "A practical distributed mutual exclusion protocol in dynamic
 //! peer-to-peer systems" (2004).
 //!
-//! Assumes: nothing of the order of messages. None may be lost.
+//! Each of c coordinators has one vote; m > c/2 votes win. A client sends REQUEST to m random coordinators (variant
+//! `ask-all`: to all) and gets GRANT or DENY from each. With m votes it enters. When it leaves, it sends RELEASE to its
+//! voters. With fewer votes it returns them with the same RELEASE, waits a random time and tries again. It also waits
+//! after leaving, or the same client would win for ever. A coordinator that does not answer in time counts as a DENY,
+//! so up to c - m crashed coordinators do no harm. A recovered coordinator sends INQUIRE to the client that has its
+//! vote, because the RELEASE may have been lost.
 //!
-//! Each of c coordinators has one vote; m > c/2 votes win. A client asks m coordinators at random (or all: variant
-//! `ask-all`) with REQUEST and gets GRANT or DENY from each. With m votes it enters, and sends RELEASE to those that
-//! voted for it when it leaves. With fewer it gives them back by the same RELEASE, waits for a random time and tries
-//! again; it also waits after a release, or the releaser would win for ever. A coordinator that does not answer in time
-//! counts as a DENY, so that up to c - m crashed coordinators do no harm. One that recovers asks the client that has
-//! its vote, with INQUIRE, whether it still does: the RELEASE may have been lost.
+//! Assumes: no message is repeated, and none is lost except in a crash; messages may arrive in any order. Only
+//! coordinators crash, they recover with their memory if at all, and m of them are alive in the end.
+//! Promises: SAFE, LIVE (probably: the waits are random) and growing fences. Not ORDER.
+//! Invariants: the vote of a coordinator is with at most one client. Two clients with m votes each would share a
+//! coordinator.
+//! Costs: k attempts cost 2mk + m messages and the returned votes; 2T from request to grant without competition; 2T and
+//! the random wait from exit to next entry.
+//! Fences: (number, id of the client). A coordinator reports the highest fence that it knows with its vote, and the
+//! entering client takes the next number.
 //!
-//! Invariants: a coordinator's vote is with at most one client. Two clients with m votes each would share a coordinator.
-//! Costs: k attempts cost 2mk + m messages and the votes given back; 2T from request to grant if nobody competes.
-//! Fences: coordinators report the highest they heard of with their vote; the entrant takes the next one with its id.
+//! Traps. Each message names the client's attempt. A REQUEST of a later attempt ends the earlier attempt, so it can end
+//! a vote like a RELEASE. The client returns a GRANT of an earlier attempt at once. REQUEST and RELEASE both carry the
+//! highest fence that the client knows. Otherwise a REQUEST could overtake the RELEASE with the last fence, and a
+//! coordinator would report an old fence.
 //!
-//! A coordinator that recovers without memory has forgotten its vote, and may give it again: then SAFE and the growth of
-//! fences hold only probably. Every message names the client's attempt, so that late ones do no harm: a REQUEST of a
-//! later attempt tells that the earlier is over, and a GRANT of an earlier attempt is sent back at once. So a REQUEST
-//! can end a vote like a RELEASE, and both carry the highest fence that the client knows: else the RELEASE with the
-//! last fence could be overtaken, and the fence given out again.
-//!
-//! Variant `stored-fence` is for coordinators that forget votes: who has m votes sends its fence with STORE to those that
-//! gave them, and enters when all have answered STORED (2m messages and 2T more). A coordinator has the fence on stable
-//! storage before it answers, so that it outlives the vote, and stores it only for who has its vote: if it has forgotten
-//! the vote, or given it to another, the answer is DENY. Then, or if there is no answer in time, the client gives its
-//! votes back and tries again; the number is used up. So of two that enter, one had its fence stored at a common voter
-//! before the other got that vote, and with it the fence: the other's is higher. SAFE still holds only probably, and
-//! the lower of the two fences may enter last, if its vote is forgotten while other answers are on their way.
+//! A coordinator that recovers without memory has forgotten its vote and may give it again. Then SAFE and growing
+//! fences hold only with a certain probability. Variant `stored-fence` makes the fences safe: a client with m votes
+//! sends its fence with STORE to its voters, and enters when all have answered STORED (2m messages and 2T more). A
+//! coordinator writes the fence to stable storage before it answers, so the fence survives the vote. It stores the
+//! fence only for the client that has its vote. If it has forgotten the vote, or given it to another client, it answers
+//! DENY. After a DENY, or without an answer in time, the client returns its votes and tries again with a higher fence.
+//! So if two clients enter, one of them had stored its fence at a common voter before the other got this vote and the
+//! fence with it: the other's fence is higher. SAFE still holds only with a certain probability, and the client with
+//! the lower fence may enter last, if a voter forgets its vote while other answers are on their way.
 
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
@@ -38,48 +43,45 @@ use crate::clock::Stamp;
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Survivors, Variant};
 use crate::{Input, Outbox, ProcessId, ProcessSet, Protocol, Start, Ticks};
 
-/// One of the two roles.
+/// Processes `0..n` are clients; the coordinators follow.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Voting {
-    /// May ask for the critical section.
     Client(ClientState),
-    /// Has one vote.
     Coordinator(Coordinator),
 }
 
-/// The memory of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClientState {
     me: ProcessId,
     rules: Rules,
     state: State,
-    /// Numbers the attempts, over all requests.
+    /// Number of the current attempt, counted over all requests.
     attempt: u64,
-    /// Those asked in this attempt that have not answered; by coordinator number, from 0.
+    /// Coordinators asked in this attempt that have not answered; counted from 0.
     awaiting: ProcessSet,
-    /// Those that gave their vote in this attempt.
+    /// Coordinators that have voted for this client in this attempt.
     votes: ProcessSet,
-    /// Those that have been sent its fence and have not answered.
+    /// Coordinators that have been sent STORE and have not answered.
     storing: ProcessSet,
-    /// The highest fence that it ever heard of.
+    /// The highest fence that this process knows.
     fence: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum State {
     Idle,
-    /// Wants nothing, but must not ask yet.
+    /// The user wants nothing; the wait after a release is not over.
     Resting,
-    /// Wants to enter and waits until it may ask.
+    /// The user wants to enter; the wait before the next attempt is not over.
     BackingOff,
-    /// Has asked.
+    /// Waits for answers to its REQUESTs.
     Polling,
-    /// Has the votes, and waits until this fence is stored with all who gave them.
+    /// Has the votes, and waits until all its voters have stored this fence.
     Storing(u64),
     Inside,
 }
 
-/// What all clients agree on.
+/// The same for all clients.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Rules {
     /// The process id of the first coordinator.
@@ -88,78 +90,63 @@ struct Rules {
     votes_needed: usize,
     ask_all: bool,
     stored_fence: bool,
-    /// How long to wait for answers.
+    /// Longest wait for answers.
     patience: Ticks,
-    /// How long to wait after a failed attempt.
+    /// Range of the random wait after a failed attempt.
     back_off: RangeInclusive<Ticks>,
-    /// How long to wait after a release.
+    /// Range of the random wait after a release.
     rest: RangeInclusive<Ticks>,
 }
 
-/// The memory of a coordinator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Coordinator {
     vote: Option<(ProcessId, u64)>,
-    /// The highest fence that it ever heard of.
+    /// The highest fence that this process knows.
     fence: u64,
-    /// The highest that it was told to store: on stable storage, so that it alone is left when memory is lost.
+    /// The highest fence that a client has stored here. On stable storage, so it alone survives a loss of memory.
     stored: u64,
 }
 
-/// What clients and coordinators tell each other. Each names the client's attempt.
+/// Each message names the client's attempt.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Message {
-    /// Client: may I have your vote?
+    /// From a client: asks for a vote.
     Request {
-        /// Which attempt.
         attempt: u64,
-        /// The highest fence known.
+        /// The highest fence that the sender knows.
         fence: u64,
     },
-    /// Coordinator: you have it.
+    /// From a coordinator: you have my vote.
     Grant {
-        /// Which attempt.
         attempt: u64,
-        /// The highest fence known.
+        /// The highest fence that the sender knows.
         fence: u64,
     },
-    /// Coordinator: it is not yours, somebody else has it or I have forgotten.
-    Deny {
-        /// Which attempt.
-        attempt: u64,
-    },
-    /// Client: here is your vote back.
+    /// From a coordinator: you do not have my vote. Another client has it, or I have forgotten it.
+    Deny { attempt: u64 },
+    /// From a client: returns the vote.
     Release {
-        /// Which attempt.
         attempt: u64,
-        /// The highest fence known.
+        /// The highest fence that the sender knows.
         fence: u64,
     },
-    /// Coordinator, after a crash: do you still have my vote?
-    Inquire {
-        /// Which attempt.
-        attempt: u64,
-    },
-    /// Client: keep this fence, whatever happens.
+    /// From a recovered coordinator: do you still have my vote?
+    Inquire { attempt: u64 },
+    /// From a client: write this fence to stable storage.
     Store {
-        /// Which attempt.
         attempt: u64,
-        /// With which it is going to enter.
+        /// The fence with which the client will enter.
         fence: u64,
     },
-    /// Coordinator: I shall.
-    Stored {
-        /// Which attempt.
-        attempt: u64,
-    },
+    /// From a coordinator: the fence is stored.
+    Stored { attempt: u64 },
 }
 
-/// What a client waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
-    /// Answers are overdue.
+    /// Answers are missing.
     Patience,
-    /// It may ask again.
+    /// The client may try again.
     BackOff,
 }
 
@@ -246,7 +233,7 @@ impl ClientState {
         }
     }
 
-    /// The answer to REQUEST, or to STORE: then there was a vote, and it is forgotten.
+    /// Answers REQUEST, or STORE if the coordinator has forgotten its vote.
     fn on_deny(&mut self, from: ProcessId, attempt: u64, out: &mut Outbox<Voting>) {
         let voter = self.rules.voter(from);
         if self.is_current(attempt) && self.awaiting.remove(voter) {
@@ -257,7 +244,7 @@ impl ClientState {
         }
     }
 
-    /// Whoever has given a vote that is of no use gets it back.
+    /// Returns the vote of `from`, unless it counts in the current attempt.
     fn on_inquire(&mut self, from: ProcessId, attempt: u64, out: &mut Outbox<Voting>) {
         let voter = self.rules.voter(from);
         let of_use = self.is_current(attempt) && (self.votes.contains(voter) || self.awaiting.contains(voter));
@@ -305,15 +292,16 @@ impl ClientState {
         }
     }
 
-    /// With the fence that is stored, if any is: a vote more than needed may have brought news of a higher one since.
+    /// `fence` is the stored one, if fences are stored. `self.fence` may be higher: a surplus vote may have arrived
+    /// since.
     fn enter(&mut self, fence: u64, out: &mut Outbox<Voting>) {
         out.cancel_timer(Timer::Patience);
         self.state = State::Inside;
         out.emit(Event::Granted { fence });
     }
 
-    /// This attempt has failed: give back what votes there are and try again later. A vote that is still on its way
-    /// is given back when it comes.
+    /// This attempt has failed: returns the votes and tries again later. A vote that is still on its way is returned
+    /// when it arrives.
     fn give_up(&mut self, out: &mut Outbox<Voting>) {
         if matches!(self.state, State::Polling | State::Storing(_)) {
             out.cancel_timer(Timer::Patience);
@@ -347,7 +335,7 @@ impl ClientState {
 }
 
 impl Rules {
-    /// All coordinators, or as many at random as there are votes needed.
+    /// All coordinators, or as many random ones as votes are needed.
     fn whom_to_ask(&self, out: &mut Outbox<Voting>) -> ProcessSet {
         if self.ask_all {
             return ProcessSet::all(self.coordinators);
@@ -360,7 +348,7 @@ impl Rules {
         asked
     }
 
-    /// Coordinators counted from 0; for a client, a number that is none of theirs.
+    /// The number of a coordinator, from 0. For a client: a number that no coordinator has.
     fn voter(&self, process: ProcessId) -> usize {
         process.wrapping_sub(self.first)
     }
@@ -403,7 +391,6 @@ impl Coordinator {
     }
 }
 
-/// What the registry knows of it.
 pub const ABOUT: About = About {
     name: "voting",
     family: Family::Mutex,
@@ -425,7 +412,7 @@ pub const ABOUT: About = About {
     broken: None,
 };
 
-/// n clients and as many coordinators as [`Params::coordinators`] says, or as there are clients.
+/// n clients, and [`Params::coordinators`] coordinators, by default n.
 pub fn group(params: &Params) -> Result<Group<Voting>, SetupError> {
     let clients = params.n;
     params.at_most_quadratic()?;
@@ -442,10 +429,10 @@ pub fn group(params: &Params) -> Result<Group<Voting>, SetupError> {
         votes_needed,
         ask_all: params.one_of(&["ask-m", "ask-all"])? == Some("ask-all"),
         stored_fence: params.has("stored-fence"),
-        // A question and its answer take 2D. Not a moment longer, and who has a fast clock would never hear an answer.
+        // REQUEST and answer take up to 2D. With exactly 2D a client with a fast clock might never receive an answer.
         patience: 3 * delay,
         back_off: delay..=delay.saturating_mul(back_off),
-        // Long enough for the votes to be back and for somebody else to ask, short enough not to delay a lone client.
+        // Long enough that the votes return and another client can ask, short enough not to delay a single client.
         rest: delay..=3 * delay,
     };
     let survivors = Survivors {
@@ -471,7 +458,7 @@ pub fn group(params: &Params) -> Result<Group<Voting>, SetupError> {
     Ok(Group { survivors: Some(survivors), ..group })
 }
 
-/// In message delays. Unless told otherwise it grows with those who may compete, or they would never cease to collide.
+/// Longest back-off, in D. The default grows with the number of clients, or many clients would collide for ever.
 fn back_off_max(params: &Params) -> Result<Ticks, SetupError> {
     let Some(value) = params.value("back-off") else { return Ok(2 * params.n as Ticks) };
     match value.parse() {
