@@ -1,14 +1,13 @@
-//! [Bully](crate::election::bully) behind a [guard](crate::election::guarded) whose members believe what comes late.
+//! [Bully](crate::election::bully) behind a [guard](crate::election::guarded) whose members believe a late LEADS.
 //!
-//! A leader that is left without its judges resigns, and its RESIGN may overtake its LEADS of the same term. Who believes
-//! the LEADS then follows a leader that does not lead, and nobody tells it otherwise until somebody leads again.
+//! A leader that loses its judges resigns, and its RESIGN may overtake its LEADS of the same term. A member that
+//! believes this LEADS follows a process that does not lead. It learns the truth only when some process leads again.
 
 use crate::election::Rule;
 use crate::election::bully::{self, Bully};
 use crate::election::guarded::{self, Guarded, Late};
 use crate::registry::{About, Group, Params, SetupError};
 
-/// What the registry knows of it.
 pub const ABOUT: About = About {
     name: "bully-late-leads",
     summary: "bully behind a guard, and LEADS is believed even after RESIGN (witness unless told otherwise)",
@@ -16,7 +15,7 @@ pub const ABOUT: About = About {
     ..bully::ABOUT
 };
 
-/// n processes behind a guard, of which the highest leads at the start, as after an election.
+/// n processes behind a guard. The highest leads at the start, as after an election.
 pub fn group(params: &Params) -> Result<Group<Guarded<Bully>>, SetupError> {
     let (n, delay_max) = (params.n, params.delay_max);
     let variant = params.variant.clone().or_else(|| Some(guarded::WITNESS.name.into()));

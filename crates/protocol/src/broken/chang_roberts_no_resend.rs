@@ -1,13 +1,14 @@
-//! [Chang-Roberts](crate::election::chang_roberts) in which who learns that the ring has changed sends its own id only.
+//! [Chang-Roberts](crate::election::chang_roberts) in which a process that learns that the ring has changed sends only
+//! its own id again.
 //!
-//! A higher id that it has passed on to the dead is lost, and the one whose id it was waits for it for ever, since that
-//! has sent nothing to the dead itself and sees no reason to begin anew. Three processes and one crash are enough.
+//! A higher id that the process forwarded to a dead process is lost. Its starter waits for it for ever: the starter
+//! itself sent nothing to the dead process and has no reason to start again. LIVE fails with three processes and one
+//! crash.
 
 use crate::election::chang_roberts::{self, ChangRoberts, Change};
 use crate::election::guarded::Guarded;
 use crate::registry::{About, Group, Params, SetupError};
 
-/// What the registry knows of it.
 pub const ABOUT: About = About {
     name: "chang-roberts-no-resend",
     summary: "Chang-Roberts in which nobody sends again what others have lost with the dead",
@@ -15,7 +16,7 @@ pub const ABOUT: About = About {
     ..chang_roberts::ABOUT
 };
 
-/// n processes on a ring, none of which leads yet.
+/// n processes on a ring; no process leads yet.
 pub fn group(params: &Params) -> Result<Group<Guarded<ChangRoberts>>, SetupError> {
     chang_roberts::group_with(params, Change::OwnIdOnly)
 }

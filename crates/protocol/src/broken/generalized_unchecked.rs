@@ -1,8 +1,8 @@
-//! The [generalized algorithm](crate::mutex::generalized) with sets that nobody has checked.
+//! The [generalized algorithm](crate::mutex::generalized) without the check of its sets.
 //!
-//! Unless told otherwise, everybody asks everybody, and tells the next process instead of itself. Every two ask each other,
-//! which is sometimes given as the whole condition; but a process that does not tell itself does not know, as a
-//! voter, that it is inside. Two processes and six steps are enough.
+//! By default every process asks all processes, and informs the next process instead of itself. Every two processes ask
+//! each other, which some texts give as the whole condition of safety. But a process that does not inform itself does
+//! not know, as a voter, that it is inside, and grants other requests. SAFE fails with two processes in six steps.
 
 use crate::ProcessSet;
 use crate::mutex::generalized::{self, INFORM, REQUEST};
@@ -11,7 +11,6 @@ use crate::registry::{About, Group, Params, SetupError};
 use crate::topology::information_structure::InformationStructure;
 use crate::topology::quorum::PROCESSES_MAX;
 
-/// What the registry knows of it.
 pub const ABOUT: About = About {
     name: "generalized-unchecked",
     summary: "the generalized algorithm with any sets, even such as cannot work",
@@ -20,7 +19,7 @@ pub const ABOUT: About = About {
     ..generalized::ABOUT
 };
 
-/// n clients, and whoever else they ask.
+/// n clients, and the helpers in their request sets.
 pub fn group(params: &Params) -> Result<Group<Maekawa>, SetupError> {
     params.at_most(PROCESSES_MAX, "every two sets are compared")?;
     let n = params.n;

@@ -1,13 +1,13 @@
-//! [Maekawa](crate::mutex::maekawa) as it would be with REQUEST, GRANT and RELEASE alone.
+//! [Maekawa](crate::mutex::maekawa) with REQUEST, GRANT and RELEASE alone.
 //!
-//! Votes are not asked back, so requests that each have some votes wait for each other for ever. Three processes that
-//! vote for themselves first are enough, with the sets {0, 1}, {1, 2}, {2, 0}: six steps.
+//! Voters do not ask for their votes back, so requests that each have some votes wait for each other for ever. With the
+//! voting sets {0, 1}, {1, 2}, {2, 0} each of three processes has its own vote and waits for another: LIVE fails in six
+//! steps.
 
 use crate::mutex::maekawa::{self, Deadlocks, Maekawa};
 use crate::registry::{About, Group, Params, SetupError};
 use crate::topology::quorum::Construction;
 
-/// What the registry knows of it.
 pub const ABOUT: About = About {
     name: "maekawa-no-inquire",
     summary: "Maekawa without a way to ask a vote back",
@@ -16,7 +16,6 @@ pub const ABOUT: About = About {
     ..maekawa::ABOUT
 };
 
-/// n equal processes and their voting sets.
 pub fn group(params: &Params) -> Result<Group<Maekawa>, SetupError> {
     maekawa::group_with(params, Deadlocks::NoInquire)
 }

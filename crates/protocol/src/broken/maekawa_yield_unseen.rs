@@ -1,14 +1,14 @@
-//! [Maekawa](crate::mutex::maekawa) that yields at once, without a look at whether it has the grant that it gives back.
+//! [Maekawa](crate::mutex::maekawa) with `yield-at-once`, but a process returns a grant even if the GRANT has not
+//! arrived.
 //!
-//! An INQUIRE may overtake its GRANT. Whoever answers it with RELINQUISH at once lets the voter grant another request, and
-//! then takes the old GRANT, when it comes, for a vote: both have it, and both may enter. Links that keep the order never
-//! show it.
+//! An INQUIRE may overtake its GRANT. If the process answers RELINQUISH at once, the voter grants another request. When
+//! the old GRANT arrives, the process counts it as a vote. Now two processes have the same vote, and both may enter. On
+//! FIFO links this never happens.
 
 use crate::mutex::maekawa::{self, Deadlocks, Maekawa};
 use crate::registry::{About, Group, Params, SetupError};
 use crate::topology::quorum::Construction;
 
-/// What the registry knows of it.
 pub const ABOUT: About = About {
     name: "maekawa-yield-unseen",
     summary: "Maekawa in which who waits gives back even a grant that has yet to come",
@@ -17,7 +17,6 @@ pub const ABOUT: About = About {
     ..maekawa::ABOUT
 };
 
-/// n equal processes and their voting sets.
 pub fn group(params: &Params) -> Result<Group<Maekawa>, SetupError> {
     maekawa::group_with(params, Deadlocks::YieldUnseen)
 }

@@ -1,4 +1,4 @@
-//! Algorithms that are wrong on purpose, each kept because it is instructive how it breaks.
+//! Algorithms that are wrong on purpose. Each shows what breaks without one rule of the correct algorithm.
 
 pub mod bully_late_leads;
 pub mod chang_roberts_no_resend;

@@ -1,7 +1,8 @@
-//! No lock at all: whoever asks enters at once, whoever else is inside.
+//! No lock at all: a process that requests enters at once, also while another process is inside.
 //!
-//! What a shared counter shows without mutual exclusion: two who read the same value write the same sum, and one of the
-//! two increments is lost. No messages, no state but a count of the own entries, which makes no fence worth the name.
+//! This shows what a shared counter loses without mutual exclusion: two processes that read the same value write the
+//! same sum, and one increment is lost. There are no messages. The "fence" counts only the own entries, so two
+//! processes get equal fences.
 
 use core::convert::Infallible;
 
@@ -11,13 +12,12 @@ use crate::mutex::{Command, Event};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError};
 use crate::{Counter, Input, Outbox, Protocol};
 
-/// A process that lets itself in.
+/// A process that enters whenever it wants.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NoLock {
     entries: u64,
 }
 
-/// There is nothing to say.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Message {}
 
@@ -45,7 +45,6 @@ impl Protocol for NoLock {
     }
 }
 
-/// What the registry knows of it.
 pub const ABOUT: About = About {
     name: "no-lock",
     family: Family::Mutex,
@@ -56,7 +55,6 @@ pub const ABOUT: About = About {
     broken: Some("everybody enters at once: SAFE fails as soon as two ask"),
 };
 
-/// n processes on their own.
 pub fn group(params: &Params) -> Result<Group<NoLock>, SetupError> {
     Ok(Group::new(params.n, params.n, |_| NoLock::default()))
 }

@@ -1,15 +1,14 @@
-//! The [permission ring](crate::mutex::permission_ring) as it was first described: rivals swallow each other's
-//! requests.
+//! The [permission ring](crate::mutex::permission_ring) as it was first described: a process that wants to enter
+//! swallows the requests of others.
 //!
-//! The loser is said to try again, but nobody tells it that it has lost: two processes are stuck after four steps. In
-//! the variant `retry` it tries again by a timer, after the time that a request may take round the ring. It does not
-//! help: while two want to enter, each swallows whatever the other sends, for ever.
+//! The loser is said to try again, but it never learns that it lost: two processes are stuck after four steps. In the
+//! variant `retry` the loser tries again after the longest time that a request may take round the ring. That does not
+//! help: while two processes want to enter, each swallows all requests of the other, for ever.
 
 use crate::Ticks;
 use crate::mutex::permission_ring::{self, PermissionRing, Rivalry};
 use crate::registry::{About, Group, Params, SetupError, Variant};
 
-/// What the registry knows of it.
 pub const ABOUT: About = About {
     name: "permission-ring-original",
     summary: "the permission ring where whoever wants to enter swallows the requests of others",
@@ -18,7 +17,6 @@ pub const ABOUT: About = About {
     ..permission_ring::ABOUT
 };
 
-/// n equal processes.
 pub fn group(params: &Params) -> Result<Group<PermissionRing>, SetupError> {
     let round = params.delay_max.saturating_mul(params.n as Ticks).max(1);
     let retry_after = params.has("retry").then_some(round);

@@ -1,12 +1,11 @@
-//! [Ricart-Agrawala](crate::mutex::ricart_agrawala) with requests compared by time alone, as prose often has it.
+//! [Ricart-Agrawala](crate::mutex::ricart_agrawala) with requests compared by time alone, as many texts describe it.
 //!
-//! Time alone is no total order: when two requests bear the same time, neither process defers the other's, each gets
-//! its REPLY, and both enter. Two processes and six steps are enough.
+//! Time alone is no total order. If two requests have equal times, neither process defers its REPLY to the other, and
+//! both enter. SAFE fails with two processes in six steps.
 
 use crate::mutex::ricart_agrawala::{self, Precedence, RicartAgrawala};
 use crate::registry::{About, Group, Params, SetupError};
 
-/// What the registry knows of it.
 pub const ABOUT: About = About {
     name: "ricart-agrawala-time-only",
     summary: "Ricart-Agrawala without ids to break ties",
@@ -14,7 +13,6 @@ pub const ABOUT: About = About {
     ..ricart_agrawala::ABOUT
 };
 
-/// n equal processes.
 pub fn group(params: &Params) -> Result<Group<RicartAgrawala>, SetupError> {
     ricart_agrawala::group_with(params, Precedence::TimeOnly)
 }

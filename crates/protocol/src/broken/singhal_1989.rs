@@ -1,13 +1,14 @@
 //! Singhal, "A heuristically-aided algorithm for mutual exclusion in distributed systems" (1989), as published.
 //!
-//! Everybody keeps a state of each process: Requesting, Executing, Holding the token idly or Other, and the number of
-//! its latest request that it knows of; the token carries the same. At first P0 holds the token, and P_i takes all with a
-//! smaller id for requesting and all others for O: the staircase. Who wants to enter asks only those it takes for
-//! requesting. Whoever knows the larger number of a process knows better, on equal numbers the token does.
+//! Each process keeps a state of each process, Requesting, Executing, Holding the token idly or Other, and the number
+//! of its latest known request. The token carries the same. At first P0 holds the token, and P_i believes that all
+//! processes with smaller ids are R and all others are O (the staircase). A process that wants to enter sends REQUEST
+//! only to the processes that it believes to be R. On release the process and the token merge their beliefs: the larger
+//! number wins; on equal numbers the token's state wins.
 //!
-//! It is not live. When the token, through a third process, overtakes an older REQUEST, that REQUEST is dropped as known
-//! where it should have told its receiver that its sender is one to ask: its sender waits for ever, even if links keep
-//! the order of messages. Three processes and 15 steps are enough. [Repaired](crate::mutex::singhal).
+//! LIVE fails. The token may overtake an older REQUEST through a third process. The receiver drops this REQUEST, since
+//! it knows the number from the token. So it never learns that it must ask the sender, and the sender waits for ever,
+//! even on FIFO links. Three processes and 15 steps are enough. [Repaired](crate::mutex::singhal).
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -19,16 +20,15 @@ use crate::mutex::{Command, Event, singhal};
 use crate::registry::{About, Group, Params, SetupError};
 use crate::{Counter, Input, Outbox, ProcessId, Protocol};
 
-/// One process of the group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Singhal1989 {
     me: ProcessId,
-    /// What it believes of each process, itself included.
+    /// The believed state of each process, this process included.
     beliefs: Vec<Belief>,
     token: Option<Token>,
 }
 
-/// What is believed of a process: the larger number knows better.
+/// Of two beliefs about a process, the one with the larger number is right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Belief {
     state: State,
@@ -44,7 +44,7 @@ enum State {
     E,
     /// Holding the token idly.
     H,
-    /// None of these.
+    /// Other: none of these.
     O,
 }
 
@@ -52,19 +52,16 @@ enum State {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Token {
     beliefs: Vec<Belief>,
-    /// Entries so far.
+    /// Entries so far: the fence of the latest grant.
     entries: u64,
 }
 
-/// What processes tell each other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Message {
-    /// I want the token.
+    /// The sender wants the token.
     Request {
-        /// Which of the sender's requests this is.
         number: u64,
     },
-    /// Here it is.
     Token(Token),
 }
 
@@ -181,7 +178,7 @@ impl Singhal1989 {
         }
     }
 
-    /// The others, round from the own id.
+    /// The other processes, round the ids from the own id + 1.
     fn round(&self) -> impl Iterator<Item = ProcessId> + use<> {
         let (me, n) = (self.me, self.beliefs.len());
         (1..n).map(move |distance| (me + distance) % n)
@@ -192,7 +189,6 @@ fn show_numbers(beliefs: &mut [Belief], visit: &mut dyn FnMut(Counter, &mut u64)
     beliefs.iter_mut().enumerate().for_each(|(process, belief)| visit(Counter::Number(process), &mut belief.number));
 }
 
-/// What the registry knows of it.
 pub const ABOUT: About = About {
     name: "singhal-1989",
     summary: "Singhal's algorithm as published",
@@ -202,7 +198,7 @@ pub const ABOUT: About = About {
     ..singhal::ABOUT
 };
 
-/// n processes on the staircase, the token at P0.
+/// P0 has the token; P_i believes that all processes with smaller ids are requesting.
 pub fn group(params: &Params) -> Result<Group<Singhal1989>, SetupError> {
     let n = params.n;
     params.at_most_quadratic()?;

@@ -1,18 +1,21 @@
 //! The bully algorithm: Garcia-Molina, "Elections in a distributed computing system" (1982).
 //!
-//! Assumes: a synchronous network, every message delivered within D; crashes suspected reliably; ids not reused.
+//! A process that misses the leader sends ELECTION to all higher ids. Each live receiver answers OK, which silences the
+//! sender, and holds an election itself. A process that gets no OK within 2D is the highest: it leads, and sends
+//! COORDINATOR to all lower ids. A silenced process waits for COORDINATOR, and holds an election again if none comes
+//! within 4D. A leader repeats COORDINATOR every 20 D; a follower treats its silence like a suspicion. A recovered
+//! process holds an election.
 //!
-//! A process that misses the leader sends ELECTION to all higher ids. Any that is alive answers OK, which silences the
-//! sender, and holds an election itself. Who hears no OK within 2D is the highest: it sends COORDINATOR to all lower.
-//! The silenced wait for that, and begin again if it does not come. A leader repeats COORDINATOR every period, and
-//! its silence is noticed like a suspicion. A recovering process holds an election, and so may push out a healthy
-//! leader with a lower id: that is the bullying, and if it comes and goes, leadership flaps with it.
+//! Assumes: a synchronous network, in which every message arrives within D and none is lost or repeated. The failure
+//! detector makes no mistakes. Crashes are final, and no id is used again.
+//! Promises: SAFE and LIVE: at most one leader at a time, and all live processes agree on the highest of them.
+//! Invariants: a process follows itself or a leader with a higher id.
+//! Costs: for n processes with the dead leader among them, n-1 messages and 3T if the runner-up notices the crash;
+//! n^2-n-1 messages and 4T if the lowest process notices; n^2-n-1 messages and 3T if all notice.
 //!
-//! Invariants: a process follows only leaders higher than itself, or itself.
-//! Costs, for n processes with the dead leader among them: n-1 messages and 3T if the runner-up notices, n^2-n-1 and 4T
-//! if the lowest or all do.
-//!
-//! SAFE breaks if the deadline is too tight, if ids are reused, or if the network is asynchronous.
+//! Traps. SAFE breaks if the deadline is too short, if an id is used again, or if the network is asynchronous. A
+//! recovered process with a higher id pushes out a healthy leader. If it crashes and recovers again and again, the
+//! leadership changes each time.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,12 +24,11 @@ use super::{Command, Event, Rule};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError};
 use crate::{Input, Outbox, ProcessId, Protocol, Start, Ticks};
 
-/// One process of the group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Bully {
     me: ProcessId,
     n: usize,
-    /// The bound D on a message's delay.
+    /// The bound D on message delays.
     delay_max: Ticks,
     leader: Option<ProcessId>,
     state: State,
@@ -34,37 +36,35 @@ pub struct Bully {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum State {
-    /// Content with the leader.
+    /// Has a leader, or waits for no answer.
     Following,
-    /// Has asked the higher ones and waits for an OK.
+    /// Has sent ELECTION to the higher ids and waits for an OK.
     Asking,
-    /// Has an OK and waits for a COORDINATOR.
+    /// Has an OK and waits for COORDINATOR.
     Silenced,
 }
 
-/// What processes tell each other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Message {
-    /// To higher ids: is any of you alive?
+    /// To higher ids: is one of you alive?
     Election,
-    /// To the lower id that asked: I am; be quiet.
+    /// Answers [`Message::Election`]: a higher process is alive and takes over.
     Ok,
-    /// To lower ids: I lead.
+    /// To lower ids: the sender leads.
     Coordinator,
 }
 
-/// What a process waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
-    /// An OK, or a COORDINATOR after it, is overdue.
+    /// No OK, or no COORDINATOR after the OK, has come in time.
     Answer,
-    /// The leader has been silent for too long.
+    /// The leader has not repeated COORDINATOR in time.
     Silence,
-    /// It is time to repeat the announcement.
+    /// Time to repeat COORDINATOR.
     Announce,
 }
 
-/// A leader announces itself every so many D; far more than an election takes.
+/// Period of COORDINATOR, in D; far longer than an election.
 const ANNOUNCE_EVERY_D: Ticks = 20;
 
 impl crate::Message for Message {
@@ -101,7 +101,7 @@ impl Protocol for Bully {
 }
 
 impl Bully {
-    /// One of n processes, before its start.
+    /// A process before its start.
     pub fn new(me: ProcessId, n: usize, delay_max: Ticks) -> Self {
         Bully { me, n, delay_max, leader: None, state: State::Following }
     }
@@ -149,7 +149,8 @@ impl Bully {
     fn on_ok(&mut self, out: &mut Outbox<Self>) {
         if self.state == State::Asking {
             self.state = State::Silenced;
-            // The one that said OK asks for 2D at most, and its announcement or that of a higher one takes D.
+            // The process that sent OK waits at most 2D for an OK itself. Its COORDINATOR, or that of a higher process,
+            // takes D.
             out.set_timer(Timer::Answer, 4 * self.delay_max);
         }
     }
@@ -199,7 +200,6 @@ impl Bully {
     }
 }
 
-/// What the registry knows of it.
 pub const ABOUT: About = About {
     name: "bully",
     family: Family::Election,
@@ -210,7 +210,7 @@ pub const ABOUT: About = About {
     broken: None,
 };
 
-/// n processes, of which the highest leads at the start, as after an election.
+/// n processes. The highest leads at the start, as after an election.
 pub fn group(params: &Params) -> Result<Group<Guarded<Bully>>, SetupError> {
     let (n, delay_max) = (params.n, params.delay_max);
     guarded::group(params, Rule::Highest, move |me| Bully::new(me, n, delay_max))

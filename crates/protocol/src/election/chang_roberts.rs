@@ -1,18 +1,24 @@
-//! Chang and Roberts, "An improved algorithm for decentralized extrema-finding" (1979), on a ring that skips the dead.
+//! Chang and Roberts, "An improved algorithm for decentralized extrema-finding in circular configurations of processes"
+//! (1979), on a ring that skips dead processes.
 //!
-//! Assumes: nothing of the order of messages, or of time. None may be lost between those who live; crashes are detected. Who
-//! comes back is taken in; what it sent, or was sent, in its earlier life does not arrive.
+//! A process that has no leader sends ELECTION with its id to its successor. A process forwards a higher id. Instead of
+//! a lower id it sends its own, unless it already takes part in an election. A process whose own id comes back is the
+//! highest: it leads, and ELECTED goes once round the ring.
 //!
-//! A process without a leader sends ELECTION(its id) to its successor. A higher id is passed on; in place of a lower one a
-//! process sends its own, unless it has done so already. Whose id comes back is the highest: it leads, and ELECTED goes
-//! once round. When the ring changes during an election, all that take part send the highest id that they know of once
-//! more, since it may be lost. The predecessor of a newcomer sends it WELCOME with the leader's id, and so does who learns
-//! that its successor is dead to the next one, since ELECTED may be lost; who is higher than that holds an election.
+//! Assumes: no message between live processes is lost or repeated; messages may arrive in any order, at any speed. The
+//! failure detector makes no mistakes. Crashed processes may recover; messages that they sent, or that were sent to
+//! them, before the crash do not arrive.
+//! Promises: SAFE and LIVE: at most one leader at a time, and all live processes agree on the highest of them.
+//! Invariants: a process gives up its leader, itself included, before it forwards a higher id, and does not lead after
+//! it has forwarded one. So at most one process leads at a time. No process forwards an election whose starter is dead.
+//! Costs: for n live processes, 2n + d messages and as many T if one process starts that is d hops before the highest.
+//! If all start, 2n T and 3n-1 messages (ascending ring) to n(n+1)/2 + n messages (descending ring).
 //!
-//! Invariants: a process gives up its leader, itself included, before it passes on a higher id, and does not lead after
-//! it has passed one on; so at most one leads at a time. What the dead have begun is passed on by nobody.
-//! Costs, for n live processes: one starter 2n + d messages and T, d the hops from it to the highest; all start, 3n-1
-//! messages (ascending ring) to n(n+1)/2 + n (descending), in 2n T.
+//! Traps, which the checker found. When the ring changes, messages may be lost with a dead process. So each process
+//! that takes part sends the highest id that it knows again ([`Change::Resend`]). The predecessor of a recovered
+//! process sends it WELCOME with the leader's id. A process whose successor has crashed sends WELCOME to the next
+//! successor, since ELECTED may be lost. A process that is higher than the welcomed leader holds an election. An
+//! ELECTION whose starter has died must not circle for ever: each process drops it.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -26,41 +32,39 @@ use super::{Command, Event, Rule};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
 use crate::{Input, Outbox, ProcessId, Protocol, Start};
 
-/// One process of the group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ChangRoberts {
     me: ProcessId,
     ring: Ring,
     leader: Option<ProcessId>,
-    /// While it takes part in an election: the highest live id that it has seen in it, its own included.
+    /// While this process takes part in an election: the highest live id that it has seen in it, its own included.
     highest: Option<ProcessId>,
-    /// How many elections it has begun.
+    /// Number of elections that this process has started.
     number: u64,
     change: Change,
 }
 
-/// What a process that takes part in an election does when it learns that the ring has changed.
+/// What a process that takes part in an election does when the ring changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
-    /// It sends the highest live id that has passed once more.
+    /// Sends the highest live id that it has forwarded again.
     Resend,
-    /// It sends its own id once more, and nothing else. Kept for how that gets stuck.
+    /// Sends only its own id again. Broken on purpose: the election may get stuck.
     OwnIdOnly,
 }
 
-/// What goes round the ring.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Message {
-    /// Is there a higher id than this?
+    /// Is there a process with a higher id?
     Election {
-        /// Of the one who asks.
+        /// Starter of the election.
         id: ProcessId,
-        /// Which of its elections this is; only the latest counts.
+        /// Number of the election at its starter; only the latest counts.
         number: u64,
     },
-    /// There is none: this one leads.
+    /// This process leads.
     Elected(ProcessId),
-    /// To a process that is new on the ring: this one leads.
+    /// To a new successor: this process leads; `None` if the sender knows of no leader.
     Welcome(Option<ProcessId>),
 }
 
@@ -95,22 +99,22 @@ impl Protocol for ChangRoberts {
 }
 
 impl ChangRoberts {
-    /// One process of the ring in this order, that believes in this leader.
+    /// `order` is the order of the ring, `leader` the leader that the process follows at first.
     pub fn new(me: ProcessId, order: &[ProcessId], leader: Option<ProcessId>) -> Self {
         ChangRoberts { me, ring: Ring::new(order, me), leader, highest: None, number: 0, change: Change::Resend }
     }
 
-    /// Whom it believes in.
+    /// The leader that this process follows.
     pub fn leader(&self) -> Option<ProcessId> {
         self.leader
     }
 
-    /// Whether a process is not suspected.
     pub fn trusts(&self, process: ProcessId) -> bool {
         self.ring.trusts(process)
     }
 
-    /// Nobody would send to it before its predecessor does; its own messages would end there too.
+    /// Does not hold an election yet: the other processes still skip this one, so its messages would not come back. It
+    /// waits for the WELCOME of its predecessor.
     fn recover(&mut self, out: &mut Outbox<Self>) {
         self.ring.forget();
         self.highest = None;
@@ -118,7 +122,7 @@ impl ChangRoberts {
     }
 
     fn hold_election(&mut self, out: &mut Outbox<Self>) {
-        // What has passed counts on, if it lives: who has seen a higher id must not lead.
+        // Keeps `highest` if that process is alive: a process that has seen a higher id must not lead.
         self.number = self.number.saturating_add(1);
         self.highest = self.highest.filter(|&highest| self.ring.trusts(highest)).max(Some(self.me));
         match self.ring.successor() {
@@ -143,7 +147,7 @@ impl ChangRoberts {
         }
     }
 
-    /// The ring has changed, and what was sent may be lost: the highest id that has passed and lives is sent again.
+    /// The ring has changed, and forwarded ids may be lost: sends the highest live id that has passed again.
     fn begin_anew(&mut self, out: &mut Outbox<Self>) {
         if self.change == Change::OwnIdOnly {
             return self.hold_election(out);
@@ -173,7 +177,7 @@ impl ChangRoberts {
         if id == self.me {
             self.on_own_id_back(number, out);
         } else if !self.ring.admits(id, number) {
-            // Whoever began this has died, and nobody else would end it, or has begun a later one.
+            // The starter has died, and no other process would end this election. Or the starter has begun a later one.
         } else if id > self.me {
             self.highest = self.highest.max(Some(id));
             if self.leader < Some(id) {
@@ -181,14 +185,15 @@ impl ChangRoberts {
             }
             self.pass_on(Message::Election { id, number }, out);
         } else if self.highest.is_none() || self.leader == Some(self.me) {
-            // Who asks does not know of this leader, or not any more: the announcement has not come round, and may not.
+            // The starter does not follow the leader that this process follows. ELECTED has not reached the starter,
+            // and may be lost.
             self.hold_election(out);
         }
     }
 
     fn on_own_id_back(&mut self, number: u64, out: &mut Outbox<Self>) {
         if number > self.number {
-            // From before a crash that took the memory: what is younger must count more.
+            // An election from before a crash with loss of memory. The next one must have a higher number.
             self.number = number;
             self.hold_election(out);
         } else if self.highest == Some(self.me) && number == self.number {
@@ -199,15 +204,15 @@ impl ChangRoberts {
 
     fn on_elected(&mut self, id: ProcessId, out: &mut Outbox<Self>) {
         if id == self.me {
-            // The announcement has come round. Until now a loss on its way would have mattered. If it is of an earlier
-            // election, the one that goes on now is still to be decided.
+            // ELECTED has come round, so it cannot get lost any more. If this process does not lead, the ELECTED
+            // belongs to an earlier election, and the current one goes on.
             if self.leader == Some(self.me) {
                 self.highest = None;
             }
         } else if self.leader > Some(id) {
-            // Outdated: a leader is followed only by a higher one, unless it dies.
+            // Outdated: a new leader is higher than the one before, unless that one died.
         } else if id < self.me {
-            // Elected without us.
+            // Elected without this process, which is higher.
             self.hold_election(out);
         } else if self.ring.trusts(id) && (self.leader != Some(id) || self.highest.is_some()) {
             self.highest = None;
@@ -237,7 +242,6 @@ impl ChangRoberts {
     }
 }
 
-/// What the registry knows of it.
 pub const ABOUT: About = About {
     name: "chang-roberts",
     family: Family::Election,
@@ -253,12 +257,12 @@ pub const ABOUT: About = About {
     broken: None,
 };
 
-/// n processes on a ring, none of which leads yet.
+/// n processes on a ring; no process leads yet.
 pub fn group(params: &Params) -> Result<Group<Guarded<ChangRoberts>>, SetupError> {
     group_with(params, Change::Resend)
 }
 
-/// The same, with what they do about changes of the ring.
+/// Also used by the broken variant, which sends only its own id again.
 pub fn group_with(params: &Params, change: Change) -> Result<Group<Guarded<ChangRoberts>>, SetupError> {
     let order: Arc<Vec<ProcessId>> = Arc::new(ring::order(params)?);
     let make = move |me| ChangRoberts { change, ..ChangRoberts::new(me, &order, None) };

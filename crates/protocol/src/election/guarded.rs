@@ -1,25 +1,31 @@
-//! An election behind a guard, against split brain: when a partition lets both sides elect, at most one side gets a leader.
+//! An election behind a guard against split brain. In a partition both sides may elect, but at most one side gets a
+//! leader.
 //!
-//! Assumes: what the election inside assumes, but partitions may lose messages. Judges keep their memory.
+//! The winner of the election inside is only a candidate. It sends ASK(term), with a term above all that it knows, to
+//! its judges: all members (`quorum`), or one witness outside the group (`witness`). With the consent of a majority of
+//! ALL members, itself included, or of the witness, the candidate leads, and sends LEADS(term) to all members.
 //!
-//! Whoever wins the election inside only asks to lead: ASK(term), with a term above all that it knows, to its judges,
-//! which are all members, or one witness outside the group. With the consent of a majority of ALL members, itself included,
-//! or of the witness, it leads, and tells all: LEADS(term).
-//! A judge gives CONSENT to each term once, and never to a term below one that it gave; otherwise it says REFUSE with the
-//! term it stands at, and the winner asks for a later one. While the one that it gave a term to has not said RESIGN, and
-//! is not suspected, all others wait; if a better one does, the judge tells the one in office to STEP-DOWN.
-//! LEADS and RESIGN may overtake each other: who has resigned from a term is not believed to lead in it any more.
-//! A leader resigns when it is told to, when it hears of a later term, or when its failure detector leaves it without a
-//! majority of those who consented, or without the witness.
+//! A judge gives CONSENT to each term once, and never to a lower term than before. If it has already given the term, or
+//! a later one, to another process, it answers REFUSE with its latest term, and the candidate asks for a later one.
+//! After a consent all other candidates wait, until the chosen process sends RESIGN or the judge suspects it. If a
+//! waiting candidate is better by the rule of the election, the judge sends STEP-DOWN to the chosen process.
 //!
-//! Invariants: at most one leads in each term, whatever the network and the detectors do, since two majorities meet. And
-//! at most one at a time, unless a judge suspects a leader that does not suspect the judge (yet): one that is cut off leads
-//! on, in its old term, until its detector tells it. So whoever serves a leader must refuse those of earlier terms, as
-//! with a fence.
-//! Costs, beyond the election inside, with n live processes: 3(n-1) messages (majority) or n+1 (witness); 3T from winning
-//! until all know, most of it while the election inside announces its own outcome.
+//! A leader resigns when a judge sends it STEP-DOWN, when it hears of a later term, or when it suspects so many of the
+//! judges that consented that the rest is no majority (or when it suspects the witness).
 //!
-//! A judge that loses its memory abstains for ever: it might consent to the same term twice.
+//! Assumes: what the election inside assumes; but partitions may lose messages. Judges keep their memory, and enough of
+//! them are alive in the end.
+//! Promises: SAFE: at most one leader in each term, whatever the network and the detectors do, since two majorities
+//! share a member. LIVE: as the election inside, if no suspicion is wrong.
+//! Invariants: at most one process leads at a time, unless a judge suspects a leader that does not (yet) suspect the
+//! judge. A leader that is cut off leads on in its old term until its detector reports the cut. So a process that
+//! serves leaders must refuse leaders of earlier terms: the term is a fence.
+//! Costs: on top of the election, with n live processes, 3(n-1) messages (`quorum`) or n+1 (`witness`); 3T from winning
+//! until all members know. Most of this time overlaps with the announcement of the election inside.
+//!
+//! Traps. LEADS and RESIGN may overtake each other: a member ignores LEADS of a term from which the sender has
+//! resigned. A judge that has lost its memory never consents again, since it might consent to a term twice. When a
+//! detector takes a suspicion back, the process sends WHO, since messages were lost meanwhile.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -32,18 +38,18 @@ use super::{Command, Election, Event, Rule};
 use crate::registry::{Group, Params, SetupError, Survivors, Variant};
 use crate::{Input, Outbox, Output, ProcessId, ProcessSet, Protocol, Start};
 
-/// A process of a group that elects behind a guard, or without one.
+/// A process of a group that elects with or without a guard.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Guarded<E> {
-    /// Its election stands as it is.
+    /// No guard: the winner of the election leads.
     Free(E),
-    /// Its election needs consent.
+    /// With a guard: the winner needs consents.
     Member(Member<E>),
-    /// Only consents, to one of so many members.
+    /// The witness: only a judge. With the number of members.
     Witness(Judge, usize),
 }
 
-/// Who must consent.
+/// The judges whose consent a leader needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Guard {
     /// A majority of all members.
@@ -52,7 +58,6 @@ pub enum Guard {
     Witness,
 }
 
-/// One member of the group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Member<E> {
     me: ProcessId,
@@ -60,34 +65,34 @@ pub struct Member<E> {
     guard: Guard,
     rule: Rule,
     election: E,
-    /// Whom the election inside has made leader.
+    /// Winner of the election inside.
     winner: Option<ProcessId>,
     judge: Judge,
     office: Office,
-    /// The latest term that this process knows of.
+    /// The latest term that this process knows.
     term: u64,
-    /// The latest term that each other one has resigned from: it leads in none up to that.
+    /// The latest term from which each other member has resigned. That member does not lead in this term or an earlier
+    /// one.
     resigned: BTreeMap<ProcessId, u64>,
     late: Late,
 }
 
-/// What a member makes of LEADS that comes after RESIGN of the same term.
+/// What a member does with a LEADS that arrives after the RESIGN of the same term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Late {
-    /// Nothing: it is over.
+    /// Ignores it: the sender no longer leads in this term.
     Ignored,
-    /// It follows, for ever. Kept for how that breaks.
+    /// Follows the sender, for ever. Broken on purpose.
     Believed,
 }
 
-/// What a member is to the others.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Office {
-    /// It knows of this leader in this term, or of none.
+    /// Follows this leader in this term, or no leader.
     Follows(Option<(ProcessId, u64)>),
-    /// It has asked for this term, and has these consents; it follows nobody.
+    /// A candidate for this term, with the consents so far. It follows no leader.
     Asks { term: u64, consents: ProcessSet },
-    /// It leads in this term, with these consents.
+    /// Leads in this term, with these consents.
     Leads { term: u64, consents: ProcessSet },
 }
 
@@ -101,28 +106,27 @@ impl<M> From<Verdict> for Message<M> {
     }
 }
 
-/// What processes tell each other.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Message<M> {
-    /// Of the election inside.
+    /// A message of the election inside.
     Election(M),
-    /// To a judge: may I lead in this term?
+    /// Candidate to judge: may I lead in this term?
     Ask(u64),
-    /// To the one who asked for this term: yes.
+    /// Judge to candidate: yes, in this term.
     Consent(u64),
-    /// To the one who asked: no, I have consented to this term already.
+    /// Judge to candidate or leader: no, I have consented to this term already.
     Refuse(u64),
-    /// To the one that has this term: a better one asks.
+    /// Judge to candidate or leader of this term: a better candidate waits.
     StepDown(u64),
-    /// To all judges, and from a leader to all members: I do not lead in this term, and will not.
+    /// Candidate or leader to judges, and leader to all members: I do not lead in this term, and never will.
     Resign(u64),
-    /// To all members: I lead in this term.
+    /// Leader to all members: I lead in this term.
     Leads(u64),
-    /// To one that can be heard again: do you lead, or want to?
+    /// To a process that the sender no longer suspects: do you lead, or ask to lead?
     Who,
 }
 
-/// The derived one would show that there is something inside something, which nobody wants to know.
+/// The derived implementation would show the nesting of the election inside, which traces do not need.
 impl<M: fmt::Debug> fmt::Debug for Message<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -189,7 +193,7 @@ impl<E: Election> Protocol for Guarded<E> {
     }
 }
 
-/// Lets the election inside have its input, if it is one; returns what it puts out.
+/// Gives the election inside its input, unless it is a message of the guard. Returns its outputs.
 fn step_inside<E: Election>(
     election: &mut E,
     input: Input<Guarded<E>>,
@@ -210,7 +214,7 @@ fn step_inside<E: Election>(
     out.step_inside(election, input)
 }
 
-/// Passes on what the election inside wants done, unless it is an event.
+/// Translates an output of the election inside. Returns it if it is an event.
 fn pass_on<E: Election>(output: Output<E>, out: &mut Outbox<Guarded<E>>) -> Option<Event> {
     match output {
         Output::Send { to, message } => out.send(to, Message::Election(message)),
@@ -237,7 +241,7 @@ impl<E: Election> Member<E> {
             Input::Trust(process) if process != self.me => self.on_trust(process, out),
             _ => {}
         }
-        // The election inside knows nothing of a witness.
+        // The election inside does not know the witness.
         if !matches!(input, Input::Suspect(process) | Input::Trust(process) if process >= self.n) {
             for output in step_inside(&mut self.election, input, out) {
                 if let Some(Event::Elected { leader, .. }) = pass_on(output, out) {
@@ -263,7 +267,7 @@ impl<E: Election> Member<E> {
         self.ask_unless_led(out);
     }
 
-    /// The winner asks to lead, if it is in touch with enough judges, and hears of no better leader.
+    /// The winner asks its judges, unless it suspects too many of them or follows a better leader.
     fn ask_unless_led(&mut self, out: &mut Outbox<Guarded<E>>) {
         let led = match self.office {
             Office::Follows(leader) => leader.is_some_and(|(leader, _)| self.yields_to(leader)),
@@ -289,7 +293,7 @@ impl<E: Election> Member<E> {
         }
     }
 
-    /// Those to be asked, besides oneself.
+    /// The judges, without this process.
     fn judges(&self) -> impl Iterator<Item = ProcessId> + use<E> {
         let judges = match self.guard {
             Guard::Quorum => 0..self.n,
@@ -304,7 +308,7 @@ impl<E: Election> Member<E> {
         (0..self.n).filter(move |&member| member != me)
     }
 
-    /// Whether so many judges are not suspected that their consent is enough.
+    /// Whether the judges that are not suspected are enough to lead.
     fn in_touch(&self) -> bool {
         match self.guard {
             Guard::Quorum => self.judge.suspected.iter().filter(|&member| member < self.n).count() * 2 < self.n,
@@ -316,13 +320,13 @@ impl<E: Election> Member<E> {
         self.term = self.term.max(term);
         let rulings = self.judge.on_ask(from, term);
         self.announce(rulings, out);
-        // Whoever asks does not know that somebody leads.
+        // A candidate that asks does not know that this process leads.
         if let Office::Leads { term, .. } = self.office {
             out.send(from, Message::Leads(term));
         }
     }
 
-    /// Tells everybody what the judge in this process has ruled, itself included.
+    /// Sends the rulings of the judge in this process, and handles those for this process itself.
     fn announce(&mut self, rulings: Vec<Ruling>, out: &mut Outbox<Guarded<E>>) {
         for (to, ruling) in rulings {
             match ruling {
@@ -348,12 +352,12 @@ impl<E: Election> Member<E> {
                     out.multicast(self.members(), Message::Leads(term));
                 }
             }
-            // It asked, and thought better of it meanwhile.
+            // This process no longer asks for this term.
             _ => self.give_back(from, term, out),
         }
     }
 
-    /// Whether the judges that have consented, and are not suspected, are enough to lead.
+    /// Whether the judges that consented, and are not suspected, are enough to lead.
     fn is_enough(&self, consents: &ProcessSet) -> bool {
         let counts = |judge: &ProcessId| !self.judge.suspected.contains(*judge);
         match self.guard {
@@ -371,7 +375,7 @@ impl<E: Election> Member<E> {
         }
     }
 
-    /// A later term than its own is given: what it has, or asks for, will not do.
+    /// The judge has consented to a later term than the own one.
     fn on_refuse(&mut self, term: u64, out: &mut Outbox<Guarded<E>>) {
         let own = match self.office {
             Office::Follows(_) => return,
@@ -380,7 +384,7 @@ impl<E: Election> Member<E> {
         self.term = self.term.max(term);
         match self.office {
             Office::Asks { .. } if term >= own => self.ask(out),
-            // Whatever the election inside is about by now, this one led.
+            // This process was the leader, so it asks again, whatever the election inside does by now.
             Office::Leads { .. } if term > own => {
                 self.follow(None, out);
                 self.ask(out);
@@ -389,7 +393,8 @@ impl<E: Election> Member<E> {
         }
     }
 
-    /// A better one asks. This one waits until that has led.
+    /// A better candidate asks. This process resigns, and asks again only if it is still the winner and follows no
+    /// better leader.
     fn on_step_down(&mut self, term: u64, out: &mut Outbox<Guarded<E>>) {
         match self.office {
             Office::Asks { term: own, .. } | Office::Leads { term: own, .. } if own == term => {
@@ -422,7 +427,8 @@ impl<E: Election> Member<E> {
             Office::Leads { term: own, .. } => term <= own,
         };
         self.term = self.term.max(term);
-        // Who is out of reach may have died since: it is not followed. If it lives, it is asked again as soon as it is heard.
+        // A suspected process may have died since, so this process does not follow it. If it is alive, WHO asks it
+        // again when the suspicion ends.
         let out_of_reach = self.judge.suspected.contains(from);
         match self.office {
             Office::Leads { .. } if outdated => self.tell(from, out),
@@ -438,8 +444,8 @@ impl<E: Election> Member<E> {
         }
     }
 
-    /// Tells one that has heard nothing of this process for a while, or nothing new, whether it leads or wants to. A judge
-    /// is asked: it may have taken the leader for dead.
+    /// Tells `to` whether this process leads. A judge also gets ASK again, since it may have suspected this process and
+    /// dropped its claim.
     fn tell(&self, to: ProcessId, out: &mut Outbox<Guarded<E>>) {
         let is_judge = self.judges().any(|judge| judge == to);
         match self.office {
@@ -463,7 +469,8 @@ impl<E: Election> Member<E> {
         let lost = match &self.office {
             Office::Follows(leader) => leader.is_some_and(|(leader, _)| leader == process),
             Office::Asks { .. } => !self.in_touch(),
-            // Those who are not suspected may consent to others, unless it is they who consented to this one.
+            // Judges that are not suspected are not enough: a judge that did not consent to this leader may consent to
+            // another candidate.
             Office::Leads { consents, .. } => !self.is_enough(consents),
         };
         if lost {
@@ -474,16 +481,17 @@ impl<E: Election> Member<E> {
 
     fn on_trust(&mut self, process: ProcessId, out: &mut Outbox<Guarded<E>>) {
         self.judge.on_trust(process);
-        // What was sent while it was out of reach is lost.
+        // Messages to `process` during the suspicion may be lost.
         self.tell(process, out);
         self.ask_unless_led(out);
-        // A link that was cut one way only is no news to the other end, which may lead, or ask in vain.
+        // If only one direction was cut, the other process has noticed nothing. It may lead, or wait for answers to its
+        // ASK.
         if process < self.n {
             out.send(process, Message::Who);
         }
     }
 
-    /// Follows this leader, or nobody, and resigns from whatever it had, or asked for, itself.
+    /// Follows this leader, or none. A leader or candidate resigns first.
     fn follow(&mut self, leader: Option<(ProcessId, u64)>, out: &mut Outbox<Guarded<E>>) {
         let before = core::mem::replace(&mut self.office, Office::Follows(leader));
         let (known, resigned) = match before {
@@ -505,15 +513,15 @@ impl<E: Election> Member<E> {
     }
 }
 
-/// The variant of an election that needs a majority.
+/// A variant of every election: judges are all members.
 pub const QUORUM: Variant =
     Variant { name: "quorum", summary: "the winner leads with the consent of a majority of all members" };
 
-/// The variant of an election that needs a witness.
+/// A variant of every election: the judge is a witness, process n.
 pub const WITNESS: Variant =
     Variant { name: "witness", summary: "the winner leads with the consent of a witness, one process more" };
 
-/// A group for the election that `make` makes, behind the guard that the variant asks for, if any.
+/// A group for the elections of `make`, behind the guard that the variant names, if any.
 pub fn group<E: Election>(
     params: &Params,
     rule: Rule,
@@ -522,7 +530,7 @@ pub fn group<E: Election>(
     group_with(params, rule, Late::Ignored, make)
 }
 
-/// The same, with what its members make of what comes late.
+/// Also used by the broken variant, which believes a late LEADS.
 pub fn group_with<E: Election>(
     params: &Params,
     rule: Rule,

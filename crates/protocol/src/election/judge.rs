@@ -1,4 +1,5 @@
-//! The judge of a [guard](super::guarded): gives each term to one process only, and none while another may lead.
+//! The judge of a [guard](super::guarded). It gives each term to one process only, and no later term while that process
+//! may still lead.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -6,26 +7,25 @@ use alloc::vec::Vec;
 use super::Rule;
 use crate::{ProcessId, ProcessSet, Start};
 
-/// Gives each term to one process only, and none while another that it gave one to may lead.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Judge {
     rule: Rule,
-    /// The latest term that it gave consent to.
+    /// The latest term that this judge consented to.
     pub(super) given: u64,
-    /// To whom.
+    /// The process that got that consent.
     to: Option<ProcessId>,
-    /// Whether that one may lead: it has not resigned, and is not suspected.
+    /// Whether `to` may lead: it has not resigned, and the judge does not suspect it.
     stands: bool,
-    /// Who waits for its end, and for which term; nobody waits if it does not stand.
+    /// Candidates that wait until `to` stops leading, with the terms that they ask for. Empty unless `stands`.
     waiting: BTreeMap<ProcessId, u64>,
     pub(super) suspected: ProcessSet,
     memory: Memory,
 }
 
-/// What a judge tells a process.
+/// A message of the judge, and its receiver.
 pub(super) type Ruling = (ProcessId, Verdict);
 
-/// Of a term.
+/// Each with the term that it is about.
 #[derive(Clone, Copy)]
 pub(super) enum Verdict {
     Consent(u64),
@@ -35,7 +35,7 @@ pub(super) enum Verdict {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Memory {
-    /// As made, before any start.
+    /// Newly made, before the first start.
     Blank,
     Whole,
     Lost,
@@ -57,7 +57,8 @@ impl Judge {
 
     pub(super) fn on_ask(&mut self, from: ProcessId, term: u64) -> Vec<Ruling> {
         let own = self.to == Some(from);
-        // What comes late from the dead must not hold the office. If it lives it is asked WHO, and asks again.
+        // A late ASK of a crashed candidate must not get a consent that blocks others. A live candidate gets WHO when
+        // it is trusted again, and asks again. A judge without its memory never consents.
         if self.memory != Memory::Whole || self.suspected.contains(from) {
             Vec::new()
         } else if term == self.given && own {
@@ -68,7 +69,7 @@ impl Judge {
         } else if term <= self.given {
             Vec::from([(from, Verdict::Refuse(self.given))])
         } else {
-            // Who asks for a later term has given up the one that it had.
+            // A candidate that asks for a later term has given up its earlier one.
             self.stands &= !own;
             self.waiting.insert(from, term);
             match self.to {
@@ -99,7 +100,8 @@ impl Judge {
         self.suspected.remove(process);
     }
 
-    /// If nobody is in office, consents to the best of those who wait. The others hear which term is gone.
+    /// If no process may lead, consents to the best waiting candidate. Refuses the waiting candidates whose terms are
+    /// now too low.
     fn fill(&mut self) -> Vec<Ruling> {
         let best = self.rule.best(self.waiting.keys().copied()).filter(|_| !self.stands);
         let Some((best, term)) = best.and_then(|best| self.waiting.remove_entry(&best)) else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! Leader election: everybody ends up knowing the same live process.
+//! Leader election: all live processes learn of the same live leader.
 
 use crate::{ProcessId, Protocol};
 
@@ -9,37 +9,33 @@ mod judge;
 pub mod ring;
 pub mod ring_list;
 
-/// What the user of an election protocol may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Command {
-    /// Hold an election now.
+    /// Hold an election now, even if there is a leader.
     Elect,
 }
 
-/// What an election protocol tells its user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// This process now believes in this leader.
+    /// This process believes from now on that `leader` leads.
     Elected {
-        /// None: it knows of none.
+        /// `None`: it knows of no leader.
         leader: Option<ProcessId>,
-        /// The term of office, where the algorithm counts terms.
+        /// The term of the leader; only behind a [guard](guarded).
         term: Option<u64>,
     },
 }
 
-/// Which of two live processes is to lead.
+/// Which of the live processes must lead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Rule {
-    /// The one with the higher id.
     #[default]
     Highest,
-    /// The one with the lower id.
     Lowest,
 }
 
 impl Rule {
-    /// Whether `one` is to lead rather than `other`.
+    /// Whether `one` is the better leader of the two.
     pub fn prefers(self, one: ProcessId, other: ProcessId) -> bool {
         match self {
             Rule::Highest => one > other,
@@ -47,7 +43,7 @@ impl Rule {
         }
     }
 
-    /// The one to lead among several.
+    /// The best leader among several processes.
     pub fn best(self, among: impl IntoIterator<Item = ProcessId>) -> Option<ProcessId> {
         match self {
             Rule::Highest => among.into_iter().max(),
@@ -56,7 +52,6 @@ impl Rule {
     }
 }
 
-/// A protocol for leader election.
 pub trait Election: Protocol<Command = Command, Event = Event> {}
 
 impl<P: Protocol<Command = Command, Event = Event>> Election for P {}

@@ -1,4 +1,4 @@
-//! The ring on which elections travel: an order of all ids, in which each process skips those that it suspects.
+//! The ring of the ring elections: an order of all ids. Each process skips the processes that it suspects.
 
 use alloc::string::ToString;
 use alloc::vec;
@@ -7,49 +7,46 @@ use alloc::vec::Vec;
 use crate::registry::{Params, SetupError};
 use crate::{ProcessId, ProcessSet};
 
-/// The ring as one process sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ring {
-    /// All others, beginning with the successor.
+    /// All other processes in ring order, beginning with the successor.
     others: Vec<ProcessId>,
     suspected: ProcessSet,
-    /// The number of the latest election of each process that has passed here.
+    /// For each process, the number of its latest election that passed here; 0 if none.
     latest: Vec<u64>,
 }
 
 impl Ring {
-    /// The ring of all ids in this order, as `me` sees it.
     pub fn new(order: &[ProcessId], me: ProcessId) -> Self {
         let place = order.iter().position(|&id| id == me).unwrap_or(0);
         let others = order.iter().cycle().skip(place + 1).take(order.len() - 1).copied().collect();
         Ring { others, suspected: ProcessSet::none(order.len()), latest: vec![0; order.len()] }
     }
 
-    /// Leaves a process out from now on.
+    /// The ring skips `process` from now on. A recovered process may number its elections from 1 again.
     pub fn suspect(&mut self, process: ProcessId) {
         if self.suspected.insert(process) {
             self.latest[process] = 0;
         }
     }
 
-    /// Takes a process in again.
+    /// The ring includes `process` again.
     pub fn trust(&mut self, process: ProcessId) {
         self.suspected.remove(process);
     }
 
-    /// Suspects nobody, as at the start.
+    /// Back to the state at the start: no process is suspected.
     pub fn forget(&mut self) {
         self.suspected.clear();
         self.latest.fill(0);
     }
 
-    /// Whether a process is of the ring and not suspected.
+    /// Whether `process` is on the ring and not suspected.
     pub fn trusts(&self, process: ProcessId) -> bool {
         process <= self.others.len() && !self.suspected.contains(process)
     }
 
-    /// Whether an election that passes is begun by a process that lives, and is not older than another one of it that
-    /// has passed.
+    /// Whether to forward an election. Its starter must be alive, and must have no later election that passed here.
     pub fn admits(&mut self, starter: ProcessId, number: u64) -> bool {
         let admitted = self.trusts(starter) && number >= self.latest[starter];
         if admitted {
@@ -58,19 +55,19 @@ impl Ring {
         admitted
     }
 
-    /// The highest process above `me` that lives and has begun an election that passed here, with its latest number.
+    /// The highest trusted process above `me` whose election passed here, and the number of its latest election.
     pub fn highest_passed(&self, me: ProcessId) -> Option<(ProcessId, u64)> {
         let mut above = (me + 1..self.latest.len()).rev().map(|id| (id, self.latest[id]));
         above.find(|&(id, number)| number > 0 && self.trusts(id))
     }
 
-    /// The next process that is not suspected; none if there is nobody else.
+    /// The next process that is not suspected, if any.
     pub fn successor(&self) -> Option<ProcessId> {
         self.others.iter().copied().find(|&other| self.trusts(other))
     }
 }
 
-/// The order of the ring that the variant asks for: ascending, `descending` or `ring:ID,ID,...`.
+/// The order of the ring by the variant: ascending (the default), `descending` or `ring:ID,ID,...`.
 pub fn order(params: &Params) -> Result<Vec<ProcessId>, SetupError> {
     let n = params.n;
     match params.one_of(&["descending", "ring"])? {

@@ -1,18 +1,23 @@
 //! The ring election with a list of ids, as Tanenbaum describes it in "Modern Operating Systems".
 //!
-//! Assumes: nothing of the order of messages, or of time. None may be lost; crashes are detected, and for good: who comes
-//! back is taken in, but a message of its earlier life that is still under way may do harm.
+//! A process that has no leader sends ELECTION with a list, which contains its id, to its successor. Each process adds
+//! its id and forwards the list. When the list is back, the starter picks the leader from it by a rule that all
+//! processes share (the highest id, or the lowest). It announces the leader with COORDINATOR, which goes once round the
+//! ring (`circulate`), or to all on the list at once (`multicast`).
 //!
-//! A process without a leader sends ELECTION with its id to its successor; everybody adds its own and passes it on. When it
-//! is back, the one who began picks the leader from the list, by a rule that all share (the highest id, or the lowest),
-//! and announces it: COORDINATOR goes once round, or to all on the list at once. Several elections at a time do no
-//! harm: all lists are complete. When the ring changes during an election, all that take part begin anew. The
-//! predecessor of a newcomer sends it WELCOME with the leader's id, and so does who learns that its successor is dead to
-//! the next one, since COORDINATOR may be lost; who is better than that holds an election.
+//! Assumes: no message is lost or repeated; messages may arrive in any order, at any speed. The failure detector makes
+//! no mistakes. Crashes are final. (A recovered process is accepted, but then agreement is not certain.)
+//! Promises: SAFE and LIVE: at most one leader at a time, and all live processes agree on the best of them.
+//! Invariants: a leader gives up before it forwards a list. A process does not lead if it has since forwarded a list
+//! with a better process. So at most one process leads at a time. No process forwards a list whose starter is dead.
+//! Costs: for n live processes and one starter, 2n messages and 2n T with `circulate`, 2n-1 messages and (n+1) T with
+//! `multicast`. If all start, n times as many messages.
 //!
-//! Invariants: a leader gives up before it passes on a list, and nobody leads who has passed on a list with a better one
-//! since; so at most one leads at a time. What the dead have begun is passed on by nobody.
-//! Costs, for n live processes: one starter 2n messages and T (2n-1 and n+1 with `multicast`); all start, n times that.
+//! Traps. Several elections at once do no harm, since all lists are complete. But a process accepts only the result of
+//! the list that passed it last, and drops a list that is older than another one of the same starter. When the ring
+//! changes, messages may be lost with a dead process. So all processes that take part start again. The predecessor of a
+//! recovered process sends it WELCOME with the leader's id. A process whose successor has crashed sends WELCOME to the
+//! next successor, since COORDINATOR may be lost. A process that is better than the welcomed leader holds an election.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -26,7 +31,6 @@ use super::{Command, Event, Rule};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
 use crate::{Input, Outbox, ProcessId, Protocol, Start};
 
-/// One process of the group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RingList {
     me: ProcessId,
@@ -34,43 +38,41 @@ pub struct RingList {
     announcement: Announcement,
     ring: Ring,
     leader: Option<ProcessId>,
-    /// While it takes part in an election: the best live process that it has seen in it, itself included.
+    /// While this process takes part in an election: the best live process that it has seen in it, itself included.
     best: Option<ProcessId>,
-    /// Who began the election that passed last, and its number; only its outcome counts.
+    /// Starter and number of the list that passed last. Only the result of this list counts.
     passed: (ProcessId, u64),
-    /// How many elections it has begun.
+    /// Number of elections that this process has started.
     number: u64,
 }
 
-/// How the outcome is made known.
+/// How the starter announces the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Announcement {
-    /// Once round the ring.
+    /// COORDINATOR goes once round the ring.
     Circulate,
-    /// To everybody at once.
+    /// COORDINATOR goes to all processes on the list at once.
     Multicast,
 }
 
-/// What goes round the ring.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Message {
-    /// Who lives?
+    /// Collects the ids of all live processes.
     Election {
-        /// All that have passed it on, beginning with the one who asks.
+        /// The starter, and all processes that have forwarded the list.
         ids: Vec<ProcessId>,
-        /// Which of that one's elections this is; only the latest counts.
+        /// Number of the election at its starter; only the latest counts.
         number: u64,
     },
-    /// This one leads.
+    /// The result of an election.
     Coordinator {
-        /// The outcome.
         leader: ProcessId,
-        /// Who announces it; if it goes round, it ends there.
+        /// Starter of the election. A circulating COORDINATOR ends there.
         by: ProcessId,
-        /// Of which of that one's elections.
+        /// Number of the election at its starter.
         number: u64,
     },
-    /// To a process that is new on the ring: this one leads.
+    /// To a new successor: this process leads; `None` if the sender knows of no leader.
     Welcome(Option<ProcessId>),
 }
 
@@ -107,7 +109,8 @@ impl Protocol for RingList {
 }
 
 impl RingList {
-    /// Nobody would send to it before its predecessor does; its own messages would end there too.
+    /// Does not hold an election yet: the other processes still skip this one, so its messages would not come back. It
+    /// waits for the WELCOME of its predecessor.
     fn recover(&mut self, out: &mut Outbox<Self>) {
         self.ring.forget();
         self.best = None;
@@ -115,7 +118,7 @@ impl RingList {
     }
 
     fn hold_election(&mut self, out: &mut Outbox<Self>) {
-        // What has passed counts on, if it lives: who has seen a better one must not lead.
+        // Keeps `best` if that process is alive: a process that has seen a better one must not lead.
         self.number = self.number.saturating_add(1);
         self.passed = (self.me, self.number);
         self.best = Some(self.best_of(&[self.me, self.best.unwrap_or(self.me)]));
@@ -157,7 +160,7 @@ impl RingList {
             ids.push(self.me);
             let candidate = self.best_of(&ids);
             self.best = self.best_of(&[candidate, self.best.unwrap_or(candidate)]).into();
-            // The leader itself gives up in any case: a better one may join the list after it.
+            // A leader gives up in any case: a better process may join the list after it.
             if self.leader.is_some_and(|leader| leader == self.me || self.rule.prefers(candidate, leader)) {
                 self.believe(None, out);
             }
@@ -167,7 +170,7 @@ impl RingList {
 
     fn on_list_back(&mut self, ids: &[ProcessId], number: u64, out: &mut Outbox<Self>) {
         if number > self.number {
-            // From before a crash that took the memory: what is younger must count more.
+            // An election from before a crash with loss of memory. The next one must have a higher number.
             self.number = number;
             return self.hold_election(out);
         }
@@ -207,7 +210,7 @@ impl RingList {
                 let news = self.leader != Some(leader);
                 self.accept(leader, out);
                 if news && self.leader == Some(leader) {
-                    // The others on this side of a former partition may not know either.
+                    // After a partition, the next processes on the ring may not know this leader either.
                     self.pass_on(Message::Welcome(Some(leader)), out);
                 }
             }
@@ -215,13 +218,13 @@ impl RingList {
         }
     }
 
-    /// Believes in a leader that was announced, unless a better one is known.
+    /// Follows an announced leader, unless a better process is known.
     fn accept(&mut self, leader: ProcessId, out: &mut Outbox<Self>) {
         let worse_than = |known: Option<ProcessId>| known.is_some_and(|known| self.rule.prefers(known, leader));
         if worse_than(self.leader) {
-            // Outdated: a leader is followed only by a better one, unless it dies.
+            // Outdated: a new leader is better than the one before, unless that one died.
         } else if worse_than(Some(self.me)) {
-            // Elected without us.
+            // Elected without this process, which is better.
             self.hold_election(out);
         } else if self.ring.trusts(leader) && !worse_than(self.best) {
             self.best = None;
@@ -229,7 +232,7 @@ impl RingList {
         }
     }
 
-    /// The best of a list that lives, as far as this process knows; itself if there is no other.
+    /// The best process of a list that is alive as far as this process knows; this process itself if there is none.
     fn best_of(&self, ids: &[ProcessId]) -> ProcessId {
         let live = ids.iter().copied().filter(|&id| id == self.me || self.ring.trusts(id));
         self.rule.best(live).unwrap_or(self.me)
@@ -249,7 +252,6 @@ impl RingList {
     }
 }
 
-/// What the registry knows of it.
 pub const ABOUT: About = About {
     name: "ring-list",
     family: Family::Election,
@@ -267,7 +269,7 @@ pub const ABOUT: About = About {
     broken: None,
 };
 
-/// n processes on a ring in ascending order, none of which leads yet.
+/// n processes on a ring in ascending order; no process leads yet.
 pub fn group(params: &Params) -> Result<Group<Guarded<RingList>>, SetupError> {
     let order: Vec<ProcessId> = (0..params.n).collect();
     let rule = match params.one_of(&["highest", "lowest"])? {

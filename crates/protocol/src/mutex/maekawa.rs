@@ -2,11 +2,11 @@
 //!
 //! Each process has a voting set that contains the process itself, and every two voting sets meet. A process that wants
 //! to enter sends REQUEST, stamped (time, id), to its voting set, and enters when all of the set have sent GRANT. When
-//! it leaves, it sends RELEASE to the set. A voter grants one request at a time, and of those in its queue the best
-//! one, which has the smallest stamp. It sends POSTPONE to a request that is not the best one it knows. If a request
-//! arrives that is better than the granted one, the voter sends INQUIRE to the grantee, once per grant. A waiting
-//! grantee that cannot win now returns the grant with RELINQUISH. It cannot win now if another voter has postponed it,
-//! or if it has returned another grant, and that voter has not granted since.
+//! it leaves, it sends RELEASE to the set. A voter grants one request at a time: the best one in its queue, which has
+//! the smallest stamp. It sends POSTPONE to a request that is not the best one it knows. If a request arrives that is
+//! better than the granted one, the voter sends INQUIRE to the grantee, once per grant. A waiting grantee that cannot
+//! win now returns the grant with RELINQUISH. It cannot win now if another voter has postponed it, or if it has
+//! returned another grant, and that voter has not granted since.
 //!
 //! Variant `yield-at-once` needs no POSTPONE: a waiting process returns any grant that a voter inquires about.
 //!
@@ -15,8 +15,9 @@
 //! earlier one. But it cannot overtake the request of a process in its own voting set.
 //! Invariants: a voter has at most one grant out, and when it granted, its queue held no better request. At each voter
 //! every waiting request has been sent POSTPONE or has returned its grant, except the best one if the grantee has been
-//! sent INQUIRE for it. Costs, with K voters in a set: 3(K-1) messages an entry without competition. If all processes
-//! want to enter, 4(K-1), or 3(K-1) with `yield-at-once`. 2T from request to grant; T or 2T from exit to next entry.
+//! sent INQUIRE for it.
+//! Costs: with K voters in a set, 3(K-1) messages an entry without competition. If all processes want to enter, 4(K-1),
+//! or 3(K-1) with `yield-at-once`. 2T from request to grant; T or 2T from exit to next entry.
 //! Fences: a voter reports the highest fence that it knows with GRANT. The entering process takes the next number, and
 //! RELEASE brings it to the voters.
 //!

@@ -17,11 +17,11 @@
 //! come from random processes; 0 if the token is here. 2T or 0 from request to grant; T from exit to next entry.
 //! Fences: a counter on the token.
 //!
-//! Trap. The [paper](crate::broken::singhal_1989) keeps one state per process, which says both whom to ask and who
-//! waits, and drops a REQUEST with a known number. If the token has overtaken that REQUEST, its sender can be forgotten
-//! for ever. Here the ask set is separate, and no REQUEST is dropped: even an outdated one puts its sender into the ask
-//! set and gets an answer. A waiting process answers with its own REQUEST, the holder of the token with NOTE. So the
-//! sender learns whom to ask.
+//! Trap. The [paper](crate::broken::singhal_1989) keeps one state per process, which says both which processes to ask
+//! and which processes wait, and drops a REQUEST with a known number. If the token has overtaken that REQUEST, its
+//! sender can be forgotten for ever. Here the ask set is separate, and no REQUEST is dropped: even an outdated one puts
+//! its sender into the ask set and gets an answer. A waiting process answers with its own REQUEST, the holder of the
+//! token with NOTE. So the sender learns which processes to ask.
 
 use alloc::vec;
 use alloc::vec::Vec;
