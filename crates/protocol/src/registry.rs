@@ -122,7 +122,7 @@ pub enum Overlap {
     Any,
     /// Only crashes without recovery. A crash with recovery is over before the next crash.
     Final,
-    /// Those that the detectors report to all processes in the same order.
+    /// Crashes and recoveries that the detectors report to all processes in the same order.
     SameOrder,
 }
 

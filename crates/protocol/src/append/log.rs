@@ -1,4 +1,4 @@
-//! A replica's file, and which primary wrote what of it.
+//! The file of a replica, and which primary wrote which part of it.
 
 use alloc::vec::Vec;
 
@@ -7,24 +7,25 @@ use serde::{Deserialize, Serialize};
 use super::Slot;
 use crate::ProcessId;
 
-/// The slots in order. A primary writes each offset once, so that who wrote a slot says what is in it.
+/// A primary writes each offset once. So if two logs have a slot of the same primary at the same offset, the slots are
+/// equal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Log {
     slots: Vec<Slot>,
     runs: Vec<Run>,
 }
 
-/// Slots that one primary wrote: from the end of the run before to its own.
+/// Consecutive slots that one primary wrote: from the end of the run before up to `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Run {
-    /// The primary.
+    /// The primary that wrote the slots.
     pub by: ProcessId,
-    /// The first offset after its slots.
+    /// The first offset after the slots.
     pub end: u64,
 }
 
 impl Log {
-    /// A file as another replica has it.
+    /// A copy of another replica's file.
     pub fn new(slots: Vec<Slot>, runs: Vec<Run>) -> Self {
         Log { slots, runs }
     }
@@ -37,7 +38,6 @@ impl Log {
         &self.slots
     }
 
-    /// The slots from `offset` on.
     pub fn from(&self, offset: u64) -> &[Slot] {
         self.slots.get(offset as usize..).unwrap_or_default()
     }
@@ -67,7 +67,7 @@ impl Log {
     }
 }
 
-/// How long the prefix is on which two logs agree.
+/// Length of the prefix that two logs have in common.
 pub(super) fn agreement(ours: &[Run], theirs: &[Run]) -> u64 {
     let mut agreed = 0;
     for (ours, theirs) in ours.iter().zip(theirs).take_while(|(ours, theirs)| ours.by == theirs.by) {

@@ -1,4 +1,4 @@
-//! Record append: add to the end of a shared file without a lock, and be told where it went.
+//! Record append: clients append to a shared file without a lock, and learn the offset of each record.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -10,55 +10,44 @@ use crate::{ProcessId, Protocol};
 mod log;
 pub mod record_append;
 
-/// What the user of an append protocol may ask for.
-///
-/// The driver gives them in turns: no `Append` while one is pending.
+/// The commands of a user. The driver gives `Append` only while none is pending.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Command {
-    /// Add a record, wherever that may be.
-    Append {
-        /// The record.
-        data: Vec<u8>,
-    },
+    /// Append a record, at an offset that the protocol chooses.
+    Append { data: Vec<u8> },
 }
 
-/// What an append protocol tells its user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// The record that was asked for is in all replicas that live.
+    /// All live replicas have the record.
     Appended {
-        /// Where it is: how many slots come before it.
+        /// Number of slots before the record.
         offset: u64,
     },
 }
 
-/// One place of the file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Slot {
-    /// What somebody has appended.
     Record(Record),
-    /// What is left of a write that failed.
+    /// Left by a write that failed. Readers skip it.
     Padding,
 }
 
-/// What somebody has appended. The same client and number is the same record.
+/// Records with equal client and number are repeats of one record.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Record {
-    /// Who asked.
     pub client: ProcessId,
-    /// Which of its records this is.
+    /// Number of the record at its client.
     pub number: u64,
-    /// The record itself, whole.
     pub data: Vec<u8>,
 }
 
-/// A protocol for record append.
 pub trait Append: Protocol<Command = Command, Event = Event> {
-    /// The file as this process has it; none if it is no replica, or no longer one.
+    /// The file of a replica. `None` at a client, and at a replica that recovered and does not have the file yet.
     fn file(&self) -> Option<&[Slot]>;
 }
 
-/// What a reader makes of a file: each record once, where it is first, and no padding.
+/// The records that a reader sees: each record once, at its first offset, without padding.
 pub fn read(file: &[Slot]) -> impl Iterator<Item = (u64, &Record)> {
     let mut seen = BTreeSet::new();
     (0..).zip(file).filter_map(move |(offset, slot)| match slot {

@@ -1,25 +1,31 @@
 //! Record append: Ghemawat, Gobioff and Leung, "The Google file system" (2003), as an algorithm of its own.
 //!
-//! Assumes: a reliable failure detector, and one replica that never crashes. Messages may be lost, repeated and out of order.
+//! The client names no offset. It sends APPEND(number, data) to the primary, the lowest replica that has not crashed.
+//! The primary puts appends into one order, buffers them, writes the buffer as one batch and sends it to the other
+//! replicas with REPLICATE(offset, batch). These secondaries apply batches in order of offset and send ACK. When all
+//! live replicas have a record, the primary tells its client the offset. A client without an answer asks again with the
+//! same number. The primary remembers the last number of each client, and answers a repeat with the old offset. The
+//! primary sends unacknowledged batches again.
 //!
-//! A client names no offset: it sends APPEND(number, data) to the primary, the lowest replica that has not crashed. The primary
-//! puts appends into one order, buffers them, writes the buffer as one batch and sends it on, REPLICATE(offset, batch).
-//! Secondaries apply in order of offset and send ACK. When all who live have a record, its client is told its offset. A
-//! client that hears nothing asks again with the same number. The primary remembers the last number of each client and
-//! answers a repeat with the old offset. A new primary does not know: it appends again, and readers skip what they have
-//! seen. Between replicas the primary sends again what is not acknowledged.
+//! - Assumes: a failure detector without mistakes, and one replica that never crashes. Messages may be lost, repeated
+//!   and reordered.
+//! - Promises: SAFE: a record whose client was told the offset is complete in every live replica, and replicas are
+//!   equal when no message is on its way. LIVE: every client is told its offset. A record is written at least once, and
+//!   readers see it once.
+//! - Invariants: two slots at the same offset, written by the same primary, are equal, and so are all slots before
+//!   them.
+//! - Costs: 2 + 2(r-1) messages and 4T an append with r replicas; 2 + 2(r-1)/b messages with full batches of b.
 //!
-//! A new primary asks the others what they have (COLLECT, STATE). Up to where all agree nothing changes, and everything
-//! that any client was told is there. What lies beyond, in some logs and not in others, are writes that failed: it becomes
-//! padding. At each offset the last write wins, by the order of primaries: who has answered COLLECT takes nothing from
-//! an earlier primary any more, and drops what it has beyond the new one's base.
+//! Crash of the primary. The new primary asks the other replicas which primary wrote which offsets (COLLECT, STATE). Up
+//! to the offset where all agree, nothing changes, and every record whose client was told is there. Slots beyond, which
+//! exist in some logs only, are failed writes. They become padding. If replicas differ at an offset, the write of the
+//! later primary wins: a replica that has answered COLLECT accepts nothing from an earlier primary, and drops its slots
+//! beyond the new primary's base. The new primary does not know the last numbers of the clients. It appends a repeated
+//! record again, and readers skip the repeat.
 //!
-//! A replica that recovers is a newcomer: it drops what it had, and the primary, told by its detector, sends it all of the
-//! file at once (SNAPSHOT). From then on nothing is stable without it. It never becomes primary again, so that primaries
-//! are ordered by id.
-//!
-//! Invariants: of two slots with the same offset and written by the same primary, the content is the same; so is all before.
-//! Costs: 2 + 2(r-1) messages an append with r replicas, 4T; with batches of b, 2 + 2(r-1)/b.
+//! Recovery. A recovered replica drops its file, and the primary, told by its detector, sends it the whole file
+//! (SNAPSHOT). From then on no record is stable without this replica. A recovered replica never becomes primary again,
+//! so primaries are ordered by id.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::ToString;
@@ -34,41 +40,36 @@ use super::{Append, Command, Event, Record, Slot};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
 use crate::{Input, Outbox, ProcessId, ProcessSet, Protocol, Start, Ticks};
 
-/// One of the two kinds of processes.
+/// Processes `0..n` are clients; the replicas follow.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RecordAppend {
-    /// Appends.
     Client(ClientState),
-    /// Keeps the file.
     Replica(Replica),
 }
 
-/// Who appends.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClientState {
     replicas: Range<ProcessId>,
-    /// Those of them that have crashed; there may be a million clients, so that none keeps a set of all processes.
+    /// Crashed processes. Not a [`ProcessSet`]: a million clients must not each keep a set of all processes.
     dead: BTreeSet<ProcessId>,
     delay_max: Ticks,
     number: u64,
-    /// The latest record, until its offset is known.
+    /// The current record, until its offset is known.
     pending: Option<Vec<u8>>,
 }
 
-/// Who keeps the file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Replica {
     me: ProcessId,
-    /// The lowest replica.
     first: ProcessId,
-    /// The replicas that have never crashed, as far as is known.
+    /// Replicas that have never crashed, as far as this one knows.
     live: ProcessSet,
-    /// Those that have, and are back.
+    /// Replicas that crashed and recovered.
     back: ProcessSet,
     delay_max: Ticks,
     batch: usize,
     log: Log,
-    /// The latest primary that this one has heard of.
+    /// The latest primary that this replica knows.
     primary: ProcessId,
     role: Role,
 }
@@ -76,95 +77,76 @@ pub struct Replica {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Role {
     Secondary {
-        /// Whether the log is the primary's from its base on.
+        /// Whether the log has been cut to the primary's base.
         joined: bool,
-        /// Batches that came before their turn, by offset.
+        /// Batches that arrived before earlier ones, by offset.
         early: BTreeMap<u64, Vec<Slot>>,
     },
-    /// A primary that asks what the others have.
+    /// A new primary that waits for STATE of the others.
     Collecting {
         states: BTreeMap<ProcessId, Option<Vec<Run>>>,
     },
     Primary(Lead),
-    /// Was dead, and has not got the file yet.
+    /// Has recovered and does not have the file yet.
     Newcomer,
 }
 
-/// What a primary keeps in mind, and a new one does not know.
+/// The memory of a primary. It is lost when the primary crashes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Lead {
-    /// From where on it writes.
+    /// The first offset that this primary writes.
     base: u64,
     buffer: Vec<Record>,
-    /// The last number of each client, and the offset if it is written.
+    /// The last number of each client, and its offset once it is written.
     last: BTreeMap<ProcessId, (u64, Option<u64>)>,
-    /// How much of the log each secondary has.
+    /// Length of the log at each secondary, by its last ACK.
     acked: BTreeMap<ProcessId, u64>,
-    /// Who needs the whole file.
+    /// Recovered replicas that need the whole file.
     newcomers: BTreeSet<ProcessId>,
-    /// How much of it all have.
+    /// Length of the prefix that all live replicas have.
     stable: u64,
 }
 
-/// What processes tell each other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Message {
-    /// Client to primary: add this record.
-    Append {
-        /// The client's number for it.
-        number: u64,
-        /// The record.
-        data: Vec<u8>,
-    },
-    /// Primary to client: it is there.
-    Appended {
-        /// Which one.
-        number: u64,
-        /// Where.
-        offset: u64,
-    },
-    /// Primary to secondary: write this.
+    /// Client to primary.
+    Append { number: u64, data: Vec<u8> },
+    /// Primary to client: all live replicas have the record.
+    Appended { number: u64, offset: u64 },
+    /// Primary to secondary: write these slots.
     Replicate {
-        /// From where on this primary writes; what a secondary has beyond it from before is void.
+        /// The first offset that this primary writes. Older slots of a secondary beyond it are void.
         base: u64,
-        /// Where.
         offset: u64,
-        /// What.
         slots: Vec<Slot>,
     },
-    /// Secondary to primary: I have everything before this.
+    /// Secondary to primary.
     Ack {
-        /// The length of the log.
+        /// The sender has all slots before this offset.
         length: u64,
     },
-    /// New primary to the others: what do you have?
+    /// New primary to the others: which primary wrote which offsets of your log?
     Collect,
-    /// To the new primary: this.
+    /// Answers [`Message::Collect`].
     State {
-        /// Who wrote what, in order; none if I am new, and what I have does not count.
+        /// The runs of the sender's log; `None` if the sender has no file yet.
         runs: Option<Vec<Run>>,
     },
-    /// Primary to a newcomer: all that there is.
-    Snapshot {
-        /// Who wrote what, in order.
-        runs: Vec<Run>,
-        /// What.
-        slots: Vec<Slot>,
-    },
+    /// Primary to a recovered replica: the whole file.
+    Snapshot { runs: Vec<Run>, slots: Vec<Slot> },
 }
 
-/// What a process waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
-    /// A client: it should have heard by now.
+    /// At a client: no answer in time.
     Retry,
-    /// The primary: the buffer has waited for long enough.
+    /// At the primary: write the buffer, although it is not full.
     Write,
-    /// The primary: the others should have answered by now.
+    /// At the primary: answers of other replicas are missing.
     Resend,
 }
 
-/// A client, and a primary, ask again after so many D; twice what an append takes.
+/// Clients and primaries repeat messages after this time, in D: twice the longest time of an append.
 const RETRY_AFTER_D: Ticks = 10;
 
 impl crate::Message for Message {
@@ -233,7 +215,8 @@ impl ClientState {
         out.set_timer(Timer::Retry, RETRY_AFTER_D * self.delay_max);
     }
 
-    /// Asks all: a client that was down may take one for the primary that has crashed meanwhile, and is back.
+    /// Asks all live replicas. A client that was down may have missed a crash and recovery of the replica that it takes
+    /// for the primary.
     fn ask_again(&self, out: &mut Outbox<RecordAppend>) {
         let Some(data) = &self.pending else { return };
         out.multicast(self.live(), Message::Append { number: self.number, data: data.clone() });
@@ -277,7 +260,7 @@ impl Replica {
         self.live.iter().chain(self.back.iter()).filter(|&other| other != self.me)
     }
 
-    /// What it had may be void by now; it gets everything anew, and leads no more.
+    /// The old file may be void by now. The replica gets the whole file again, and never leads again.
     fn recover(&mut self) {
         self.live.remove(self.me);
         self.role = Role::Newcomer;
@@ -285,7 +268,7 @@ impl Replica {
     }
 
     fn on_trust(&mut self, process: ProcessId, out: &mut Outbox<RecordAppend>) {
-        // Clients come and go too.
+        // Clients recover too, but only replicas matter here.
         if process < self.first || process == self.me || self.live.contains(process) {
             return;
         }
@@ -305,7 +288,7 @@ impl Replica {
         if from < self.primary || from == self.me {
             return;
         }
-        // A copy that comes late must not take away what has come since.
+        // A late SNAPSHOT must not remove slots that arrived since.
         if self.role == Role::Newcomer || from > self.primary {
             self.primary = from;
             self.role = Role::Secondary { joined: true, early: BTreeMap::new() };
@@ -357,7 +340,7 @@ impl Replica {
         self.answer(out);
     }
 
-    /// Sends on whatever is not acknowledged.
+    /// Sends all unacknowledged slots.
     fn replicate(&self, out: &mut Outbox<RecordAppend>) {
         let Role::Primary(lead) = &self.role else { return };
         out.set_timer(Timer::Resend, RETRY_AFTER_D * self.delay_max);
@@ -409,7 +392,7 @@ impl Replica {
         }
     }
 
-    /// Tells the clients of all records that have become stable.
+    /// Tells the clients of all records that have become stable: all live replicas have them.
     fn answer(&mut self, out: &mut Outbox<RecordAppend>) {
         let Role::Primary(lead) = &mut self.role else { return };
         let stable = lead.acked.values().copied().fold(self.log.len(), u64::min);
@@ -474,7 +457,7 @@ impl Replica {
         }
     }
 
-    /// Once all who live have answered: pads what not all have alike, and leads.
+    /// When all live replicas have answered: replaces the slots beyond the common prefix by padding, and leads.
     fn reconcile(&mut self, out: &mut Outbox<RecordAppend>) {
         let Role::Collecting { states } = &self.role else { return };
         if !self.others().all(|other| states.contains_key(&other)) {
@@ -501,10 +484,9 @@ impl Replica {
     }
 }
 
-/// More than any log holds: a length that no replica can have must not take the memory away.
+/// More than any log holds. A wrong length in a message must not use up all memory.
 const PADDING_MAX: u64 = 1 << 20;
 
-/// What the registry knows of it.
 pub const ABOUT: About = About {
     name: "record-append",
     family: Family::Append,
@@ -521,7 +503,7 @@ pub const ABOUT: About = About {
     broken: None,
 };
 
-/// n clients and r replicas, of which the first is the primary.
+/// n clients and r replicas. The first replica is the primary.
 pub fn group(params: &Params) -> Result<Group<RecordAppend>, SetupError> {
     let (n, delay_max) = (params.n, params.delay_max);
     let (replicas, batch) = (count(params, "replicas", 3, 1_000)?, count(params, "batch", 1, 1_000_000)?);

@@ -1,4 +1,4 @@
-//! What a process that is watched does: it beats.
+//! The watched side of failure detection: a process that sends beats.
 
 use core::convert::Infallible;
 
@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Input, Message, Outbox, ProcessId, Protocol, Start, Ticks};
 
-/// Beats to all others every period. That is all a detector needs of a protocol; the rest needs a clock.
+/// Sends a beat to all other processes every `period`. Only this half is a [`Protocol`]; the watching half, a
+/// [`Detector`](super::Detector), needs a clock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Beater {
     me: ProcessId,
@@ -14,7 +15,7 @@ pub struct Beater {
     period: Ticks,
 }
 
-/// I am alive.
+/// The sender is alive.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Beat;
 
@@ -24,16 +25,15 @@ impl Message for Beat {
     }
 }
 
-/// Runs until the next beat.
+/// Time for the next beat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Period;
 
-/// A beat of this process has arrived.
+/// A beat of the named process has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heard(pub ProcessId);
 
 impl Beater {
-    /// One of `n` that beat to each other.
     pub fn new(me: ProcessId, n: usize, period: Ticks) -> Self {
         Beater { me, n, period }
     }

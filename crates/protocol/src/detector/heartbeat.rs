@@ -1,28 +1,28 @@
 //! Heartbeats with a fixed deadline.
 //!
-//! Assumes: a synchronous network, every beat delivered within D, none lost. Processes may crash at any time.
+//! A process sends a beat every P. A process that watches it suspects it after strictly more than P + D without a beat.
+//! The first wait starts when watching starts. If clocks drift by up to r (one second of their time is 1 - r to 1 + r
+//! seconds of ours), the wait is (P/(1-r) + D)(1+r): the slowest beats, timed by the fastest clock.
 //!
-//! A process beats every P. Who watches it suspects it after strictly more than P + D without a beat; watching starts
-//! the first wait. If clocks drift by up to r, one second of theirs being 1 - r to 1 + r of ours, the wait is
-//! (P/(1-r) + D)(1+r): the slowest beats, timed by the fastest clock.
+//! - Assumes: a synchronous network, in which every beat arrives within D and none is lost. Any process may crash at
+//!   any time.
+//! - Promises: no live process is suspected. A crashed process is suspected for ever, from a moment between D and P +
+//!   2D after the crash, on average P/2 + D + the mean delay.
+//! - Costs: one message per P for each ordered pair of processes.
 //!
-//! Promises: nobody who lives is suspected; who has crashed is suspected for ever between D and P + 2D after the crash,
-//! P/2 + D + the mean delay in the mean.
-//! Costs: one message per P for every pair.
-//!
-//! On an asynchronous network D is a guess. Too small, and the living are suspected; too large, and the dead are taken
-//! for living for longer. A lost beat is a mistake unless P + D leaves room for the next one, that is, unless D > P.
+//! Traps. On an asynchronous network D is a guess. If it is too small, live processes are suspected. If it is too
+//! large, the detector notices a crash later. A lost beat causes a wrong suspicion, unless the next beat arrives within
+//! the wait, that is, unless D > P.
 
 use super::{Detector, WATCHED_MAX, in_ticks, number, period};
 use crate::Ticks;
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
 
-/// Watches one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heartbeat {
     period: Ticks,
     wait: Ticks,
-    /// When it beat last, or when watching began.
+    /// Time of the last beat, or of the start of watching.
     last: Ticks,
 }
 
@@ -49,7 +49,6 @@ impl Detector for Heartbeat {
     }
 }
 
-/// What the registry knows of it.
 pub const ABOUT: About = About {
     name: "heartbeat",
     family: Family::Detector,
@@ -64,14 +63,13 @@ pub const ABOUT: About = About {
     broken: None,
 };
 
-/// How long after a crash everybody has noticed it, in ticks: a beat takes up to D, and what a detector allows for that is D
-/// too, unless it is told otherwise.
+/// Ticks from a crash until all processes suspect the crashed process: the last beat takes up to D, then the detector
+/// waits for P and its timeout, which is D by default.
 pub fn noticed_after(period: Ticks, params: &Params) -> Ticks {
     let timeout: f64 = params.value("timeout").and_then(|timeout| timeout.parse().ok()).unwrap_or(1.0);
     period + in_ticks(timeout * params.delay_max as f64) + params.delay_max
 }
 
-/// n processes that watch each other.
 pub fn group(params: &Params) -> Result<Group<Heartbeat>, SetupError> {
     params.at_most(WATCHED_MAX, "every two of them watch each other")?;
     let period = period(params)?;

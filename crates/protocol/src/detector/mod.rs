@@ -1,6 +1,6 @@
-//! Failure detection: who has been silent for too long to be alive.
+//! Failure detection: suspects processes that have been silent for too long.
 //!
-//! Protocols have no clock; failure detectors do, and are therefore a trait of their own.
+//! Protocols have no clock. A failure detector needs one, so it is a trait of its own.
 
 use alloc::string::ToString;
 use core::fmt::Debug;
@@ -14,57 +14,56 @@ pub mod phi_accrual;
 
 pub use beater::{Beat, Beater, Heard, Period};
 
-/// Watches one other process by its beats, and judges by their absence.
+/// Watches one other process and suspects it when its beats stop.
 ///
 /// # How to drive it
 ///
-/// 1. Let every process send a beat to all who watch it, every [`period`](Detector::period) of its own clock: a [`Beater`].
-/// 2. Make one detector per process watched, and call [`watch`](Detector::watch) when the watching begins, and again when
-///    the process is known to have started anew.
-/// 3. Call [`beat`](Detector::beat) for each beat that arrives, in order of arrival, and set an alarm for just after the
-///    [`deadline`](Detector::deadline). Whoever is suspected is trusted again as soon as a beat arrives.
+/// 1. Let each process send a beat to all others every [`period`](Detector::period) of its own clock: see [`Beater`].
+/// 2. Make one detector for each watched process. Call [`watch`](Detector::watch) when watching begins, and again when
+///    the process is known to have started again.
+/// 3. Call [`beat`](Detector::beat) for each beat, in order of arrival, and set an alarm for just after the
+///    [`deadline`](Detector::deadline). A beat ends a suspicion at once.
 ///
-/// `now` is the watcher's own clock, and never goes back.
+/// `now` is the clock of the watching process. It never goes back.
 pub trait Detector: Clone + PartialEq + Debug + Send + Sync + 'static {
-    /// How often the process that is watched has to beat.
+    /// Time between two beats of the watched process.
     fn period(&self) -> Ticks;
 
-    /// Watching begins, and with it the first wait.
+    /// Watching begins, and the first wait with it.
     fn watch(&mut self, now: Ticks);
 
-    /// A beat has arrived.
     fn beat(&mut self, now: Ticks);
 
     /// The last moment at which the process is not suspected, if no further beat arrives.
     fn deadline(&self) -> Ticks;
 
-    /// Whether the process is suspected.
+    /// Whether the watched process is suspected.
     fn suspects(&self, now: Ticks) -> bool {
         now > self.deadline()
     }
 
-    /// Moves what it remembers `ticks` into the past, to 0 at the furthest, so that a checker can let time pass while the
-    /// clock stands still: then processes that beat for ever have finitely many states. False, and nothing is done, if it
-    /// remembers more than moments. Drivers with a clock never call it.
+    /// Moves all remembered times `ticks` into the past, but not below 0. So the checker can let time pass while the
+    /// clock stands still, and processes that send beats for ever have finitely many states. Returns false, and does
+    /// nothing, if the detector remembers more than times. Only the checker calls it.
     fn recede(&mut self, ticks: Ticks) -> bool {
         let _ = ticks;
         false
     }
 }
 
-/// The most that watch each other: 4 million pairs, of up to 400 bytes each with their samples and beats in flight.
+/// Most processes that watch each other: 4 million pairs, of up to 400 bytes each with samples and beats on their way.
 const WATCHED_MAX: usize = 1 << 11;
 
-/// How often to beat, in D, unless told.
+/// Default period of beats, in D.
 const PERIOD: f64 = 10.0;
 
-/// The period P of beats: `period:P` times the bound on delays.
+/// The period of beats: `period:P` times D.
 fn period(params: &Params) -> Result<Ticks, SetupError> {
     let periods = number(params, "period", "a period", PERIOD, 1e6)?;
     Ok(in_ticks(periods * params.delay_max as f64).max(1))
 }
 
-/// A decimal number greater than 0 and at most `max` out of the variant.
+/// The value of `name` in the variant: a decimal number greater than 0 and at most `max`.
 fn number(params: &Params, name: &str, what: &'static str, default: f64, max: f64) -> Result<f64, SetupError> {
     let Some(text) = params.value(name) else { return Ok(default) };
     match text.parse() {
@@ -77,7 +76,7 @@ fn number(params: &Params, name: &str, what: &'static str, default: f64, max: f6
     }
 }
 
-/// Rounded up, so that a wait is never too short.
+/// Rounds up, so that a wait is never too short.
 fn in_ticks(time: f64) -> Ticks {
     libm::ceil(time) as Ticks
 }

@@ -1,20 +1,19 @@
 //! Hayashibara, Défago, Yared and Katayama, "The phi accrual failure detector" (2004).
 //!
-//! Assumes: nothing. Processes may crash at any time.
+//! A process sends a beat every P. A process that watches it keeps the latest times between arrivals, and assumes that
+//! the next such time is normally distributed with their mean and deviation. phi is -log10 of the probability that a
+//! beat arrives later than now. At phi = 1 a suspicion is wrong once in 10 times, at phi = 8 once in 100 million, if
+//! the assumed distribution is right. The detector suspects the process when phi exceeds the threshold.
 //!
-//! A process beats every P. Who watches it keeps the latest times between arrivals and takes the next one to be normally
-//! distributed with their mean and deviation. phi = -log10 of the probability that a beat comes later still than now: at
-//! phi = 1 a suspicion is wrong once in 10 times, at 8 once in 100 million, if the distribution is what it is taken for.
-//! Who has phi above the threshold is suspected.
+//! - Assumes: nothing. Any process may crash at any time.
+//! - Promises: a crashed process is suspected in the end. A suspected process may be alive.
+//! - Costs: one message per P for each ordered pair of processes.
 //!
-//! Promises: who has crashed is suspected in the end. Not that those suspected have crashed.
-//! Costs: one message per P for every pair.
-//!
-//! It adapts: jitter and losses that it has seen widen the deviation, a quiet network narrows it. It begins with two times,
-//! P - D and P + D, that nobody measured, and the deviation is never taken to be below D/4, since a network that was
-//! perfectly regular until now has proved nothing. The normal distribution function is the usual logistic approximation,
-//! which can be inverted, so that the deadline follows from the threshold. Far out it is rough: it puts phi = 8 at 5.2
-//! deviations, where the normal distribution has 5.6.
+//! The detector adapts: jitter and losses widen the deviation, a quiet network narrows it. It starts with two made-up
+//! times, P - D and P + D. The deviation counts as at least D/4, since a network that was perfectly regular so far may
+//! not stay so. The normal distribution function is the usual logistic approximation. It can be inverted, so the
+//! deadline follows from the threshold. It is rough far from the mean: it puts phi = 8 at 5.2 deviations instead of
+//! 5.6.
 
 use alloc::collections::VecDeque;
 
@@ -22,27 +21,26 @@ use super::{Detector, WATCHED_MAX, in_ticks, number, period};
 use crate::Ticks;
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
 
-/// Watches one process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PhiAccrual {
     period: Ticks,
-    /// The bound D on delays, as far as anybody knows.
+    /// The bound D on message delays, or a guess at it.
     delay: Ticks,
-    /// How many deviations after the mean the threshold is reached.
+    /// Deviations after the mean at which phi reaches the threshold.
     deviations: f64,
     window: usize,
-    /// The latest times between arrivals, their sum and the sum of their squares.
+    /// The latest times between arrivals; below, their sum and the sum of their squares.
     times: VecDeque<Ticks>,
     sum: u128,
     squares: u128,
-    /// When it beat last, or when watching began.
+    /// Time of the last beat, or of the start of watching.
     last: Ticks,
-    /// Whether it has beaten since watching began: how long that took says nothing about its rhythm.
+    /// Whether a beat has arrived since watching began. The time until the first beat says nothing about the rhythm.
     beaten: bool,
     deadline: Ticks,
 }
 
-/// So that the squares of a whole window can be added up.
+/// Bound on a remembered time, so that the sum of the squares does not overflow.
 const TIME_MAX: Ticks = 1 << 48;
 
 impl Detector for PhiAccrual {
@@ -73,11 +71,11 @@ impl Detector for PhiAccrual {
 }
 
 impl PhiAccrual {
-    /// The suspicion: how improbable it is, in orders of magnitude, that a beat comes later still than now.
+    /// The suspicion level: -log10 of the probability that a beat arrives later than now.
     pub fn phi(&self, now: Ticks) -> f64 {
         let (mean, deviation) = self.normal();
         let x = logit((now.saturating_sub(self.last) as f64 - mean) / deviation);
-        // log10(1 + e^x), which is x in other units long before e^x overflows.
+        // log10(1 + e^x), which is x / ln 10 long before e^x overflows.
         (if x < 700.0 { libm::log1p(libm::exp(x)) } else { x }) / core::f64::consts::LN_10
     }
 
@@ -118,8 +116,8 @@ fn logit(y: f64) -> f64 {
     y * (1.5976 + 0.070566 * y * y)
 }
 
-/// The y at which phi reaches the threshold: logit(y) = ln(10^threshold - 1). The left side is convex and the right side
-/// positive for every threshold from 1 on, so that Newton's steps from above close in on it.
+/// The y at which phi reaches the threshold: logit(y) = ln(10^threshold - 1). The left side is convex, and the right
+/// side is positive for every threshold from 1 on. So Newton's method converges from above.
 fn deviations(threshold: f64) -> f64 {
     let x = threshold * core::f64::consts::LN_10 + libm::log1p(-libm::pow(10.0, -threshold));
     let mut y = x;
@@ -129,7 +127,6 @@ fn deviations(threshold: f64) -> f64 {
     y
 }
 
-/// What the registry knows of it.
 pub const ABOUT: About = About {
     name: "phi-accrual",
     family: Family::Detector,
@@ -144,7 +141,6 @@ pub const ABOUT: About = About {
     broken: None,
 };
 
-/// n processes that watch each other.
 pub fn group(params: &Params) -> Result<Group<PhiAccrual>, SetupError> {
     params.at_most(WATCHED_MAX, "every two of them watch each other")?;
     let (period, delay) = (period(params)?, params.delay_max);

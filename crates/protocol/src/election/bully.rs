@@ -6,12 +6,12 @@
 //! within 4D. A leader repeats COORDINATOR every 20 D; a follower treats its silence like a suspicion. A recovered
 //! process holds an election.
 //!
-//! Assumes: a synchronous network, in which every message arrives within D and none is lost or repeated. The failure
-//! detector makes no mistakes. Crashes are final, and no id is used again.
-//! Promises: SAFE and LIVE: at most one leader at a time, and all live processes agree on the highest of them.
-//! Invariants: a process follows itself or a leader with a higher id.
-//! Costs: for n processes with the dead leader among them, n-1 messages and 3T if the runner-up notices the crash;
-//! n^2-n-1 messages and 4T if the lowest process notices; n^2-n-1 messages and 3T if all notice.
+//! - Assumes: a synchronous network, in which every message arrives within D and none is lost or repeated. The failure
+//!   detector makes no mistakes. Crashes are final, and no id is used again.
+//! - Promises: SAFE and LIVE: at most one leader at a time, and all live processes agree on the highest of them.
+//! - Invariants: a process follows itself or a leader with a higher id.
+//! - Costs: for n processes with the dead leader among them, n-1 messages and 3T if the runner-up notices the crash;
+//!   n^2-n-1 messages and 4T if the lowest process notices; n^2-n-1 messages and 3T if all notice.
 //!
 //! Traps. SAFE breaks if the deadline is too short, if an id is used again, or if the network is asynchronous. A
 //! recovered process with a higher id pushes out a healthy leader. If it crashes and recovers again and again, the

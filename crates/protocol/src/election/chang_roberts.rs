@@ -5,14 +5,15 @@
 //! a lower id it sends its own, unless it already takes part in an election. A process whose own id comes back is the
 //! highest: it leads, and ELECTED goes once round the ring.
 //!
-//! Assumes: no message between live processes is lost or repeated; messages may arrive in any order, at any speed. The
-//! failure detector makes no mistakes. Crashed processes may recover; messages that they sent, or that were sent to
-//! them, before the crash do not arrive.
-//! Promises: SAFE and LIVE: at most one leader at a time, and all live processes agree on the highest of them.
-//! Invariants: a process gives up its leader, itself included, before it forwards a higher id, and does not lead after
-//! it has forwarded one. So at most one process leads at a time. No process forwards an election whose starter is dead.
-//! Costs: for n live processes, 2n + d messages and as many T if one process starts that is d hops before the highest.
-//! If all start, 2n T and 3n-1 messages (ascending ring) to n(n+1)/2 + n messages (descending ring).
+//! - Assumes: no message between live processes is lost or repeated; messages may arrive in any order, at any speed.
+//!   The failure detector makes no mistakes. Crashed processes may recover; messages that they sent, or that were sent
+//!   to them, before the crash do not arrive.
+//! - Promises: SAFE and LIVE: at most one leader at a time, and all live processes agree on the highest of them.
+//! - Invariants: a process gives up its leader, itself included, before it forwards a higher id, and does not lead
+//!   after it has forwarded one. So at most one process leads at a time. No process forwards an election whose starter
+//!   is dead.
+//! - Costs: for n live processes, 2n + d messages and as many T if one process starts that is d hops before the
+//!   highest. If all start, 2n T and 3n-1 messages (ascending ring) to n(n+1)/2 + n messages (descending ring).
 //!
 //! Traps, which the checker found. When the ring changes, messages may be lost with a dead process. So each process
 //! that takes part sends the highest id that it knows again ([`Change::Resend`]). The predecessor of a recovered

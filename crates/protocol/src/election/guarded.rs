@@ -13,15 +13,15 @@
 //! A leader resigns when a judge sends it STEP-DOWN, when it hears of a later term, or when it suspects so many of the
 //! judges that consented that the rest is no majority (or when it suspects the witness).
 //!
-//! Assumes: what the election inside assumes; but partitions may lose messages. Judges keep their memory, and enough of
-//! them are alive in the end.
-//! Promises: SAFE: at most one leader in each term, whatever the network and the detectors do, since two majorities
-//! share a member. LIVE: as the election inside, if no suspicion is wrong.
-//! Invariants: at most one process leads at a time, unless a judge suspects a leader that does not (yet) suspect the
-//! judge. A leader that is cut off leads on in its old term until its detector reports the cut. So a process that
-//! serves leaders must refuse leaders of earlier terms: the term is a fence.
-//! Costs: on top of the election, with n live processes, 3(n-1) messages (`quorum`) or n+1 (`witness`); 3T from winning
-//! until all members know. Most of this time overlaps with the announcement of the election inside.
+//! - Assumes: what the election inside assumes; but partitions may lose messages. Judges keep their memory, and enough
+//!   of them are alive in the end.
+//! - Promises: SAFE: at most one leader in each term, whatever the network and the detectors do, since two majorities
+//!   share a member. LIVE: as the election inside, if no suspicion is wrong.
+//! - Invariants: at most one process leads at a time, unless a judge suspects a leader that does not (yet) suspect the
+//!   judge. A leader that is cut off leads on in its old term until its detector reports the cut. So a process that
+//!   serves leaders must refuse leaders of earlier terms: the term is a fence.
+//! - Costs: on top of the election, with n live processes, 3(n-1) messages (`quorum`) or n+1 (`witness`); 3T from
+//!   winning until all members know. Most of this time overlaps with the announcement of the election inside.
 //!
 //! Traps. LEADS and RESIGN may overtake each other: a member ignores LEADS of a term from which the sender has
 //! resigned. A judge that has lost its memory never consents again, since it might consent to a term twice. When a
@@ -326,7 +326,7 @@ impl<E: Election> Member<E> {
         }
     }
 
-    /// Sends the rulings of the judge in this process, and handles those for this process itself.
+    /// Sends the rulings of the judge in this process to other processes, and handles its rulings about this process.
     fn announce(&mut self, rulings: Vec<Ruling>, out: &mut Outbox<Guarded<E>>) {
         for (to, ruling) in rulings {
             match ruling {

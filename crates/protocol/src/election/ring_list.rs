@@ -5,13 +5,13 @@
 //! processes share (the highest id, or the lowest). It announces the leader with COORDINATOR, which goes once round the
 //! ring (`circulate`), or to all on the list at once (`multicast`).
 //!
-//! Assumes: no message is lost or repeated; messages may arrive in any order, at any speed. The failure detector makes
-//! no mistakes. Crashes are final. (A recovered process is accepted, but then agreement is not certain.)
-//! Promises: SAFE and LIVE: at most one leader at a time, and all live processes agree on the best of them.
-//! Invariants: a leader gives up before it forwards a list. A process does not lead if it has since forwarded a list
-//! with a better process. So at most one process leads at a time. No process forwards a list whose starter is dead.
-//! Costs: for n live processes and one starter, 2n messages and 2n T with `circulate`, 2n-1 messages and (n+1) T with
-//! `multicast`. If all start, n times as many messages.
+//! - Assumes: no message is lost or repeated; messages may arrive in any order, at any speed. The failure detector
+//!   makes no mistakes. Crashes are final. (A recovered process is accepted, but then agreement is not certain.)
+//! - Promises: SAFE and LIVE: at most one leader at a time, and all live processes agree on the best of them.
+//! - Invariants: a leader gives up before it forwards a list. A process does not lead if it has since forwarded a list
+//!   with a better process. So at most one process leads at a time. No process forwards a list whose starter is dead.
+//! - Costs: for n live processes and one starter, 2n messages and 2n T with `circulate`, 2n-1 messages and (n+1) T with
+//!   `multicast`. If all start, n times as many messages.
 //!
 //! Traps. Several elections at once do no harm, since all lists are complete. But a process accepts only the result of
 //! the list that passed it last, and drops a list that is older than another one of the same starter. When the ring

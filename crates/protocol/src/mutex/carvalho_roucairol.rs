@@ -7,16 +7,16 @@
 //! until then, it has lost this permission, and sends its own REQUEST again. A process that is inside, or waits with
 //! the smaller stamp, defers its REPLY until it leaves.
 //!
-//! Assumes: no message is lost or repeated; messages may arrive in any order. No process crashes.
-//! Promises: SAFE, LIVE and growing fences. Not ORDER: a process that still has all permissions enters at once,
-//! although another process may have requested earlier.
-//! Invariants: of two processes at most one has the other's permission. A process inside has the permissions of all
-//! others.
-//! Costs: 2 messages for each missing permission, so 0 to 2(n-1) an entry: 2(n-1) if all processes want to enter or
-//! enter in turns, n on average if single requests come from random processes. 0 or 2T from request to grant; T from
-//! exit to next entry.
-//! Fences: REPLY carries the highest fence that its sender knows; the entering process takes the next number. That is
-//! enough: the last process inside had all permissions, so every other process needs its REPLY before it enters.
+//! - Assumes: no message is lost or repeated; messages may arrive in any order. No process crashes.
+//! - Promises: SAFE, LIVE and growing fences. Not ORDER: a process that still has all permissions enters at once,
+//!   although another process may have requested earlier.
+//! - Invariants: of two processes at most one has the other's permission. A process inside has the permissions of all
+//!   others.
+//! - Costs: 2 messages for each missing permission, so 0 to 2(n-1) an entry: 2(n-1) if all processes want to enter or
+//!   enter in turns, n on average if single requests come from random processes. 0 or 2T from request to grant; T from
+//!   exit to next entry.
+//! - Fences: REPLY carries the highest fence that its sender knows; the entering process takes the next number. That is
+//!   enough: the last process inside had all permissions, so every other process needs its REPLY before it enters.
 
 use alloc::vec::Vec;
 use core::convert::Infallible;

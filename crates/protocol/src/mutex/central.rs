@@ -7,13 +7,13 @@
 //! client. The paused holder does not learn of the end: it still believes that it holds the lock while the next client
 //! is inside. Only its lower fence gives it away.
 //!
-//! Assumes: no message is lost or repeated; messages may arrive in any order. Neither the coordinator nor a holder
-//! crashes.
-//! Promises: SAFE, LIVE and growing fences. Not ORDER.
-//! Invariants: at most one grant is neither released nor expired; the queue holds each client at most once, and never
-//! the holder.
-//! Costs: 3 messages an entry; 2T from request to grant; 2T from exit to next entry.
-//! Fences: the coordinator counts its grants.
+//! - Assumes: no message is lost or repeated; messages may arrive in any order. Neither the coordinator nor a holder
+//!   crashes.
+//! - Promises: SAFE, LIVE and growing fences. Not ORDER.
+//! - Invariants: at most one grant is neither released nor expired; the queue holds each client at most once, and never
+//!   the holder.
+//! - Costs: 3 messages an entry; 2T from request to grant; 2T from exit to next entry.
+//! - Fences: the coordinator counts its grants.
 //!
 //! Traps. The queue is FIFO by arrival, which is not ORDER: the network may deliver a later request first. A client
 //! cannot tell a dead coordinator from a busy lock, since both are silent. A late RELEASE must not end a later grant,

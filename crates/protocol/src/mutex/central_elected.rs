@@ -10,16 +10,16 @@
 //! and grants again. It drops suspected processes, also a suspected holder. When a process recovers, the coordinator
 //! begins another epoch, to include it.
 //!
-//! Assumes: no message is lost or repeated; messages may arrive in any order, at any speed. The failure detector makes
-//! no mistakes. Crashes are final. (A recovered process is accepted, but fences start again if all other processes
-//! crash before it learns of the latest epoch.)
-//! Promises: SAFE, LIVE and growing fences. Not ORDER: see [`central`](super::central).
-//! Invariants: a coordinator grants nothing in an epoch before all live members know of the epoch. In each epoch at
-//! most one grant is unreleased, and there is none while a process is inside with a grant of an earlier epoch.
-//! Costs: 3 messages an entry, none if the coordinator itself enters, so 3(n-1)/n if all processes enter equally often;
-//! 2T or 0 from request to grant. A change of coordinator costs the election, 2(n-1) messages and 2T.
-//! Fences: (epoch, number of the grant in this epoch). The survivors know the epoch even if all processes that knew the
-//! number crashed.
+//! - Assumes: no message is lost or repeated; messages may arrive in any order, at any speed. The failure detector
+//!   makes no mistakes. Crashes are final. (A recovered process is accepted, but fences start again if all other
+//!   processes crash before it learns of the latest epoch.)
+//! - Promises: SAFE, LIVE and growing fences. Not ORDER: see [`central`](super::central).
+//! - Invariants: a coordinator grants nothing in an epoch before all live members know of the epoch. In each epoch at
+//!   most one grant is unreleased, and there is none while a process is inside with a grant of an earlier epoch.
+//! - Costs: 3 messages an entry, none if the coordinator itself enters, so 3(n-1)/n if all processes enter equally
+//!   often; 2T or 0 from request to grant. A change of coordinator costs the election, 2(n-1) messages and 2T.
+//! - Fences: (epoch, number of the grant in this epoch). The survivors know the epoch even if all processes that knew
+//!   the number crashed.
 //!
 //! Traps. A process accepts messages of one epoch only, the latest that it has answered. A process that gets an INQUIRE
 //! of an epoch that is not later answers with its own epoch. Then the coordinator begins an epoch after that one.

@@ -12,16 +12,16 @@
 //! | all processes | {i} | Ricart and Agrawala |
 //! | voting set of i | voting set of i | Maekawa |
 //!
-//! Assumes: no message is lost or repeated; messages may arrive in any order. No process crashes.
-//! Promises: SAFE, LIVE and growing fences. ORDER depends on the sets: no later request overtakes a request of i if its
-//! process has i in its request set.
-//! Invariants: for all i and j, (a) I_i meets I_j, or (b) i is in R_j, j is in R_i, and each of the two is in its own
-//! inform set. `group` refuses other sets. In case (b) the process with the smaller stamp enters first: it grants the
-//! other only after it has left, and a process that requests after granting has the larger stamp.
-//! Costs: 2|R_i \ {i}| + |I_i \ {i}| messages an entry without competition; 2T from request to grant.
-//! Fences: the highest fence reported with a GRANT, plus 1. In case (a) a process in both inform sets learns the
-//! earlier fence before it grants again. In case (b) the earlier process itself grants the later one after it has left.
-//! The stamp of the request would not do: in case (a) entries do not happen in the order of stamps.
+//! - Assumes: no message is lost or repeated; messages may arrive in any order. No process crashes.
+//! - Promises: SAFE, LIVE and growing fences. ORDER depends on the sets: no later request overtakes a request of i if
+//!   its process has i in its request set.
+//! - Invariants: for all i and j, (a) I_i meets I_j, or (b) i is in R_j, j is in R_i, and each of the two is in its own
+//!   inform set. `group` refuses other sets. In case (b) the process with the smaller stamp enters first: it grants the
+//!   other only after it has left, and a process that requests after granting has the larger stamp.
+//! - Costs: 2|R_i \ {i}| + |I_i \ {i}| messages an entry without competition; 2T from request to grant.
+//! - Fences: the highest fence reported with a GRANT, plus 1. In case (a) a process in both inform sets learns the
+//!   earlier fence before it grants again. In case (b) the earlier process itself grants the later one after it has
+//!   left. The stamp of the request would not do: in case (a) entries do not happen in the order of stamps.
 //!
 //! Trap: that i and j ask each other is not enough for (b). A process that does not inform itself grants requests while
 //! it is inside: see [`generalized_unchecked`](crate::broken::generalized_unchecked).

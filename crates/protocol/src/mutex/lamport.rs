@@ -5,13 +5,13 @@
 //! process enters when its request is the first of its queue and it has received a message with a later time from every
 //! other process. When it leaves, it sends RELEASE to all, and they remove its request.
 //!
-//! Assumes: FIFO links that lose and repeat no message. The failure detector reports crashes to all live processes,
-//! without mistakes. Crashes without recovery may overlap; a crash with recovery is over before the next crash.
-//! Promises: SAFE, LIVE, ORDER and growing fences.
-//! Invariants: if a process has received a later message from another process, then the other's earlier request is in
-//! its queue. Entries happen in the order of the queue.
-//! Costs: 3(n-1) messages an entry; 2T from request to grant; T from exit to next entry.
-//! Fences: the stamp of the request, since entries happen in the order of stamps.
+//! - Assumes: FIFO links that lose and repeat no message. The failure detector reports crashes to all live processes,
+//!   without mistakes. Crashes without recovery may overlap; a crash with recovery is over before the next crash.
+//! - Promises: SAFE, LIVE, ORDER and growing fences.
+//! - Invariants: if a process has received a later message from another process, then the other's earlier request is in
+//!   its queue. Entries happen in the order of the queue.
+//! - Costs: 3(n-1) messages an entry; 2T from request to grant; T from exit to next entry.
+//! - Fences: the stamp of the request, since entries happen in the order of stamps.
 //!
 //! Traps. Any later message counts as an answer, a REQUEST as well as an ACK: on a FIFO link nothing earlier can follow
 //! it. On other links SAFE fails with two processes in 4 steps. In the variant `ack-only` a REQUEST does not count as

@@ -10,16 +10,16 @@
 //!
 //! Variant `yield-at-once` needs no POSTPONE: a waiting process returns any grant that a voter inquires about.
 //!
-//! Assumes: no message is lost or repeated; messages may arrive in any order. No process crashes.
-//! Promises: SAFE, LIVE and growing fences. Not ORDER: a later request may win at voters that have not received the
-//! earlier one. But it cannot overtake the request of a process in its own voting set.
-//! Invariants: a voter has at most one grant out, and when it granted, its queue held no better request. At each voter
-//! every waiting request has been sent POSTPONE or has returned its grant, except the best one if the grantee has been
-//! sent INQUIRE for it.
-//! Costs: with K voters in a set, 3(K-1) messages an entry without competition. If all processes want to enter, 4(K-1),
-//! or 3(K-1) with `yield-at-once`. 2T from request to grant; T or 2T from exit to next entry.
-//! Fences: a voter reports the highest fence that it knows with GRANT. The entering process takes the next number, and
-//! RELEASE brings it to the voters.
+//! - Assumes: no message is lost or repeated; messages may arrive in any order. No process crashes.
+//! - Promises: SAFE, LIVE and growing fences. Not ORDER: a later request may win at voters that have not received the
+//!   earlier one. But it cannot overtake the request of a process in its own voting set.
+//! - Invariants: a voter has at most one grant out, and when it granted, its queue held no better request. At each
+//!   voter every waiting request has been sent POSTPONE or has returned its grant, except the best one if the grantee
+//!   has been sent INQUIRE for it.
+//! - Costs: with K voters in a set, 3(K-1) messages an entry without competition. If all processes want to enter,
+//!   4(K-1), or 3(K-1) with `yield-at-once`. 2T from request to grant; T or 2T from exit to next entry.
+//! - Fences: a voter reports the highest fence that it knows with GRANT. The entering process takes the next number,
+//!   and RELEASE brings it to the voters.
 //!
 //! Traps. When a better request displaces the best one in the queue, the displaced request must get a POSTPONE. The
 //! paper of 1985 does not send it, and then the two requests and the grantee may wait for each other for ever. Each

@@ -5,13 +5,13 @@
 //! when it leaves. All other processes forward the request at once. This is the rule of [Ricart and
 //! Agrawala](super::ricart_agrawala), with one message that collects all permissions.
 //!
-//! Assumes: no message is lost or repeated; messages may arrive in any order. No process crashes.
-//! Promises: SAFE, LIVE, ORDER and growing fences.
-//! Invariants: when a request has come back, all processes have seen it. So every later request has a larger stamp, and
-//! no request with a smaller stamp is waiting. Entries happen in the order of stamps.
-//! Costs: n messages an entry; nT from request to grant without competition; T to (n-1)T from exit to the entry of a
-//! parked request, T if all processes want to enter.
-//! Fences: the stamp of the request, since entries happen in the order of stamps.
+//! - Assumes: no message is lost or repeated; messages may arrive in any order. No process crashes.
+//! - Promises: SAFE, LIVE, ORDER and growing fences.
+//! - Invariants: when a request has come back, all processes have seen it. So every later request has a larger stamp,
+//!   and no request with a smaller stamp is waiting. Entries happen in the order of stamps.
+//! - Costs: n messages an entry; nT from request to grant without competition; T to (n-1)T from exit to the entry of a
+//!   parked request, T if all processes want to enter.
+//! - Fences: the stamp of the request, since entries happen in the order of stamps.
 //!
 //! Traps. In the original rule ([`Rivalry::Swallow`]) a process that wants to enter swallows the requests of others,
 //! and the loser tries again. But the loser never learns that it lost, and while two processes want to enter, each

@@ -6,15 +6,15 @@
 //! REQUEST to its holder, however many wait in its queue. The token goes to the head of the queue. If more processes
 //! wait in the queue, a REQUEST for the token follows it at once.
 //!
-//! Assumes: no message is lost or repeated; messages may arrive in any order. No process crashes.
-//! Promises: SAFE, LIVE and growing fences. Not ORDER.
-//! Invariants: from each process the holders lead to the one token. A process has at most one REQUEST outstanding. Its
-//! queue contains each neighbour, and itself, at most once.
-//! Costs: 2 messages for each edge between the process and the token, and as many T from request to grant, without
-//! competition. 4(n-1)/n messages an entry if all processes want to enter, since the token crosses each edge twice a
-//! round, each time with one REQUEST. From exit to next entry 2(n-1)/n T on average if all want to enter, at most the
-//! diameter.
-//! Fences: a counter on the token.
+//! - Assumes: no message is lost or repeated; messages may arrive in any order. No process crashes.
+//! - Promises: SAFE, LIVE and growing fences. Not ORDER.
+//! - Invariants: from each process the holders lead to the one token. A process has at most one REQUEST outstanding.
+//!   Its queue contains each neighbour, and itself, at most once.
+//! - Costs: 2 messages for each edge between the process and the token, and as many T from request to grant, without
+//!   competition. 4(n-1)/n messages an entry if all processes want to enter, since the token crosses each edge twice a
+//!   round, each time with one REQUEST. From exit to next entry 2(n-1)/n T on average if all want to enter, at most the
+//!   diameter.
+//! - Fences: a counter on the token.
 //!
 //! Trap. The paper allows greedy processes, which serve themselves before their neighbours. Without a bound ([`Greed`])
 //! a process that always wants to enter again keeps the token for ever.

@@ -4,14 +4,14 @@
 //! A process that is in the critical section, or wants to enter and has the smaller stamp, defers its REPLY until it
 //! leaves.
 //!
-//! Assumes: no message is lost or repeated; messages may arrive in any order. The failure detector reports crashes to
-//! all live processes, without mistakes. Crashes without recovery may overlap; a crash with recovery is over before the
-//! next crash.
-//! Promises: SAFE, LIVE, ORDER and growing fences.
-//! Invariants: of two waiting processes, the one with the smaller stamp has sent no REPLY to the other's request.
-//! Entries happen in the order of stamps.
-//! Costs: 2(n-1) messages an entry; 2T from request to grant; T from exit to next entry.
-//! Fences: the stamp of the request, since entries happen in the order of stamps.
+//! - Assumes: no message is lost or repeated; messages may arrive in any order. The failure detector reports crashes to
+//!   all live processes, without mistakes. Crashes without recovery may overlap; a crash with recovery is over before
+//!   the next crash.
+//! - Promises: SAFE, LIVE, ORDER and growing fences.
+//! - Invariants: of two waiting processes, the one with the smaller stamp has sent no REPLY to the other's request.
+//!   Entries happen in the order of stamps.
+//! - Costs: 2(n-1) messages an entry; 2T from request to grant; T from exit to next entry.
+//! - Fences: the stamp of the request, since entries happen in the order of stamps.
 //!
 //! Traps. Ids must break ties ([`Precedence::TimeThenId`]): by time alone, two requests with equal times let each other
 //! in. A REPLY names the request that it answers, so that a late REPLY does not count for a later request. A REPLY also

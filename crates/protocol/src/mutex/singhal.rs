@@ -8,14 +8,14 @@
 //! request. The processes that the releasing process asked for this entry leave its ask set, unless they wait: they now
 //! have this process in their own ask sets.
 //!
-//! Assumes: no message is lost or repeated; messages may arrive in any order. No process crashes: without the holder of
-//! the token no process enters again.
-//! Promises: SAFE, LIVE and growing fences. Not ORDER.
-//! Invariants: there is one token. Of two processes, at least one has the other in its ask set, or will when the
-//! messages on their way have arrived.
-//! Costs: n messages an entry if all processes want to enter or enter in turns; n/2 + 1 on average if single requests
-//! come from random processes; 0 if the token is here. 2T or 0 from request to grant; T from exit to next entry.
-//! Fences: a counter on the token.
+//! - Assumes: no message is lost or repeated; messages may arrive in any order. No process crashes: without the holder
+//!   of the token no process enters again.
+//! - Promises: SAFE, LIVE and growing fences. Not ORDER.
+//! - Invariants: there is one token. Of two processes, at least one has the other in its ask set, or will when the
+//!   messages on their way have arrived.
+//! - Costs: n messages an entry if all processes want to enter or enter in turns; n/2 + 1 on average if single requests
+//!   come from random processes; 0 if the token is here. 2T or 0 from request to grant; T from exit to next entry.
+//! - Fences: a counter on the token.
 //!
 //! Trap. The [paper](crate::broken::singhal_1989) keeps one state per process, which says both which processes to ask
 //! and which processes wait, and drops a REQUEST with a known number. If the token has overtaken that REQUEST, its

@@ -6,12 +6,12 @@
 //! last request served of each process. On release the token goes to the first process, round the ids from the own id +
 //! 1, with requested = served + 1. P0 has the token at first.
 //!
-//! Assumes: no message is lost or repeated; messages may arrive in any order. No process crashes: without the holder of
-//! the token no process enters again.
-//! Promises: SAFE, LIVE and growing fences. Not ORDER.
-//! Invariants: there is one token, at a process or on its way; served <= requested for each process.
-//! Costs: n messages an entry, 0 if the token is here; 2T or 0 from request to grant; T from exit to next entry.
-//! Fences: a counter on the token.
+//! - Assumes: no message is lost or repeated; messages may arrive in any order. No process crashes: without the holder
+//!   of the token no process enters again.
+//! - Promises: SAFE, LIVE and growing fences. Not ORDER.
+//! - Invariants: there is one token, at a process or on its way; served <= requested for each process.
+//! - Costs: n messages an entry, 0 if the token is here; 2T or 0 from request to grant; T from exit to next entry.
+//! - Fences: a counter on the token.
 //!
 //! Traps. The comparison with `served` tells an outdated request, overtaken by the token, from a new one. "Has the
 //! token and is idle" and "is inside" are two states: only an idle holder sends the token at once.

@@ -8,23 +8,23 @@
 //! holder adds the wish to the token; the other processes forward the WAKE. The token carries the number of the last
 //! request served of each process, and moves on while a wish is open.
 //!
-//! Assumes: no message is repeated, and none is lost except in a crash; messages may arrive in any order. The failure
-//! detector makes no mistakes and reports crashes and recoveries to all processes in the same order, see
-//! [`roster`](crate::roster). A crashed process recovers only after all live processes know of the crash. At any time
-//! some live process has a roster.
-//! Promises: SAFE, LIVE and growing fences. Not ORDER: the process that the token reaches first enters first.
-//! Invariants: for each roster there is at most one token; a holder and its token have the same roster number.
-//! Costs: plain: 1 message an entry if all processes want to enter, unbounded if none does; 0 to nT from request to
-//! grant, n/2 T on average; T to (n-1)T from exit to next entry. Parked: n messages and nT for a single request, 2
-//! messages and T if all processes want to enter. A new roster of m members costs 2(m-1) messages, and 1 more for a
-//! newcomer.
-//! Fences: a counter on the token. A new token starts far above all fences of the lost one.
+//! - Assumes: no message is repeated, and none is lost except in a crash; messages may arrive in any order. The failure
+//!   detector makes no mistakes and reports crashes and recoveries to all processes in the same order, see
+//!   [`roster`](crate::roster). A crashed process recovers only after all live processes know of the crash. At any time
+//!   some live process has a roster.
+//! - Promises: SAFE, LIVE and growing fences. Not ORDER: the process that the token reaches first enters first.
+//! - Invariants: for each roster there is at most one token; a holder and its token have the same roster number.
+//! - Costs: plain: 1 message an entry if all processes want to enter, unbounded if none does; 0 to nT from request to
+//!   grant, n/2 T on average; T to (n-1)T from exit to next entry. Parked: n messages and nT for a single request, 2
+//!   messages and T if all processes want to enter. A new roster of m members costs 2(m-1) messages, and 1 more for a
+//!   newcomer.
+//! - Fences: a counter on the token. A new token starts far above all fences of the lost one.
 //!
 //! Crashes. Each crash or recovery makes a new roster, with the next number. A token counts only in the roster whose
 //! number it carries. The holder brings its token into the new roster. A token on its way misses the change, and its
-//! receiver destroys it. Then the member of longest standing replaces it: this member sends INQUIRE with the roster to
-//! all, and each member REPORTs whether it has ever had a token of this roster. If no member has, the asking member
-//! makes a new token. No other process makes tokens, so there are never two.
+//! receiver destroys it. So in each new roster the member of longest standing sends INQUIRE with the roster to all, and
+//! each member REPORTs whether it has ever had a token of this roster. If no member has, the asking member makes a new
+//! token. No other process makes tokens, so there are never two.
 //!
 //! Traps. A recovered process is a newcomer. It answers INQUIRE, but takes part only after ADMIT, which answers its
 //! REPORT: the INQUIRE may have been sent to its earlier life. A late report of the own detector must not be counted

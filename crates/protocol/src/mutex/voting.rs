@@ -8,15 +8,15 @@
 //! so up to c - m crashed coordinators do no harm. A recovered coordinator sends INQUIRE to the client that has its
 //! vote, because the RELEASE may have been lost.
 //!
-//! Assumes: no message is repeated, and none is lost except in a crash; messages may arrive in any order. Only
-//! coordinators crash, they recover with their memory if at all, and m of them are alive in the end.
-//! Promises: SAFE, LIVE (probably: the waits are random) and growing fences. Not ORDER.
-//! Invariants: the vote of a coordinator is with at most one client. Two clients with m votes each would share a
-//! coordinator.
-//! Costs: k attempts cost 2mk + m messages and the returned votes; 2T from request to grant without competition; 2T and
-//! the random wait from exit to next entry.
-//! Fences: (number, id of the client). A coordinator reports the highest fence that it knows with its vote, and the
-//! entering client takes the next number.
+//! - Assumes: no message is repeated, and none is lost except in a crash; messages may arrive in any order. Only
+//!   coordinators crash, they recover with their memory if at all, and m of them are alive in the end.
+//! - Promises: SAFE, LIVE (probably: the waits are random) and growing fences. Not ORDER.
+//! - Invariants: the vote of a coordinator is with at most one client. Two clients with m votes each would share a
+//!   coordinator.
+//! - Costs: k attempts cost 2mk + m messages and the returned votes; 2T from request to grant without competition; 2T
+//!   and the random wait from exit to next entry.
+//! - Fences: (number, id of the client). A coordinator reports the highest fence that it knows with its vote, and the
+//!   entering client takes the next number.
 //!
 //! Traps. Each message names the client's attempt. A REQUEST of a later attempt ends the earlier attempt, so it can end
 //! a vote like a RELEASE. The client returns a GRANT of an earlier attempt at once. REQUEST and RELEASE both carry the

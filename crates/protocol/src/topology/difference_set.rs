@@ -9,13 +9,13 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The order q of the plane with n points, if there is one: q is 1 or a prime power.
+/// The order q of the projective plane with n points, if there is one; q is 1 or a prime power.
 pub fn order_of_plane(n: usize) -> Option<usize> {
     let q = (1..).take_while(|q| q * q + q < n).last()?;
     (q * q + q + 1 == n && (q == 1 || prime_power(q).is_some())).then_some(q)
 }
 
-/// A perfect difference set for a plane of order q, 1 or a prime power; it contains 0 and 1.
+/// A perfect difference set for a plane of order q, which must be 1 or a prime power. The set contains 0 and 1.
 pub fn difference_set(q: usize) -> Option<Vec<usize>> {
     if q == 1 {
         return Some(vec![0, 1]);
@@ -40,14 +40,14 @@ fn prime_power(q: usize) -> Option<(usize, usize)> {
 /// The field of p^m elements: polynomials of degree below m over the integers modulo p. An element is written as a
 /// number whose digits to the base p are its coefficients, the constant last; x is the number p.
 struct Field {
-    /// x^0, x^1, .. up to the one before 1 comes again: every element but 0.
+    /// x^0, x^1, .. until the powers repeat: every element but 0.
     powers: Vec<usize>,
-    /// By element, its exponent of x; that of 0 means nothing.
+    /// For each element, its exponent of x. The entry of 0 has no meaning.
     logs: Vec<usize>,
 }
 
 impl Field {
-    /// Looks for a polynomial to calculate modulo of, such that x generates the field: what x^m is equal to.
+    /// Finds a polynomial modulo which x generates the field. `x_m` is what x^m equals modulo the polynomial.
     fn new(p: usize, m: usize) -> Option<Self> {
         let size = p.checked_pow(m as u32)?;
         let powers = (1..size).filter(|x_m| !x_m.is_multiple_of(p)).find_map(|x_m| powers_of_x(p, size, x_m))?;
@@ -63,20 +63,20 @@ impl Field {
     }
 }
 
-/// All powers of x, if they are all elements but 0.
+/// All powers of x, if they are all elements except 0.
 fn powers_of_x(p: usize, size: usize, x_m: usize) -> Option<Vec<usize>> {
     let mut powers = vec![1];
     let mut power = p;
     while power != 1 && powers.len() < size {
         powers.push(power);
-        // Shifted by a digit; the digit that falls out stands for so many times x^m.
+        // Multiplies by x: shifts by a digit. The digit that falls out counts the x^m to add.
         let (out, rest) = (power / (size / p), power % (size / p));
         power = (0..out).fold(rest * p, |sum, _| add(p, sum, x_m));
     }
     (powers.len() == size - 1).then_some(powers)
 }
 
-/// Digit by digit, without carrying.
+/// Adds digit by digit, without carrying.
 fn add(p: usize, mut a: usize, mut b: usize) -> usize {
     let (mut sum, mut place) = (0, 1);
     while a > 0 || b > 0 {

@@ -1,13 +1,14 @@
-//! Information structures, after Sanders, "The information structure of distributed mutual exclusion algorithms" (1987):
-//! whom each process asks before it enters (its request set) and whom it tells that it has left (its inform set).
+//! Information structures, after Sanders, "The information structure of distributed mutual exclusion algorithms"
+//! (1987). The request set of a process is the processes that it asks before it enters. Its inform set is the processes
+//! that it informs when it leaves.
 //!
-//! Whoever is asked by i and will be told by it remembers that i may be inside, and lets nobody else in until told.
-//! That keeps any two processes i and j apart if
-//! 1. their inform sets meet: who is in both lets in one after the other; or
-//! 2. each asks the other and tells itself: then each holds the other up while it is inside or goes first.
+//! A process that i asks and will inform remembers that i may be inside, and grants no other request until i informs
+//! it. This keeps two processes i and j apart if one of two conditions holds:
+//! 1. Their inform sets meet: a process in both sets grants one after the other.
+//! 2. Each asks the other and informs itself: then each defers the other's request while it is inside or comes first.
 //!
-//! [`check`](InformationStructure::check) demands it of every pair. To ask each other is not enough for the second
-//! rule: who does not tell itself does not remember that it is inside, and lets the other in.
+//! [`check`](InformationStructure::check) tests every pair. In condition 2 it is not enough that i and j ask each
+//! other: a process that does not inform itself does not remember that it is inside, and grants the other's request.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -17,27 +18,27 @@ use super::quorum::PROCESSES_MAX;
 use crate::registry::{Params, SetupError};
 use crate::{ProcessId, ProcessSet};
 
-/// Whom each client asks and tells.
+/// Request and inform sets of all clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InformationStructure {
-    /// Whom it asks, by client.
+    /// Request set of each client.
     pub request: Vec<ProcessSet>,
-    /// Whom it tells, by client.
+    /// Inform set of each client, a part of its request set.
     pub inform: Vec<ProcessSet>,
 }
 
 impl InformationStructure {
-    /// Maekawa: each client asks and tells its quorum.
+    /// Maekawa: each client asks and informs its quorum.
     pub fn of_quorums(quorums: Vec<ProcessSet>) -> Self {
         InformationStructure { request: quorums.clone(), inform: quorums }
     }
 
-    /// The central server: n clients ask and tell one more process.
+    /// The central server: n clients ask and inform one further process.
     pub fn central(n: usize) -> Self {
         Self::of_quorums(alloc::vec![ProcessSet::of(n + 1, [n]); n])
     }
 
-    /// Ricart and Agrawala: everybody asks everybody, and tells itself only.
+    /// Ricart and Agrawala: each process asks all processes, and informs only itself.
     pub fn ricart_agrawala(n: usize) -> Self {
         InformationStructure {
             request: alloc::vec![ProcessSet::all(n); n],
@@ -45,9 +46,9 @@ impl InformationStructure {
         }
     }
 
-    /// The sets that the variants `request:SETS` and `inform:SETS` give, as in `request:0,1|1,2|2,0+inform:0|1|2`: the
-    /// sets of P0, P1, .. with `|` between them, each a list of ids with commas. Without `inform` everybody tells those
-    /// whom it asks. Ids from n on are further processes, which only answer. None if the variant gives no sets.
+    /// The sets of the variants `request:SETS` and `inform:SETS`, as in `request:0,1|1,2|2,0+inform:0|1|2`: the sets of
+    /// P0, P1, .. with `|` between them, each a list of ids with commas. Without `inform` each client informs its
+    /// request set. Ids from n on are helpers, which only answer. `None` if the variant gives no sets.
     pub fn given(params: &Params) -> Result<Option<Self>, SetupError> {
         let Some(request) = params.value("request") else {
             return match params.value("inform") {
@@ -69,23 +70,23 @@ impl InformationStructure {
         Ok(Some(InformationStructure { request: sets(request), inform: sets(inform) }))
     }
 
-    /// How many may ask.
+    /// Number of clients.
     pub fn clients(&self) -> usize {
         self.request.len()
     }
 
-    /// How many processes there are in all.
+    /// Number of all processes, helpers included.
     pub fn processes(&self) -> usize {
         self.request.first().map_or(0, ProcessSet::capacity)
     }
 
-    /// By whom `process` is told: its status set.
+    /// The status set of `process`: the clients that inform it.
     pub fn status(&self, process: ProcessId) -> ProcessSet {
         let informants = (0..self.clients()).filter(|&client| self.inform[client].contains(process));
         ProcessSet::of(self.processes(), informants)
     }
 
-    /// Refuses sets that would let two processes in at once, and says which two.
+    /// An error that names two processes, if the sets would let both be inside at once.
     pub fn check(&self) -> Result<(), SetupError> {
         let untold = (0..self.clients()).find(|&i| !self.inform[i].within(&self.request[i]));
         if let Some(i) = untold {
@@ -96,7 +97,7 @@ impl InformationStructure {
         pairs.find_map(|(i, j)| self.conflict(i, j)).map_or(Ok(()), Err)
     }
 
-    /// What is wrong with the sets of these two, if something is.
+    /// The error about these two processes, if they could be inside at once.
     fn conflict(&self, i: ProcessId, j: ProcessId) -> Option<SetupError> {
         if self.inform[i].meets(&self.inform[j]) {
             return None;
@@ -117,7 +118,6 @@ impl InformationStructure {
     }
 }
 
-/// Reads the sets of n clients.
 fn parse(n: usize, name: &'static str, text: &str) -> Result<Vec<Vec<ProcessId>>, SetupError> {
     let sets = text.split('|').map(|set| {
         let members = set.split(',').map(str::trim).filter(|member| !member.is_empty());

@@ -1,4 +1,4 @@
-//! Arrangements of processes: who asks whom, who tells whom.
+//! Arrangements of processes: quorums, request and inform sets, trees.
 
 pub mod difference_set;
 pub mod information_structure;

@@ -1,9 +1,10 @@
-//! Quorums: a set of voters for each process, such that every two sets meet.
+//! Quorums: a voting set for each process, such that every two sets meet.
 //!
-//! Maekawa asks for more: everybody in its own set, all sets of one size K, everybody in K sets. Then n <= K(K-1) + 1,
-//! and the projective plane reaches that bound. [`properties`] tells how far sets go.
+//! Maekawa wants more: each process is in its own set, all sets have one size K, and each process is in K sets. Then n
+//! <= K(K-1) + 1, and the projective plane reaches that bound. [`properties`] says which of these properties some sets
+//! have. The load of a process is the number of sets that it is in.
 //!
-//! | construction | n                               | size                           | load: in how many sets one is |
+//! | construction | n                               | size of a set                  | load                          |
 //! |--------------|---------------------------------|--------------------------------|-------------------------------|
 //! | `Plane`      | q^2+q+1, q 1 or a prime power   | q + 1                          | q + 1                         |
 //! | `Grid`       | squares                         | 2 sqrt(n) - 1                  | 2 sqrt(n) - 1                 |
@@ -11,11 +12,11 @@
 //! | `Majority`   | any                             | floor(n/2) + 1                 | floor(n/2) + 1                |
 //! | `Tree`       | any                             | the tree's levels, or one less | n for the root, down to 1     |
 //!
-//! The padded grid has c = ceil(sqrt(n)) columns and r = ceil(n/c) rows, of which the last has only w <= c places taken.
-//! A set is still row and column. Two sets meet where the row of one crosses the column of the other; that place
-//! can be empty only in the last row, so one of the two crossings is taken, or both processes are in the last row. Sizes
-//! (and loads) are c+r-1 in a full row and column, c+r-2 in a full row and short column, w+r-1 in the last row: they
-//! differ by up to c-w, less than sqrt(n) + 1.
+//! The padded grid has c = ceil(sqrt(n)) columns and r = ceil(n/c) rows. The last row has only w <= c processes. A set
+//! is a row and a column, as in the grid. Two sets meet where the row of one crosses the column of the other. A
+//! crossing can be empty only in the last row. So one of the two crossings is a process, or both processes are in the
+//! last row. Sizes (and loads) are c+r-1 in a full row and column, c+r-2 in a full row and short column, and w+r-1 in
+//! the last row. They differ by up to c-w, which is less than sqrt(n) + 1.
 
 use alloc::format;
 use alloc::string::ToString;
@@ -27,10 +28,9 @@ use super::difference_set::{difference_set, order_of_plane};
 use crate::registry::{Params, SetupError, Variant};
 use crate::{ProcessId, ProcessSet};
 
-/// How many processes there may be: their sets together take n^2 bits, and every two are compared.
+/// Most processes: all sets together take n^2 bits, and every two sets are compared.
 pub const PROCESSES_MAX: usize = 4096;
 
-/// A way to make quorums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Construction {
     /// The lines of a projective plane.
@@ -41,13 +41,13 @@ pub enum Construction {
     PaddedGrid,
     /// More than half.
     Majority,
-    /// From the root of a binary tree to a leaf: what Agrawal and El Abbadi (1991) use while nobody fails. (When the
-    /// root fails, theirs go from both of its children to leaves. Sets here are made ahead, and nobody fails.)
+    /// A path from the root of a binary tree to a leaf: the quorums of Agrawal and El Abbadi (1991) while no process
+    /// fails. (When the root fails, their quorums go from both of its children to leaves. The sets here are made in
+    /// advance, so no process may fail.)
     Tree,
 }
 
 impl Construction {
-    /// All, as data.
     pub const VARIANTS: [Variant; 5] = [
         Variant { name: "plane", summary: "lines of a projective plane, n = q^2+q+1 (the default where there is one)" },
         Variant { name: "grid", summary: "row and column of a square (the default for other squares)" },
@@ -56,7 +56,6 @@ impl Construction {
         Variant { name: "tree", summary: "a path from the root of a binary tree to a leaf" },
     ];
 
-    /// All, as variants call them.
     pub const NAMED: [(&'static str, Construction); 5] = [
         ("plane", Construction::Plane),
         ("grid", Construction::Grid),
@@ -65,14 +64,14 @@ impl Construction {
         ("tree", Construction::Tree),
     ];
 
-    /// The one that the variant asks for, or the best for n.
+    /// The construction that the variant names, or the best one for n.
     pub fn choose(params: &Params) -> Result<Self, SetupError> {
         let asked = params.one_of(&Self::NAMED.map(|(name, _)| name))?;
         let named = Self::NAMED.into_iter().find(|(name, _)| Some(*name) == asked);
         Ok(named.map_or_else(|| Self::best(params.n), |(_, construction)| construction))
     }
 
-    /// The plane, else the grid, else the padded grid.
+    /// The plane if there is one for n, else the grid, else the padded grid.
     pub fn best(n: usize) -> Self {
         match (order_of_plane(n), side(n)) {
             (Some(_), _) => Construction::Plane,
@@ -81,7 +80,7 @@ impl Construction {
         }
     }
 
-    /// The sets of n processes, in order.
+    /// The voting sets of P0, P1, ...
     pub fn quorums(self, n: usize) -> Result<Vec<ProcessSet>, SetupError> {
         if n > PROCESSES_MAX {
             return Err(SetupError::TooMany { n, max: PROCESSES_MAX, reason: "every two quorums are compared" });
@@ -106,28 +105,28 @@ impl Construction {
     }
 }
 
-/// What holds of one set per process.
+/// Properties of voting sets, one set for each process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Properties {
-    /// Two whose sets do not meet.
+    /// Two processes whose sets do not meet, if any.
     pub apart: Option<(ProcessId, ProcessId)>,
-    /// One that is not in its own set.
+    /// A process that is not in its own set, if any.
     pub outside: Option<ProcessId>,
-    /// From the smallest set to the largest.
+    /// Sizes of the smallest and the largest set.
     pub sizes: RangeInclusive<usize>,
-    /// From the process in the fewest sets to the one in the most.
+    /// Lowest and highest load.
     pub loads: RangeInclusive<usize>,
 }
 
 impl Properties {
-    /// Whether they are all that Maekawa asks for.
+    /// Whether the sets have all properties that Maekawa wants.
     pub fn perfect(&self) -> bool {
         let equal = |range: &RangeInclusive<usize>| range.start() == range.end();
         self.apart.is_none() && self.outside.is_none() && equal(&self.sizes) && equal(&self.loads)
     }
 }
 
-/// Finds out what holds of these sets, the one of P0 first.
+/// `sets` begins with the set of P0.
 pub fn properties(sets: &[ProcessSet]) -> Properties {
     let n = sets.len();
     let mut pairs = (0..n).flat_map(|i| (i + 1..n).map(move |j| (i, j)));
@@ -151,7 +150,7 @@ fn row_and_column(n: usize, columns: usize, i: ProcessId) -> Vec<ProcessId> {
     (0..n).filter(|other| other / columns == i / columns || other % columns == i % columns).collect()
 }
 
-/// The way from the root to i, and from there to the left until a leaf. The children of i are 2i + 1 and 2i + 2.
+/// The path from the root to i, then to the left down to a leaf. The children of i are 2i + 1 and 2i + 2.
 fn path_through(n: usize, i: ProcessId) -> Vec<ProcessId> {
     let up = core::iter::successors(Some(i), |&child| child.checked_sub(1).map(|child| child / 2));
     let down = core::iter::successors(Some(i), |&parent| Some(2 * parent + 1).filter(|&child| child < n));

@@ -1,4 +1,4 @@
-//! Spanning trees with the root at P0.
+//! Spanning trees with the root P0, for Raymond's algorithm.
 
 use alloc::format;
 use alloc::string::ToString;
@@ -8,7 +8,6 @@ use alloc::vec::Vec;
 use crate::ProcessId;
 use crate::registry::{Params, SetupError};
 
-/// A tree over all processes of a group, the root being P0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
     n: usize,
@@ -17,35 +16,35 @@ pub struct Tree {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Shape {
-    /// Filled level by level, so many children each; takes no memory, however many processes there are.
+    /// Filled level by level, with this many children each. Takes no memory, so a group may have a million processes.
     KAry(usize),
-    /// The parent of each process; the root is its own.
+    /// The parent of each process. The root is its own parent.
     Parents(Vec<ProcessId>),
 }
 
-/// What the errors below are about.
+/// The subject of the errors below.
 const EDGES: &str = "the edges of a tree";
 
 impl Tree {
-    /// What [`Tree::from_variant`] understands.
+    /// The variants that [`Tree::from_variant`] knows.
     pub const VARIANTS: &[&str] = &["chain", "star", "binary", "k-ary", "edges"];
 
-    /// Every process but the last has one child.
+    /// Each process except the last has one child.
     pub fn chain(n: usize) -> Self {
         Tree::k_ary(n, 1)
     }
 
-    /// Every process but P0 is a leaf.
+    /// Each process except P0 is a leaf.
     pub fn star(n: usize) -> Self {
         Tree::k_ary(n, n.max(2) - 1)
     }
 
-    /// A balanced tree of `k` children each, k being at least 1: the parent of i is (i - 1) / k.
+    /// A balanced tree with `k` children each: the parent of i is (i - 1) / k. k = 0 counts as 1.
     pub fn k_ary(n: usize, k: usize) -> Self {
         Tree { n, shape: Shape::KAry(k.max(1)) }
     }
 
-    /// The tree with these edges; refuses what is no tree over `n` processes.
+    /// An error if the edges are no tree over `n` processes.
     pub fn from_edges(n: usize, edges: &[(ProcessId, ProcessId)]) -> Result<Self, SetupError> {
         let mut neighbours = vec![Vec::new(); n];
         let mut sets = DisjointSets::new(n);
@@ -71,8 +70,7 @@ impl Tree {
         Ok(Tree { n, shape: Shape::Parents(parents(&neighbours)) })
     }
 
-    /// The tree that the variant of a group asks for: `chain`, `star`, `k-ary:K`, `edges:0-1,0-2` or `binary`, which
-    /// it is if nothing is said.
+    /// The tree by the variant: `chain`, `star`, `binary` (the default), `k-ary:K` or `edges:0-1,0-2`.
     pub fn from_variant(params: &Params) -> Result<Self, SetupError> {
         let n = params.n;
         match params.one_of(Self::VARIANTS)? {
@@ -84,7 +82,7 @@ impl Tree {
         }
     }
 
-    /// The neighbour of `process` on its way to the root; the root is its own parent.
+    /// The neighbour of `process` on the path to the root. The root is its own parent.
     pub fn parent(&self, process: ProcessId) -> ProcessId {
         match &self.shape {
             Shape::KAry(k) => process.saturating_sub(1) / k,
@@ -92,12 +90,12 @@ impl Tree {
         }
     }
 
-    /// All edges, parent first, in order of the child.
+    /// All edges (parent, child), in the order of the children.
     pub fn edges(&self) -> impl Iterator<Item = (ProcessId, ProcessId)> {
         (1..self.n).map(|process| (self.parent(process), process))
     }
 
-    /// How many edges lie between two processes.
+    /// Number of edges between two processes.
     pub fn distance(&self, a: ProcessId, b: ProcessId) -> usize {
         let (path_a, path_b) = (self.path_from_root(a), self.path_from_root(b));
         let shared = path_a.iter().zip(&path_b).take_while(|(a, b)| a == b).count();
@@ -137,7 +135,7 @@ fn parse_edges(text: &str) -> Result<Vec<(ProcessId, ProcessId)>, SetupError> {
     text.split(',').map(|edge| parse(edge).ok_or_else(|| wrong(edge))).collect()
 }
 
-/// The parent of each process of a tree, by a walk from P0.
+/// The parent of each process, found by a walk from P0.
 fn parents(neighbours: &[Vec<ProcessId>]) -> Vec<ProcessId> {
     let mut parents = vec![0; neighbours.len()];
     let mut walk = vec![0];
@@ -151,7 +149,7 @@ fn parents(neighbours: &[Vec<ProcessId>]) -> Vec<ProcessId> {
     parents
 }
 
-/// Which processes are joined so far (union-find, with paths halved as they are walked).
+/// Groups of processes that the edges so far connect (union-find with path halving).
 struct DisjointSets(Vec<ProcessId>);
 
 impl DisjointSets {
@@ -168,7 +166,7 @@ impl DisjointSets {
         process
     }
 
-    /// Returns whether they were apart.
+    /// Returns whether the two groups were separate.
     fn join(&mut self, a: ProcessId, b: ProcessId) -> bool {
         let (a, b) = (self.find(a), self.find(b));
         self.0[a] = b;
