@@ -1,8 +1,8 @@
-//! Laws that every protocol obeys, whatever it does, checked on random schedules.
+//! Laws that every protocol obeys, checked on random schedules.
 //!
-//! The schedules are made from fixed seeds, so that a failure comes back. Everything in the registry is driven, in
-//! every variant, by a [`Driver`] that is not a careful one: messages get lost, overtake each other, come again, and
-//! come to and from processes that have nothing to do with them; processes crash and recover, with and without memory.
+//! The schedules come from fixed seeds, so a failure can be repeated. The tests drive every algorithm of the registry,
+//! in every variant, with a careless [`Driver`]. Messages get lost, overtake each other, arrive twice, and arrive at or
+//! from processes that have nothing to do with them. Processes crash and recover, with and without memory.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -14,7 +14,7 @@ use baton_protocol::mutex::{self, Mutex};
 use baton_protocol::registry::{self, About, Params, SetupError, Visitor};
 use baton_protocol::{Choice, Choices, Group, Input, Outbox, Output, ProcessId, Protocol, Start, View};
 
-/// Some variants serve only some of them.
+/// Some variants work only for some of these sizes.
 const SIZES: [usize; 4] = [2, 3, 4, 5];
 const SEEDS: u64 = 20;
 const STEPS: usize = 300;
@@ -34,7 +34,7 @@ fn messages_survive_encoding() {
     for_every_algorithm(Law::MessagesSurviveEncoding);
 }
 
-/// That there is no panic is checked by all the others as well; this one says what the law is.
+/// All other tests would notice a panic too; this test names the law.
 #[test]
 fn no_message_of_a_member_makes_a_process_panic() {
     for_every_algorithm(Law::DoesNotPanic);
@@ -50,7 +50,7 @@ fn a_timer_is_set_for_some_time() {
     for_every_algorithm(Law::TimersTakeTime);
 }
 
-/// What is checked after each step.
+/// The law that the driver checks after each step.
 #[derive(Clone, Copy, Debug)]
 enum Law {
     IsAFunction,
@@ -61,13 +61,13 @@ enum Law {
     TimersTakeTime,
 }
 
-/// What a step has done, and what it has done to a twin that got the same inputs from the start.
+/// The result of a step, and the result of the same step of a twin that got the same inputs from the start.
 struct Step<'a, P: Protocol> {
     me: ProcessId,
     processes: usize,
     after: &'a P,
     twin_after: &'a P,
-    /// The states after all steps before, of any process.
+    /// The states of all processes after all earlier steps.
     earlier: &'a [P],
     done: Done<P>,
     twin_done: Done<P>,
@@ -136,7 +136,7 @@ fn for_every_algorithm(law: Law) {
             let mut served = 0;
             for (n, seed) in SIZES.into_iter().flat_map(|n| (0..SEEDS).map(move |seed| (n, seed))) {
                 let params = Params { variant: variant.map(|name| with_value(name, n)), ..Params::new(n, 10) };
-                // Shown only if the law is broken.
+                // The test runner shows this only if the test fails.
                 println!("{}, variant {variant:?}, n = {n}, seed {seed}", about.name);
                 match registry::visit(about.name, &params, Check { law, seed }) {
                     Ok(()) => served += 1,
@@ -149,7 +149,7 @@ fn for_every_algorithm(law: Law) {
     }
 }
 
-/// A variant as listed; where it takes a value, `name:VALUE`, with one that makes sense for n processes.
+/// Replaces the `VALUE` in `name:VALUE` by a value that makes sense for n processes.
 fn with_value(variant: &str, n: usize) -> String {
     match variant.split_once(':') {
         Some(("edges", _)) => {
@@ -162,7 +162,7 @@ fn with_value(variant: &str, n: usize) -> String {
             let ids: Vec<String> = (0..n).map(|process| process.to_string()).collect();
             format!("ring:{}", ids.join(","))
         }
-        // 2 is a value that all others understand.
+        // All other variants accept 2.
         Some((name, _)) => format!("{name}:2"),
         None => variant.to_string(),
     }
@@ -186,7 +186,7 @@ impl Visitor for Check {
             Some(mutex::Command::Acquire) => mutex::Command::Release,
             Some(mutex::Command::Release) | None => mutex::Command::Acquire,
         };
-        // Commands take turns with grants: no release but of a grant, no request while one is pending.
+        // A process releases only after a grant, and requests only while no request is pending.
         let may_command = |previous, granted| previous != Some(mutex::Command::Acquire) || granted;
         Driver::new(group, self, next_command, may_command).run();
     }
@@ -200,8 +200,8 @@ impl Visitor for Check {
         Driver::new(group, self, append, |previous, answered| previous.is_none() || answered).run();
     }
 
-    /// A detector sends nothing and keeps no promise of a protocol's but one: equal inputs make it equal. Whoever has
-    /// just beaten is trusted, for some time but not for ever.
+    /// A detector sends no messages, so only one law applies: equal inputs give equal detectors. Also, after a beat the
+    /// process is trusted for some time, but not for ever.
     fn detector<D: Detector>(self, _: &'static About, group: Group<D>) {
         let mut random = fastrand::Rng::with_seed(self.seed);
         let (mut detector, mut twin) = ((group.make)(0), (group.make)(0));
@@ -209,7 +209,7 @@ impl Visitor for Check {
         detector.watch(now);
         twin.watch(now);
         for _ in 0..STEPS {
-            // Times between beats from next to nothing to next to for ever.
+            // Times between beats of every order of magnitude.
             now = now.saturating_add(random.u64(..) >> random.u32(..64));
             assert!(detector.period() > 0);
             if random.u8(..10) == 0 {
@@ -228,7 +228,7 @@ impl Visitor for Check {
     }
 }
 
-/// Gives random inputs to two copies of a group in lockstep. What the first copy puts out is carried out.
+/// Gives random inputs to two copies of a group in lockstep, and carries out the outputs of the first copy.
 struct Driver<P: Protocol> {
     law: Law,
     random: fastrand::Rng,
@@ -240,7 +240,7 @@ struct Driver<P: Protocol> {
     in_flight: Vec<Envelope<P::Message>>,
     /// Every message ever sent.
     sent: Vec<P::Message>,
-    /// Stamps on application messages.
+    /// Stamps of application messages.
     stamps: Vec<u64>,
     /// Running timers, by owner.
     timers: Vec<(ProcessId, P::Timer)>,
@@ -255,7 +255,7 @@ struct Envelope<M> {
     message: M,
 }
 
-/// What the user of a process has asked for last, and whether there was an event since then.
+/// The last command of a user, and whether the process has emitted an event since then.
 struct User<P: Protocol> {
     command: P::Command,
     answered: bool,
@@ -327,7 +327,7 @@ impl<P: Protocol> Driver<P> {
         }
     }
 
-    /// A message that somebody sent at some time comes to this process, from any other.
+    /// Delivers a random message of the whole run to this process, as if from a random other process.
     fn replay(&mut self, to: ProcessId) {
         let from = (to + self.random.usize(1..self.group.processes)) % self.group.processes;
         if let Some(message) = self.random.choice(&self.sent).cloned() {
