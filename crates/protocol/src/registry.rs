@@ -383,7 +383,7 @@ fn validate(about: &'static About, params: &Params) -> Result<(), SetupError> {
         return Err(SetupError::TooFew { n: params.n });
     }
     if let Some(n) = [Some(params.n), params.coordinators].into_iter().flatten().find(|&n| n > PROCESSES_MAX) {
-        return Err(SetupError::TooMany { n, max: PROCESSES_MAX, reason: "memory is not endless" });
+        return Err(SetupError::TooMany { n, max: PROCESSES_MAX, reason: "memory is limited" });
     }
     for (what, said) in [("coordinators", params.coordinators), ("votes", params.votes)] {
         if said.is_some() && !COORDINATED.contains(&about.name) {

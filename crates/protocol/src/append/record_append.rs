@@ -494,11 +494,8 @@ pub const ABOUT: About = About {
     assumes: Assumes { lossless: false, no_duplicates: false, crashes: Crashes::ButOne, ..Assumes::LOSSLESS },
     promises: Promises { order: false, fence: false, ..Promises::ALL },
     variants: &[
-        Variant { name: "replicas:R", summary: "keep R copies, 3 unless told" },
-        Variant {
-            name: "batch:B",
-            summary: "write once B records are there, or the first has waited for D; 1 unless told",
-        },
+        Variant { name: "replicas:R", summary: "keep R copies (default: 3)" },
+        Variant { name: "batch:B", summary: "write when B records are there, or D after the first one (default: 1)" },
     ],
     broken: None,
 };

@@ -10,8 +10,8 @@ use crate::registry::{About, Group, Params, SetupError};
 
 pub const ABOUT: About = About {
     name: "bully-late-leads",
-    summary: "bully behind a guard, and LEADS is believed even after RESIGN (witness unless told otherwise)",
-    broken: Some("a leader that has resigned is followed for ever: LIVE fails at n = 2 if the witness crashes"),
+    summary: "bully behind a guard (default: witness) whose members believe LEADS even after RESIGN",
+    broken: Some("a member follows a leader that has resigned, for ever: LIVE fails at n = 2 if the witness crashes"),
     ..bully::ABOUT
 };
 

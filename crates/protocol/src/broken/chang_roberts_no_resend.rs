@@ -11,8 +11,8 @@ use crate::registry::{About, Group, Params, SetupError};
 
 pub const ABOUT: About = About {
     name: "chang-roberts-no-resend",
-    summary: "Chang-Roberts in which nobody sends again what others have lost with the dead",
-    broken: Some("an id that is lost with the dead is waited for: LIVE fails at n = 3 after one crash"),
+    summary: "Chang-Roberts where no process sends an id again that was lost with a dead process",
+    broken: Some("a process waits for ever for its id, lost with a dead process: LIVE fails at n = 3 after one crash"),
     ..chang_roberts::ABOUT
 };
 

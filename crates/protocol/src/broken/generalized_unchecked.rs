@@ -13,9 +13,9 @@ use crate::topology::quorum::PROCESSES_MAX;
 
 pub const ABOUT: About = About {
     name: "generalized-unchecked",
-    summary: "the generalized algorithm with any sets, even such as cannot work",
+    summary: "the generalized algorithm with any sets, even unsafe ones",
     variants: &[REQUEST, INFORM, maekawa::YIELD_AT_ONCE],
-    broken: Some("sets that break the condition let two in at once: SAFE fails at n = 2"),
+    broken: Some("sets that break the condition let two processes in at once: SAFE fails at n = 2"),
     ..generalized::ABOUT
 };
 

@@ -11,7 +11,7 @@ use crate::topology::quorum::Construction;
 
 pub const ABOUT: About = About {
     name: "maekawa-yield-unseen",
-    summary: "Maekawa in which who waits gives back even a grant that has yet to come",
+    summary: "Maekawa where a waiting process returns even a grant that has not arrived",
     variants: &Construction::VARIANTS,
     broken: Some("an INQUIRE that overtakes its GRANT makes one vote count for two: SAFE fails"),
     ..maekawa::ABOUT

@@ -48,11 +48,11 @@ impl Protocol for NoLock {
 pub const ABOUT: About = About {
     name: "no-lock",
     family: Family::Mutex,
-    summary: "no lock at all: what the others are good for",
+    summary: "no lock at all: shows what the others are good for",
     assumes: Assumes { lossless: false, no_duplicates: false, crashes: Crashes::Any, ..Assumes::LOSSLESS },
     promises: Promises::ALL,
     variants: &[],
-    broken: Some("everybody enters at once: SAFE fails as soon as two ask"),
+    broken: Some("every process enters at once: SAFE fails as soon as two request"),
 };
 
 pub fn group(params: &Params) -> Result<Group<NoLock>, SetupError> {

@@ -11,9 +11,9 @@ use crate::registry::{About, Group, Params, SetupError, Variant};
 
 pub const ABOUT: About = About {
     name: "permission-ring-original",
-    summary: "the permission ring where whoever wants to enter swallows the requests of others",
-    variants: &[Variant { name: "retry", summary: "the losers try again, by a timer" }],
-    broken: Some("two that want to enter swallow each other's requests, and every retry: LIVE fails at n = 2"),
+    summary: "the permission ring where a process that wants to enter swallows the requests of others",
+    variants: &[Variant { name: "retry", summary: "a loser tries again after a timeout" }],
+    broken: Some("two processes swallow each other's requests, and every retry: LIVE fails at n = 2"),
     ..permission_ring::ABOUT
 };
 

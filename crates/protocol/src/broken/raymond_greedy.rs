@@ -8,10 +8,10 @@ use crate::registry::{About, Group, Params, SetupError};
 
 pub const ABOUT: About = About {
     name: "raymond-greedy",
-    summary: "Raymond, each process before its neighbours, without a bound",
+    summary: "Raymond's algorithm where each process serves itself first, without a bound",
     // All variants except the last, `greedy:B`, which is the bound.
     variants: raymond::ABOUT.variants.split_at(raymond::ABOUT.variants.len() - 1).0,
-    broken: Some("who always wants again keeps the token for ever: LIVE fails, the others starve"),
+    broken: Some("a process that always wants to enter again keeps the token for ever: LIVE fails, the others starve"),
     ..raymond::ABOUT
 };
 

@@ -10,10 +10,8 @@ use crate::registry::{About, Group, Params, SetupError};
 
 pub const ABOUT: About = About {
     name: "suzuki-kasami-no-outdated-check",
-    summary: "Suzuki-Kasami with the token sent to whoever asks, served already or not",
-    broken: Some(
-        "an outdated request takes the token to one that does not want it, where it stays: LIVE fails at n = 3",
-    ),
+    summary: "Suzuki-Kasami where every request gets the token, even one that was served already",
+    broken: Some("an outdated request takes the token to a process that does not want it: LIVE fails at n = 3"),
     ..suzuki_kasami::ABOUT
 };
 

@@ -12,8 +12,8 @@ use crate::roster::LateReports;
 
 pub const ABOUT: About = About {
     name: "token-ring-last-word",
-    summary: "the token ring, each process with its own detector against the rosters of others",
-    broken: Some("late news of a recovery are counted twice: LIVE fails, a lost token is not made anew"),
+    summary: "the token ring where each process believes late reports of its own detector",
+    broken: Some("a late report of a recovery is counted twice: LIVE fails, a lost token is not replaced"),
     ..token_ring::ABOUT
 };
 

@@ -52,12 +52,12 @@ impl Detector for Heartbeat {
 pub const ABOUT: About = About {
     name: "heartbeat",
     family: Family::Detector,
-    summary: "suspect who has not beaten for more than P + D",
+    summary: "suspect a process that has sent no beat for more than P + D",
     assumes: Assumes { synchronous: true, no_duplicates: false, crashes: Crashes::Any, ..Assumes::LOSSLESS },
     promises: Promises { order: false, fence: false, ..Promises::ALL },
     variants: &[
-        Variant { name: "period:P", summary: "beat every P times the bound on delays, 10 unless told" },
-        Variant { name: "timeout:D", summary: "allow D times the bound on delays for a beat to arrive, 1 unless told" },
+        Variant { name: "period:P", summary: "send a beat every P times the bound on delays (default: 10)" },
+        Variant { name: "timeout:D", summary: "allow D times the bound on delays for a beat to arrive (default: 1)" },
         Variant { name: "drift:R", summary: "allow for clocks that drift by R percent" },
     ],
     broken: None,

@@ -130,13 +130,13 @@ fn deviations(threshold: f64) -> f64 {
 pub const ABOUT: About = About {
     name: "phi-accrual",
     family: Family::Detector,
-    summary: "suspect who is later than nearly all beats so far would make one expect",
+    summary: "suspect a process whose next beat is improbably late, judged by its earlier beats",
     assumes: Assumes { lossless: false, no_duplicates: false, crashes: Crashes::Any, ..Assumes::LOSSLESS },
     promises: Promises { safety: false, order: false, fence: false, ..Promises::ALL },
     variants: &[
-        Variant { name: "period:P", summary: "beat every P times the bound on delays, 10 unless told" },
-        Variant { name: "phi:THRESHOLD", summary: "suspect above this phi, from 1 on, 8 unless told" },
-        Variant { name: "window:W", summary: "judge by the latest W times between beats, 100 unless told" },
+        Variant { name: "period:P", summary: "send a beat every P times the bound on delays (default: 10)" },
+        Variant { name: "phi:THRESHOLD", summary: "suspect above this phi, at least 1 (default: 8)" },
+        Variant { name: "window:W", summary: "judge by the latest W times between beats (default: 100)" },
     ],
     broken: None,
 };

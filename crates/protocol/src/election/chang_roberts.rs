@@ -246,12 +246,12 @@ impl ChangRoberts {
 pub const ABOUT: About = About {
     name: "chang-roberts",
     family: Family::Election,
-    summary: "ids go round a ring, and each is stopped by a higher one; whose id comes back leads",
+    summary: "ids go round a ring, and a higher id stops a lower one; the process whose id comes back leads",
     assumes: Assumes { crashes: Crashes::Detected, ..Assumes::LOSSLESS },
     promises: Promises { order: false, fence: false, ..Promises::ALL },
     variants: &[
         Variant { name: "descending", summary: "the ring goes from each id to the next lower one" },
-        Variant { name: "ring:IDS", summary: "the ring in this order, with commas between" },
+        Variant { name: "ring:IDS", summary: "the order of the ring: ids with commas between" },
         guarded::QUORUM,
         guarded::WITNESS,
     ],

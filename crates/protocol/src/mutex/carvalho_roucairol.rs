@@ -173,7 +173,7 @@ impl CarvalhoRoucairol {
 pub const ABOUT: About = About {
     name: "carvalho-roucairol",
     family: Family::Mutex,
-    summary: "ask everybody whose permission you have not got; one once given stays until asked back",
+    summary: "ask the processes whose permission is missing; a permission stays until it is asked back",
     assumes: Assumes::LOSSLESS,
     promises: Promises { order: false, ..Promises::ALL },
     variants: &[],

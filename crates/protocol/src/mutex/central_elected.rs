@@ -365,7 +365,7 @@ impl Wish {
 pub const ABOUT: About = About {
     name: "central-elected",
     family: Family::Mutex,
-    summary: "an elected member grants in order of arrival; the next one asks everybody how things stand",
+    summary: "an elected member grants in order of arrival; after its crash the next one asks all for their state",
     assumes: Assumes { crashes: Crashes::Final, ..Assumes::LOSSLESS },
     promises: Promises { order: false, ..Promises::ALL },
     variants: &[],

@@ -33,11 +33,11 @@ use crate::topology::quorum::{Construction, PROCESSES_MAX};
 
 pub const ABOUT: About = About {
     name: "generalized",
-    summary: "any sets of processes to ask and to tell that keep every two apart",
+    summary: "any request and inform sets that keep every two processes apart",
     variants: &[
-        Variant { name: "maekawa", summary: "ask and tell a voting set (the default)" },
-        Variant { name: "central", summary: "ask and tell one coordinator, process n" },
-        Variant { name: "ricart-agrawala", summary: "ask everybody, tell oneself" },
+        Variant { name: "maekawa", summary: "ask and inform a voting set (the default)" },
+        Variant { name: "central", summary: "ask and inform one coordinator, process n" },
+        Variant { name: "ricart-agrawala", summary: "ask all processes, inform only itself" },
         REQUEST,
         INFORM,
         maekawa::YIELD_AT_ONCE,
@@ -46,12 +46,14 @@ pub const ABOUT: About = About {
 };
 
 /// The request sets.
-pub const REQUEST: Variant =
-    Variant { name: "request:SETS", summary: "whom to ask, by client, as in 0,1|1,2|2,0; ids from n on are helpers" };
+pub const REQUEST: Variant = Variant {
+    name: "request:SETS",
+    summary: "request set of each client, as in 0,1|1,2|2,0; ids from n on are helpers",
+};
 
 /// The inform sets.
 pub const INFORM: Variant =
-    Variant { name: "inform:SETS", summary: "whom to tell, by client; those asked, if it is left out" };
+    Variant { name: "inform:SETS", summary: "inform set of each client (default: its request set)" };
 
 /// n clients, and the helpers in their request sets.
 pub fn group(params: &Params) -> Result<Group<Maekawa>, SetupError> {

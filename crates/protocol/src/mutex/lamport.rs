@@ -282,7 +282,7 @@ impl Lamport {
 pub const ABOUT: About = About {
     name: "lamport",
     family: Family::Mutex,
-    summary: "everybody keeps the same queue of requests, by Lamport time and id",
+    summary: "every process keeps the same queue of requests, by Lamport time and id",
     assumes: Assumes { fifo: true, crashes: Crashes::Detected, overlap: Overlap::Final, ..Assumes::LOSSLESS },
     promises: Promises::ALL,
     variants: &[ACK_ONLY],

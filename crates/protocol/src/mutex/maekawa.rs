@@ -395,8 +395,10 @@ pub const ABOUT: About = About {
 };
 
 /// The second repair, without POSTPONE.
-pub const YIELD_AT_ONCE: Variant =
-    Variant { name: "yield-at-once", summary: "no POSTPONE: who waits gives a grant back whenever asked to" };
+pub const YIELD_AT_ONCE: Variant = Variant {
+    name: "yield-at-once",
+    summary: "no POSTPONE: a waiting process returns any grant that a voter inquires about",
+};
 
 impl Deadlocks {
     /// The repair that the variant names.

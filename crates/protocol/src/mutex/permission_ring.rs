@@ -176,7 +176,7 @@ impl Rivalry {
 pub const ABOUT: About = About {
     name: "permission-ring",
     family: Family::Mutex,
-    summary: "a request goes round the ring; who has a better claim parks it for as long",
+    summary: "a request goes round the ring; a process with an earlier request parks it until it leaves",
     assumes: Assumes::LOSSLESS,
     promises: Promises::ALL,
     variants: &[],

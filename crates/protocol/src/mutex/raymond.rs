@@ -215,7 +215,7 @@ impl Raymond {
 pub const ABOUT: About = About {
     name: "raymond",
     family: Family::Mutex,
-    summary: "one token in a tree; each process knows only in which direction it is",
+    summary: "one token in a tree; each process knows only the direction of the token",
     assumes: Assumes::LOSSLESS,
     promises: Promises { order: false, ..Promises::ALL },
     variants: &[

@@ -249,7 +249,7 @@ impl Precedence {
 pub const ABOUT: About = About {
     name: "ricart-agrawala",
     family: Family::Mutex,
-    summary: "ask everybody; who comes later, by Lamport time and id, waits for the reply",
+    summary: "ask all processes; the later request, by Lamport time and id, waits for its replies",
     assumes: Assumes { crashes: Crashes::Detected, overlap: Overlap::Final, ..Assumes::LOSSLESS },
     promises: Promises::ALL,
     variants: &[],

@@ -216,7 +216,7 @@ impl Token {
 pub const ABOUT: About = About {
     name: "singhal",
     family: Family::Mutex,
-    summary: "one token; ask only those who may have it",
+    summary: "one token; ask only the processes that may have it",
     assumes: Assumes::LOSSLESS,
     promises: Promises { order: false, ..Promises::ALL },
     variants: &[],

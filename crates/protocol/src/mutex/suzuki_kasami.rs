@@ -189,7 +189,7 @@ pub(super) fn show_numbers(numbers: &mut [u64], visit: &mut dyn FnMut(Counter, &
 pub const ABOUT: About = About {
     name: "suzuki-kasami",
     family: Family::Mutex,
-    summary: "one token; ask everybody for it, and it knows whose turn it is",
+    summary: "one token; ask all processes for it; the token knows which requests are served",
     assumes: Assumes::LOSSLESS,
     promises: Promises { order: false, ..Promises::ALL },
     variants: &[],

@@ -445,13 +445,10 @@ impl Moves {
 pub const ABOUT: About = About {
     name: "token-ring",
     family: Family::Mutex,
-    summary: "one token goes round and round; who has it may enter",
+    summary: "one token goes round the ring; the process with the token may enter",
     assumes: Assumes { crashes: Crashes::Detected, overlap: Overlap::SameOrder, ..Assumes::LOSSLESS },
     promises: Promises { order: false, ..Promises::ALL },
-    variants: &[Variant {
-        name: "parked",
-        summary: "the token rests while nobody wants it, and is woken by a message",
-    }],
+    variants: &[Variant { name: "parked", summary: "the token rests while no process wants it; a message wakes it" }],
     broken: None,
 };
 

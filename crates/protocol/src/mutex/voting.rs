@@ -394,7 +394,7 @@ impl Coordinator {
 pub const ABOUT: About = About {
     name: "voting",
     family: Family::Mutex,
-    summary: "m of c coordinators must vote for you; the denied back off for a random time",
+    summary: "m of c coordinators must vote for a client; a denied client waits a random time",
     assumes: Assumes { crashes: Crashes::Coordinators, ..Assumes::LOSSLESS },
     promises: Promises { order: false, ..Promises::ALL },
     variants: &[
@@ -404,10 +404,7 @@ pub const ABOUT: About = About {
             name: "stored-fence",
             summary: "stores its fence with its voters before it enters, for coordinators that forget votes",
         },
-        Variant {
-            name: "back-off:B",
-            summary: "waits for 1 to B message delays after a failed attempt, however many compete (default: 2n)",
-        },
+        Variant { name: "back-off:B", summary: "waits for 1 to B message delays after a failed attempt (default: 2n)" },
     ],
     broken: None,
 };
