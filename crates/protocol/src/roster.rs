@@ -76,7 +76,7 @@ pub struct Membership {
     n: usize,
     news: LateReports,
     /// Whether the detector of this process reports every change since the start of the group, so that late reports can
-    /// be counted. True for a founder, false for a newcomer.
+    /// be counted. True for a founder, except with [`LateReports::LastWord`]; false for a newcomer.
     counts: bool,
     /// `None` at a newcomer.
     roster: Option<Roster>,
@@ -216,7 +216,7 @@ mod tests {
         let mut late = Membership::founder(2, 3, LateReports::Once);
         assert!(late.adopt(p0.roster().unwrap().clone()));
         assert!(!late.hear(1, false) && !late.hear(1, true) && late.roster() == p0.roster());
-        assert!(late.hear(1, false) && late.number() == Some(3), "what comes after that is news again");
+        assert!(late.hear(1, false) && late.number() == Some(3), "later reports count again");
     }
 
     #[test]

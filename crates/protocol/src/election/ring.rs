@@ -108,7 +108,7 @@ mod tests {
         ring.suspect(2);
         assert_eq!(ring.successor(), None);
         ring.trust(0);
-        assert!(ring.admits(0, 1), "it may have begun to count anew");
+        assert!(ring.admits(0, 1), "it may number its elections from 1 again");
         ring.suspect(0);
         ring.trust(2);
         assert_eq!(ring.successor(), Some(2));

@@ -96,7 +96,7 @@ pub struct Token {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Message {
     Token(Token),
-    /// `process` wants to enter; parked variant only.
+    /// `process` wants to enter, with its request `number`; parked variant only.
     Wake {
         process: ProcessId,
         number: u64,
