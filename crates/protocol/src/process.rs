@@ -58,15 +58,16 @@ pub trait Protocol: Clone + Eq + Hash + Debug + Send + Sync + 'static {
         true
     }
 
-    /// Shows every counter of this state that grows without bound; see [`Counter`]. Only the checker calls it.
+    /// Shows every counter of this state that grows without bound; see [`Counter`]. Drivers call it, to tell whether
+    /// two states are equal but for the counting. Steps never call it.
     fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
         let _ = visit;
     }
 }
 
-/// A family of counters that grow without bound. The checker subtracts the smallest member of a family from all its
-/// members. Then states that differ only in how far they have counted are equal, and a group that runs for ever has
-/// finitely many states.
+/// A family of counters that grow without bound. Drivers that compare states, such as the checker, subtract the
+/// smallest member of a family from all its members. Then states that differ only in how far they have counted are
+/// equal, and a group that runs for ever has finitely many states.
 ///
 /// A protocol may only compare the members of [`Clock`](Counter::Clock) and [`Number`](Counter::Number), and add 1:
 /// subtracting the same value from all of them, in all processes and all messages on their way, must change nothing
@@ -82,7 +83,7 @@ pub enum Counter {
     Fence,
 }
 
-/// `Ord`, so that a checker can keep the messages on their way in one canonical order.
+/// A message of a protocol. It is `Ord`, so that a checker can keep the messages on their way in one canonical order.
 pub trait Message: Clone + Eq + Ord + Hash + Debug + Serialize + DeserializeOwned + Send + Sync {
     /// The name of the message in the paper, such as `"REQUEST"`. Drivers count messages by kind.
     fn kind(&self) -> &'static str;

@@ -1,14 +1,14 @@
-//! An election behind a guard against split brain. In a partition both sides may elect, but at most one side gets a
-//! leader.
+//! An election behind a guard against split brain. In a partition both sides may elect, but at most one side can get
+//! the consents that its winner needs to lead.
 //!
 //! The winner of the election inside is only a candidate. It sends ASK(term), with a term above all that it knows, to
 //! its judges: all members (`quorum`), or one witness outside the group (`witness`). With the consent of a majority of
 //! ALL members, itself included, or of the witness, the candidate leads, and sends LEADS(term) to all members.
 //!
-//! A judge gives CONSENT to each term once, and never to a lower term than before. If it has already given the term, or
-//! a later one, to another process, it answers REFUSE with its latest term, and the candidate asks for a later one.
-//! After a consent all other candidates wait, until the chosen process sends RESIGN or the judge suspects it. If a
-//! waiting candidate is better by the rule of the election, the judge sends STEP-DOWN to the chosen process.
+//! A judge gives CONSENT to each term once, and never to a lower term than before. If it has given this term to another
+//! process, or has consented to a later term, it answers REFUSE with its latest term, and the candidate asks for a
+//! later one. After a consent all other candidates wait, until the chosen process sends RESIGN or the judge suspects
+//! it. If a waiting candidate is better by the rule of the election, the judge sends STEP-DOWN to the chosen process.
 //!
 //! A leader resigns when a judge sends it STEP-DOWN, when it hears of a later term, or when it suspects so many of the
 //! judges that consented that the rest is no majority (or when it suspects the witness).

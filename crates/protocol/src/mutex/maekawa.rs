@@ -8,7 +8,8 @@
 //! win now returns the grant with RELINQUISH. It cannot win now if another voter has postponed it, or if it has
 //! returned another grant, and that voter has not granted since.
 //!
-//! Variant `yield-at-once` needs no POSTPONE: a waiting process returns any grant that a voter inquires about.
+//! Variant `yield-at-once` needs no POSTPONE: a waiting process returns any grant that it has and that a voter inquires
+//! about.
 //!
 //! - Assumes: no message is lost or repeated; messages may arrive in any order. No process crashes.
 //! - Promises: SAFE, LIVE and growing fences. Not ORDER: a later request may win at voters that have not received the
@@ -28,8 +29,9 @@
 //! outdated, since a voter sends POSTPONE before GRANT.
 //!
 //! Sanders separates the processes to ask (request set) from the processes to inform (inform set), see
-//! [`super::generalized`]. This file implements both, with two differences: RELEASE goes to the inform set, and a voter
-//! that will get no RELEASE for a grant does not wait for one. In Maekawa's algorithm both sets are the voting set.
+//! [`super::generalized`]. This file serves both algorithms. It differs from Maekawa's paper in two places: RELEASE
+//! goes to the inform set, and a voter that will get no RELEASE for a grant does not wait for one. In Maekawa's
+//! algorithm both sets are the voting set.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;

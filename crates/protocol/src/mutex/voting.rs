@@ -81,7 +81,7 @@ enum State {
     Inside,
 }
 
-/// The same for all clients.
+/// Parameters of the group, the same for all clients.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Rules {
     /// The process id of the first coordinator.
@@ -100,6 +100,7 @@ struct Rules {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Coordinator {
+    /// The client that has the vote, and its attempt.
     vote: Option<(ProcessId, u64)>,
     /// The highest fence that this process knows.
     fence: u64,
