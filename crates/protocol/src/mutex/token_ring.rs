@@ -272,9 +272,10 @@ impl TokenRing {
     }
 
     fn on_wake(&mut self, process: ProcessId, number: u64, out: &mut Outbox<Self>) {
-        // The own WAKE has come round: drop it. It has met neither the holder nor a waiting process. A moving token is
-        // on its way to a waiting process, and that process would have kept the WAKE. So either the request has been
-        // granted meanwhile, or the token is lost. In the second case this process wishes again in the next roster.
+        // The own WAKE has come round if `process` is this process: drop it. It has met neither the holder nor a
+        // waiting process. A moving token is on its way to a waiting process, and that process would have kept the
+        // WAKE. So either the request has been granted meanwhile, or the token is lost. In the second case this process
+        // wishes again in the next roster.
         if process != self.me {
             let kept = self.kept.entry(process).or_default();
             *kept = number.max(*kept);
@@ -299,8 +300,8 @@ impl TokenRing {
     }
 
     /// Takes the wishes of the current roster out of `kept`. Wishes of a later roster stay until that roster is known
-    /// here. If the token went to such a process now, that process would destroy it as outdated, and would not repeat
-    /// its wish.
+    /// here. If the token moved towards such a process now, a member of the later roster would destroy it as outdated,
+    /// and the process would not repeat its wish.
     fn take_wishes(&mut self) -> BTreeMap<ProcessId, u64> {
         let Some(roster) = self.members.number() else { return BTreeMap::new() };
         let (now, later) = core::mem::take(&mut self.kept)
