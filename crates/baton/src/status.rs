@@ -1,4 +1,4 @@
-//! `baton status`: how a server is.
+//! `baton status`: show the state of a server.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use crate::view::{Status, duration, size};
 
 /// Show the server's role, log, counts and free space
 ///
-/// Exit status 0: it answered; 2: bad usage; 69: no server answered; 74: the output cannot be written.
+/// Exit status 0: the server answered; 2: bad input; 69: no server answered; 74: the output cannot be written.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -18,7 +18,6 @@ pub struct Args {
     json: bool,
 }
 
-/// Runs the command.
 pub fn run(args: &Args) -> Outcome {
     let status = block_on(async { args.server.connect().await?.status().await.map_err(no_server) })?;
     let status = Status::from(status);

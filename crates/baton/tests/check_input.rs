@@ -1,4 +1,5 @@
-//! What `baton check` refuses, in one sentence and with status 2; and that nothing it is told is passed over in silence.
+//! What `baton check` refuses, in one sentence and with status 2; and that nothing it is told is passed over in
+//! silence.
 
 use std::process::Command;
 

@@ -66,7 +66,8 @@ fn two_processes_find_the_same_failures() {
     assert!(failures > 5, "reports of {failures} are compared");
 }
 
-/// A scenario shows its most telling run, and writes down and draws that one; a trace can be repeated, and drawn as well.
+/// A scenario shows its most telling run, and writes down and draws that one; a trace can be repeated, and drawn as
+/// well.
 #[test]
 fn what_a_scenario_shows_is_written_drawn_and_repeated() {
     let folder = tempfile::tempdir().unwrap();

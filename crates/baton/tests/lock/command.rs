@@ -192,7 +192,7 @@ fn two_dashes_without_a_command_are_a_mistake() {
     let server = Server::start();
     let (status, output, error) = done(&mut baton(&server, &["lock", "a", "--"]));
     assert_eq!((status, output.as_str()), (2, ""));
-    assert_eq!(error, "baton: there is no command after `--`; leave that out to hold the lock without one\n");
+    assert_eq!(error, "baton: there is no command after `--`; leave out `--` to hold the lock without a command\n");
     assert_eq!(server.facts().acquired.len(), 0);
 }
 
@@ -331,7 +331,7 @@ fn a_name_that_is_not_utf8_is_shown_escaped() {
     }
     let (status, _, error) = told(&["lock-info", "--escaped", r"no\x1b\xff"]);
     assert_eq!(status, 1);
-    assert!(error.contains(r#"nobody holds the lock "no\x1b\xff","#), "{error}");
+    assert!(error.contains(r#"the lock "no\x1b\xff" has no holder"#), "{error}");
     // A name that is UTF-8 says nothing of that, and looks as it always did.
     server.facts().lock = br"a\b".to_vec();
     for told in [

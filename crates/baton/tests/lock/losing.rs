@@ -1,5 +1,5 @@
-//! What goes wrong: the server, the network, `baton lock` itself or its watchdog. Whatever it is, all that the command started
-//! is gone before the server can give the lock to somebody else.
+//! What goes wrong: the server, the network, `baton lock` itself or its watchdog. Whatever it is, all that the command
+//! started is gone before the server can give the lock to somebody else.
 
 use baton_api::v1::{self, server_frame::Frame};
 use nix::sys::signal::Signal;
@@ -124,8 +124,8 @@ fn the_watchdog_is_killed() {
     assert!(server.facts().closed.is_some());
     let mut message = String::new();
     said.read_to_string(&mut message).unwrap();
-    let told = "baton: the watchdog of the command was killed, and the command with it; the lock was held all the time, and is \
-        given back\n";
+    let told = "baton: the watchdog of the command was killed, and the command with it; the lock was held until then, and is \
+        released\n";
     assert_eq!(message, told);
 }
 

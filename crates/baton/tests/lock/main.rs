@@ -1,5 +1,5 @@
-//! `baton lock` with real processes: a command is gone when its lock is. The server is a play, so that it can fall silent, revoke
-//! and refuse exactly when a test wants it to.
+//! `baton lock` with real processes: a command is gone when its lock is. The server is a play, so that it can fall
+//! silent, revoke and refuse exactly when a test wants it to.
 
 mod command;
 mod losing;

@@ -29,7 +29,8 @@ struct Foreign {
 }
 
 impl Foreign {
-    /// One attempt takes two connections if the first is closed before the call, and a third shows which protocol is spoken.
+    /// One attempt takes two connections if the first is closed before the call, and a third shows which protocol is
+    /// spoken.
     fn was_tried_once(&self) -> bool {
         (1..=3).contains(&self.connections.load(Ordering::Relaxed))
     }
@@ -89,7 +90,7 @@ fn a_server_of_another_kind_is_told_from_one_that_hangs_up_or_is_silent() {
     for (address, reason) in cases {
         let (status, output, error) = done(Command::new(BATON).args(["status", "--server", address]));
         assert_eq!((status, output.as_str()), (69, ""));
-        assert_eq!(error, format!("baton: no server answers: {reason}"));
+        assert_eq!(error, format!("baton: no server answered: {reason}"));
         if *address != silent {
             assert_eq!(no_lock(&[address], &["-w", "1"]), format!("baton: no server opened a session: {reason}"));
         }
@@ -100,7 +101,7 @@ fn a_server_of_another_kind_is_told_from_one_that_hangs_up_or_is_silent() {
         assert!(error.ends_with(&format!("{FOREIGN}\n")), "{error}");
     }
     let (status, _, error) = done(Command::new(BATON).args(["release", "a", "--force", "--server", &closes.address]));
-    let told = "baton: the server does not answer; what it was asked for may still happen\n";
+    let told = "baton: the server did not answer; it may still do what it was asked for\n";
     assert_eq!((status, error.as_str()), (69, told));
 }
 

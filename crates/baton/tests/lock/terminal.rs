@@ -74,8 +74,8 @@ fn an_interrupt_reaches_the_command_whether_or_not_it_reads() {
     }
 }
 
-/// Types ^Z and waits until the command and `baton lock` are both stopped. Says which processes they are. The commands below start
-/// no others: a shell that is just starting one cannot be stopped.
+/// Types ^Z and waits until the command and `baton lock` are both stopped. Says which processes they are. The commands
+/// below start no others: a shell that is just starting one cannot be stopped.
 fn stopped_by_key(terminal: &mut AtTerminal, reads: bool) -> (u32, u32) {
     let line = terminal.output.line();
     let [watchdog, command] = line.split(' ').map(|pid| pid.parse().unwrap()).collect::<Vec<u32>>()[..] else {

@@ -126,7 +126,7 @@ fn a_forced_release_names_the_holder_and_not_the_waiter() {
     kill(Pid::from_raw(holder.id().try_into().unwrap()), Signal::SIGCONT).unwrap();
     assert_eq!(holder.wait().unwrap().code(), Some(75));
     let text = String::from_utf8(server.run(&["release", "deploy", "--force"]).stdout).unwrap();
-    assert!(text.starts_with("nobody holds the lock \"deploy\""), "{text}");
+    assert!(text.starts_with("the lock \"deploy\" has no holder"), "{text}");
 }
 
 #[test]
@@ -152,7 +152,8 @@ fn a_lock_within_itself_is_refused_and_says_why() {
     let output = server.run(&["lock", "deploy", "--", baton, "lock", "-w", "20", "deploy", "--", "true"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let message = String::from_utf8(output.stderr).unwrap();
-    let told = "the `baton lock` around this one holds the lock \"deploy\" itself: waiting for it would be a deadlock";
+    let told =
+        "this command runs under a `baton lock` that holds the lock \"deploy\": waiting for it would be a deadlock";
     assert_eq!(message, format!("baton: {told}\n"));
     let output = server.run(&["lock", "deploy", "--", baton, "lock", "report", "--", "true"]);
     assert!(output.status.success(), "{output:?}");

@@ -1,5 +1,5 @@
-//! What a server does not take on: each limit refuses in one sentence that names its flag, leaves no trace in the log, and makes
-//! room when something is given back. A flood does not get past it.
+//! What a server does not take on: each limit refuses in one sentence that names its flag, leaves no trace in the log,
+//! and makes room when something is given back. A flood does not get past it.
 
 use std::process::Stdio;
 use std::time::Instant;
@@ -192,7 +192,7 @@ fn a_client_beyond_the_limit_of_connections_is_told_so_and_so_is_the_operator() 
         assert_eq!(output.status.code(), Some(69), "{args:?}: {error}");
         assert!(error.contains(says) && error.lines().count() == 1, "{args:?}: {error}");
     }
-    let line = server.log_line("a connection is turned away: all places are taken");
+    let line = server.log_line("a connection was refused: the server takes no more connections");
     assert!(line.contains("WARN") && line.contains("limit=26"), "{line}");
     drop(mutes);
     // The server hears of their end a moment later.
@@ -202,7 +202,7 @@ fn a_client_beyond_the_limit_of_connections_is_told_so_and_so_is_the_operator() 
     }
 }
 
-/// Many connections that are turned away write one line, not one each.
+/// Many refused connections write one line, not one each.
 #[test]
 fn a_flood_of_connections_beyond_the_limit_is_one_line_of_the_log() {
     let mut server = Server::start_with_files(90);
@@ -212,5 +212,5 @@ fn a_flood_of_connections_beyond_the_limit_is_one_line_of_the_log() {
     drop((mutes, beyond));
     assert!(server.stop().success());
     let log = server.log_at_the_end();
-    assert_eq!(log.iter().filter(|line| line.contains("is turned away")).count(), 1, "{log:?}");
+    assert_eq!(log.iter().filter(|line| line.contains("a connection was refused")).count(), 1, "{log:?}");
 }

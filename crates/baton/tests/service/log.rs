@@ -82,8 +82,8 @@ fn a_filter_that_makes_no_sense_is_refused_in_one_sentence() {
     let cases = [
         ("--log", "baton=1=2", "error parsing level filter: "),
         ("RUST_LOG", "baton=1=2", "error parsing level filter: "),
-        ("--log", "verbose", "the server has no part \"verbose\"; say info"),
-        ("--log", "info,baton_servce=debug", "the server has no part \"baton_servce\"; say info"),
+        ("--log", "verbose", "the server has no module \"verbose\"; an example is info"),
+        ("--log", "info,baton_servce=debug", "the server has no module \"baton_servce\"; an example is info"),
     ];
     for (source, filter, why) in cases {
         let mut command = std::process::Command::new(crate::server::BATON);
@@ -95,7 +95,7 @@ fn a_filter_that_makes_no_sense_is_refused_in_one_sentence() {
         let output = command.output().unwrap();
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{error}");
-        assert!(error.starts_with(&format!("baton: {source} {filter:?} is no filter for the log: {why}")), "{error}");
+        assert!(error.starts_with(&format!("baton: {source} {filter:?} is not a log filter: {why}")), "{error}");
         assert_eq!(error.lines().count(), 1, "{error}");
     }
 }

@@ -1,4 +1,5 @@
-//! The lock service with real processes: a server that is killed, stopped, and lied to, and clients that must not be fooled.
+//! The lock service with real processes: a server that is killed, stopped, and lied to, and clients that must not be
+//! fooled.
 
 mod bad_input;
 mod commands;

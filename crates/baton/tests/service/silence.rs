@@ -97,6 +97,6 @@ fn a_forced_release_that_nobody_answers_may_still_happen() {
     server.signal(Signal::SIGSTOP);
     let output = server.run(&["release", "deploy", "--force"]);
     let error = String::from_utf8(output.stderr).unwrap();
-    let told = "baton: the server does not answer; what it was asked for may still happen\n";
+    let told = "baton: the server did not answer; it may still do what it was asked for\n";
     assert_eq!((output.status.code(), error.as_str()), (Some(69), told));
 }

@@ -1,5 +1,5 @@
-//! A server that is merely slow: everything that it says or hears is late. Nobody believes in a grant that came too late, and
-//! whoever loses a lock by it has stopped before the next one is granted.
+//! A server that is merely slow: everything that it says or hears is late. Nobody believes in a grant that came too
+//! late, and whoever loses a lock by it has stopped before the next one is granted.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;

@@ -38,7 +38,7 @@ async fn a_first_open_that_comes_after_the_close_does_not_bring_the_session_back
     let answer = late.opens(attempt(1, false)).await;
     let Frame::Ended(ended) = &answer else { panic!("{answer:?}") };
     assert_eq!(ended.reason(), v1::ended::Reason::Unknown);
-    assert!(ended.message.contains("has ended, and does not begin anew"), "{}", ended.message);
+    assert!(ended.message.contains("has ended, and cannot begin again"), "{}", ended.message);
     assert_eq!(late.next().await.unwrap(), None, "the stream ends");
     assert_eq!(json(&server, &["sessions"]), json!([]));
     assert_eq!(json(&server, &["locks"]), json!([]));
@@ -82,7 +82,7 @@ async fn a_session_is_taken_up_again_by_its_own_secret_only() {
         let (mut stranger, answer) = Raw::open(&server, with(secret, resume)).await;
         let Frame::Ended(ended) = &answer else { panic!("{answer:?}") };
         assert_eq!(ended.reason(), v1::ended::Reason::WrongSecret);
-        let says = "the session began with another secret: only the client that began it can take it up again";
+        let says = "the session began with another secret: only the client that began it can resume it";
         assert_eq!(ended.message, says);
         assert_eq!(stranger.next().await.unwrap(), None, "the stream ends");
         assert!(live.is_alive(number).await);
