@@ -122,7 +122,7 @@ async fn serve(options: Options) -> Outcome {
     tokio::select! {
         served = server.run(stop(1)) => served.map_err(cannot)?,
         // All acknowledged requests are on disk, so the process may end at any time.
-        () = stop(2) => warn!("told to stop twice: stopped at once"),
+        () = stop(2) => warn!("a second signal came: the server stops at once"),
     }
     Ok(ExitCode::SUCCESS)
 }

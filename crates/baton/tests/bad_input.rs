@@ -7,7 +7,7 @@ fn baton(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_baton")).args(args).output().expect("the binary was built for this test")
 }
 
-/// The sentence.
+/// The message of a command that ends with status 2.
 fn refusal(args: &[&str]) -> String {
     let output = baton(args);
     let told = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -1,4 +1,4 @@
-//! `baton compare`, from outside: what tools that read it rely on.
+//! `baton compare`: the output that other tools read.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -139,7 +139,7 @@ fn a_run_tells_what_theory_says_of_it() {
     );
     assert_eq!(report["messages_per_entry"], theory["value"]);
 
-    // With faults, theory has no say.
+    // With faults, theory expects nothing.
     let report = json(&["sim", "central", "--fault", "pause 0 @ 5 for 3", "--json"]);
     assert!(report["theory"]["messages_per_entry"].is_null());
 
