@@ -92,7 +92,7 @@ pub fn run(args: &Args) -> Outcome {
 
 fn limit(text: &str) -> Result<usize, String> {
     let limit = text.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
-    limit.ok_or(format!("a limit is a whole number from 1 to {LIMIT_MAX}"))
+    limit.ok_or(format!("a limit must be a whole number from 1 to {LIMIT_MAX}"))
 }
 
 async fn serve(options: Options) -> Outcome {

@@ -46,7 +46,7 @@ fn to_text(status: &Status) -> String {
 
 fn free_space(status: &Status) -> String {
     let free = status.free_bytes.map_or_else(|| "unknown".to_owned(), size);
-    if status.low_space { format!("{free}: too little for new sessions and locks") } else { free }
+    if status.low_space { format!("{free}: too little for new sessions and acquires") } else { free }
 }
 
 #[cfg(test)]
@@ -63,7 +63,7 @@ mod tests {
             text.lines().find_map(|line| line.strip_prefix("free space  ")).map(String::from)
         };
         assert_eq!(line(Some(5 << 30), false).as_deref(), Some("5.0 GiB"));
-        assert_eq!(line(Some(3 << 20), true).as_deref(), Some("3.0 MiB: too little for new sessions and locks"));
+        assert_eq!(line(Some(3 << 20), true).as_deref(), Some("3.0 MiB: too little for new sessions and acquires"));
         assert_eq!(line(None, false).as_deref(), Some("unknown"));
     }
 }

@@ -39,8 +39,8 @@ fn in_one_sentence(error: &clap::Error) -> String {
     format!("{wrong}; see `{} --help`", command.join(" "))
 }
 
-/// Turns the list of possible values into a part of the sentence. The similar value after the list is dropped, as the
-/// list has it.
+/// Turns the list of possible values into a part of the sentence. The similar value after the list is dropped,
+/// because the list contains it.
 fn possible_values(wrong: &str) -> String {
     match wrong.split_once(" [possible values: ") {
         Some((wrong, values)) => {

@@ -258,8 +258,9 @@ async fn work(wanted: &Wanted<'_>, guard: &Guard, signals: &mut Signals) -> Resu
             (SERVER, wanted.server.addresses().join(",").into()),
         ];
         let job = Job { ttl_ms, deadline_ms: deadline.as_millis(), command: wanted.command.clone(), environment };
+        let unsupervised = |error: std::io::Error| failed(format!("cannot supervise the command: {error}"));
         let ended = tokio::select! {
-            ended = run::run(&job, lease, signals) => ended.map_err(|error| failed(format!("cannot supervise the command: {error}")))?,
+            ended = run::run(&job, lease, signals) => ended.map_err(unsupervised)?,
             never = follow(guard, wanted.ttl, &sender) => match never {},
         };
         if !ended.left.is_empty() {

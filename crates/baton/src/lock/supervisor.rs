@@ -12,7 +12,7 @@
 //! A renewal moves the whole schedule later, until SIGTERM was sent. After SIGTERM the run ends in any case. The
 //! command may have to stop earlier: the lock is revoked, `baton lock` is gone, or the command left processes behind.
 //! Then the same ending starts at once: SIGTERM, and SIGKILL `grace/2` later, but not later than in the schedule. If
-//! the machine wakes up after the time for SIGKILL, it sends SIGKILL at once, without SIGTERM.
+//! `step` is called only after the time for SIGKILL, it returns SIGKILL at once, without SIGTERM.
 //!
 //! `baton lock` and its watchdog both run this machine, so that either of them may fail. To drive it, call `step` for
 //! each input, and with `Input::Tick` at `wake_at_ms`, after all renewals that wait to be read. Then do the returned
