@@ -1,4 +1,4 @@
-//! `baton algorithms`: what there is.
+//! `baton algorithms`: list the algorithms, or describe one.
 
 use std::process::ExitCode;
 
@@ -10,17 +10,16 @@ use crate::output::{COLUMNS, Outcome, print, print_json, wrapped};
 
 /// List the algorithms, or describe one: what it assumes and promises, and its variants
 ///
-/// Exit status 0: done; 2: bad usage, or no algorithm has that name; 74: the output cannot be written.
+/// Exit status 0: done; 2: bad input; 74: the output cannot be written.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The algorithm to describe; without it, all are listed
+    /// The algorithm to describe; without a name, all algorithms are listed
     name: Option<String>,
     /// Print one JSON object with all details
     #[arg(long)]
     json: bool,
 }
 
-/// Runs the command.
 pub fn run(args: &Args) -> Outcome {
     let one = args.name.as_deref().map(names::find).transpose()?;
     if args.json {
@@ -35,7 +34,7 @@ pub fn run(args: &Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Each by its name and in one sentence; those that are broken on purpose after the others of their family.
+/// All algorithms by family, each with a sentence. In each family, those that are broken on purpose come last.
 fn list() -> String {
     let mut text = String::new();
     for family in [Family::Mutex, Family::Election, Family::Detector, Family::Append] {
@@ -48,10 +47,9 @@ fn list() -> String {
             }
         }
     }
-    text + "`baton algorithms NAME` tells what one assumes and promises, and its variants\n"
+    text + "`baton algorithms NAME` shows what an algorithm assumes and promises, and its variants\n"
 }
 
-/// All that is known of one.
 fn describe(about: &About) -> String {
     let (assumes, promises) = (assumes(about).join(", "), promises(about).join(", "));
     let mut facts = vec![("family", family(about)), ("summary", about.summary)];

@@ -1,4 +1,4 @@
-//! `baton check`: try every interleaving of a small group.
+//! `baton check`: try every interleaving of the steps of a small group.
 
 use std::fs::{self, File};
 use std::io::BufWriter;
@@ -19,10 +19,10 @@ use crate::progress::Progress;
 
 mod gallery;
 
-/// No verdict: a limit was reached first.
+/// Exit status: no verdict, because a limit was reached first.
 const LIMIT: u8 = 3;
 
-/// More are of no use to anybody.
+/// More threads do not make any check faster.
 const THREADS_MAX: usize = 1_024;
 
 /// Try every interleaving of a small group, and show the shortest run that violates a property
@@ -168,7 +168,7 @@ pub fn run(args: &Args) -> Outcome {
     Ok(ExitCode::from(status(report.result)))
 }
 
-/// So many MiB, or GiB if it says so.
+/// A number of MiB, or of GiB if the text ends with `GiB`, in bytes.
 fn bytes(text: &str) -> Result<usize, &'static str> {
     let (number, unit) = match text.strip_suffix("GiB") {
         Some(number) => (number, 1 << 30),
@@ -185,7 +185,7 @@ fn minutes(text: &str) -> Result<Duration, String> {
     time.and_then(Result::ok).ok_or_else(|| "give a number of minutes above 0, as 10 or 0.5".to_owned())
 }
 
-/// Has the checker tell how far it is.
+/// A callback with which the checker reports its progress.
 fn watch(progress: &Progress) -> Watch {
     let progress = progress.clone();
     Watch(Arc::new(move |explored: &Explored| {
@@ -240,7 +240,7 @@ impl Args {
         }
     }
 
-    /// Options that mean nothing for the algorithm are mistakes, not decoration.
+    /// Returns an error for an option that has no effect on this algorithm, because it is probably a mistake.
     fn refuse_what_means_nothing(&self, algorithm: &str) -> Result<(), Failure> {
         let about = names::find(algorithm)?;
         let no_time = "it is for mutual exclusion, which has no time here";
@@ -281,14 +281,15 @@ impl Args {
         }
     }
 
-    /// Whether anybody sets a timer, which two processes that ask once are enough to see. What cannot be made is refused later.
+    /// Whether the algorithm sets timers. A check of two processes with one request each shows it. True if that check
+    /// fails: the real check then reports the error.
     fn has_timers(&self, algorithm: &str) -> bool {
         let (params, properties) = (Params { n: 2, ..self.params() }, Some(vec![Property::Deadlock]));
         let options = Options { properties, limit: 20_000, ignore_assumptions: true, ..Options::default() };
         check(algorithm, &params, &options).map_or(true, |report| report.timers.is_some())
     }
 
-    /// The files that a counterexample was to be written to, if there is none.
+    /// If there is no counterexample: the files that were not written, with a verb.
     fn unwritten(&self, report: &CheckReport) -> Option<String> {
         let files = [&self.trace, &self.svg].into_iter().flatten().map(|path| path.display().to_string());
         let files: Vec<String> = files.filter(|_| report.trace.is_none()).collect();
@@ -343,7 +344,7 @@ fn to_text(report: &CheckReport) -> String {
     if !report.unchecked.is_empty() {
         text.push_str(&format!("not checked here: {}\n", unchecked(&report.unchecked)));
     }
-    // Both models take their time.
+    // `seconds` covers both models, so the rate counts the states of both.
     let more = report.cyclic.as_ref().filter(|_| !is_alone(report));
     let seen = report.states + more.map_or(0, |cyclic| cyclic.states);
     let rate = seen as f64 / report.seconds.max(1e-9);
@@ -354,12 +355,12 @@ fn to_text(report: &CheckReport) -> String {
     text
 }
 
-/// What has been looked at.
+/// A line that describes the checked model.
 fn model(report: &CheckReport) -> String {
     let (algorithm, n, order) = (report.algorithm, report.n, report.order);
     let variant = report.variant.as_deref().map(|variant| format!(" ({variant})")).unwrap_or_default();
     let is_witnessed = report.variant.iter().any(|variant| variant.split('+').any(|part| part == "witness"));
-    // It is the one that is no member.
+    // The witness is not one of the n members, so its id is n.
     let witness = if is_witnessed { format!(", P{n} the witness") } else { String::new() };
     let entries = match report.entries {
         0 => String::new(),
@@ -390,7 +391,7 @@ fn verdict(report: &CheckReport) -> String {
     }
 }
 
-/// Whether liveness was all that was looked into.
+/// Whether the check was only about liveness.
 fn is_alone(report: &CheckReport) -> bool {
     report.properties == [Property::Liveness]
 }
@@ -400,7 +401,7 @@ fn listed(properties: &[Property]) -> String {
     names.join(", ")
 }
 
-/// What is promised and was not checked; each reason is given once.
+/// The promised properties that were not checked. Properties with the same reason are listed together.
 fn unchecked(unchecked: &[Unchecked]) -> String {
     let for_a_reason = unchecked.chunk_by(|one, other| one.why == other.why).map(|those| {
         let properties: Vec<Property> = those.iter().map(|it| it.property).collect();

@@ -1,4 +1,4 @@
-//! `baton compare`: every algorithm, measured against theory.
+//! `baton compare`: measure every algorithm for mutual exclusion and compare it with theory.
 
 mod chart;
 mod extra;
@@ -21,11 +21,12 @@ use serde::Serialize;
 use crate::output::{COLUMNS, Failure, HELD, Outcome, VIOLATED, narrow_table, print, print_json, unwritable, wrapped};
 use crate::theory::{in_words, number, of_mutex};
 
-/// Compare all algorithms for mutual exclusion, measured against theory
+/// Measure all algorithms for mutual exclusion, and compare them with theory
 ///
 /// The words of the table are explained in docs/glossary.md.
 ///
-/// Exit status 0: every measurement agrees with theory and every promise held; 1: not; 2: bad input.
+/// Exit status 0: every measurement agrees with theory and every promise held; 1: a measurement differs or a promise
+/// was broken; 2: bad input; 74: the output cannot be written.
 #[derive(clap::Args)]
 #[command(allow_negative_numbers = true)]
 pub struct Args {
@@ -43,8 +44,7 @@ pub struct Args {
     html: Option<PathBuf>,
 }
 
-/// The largest group that is compared: those that ask everybody take n messages for each of n clients, round after
-/// round.
+/// The largest group. Some algorithms need n messages for each entry, so the work of a round grows with n squared.
 const SIZE_MAX: usize = 1_000;
 
 fn size(text: &str) -> Result<usize, Failure> {
@@ -52,7 +52,7 @@ fn size(text: &str) -> Result<usize, Failure> {
         Ok(n @ 0..=1) => format!("a group of {n} is too small; it takes at least 2 processes"),
         Ok(n) if n > SIZE_MAX => format!("{n} processes take too long to compare; at most {SIZE_MAX}"),
         Ok(n) => return Ok(n),
-        Err(_) => format!("`{text}` is no number of processes; give some from 2 to {SIZE_MAX}, such as 4,9,25"),
+        Err(_) => format!("`{text}` is not a number of processes; give numbers from 2 to {SIZE_MAX}, such as 4,9,25"),
     };
     Err(Failure::bad_input(wrong))
 }
@@ -65,7 +65,7 @@ fn load(text: &str) -> Result<Load, Failure> {
     })
 }
 
-/// What a list names, each once.
+/// The items of a list that is separated by commas, without repetitions.
 fn list<T: PartialEq>(text: &str, one: fn(&str) -> Result<T, Failure>) -> Result<Vec<T>, Failure> {
     let mut all = Vec::new();
     for part in text.split(',') {
@@ -77,7 +77,7 @@ fn list<T: PartialEq>(text: &str, one: fn(&str) -> Result<T, Failure>) -> Result
     Ok(all)
 }
 
-/// Variants that are algorithms in their own right.
+/// Variants that get rows of their own.
 const VARIANTS: [(&str, &str); 6] = [
     ("maekawa", "yield-at-once"),
     ("token-ring", "parked"),
@@ -87,11 +87,12 @@ const VARIANTS: [(&str, &str); 6] = [
     ("voting", "stored-fence"),
 ];
 
-/// Warm-up, then so many rounds in which everybody enters; and at least so many entries, that means settle.
+/// The measured rounds after the warm-up: each process enters once a round.
 const ROUNDS: u64 = 8;
+/// The least number of measured entries, so that means settle.
 const ENTRIES: u64 = 2_000;
 
-/// How long everybody stays inside, in T.
+/// How long each process stays in the critical section, in T.
 const HOLD: f64 = 1.0;
 
 /// One line of the comparison.
@@ -110,21 +111,20 @@ struct Row {
     bytes_per_entry: Option<f64>,
     properties: Option<Properties>,
     broken_promises: Vec<&'static str>,
-    /// Nothing was found to differ from theory.
+    /// Whether no measurement differs from theory.
     agrees: bool,
-    /// What was.
+    /// One sentence for each measurement that differs.
     differences: Vec<String>,
-    /// Why the algorithm cannot serve so many.
+    /// Why the algorithm cannot run with this number of processes.
     refused: Option<String>,
     #[serde(skip)]
     costs: Costs,
 }
 
-/// Runs the command.
 pub fn run(args: &Args) -> Outcome {
     let (mut sizes, loads) = (list(&args.n, size)?, list(&args.loads, load)?);
     sizes.sort_unstable();
-    // Find out now, not after all the work.
+    // An unwritable file is reported now, not after all the work.
     let page = args
         .html
         .as_ref()
@@ -145,7 +145,7 @@ pub fn run(args: &Args) -> Outcome {
     Ok(ExitCode::from(if rows.iter().all(fine) { HELD } else { VIOLATED }))
 }
 
-/// An algorithm, run in one way.
+/// An algorithm in one variant.
 #[derive(Clone, Copy)]
 struct Contestant {
     about: &'static About,
@@ -157,7 +157,7 @@ impl Contestant {
         full_name(self.about.name, self.variant)
     }
 
-    /// On a synchronous network that keeps the order of messages if it must.
+    /// A synchronous network, which keeps the order of messages if the algorithm assumes it.
     fn options(&self, n: usize, load: Load) -> Options {
         let mut options = Options::new(self.about.name, n);
         options.params.variant = self.variant.map(Into::into);
@@ -173,7 +173,7 @@ fn full_name(algorithm: &str, variant: Option<&str>) -> String {
     variant.map_or(algorithm.into(), |variant| format!("{algorithm} ({variant})"))
 }
 
-/// All that is not broken on purpose.
+/// All algorithms for mutual exclusion that are not broken on purpose, with their variants.
 fn contestants() -> Vec<Contestant> {
     let healthy = ALGORITHMS.iter().filter(|about| about.family == Family::Mutex && about.broken.is_none());
     let with_variants = healthy.flat_map(|about| {
@@ -196,7 +196,7 @@ fn tasks(sizes: &[usize], loads: &[Load]) -> Vec<Task> {
 fn measure(&(contestant, n, load): &Task) -> Row {
     let mut options = contestant.options(n, load);
     let rounds = ROUNDS.max(ENTRIES.div_ceil(n as u64));
-    // Three rounds of warm-up before, and one after, in which requests run out.
+    // Three rounds of warm-up come first. In the last round, processes stop requesting.
     options.workload.entries = (3 + rounds + 1) * n as u64;
     let row = Row {
         algorithm: contestant.about.name,
@@ -249,7 +249,6 @@ impl Row {
         full_name(self.algorithm, self.variant)
     }
 
-    /// In a few words.
     fn verdict(&self) -> String {
         if let Some(reason) = &self.refused {
             return format!("cannot: {reason}");
@@ -269,7 +268,7 @@ impl Row {
     }
 }
 
-/// In what a run differs from theory.
+/// The measurements that differ from theory.
 fn differences(costs: &Costs, report: &MutexReport) -> Vec<String> {
     let (client_delay, sync_delay) = (report.client_delay, report.sync_delay);
     let mut checks = vec![
@@ -279,7 +278,7 @@ fn differences(costs: &Costs, report: &MutexReport) -> Vec<String> {
         ("longest sync delay", costs.sync_delay_max.clone(), sync_delay.map(|delay| delay.max)),
     ];
     if let (Load::All, Some(sync_delay)) = (report.load, sync_delay) {
-        // Whatever S comes out, it must explain how long clients wait.
+        // The measured S must explain how long clients wait.
         let value = closed_loop_client_delay(report.n, HOLD, sync_delay.mean);
         let expected = Expectation::mean(format!("n(E+S)-E, S = {}", number(sync_delay.mean)), value);
         checks.push(("client delay", Some(expected), client_delay.map(|delay| delay.mean)));
@@ -320,14 +319,14 @@ fn summary(rows: &[Row]) -> String {
     };
     let refused = count(|row| row.refused.is_some());
     let refused = if refused > 0 { format!(" {refused} could not be run.") } else { String::new() };
-    // Nothing can differ from a theory that there is not.
+    // Rows without theory cannot differ from it, so the summary counts them.
     let without = count(|row| row.refused.is_none() && row.expected_kind.is_none());
     let theory = if without > 0 { format!(", {without} of them without theory") } else { String::new() };
     let tolerance = number(100.0 * MEAN_TOLERANCE);
     format!(
         "Messages and bytes are per entry; CLIENT and SYNC are the client delay and the synchronization delay, in T; every \
-         process stays inside for {HOLD} T. What is \
-         \"about\" a value, or a mean, agrees within {tolerance} % of it. {} runs{theory}: {verdict}.{refused}",
+         process stays in the critical section for {HOLD} T. A mean, or an \"about\" value, agrees within {tolerance} %. \
+         {} runs{theory}: {verdict}.{refused}",
         rows.len()
     )
 }

@@ -1,4 +1,4 @@
-//! `baton demo`: small stories that can be told in a lecture.
+//! `baton demo`: small demonstrations for a lecture.
 
 use std::process::ExitCode;
 
@@ -14,7 +14,7 @@ use crate::names;
 use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table};
 use crate::progress::Progress;
 
-/// Small stories that can be told in a lecture
+/// Small demonstrations for a lecture
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -26,14 +26,16 @@ enum Story {
     Counter(Counter),
 }
 
-/// Processes that count together: first without a lock, then with one
+/// Processes increment one counter: first without a lock, then with a lock
 ///
-/// Every process reads a shared counter, adds one and writes the sum, again and again. Exit status 0: with the lock no
-/// increment is lost; 1: one is; 2: bad input.
+/// Every process reads a shared counter, adds one and writes the sum, again and again.
+///
+/// Exit status 0: with the lock, no increment is lost; 1: with the lock, an increment is lost or never made; 2: bad
+/// input; 74: the output cannot be written.
 #[derive(clap::Args)]
 #[command(allow_negative_numbers = true)]
 struct Counter {
-    /// The lock to use; `baton algorithms` lists them
+    /// The algorithm for the lock; `baton algorithms` lists them
     #[arg(long, default_value = "suzuki-kasami")]
     algorithm: String,
     /// Number of processes
@@ -47,16 +49,14 @@ struct Counter {
     json: bool,
 }
 
-/// What became of the counter.
 struct Counted {
     total: u64,
-    /// How many increments were made, and then perhaps lost.
+    /// Number of increments that were written, including those that were lost.
     made: u64,
     messages: u64,
     time: f64,
 }
 
-/// Runs the command.
 pub fn run(args: &Args) -> Outcome {
     let Story::Counter(counter) = &args.story;
     counter.tell()
@@ -66,12 +66,12 @@ impl Counter {
     fn tell(&self) -> Outcome {
         let about = names::find(&self.algorithm)?;
         if about.family != Family::Mutex {
-            return Err(Failure::bad_input(format!("`{}` is no lock; name one for mutual exclusion", about.name)));
+            return Err(not_a_lock(about.name));
         }
         let expected = self.increments.checked_mul(self.processes as u64).filter(|&entries| entries <= 1_000_000_000);
-        let expected =
-            expected.ok_or_else(|| Failure::bad_input("that is too much to count; at most 1,000,000,000 in all"))?;
-        // The lock first: it may refuse so many.
+        let expected = expected
+            .ok_or_else(|| Failure::bad_input("these are too many increments; at most 1,000,000,000 in all"))?;
+        // The run with the lock comes first, because the algorithm may refuse this number of processes.
         let with = self.count(about.name, expected)?;
         let without = self.count("no-lock", expected)?;
         if self.json {
@@ -106,7 +106,7 @@ impl Counter {
         let report = simulate(&options, None);
         progress.finish();
         let report = report.map_err(Failure::bad_input)?;
-        let Report::Mutex(report) = report else { return Err(Failure::bad_input("this is no lock")) };
+        let Report::Mutex(report) = report else { return Err(not_a_lock(algorithm)) };
         let store = report.store.as_ref().ok_or_else(|| Failure::bad_input("nothing was counted"))?;
         Ok(Counted {
             total: store.writes - store.lost,
@@ -134,7 +134,15 @@ impl Counter {
         ];
         let (processes, increments) = (self.processes, self.increments);
         let never = expected - with.made.min(expected);
-        let stuck = if never == 0 { String::new() } else { format!("\n{never} never made: everybody waits\n") };
+        let stuck = if never == 0 {
+            String::new()
+        } else {
+            format!("\n{never} increments were never made: all processes wait\n")
+        };
         format!("{processes} processes, {increments} increments each: {expected} in all\n\n{}{stuck}", table(&rows))
     }
+}
+
+fn not_a_lock(algorithm: &str) -> Failure {
+    Failure::bad_input(format!("`{algorithm}` is not a lock; name an algorithm for mutual exclusion"))
 }

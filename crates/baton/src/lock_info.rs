@@ -10,8 +10,8 @@ use crate::view::{Lock, ago, duration};
 
 /// Show one lock: its holders, its waiters and its history
 ///
-/// Exit status 0: success; 1: the lock has no holder, no waiter and no history; 2: bad usage; 69: no server answered; 74: the output
-/// cannot be written.
+/// Exit status 0: success; 1: the lock has no holder, no waiter and no history; 2: bad input; 69: no server answered;
+/// 74: the output cannot be written.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -23,13 +23,11 @@ pub struct Args {
     json: bool,
 }
 
-/// Runs the command.
 pub fn run(args: &Args) -> Outcome {
     let name = args.name.bytes()?;
     let lock = block_on(async { args.server.connect().await?.get_lock(&name).await.map_err(no_server) })?;
     let Some(lock) = lock.map(Lock::from) else {
-        let name = Quoted(&name);
-        let message = format!("nobody holds the lock {name}, waits for it, or is remembered to have held it");
+        let message = format!("the lock {} has no holder, no waiter and no history", Quoted(&name));
         return Err(Failure { message, status: ExitCode::from(VIOLATED) });
     };
     if args.json {

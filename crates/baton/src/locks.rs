@@ -1,4 +1,4 @@
-//! `baton locks`: who holds what, and who waits.
+//! `baton locks`: list the locks.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -11,8 +11,8 @@ use crate::view::{Holder, Lock, ago, duration, or_dash};
 
 /// List the locks with their holders and the number of waiters
 ///
-/// Exit status 0: success; 2: bad usage; 69: no server answered, or the server went away while the JSON was printed; 74: the
-/// output cannot be written.
+/// Exit status 0: success; 2: bad input; 69: no server answered, or the server went away while the JSON was printed;
+/// 74: the output cannot be written.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -34,7 +34,6 @@ pub struct Args {
     history: bool,
 }
 
-/// Runs the command.
 pub fn run(args: &Args) -> Outcome {
     let prefix = typed_bytes("prefix", &args.prefix, args.escaped)?;
     block_on(async {
@@ -45,7 +44,7 @@ pub fn run(args: &Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the locks as they come: there may be more than fit into memory.
+/// Prints each page of locks as it arrives, because all locks together may not fit into memory.
 async fn print_array(mut listing: ListLocks) -> Result<(), Failure> {
     let mut separator = '[';
     while let Some(locks) = listing.next().await.map_err(no_server)? {
@@ -62,7 +61,7 @@ async fn print_array(mut listing: ListLocks) -> Result<(), Failure> {
     print(if separator == '[' { "[]\n" } else { "]\n" })
 }
 
-/// Prints the locks at once: how wide a column is depends on all of them.
+/// Prints all locks at the end, because the width of a column depends on all of them.
 async fn print_table(mut listing: ListLocks) -> Result<(), Failure> {
     let mut rows =
         vec![["LOCK", "MODE", "HOLDER", "PROCESS", "FENCE", "HELD FOR", "LEASE", "WAITERS"].map(String::from).to_vec()];
@@ -72,12 +71,12 @@ async fn print_table(mut listing: ListLocks) -> Result<(), Failure> {
     print(&table(&rows))
 }
 
-/// One row a holder, and one if there is none.
+/// One row for each holder, or one row if there is no holder.
 fn to_rows(lock: &Lock) -> Vec<Vec<String>> {
     let mut first = vec![shown(&lock.name), or_dash(lock.mode)];
     let waiters = lock.waiters.len().to_string();
     if lock.holders.is_empty() {
-        // In brackets, so that nobody takes it for the label of a holder.
+        // The brackets tell it from the label of a holder.
         first.push(match lock.lock_delay_ms {
             0 => "(free)".to_owned(),
             delay_ms => format!("(closed for {})", duration(delay_ms)),

@@ -1,4 +1,5 @@
-//! The command line: one file a subcommand, each of them thin.
+//! The command line. Each subcommand has one file (or folder), which reads its options, calls a library and prints the
+//! result.
 
 mod algorithms;
 mod check;
@@ -56,7 +57,8 @@ enum Command {
     Soak(soak::Args),
 }
 
-/// What `baton lock` starts; not for people, and therefore never suggested to them.
+/// Subcommands that only `baton lock` starts. They are not in [`Command`], so that help and suggestions never name
+/// them.
 #[derive(Parser)]
 #[command(name = "baton")]
 enum Step {

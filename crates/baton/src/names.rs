@@ -1,13 +1,12 @@
-//! Algorithms by their names, and what was meant if there is none of that name.
+//! Finds an algorithm by its name, and suggests a similar name if there is none.
 
 use baton_protocol::registry::{self, ALGORITHMS, About};
 
 use crate::output::Failure;
 
-/// Names that are less alike than this have nothing to do with each other, from 0 to 1.
+/// The least similarity of a suggestion, from 0 to 1.
 const ALIKE_LEAST: f64 = 0.6;
 
-/// The algorithm of this name.
 pub fn find(name: &str) -> Result<&'static About, Failure> {
     registry::find(name).map_err(|_| {
         let meant = nearest(name).map(|nearest| format!("did you mean {nearest}? ")).unwrap_or_default();

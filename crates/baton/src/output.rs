@@ -1,4 +1,4 @@
-//! What the subcommands have in common: how they fail and how they print.
+//! How the subcommands fail and print: exit statuses, messages, JSON and tables.
 
 use std::fmt::Display;
 use std::fs::{self, OpenOptions};
@@ -9,85 +9,81 @@ use std::process::ExitCode;
 pub use baton_types::name::short as shown;
 use serde::Serialize;
 
-/// What was asked for held.
+/// Everything that the command checks held.
 pub const HELD: u8 = 0;
 /// A promise was broken.
 pub const VIOLATED: u8 = 1;
-/// The input made no sense.
+/// The options or a file are wrong; the user has to change them.
 pub const BAD_INPUT: u8 = 2;
 /// The output cannot be written (EX_IOERR).
 pub const OUTPUT_FAILED: u8 = 74;
 
-/// Why a command has nothing to show: one sentence and an exit status.
+/// The error of a command.
 pub struct Failure {
-    /// For people.
+    /// One sentence for people.
     pub message: String,
-    /// For programs.
     pub status: ExitCode,
 }
 
 impl Failure {
-    /// The user has to change something.
     pub fn bad_input(reason: impl Display) -> Self {
         Failure { message: reason.to_string(), status: ExitCode::from(BAD_INPUT) }
     }
 }
 
-/// A file that cannot be read.
 pub fn unreadable(path: &Path, error: &io::Error) -> Failure {
     Failure::bad_input(format!("cannot read {}: {error}", path.display()))
 }
 
-/// A file that cannot be written.
+/// The message names the error and a remedy that fits it.
 pub fn unwritable(path: &Path, error: &io::Error) -> Failure {
     let right = match error.kind() {
         io::ErrorKind::NotFound => "name a file in a folder that exists",
         io::ErrorKind::PermissionDenied => "name a file that you may write to",
         io::ErrorKind::IsADirectory => "name a file in it",
-        io::ErrorKind::StorageFull => "make room, or name a file where there is some",
+        io::ErrorKind::StorageFull => "free some space, or name a file on another disk",
         _ => "name another file",
     };
     Failure::bad_input(format!("cannot write {}: {error}; {right}", path.display()))
 }
 
-/// A file that will be written if there is something to write.
+/// A file that the command may write at its end. Opening it early reports an unwritable file before the long work.
 pub struct Target<'a> {
     path: &'a Path,
     is_new: bool,
 }
 
 impl<'a> Target<'a> {
-    /// Refuses it now if it cannot be written.
     pub fn open(path: &'a Path) -> Result<Self, Failure> {
         let is_new = !path.exists();
         let opened = OpenOptions::new().append(true).create(true).open(path);
         opened.map(|_| Target { path, is_new }).map_err(|error| unwritable(path, &error))
     }
 
-    /// There is nothing to write.
+    /// Removes the file if `open` created it.
     pub fn leave_as_it_was(self) {
         if self.is_new {
-            // It is empty; if it cannot be removed it does no harm.
+            // The file is empty, so it does no harm if it cannot be removed.
             _ = fs::remove_file(self.path);
         }
     }
 }
 
-/// What a command gives back.
+/// The exit status of a command that ran, or its error.
 pub type Outcome = Result<ExitCode, Failure>;
 
-/// Prints text. A reader that has gone away (`| head`) is no error.
+/// Prints text. It is not an error if the reader has closed the pipe (`| head`).
 pub fn print(text: &str) -> Result<(), Failure> {
     print_while_read(text).map(|_| ())
 }
 
-/// The same, and tells whether the reader is still there.
+/// Like [`print`], and returns false if the reader has closed the pipe.
 pub fn print_while_read(text: &str) -> Result<bool, Failure> {
     let mut stdout = io::stdout();
     written(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
 }
 
-/// What became of something written to standard output: whether there is a reader.
+/// Judges the result of a write to standard output: true if it was written, false if the reader has closed the pipe.
 pub fn written(result: io::Result<()>) -> Result<bool, Failure> {
     match result {
         Ok(()) => Ok(true),
@@ -99,12 +95,12 @@ pub fn written(result: io::Result<()>) -> Result<bool, Failure> {
     }
 }
 
-/// Says something on standard error. If nobody can be told, the exit status still says enough.
+/// Writes a message to standard error. If that fails, the exit status still tells the result.
 pub fn warn(message: impl Display) {
     let _ = writeln!(io::stderr(), "baton: {message}");
 }
 
-/// So many of something.
+/// A number with its noun: "1 run", "2 runs".
 pub fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
@@ -115,12 +111,12 @@ pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(&(text + "\n"))
 }
 
-/// Tables and lists for people are no wider than this, as long as no single word is.
+/// The width of tables and lists for people. A longer word makes them wider.
 pub const COLUMNS: usize = 100;
-/// A column that is wrapped is at least this wide.
+/// The least width of a wrapped column.
 const NARROW_MIN: usize = 16;
 
-/// Columns padded to the widest cell; the first row is the head.
+/// Columns padded to the widest cell. The first row is the head.
 pub fn table(rows: &[Vec<String>]) -> String {
     let widths = widths(rows);
     let mut text = String::new();
@@ -136,7 +132,7 @@ pub fn table(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// The same, wrapped: the widest column gets narrower until the table has at most [`COLUMNS`], as long as no word is too long.
+/// Like [`table`], but wraps the widest column so that the table has at most [`COLUMNS`] characters a line.
 pub fn narrow_table(rows: &[Vec<String>]) -> String {
     let widths = widths(rows);
     let width = widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
@@ -165,7 +161,7 @@ fn widths(rows: &[Vec<String>]) -> Vec<usize> {
     (0..columns).map(|column| width(column).unwrap_or_default()).collect()
 }
 
-/// Lines of whole words.
+/// Breaks the text into lines of whole words. A word longer than `width` gets a line of its own.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

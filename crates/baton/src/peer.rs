@@ -15,21 +15,26 @@ use crate::output::{Failure, Outcome, VIOLATED, print, print_json, table, unwrit
 
 /// Run one member of a group over TCP
 ///
-/// All members share one file, which names the algorithm and everybody's address:
+/// All members share one file with the algorithm and the address of each member:
 ///
 ///   algorithm = "ricart-agrawala"
 ///   members = ["127.0.0.1:7501", "127.0.0.1:7502", "127.0.0.1:7503"]
 ///
-/// The members of a mutual exclusion group enter in turn, and end when all are done. The members of an election group run until SIGINT
-/// or SIGTERM, and print each change of the leader.
+/// Members of a mutual exclusion group enter the critical section in turn, and
+/// end when all are done. Members of an election print each change of the leader,
+/// until SIGINT or SIGTERM.
 ///
-/// Exit status 0: done; 1: a member was lost, and the algorithm does not tolerate that; 2: bad input.
+/// Exit status:
+///   0    done
+///   1    a member was lost that the algorithm needs, or that was not done
+///   2    bad input, or the group was not complete in time
+///   74   the output cannot be written
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment, allow_negative_numbers = true)]
 pub struct Args {
-    /// The file that all members share
+    /// The file that all members share, in TOML
     group: PathBuf,
-    /// Which member this is, counted from 0
+    /// The id of this member: its place in `members`, from 0 on
     #[arg(long)]
     id: usize,
     /// Number of entries of this member
@@ -49,11 +54,10 @@ pub struct Args {
     json: bool,
 }
 
-/// Runs the command.
 pub fn run(args: &Args) -> Outcome {
     let group = PeerGroup::read(&args.group).map_err(Failure::bad_input)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::bad_input(format!("cannot start: {error}")))?;
+    let runtime = runtime.map_err(|error| Failure::bad_input(format!("cannot start the event loop: {error}")))?;
     runtime.block_on(async {
         match group.about().family {
             Family::Mutex => take_turns(args, &group).await,
@@ -115,7 +119,7 @@ impl Args {
     }
 }
 
-/// What goes wrong and can be lived with goes to standard error.
+/// Prints each warning of the member to standard error.
 fn tell_of_warnings() -> mpsc::Sender<Warning> {
     let (sender, mut warnings) = mpsc::channel::<Warning>(64);
     tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! How far a long command has come: one line on standard error, on a terminal only, once it has taken a second.
+//! The progress line of long commands: on standard error, only at a terminal, and only after the first second.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -7,13 +7,12 @@ use std::time::{Duration, Instant};
 use baton_sim::progress::{Done, Watch};
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// What takes less needs no line.
+/// A command that takes less time shows no line.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The finest step of a bar.
+/// The number of steps of a bar.
 const STEPS: f64 = 1_000.0;
 
-/// The line.
 #[derive(Clone)]
 pub struct Progress {
     what: String,
@@ -22,18 +21,18 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A bar, for work of which the whole is known.
+    /// A bar, for work whose size is known.
     pub fn bar(what: impl Into<String>) -> Self {
         Self::new(what.into(), "{msg} [{bar:30}] {percent}%, {elapsed}")
     }
 
-    /// News, where nobody knows how much there is to do.
+    /// A text without a bar, for work whose size is unknown.
     pub fn news(what: impl Into<String>) -> Self {
         Self::new(what.into(), "{msg}, {elapsed}")
     }
 
     fn new(what: String, template: &str) -> Self {
-        // Drawn on standard error, and only if that is a terminal.
+        // indicatif draws on standard error, and only if it is a terminal.
         let line = ProgressBar::new(STEPS as u64);
         if let Ok(style) = ProgressStyle::with_template(template) {
             line.set_style(style);
@@ -41,7 +40,7 @@ impl Progress {
         Progress { what, line, since: Instant::now() }
     }
 
-    /// This part is done, from 0 to 1.
+    /// Shows the part of the work that is done, from 0 to 1.
     pub fn at(&self, part: f64) {
         if self.since.elapsed() >= PATIENCE {
             self.line.set_message(self.what.clone());
@@ -49,7 +48,7 @@ impl Progress {
         }
     }
 
-    /// There is something to tell.
+    /// Shows a text after the name of the work.
     pub fn tell(&self, news: impl FnOnce() -> String) {
         if self.since.elapsed() >= PATIENCE {
             self.line.set_message(format!("{}: {}", self.what, news()));
@@ -57,13 +56,13 @@ impl Progress {
         }
     }
 
-    /// Has a simulation tell how far it is.
+    /// A callback with which a simulation reports its progress to this line.
     pub fn watch(&self) -> Watch {
         let progress = self.clone();
         let spinner = ProgressStyle::with_template("{spinner} {msg}, {elapsed}").ok();
         Watch(Arc::new(move |done| match done {
             Done::Part(part) => progress.at(part),
-            // There is no share to draw a bar of.
+            // The total is unknown, so there is no bar.
             Done::Events(events) => {
                 if let Some(style) = spinner.clone() {
                     progress.line.set_style(style);
@@ -73,12 +72,12 @@ impl Progress {
         }))
     }
 
-    /// Tells how much of a source of so many bytes has been read.
+    /// A reader that reports how much of `source`, which has `bytes` bytes, was read.
     pub fn reading<R: Read>(&self, source: R, bytes: u64) -> impl Read + use<R> {
         Reading { progress: self.clone(), source, read: 0, bytes }
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub fn finish(&self) {
         self.line.finish_and_clear();
     }

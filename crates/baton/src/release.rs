@@ -1,4 +1,4 @@
-//! `baton release --force`: take a lock from whoever holds it.
+//! `baton release --force`: take a lock from its holders.
 
 use std::process::ExitCode;
 
@@ -11,10 +11,11 @@ use crate::view::Holder;
 
 /// Take a lock from its holders
 ///
-/// For locks whose holder does not release them. The server tells the holders to stop. The lock is free as soon as every holder has
-/// released it or has lost its lease. With --now the lock is free at once, and a lock-delay ends.
+/// For locks whose holder does not release them. The server tells the holders to stop. The lock is free as soon as
+/// every holder has released it or has lost its lease. With --now the lock is free at once, and a lock-delay ends.
 ///
-/// Exit status 0: success, also if nobody held the lock; 2: bad usage; 69: no server answered; 74: the output cannot be written.
+/// Exit status 0: success, also if the lock has no holder; 2: bad input; 69: no server answered; 74: the output cannot
+/// be written.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -32,13 +33,12 @@ pub struct Args {
     json: bool,
 }
 
-/// Runs the command.
 pub fn run(args: &Args) -> Outcome {
     let name = args.name.bytes()?;
     if !args.force {
         let name = Quoted(&name);
         return Err(Failure::bad_input(format!(
-            "only its holder can release the lock {name}, by ending; to take it from its holder, add --force"
+            "the lock {name} is released when its holder ends; to take it from its holders, add --force"
         )));
     }
     let release = async { args.server.connect().await?.force_release(&name, args.now).await.map_err(no_server) };
@@ -58,13 +58,13 @@ pub fn run(args: &Args) -> Outcome {
 
 fn to_text(name: &[u8], now: bool, holders: &[Holder]) -> String {
     if holders.is_empty() {
-        let delay = if now { "; if a lock-delay kept it closed, that is over" } else { "" };
-        return format!("nobody holds the lock {}{delay}\n", Quoted(name));
+        let delay = if now { "; a lock-delay that kept it closed is over" } else { "" };
+        return format!("the lock {} has no holder{delay}\n", Quoted(name));
     }
     let line = |holder: &Holder| {
         let (label, place, fence) = (shown(&holder.label), shown(&holder.place()), holder.fence);
         match now {
-            true => format!("taken from {label} at {place}, fence {fence}: it may not have noticed yet\n"),
+            true => format!("taken from {label} at {place}, fence {fence}; that holder may still be at work\n"),
             false => format!("told {label} at {place}, fence {fence}, to stop\n"),
         }
     };
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
     use baton_types::views;
 
-    /// A label is what a stranger says of itself.
+    /// Any client can choose its label and host freely.
     #[test]
     fn no_control_character_of_a_holder_reaches_the_terminal() {
         let (label, host) = ("job\x1b[2J".to_owned(), "here\r".to_owned());

@@ -18,10 +18,12 @@ use crate::output::{Failure, Outcome, print};
 
 /// Run the lock service
 ///
-/// Needs no other software: whatever the server acknowledges is on its own disk. SIGTERM or SIGINT stops it within two seconds, a second
-/// signal at once. Locks that are held then are still held when the server starts again.
+/// The server needs no other software. It acknowledges a request only when the result is on its disk. SIGTERM or SIGINT
+/// stops it within two seconds, a second signal at once. Locks that are held then are still held when the server starts
+/// again.
 ///
-/// Exit status 0: it was told to stop; 1: it cannot serve; 2: bad usage.
+/// Exit status 0: a signal stopped the server; 1: the server cannot start or go on; 2: bad input; 74: the output cannot
+/// be written.
 #[derive(clap::Args)]
 pub struct Args {
     /// Folder for the data [default: the user's data folder, such as ~/.local/share/baton]
@@ -52,27 +54,28 @@ pub struct Args {
     log: Option<String>,
 }
 
-/// What one server takes on if nothing is said.
 const LIMITS: ServerLimits = ServerLimits::DEFAULT;
-/// The highest limit that can be set. No server comes near it.
+/// The highest value of a limit. No server can reach it.
 const LIMIT_MAX: usize = 1_000_000_000;
 
-/// Descriptors that clients with a place never get: the log needs some, and so do connections that are turned away.
+/// File descriptors that accepted connections cannot use. The log needs some, and so do connections that are refused.
 const DESCRIPTORS_KEPT: u64 = 64;
 
-/// Runs the command.
 pub fn run(args: &Args) -> Outcome {
     let resolved = args.listen.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
     let wrong = || {
-        Failure::bad_input(format!("{:?} is no address to listen on; say host:port, such as {ADDRESS}", args.listen))
+        Failure::bad_input(format!(
+            "{:?} is not an address to listen on; it must be host:port, such as {ADDRESS}",
+            args.listen
+        ))
     };
     let listen = resolved.ok_or_else(wrong)?;
     let data = args.data.clone().or_else(|| Some(dirs::data_dir()?.join("baton")));
     let data = data.ok_or_else(|| Failure::bad_input("this user has no data folder; name one with --data DIR"))?;
-    // One of them may be waiting for the disk.
+    // At least two threads, because one may be waiting for the disk.
     let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
-    let runtime = runtime.map_err(|error| cannot(format!("cannot start: {error}")))?;
+    let runtime = runtime.map_err(|error| cannot(format!("cannot start the event loop: {error}")))?;
     let _log = Log::begin(args.log.as_deref())?;
     let limits = ServerLimits {
         sessions: args.max_sessions,
@@ -82,14 +85,14 @@ pub fn run(args: &Args) -> Outcome {
         streams: args.max_streams,
     };
     let served = runtime.block_on(serve(Options { data, listen, connections_max: connections_max()?, limits }));
-    // Connections that were cut may still have tasks, which nobody waits for.
+    // Connections that were closed by force may still have tasks. Do not wait for them.
     runtime.shutdown_background();
     served
 }
 
 fn limit(text: &str) -> Result<usize, String> {
     let limit = text.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
-    limit.ok_or(format!("a limit is a whole number from 1 to {LIMIT_MAX}"))
+    limit.ok_or(format!("a limit must be a whole number from 1 to {LIMIT_MAX}"))
 }
 
 async fn serve(options: Options) -> Outcome {
@@ -108,7 +111,7 @@ async fn serve(options: Options) -> Outcome {
     });
     let stop = |times: u32| {
         let mut stopping = stopping.clone();
-        // The task above does not end.
+        // The sender lives as long as the task above, which never ends, so this cannot fail.
         async move { drop(stopping.wait_for(|told| *told >= times).await) }
     };
     let server = tokio::select! {
@@ -118,15 +121,16 @@ async fn serve(options: Options) -> Outcome {
     print(&welcome(server.address(), &options))?;
     tokio::select! {
         served = server.run(stop(1)) => served.map_err(cannot)?,
-        // What was acknowledged is on disk, whenever it ends.
-        () = stop(2) => warn!("told to stop twice: stopped at once"),
+        // All acknowledged requests are on disk, so the process may end at any time.
+        () = stop(2) => warn!("a second signal came: the server stops at once"),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// As many as the system lets this process have, but for those that it needs itself.
+/// The number of connections that the limit of open files allows, less [`DESCRIPTORS_KEPT`]. Raises the soft limit to
+/// the hard one.
 fn connections_max() -> Result<usize, Failure> {
-    let unknown = |error| cannot(format!("cannot tell how many files may be open: {error}"));
+    let unknown = |error| cannot(format!("cannot find out how many files may be open: {error}"));
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(unknown)?;
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).map_err(unknown)?;
     if hard <= DESCRIPTORS_KEPT {
@@ -142,18 +146,18 @@ fn cannot(why: impl Display) -> Failure {
 fn welcome(address: SocketAddr, options: &Options) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let data = options.data.display();
-    // The default needs no flag.
+    // The commands use the default address without an option.
     let server = if address.to_string() == ADDRESS { String::new() } else { format!(" --server {address}") };
     let first = format!("baton {version} listens on {address}, data in {data}\n");
-    // Hints are for people: a script that reads the output needs only the first line.
+    // The hints are for people. A script gets only the first line.
     if !io::stdout().is_terminal() {
         return first;
     }
     format!(
         "{first}\n\
          Try next, in another terminal:\n  \
-         baton lock{server} deploy -- sh -c 'echo fence $BATON_FENCE; sleep 60'   # run something that only one may run\n  \
-         baton locks{server}                       # who holds what, and who waits\n  \
-         baton lock-info{server} deploy            # one lock, with its history\n"
+         baton lock{server} deploy -- sh -c 'echo fence $BATON_FENCE; sleep 60'   # run a command under a lock\n  \
+         baton locks{server}                       # list the locks and their holders\n  \
+         baton lock-info{server} deploy            # show one lock and its history\n"
     )
 }

@@ -1,4 +1,4 @@
-//! `baton sessions`: who is connected, and with which locks.
+//! `baton sessions`: list the sessions with their locks.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use crate::view::{Session, duration, place};
 
 /// List the sessions with the locks that they hold and wait for
 ///
-/// Exit status 0: success; 2: bad usage; 69: no server answered; 74: the output cannot be written.
+/// Exit status 0: success; 2: bad input; 69: no server answered; 74: the output cannot be written.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -18,7 +18,6 @@ pub struct Args {
     json: bool,
 }
 
-/// Runs the command.
 pub fn run(args: &Args) -> Outcome {
     let sessions: Vec<Session> =
         block_on(async { args.server.connect().await?.list_sessions().await.map_err(no_server) })?
@@ -33,7 +32,7 @@ pub fn run(args: &Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The first few, and how many more there are.
+/// The first names, and the number of the others.
 fn names(names: &[String]) -> String {
     const SHOWN_MAX: usize = 3;
     let shown: Vec<String> = names.iter().take(SHOWN_MAX).map(|name| shown(name)).collect();

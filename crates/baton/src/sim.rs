@@ -234,7 +234,6 @@ fn run_once(args: &Args, options: &Options, progress: &Progress) -> Outcome {
     Ok(ExitCode::from(if report.broken_promises().is_empty() { HELD } else { VIOLATED }))
 }
 
-/// Many seeds; the seed of every failure is reported.
 fn run_many(args: &Args, options: &Options, runs: u64, progress: &Progress) -> Outcome {
     let mut failures = Vec::new();
     for options in seeds(options, runs) {
@@ -301,7 +300,7 @@ impl Args {
     }
 }
 
-/// With what theory says of it, if the options are given.
+/// The report as text. With `options`, the text also has the values that theory expects.
 fn to_text(report: &Report, options: Option<&Options>) -> String {
     match report {
         Report::Mutex(report) => {
@@ -363,7 +362,7 @@ fn mutex_to_text(report: &MutexReport, theory: &Costs, no_theory: Option<String>
     )
 }
 
-/// With how many of them are measured, if not all are.
+/// The number of entries, and the number of measured entries if it differs.
 fn entries_to_text(MutexReport { entries, measured_entries, .. }: &MutexReport) -> String {
     match measured_entries == entries {
         true => entries.to_string(),
@@ -371,7 +370,7 @@ fn entries_to_text(MutexReport { entries, measured_entries, .. }: &MutexReport) 
     }
 }
 
-/// Who is dead, if anybody is.
+/// Names the dead processes.
 fn dead_to_text(dead: &[usize]) -> String {
     let names: Vec<String> = dead.iter().map(|process| format!("P{process}")).collect();
     match names.as_slice() {
@@ -456,7 +455,7 @@ fn append_to_text(report: &AppendReport, theory: &AppendTheory) -> String {
     )
 }
 
-/// With what theory says of the mean, if anything.
+/// `theory` follows the mean; it may be empty.
 fn delay_to_text(delay: Option<DelaySummary>, theory: &str) -> String {
     delay.map_or("-".into(), |delay| {
         let DelaySummary { mean, p50, p99, max } = delay;

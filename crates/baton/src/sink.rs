@@ -1,4 +1,4 @@
-//! Where the trace of a run goes: to a file, to memory for the diagram, to both or nowhere.
+//! Receives the trace of a run for `--trace` and `--svg`: in a file, in memory for the diagram, in both, or not at all.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -10,7 +10,6 @@ use baton_trace::diagram;
 
 use crate::output::{Failure, Target, unwritable};
 
-/// What `--trace` and `--svg` ask for.
 pub struct Sink<'a> {
     svg: Option<&'a Path>,
     targets: Vec<Target<'a>>,
@@ -18,7 +17,7 @@ pub struct Sink<'a> {
 }
 
 impl<'a> Sink<'a> {
-    /// Files that cannot be written are refused here, before anything runs. Returns what to write the trace to, too.
+    /// Returns an error for a file that cannot be written, before the run starts. The second result receives the trace.
     pub fn open(
         trace: Option<&'a PathBuf>,
         svg: Option<&'a PathBuf>,
@@ -34,12 +33,12 @@ impl<'a> Sink<'a> {
         Ok((Sink { svg: svg.map(PathBuf::as_path), targets, memory }, writer))
     }
 
-    /// The run was refused.
+    /// Call this if the run was refused: removes the files that `open` created.
     pub fn leave_all_as_it_was(self) {
         self.targets.into_iter().for_each(Target::leave_as_it_was);
     }
 
-    /// After the run: draws it, if that was asked for.
+    /// After the run: draws the diagram for `--svg`.
     pub fn draw(&self) -> Result<(), Failure> {
         let Some(path) = self.svg else { return Ok(()) };
         let (header, records) = baton_trace::read(self.memory.borrow().as_slice()).map_err(Failure::bad_input)?;
@@ -47,7 +46,7 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// A file that is emptied when something is written to it: what is refused leaves it as it was.
+/// A file that is emptied at the first write. So a refused run does not change it.
 struct Late {
     path: PathBuf,
     file: Option<BufWriter<File>>,

@@ -9,17 +9,18 @@ use serde_json::json;
 use crate::compare::parallel;
 use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json};
 
-/// So many seeds are one piece of work.
+/// The number of seeds that one thread takes at a time.
 const BATCH: u64 = 200;
-/// So many failures are shown.
 const FAILURES_SHOWN_MAX: usize = 20;
 
 /// Simulate the whole lock service under faults, over many seeds
 ///
-/// Front end, state and clients are those of the service; the log, the network, the clocks and the faults are simulated. Each run
-/// checks that no two believed holds overlap, that fences grow, that locks are granted in order and not before their
-/// lock-delay is over, that a request is refused as a deadlock if and only if it is one, that a repeated request is applied
-/// once, and that every client is served after the last fault. Exit status 0: all of that held in every run; 1: not; 2: bad input.
+/// The front end, the state and the clients are the real ones. The log, the network, the clocks and the faults are
+/// simulated. Each run checks that no two clients believe in holds that exclude each other, that fences grow, that
+/// locks are granted in order and not before their lock-delay is over, that a request is refused as a deadlock if and
+/// only if it is one, that a repeated request is applied once, and that every client is served after the last fault.
+///
+/// Exit status 0: every run passed; 1: a run failed; 2: bad input; 74: the output cannot be written.
 #[derive(clap::Args)]
 pub struct Args {
     /// The first seed
@@ -39,7 +40,7 @@ pub struct Args {
     json: bool,
 }
 
-/// What came out of some runs.
+/// The sums over some runs.
 #[derive(Default)]
 struct Sum {
     grants: u64,
@@ -53,7 +54,6 @@ struct Sum {
     failures: Vec<(u64, String)>,
 }
 
-/// Runs the subcommand.
 pub fn run(args: &Args) -> Outcome {
     if args.runs == 0 {
         return Err(Failure::bad_input("--runs cannot be 0; ask for at least 1"));
@@ -61,7 +61,10 @@ pub fn run(args: &Args) -> Outcome {
     if args.clients.is_some_and(|clients| !(1..=CLIENTS_MAX).contains(&clients)) {
         return Err(Failure::bad_input(format!("--clients must be from 1 to {CLIENTS_MAX}")));
     }
-    let end = args.seed.checked_add(args.runs).ok_or_else(|| Failure::bad_input("--seed and --runs go beyond 2^64"))?;
+    let end = args
+        .seed
+        .checked_add(args.runs)
+        .ok_or_else(|| Failure::bad_input("--seed plus --runs must be less than 2^64"))?;
     if args.story {
         return tell(args);
     }
@@ -117,8 +120,8 @@ fn report(args: &Args, sum: &Sum) -> Result<(), Failure> {
     }
     let mut text = format!(
         "lock service: {} runs, {} failed; {events} events, {entries} log entries, {grants} grants,\n  \
-         {deadlocks} deadlocks refused, {refusals} requests beyond a limit,\n  \
-         {forced} forced releases, {taken} holds taken at once, {thefts} thieves turned away\n",
+         {deadlocks} deadlocks refused, {refusals} requests refused at a limit,\n  \
+         {forced} forced releases, {taken} holds taken at once, {thefts} attempts to steal a session refused\n",
         args.runs,
         failures.len()
     );
@@ -134,7 +137,7 @@ fn report(args: &Args, sum: &Sum) -> Result<(), Failure> {
 fn tell(args: &Args) -> Outcome {
     let report = simulate(Options { clients: args.clients, story: true, ..Options::new(args.seed) });
     let mut text = report.story.join("\n");
-    let verdict = report.violation.as_deref().unwrap_or("nothing was violated");
+    let verdict = report.violation.as_deref().unwrap_or("no violation");
     text.push_str(&format!("\nseed {}: {verdict}\n", args.seed));
     print(&text)?;
     Ok(ExitCode::from(if report.violation.is_none() { HELD } else { VIOLATED }))

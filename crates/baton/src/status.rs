@@ -1,4 +1,4 @@
-//! `baton status`: how a server is.
+//! `baton status`: show the state of a server.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use crate::view::{Status, duration, size};
 
 /// Show the server's role, log, counts and free space
 ///
-/// Exit status 0: it answered; 2: bad usage; 69: no server answered; 74: the output cannot be written.
+/// Exit status 0: the server answered; 2: bad input; 69: no server answered; 74: the output cannot be written.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -18,7 +18,6 @@ pub struct Args {
     json: bool,
 }
 
-/// Runs the command.
 pub fn run(args: &Args) -> Outcome {
     let status = block_on(async { args.server.connect().await?.status().await.map_err(no_server) })?;
     let status = Status::from(status);
@@ -47,7 +46,7 @@ fn to_text(status: &Status) -> String {
 
 fn free_space(status: &Status) -> String {
     let free = status.free_bytes.map_or_else(|| "unknown".to_owned(), size);
-    if status.low_space { format!("{free}: too little for new sessions and locks") } else { free }
+    if status.low_space { format!("{free}: too little for new sessions and acquires") } else { free }
 }
 
 #[cfg(test)]
@@ -64,7 +63,7 @@ mod tests {
             text.lines().find_map(|line| line.strip_prefix("free space  ")).map(String::from)
         };
         assert_eq!(line(Some(5 << 30), false).as_deref(), Some("5.0 GiB"));
-        assert_eq!(line(Some(3 << 20), true).as_deref(), Some("3.0 MiB: too little for new sessions and locks"));
+        assert_eq!(line(Some(3 << 20), true).as_deref(), Some("3.0 MiB: too little for new sessions and acquires"));
         assert_eq!(line(None, false).as_deref(), Some("unknown"));
     }
 }

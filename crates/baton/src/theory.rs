@@ -1,5 +1,5 @@
-//! What theory says of a run: the bridge between the simulator, which knows no theory, and the closed forms, which know
-//! no simulator.
+//! The expected costs of a run. Connects the simulator, which knows no theory, with the closed forms of `baton-theory`,
+//! which know no simulator.
 
 use baton_sim::app::mutex::{Load, entries_to_settle};
 use baton_sim::network::Delay;
@@ -11,7 +11,7 @@ use baton_theory::mutex::{self, Costs, Setting};
 use baton_theory::{Expectation, Kind, append, detector};
 use serde::Serialize;
 
-/// A report, and what should have come out.
+/// A report with the expected values.
 #[derive(Serialize)]
 pub struct WithTheory<'a> {
     #[serde(flatten)]
@@ -29,27 +29,25 @@ enum Theory {
     Append(AppendTheory),
 }
 
-/// What theory says of a failure detector; nothing of one that has no bound on delays to go by.
+/// The expected values of a failure detector. There are none if delays have no bound.
 #[derive(Default, Serialize)]
 pub struct DetectorTheory {
-    /// From a crash to the suspicion, on average.
+    /// The mean time from a crash to the suspicion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detection_time: Option<Expectation>,
-    /// How often the living are suspected.
+    /// The number of suspicions of live processes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mistakes: Option<Expectation>,
 }
 
-/// What theory says of appends.
 #[derive(Default, Serialize)]
 pub struct AppendTheory {
-    /// Where batches do not save any.
+    /// None if batches save messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages_per_append: Option<Expectation>,
 }
 
 impl<'a> WithTheory<'a> {
-    /// Looks it up.
     pub fn new(options: &Options, report: &'a Report) -> Self {
         let theory = match report {
             Report::Mutex(report) => Some(Theory::Mutex(of_mutex(options, report))),
@@ -61,7 +59,7 @@ impl<'a> WithTheory<'a> {
     }
 }
 
-/// What a run of mutual exclusion should cost.
+/// The expected costs of a run of mutual exclusion. None with faults, or if the run is too short.
 pub fn of_mutex(options: &Options, report: &MutexReport) -> Costs {
     if has_faults(options) || too_short(options).is_some() {
         return Costs::default();
@@ -90,22 +88,22 @@ pub fn of_mutex(options: &Options, report: &MutexReport) -> Costs {
     mutex::costs(&setting).unwrap_or_default()
 }
 
-/// Why a run is too short for theory, if it is.
+/// If the run is too short for a comparison with theory: a text that says so.
 pub fn too_short(options: &Options) -> Option<String> {
     let least = entries_to_settle(options.params.n as u64);
     let short = options.workload.entries < least;
-    short.then(|| format!("none for so short a run; ask for at least {least} entries, 5 rounds"))
+    short.then(|| format!("none, because the run is too short; ask for at least {least} entries (5 rounds)"))
 }
 
-/// What an election should cost.
+/// The expected costs of an election. None with faults or varying delays.
 pub fn of_election(options: &Options) -> ElectionCosts {
     if has_faults(options) || !has_constant_delay(options) {
         return ElectionCosts::default();
     }
-    // Who notices, as the simulator has it.
+    // Which processes notice that there is no leader, as in the simulator.
     let notice = match options.workload.load {
         Load::Solo => NoticedBy::Lowest,
-        // It depends on who that is.
+        // The costs depend on which process notices.
         Load::SoloRandom => return ElectionCosts::default(),
         Load::All | Load::Random => NoticedBy::All,
     };
@@ -113,15 +111,15 @@ pub fn of_election(options: &Options) -> ElectionCosts {
     election::costs(&options.algorithm, variant, options.params.n, notice).unwrap_or_default()
 }
 
-/// What a heartbeat should achieve where delays have a bound and the watchers allow for it, if every crash comes at a random
-/// moment. Beats that may overtake each other are beyond it.
+/// The expected values of a heartbeat detector whose crashes come at random moments. None if delays have no bound, the
+/// processes believe in a shorter bound, or beats may overtake each other.
 pub fn of_detector(options: &Options, report: &DetectorReport) -> DetectorTheory {
     let (mean, bound) = match options.network.delay {
         Delay::Constant(delay) => (delay, delay),
         Delay::Uniform(min, max) => ((min + max) / 2.0, max),
         Delay::Exponential(_) | Delay::Pareto(..) => return DetectorTheory::default(),
     };
-    // As the variant says, or as it is unless told.
+    // The value in the variant, or the default.
     let said =
         |name: &str, unless: f64| options.params.value(name).and_then(|text| text.parse().ok()).unwrap_or(unless);
     let (allowed, drift) = (said("timeout", 1.0) * in_t(options.params.delay_max), said("drift", 0.0) / 100.0);
@@ -134,10 +132,10 @@ pub fn of_detector(options: &Options, report: &DetectorReport) -> DetectorTheory
     }
 }
 
-/// What an append should cost, one by one.
+/// The expected messages of one append, without batches.
 pub fn of_append(options: &Options, report: &AppendReport) -> AppendTheory {
     let batches = options.params.value("batch").is_some_and(|batch| batch != "1");
-    // Where delays vary, or are longer than believed, somebody may lose patience and send again.
+    // If delays vary, or are longer than the processes believe, a process may send a message again.
     let steady = matches!(options.network.delay, Delay::Constant(delay) if delay <= in_t(options.params.delay_max));
     let exact = !has_faults(options) && steady && !batches;
     AppendTheory { messages_per_append: exact.then(|| append::messages_per_append(report.replicas)) }
@@ -152,12 +150,11 @@ fn has_constant_delay(options: &Options) -> bool {
     options.network.delay == Delay::Constant(1.0)
 }
 
-/// What to print beside a measured value.
+/// The text after a measured value.
 pub fn beside(expectation: &Option<Expectation>) -> String {
     expectation.as_ref().map(|expectation| format!(" (in theory {})", in_words(expectation))).unwrap_or_default()
 }
 
-/// An expectation as people write it.
 pub fn in_words(expectation: &Expectation) -> String {
     let value = number(expectation.value);
     match expectation.kind {
@@ -169,7 +166,7 @@ pub fn in_words(expectation: &Expectation) -> String {
     }
 }
 
-/// A number without superfluous digits.
+/// A number with at most three digits after the point, without zeros at the end.
 pub fn number(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,4 +1,4 @@
-//! The command line as it was typed: what is wrong with it is told in one sentence, as everything else is.
+//! Parses the command line. An error is one sentence, like all other errors of `baton`; clap would print several lines.
 
 use std::error::Error as _;
 use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
@@ -8,7 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::output::{Failure, written};
 
-/// Reads it. Help and version are printed, and end the program.
+/// Parses the command line. `--help` and `--version` print and end the process.
 pub fn parse<P: Parser>() -> Result<P, Failure> {
     P::try_parse().map_err(|error| {
         let asked_for_nothing = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
@@ -22,25 +22,25 @@ pub fn parse<P: Parser>() -> Result<P, Failure> {
     })
 }
 
-/// Clap tells what is wrong, what is like it, how the command is used and where there is more; all but the first two are
-/// in the help.
+/// Makes one sentence of clap's lines. It keeps the error and the similar name, and names the help for the rest.
 fn in_one_sentence(error: &clap::Error) -> String {
     let text = error.render().to_string();
-    // Where it does not tell how the command is used, it is a command that exists.
+    // If clap prints no usage, the first argument is a valid subcommand.
     let used = || format!("baton {}", std::env::args().nth(1).unwrap_or_default());
     let (wrong, usage) =
         text.split_once("Usage: ").map_or((&*text, used()), |(wrong, usage)| (wrong, usage.to_owned()));
-    // How to write a value that looks like an option: hardly ever what was meant.
+    // Clap explains how to pass a value that looks like an option. The user hardly ever meant that.
     let (wrong, _) = wrong.split_once("  tip: to pass").unwrap_or((wrong, ""));
     let wrong = wrong.trim().trim_start_matches("error: ").trim_end_matches("For more information, try '--help'.");
     let words: Vec<&str> = wrong.split_whitespace().collect();
     let wrong = possible_values(&words.join(" ").replace(" tip: ", "; "));
     let command: Vec<&str> = usage.split_whitespace().take_while(|word| !word.starts_with(['[', '<', '-'])).collect();
     let wrong = number(error).or_else(|| subcommand(error)).unwrap_or(wrong);
-    format!("{wrong}; `{} --help` tells what there is", command.join(" "))
+    format!("{wrong}; see `{} --help`", command.join(" "))
 }
 
-/// Says what a value can be as a part of the sentence; which of these is like it is to be seen then.
+/// Turns the list of possible values into a part of the sentence. The similar value after the list is dropped,
+/// because the list contains it.
 fn possible_values(wrong: &str) -> String {
     match wrong.split_once(" [possible values: ") {
         Some((wrong, values)) => {
@@ -51,11 +51,11 @@ fn possible_values(wrong: &str) -> String {
     }
 }
 
-/// A subcommand that does not exist, with the one that is most like it.
+/// The error for an unknown subcommand, with the most similar subcommand.
 fn subcommand(error: &clap::Error) -> Option<String> {
     let (wrong, alike) = (error.get(ContextKind::InvalidSubcommand)?, error.get(ContextKind::SuggestedSubcommand)?);
     let nearest = match alike {
-        // In ascending order of likeness.
+        // Clap sorts them by similarity; the most similar one is the last.
         ContextValue::Strings(alike) => alike.last()?,
         ContextValue::String(nearest) => nearest,
         _ => return None,
@@ -63,13 +63,13 @@ fn subcommand(error: &clap::Error) -> Option<String> {
     Some(format!("unrecognized subcommand '{wrong}'; a similar subcommand exists: '{nearest}'"))
 }
 
-/// What is wrong with a number.
+/// The error for an invalid number.
 fn number(error: &clap::Error) -> Option<String> {
     let source = error.source()?;
     let wrong = match source.downcast_ref::<ParseIntError>().map(ParseIntError::kind) {
         Some(IntErrorKind::PosOverflow) => "is too large",
-        Some(_) => "is no whole number from 0 on",
-        None => source.downcast_ref::<ParseFloatError>().map(|_| "is no number")?,
+        Some(_) => "is not a whole number from 0 on",
+        None => source.downcast_ref::<ParseFloatError>().map(|_| "is not a number")?,
     };
     let (value, option) = (error.get(ContextKind::InvalidValue)?, error.get(ContextKind::InvalidArg)?);
     Some(format!("'{value}' {wrong}, for '{option}'"))

@@ -1,131 +1,100 @@
-//! What people and programs see of the lock service: the shapes of its JSON, and how times are told.
+//! The JSON objects of the commands that show the lock service, and how these commands format times and sizes.
 
 use baton_types::frames::Mode;
 use baton_types::{name, views};
 use serde::Serialize;
 
-/// A lock.
 #[derive(Serialize)]
 pub struct Lock {
-    /// Its name.
     pub name: String,
-    /// Whether that is the escaped form, since the name is not UTF-8.
+    /// Whether `name` is in the escaped form, because it is not UTF-8.
     #[serde(skip_serializing_if = "is_false")]
     pub escaped: bool,
-    /// How it is held; none if nobody holds it.
+    /// The mode of its holders; none if there is no holder.
     pub mode: Option<&'static str>,
-    /// How many may hold it at a time, if by permits.
+    /// The number of permits; 0 if the lock is not held by permits.
     pub permits: u32,
-    /// Who holds it.
     pub holders: Vec<Holder>,
-    /// Who waits for it, in order.
+    /// In the order of the queue.
     pub waiters: Vec<Waiter>,
-    /// Who held it.
     pub history: Vec<Past>,
-    /// How long it stays closed yet, at most.
+    /// The longest time that the lock may still stay closed.
     pub lock_delay_ms: u64,
 }
 
-/// Who holds a lock.
 #[derive(Serialize)]
 pub struct Holder {
     session: String,
     owner: String,
-    /// What it is.
     pub label: String,
-    /// Where it runs.
     pub host: String,
-    /// As which process.
     pub pid: u32,
-    /// Its fence.
     pub fence: u64,
-    /// Since when, in milliseconds since 1970.
+    /// The time of the grant, in milliseconds since 1970.
     pub since_ms: u64,
-    /// When its lease ends unless it is renewed.
+    /// The time until the lease ends, if it is not renewed.
     pub deadline_in_ms: u64,
 }
 
-/// Who waits for a lock.
 #[derive(Serialize)]
 pub struct Waiter {
     session: String,
     owner: String,
-    /// What it is.
     pub label: String,
-    /// How it wants the lock.
     pub mode: &'static str,
-    /// For how long it has been waiting.
     pub waiting_ms: u64,
-    /// Its place in the queue.
+    /// The place in the queue, from 1 on.
     pub position: u32,
 }
 
-/// Who held a lock.
+/// An earlier holder.
 #[derive(Serialize)]
 pub struct Past {
     session: String,
-    /// What it was.
     pub label: String,
-    /// Its fence.
     pub fence: u64,
-    /// From when, in milliseconds since 1970.
+    /// The time of the grant, in milliseconds since 1970.
     pub from_ms: u64,
-    /// Until when.
+    /// The time when the hold ended, in milliseconds since 1970.
     pub to_ms: u64,
-    /// How it ended.
     pub ended: &'static str,
 }
 
-/// A session.
 #[derive(Serialize)]
 pub struct Session {
-    /// Its number.
     pub id: String,
-    /// What it is.
     pub label: String,
-    /// Where it runs.
     pub host: String,
-    /// As which process.
     pub pid: u32,
-    /// How long it lives without a keep-alive.
     pub ttl_ms: u64,
-    /// When it ends unless there is one.
+    /// The time until the session expires, if no keep-alive comes.
     pub expires_in_ms: u64,
-    /// Whether the names of locks are all in the escaped form, since one of them is not UTF-8.
+    /// Whether all names in `holds` and `waits` are in the escaped form, because one of them is not UTF-8.
     #[serde(skip_serializing_if = "is_false")]
     pub escaped: bool,
-    /// Locks that it holds.
     pub holds: Vec<String>,
-    /// Locks that it waits for.
     pub waits: Vec<String>,
 }
 
-/// A server.
+/// The state of a server.
 #[derive(Serialize)]
 pub struct Status {
-    /// Its number.
     pub node: u64,
-    /// What it is in its group.
     pub role: String,
-    /// The term it is in.
     pub term: u64,
-    /// The last entry that is certain.
+    /// The index of the last committed log entry.
     pub commit: u64,
-    /// The last entry that is in the table.
+    /// The index of the last log entry that is applied to the table of locks.
     pub applied: u64,
-    /// How many locks it knows.
     pub locks: u64,
-    /// How many sessions.
     pub sessions: u64,
-    /// How many requests wait.
+    /// The number of waiting requests.
     pub waiters: u64,
-    /// For how long it has been running.
     pub uptime_ms: u64,
-    /// Its version.
     pub version: String,
-    /// How many bytes more its data folder takes; none if its system does not say.
+    /// Free space for the data folder; none if the system does not report it.
     pub free_bytes: Option<u64>,
-    /// Whether that is too little to begin anything new.
+    /// Whether the free space is too little for new sessions and acquires.
     pub low_space: bool,
 }
 
@@ -133,7 +102,7 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// Sessions and owners are told as 16 hexadecimal digits: JSON's numbers are not as long.
+/// The id of a session or owner as 16 hexadecimal digits, because many JSON readers round numbers of 64 bits.
 pub fn id(id: u64) -> String {
     format!("{id:016x}")
 }
@@ -192,7 +161,7 @@ impl From<views::Past> for Past {
 impl From<views::Session> for Session {
     fn from(session: views::Session) -> Self {
         let views::Session { id, label, host, pid, ttl_ms, expires_in_ms, holds, waits } = session;
-        // All in the same form, so that whoever reads them need not guess.
+        // All names are in the same form, so that one flag tells the form.
         let escaped = holds.iter().chain(&waits).any(|name| str::from_utf8(name).is_err());
         let shown = |name: &Vec<u8>| if escaped { name::escaped(name) } else { name::shown(name).0 };
         let (holds, waits) = (holds.iter().map(shown).collect(), waits.iter().map(shown).collect());
@@ -222,18 +191,17 @@ impl From<views::Status> for Status {
 }
 
 impl Holder {
-    /// Which process it is.
     pub fn place(&self) -> String {
         place(&self.host, self.pid)
     }
 }
 
-/// Which process on which machine.
+/// A process on a host: `host:pid`.
 pub fn place(host: &str, pid: u32) -> String {
     format!("{host}:{pid}")
 }
 
-/// A duration, in the two units that matter.
+/// A duration in at most two units, rounded down.
 pub fn duration(ms: u64) -> String {
     let seconds = ms / 1_000;
     match seconds {
@@ -245,7 +213,7 @@ pub fn duration(ms: u64) -> String {
     }
 }
 
-/// A number of bytes in the largest unit of which there is at least one.
+/// A number of bytes in the largest unit that fits, rounded down to tenths.
 pub fn size(bytes: u64) -> String {
     let units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     match (1..).zip(units).take_while(|(power, _)| bytes >> (10 * power) > 0).last() {
@@ -257,13 +225,13 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// How long ago a time of day was, by our own clock: what is told by another's may lie in the future.
+/// The time since `then_ms`, by the clock of this machine. Another machine's clock may be ahead: then the result is 0.
 pub fn ago(then_ms: u64) -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     duration((now.as_millis() as u64).saturating_sub(then_ms))
 }
 
-/// What a table shows for nothing.
+/// The text for a table cell: a dash if there is none.
 pub fn or_dash(text: Option<impl Into<String>>) -> String {
     text.map_or_else(|| "-".into(), Into::into)
 }

@@ -7,7 +7,7 @@ fn baton(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_baton")).args(args).output().expect("the binary was built for this test")
 }
 
-/// The sentence.
+/// The message of a command that ends with status 2.
 fn refusal(args: &[&str]) -> String {
     let output = baton(args);
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -75,65 +75,65 @@ fn algorithms_are_listed_in_100_columns_and_told_in_full_one_by_one() {
 #[test]
 fn what_was_typed_wrong_is_told_in_one_sentence() {
     let cases: &[(&[&str], &str)] = &[
-        (
-            &["lok"],
-            "unrecognized subcommand 'lok'; a similar subcommand exists: 'lock'; `baton --help` tells what there is",
-        ),
-        (&["dance"], "unrecognized subcommand 'dance'; `baton --help` tells what there is"),
-        (&["demo", "dance"], "unrecognized subcommand 'dance'; `baton demo --help` tells what there is"),
-        (
-            &["sim"],
-            "the following required arguments were not provided: <ALGORITHM>; `baton sim --help` tells what there is",
-        ),
-        (
-            &["peer"],
-            "the following required arguments were not provided: --id <ID> <GROUP>; `baton peer --help` tells what there is",
-        ),
+        (&["lok"], "unrecognized subcommand 'lok'; a similar subcommand exists: 'lock'; see `baton --help`"),
+        (&["dance"], "unrecognized subcommand 'dance'; see `baton --help`"),
+        (&["demo", "dance"], "unrecognized subcommand 'dance'; see `baton demo --help`"),
+        (&["sim"], "the following required arguments were not provided: <ALGORITHM>; see `baton sim --help`"),
+        (&["peer"], "the following required arguments were not provided: --id <ID> <GROUP>; see `baton peer --help`"),
         (
             &["sim", "centrall"],
             "there is no algorithm `centrall`; did you mean central? `baton algorithms` lists them all",
         ),
-        (&["sim", "central", "-n", "x"], "'x' is no whole number from 0 on, for '-n <N>'; `baton sim --help` tells"),
-        (&["sim", "central", "-n", "-1"], "'-1' is no whole number from 0 on, for '-n <N>'; `baton sim --help` tells"),
-        (&["check", "central", "--loss", "300"], "invalid value '300' for '--loss <K>': 300 is not in 0..=255; `baton"),
+        (&["sim", "central", "-n", "x"], "'x' is not a whole number from 0 on, for '-n <N>'; see `baton sim --help`"),
+        (&["sim", "central", "-n", "-1"], "'-1' is not a whole number from 0 on, for '-n <N>'; see `baton sim --help`"),
+        (
+            &["check", "central", "--loss", "300"],
+            "invalid value '300' for '--loss <K>': 300 is not in 0..=255; see `baton",
+        ),
         (
             &["sim", "central", "--seed", "99999999999999999999"],
             "'99999999999999999999' is too large, for '--seed <S>'",
         ),
-        (&["sim", "central", "--loss", "x"], "'x' is no number, for '--loss <P>'; `baton sim --help` tells"),
+        (&["sim", "central", "--loss", "x"], "'x' is not a number, for '--loss <P>'; see `baton sim --help`"),
         (&["sim", "central", "--lod", "all"], "unexpected argument '--lod' found; a similar argument exists: '--load'"),
-        (&["sim", "central", "--xyzzy"], "unexpected argument '--xyzzy' found; `baton sim --help` tells what there is"),
+        (&["sim", "central", "--xyzzy"], "unexpected argument '--xyzzy' found; see `baton sim --help`"),
         (
             &["sim", "central", "--load", "x"],
-            "invalid value 'x' for '--load <LOAD>'; it can be solo, solo-random, all, random; `baton sim --help` tells",
+            "invalid value 'x' for '--load <LOAD>'; it can be solo, solo-random, all, random; see `baton sim --help`",
         ),
         (
             &["sim", "central", "--load", "foo"],
-            "invalid value 'foo' for '--load <LOAD>'; it can be solo, solo-random, all, random; `baton sim --help` tells",
+            "invalid value 'foo' for '--load <LOAD>'; it can be solo, solo-random, all, random; see `baton sim --help`",
         ),
-        (&["sim", "central", "--delay"], "a value is required for '--delay <DELAY>' but none was supplied; `baton sim"),
+        (
+            &["sim", "central", "--delay"],
+            "a value is required for '--delay <DELAY>' but none was supplied; see `baton sim",
+        ),
         (
             &["sim", "central", "--scenario", "x", "--json"],
-            "the argument '[ALGORITHM]' cannot be used with '--scenario <FILE>'; `baton sim --help` tells",
+            "the argument '[ALGORITHM]' cannot be used with '--scenario <FILE>'; see `baton sim --help`",
         ),
         (
             &["sim", "--replay", "x", "-n", "3", "--seed", "7"],
-            "the argument '--replay <TRACE>' cannot be used with: -n <N> --seed <S>; `baton sim --help` tells",
+            "the argument '--replay <TRACE>' cannot be used with: -n <N> --seed <S>; see `baton sim --help`",
         ),
         (
             &["sim", "--replay", "x", "--trace", "y"],
-            "the argument '--replay <TRACE>' cannot be used with '--trace <FILE>'; `baton sim --help` tells",
+            "the argument '--replay <TRACE>' cannot be used with '--trace <FILE>'; see `baton sim --help`",
         ),
         (
             &["sim", "--scenario", "x", "--replay", "y"],
-            "the argument '--scenario <FILE>' cannot be used with '--replay <TRACE>'; `baton sim --help` tells",
+            "the argument '--scenario <FILE>' cannot be used with '--replay <TRACE>'; see `baton sim --help`",
         ),
         (
             &["check", "central", "--order", "x"],
             "invalid value 'x' for '--order <ORDER>': there is no order `x`; there",
         ),
-        (&["demo", "counter", "--processes", "-3"], "'-3' is no whole number from 0 on, for '--processes <PROCESSES>'"),
-        (&["compare", "-n", "-3"], "`-3` is no number of processes; give some from 2 to 1000, such as 4,9,25"),
+        (
+            &["demo", "counter", "--processes", "-3"],
+            "'-3' is not a whole number from 0 on, for '--processes <PROCESSES>'",
+        ),
+        (&["compare", "-n", "-3"], "`-3` is not a number of processes; give numbers from 2 to 1000, such as 4,9,25"),
         (
             &["algorithms", "centrall"],
             "there is no algorithm `centrall`; did you mean central? `baton algorithms` lists them all",
@@ -230,7 +230,7 @@ fn a_file_that_cannot_be_written_comes_with_advice_that_fits() {
     let here = folder.path().to_str().unwrap();
     for (file, right) in [
         ("/no/such/folder/svg", "; name a file in a folder that exists"),
-        ("/dev/full", "; make room, or name a file where there is some"),
+        ("/dev/full", "; free some space, or name a file on another disk"),
         (here, "; name a file in it"),
     ] {
         let told = refusal(&["sim", "central", "--svg", file]);

@@ -1,4 +1,4 @@
-//! `baton check --all`: its exit status, on a few algorithms that take no time.
+//! The exit status of `baton check --all`, with a few algorithms that are checked quickly.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ fn status(arguments: &[&str]) -> Option<i32> {
 
 #[test]
 fn the_status_is_that_of_what_should_hold() {
-    // Broken on purpose, and found out.
+    // no-lock is broken on purpose, so its violation does not count.
     assert_eq!(status(&["--only", "no-lock"]), Some(0));
     assert_eq!(status(&["--only", "no-lock,central", "--limit", "100"]), Some(3));
     assert_eq!(status(&["--only", "central", "--minutes", "0.0000001"]), Some(3));

@@ -1,4 +1,4 @@
-//! What `baton check` refuses, in one sentence and with status 2; and that nothing it is told is passed over in silence.
+//! Input that `baton check` refuses with one sentence and status 2. It ignores no option silently.
 
 use std::process::Command;
 
@@ -57,7 +57,7 @@ fn options_that_mean_nothing_are_refused() {
     }
 }
 
-/// The gallery is what it is: what one asks of one algorithm does not change it.
+/// `--all` has fixed models. Options for one algorithm do not change them.
 #[test]
 fn options_of_one_algorithm_do_not_go_with_all() {
     let options: [&[&str]; 19] = [
@@ -97,7 +97,8 @@ fn a_model_that_proves_nothing_is_told_without_steps() {
     assert!(told.contains("reachability is violated: two never wait at once"), "{told}");
 }
 
-/// There all clocks show the ticks that the trace tells; a run of the simulator tells no process's clock.
+/// In a trace of the checker, the ticks are the time of all clocks. A trace of the simulator does not have the clock of
+/// each process, which heartbeats need.
 #[test]
 fn a_counterexample_of_heartbeats_is_repeated_and_a_run_is_not() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -143,7 +144,7 @@ fn what_is_not_settled_and_what_is_not_checked_has_a_line_of_its_own() {
         "{told}"
     );
 
-    // Asked for by name it is what the verdict depends on.
+    // If liveness is named with --property, the verdict depends on it.
     let (status, told) = check(&["maekawa", "-n", "3", "--property", "deadlock,liveness", "--limit", "5000"]);
     assert_eq!(status, Some(3), "{told}");
     let verdict = told.lines().nth(1);

@@ -1,4 +1,4 @@
-//! `baton compare`, from outside: what tools that read it rely on.
+//! `baton compare`: the output that other tools read.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -113,8 +113,8 @@ fn bad_input_is_told_in_one_sentence() {
     let cases: [(&[&str], &str); 7] = [
         (&["-n", "0"], "a group of 0 is too small; it takes at least 2 processes"),
         (&["-n", "4,1"], "a group of 1 is too small; it takes at least 2 processes"),
-        (&["-n", "x"], "`x` is no number of processes; give some from 2 to 1000, such as 4,9,25"),
-        (&["-n", ""], "`` is no number of processes"),
+        (&["-n", "x"], "`x` is not a number of processes; give numbers from 2 to 1000, such as 4,9,25"),
+        (&["-n", ""], "`` is not a number of processes"),
         (&["-n", "1000000"], "1000000 processes take too long to compare; at most 1000"),
         (&["--loads", "y"], "there is no load `y`; there are solo, solo-random, all, random"),
         (&["--html", "no/such/folder/page.html"], "cannot write no/such/folder/page.html: "),
@@ -139,7 +139,7 @@ fn a_run_tells_what_theory_says_of_it() {
     );
     assert_eq!(report["messages_per_entry"], theory["value"]);
 
-    // With faults, theory has no say.
+    // With faults, theory expects nothing.
     let report = json(&["sim", "central", "--fault", "pause 0 @ 5 for 3", "--json"]);
     assert!(report["theory"]["messages_per_entry"].is_null());
 

@@ -1,4 +1,4 @@
-//! One seed is one run, byte for byte, in whatever process it happens.
+//! The same seed gives the same run, byte for byte, in different processes.
 
 use std::fs;
 use std::path::Path;
@@ -6,8 +6,7 @@ use std::process::Command;
 
 use baton_protocol::registry::ALGORITHMS;
 
-/// Runs `baton sim` in a process of its own, and gives back all that it wrote. How fast it went is a measurement, and
-/// the only thing that may differ.
+/// Runs `baton sim` in a new process, and returns all that it wrote, without the measured speed, which may differ.
 fn sim(folder: &Path, algorithm: &str, more: &[&str]) -> Vec<u8> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
     command.args(["sim", algorithm, "-n", "4", "--json", "--ignore-assumptions"]).args(more).current_dir(folder);
@@ -34,7 +33,7 @@ fn forget_speed(value: &mut serde_json::Value) {
     }
 }
 
-/// Everything that is random in a run: delays, loss, clocks, faults, choices, who asks when.
+/// Options that make all parts of a run random: delays, loss, clocks, faults and choices.
 const ROUGH: [&str; 9] =
     ["--network", "async", "--loss", "0.02", "--duplicate", "0.05", "--drift", "0.1", "--fault=random"];
 
@@ -66,7 +65,7 @@ fn two_processes_find_the_same_failures() {
     assert!(failures > 5, "reports of {failures} are compared");
 }
 
-/// A scenario shows its most telling run, and writes down and draws that one; a trace can be repeated, and drawn as well.
+/// `--scenario` shows, writes and draws the run with the most violations. `--replay` repeats and draws that trace.
 #[test]
 fn what_a_scenario_shows_is_written_drawn_and_repeated() {
     let folder = tempfile::tempdir().unwrap();

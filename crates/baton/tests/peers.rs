@@ -1,4 +1,4 @@
-//! Real processes over real sockets, and the same scenario in the simulator.
+//! `baton peer` with real processes and sockets, and the same runs in the simulator.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -115,7 +115,7 @@ fn what_is_no_group_is_refused_with_status_2() {
     assert_eq!(missing.status.code(), Some(2));
 }
 
-/// One request at a time, in turns, over sockets: all messages by kind.
+/// Runs one request at a time over sockets, and returns the number of messages of each kind.
 async fn in_turns(algorithm: &str, clients: usize, members: usize, entries: usize) -> Vec<(String, u64)> {
     let mut listeners = Vec::new();
     for _ in 0..members {
@@ -151,7 +151,7 @@ async fn in_turns(algorithm: &str, clients: usize, members: usize, entries: usiz
 
 #[tokio::test]
 async fn sockets_and_simulator_send_the_same_messages() {
-    // Voting draws lots and lets its votes race, so that its counts are only equal on average.
+    // Voting is not among them: it makes random choices, so its counts are equal only on average.
     for (algorithm, helpers) in [("central", 1), ("ricart-agrawala", 0), ("suzuki-kasami", 0)] {
         assert!(ALGORITHMS.iter().any(|about| about.name == algorithm));
         let mut options = Options::new(algorithm, 3);

@@ -1,4 +1,4 @@
-//! `--replay` repeats a trace with the outcome that it had: the same exit status, and what held told beside it.
+//! `--replay` repeats a trace with the same result: the same exit status and the same verdicts.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -10,7 +10,7 @@ fn baton(args: &[&str], trace: &Path) -> (Option<i32>, String) {
     (status.code(), String::from_utf8_lossy(&stdout).into_owned())
 }
 
-/// Writes a trace with this command, and repeats it. Returns the statuses of both, and what the second says.
+/// Writes a trace with this command, and repeats it. Returns the statuses of both runs, and the output of the second.
 fn repeated(command: &str) -> (Option<i32>, Option<i32>, String) {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("trace");
@@ -26,7 +26,10 @@ fn a_counterexample_counts_though_the_property_is_not_promised() {
     assert_eq!((status, again), (Some(1), Some(1)), "{told}");
     let lines: Vec<&str> = told.lines().collect();
     assert_eq!(lines[0], "central: 12 records repeated step by step, 1 entry");
-    assert!(lines[1].starts_with("order VIOLATED, as was asked, though not promised: P1 was granted"), "{told}");
+    assert!(
+        lines[1].starts_with("order VIOLATED, though not promised; the trace was written to show it: P1 was granted"),
+        "{told}"
+    );
     assert_eq!(lines[2], "held: safety, fence");
     assert_eq!(lines.len(), 3);
 }

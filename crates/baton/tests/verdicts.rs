@@ -1,9 +1,10 @@
-//! Every command in docs/verdicts.md does what the page says: its exit status, and what its output contains. So do the
-//! transcripts of the other pages: what follows a line that begins with four spaces and `$ baton` is in its output.
-//! And where a page says how many states a check sees, that many it is.
+//! Compares docs/ with the real output: the exit status and output of every command in docs/verdicts.md, the
+//! transcripts of the other pages, and the numbers of states on all pages.
 //!
-//! A command is a line that begins with four spaces and `baton`, the next one begins with `    # `, the exit status and
-//! fragments of the output, with `...` between them. What takes long says `long` after the status and is not run here.
+//! In docs/verdicts.md, a command is a line that begins with four spaces and `baton`. The next line begins with `    #
+//! `, and has the exit status and fragments of the output, with `...` between them. Commands with `long` after the
+//! status are not run here. A transcript begins with four spaces and `$ baton`. The output must contain each of its
+//! other lines.
 
 use std::fs;
 use std::path::PathBuf;
@@ -21,7 +22,7 @@ fn root() -> PathBuf {
 }
 
 fn claims(page: &str) -> Vec<Claim> {
-    // A command may go on in the next line.
+    // A backslash continues a command in the next line.
     let page = page.replace("\\\n", " ");
     let lines: Vec<&str> = page.lines().collect();
     let commands = lines.iter().enumerate().filter(|(_, line)| line.starts_with("    baton "));
@@ -41,7 +42,7 @@ fn claims(page: &str) -> Vec<Claim> {
         .collect()
 }
 
-/// As a shell would; no quote is within another.
+/// Splits a command like a shell. Quotes cannot be nested.
 fn arguments(command: &str) -> Vec<String> {
     let quoted = command.split(['\'', '"']).enumerate();
     let words = quoted.flat_map(|(index, part)| match index % 2 {
@@ -51,12 +52,12 @@ fn arguments(command: &str) -> Vec<String> {
     words.skip(1).collect()
 }
 
-/// With one space for many, so that columns may move.
+/// Replaces each run of spaces by one space, so that the width of columns may change.
 fn squeezed(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What a command prints, with its exit status.
+/// The exit status and the output of a command.
 fn run(command: &str) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_baton"))
         .args(arguments(command))
@@ -67,7 +68,7 @@ fn run(command: &str) -> (Option<i32>, String) {
     (output.status.code(), squeezed(&text))
 }
 
-/// The pages of `docs/` and of `docs/algorithms/`, with the lines that go on in the next one joined.
+/// The pages of `docs/` and `docs/algorithms/`, with continued lines joined.
 fn pages() -> Vec<(String, String)> {
     let files = ["docs", "docs/algorithms"].into_iter().flat_map(|folder| fs::read_dir(root().join(folder)).unwrap());
     let files = files.map(|file| file.unwrap().path()).filter(|path| path.extension().is_some_and(|end| end == "md"));
@@ -78,10 +79,10 @@ fn pages() -> Vec<(String, String)> {
     pages
 }
 
-/// More states take too long here.
+/// Checks with more states take too long for a test.
 const STATES_MAX: u64 = 50_000;
 
-/// Commands, and what their output must contain.
+/// Commands, and the texts that their output must contain.
 fn transcripts(page: &str) -> Vec<(String, Vec<String>)> {
     let mut found: Vec<(String, Vec<String>)> = Vec::new();
     let mut in_one = false;
@@ -99,12 +100,12 @@ fn transcripts(page: &str) -> Vec<(String, Vec<String>)> {
     found
 }
 
-/// Those of the lock service need one.
+/// Whether the test runs this command. Commands of the lock service would need a server.
 fn known(command: &str) -> bool {
     ["baton sim ", "baton check "].iter().any(|begins| command.starts_with(begins))
 }
 
-/// Checks with the number of states that they see: `baton check ...  # holds in all of 13,538 states`.
+/// Commands with their number of states: `baton check ...  # holds in all of 13,538 states`.
 fn counts(page: &str) -> Vec<(String, Vec<String>)> {
     let count = |line: &str| {
         let (command, said) = line.strip_prefix("    ")?.split_once(" # ")?;

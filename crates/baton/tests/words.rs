@@ -1,4 +1,4 @@
-//! What `baton sim` says of a run, where a reader could take it for something else.
+//! Lines of `baton sim` that a reader could misunderstand.
 
 use std::process::Command;
 
@@ -23,7 +23,7 @@ fn a_run_says_how_many_of_its_entries_are_measured() {
 #[test]
 fn an_election_says_who_is_dead() {
     assert!(told("sim bully").contains("leader    P3; P4 is dead\n"), "{}", told("sim bully"));
-    // Nobody leads at the start, so that nobody has to die.
+    // There is no leader at the start, so no process has to die.
     assert!(told("sim chang-roberts").contains("leader    P4\n"), "{}", told("sim chang-roberts"));
     let json = told("sim bully --json");
     assert!(json.contains("\"dead\":[4]"), "{json}");

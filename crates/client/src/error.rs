@@ -12,9 +12,9 @@ use crate::session::{Loss, ReleaseFailure, Wait, in_words};
 pub enum ConnectError {
     #[error("no server was named; name at least one as host:port")]
     NoServers,
-    #[error("{address:?} is not the address of a server; it should be host:port, such as 127.0.0.1:7420")]
+    #[error("{address:?} is not the address of a server; it must be host:port, such as 127.0.0.1:7420")]
     InvalidAddress { address: String },
-    #[error("no server answers: {reasons}")]
+    #[error("no server answered: {reasons}")]
     NoServer {
         /// One reason for each server, separated by semicolons.
         reasons: String,
@@ -31,7 +31,7 @@ pub enum CallError {
     #[error("the server refused: {message}")]
     Refused { kind: CallRefusal, message: String },
     /// The server received a request for a change, and no answer came back. The server may or may not make the change.
-    #[error("the server does not answer; what it was asked for may still happen")]
+    #[error("the server did not answer; it may still do what it was asked for")]
     Unanswered,
 }
 
@@ -61,8 +61,8 @@ pub(crate) fn call_refused(status: &Status) -> CallError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     #[error(
-        "a session lives from {} to {} seconds after its last keep-alive, not {} s",
-        TTL_MS_MIN / 1_000, TTL_MS_MAX / 1_000, ttl.as_secs_f64()
+        "the time to live of a session is {} s; it must be from {} to {} s",
+        ttl.as_secs_f64(), TTL_MS_MIN / 1_000, TTL_MS_MAX / 1_000
     )]
     InvalidTtl { ttl: std::time::Duration },
     /// The client needs random numbers for the session's number and secret.
@@ -114,10 +114,18 @@ pub enum AcquireError {
 
 /// A name of a lock with a wrong length.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the name of a lock has 1 to {NAME_BYTES_MAX} bytes, not {bytes}")]
+#[error("{}", wrong_length(*bytes))]
 pub struct InvalidName {
     /// The length of the name.
     pub bytes: usize,
+}
+
+/// The same text as a server's.
+fn wrong_length(bytes: usize) -> String {
+    match bytes {
+        0 => format!("the name of a lock is empty; it has 1 to {NAME_BYTES_MAX} bytes"),
+        _ => format!("the name of a lock has {bytes} bytes; it has 1 to {NAME_BYTES_MAX}"),
+    }
 }
 
 pub(crate) fn check_name(name: &[u8]) -> Result<(), InvalidName> {
@@ -134,7 +142,7 @@ pub type ReleaseError = ReleaseFailure;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CloseError {
     /// No server confirmed the end before the lease could have ended.
-    #[error("the end of the session was not confirmed; its locks stay closed until its lease ends")]
+    #[error("no server confirmed the end of the session; its locks stay closed until its lease ends")]
     Unconfirmed,
 }
 

@@ -87,7 +87,7 @@ pub enum GroupError {
     Setup(#[from] SetupError),
     #[error("`{algorithm}` cannot be run over sockets; only mutual exclusion and elections can")]
     Unsupported { algorithm: &'static str },
-    #[error("member {id} has the address `{address}`; an address is host:port, e.g. 127.0.0.1:7501")]
+    #[error("the address of member {id} is {address:?}; it must be host:port, such as 127.0.0.1:7501")]
     Address { id: ProcessId, address: String },
     #[error("members {first} and {second} have the same address `{address}`; each needs one of its own")]
     SameAddress { first: ProcessId, second: ProcessId, address: String },
@@ -301,7 +301,7 @@ mod tests {
         );
         assert_eq!(
             file("algorithm = \"bully\"", r#"["a:1", "a:"]"#),
-            "member 1 has the address `a:`; an address is host:port, e.g. 127.0.0.1:7501"
+            "the address of member 1 is \"a:\"; it must be host:port, such as 127.0.0.1:7501"
         );
         assert_eq!(
             file("algorithm = \"bully\"", r#"["a:1", "b:1", "a:1"]"#),

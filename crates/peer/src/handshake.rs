@@ -52,7 +52,7 @@ pub enum Refusal {
     /// The group files differ in something else.
     #[error("its group file differs in the members, the coordinators, the votes or the delay; all need the same file")]
     GroupFile,
-    #[error("there is no process {id}; there are 0 to {}", processes.saturating_sub(1))]
+    #[error("there is no member {id}; there are 0 to {}", processes.saturating_sub(1))]
     UnknownId { id: ProcessId, processes: usize },
     /// The answering process is not the one that the refusing side connected to.
     #[error("it is process {found} and not {expected}; is its address at the right place in the group file?")]

@@ -40,7 +40,7 @@ pub enum JoinError {
     Group(#[from] GroupError),
     #[error("`{algorithm}` is an algorithm for {found}, but this needs one for {needed}")]
     Family { algorithm: &'static str, found: &'static str, needed: &'static str },
-    #[error("cannot listen at {address}: {source}")]
+    #[error("cannot listen on {address}: {source}")]
     Listen { address: String, source: std::io::Error },
     /// One of the two members refused the connection.
     #[error("no connection with process {peer} at {address}: {error}")]

@@ -397,7 +397,7 @@ impl Host {
             self.shell.step_with(&mut inner, |frontend, now_ms| ask(frontend, call, now_ms));
         }
         // The front end answers every call. The default covers a call that it dropped.
-        receiver.await.unwrap_or_else(|_| Reply::Unavailable("the server stops".to_owned()))
+        receiver.await.unwrap_or_else(|_| Reply::Unavailable("the server is stopping".to_owned()))
     }
 
     /// Builds pages from a clone of the state, so that no client waits meanwhile.

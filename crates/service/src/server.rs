@@ -108,7 +108,7 @@ impl Server {
             stopping.cancel();
             end_health(health.clone()).await;
             tokio::time::sleep(STOP_MAX).await;
-            warn!("some connections did not end in time, and are cut");
+            warn!("some connections did not end in time, and are closed");
         };
         let ended = tokio::select! {
             served = served => served.map(|()| None)?,

@@ -1,4 +1,4 @@
-//! `baton check --all`: every algorithm there is, and the table of verdicts.
+//! `baton check --all`: check every algorithm, and print the table of verdicts.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::names;
 use crate::output::{Failure, HELD, Outcome, VIOLATED, narrow_table, print, print_json, unwritable};
 use crate::progress::Progress;
 
-/// Above the table.
+/// The text above the table in docs/checked.md.
 const PREFACE: &str = "# What has been checked
 
 `baton check --all --minutes 10 --memory 20GiB --markdown docs/checked.md` writes this page; `--only ALGORITHM` writes the rows of one
@@ -59,7 +59,6 @@ on purpose, networks and faults that an algorithm is not made for, and ORDER if 
 is 3 if a limit was reached, and 0 if not.
 ";
 
-/// Checks all, or those that were asked for, as far as the limits allow.
 pub fn run(args: &Args) -> Outcome {
     for name in &args.only {
         names::find(name)?;
@@ -76,7 +75,7 @@ pub fn run(args: &Args) -> Outcome {
             print_json(&report)?;
         }
         reports.push(report);
-        // Every time: who ends it early keeps what has been found out.
+        // The page is written after each check, so that an early end loses no finished row.
         page.iter().try_for_each(|page| page.write(&rows(&reports)))?;
     }
     if !args.json {
@@ -100,7 +99,7 @@ fn rows(reports: &[CheckReport]) -> Vec<Vec<String>> {
     reports.iter().map(|report| row(report).to_vec()).collect()
 }
 
-/// What is broken on purpose, or on a network that it is not made for, may well be; anything else may not.
+/// The exit status. A violation counts unless it [is expected](is_expected).
 fn verdict(reports: &[CheckReport]) -> u8 {
     let unexpected = |report: &&CheckReport| report.result == Verdict::Violated && !is_expected(report);
     if reports.iter().any(|report| unexpected(&report)) {
@@ -109,21 +108,22 @@ fn verdict(reports: &[CheckReport]) -> u8 {
     if reports.iter().any(|report| report.result == Verdict::Limit) { LIMIT } else { HELD }
 }
 
+/// A violation is expected from an algorithm that is broken on purpose, in a model that ignores its assumptions, and for
+/// ORDER if the algorithm does not promise it.
 fn is_expected(report: &CheckReport) -> bool {
     let Ok(about) = registry::find(report.algorithm) else { return false };
     let unpromised = report.property == Some(Property::Order) && !about.promises.order;
     about.broken.is_some() || report.ignored_assumptions || unpromised
 }
 
-/// The page with the table.
 struct Page<'a> {
     path: &'a Path,
-    /// What it said until now.
+    /// The text of the file before this run.
     before: String,
 }
 
 impl<'a> Page<'a> {
-    /// Refuses it now if it cannot be written.
+    /// Returns an error now if the file cannot be written, not after the first check.
     fn open(path: &'a Path) -> Result<Self, Failure> {
         let opened = fs::OpenOptions::new().append(true).create(true).open(path);
         opened
@@ -136,7 +136,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// The page with these rows, and with what it said `before` of algorithms that none of them is about.
+/// The page with these rows. Algorithms without a new row keep their rows of `before`.
 fn markdown(rows: &[Vec<String>], before: &str) -> String {
     let line = |cells: &[String]| {
         format!("| {} |\n", cells.iter().map(|cell| emphasized(cell)).collect::<Vec<_>>().join(" | "))
@@ -156,13 +156,13 @@ fn markdown(rows: &[Vec<String>], before: &str) -> String {
     text
 }
 
-/// A violation is to be seen at a glance.
+/// Makes a violation bold.
 fn emphasized(cell: &str) -> String {
     let violated = cell.strip_prefix("violated: ").and_then(|rest| rest.split_once(": "));
     violated.map_or_else(|| cell.to_owned(), |(what, how)| format!("**violated: {what}**: {how}"))
 }
 
-/// The name at the beginning of a line; a variant may follow.
+/// The name of the algorithm at the beginning of a row; a variant may follow.
 fn name(cell: &str) -> &str {
     cell.split(' ').next().unwrap_or_default()
 }

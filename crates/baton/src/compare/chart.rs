@@ -1,5 +1,5 @@
-//! Plots as SVG. They take their colours from the page's style sheet, so that they follow its light and dark themes, and
-//! every mark tells its numbers when pointed at.
+//! Plots as SVG. The style sheet of the page gives the colours, so that the plots follow its light and dark themes.
+//! Each mark shows its numbers under the mouse pointer.
 
 use std::fmt::Write;
 
@@ -10,12 +10,11 @@ const RIGHT: f64 = 350.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 52.0;
 const LINE: f64 = 18.0;
-/// How many characters of a label fit beside a plot.
+/// The number of characters of a label that fit beside a plot.
 const LABEL_CHARS: usize = 36;
-/// As many as the style sheet has.
+/// The number of colours in the style sheet.
 const COLOURS: usize = 12;
 
-/// One direction of a plot.
 pub struct Axis {
     label: String,
     log: bool,
@@ -25,7 +24,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// From nought to a little more than the greatest value.
+    /// From 0 to a little more than the greatest value.
     pub fn linear(label: &str, values: impl Iterator<Item = f64>) -> Self {
         let max = values.fold(1e-9, f64::max);
         let rough = max / 5.0;
@@ -35,7 +34,7 @@ impl Axis {
         Axis { label: label.into(), log: false, from: 0.0, to: max * 1.08, ticks }
     }
 
-    /// Logarithmic round all values, with ticks at 1, 2, 5, 10, ...
+    /// Logarithmic, with a margin around all values, and ticks at 1, 2, 5, 10, ...
     pub fn log(label: &str, values: impl Iterator<Item = f64>) -> Self {
         let (from, to) = span(values);
         let decades = (-3..9).flat_map(|power| [1.0, 2.0, 5.0].map(|m| m * 10_f64.powi(power)));
@@ -43,13 +42,13 @@ impl Axis {
         Axis { label: label.into(), log: true, from, to, ticks }
     }
 
-    /// Logarithmic, with ticks where there are values.
+    /// Logarithmic, with a tick at each value.
     pub fn log_at(label: &str, values: &[f64]) -> Self {
         let (from, to) = span(values.iter().copied());
         Axis { label: label.into(), log: true, from, to, ticks: values.to_vec() }
     }
 
-    /// Where a value lies, from 0 to 1.
+    /// The place of a value on the axis, from 0 to 1.
     fn place(&self, value: f64) -> f64 {
         if self.log {
             (value / self.from).ln() / (self.to / self.from).ln()
@@ -66,38 +65,32 @@ fn span(values: impl Iterator<Item = f64>) -> (f64, f64) {
     if min <= max { (min / 1.25, max * 1.25) } else { (1.0, 10.0) }
 }
 
-/// Something measured.
+/// A measurement.
 pub struct Dot {
-    /// Where.
     pub at: (f64, f64),
-    /// What it says when pointed at.
+    /// The text under the mouse pointer.
     pub note: String,
-    /// Whether it is to stand out.
+    /// Whether the measurement differs from theory: the dot gets another style.
     pub differs: bool,
 }
 
-/// How a series looks.
 #[derive(Clone, Copy)]
 pub struct Colour {
-    /// Which of the page's colours.
+    /// The number of a colour in the style sheet.
     pub index: usize,
-    /// Whether its line is dashed.
     pub dashed: bool,
 }
 
-/// Dots, a line and a label.
+/// Measurements as dots, theory as a line, and a label.
 pub struct Series {
-    /// In bold: a formula.
+    /// Shown in bold before the names; may be empty.
     pub formula: String,
-    /// Whose.
+    /// The algorithms that the series stands for.
     pub names: Vec<String>,
-    /// How it looks.
     pub colour: Colour,
-    /// Measured.
     pub dots: Vec<Dot>,
-    /// In theory.
     pub line: Vec<(f64, f64)>,
-    /// Whether the line only joins dots, where theory has none.
+    /// Whether the line joins the dots because theory gives no line.
     pub joins: bool,
 }
 
@@ -134,7 +127,7 @@ impl Series {
     }
 }
 
-/// Values by n, one line a series, each with its label at its end.
+/// A plot with one line for each series, and a label at the end of each line.
 pub fn lines(title: &str, x: &Axis, y: &Axis, series: &[Series]) -> String {
     let mut svg = open(title, HEIGHT);
     axes(&mut svg, x, y, HEIGHT);
@@ -182,7 +175,7 @@ fn write_label(svg: &mut String, series: &Series, x: f64, y: f64) {
     svg.push_str("</text>\n");
 }
 
-/// The top of each label: as near to its line's end as can be without covering another one.
+/// The top of each label: as near to the end of its line as possible without covering another label.
 fn spread(ends: &[(f64, f64)], series: &[Series]) -> Vec<f64> {
     let heights: Vec<f64> = series.iter().map(|series| series.label().len() as f64 * LINE + 4.0).collect();
     let mut order: Vec<usize> = (0..ends.len()).collect();
@@ -193,7 +186,7 @@ fn spread(ends: &[(f64, f64)], series: &[Series]) -> Vec<f64> {
         tops[index] = free.max(ends[index].1 - LINE / 2.0);
         free = tops[index] + heights[index];
     }
-    // What hangs over the lower edge pushes the others up again.
+    // Labels beyond the lower edge move up, and push the labels above them.
     let mut edge = HEIGHT;
     for &index in order.iter().rev() {
         tops[index] = (edge - heights[index]).min(tops[index]);
@@ -204,19 +197,17 @@ fn spread(ends: &[(f64, f64)], series: &[Series]) -> Vec<f64> {
 
 /// One line of a plot of ranges.
 pub struct Range {
-    /// Whose.
     pub name: String,
-    /// A line from here ...
+    /// The ends of the line.
     pub from: f64,
-    /// ... to here.
     pub to: f64,
     /// A hollow mark, a full one and a small one.
     pub marks: [(f64, &'static str); 3],
-    /// Beside it.
+    /// The text at the right of the line.
     pub note: String,
 }
 
-/// A line a name, each with a range and marks on it.
+/// A plot with one horizontal line for each range, and marks on it.
 pub fn ranges(title: &str, x: &Axis, ranges: &[Range], note_head: &str) -> String {
     let row = 26.0;
     let height = TOP + BOTTOM + row * ranges.len() as f64;
@@ -314,7 +305,7 @@ fn vertical(y: &Axis, value: f64, height: f64) -> f64 {
     height - BOTTOM - y.place(value) * (height - BOTTOM - TOP)
 }
 
-/// Text as it may stand in a page.
+/// Escapes text for HTML and SVG.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -1,4 +1,4 @@
-//! What the page shows beyond the rows: how fair the algorithms are, and what becomes of voting under contention.
+//! Two further figures of the page: how fair the algorithms are, and how voting behaves under contention.
 
 use baton_protocol::registry;
 use baton_sim::app::mutex::Load;
@@ -10,22 +10,19 @@ use baton_theory::voting;
 
 use super::{Contestant, HOLD, parallel};
 
-/// How fairly an algorithm treats its clients.
 pub struct Fairness {
-    /// Which algorithm.
     pub name: String,
-    /// From request to entry.
     pub client_delay: DelaySummary,
-    /// How often the least and the most served client entered, as a share of what would be fair.
+    /// Entries of the client with the fewest entries, as a share of the mean.
     pub least: f64,
-    /// The same of the most served one.
+    /// Entries of the client with the most entries, as a share of the mean.
     pub most: f64,
 }
 
-/// How many clients compete for fairness.
 pub const FAIRNESS_CLIENTS: usize = 9;
 
-/// Everybody always wants to enter, on a network whose delays have heavy tails: there luck is unevenly spread.
+/// All clients always want to enter, on a network whose delays have heavy tails, where clients are easily treated
+/// unequally.
 pub fn fairness(contestants: &[Contestant]) -> Vec<Fairness> {
     let measured = parallel::map(contestants, "fairness", |contestant| {
         let mut options = contestant.options(FAIRNESS_CLIENTS, Load::All);
@@ -47,19 +44,19 @@ pub fn fairness(contestants: &[Contestant]) -> Vec<Fairness> {
 
 /// How well voting uses the critical section, by the number of clients that compete.
 pub struct Utilization {
-    /// Which way of asking.
+    /// The variant of voting.
     pub name: String,
-    /// Clients, and the share of time that somebody is inside.
+    /// The number of clients, and the share of time in which a client is in the critical section.
     pub points: Vec<(f64, f64)>,
 }
 
-/// How many coordinators they compete for.
 pub const COORDINATORS: usize = 5;
 
-/// Beyond these, a fixed back-off takes next to for ever.
+/// The numbers of clients. With more clients and a fixed back-off, an entry takes extremely long.
 const COMPETITORS: [usize; 9] = [2, 3, 4, 6, 8, 12, 16, 24, 32];
 
-/// Both ways of asking, each with a back-off that grows with the competitors, as by default, and with a fixed one.
+/// Asking m coordinators or all, each with the default back-off, which grows with the number of competitors, and a
+/// fixed one.
 pub fn utilization() -> Vec<Utilization> {
     let Ok(about) = registry::find("voting") else { return Vec::new() };
     let variants = [None, Some("ask-all"), Some("back-off:8"), Some("ask-all+back-off:8")];
@@ -69,7 +66,8 @@ pub fn utilization() -> Vec<Utilization> {
     let shares = parallel::map(&tasks, "voting under contention", |(contestant, competitors)| {
         let mut options = contestant.options(*competitors, Load::All);
         options.params.coordinators = Some(COORDINATORS);
-        // If all messages took equally long, the first to ask would be the first everywhere, and votes never split.
+        // If all messages took equally long, all coordinators would vote for the same client, and votes would never be
+        // split.
         options.network.delay = Delay::Uniform(0.5, 1.5);
         options.params.delay_max = options.network.delay.guess();
         options.workload.entries = 4 * *competitors as u64 + 400;

@@ -1,4 +1,4 @@
-//! The comparison as one page that needs nothing but itself.
+//! The comparison as one HTML page that loads no other file.
 
 use std::fmt::Write;
 
@@ -12,7 +12,6 @@ use super::extra::{COORDINATORS, FAIRNESS_CLIENTS, Fairness, Utilization};
 use super::{HOLD, Row, load_name, summary};
 use crate::theory::{in_words, number};
 
-/// The page.
 pub fn page(rows: &[Row], fairness: &[Fairness], utilization: &[Utilization]) -> String {
     let fine = rows.iter().all(|row| row.agrees && row.broken_promises.is_empty());
     let (with_theory, all) = (rows.iter().filter(|row| row.expected_kind.is_some()).count(), rows.len());
@@ -46,8 +45,8 @@ pub fn page(rows: &[Row], fairness: &[Fairness], utilization: &[Utilization]) ->
 </head>
 <body>
 <h1>Mutual exclusion, measured against theory</h1>
-<p class="lead">Processes that share nothing but messages, of which only one may be inside at a time: what each way to arrange that
-costs. Every dot is a simulated run; every line is a formula from paper. They should meet.</p>
+<p class="lead">Processes communicate only by messages, and at most one may be in the critical section at a time. This page shows what each
+algorithm costs. Every dot is a simulated run. Every line is a formula. The dots should lie on the lines.</p>
 <p class="badge {class}">{badge}</p>
 {figures}
 <figure>
@@ -55,16 +54,17 @@ costs. Every dot is a simulated run; every line is a formula from paper. They sh
 <p class="key">{summary}</p>
 <div class="scroll">{table}</div>
 </figure>
-<footer>Made by <code>baton compare --html</code>. T is the time that a message takes. <b>Solo</b>: one request at a time, the clients take turns.
-<b>Solo-random</b>: the next one is drawn. <b>All</b>: everybody always wants to enter. <b>Random</b>: everybody asks at random times. <b>Client delay</b>: from a request to its entry. <b>Sync delay</b>: from one's exit to the
-next one's entry while somebody waits. Point at a dot or a name to single it out.</footer>
+<footer>Made by <code>baton compare --html</code>. T is the time that a message takes. <b>Solo</b>: one request at a time; the clients take turns.
+<b>Solo-random</b>: one request at a time, by a random client. <b>All</b>: all clients always want to enter. <b>Random</b>: all clients request
+at random times. <b>Client delay</b>: the time from a request to its entry. <b>Sync delay</b>: the time from one client's exit to the next client's
+entry while a request waits. Point at a dot or a name to highlight it.</footer>
 </body>
 </html>
 "#
     )
 }
 
-/// A plot of something by n.
+/// A plot of one measurement by n.
 struct Plot {
     title: &'static str,
     axis: &'static str,
@@ -76,42 +76,43 @@ struct Plot {
 
 const PLOTS: [Plot; 8] = [
     Plot {
-        title: "Messages, while nobody competes",
+        title: "Messages without competition",
         axis: "messages per entry",
         load: Load::Solo,
         measured: |row| row.messages_per_entry,
         expected: |costs| &costs.messages_per_entry,
-        explanation: "One request at a time. Whoever asks a coordinator pays the same in a crowd of four and of a hundred. Whoever asks everybody pays \
-                      for everybody, two or three times. Between them: quorums, which grow with the square root of n, and trees, which grow with \
-                      their depth. Both axes are logarithmic, so a straight line is a power of n.",
+        explanation: "One request at a time. With a coordinator, an entry costs the same in a group of four and of a hundred. If a client asks all \
+                      others, an entry costs two or three messages for each of them. Between these are quorums, which grow with the square \
+                      root of n, and trees, which grow with their depth. Both axes are logarithmic, so a straight line is a power of n.",
     },
     Plot {
-        title: "Messages, while everybody competes",
+        title: "Messages while all clients compete",
         axis: "messages per entry",
         load: Load::All,
         measured: |row| row.messages_per_entry,
         expected: |costs| &costs.messages_per_entry,
-        explanation: "Everybody always wants to enter. A busy token is cheap: on its way it serves all whom it meets, so rings and trees need hardly \
-                      more than one to four messages, however large the group. Voting pays for every attempt that fails, \
-                      and more fail the more compete.",
+        explanation: "All clients always want to enter. A busy token is cheap: it serves every client on its way, so rings and trees need hardly \
+                      more than one to four messages, however large the group. Voting pays for every failed attempt, and more attempts \
+                      fail if more clients compete.",
     },
     Plot {
-        title: "Waiting, while nobody competes",
+        title: "Waiting without competition",
         axis: "client delay, in T",
         load: Load::Solo,
         measured: |row| row.client_delay_mean,
         expected: |costs| &costs.client_delay,
-        explanation: "From request to entry with nobody in the way. Asking and being answered takes 2 T, however many are asked, since messages \
-                      travel side by side. On a ring or in a tree they travel one after the other, and few messages are bought with a long wait.",
+        explanation: "The time from a request to its entry if no other client competes. A request and its answer take 2 T, however many processes \
+                      are asked, because the messages travel at the same time. On a ring or in a tree they travel one after the other: fewer \
+                      messages, but a longer wait.",
     },
     Plot {
-        title: "Handing over, while everybody competes",
+        title: "Handing over while all clients compete",
         axis: "sync delay, in T",
         load: Load::All,
         measured: |row| row.sync_delay_mean,
         expected: |costs| &costs.sync_delay,
-        explanation: "From one's exit to the next one's entry: the time in which nobody is inside although somebody waits. One message is the \
-                      least there can be, and a detour by a coordinator takes two. It decides how many can enter in an hour.",
+        explanation: "The time from one client's exit to the next client's entry: the critical section is empty although a request waits. It takes \
+                      at least one message, and two if a coordinator stands between the clients. It limits the number of entries in an hour.",
     },
     Plot {
         title: "Messages, one request at a time by a random client",
@@ -119,8 +120,8 @@ const PLOTS: [Plot; 8] = [
         load: Load::SoloRandom,
         measured: |row| row.messages_per_entry,
         expected: |costs| &costs.messages_per_entry,
-        explanation: "As while nobody competes, but who asks next is drawn: what taking turns makes dear or cheap, such as a token that is always \
-                      one step ahead, evens out.",
+        explanation: "No competition, and a random client requests next. If clients take turns, some algorithms are unusually cheap or expensive, \
+                      for example if the token is always one step ahead. Random clients even this out.",
     },
     Plot {
         title: "Messages, at random times",
@@ -128,8 +129,8 @@ const PLOTS: [Plot; 8] = [
         load: Load::Random,
         measured: |row| row.messages_per_entry,
         expected: |costs| &costs.messages_per_entry,
-        explanation: "Everybody asks at random times, so that some meet and most do not. The cost lies between those of nobody and of everybody \
-                      competing; few algorithms have a closed form for it.",
+        explanation: "All clients request at random times, so that some requests compete and most do not. The cost lies between no competition and \
+                      full competition. Few algorithms have a closed form for it.",
     },
     Plot {
         title: "Waiting, one request at a time by a random client",
@@ -137,7 +138,7 @@ const PLOTS: [Plot; 8] = [
         load: Load::SoloRandom,
         measured: |row| row.client_delay_mean,
         expected: |costs| &costs.client_delay,
-        explanation: "From request to entry with nobody in the way, by a client that is drawn.",
+        explanation: "The time from a request to its entry if no other client competes. A random client requests next.",
     },
     Plot {
         title: "Waiting, at random times",
@@ -145,12 +146,12 @@ const PLOTS: [Plot; 8] = [
         load: Load::Random,
         measured: |row| row.client_delay_mean,
         expected: |costs| &costs.client_delay,
-        explanation: "From request to entry, behind whoever happens to be inside or to have asked before.",
+        explanation: "The time from a request to its entry. The request waits for the client in the critical section and for earlier requests.",
     },
 ];
 
 const KEY: &str =
-    "Dots are measured, lines are theory; thin broken lines only join dots, where theory gives a bound or nothing.";
+    "Dots are measured, lines are theory. Thin broken lines join dots for which theory gives only a bound, or nothing.";
 
 impl Plot {
     fn draw(&self, rows: &[Row]) -> Option<String> {
@@ -165,7 +166,7 @@ impl Plot {
             if one.dots.is_empty() {
                 continue;
             }
-            // Lines that lie on each other are one line with several names.
+            // Identical lines become one line with several names.
             match series.iter_mut().find(|other| coincide(other, &one)) {
                 Some(other) => other.names.push(name.clone()),
                 None => series.push(one),
@@ -191,7 +192,7 @@ impl Plot {
             let theory = expected.map_or("no theory".into(), |expected| format!("in theory {}", in_words(expected)));
             let note = format!("{name}, n = {}: {}, {theory}", row.n, number(value));
             dots.push(Dot { at: (n, value), note, differs: !row.agrees });
-            // A bound says little of where the dots should be.
+            // A bound does not say where the dots should be.
             let exact = expected.filter(|expected| expected.kind != Kind::Bound);
             line.push((n, exact.map_or(value, |expected| expected.value)));
             joins |= exact.is_none();
@@ -238,7 +239,7 @@ fn fairness_figure(all: &[Fairness]) -> String {
                 to: relative(delay.max),
                 marks: [
                     (relative(delay.p50), "median"),
-                    (relative(delay.p99), "one in a hundred waits longer than"),
+                    (relative(delay.p99), "one in a hundred requests waits longer than"),
                     (relative(delay.max), "longest"),
                 ],
                 note: format!("{:.0} % and {:.0} %", 100.0 * fairness.least, 100.0 * fairness.most),
@@ -251,13 +252,13 @@ fn fairness_figure(all: &[Fairness]) -> String {
     let title = "Fairness";
     let axis =
         Axis::log("client delay, as a multiple of its mean", rows.iter().flat_map(|row| [row.from, row.to, 1.0]));
-    let svg = ranges(title, &axis, &rows, "least and most served, of a fair share");
-    let key = "Hollow: the median. Full: one in a hundred waits longer. Small: the longest wait of all.";
+    let svg = ranges(title, &axis, &rows, "fewest and most entries, of the mean");
+    let key = "Hollow: the median. Full: one in a hundred requests waits longer. Small: the longest wait.";
     let explanation = format!(
-        "{FAIRNESS_CLIENTS} clients always want to enter, on a network where some messages take very long. Short lines are fair: whoever \
-         asks knows how long it will take. Queues and tokens do best. Whoever must hear from many waits for the slowest of their \
-         messages, and now and then that is very slow. On a tree those in the middle are nearer to the token and enter more often \
-         than those at its ends. Where votes are drawn by lot, the lucky overtake the unlucky."
+        "{FAIRNESS_CLIENTS} clients always want to enter, on a network where some messages take very long. A short line is fair: all \
+         requests wait for a similar time. Queues and tokens do best. A client that needs answers from many processes waits for the \
+         slowest answer, which is sometimes very slow. In a tree, clients in the middle are nearer to the token and enter more often \
+         than clients at the ends. If random choices decide which client wins the votes, some clients overtake others."
     );
     figure(title, key, &svg, &explanation)
 }
@@ -298,18 +299,18 @@ fn utilization_figure(all: &[Utilization]) -> String {
         });
     }
     let values = series.iter().flat_map(|series| series.line.iter().map(|point| point.1));
-    let y = Axis::linear("time that somebody is inside, in %", values);
+    let y = Axis::linear("time that the critical section is in use, in %", values);
     let x = Axis::log_at("clients that compete", &competitors);
     let title = "Voting under contention";
     let explanation = format!(
-        "{COORDINATORS} coordinators, a majority of their votes wins, everybody always wants to enter and stays inside for {HOLD} T; \
-         messages take 0.5 to 1.5 T. The more compete, the more often votes are split and nobody wins: all give their votes back, \
-         wait for a random time and try again. If that time does not grow with the number of competitors (back-off:8), they \
-         hardly ever succeed. A queue or a token loses nothing, however many wait."
+        "{COORDINATORS} coordinators vote, and a majority of the votes wins. All clients always want to enter, and stay for {HOLD} T; \
+         messages take 0.5 to 1.5 T. The more clients compete, the more often the votes are split and no client wins. Then all clients \
+         return their votes, wait for a random time and try again. If that time does not grow with the number of clients (back-off:8), \
+         they hardly ever succeed. A queue or a token loses no time, however many clients wait."
     );
     figure(
         title,
-        "Dots are measured; the lines without dots are theory, for comparison.",
+        "Dots are measured. Lines without dots are theory, for comparison.",
         &lines(title, &x, &y, &series),
         &explanation,
     )

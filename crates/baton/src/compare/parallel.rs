@@ -1,4 +1,4 @@
-//! Independent work on all cores, with a line that says how far it is.
+//! Runs independent tasks on all cores, with a progress line.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -6,8 +6,7 @@ use std::thread;
 
 use crate::progress::Progress;
 
-/// `work` on each of `tasks`; the results are in the order of the tasks, whoever was first. On a terminal, a line shows
-/// the progress.
+/// Runs `work` on each of `tasks`, and returns the results in the order of the tasks.
 pub fn map<T: Sync, R: Send>(tasks: &[T], what: &'static str, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let progress = Progress::bar(what);
     let next = AtomicUsize::new(0);
@@ -16,7 +15,8 @@ pub fn map<T: Sync, R: Send>(tasks: &[T], what: &'static str, work: impl Fn(&T) 
         for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
             let (sender, next, work) = (sender.clone(), &next, &work);
             scope.spawn(move || {
-                // From the end, since the largest are there: nobody should be left alone with them.
+                // The largest tasks are at the end. They start first, so that no thread is still busy with one when all
+                // others are done.
                 while let Some(index) = tasks.len().checked_sub(1 + next.fetch_add(1, Ordering::Relaxed)) {
                     if sender.send((index, work(&tasks[index]))).is_err() {
                         break;

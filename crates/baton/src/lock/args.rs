@@ -1,4 +1,4 @@
-//! What `baton lock` is told on its command line.
+//! The options of `baton lock`.
 
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
@@ -12,31 +12,35 @@ use baton_types::name::Quoted;
 use crate::output::Failure;
 use crate::service_args::{NameArgs, ServerArgs};
 
-/// The owner of a lock, handed down to the command: a nested `baton lock` has an owner of its own, and this one as its parent.
+/// The environment variable with the owner of the lock, for the command. A nested `baton lock` has its own owner, with
+/// this one as its parent.
 pub const OWNER: &str = "BATON_OWNER";
 
 /// Run a command while holding a lock
 ///
-///   baton lock deploy -- ./migrate.sh --all   waits for its turn, runs the command
+///   baton lock deploy -- ./migrate.sh --all   waits for the lock, runs the command
 ///   baton lock -n nightly -c 'make report'    gives up if the lock is held
-///   baton lock deploy                         holds until it is interrupted
+///   baton lock deploy                         holds the lock until a signal comes
 ///
 /// If the lock is lost, the command is ended before another client can get the
-/// lock: all its processes get SIGTERM min(5 s, TTL/3) before the deadline, and
-/// SIGKILL halfway from there. No process of the command outlives the lock.
+/// lock. All its processes get SIGTERM at min(5 s, TTL/3) before the deadline of
+/// the lease, and SIGKILL at half of that time. docs/lock-command.md lists the few
+/// processes that can escape.
 ///
 /// The environment of the command has BATON_LOCK, BATON_FENCE, BATON_DEADLINE (in
-/// seconds of CLOCK_BOOTTIME, as of the start), and BATON_OWNER and BATON_SERVER for
-/// a `baton lock` in the command. Without a command, the fence is printed.
+/// seconds of CLOCK_BOOTTIME, as of the start), and BATON_OWNER and BATON_SERVER
+/// for a nested `baton lock`. Without a command, the fence is printed.
 ///
 /// Exit status:
 ///   the command's; 128 + n if signal n ended it
 ///   1, or -E's   the lock was not acquired
-///   2            bad usage
-///   69           no server opened a session
+///   2            bad input
+///   69           no server opened a session, or the server stopped answering
 ///   74           the fence cannot be written to standard output
 ///   75           the lock was lost, and the command was ended
-///   126, 127     the command cannot be run; was not found
+///   126          the command cannot be run, or `baton lock` cannot watch signals,
+///                start its watchdog or get random numbers
+///   127          the command was not found
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment, args_override_self = true)]
 pub struct Args {
@@ -80,38 +84,31 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
-/// What is wanted, with all that can be checked without a server.
+/// The checked options. All checks that need no server are done.
 pub struct Wanted<'a> {
-    /// The lock.
     pub name: Vec<u8>,
-    /// How it is wanted.
     pub mode: Mode,
-    /// How long to wait; for ever if there is none.
+    /// How long to wait; none: without a limit.
     pub timeout: Option<Duration>,
-    /// The TTL of the session.
     pub ttl: Duration,
-    /// How long the lock stays closed if it is lost.
     pub lock_delay: Duration,
-    /// The exit status if it is not acquired.
+    /// The exit status if the lock is not acquired.
     pub conflict: u8,
-    /// The owner that the `baton lock` around us holds its lock for, if there is one.
+    /// The owner of the `baton lock` that runs this one, if any.
     pub parent: Option<u64>,
-    /// What to run, if anything.
+    /// The program and its arguments; empty: hold the lock without a command.
     pub command: Vec<OsString>,
-    /// For people: what it is.
     pub label: String,
-    /// Where to ask.
     pub server: &'a ServerArgs,
 }
 
 impl Args {
-    /// Checks it all.
     pub fn wanted(&self) -> Result<Wanted<'_>, Failure> {
         let command = self.command();
-        // An empty variable in a script, most likely: to hold the lock until a signal comes is not what was meant.
+        // Most likely a variable in a script was empty. The user did not mean to hold the lock until a signal comes.
         if command.is_empty() && std::env::args_os().next_back().is_some_and(|last| last == "--") {
             return Err(Failure::bad_input(
-                "there is no command after `--`; leave that out to hold the lock without one",
+                "there is no command after `--`; leave out `--` to hold the lock without a command",
             ));
         }
         let name = self.name.bytes()?;
@@ -150,7 +147,7 @@ impl Args {
     }
 }
 
-/// The owner that was handed down.
+/// Parses the value of [`OWNER`].
 fn owner(owner: OsString) -> Result<u64, Failure> {
     let digits = owner.to_str().filter(|text| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit()));
     let number = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
@@ -159,7 +156,7 @@ fn owner(owner: OsString) -> Result<u64, Failure> {
     })
 }
 
-/// What people see in the list of holders: the name of the program, without its arguments, which may be secrets.
+/// The default label: the name of the program, without its arguments, which may contain secrets.
 fn label(command: &[OsString]) -> String {
     let program = command.first().map(|program| Path::new(program).file_name().unwrap_or(program).to_string_lossy());
     let label = program.map(|program| on_one_line(&program)).filter(|program| !program.is_empty());
@@ -167,12 +164,12 @@ fn label(command: &[OsString]) -> String {
     label[..label.floor_char_boundary(LABEL_BYTES_MAX)].to_owned()
 }
 
-/// What `--label` says, as it is sent.
+/// Parses `--label`.
 fn told_label(text: &str) -> Result<String, String> {
     match text.len() {
-        0 => Err("a label has at least 1 byte; without --label it is the name of the program".into()),
+        0 => Err("the label is empty; without --label it is the name of the program".into()),
         1..=LABEL_BYTES_MAX => Ok(on_one_line(text)),
-        bytes => Err(format!("a label has at most {LABEL_BYTES_MAX} bytes, not {bytes}")),
+        bytes => Err(format!("the label has {bytes} bytes; it must have at most {LABEL_BYTES_MAX}")),
     }
 }
 
@@ -180,28 +177,29 @@ fn on_one_line(text: &str) -> String {
     text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect()
 }
 
-/// Seconds, as `flock -w` takes them.
+/// Seconds, perhaps with a fraction, as for `flock -w`.
 fn seconds(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(text.parse().ok()?).ok()
 }
 
 fn timeout(text: &str) -> Result<Duration, &'static str> {
-    seconds(text).ok_or("say for how many seconds to wait, 0 or more; without -w it waits for ever")
+    seconds(text).ok_or("the timeout must be a number of seconds from 0 on; without -w there is no timeout")
 }
 
 fn lock_delay(text: &str) -> Result<Duration, String> {
     let most = Duration::from_millis(LOCK_DELAY_MS_MAX);
     let delay = seconds(text).filter(|delay| *delay <= most);
-    delay.ok_or(format!("a lock stays closed for 0 to {} seconds", most.as_secs()))
+    delay.ok_or(format!("the lock-delay must be from 0 to {} seconds", most.as_secs()))
 }
 
 fn ttl(text: &str) -> Result<u64, String> {
     let (least, most) = (TTL_MS_MIN / 1_000, TTL_MS_MAX / 1_000);
-    whole(text, least..=most).ok_or(format!("the TTL is a whole number of seconds from {least} to {most}"))
+    whole(text, least..=most)
+        .ok_or(format!("the time to live must be a whole number of seconds from {least} to {most}"))
 }
 
 fn permits(text: &str) -> Result<u32, String> {
-    whole(text, 1..=PERMITS_MAX).ok_or(format!("a lock has from 1 to {PERMITS_MAX} permits"))
+    whole(text, 1..=PERMITS_MAX).ok_or(format!("a lock must have from 1 to {PERMITS_MAX} permits"))
 }
 
 fn whole<N: std::str::FromStr + PartialOrd>(text: &str, within: RangeInclusive<N>) -> Option<N> {
@@ -276,14 +274,14 @@ mod tests {
     #[test]
     fn a_number_that_cannot_be_is_told_what_would_be_right() {
         let lines: [(&[&str], &str); 8] = [
-            (&["-w", "inf"], "say for how many seconds to wait, 0 or more; without -w it waits for ever"),
-            (&["-w", "-1"], "say for how many seconds to wait, 0 or more; without -w it waits for ever"),
-            (&["--ttl", "-1"], "the TTL is a whole number of seconds from 1 to 86400"),
-            (&["--ttl", "1.5"], "the TTL is a whole number of seconds from 1 to 86400"),
-            (&["-k", "-1"], "a lock has from 1 to 1000000 permits"),
-            (&["-k", "1000001"], "a lock has from 1 to 1000000 permits"),
-            (&["--lock-delay", "-1"], "a lock stays closed for 0 to 3600 seconds"),
-            (&["--lock-delay", "NaN"], "a lock stays closed for 0 to 3600 seconds"),
+            (&["-w", "inf"], "the timeout must be a number of seconds from 0 on; without -w there is no timeout"),
+            (&["-w", "-1"], "the timeout must be a number of seconds from 0 on; without -w there is no timeout"),
+            (&["--ttl", "-1"], "the time to live must be a whole number of seconds from 1 to 86400"),
+            (&["--ttl", "1.5"], "the time to live must be a whole number of seconds from 1 to 86400"),
+            (&["-k", "-1"], "a lock must have from 1 to 1000000 permits"),
+            (&["-k", "1000001"], "a lock must have from 1 to 1000000 permits"),
+            (&["--lock-delay", "-1"], "the lock-delay must be from 0 to 3600 seconds"),
+            (&["--lock-delay", "NaN"], "the lock-delay must be from 0 to 3600 seconds"),
         ];
         for (args, right) in lines {
             let error = parse(&[&["a"], args].concat()).err().unwrap_or_else(|| panic!("{args:?} was taken"));
@@ -312,7 +310,7 @@ mod tests {
         assert_eq!(told(&["--label", "nightly\tbuild", "--", "make", "-j4"]), "nightly build");
         assert!(!told(&["-c", "echo secret"]).contains("secret"));
         for bad in ["", &"x".repeat(257)] {
-            assert!(parse(&["a", "--label", bad]).err().unwrap().to_string().contains("a label has"));
+            assert!(parse(&["a", "--label", bad]).err().unwrap().to_string().contains("the label "));
         }
     }
 }

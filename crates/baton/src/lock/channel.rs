@@ -1,7 +1,7 @@
-//! What `baton lock` and its watchdog tell each other: a line of JSON each, over a pipe either way.
+//! The messages between `baton lock` and its watchdog: lines of JSON over two pipes, one for each direction.
 //!
-//! The pipes are inherited by number. The watchdog opens them anew by that number and closes the inherited ones, so that
-//! none of them leaks into the command.
+//! The watchdog inherits its ends of the pipes, and gets their descriptor numbers as arguments. It opens each end again
+//! by its number and closes the inherited descriptor, so that the command inherits no pipe.
 
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use serde::de::DeserializeOwned;
@@ -13,38 +13,31 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use super::supervisor::Reason;
 
-/// What the watchdog is told. That `baton lock` is no more it learns from the end of the pipe.
+/// A message to the watchdog. The end of the pipe tells the watchdog that `baton lock` is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Instruction {
-    /// The lease now ends then, in milliseconds of CLOCK_BOOTTIME.
+    /// The lease was renewed.
     Renewed {
-        /// Its new end.
+        /// The new end of the lease, in milliseconds of CLOCK_BOOTTIME.
         deadline_ms: u64,
     },
     /// Pass this signal on to the command.
     Signal(i32),
-    /// End the command: the lock is not ours any longer, or will soon not be.
+    /// End the command, because the lock is lost or about to be lost.
     Stop,
 }
 
-/// What the watchdog tells.
+/// A message from the watchdog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WatchdogReport {
     /// The command runs, as the leader of this process group.
-    Started {
-        /// The group.
-        group: i32,
-    },
+    Started { group: i32 },
     /// The command was stopped by this signal.
-    Stopped {
-        /// Which.
-        signal: i32,
-    },
-    /// The command has ended, and nothing of it is left.
+    Stopped { signal: i32 },
+    /// The command has ended, and none of its processes is left.
     Ended {
-        /// How.
         exit: Exit,
-        /// What began its end; none if it ended by itself and left nothing behind.
+        /// Why the watchdog ended the command; none if the command ended by itself and left no process behind.
         reason: Option<Reason>,
     },
 }
@@ -59,7 +52,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// As a shell would say it.
+    /// The exit status as in a shell: 128 + n for signal n.
     pub fn status(self) -> u8 {
         match self {
             Exit::Code(code) => code,
@@ -68,21 +61,20 @@ impl Exit {
     }
 }
 
-/// One message as a line.
 pub fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     Ok(line)
 }
 
-/// Makes lines of what a pipe delivers, and messages of lines.
+/// Splits the bytes from a pipe into lines, and parses each line as a message.
 #[derive(Default)]
 pub struct Lines {
     unfinished: Vec<u8>,
 }
 
 impl Lines {
-    /// The messages that are whole now.
+    /// Adds bytes, and returns the messages that are complete now.
     pub fn push<T: DeserializeOwned>(&mut self, bytes: &[u8]) -> io::Result<Vec<T>> {
         self.unfinished.extend_from_slice(bytes);
         let Some(end) = self.unfinished.iter().rposition(|&byte| byte == b'\n') else { return Ok(Vec::new()) };
@@ -92,22 +84,20 @@ impl Lines {
     }
 }
 
-/// Lets the next process that we start inherit this end of a pipe; by this number it will know it.
+/// Lets child processes inherit this end of a pipe, and returns its descriptor number.
 pub fn bequeath(end: &impl AsFd) -> io::Result<RawFd> {
     fcntl(end, FcntlArg::F_SETFD(FdFlag::empty()))?;
     Ok(end.as_fd().as_raw_fd())
 }
 
-/// Which end of a pipe.
+/// Which end of a pipe. Neither blocks.
 #[derive(Clone, Copy)]
 pub enum End {
-    /// To read, without waiting for something to be there.
     Reader,
-    /// To write, without waiting for room.
     Writer,
 }
 
-/// Takes over an end that was inherited.
+/// Opens an inherited end of a pipe again, and closes the inherited descriptor.
 pub fn inherit(number: RawFd, end: End) -> io::Result<File> {
     let mut options = OpenOptions::new();
     match end {

@@ -1,4 +1,4 @@
-//! The last step before the command: what has to be said of a process by the process itself.
+//! The last step before the command: settings that a process can only make for itself.
 
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
@@ -11,23 +11,23 @@ use std::process::{Command, ExitCode};
 use super::{CANNOT_RUN, NOT_FOUND};
 use crate::output::{Failure, Outcome};
 
-/// Becomes the command of `baton lock`, whose watchdog starts it; not for people
+/// Becomes the command of `baton lock`. Only the watchdog of `baton lock` starts this
 #[derive(clap::Args)]
 pub struct Args {
-    /// The watchdog
+    /// The process id of the watchdog
     #[arg(long)]
     parent: i32,
-    /// What to become
+    /// The program and its arguments
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
 }
 
-/// Runs the command, and comes back only if it cannot be run.
+/// Becomes the command. Returns only if the command cannot be run.
 pub fn run(args: &Args) -> Outcome {
     let failure = |message: String, status| Failure { message, status: ExitCode::from(status) };
     prctl::set_pdeathsig(Signal::SIGKILL)
-        .map_err(|error| failure(format!("the command cannot be tied to its watchdog: {error}"), CANNOT_RUN))?;
-    // The watchdog may have been killed before it was tied to us.
+        .map_err(|error| failure(format!("cannot let the command end with its watchdog: {error}"), CANNOT_RUN))?;
+    // The watchdog may have died before the kernel knew that this process must die with it.
     if getppid().as_raw() != args.parent {
         return Err(failure("the watchdog is gone".into(), CANNOT_RUN));
     }

@@ -1,4 +1,4 @@
-//! Holds a lock with nothing to run, until a signal or the loss of the lock.
+//! Holds a lock without a command, until a signal comes or the lock is about to be lost.
 
 use nix::sys::signal::{Signal, raise};
 use std::io;
@@ -11,8 +11,8 @@ use super::signals::Signals;
 use super::supervisor::{Input, Reason, Supervisor};
 use super::{Ending, HELD_TO_THE_END};
 
-/// Ends with 0 on a signal. If the lock is about to be lost it returns when a command would get SIGTERM, so that whoever
-/// works under the lock is told in time.
+/// Returns exit status 0 on a signal. If the lock is about to be lost, returns when a command would get SIGTERM, so
+/// that work under the lock can stop in time.
 pub async fn hold(
     ttl_ms: u64,
     deadline_ms: u64,

@@ -1,8 +1,9 @@
-//! `baton lock`: run a command while holding a lock, so that it is surely gone when the lock is.
+//! `baton lock`: run a command while holding a lock, and end the command before the lock is lost.
 //!
-//! Three processes: `baton lock` has the session with the server, its watchdog (`watchdog`) starts the command and ends it by
-//! the schedule of the lease (`supervisor`, pure), and the command becomes itself by way of `exec`, which ties its life to
-//! the watchdog's. `docs/lock-command.md` tells what that achieves, and what still escapes.
+//! There are three processes. `baton lock` has the session with the server. Its watchdog (`watchdog`) starts the
+//! command, and ends it by the schedule of the lease (`supervisor`, which is pure). The third process first runs
+//! `exec`, which makes the kernel kill it if the watchdog dies, and then becomes the command. `docs/lock-command.md`
+//! says what this guarantees and what still escapes.
 
 mod args;
 mod channel;
@@ -41,42 +42,41 @@ use channel::Exit;
 use run::{Job, Lease};
 use signals::Signals;
 
-/// It was held until somebody wanted us to stop.
+/// Exit status without a command: a signal ended the hold.
 const HELD_TO_THE_END: u8 = 0;
-/// The lock was lost.
+/// Exit status: the lock was lost.
 const LOCK_LOST: u8 = 75;
-/// The command was found and cannot be run.
+/// Exit status: the command was found but cannot be run, or `baton lock` cannot do its own work.
 const CANNOT_RUN: u8 = 126;
-/// The command was not found.
+/// Exit status: the command was not found.
 const NOT_FOUND: u8 = 127;
 
-/// How the time under a lock ended. Not by the number: a command may exit with 75 too.
+/// How the time under a lock ended. An exit status cannot tell, because a command may exit with 75, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    /// By itself.
+    /// The command ended by itself, or a signal ended a hold without a command.
     Exited(Exit),
-    /// The lock was lost, or would have been.
+    /// The lock was lost, or was about to be lost.
     LockLost,
-    /// Somebody killed the watchdog, and the kernel killed the command with it.
+    /// Another process killed the watchdog, and then the kernel killed the command.
     WatchdogKilled,
 }
 
-/// This very program, even if its file was replaced since it was started.
+/// This program, even if its file was replaced after it was started.
 const MYSELF: &str = "/proc/self/exe";
 
-/// How long to wait before the guard is asked again for its deadline, at most.
+/// The longest time between two looks at the deadline of the guard.
 const LOOK_AGAIN_MAX: Duration = Duration::from_millis(500);
-/// How long to wait for the server's word that the lock is released.
+/// How long to wait until the server confirms the release.
 const RELEASE_MAX: Duration = Duration::from_secs(5);
-/// The same if nothing is held, or all has failed anyway.
+/// The same if no lock is held, or the command has failed anyway.
 const GOODBYE_MAX: Duration = Duration::from_millis(250);
 
-/// Runs the command.
 pub fn run(args: &Args) -> Outcome {
     let wanted = args.wanted()?;
     let exit = block_on(lock(&wanted))?;
     if exit == Exit::Signal(Signal::SIGINT as i32) {
-        // A shell goes on with its script unless what it waits for has died of the interrupt itself.
+        // A shell ends its script after ^C only if SIGINT killed the process that the shell waits for.
         emulate_default_handler(Signal::SIGINT as i32).map_err(failed)?;
     }
     Ok(ExitCode::from(exit.status()))
@@ -95,11 +95,11 @@ async fn lock(wanted: &Wanted<'_>) -> Result<Exit, Failure> {
         Ok(None) => (Ok(Exit::Code(wanted.conflict)), GOODBYE_MAX),
         Err(failure) => (Err(failure), GOODBYE_MAX),
     };
-    // Whatever the command started is gone: only now somebody else may have the lock. With the session all is given back.
+    // All processes of the command are gone, so another client may have the lock now. The end of the session releases
+    // the lock.
     match tokio::time::timeout(patience, session.close()).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) if result.is_ok() => warn(error),
-        Err(_) if result.is_ok() => {
+        Ok(Err(_)) | Err(_) if result.is_ok() => {
             warn("no server confirmed the release; the lock stays closed until its lease ends");
         }
         Ok(Err(_)) | Err(_) => {}
@@ -107,7 +107,7 @@ async fn lock(wanted: &Wanted<'_>) -> Result<Exit, Failure> {
     result
 }
 
-/// The time that there is for getting the lock, counted from the beginning: the way to a server is a part of it.
+/// The time for acquiring the lock, counted from the start of the program. Opening a session is a part of it.
 struct Time {
     since: Instant,
     answer: Duration,
@@ -119,18 +119,18 @@ impl Time {
         Time { since: Instant::now(), answer: answer_max(timeout), timeout }
     }
 
-    /// For how long a server may still say nothing.
+    /// How long the servers still have to answer.
     fn to_answer(&self) -> Duration {
         self.answer.saturating_sub(self.since.elapsed())
     }
 
-    /// For how long the lock may still be waited for; none if for ever.
+    /// How long to wait for the lock; none: without a limit.
     fn to_wait(&self) -> Option<Duration> {
         self.timeout.map(|timeout| timeout.saturating_sub(self.since.elapsed()))
     }
 }
 
-/// How long the servers have to answer, all of them together.
+/// How long all servers together have to answer.
 fn answer_max(timeout: Option<Duration>) -> Duration {
     match timeout {
         None => OPEN_MAX,
@@ -140,8 +140,8 @@ fn answer_max(timeout: Option<Duration>) -> Duration {
     }
 }
 
-/// Opens the session. While there is time, servers that do not answer or have no room are asked again: one may be about to
-/// start. Nothing is known of the lock without a session, so each failure means that no server serves us.
+/// Opens the session. While there is time, asks servers again that do not answer or have no room, because a server may
+/// be about to start. Without a session nothing is known of the lock, so each failure has the status for "no server".
 async fn open(wanted: &Wanted<'_>, time: &Time) -> Result<Session, Failure> {
     let client = wanted.server.client()?;
     let session = || client.session().ttl(wanted.ttl).label(&wanted.label);
@@ -156,23 +156,23 @@ async fn open(wanted: &Wanted<'_>, time: &Time) -> Result<Session, Failure> {
     })
 }
 
-/// A server may have begun a session although its answer is lost. When that session expires it cannot begin anew, so a new one has
-/// its turn every 10 to 20 s.
+/// Tries a new session every 10 to 20 s. The server may have begun the first session although its answer was lost. If
+/// that session expires, it cannot begin again.
 async fn open_again(session: impl Fn() -> SessionBuilder, time: &Time) -> Result<Session, OpenError> {
     loop {
         let left = time.to_answer();
         let within = if left < 2 * OPEN_MAX { left } else { OPEN_MAX };
         let since = Instant::now();
         match session().open_timeout(within).open().await {
-            // If it ends before its time, no server can help.
+            // An attempt that ends early has found that no server can succeed.
             Err(OpenError::NoAnswer { .. }) if since.elapsed() >= within && !time.to_answer().is_zero() => {}
             opened => return opened,
         }
     }
 }
 
-/// The lock; none if it was not granted in the time that there was. As with flock, whoever did not want to wait for ever
-/// knows what that exit status means, and nothing is said.
+/// The lock; none if it was not granted in time. As with flock, that is reported by the exit status alone, without a
+/// message.
 async fn acquire(wanted: &Wanted<'_>, session: &Session, time: &Time) -> Result<Option<Guard>, Failure> {
     let mut acquire = session.lock(&wanted.name).mode(wanted.mode).lock_delay(wanted.lock_delay);
     if let Some(parent) = wanted.parent {
@@ -181,7 +181,7 @@ async fn acquire(wanted: &Wanted<'_>, session: &Session, time: &Time) -> Result<
     let acquired = match time.to_wait() {
         None => acquire.acquire().await,
         Some(wait) => {
-            // The server may be silent, and then even who does not wait would.
+            // With -n the server should answer at once, but it may be silent. So the answer has a time limit, too.
             let answered = tokio::time::timeout(wait.max(time.to_answer()), acquire.timeout(wait).acquire());
             answered.await.unwrap_or_else(|_| Err(AcquireError::TimedOut { name: wanted.name.clone() }))
         }
@@ -201,21 +201,21 @@ async fn acquire(wanted: &Wanted<'_>, session: &Session, time: &Time) -> Result<
     })
 }
 
-/// Our owner is new and holds nothing, so a way leads back to it only from an owner that it acts for. In a cycle of one step
-/// that owner holds the lock itself.
+/// The owner of this request is new and holds nothing. So a cycle can only come back to it from one of its parents. If
+/// the cycle has one step, a parent holds the lock.
 fn held_around_us(name: &[u8]) -> String {
     format!(
-        "the `baton lock` around this one holds the lock {} itself: waiting for it would be a deadlock",
+        "this command runs under a `baton lock` that holds the lock {}: waiting for it would be a deadlock",
         Quoted(name)
     )
 }
 
-/// A server answered, and will not have it.
+/// The failure if a server answered and refused the lock.
 fn not_acquired(wanted: &Wanted<'_>, error: impl Display) -> Failure {
     Failure { message: error.to_string(), status: ExitCode::from(wanted.conflict) }
 }
 
-/// Waits for something, unless a signal ends us.
+/// Waits for the result, unless a signal ends `baton lock` first.
 async fn or_signal<T>(
     something: impl Future<Output = Result<T, Failure>>,
     signals: &mut Signals,
@@ -229,14 +229,14 @@ async fn or_signal<T>(
                 Signal::SIGCONT => {}
                 signal => {
                     let status = ExitCode::from(128 + signal as u8);
-                    return Err(Failure { message: format!("gave up waiting, by {signal}"), status });
+                    return Err(Failure { message: format!("{signal} ended the wait for the lock"), status });
                 }
             },
         }
     }
 }
 
-/// Has the lock, and does what it is for.
+/// Runs the command under the lock, or holds the lock until a signal comes.
 async fn work(wanted: &Wanted<'_>, guard: &Guard, signals: &mut Signals) -> Result<Exit, Failure> {
     let lost = |loss: Loss| Failure { message: format!("the lock is lost: {loss}"), status: ExitCode::from(LOCK_LOST) };
     let fence = guard.fence().map_err(lost)?;
@@ -254,12 +254,13 @@ async fn work(wanted: &Wanted<'_>, guard: &Guard, signals: &mut Signals) -> Resu
             ("BATON_FENCE", fence.to_string().into()),
             ("BATON_DEADLINE", deadline.to_string().into()),
             (OWNER, view::id(guard.owner().to_raw()).into()),
-            // A nested `baton lock` asks the same servers, where its parent means something.
+            // A nested `baton lock` must ask the same server, because only that server knows its parent.
             (SERVER, wanted.server.addresses().join(",").into()),
         ];
         let job = Job { ttl_ms, deadline_ms: deadline.as_millis(), command: wanted.command.clone(), environment };
+        let unsupervised = |error: std::io::Error| failed(format!("cannot supervise the command: {error}"));
         let ended = tokio::select! {
-            ended = run::run(&job, lease, signals) => ended.map_err(failed)?,
+            ended = run::run(&job, lease, signals) => ended.map_err(unsupervised)?,
             never = follow(guard, wanted.ttl, &sender) => match never {},
         };
         if !ended.left.is_empty() {
@@ -271,14 +272,14 @@ async fn work(wanted: &Wanted<'_>, guard: &Guard, signals: &mut Signals) -> Resu
         Ending::LockLost => Err(lost(loss_by_now(guard).await)),
         Ending::Exited(exit) => Ok(exit),
         Ending::WatchdogKilled => {
-            let lock = "the lock was held all the time, and is given back";
+            let lock = "the lock was held until then, and is released";
             warn(format_args!("the watchdog of the command was killed, and the command with it; {lock}"));
             Ok(Exit::Signal(Signal::SIGKILL as i32))
         }
     }
 }
 
-/// Tells what becomes of the lease, for as long as somebody listens.
+/// Sends each change of the lease, until the caller drops this future.
 async fn follow(guard: &Guard, ttl: Duration, sender: &mpsc::Sender<Lease>) -> Infallible {
     let mut told_ms = 0;
     let loss = loop {
@@ -298,11 +299,12 @@ async fn follow(guard: &Guard, ttl: Duration, sender: &mpsc::Sender<Lease>) -> I
 }
 
 async fn tell(sender: &mpsc::Sender<Lease>, lease: Lease) {
-    // Nobody listens any more once the command has ended.
+    // The receiver is gone once the command has ended.
     let _ = sender.send(lease).await;
 }
 
-/// Why the lock is lost. The command is ended before it is: then it would have been, for the want of an answer.
+/// Why the lock is lost. The command is ended before the loss is certain: then the reason is that no keep-alive was
+/// acknowledged.
 async fn loss_by_now(guard: &Guard) -> Loss {
     tokio::select! {
         biased;
@@ -311,7 +313,7 @@ async fn loss_by_now(guard: &Guard) -> Loss {
     }
 }
 
-/// The system does not let us do what we are for.
+/// The failure if the system refuses what `baton lock` needs for its own work.
 fn failed(error: impl Display) -> Failure {
     Failure { message: error.to_string(), status: ExitCode::from(CANNOT_RUN) }
 }

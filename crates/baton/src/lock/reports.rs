@@ -1,7 +1,8 @@
-//! The watchdog's reports, which never make it wait: a client that does not read must not stop the clock of a lease.
+//! Sends the watchdog's reports without blocking: the watchdog must follow the lease even if `baton lock` does not
+//! read.
 //!
-//! What does not fit into the pipe waits here, in order, and no more than three reports do: the start, the latest stop and the
-//! end of the command. A newer stop replaces an older one that still waits: the client cares for how things are now.
+//! Reports that do not fit into the pipe wait here, in order. At most three wait: the start, the latest stop and the
+//! end of the command. A newer stop replaces an older one that still waits, because only the latest state matters.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -9,20 +10,19 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use super::channel::{WatchdogReport, line};
 
-/// Reports on their way.
 pub struct Reports {
-    /// Its writes never block. A line is shorter than PIPE_BUF, so that it is written whole or not at all.
+    /// Writes never block. A line is shorter than PIPE_BUF, so it is written completely or not at all.
     pipe: File,
     waiting: Vec<WatchdogReport>,
 }
 
 impl Reports {
-    /// Through this pipe, which must not block.
+    /// The pipe must not block.
     pub fn new(pipe: File) -> Self {
         Reports { pipe, waiting: Vec::new() }
     }
 
-    /// Sends one, now or later.
+    /// Sends the report now, or later if the pipe is full.
     pub fn push(&mut self, report: WatchdogReport) {
         if matches!(report, WatchdogReport::Stopped { .. }) {
             self.waiting.retain(|waiting| !matches!(waiting, WatchdogReport::Stopped { .. }));
@@ -31,20 +31,20 @@ impl Reports {
         self.flush();
     }
 
-    /// Sends what waits, as far as there is room.
+    /// Sends waiting reports until the pipe is full.
     pub fn flush(&mut self) {
         while let Some(first) = self.waiting.first() {
             match line(first).and_then(|line| self.pipe.write(&line)) {
                 Ok(_) => drop(self.waiting.remove(0)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // The client is gone, and nobody needs to know.
+                // `baton lock` is gone, so no process needs the reports.
                 Err(_) => self.waiting.clear(),
             }
         }
     }
 
-    /// Whether something waits for room in the pipe.
+    /// Whether a report waits for space in the pipe.
     pub fn wait(&self) -> bool {
         !self.waiting.is_empty()
     }

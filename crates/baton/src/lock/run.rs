@@ -1,8 +1,8 @@
-//! Runs a command under a lease: the side of `baton lock`.
+//! Runs a command under a lease: the part in the process of `baton lock`.
 //!
-//! The watchdog does the work; this side tells it of renewals and signals, and stands by. It follows the same schedule, and
-//! if the watchdog is stopped or killed it ends the command itself: it is the next subreaper, so that all that the watchdog
-//! leaves behind becomes its own.
+//! The watchdog starts and ends the command. This process sends renewals and signals to the watchdog, and follows the
+//! same schedule. If the watchdog is stopped or killed, this process ends the command itself: it is the next subreaper,
+//! so it becomes the parent of all processes that the watchdog leaves behind.
 
 use nix::errno::Errno;
 use nix::sys::prctl;
@@ -26,48 +26,44 @@ use super::supervisor::{Action, Input, Reason, Supervisor};
 use super::terminal::Terminal;
 use super::{CANNOT_RUN, Ending, MYSELF, tree};
 
-/// How long to wait before what did not die is killed again.
+/// How long to wait before processes that did not die are killed again.
 const KILL_AGAIN: Duration = Duration::from_millis(5);
-/// How long to try at least, even if the lease is over.
+/// How long to try at least, even after the end of the lease.
 const LAST_TRY_MS: u64 = 1_000;
 
-/// What becomes of the lease that a command runs under.
+/// A change of the lease that a command runs under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lease {
-    /// It ends then.
+    /// The lease ends at this time.
     Until {
         /// In milliseconds of CLOCK_BOOTTIME.
         deadline_ms: u64,
     },
-    /// Somebody forces us to give back the lock.
+    /// An operator forced the release of the lock.
     Revoked,
-    /// The lock is no longer ours.
     Lost,
 }
 
 /// A command to run under a lease.
 pub struct Job {
-    /// The TTL of the lease.
     pub ttl_ms: u64,
-    /// Its end as of now.
+    /// The end of the lease at the start of the command.
     pub deadline_ms: u64,
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// What the command finds in its environment.
+    /// Variables that are added to the environment.
     pub environment: Vec<(&'static str, OsString)>,
 }
 
-/// How a run ended.
 pub struct Ended {
-    /// How the time under the lock did.
     pub ending: Ending,
-    /// Processes that could not be ended before the lease was.
+    /// Processes that could not be killed before the end of the lease.
     pub left: Vec<Pid>,
 }
 
-/// Runs a command under a lease. When this returns, nothing of the command is left, or `left` says what is.
+/// Runs a command under a lease. When this returns, no process of the command is left, except those in `left`.
 pub async fn run(job: &Job, lease: mpsc::Receiver<Lease>, signals: &mut Signals) -> io::Result<Ended> {
-    // Children that whoever became us by exec had are not ours to end.
+    // A process may have had children before it became `baton lock` by exec. They must not be ended.
     let strangers = tree::descendants(getpid(), &[])?;
     prctl::set_child_subreaper(true)?;
     let (watchdog, orders, reports) = start_watchdog(job)?;
@@ -102,14 +98,14 @@ fn start_watchdog(job: &Job) -> io::Result<(Child, pipe::Sender, pipe::Receiver)
     command.arg0("baton").args(["lock-watchdog", "--orders", &orders, "--reports", &reports]);
     command.args(["--ttl-ms", &ttl_ms, "--deadline-ms", &deadline_ms, "--"]).args(&job.command);
     command.envs(job.environment.iter().map(|(name, value)| (name, value)));
-    // A group of its own: what a terminal sends to ours must not end the watchdog.
+    // The watchdog has its own process group, so that signals of a terminal do not end it.
     let watchdog = command.process_group(0).spawn()?;
     let orders = pipe::Sender::from_owned_fd(OwnedFd::from(our_orders))?;
     let reports = pipe::Receiver::from_owned_fd(OwnedFd::from(our_reports))?;
     Ok((watchdog, orders, reports))
 }
 
-/// A run and what is known of it.
+/// The state of a run.
 struct Run {
     supervisor: Supervisor,
     lease: mpsc::Receiver<Lease>,
@@ -118,17 +114,17 @@ struct Run {
     reports: pipe::Receiver,
     lines: Lines,
     terminal: Terminal,
-    /// Our children before there was a watchdog.
+    /// Children of this process that existed before the watchdog.
     strangers: Vec<Pid>,
-    /// The command's process group.
+    /// The process group of the command, once the watchdog has reported it.
     group: Option<Pid>,
-    /// What the watchdog said last of all.
+    /// The last report of the watchdog.
     ended: Option<(Exit, Option<Reason>)>,
-    /// There is no time left for anything else.
+    /// SIGKILL is due: this process kills all that is left.
     killing: bool,
 }
 
-/// What woke us up.
+/// The event that ended a wait.
 enum Woken {
     Lease(Option<Lease>),
     Reported(usize),
@@ -140,7 +136,7 @@ impl Run {
     async fn supervise(&mut self, signals: &mut Signals) -> io::Result<Ended> {
         let mut bytes = [0; 4096];
         loop {
-            // Whatever woke us: what is known of the lease comes first, then the time.
+            // After every event: first read all changes of the lease, then look at the clock.
             while let Ok(lease) = self.lease.try_recv() {
                 self.hear(lease)?;
             }
@@ -157,12 +153,12 @@ impl Run {
                 signal = signals.next() => Woken::Signal(signal),
             };
             match woken {
-                // Nobody renews it any more.
+                // The sender is gone, so no renewal can come.
                 Woken::Lease(None) => self.hear(Lease::Lost)?,
                 Woken::Lease(Some(lease)) => self.hear(lease)?,
                 Woken::Reported(0) => return self.the_watchdog_ended().await,
                 Woken::Reported(count) => self.read(&bytes[..count])?,
-                // The command stopped with us, and goes on with us.
+                // SIGTSTP and SIGCONT are passed on, too: the command stops and continues with this process.
                 Woken::Signal(signal) => self.order(Instruction::Signal(signal as i32))?,
                 Woken::Time => {}
             }
@@ -183,7 +179,7 @@ impl Run {
     fn step(&mut self, input: Input) -> io::Result<()> {
         match self.supervisor.step(now_ms(), input) {
             Some(Action::Terminate) => {
-                // If it is stopped, there is no time to notice.
+                // The watchdog may be stopped, and there is no time to find out.
                 kill(self.watchdog(), Signal::SIGCONT)?;
                 self.order(Instruction::Stop)
             }
@@ -199,9 +195,9 @@ impl Run {
         Pid::from_raw(self.watchdog.id() as i32)
     }
 
-    /// While it is stopped nobody passes on signals, or notices that the command has ended; so it is continued.
+    /// Continues a stopped watchdog, because it must pass on signals and notice the end of the command.
     fn keep_the_watchdog_going(&self) -> io::Result<()> {
-        // It is not asked for its end, which is not to be taken note of here.
+        // This asks only for stops. `the_watchdog_ended` must still be able to wait for the end.
         match waitid(Id::Pid(self.watchdog()), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG) {
             Ok(WaitStatus::Stopped(..)) => Ok(kill(self.watchdog(), Signal::SIGCONT)?),
             Ok(_) | Err(Errno::ECHILD) => Ok(()),
@@ -212,9 +208,10 @@ impl Run {
     fn order(&self, order: Instruction) -> io::Result<()> {
         match self.orders.try_write(&line(&order)?) {
             Ok(_) => Ok(()),
-            // It has not read for long, so it is stopped. We stand by for it, and the next renewal will reach it.
+            // The pipe is full, so the watchdog is stopped. This process follows the schedule too, and a later renewal
+            // reaches the watchdog.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
-            // It is no more; the end of the other pipe says so too.
+            // The watchdog is gone. The end of the other pipe reports it, too.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             Err(error) => Err(error),
         }
@@ -231,8 +228,9 @@ impl Run {
         Ok(())
     }
 
-    /// The command was stopped by the terminal: it needs it, or we stop too, as the job that we are both a part of. Then
-    /// nobody renews the lease, and if we are not continued in time, the watchdog ends the command.
+    /// The terminal stopped the command. If the command needs the terminal, it gets it. Otherwise this process stops as
+    /// well, because both are one job for the shell. Then no renewal is sent: unless the job is continued in time, the
+    /// watchdog ends the command.
     fn stopped(&mut self, signal: Signal) -> io::Result<()> {
         let wants_terminal = matches!(signal, Signal::SIGTTIN | Signal::SIGTTOU);
         if let (true, Some(group)) = (wants_terminal, self.group)
@@ -247,7 +245,7 @@ impl Run {
         Ok(())
     }
 
-    /// We cannot go on. The end of the pipe tells the watchdog, and when it ends nothing of the command is left.
+    /// After an error: closes the pipe, so that the watchdog ends the command, and waits for the end of the watchdog.
     fn abandon(self) -> io::Result<()> {
         let Run { orders, reports, mut watchdog, .. } = self;
         drop((orders, reports));
@@ -265,13 +263,13 @@ impl Run {
             }
             None if lost => self.finish_off(Ending::LockLost).await,
             None if self.watchdog.wait()?.signal().is_some() => self.finish_off(Ending::WatchdogKilled).await,
-            // It has said itself why it could not go on, and the kernel killed the command with it.
+            // The watchdog failed and printed the reason. The kernel then killed the command.
             None if self.group.is_some() => self.finish_off(Ending::Exited(Exit::Signal(Signal::SIGKILL as i32))).await,
             None => self.finish_off(Ending::Exited(Exit::Code(CANNOT_RUN))).await,
         }
     }
 
-    /// Kills all that is left, the watchdog too; until the lease is over if need be.
+    /// Kills all processes that are left, including the watchdog. Tries until the end of the lease.
     async fn finish_off(&mut self, ending: Ending) -> io::Result<Ended> {
         let until_ms = self.supervisor.deadline_ms().max(now_ms() + LAST_TRY_MS);
         loop {

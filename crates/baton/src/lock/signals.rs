@@ -1,11 +1,10 @@
-//! Signals that are meant for the command although `baton lock` gets them.
+//! Signals that `baton lock` receives and passes on to the command.
 
 use nix::sys::signal::Signal;
 use std::{fs, io};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-/// What is passed on.
 const PASSED_ON: [Signal; 8] = [
     Signal::SIGINT,
     Signal::SIGTERM,
@@ -17,17 +16,17 @@ const PASSED_ON: [Signal; 8] = [
     Signal::SIGCONT,
 ];
 
-/// The signals that this process gets, one after the other.
+/// The signals that this process receives, in order.
 pub struct Signals {
     arrived: mpsc::Receiver<Signal>,
 }
 
 impl Signals {
-    /// Listens from now on. A signal that whoever started us ignores (`nohup`) stays ignored, by the command too.
+    /// Listens from now on. A signal that was ignored at the start (`nohup`) stays ignored, also in the command.
     pub fn listen() -> io::Result<Self> {
         let ignored = ignored()?;
-        // If whoever started us ignores the end of children, we could not wait for ours. With this it is not ignored any
-        // more, neither by us nor, after exec, by what we start.
+        // If SIGCHLD was ignored at the start, this process could not wait for its children. A handler ends that, for
+        // this process and, after exec, for its children.
         drop(signal(SignalKind::child())?);
         let (sender, arrived) = mpsc::channel(16);
         for kind in PASSED_ON.into_iter().filter(|&kind| ignored >> (kind as i32 - 1) & 1 == 0) {
@@ -38,7 +37,7 @@ impl Signals {
         Ok(Signals { arrived })
     }
 
-    /// The next one. Never, if none can come.
+    /// The next signal. Waits for ever if all signals are ignored.
     pub async fn next(&mut self) -> Signal {
         match self.arrived.recv().await {
             Some(signal) => signal,

@@ -1,37 +1,35 @@
-//! When a command has to stop: the one rule, as a pure state machine.
+//! The rule that says when a command must stop, as a pure state machine.
 //!
-//! A command runs under a lease that ends at a deadline. Let `grace` be the smaller of 5 s and a third of the lease's TTL:
+//! A command runs under a lease that ends at a deadline. Let `grace` be the smaller of 5 s and a third of the lease's
+//! TTL:
 //!
 //! ```text
-//!   renewed                          SIGTERM      SIGKILL      deadline: somebody else may be granted
+//!   renewed                          SIGTERM      SIGKILL      deadline: another client may get the lock
 //!      |---------------------------------|------------|------------|
 //!                                         grace/2      grace/2
 //! ```
 //!
-//! A renewal moves all of it later, until SIGTERM was sent: then the run is over, whatever comes. Whoever wants the command
-//! to stop earlier (the lock is revoked, the client is gone, the command left processes behind) starts the same ending now:
-//! SIGTERM, and SIGKILL `grace/2` later, but never later than the lease says. Who wakes up after the time for SIGKILL sends it
-//! at once and loses no time with SIGTERM.
+//! A renewal moves the whole schedule later, until SIGTERM was sent. After SIGTERM the run ends in any case. The
+//! command may have to stop earlier: the lock is revoked, `baton lock` is gone, or the command left processes behind.
+//! Then the same ending starts at once: SIGTERM, and SIGKILL `grace/2` later, but not later than in the schedule. If
+//! `step` is called only after the time for SIGKILL, it returns SIGKILL at once, without SIGTERM.
 //!
-//! `baton lock` and its watchdog both run this machine, so that either of them may fail. Drive it by `step`; call `step` with
-//! `Input::Tick` when `wake_at` is reached, after all renewals that wait to be read; do what it returns. Times are
-//! milliseconds of CLOCK_BOOTTIME.
+//! `baton lock` and its watchdog both run this machine, so that either of them may fail. To drive it, call `step` for
+//! each input, and with `Input::Tick` at `wake_at_ms`, after all renewals that wait to be read. Then do the returned
+//! action. Times are milliseconds of CLOCK_BOOTTIME.
 
 use serde::{Deserialize, Serialize};
 
 /// The longest time between SIGTERM and the deadline.
 const GRACE_MS_MAX: u64 = 5_000;
 
-/// When which signal is due, under a lease that is not renewed.
+/// The times of the signals under a lease that is not renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// SIGTERM.
     pub term_at_ms: u64,
-    /// SIGKILL.
     pub kill_at_ms: u64,
 }
 
-/// The schedule of a lease.
 pub fn schedule(deadline_ms: u64, ttl_ms: u64) -> Schedule {
     let term_at_ms = deadline_ms.saturating_sub(grace_ms(ttl_ms));
     Schedule { term_at_ms, kill_at_ms: term_at_ms + (deadline_ms - term_at_ms) / 2 }
@@ -41,43 +39,38 @@ fn grace_ms(ttl_ms: u64) -> u64 {
     GRACE_MS_MAX.min(ttl_ms / 3)
 }
 
-/// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// Time has passed.
     Tick,
-    /// The lease now ends then.
+    /// The lease was renewed.
     Renewed {
-        /// Its new end.
+        /// The new end of the lease.
         deadline_ms: u64,
     },
-    /// The command has to end, for this reason.
+    /// The command must end.
     Stop(Reason),
-    /// The lock is somebody else's already, or may be.
+    /// Another client has the lock, or may have it.
     Lost,
 }
 
-/// Why a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reason {
-    /// The lock is no longer ours, or will soon not be.
+    /// The lock is lost, or about to be lost.
     LockLost,
-    /// The process that renews the lease is no more.
+    /// `baton lock`, which renews the lease, is gone.
     ClientGone,
-    /// The command ended by itself; what it left behind has to end too.
+    /// The command ended by itself. The processes that it left behind must end, too.
     CommandEnded,
 }
 
-/// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// SIGTERM to everything that the command started.
+    /// Send SIGTERM to all processes of the command.
     Terminate,
-    /// SIGKILL, again and again until nothing is left.
+    /// Send SIGKILL repeatedly, until no process is left.
     Kill,
 }
 
-/// Where a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Running,
@@ -85,7 +78,7 @@ enum Phase {
     Killing,
 }
 
-/// The rule at work for one command.
+/// The state machine for one command.
 #[derive(Clone, Debug)]
 pub struct Supervisor {
     ttl_ms: u64,
@@ -95,18 +88,18 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// A command that starts now, under a lease that ends at this deadline unless it is renewed.
+    /// For a command that starts now, under a lease that ends at this deadline unless it is renewed.
     pub fn new(ttl_ms: u64, deadline_ms: u64) -> Self {
         Supervisor { ttl_ms, deadline_ms, phase: Phase::Running, reason: None }
     }
 
-    /// Something happened, or time passed.
+    /// Handles an input, and returns the action that is due.
     pub fn step(&mut self, now_ms: u64, input: Input) -> Option<Action> {
         match input {
             Input::Tick => {}
             Input::Renewed { deadline_ms } => {
-                // Renewals may be read in any order; the lease has what the best of them says. Whether it has ended only
-                // a tick can tell: a better one may still wait to be read.
+                // Renewals may be read in any order; the latest deadline counts. Only a tick may find that the lease
+                // has ended, because a later renewal may still wait to be read.
                 if self.phase == Phase::Running {
                     self.deadline_ms = self.deadline_ms.max(deadline_ms);
                 }
@@ -123,7 +116,7 @@ impl Supervisor {
         }
     }
 
-    /// When to call `step` next, if nothing happens before.
+    /// When to call `step` with a tick, if no other input comes first.
     pub fn wake_at_ms(&self) -> Option<u64> {
         match self.phase {
             Phase::Running => Some(schedule(self.deadline_ms, self.ttl_ms).term_at_ms),
@@ -132,12 +125,12 @@ impl Supervisor {
         }
     }
 
-    /// Why the run is over, if it is: the first reason stays.
+    /// Why the run is over, if it is. The first reason stays.
     pub fn over(&self) -> Option<Reason> {
         self.reason
     }
 
-    /// The end of the lease, as far as it is known.
+    /// The latest known end of the lease.
     pub fn deadline_ms(&self) -> u64 {
         self.deadline_ms
     }

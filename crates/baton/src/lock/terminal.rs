@@ -1,8 +1,8 @@
-//! The terminal, lent to the command when it needs it.
+//! Lends the terminal to the command when the command needs it.
 //!
-//! The command has a process group of its own, so it is in the background of the terminal, and the kernel stops it when it
-//! reads from there. Only then it is lent the terminal: until it asks, a ^C reaches all of a script or a pipeline that `baton lock`
-//! is a part of, as it would without us.
+//! The command has its own process group, so it is in the background of the terminal, and the kernel stops it when it
+//! reads from the terminal. Only then `baton lock` lends it the terminal. Until then a ^C reaches the whole script or
+//! pipeline that contains `baton lock`, as it would without `baton lock`.
 
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
@@ -16,13 +16,12 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Finds it.
     pub fn find() -> Self {
-        // A process with no terminal, such as a service, cannot open it: then there is nothing to lend.
+        // A process without a terminal, such as a service, cannot open /dev/tty. Then there is nothing to lend.
         Terminal { device: OpenOptions::new().read(true).write(true).open("/dev/tty").ok(), lent: false }
     }
 
-    /// Lends it to this group, if it is ours to lend; tells whether it was.
+    /// Lends the terminal to this process group, if `baton lock` is in the foreground. Returns whether it was lent.
     pub fn lend(&mut self, group: Pid) -> io::Result<bool> {
         let Some(device) = &self.device else { return Ok(false) };
         if tcgetpgrp(device) != Ok(getpgrp()) {
@@ -33,13 +32,13 @@ impl Terminal {
         Ok(true)
     }
 
-    /// Takes it back, if it was lent; tells whether it was.
+    /// Takes the terminal back. Returns whether it was lent.
     pub fn take_back(&mut self) -> io::Result<bool> {
         let Some(device) = &self.device else { return Ok(false) };
         if !std::mem::take(&mut self.lent) {
             return Ok(false);
         }
-        // We are in the background now, and may do this only while the signal that would stop us is blocked.
+        // This process is in the background now. The call would stop it with SIGTTOU unless that signal is blocked.
         let mut stopping = SigSet::empty();
         stopping.add(Signal::SIGTTOU);
         stopping.thread_block()?;

@@ -1,8 +1,8 @@
-//! Everything that a command started, found by /proc.
+//! Finds all processes that a command started, in /proc.
 //!
-//! A process that calls setsid leaves the process group, and one that forks twice leaves its parent; but no process leaves
-//! its subreaper. So whatever a command starts descends from the process that supervises it, and the supervisor has no child
-//! left exactly when all of it is gone.
+//! A process that calls setsid leaves its process group. A process that forks twice leaves its parent. But no process
+//! leaves its subreaper. So all processes of a command descend from the process that supervises it. When the supervisor
+//! has no child left, all of them are gone.
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
@@ -11,13 +11,13 @@ use nix::unistd::{Pid, getpgid};
 use std::collections::HashMap;
 use std::{fs, io};
 
-/// What descends from this process, apart from some of its children and what descends from them.
+/// All descendants of `root`, without the processes in `except` and their descendants.
 pub fn descendants(root: Pid, except: &[Pid]) -> io::Result<Vec<Pid>> {
     let mut children: HashMap<Pid, Vec<Pid>> = HashMap::new();
     for entry in fs::read_dir("/proc")? {
         let name = entry?.file_name();
         let Some(pid) = name.to_str().and_then(|name| name.parse().ok()).map(Pid::from_raw) else { continue };
-        // Processes end while we look.
+        // The process may have ended meanwhile.
         let Ok(stat) = fs::read(format!("/proc/{pid}/stat")) else { continue };
         if let Some(parent) = parent(&stat) {
             children.entry(parent).or_default().push(pid);
@@ -34,16 +34,16 @@ pub fn descendants(root: Pid, except: &[Pid]) -> io::Result<Vec<Pid>> {
     Ok(found)
 }
 
-/// The parent in a line of /proc/PID/stat: `1 (name) S 0 ...`, where the name may hold anything, `) S` too.
+/// The parent in a line of /proc/PID/stat: `1 (name) S 0 ...`. The name may contain any text, even `) S`.
 fn parent(stat: &[u8]) -> Option<Pid> {
     let end = stat.iter().rposition(|&byte| byte == b')')?;
     let rest = str::from_utf8(&stat[end + 1..]).ok()?;
     rest.split_whitespace().nth(1)?.parse().ok().map(Pid::from_raw)
 }
 
-/// A signal to the group, if there is one, and to all that descends from this process.
+/// Sends a signal to the process group, if given, and to all descendants of `root` without `except`.
 pub fn signal(root: Pid, group: Option<Pid>, except: &[Pid], signal: Signal) -> io::Result<()> {
-    // The group first: nothing in it can fork away between being seen and being signalled.
+    // The group comes first: the kernel signals all its processes at once, so none can fork in between.
     if let Some(group) = group {
         sent(killpg(group, signal))?;
     }
@@ -54,8 +54,8 @@ pub fn signal(root: Pid, group: Option<Pid>, except: &[Pid], signal: Signal) -> 
     Ok(())
 }
 
-/// One that is gone needs no signal. One that runs with another user's rights cannot be sent any: it is still there when
-/// the time is up, and is named then.
+/// Ignores two errors. A process that is gone needs no signal. A process with another user's rights cannot be
+/// signalled: it is reported at the end of the lease.
 fn sent(result: nix::Result<()>) -> io::Result<()> {
     match result {
         Ok(()) | Err(Errno::ESRCH | Errno::EPERM) => Ok(()),
@@ -63,19 +63,19 @@ fn sent(result: nix::Result<()>) -> io::Result<()> {
     }
 }
 
-/// What a look at our children brought.
+/// The result of [`reap`].
 pub enum Child {
-    /// This one ended, or stopped.
+    /// A child ended or stopped.
     Changed(WaitStatus),
-    /// One ended by a real-time signal, and the library has no word for that.
+    /// A child was ended by a real-time signal, which nix cannot represent.
     Nameless,
-    /// Nothing new.
+    /// No child has changed.
     Unchanged,
-    /// There is none.
+    /// There is no child.
     Gone,
 }
 
-/// Takes note of a child that ended or stopped.
+/// Collects the status of one child that ended or stopped, without waiting.
 pub fn reap() -> io::Result<Child> {
     match waitpid(None, Some(WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED)) {
         Ok(WaitStatus::StillAlive) => Ok(Child::Unchanged),
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn children_and_their_children_are_found() {
-        // Both `sh` and its `cat` live until the pipe into them is closed; `cat` says its number first.
+        // Both `sh` and its `cat` live until their standard input is closed. `cat` prints its process id first.
         let script = "sh -c 'echo $$; exec cat'; true";
         let mut shell =
             Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

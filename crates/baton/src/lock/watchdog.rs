@@ -1,8 +1,8 @@
-//! The watchdog: starts the command, and outlives `baton lock` to end it.
+//! The watchdog: starts the command, and ends it even if `baton lock` is killed.
 //!
-//! It is the subreaper of all that the command starts. It ends the command by the schedule of the last deadline it was told
-//! of, whether or not `baton lock` is there to say so, and ends itself when nothing of the command is left. It does nothing
-//! else: no network, no threads, no memory to speak of.
+//! The watchdog is the subreaper of all processes that the command starts. It ends the command by the schedule of the
+//! last deadline that `baton lock` sent, even if `baton lock` is gone. It ends itself when no process of the command is
+//! left. It uses no network and no threads, and little memory.
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -25,35 +25,34 @@ use super::supervisor::{Action, Input, Reason, Supervisor};
 use super::{CANNOT_RUN, MYSELF, tree};
 use crate::output::{Failure, Outcome};
 
-/// How long to wait before what did not die is killed again, at first and at most.
+/// How long to wait before processes that did not die are killed again: the first and the longest wait.
 const KILL_AGAIN_MS: (u16, u16) = (1, 64);
 
-/// How long to wait before the clock is looked at again, when nothing is left to be killed.
+/// The longest time between two looks at the clock, once no process of the command is left.
 const LOOK_AGAIN_MS: u16 = 500;
 
-/// The watchdog of `baton lock`, which starts it; not for people
+/// The watchdog of `baton lock`. Only `baton lock` starts this
 #[derive(clap::Args)]
 pub struct Args {
-    /// The pipe that brings orders
+    /// The descriptor of the pipe from `baton lock`
     #[arg(long)]
     orders: i32,
-    /// The pipe that takes reports
+    /// The descriptor of the pipe to `baton lock`
     #[arg(long)]
     reports: i32,
-    /// The TTL of the lease
+    /// The TTL of the lease, in milliseconds
     #[arg(long)]
     ttl_ms: u64,
-    /// The end of the lease, on CLOCK_BOOTTIME
+    /// The end of the lease, in milliseconds of CLOCK_BOOTTIME
     #[arg(long)]
     deadline_ms: u64,
-    /// What to run
+    /// The program and its arguments
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
 }
 
-/// Runs the command.
 pub fn run(args: &Args) -> Outcome {
-    watch(args).map_err(|error| Failure::bad_input(format!("the watchdog cannot go on: {error}")))?;
+    watch(args).map_err(|error| Failure::bad_input(format!("the watchdog failed: {error}")))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -62,9 +61,9 @@ fn watch(args: &Args) -> io::Result<()> {
     let reports = Reports::new(inherit(args.reports, End::Writer)?);
     prctl::set_name(c"baton-watchdog")?;
     prctl::set_child_subreaper(true)?;
-    // The command inherits which signals are blocked, so it is started first.
+    // The command would inherit the blocked signals, so it is started before they are blocked.
     let mut watchdog = Watchdog::start(args, reports)?;
-    // Whatever is meant for the command comes as an order.
+    // `baton lock` sends the signals for the command over the pipe.
     SigSet::all().thread_block()?;
     let mut child_signal = SigSet::empty();
     child_signal.add(Signal::SIGCHLD);
@@ -74,7 +73,8 @@ fn watch(args: &Args) -> io::Result<()> {
     let mut lines = Lines::default();
     let mut client_gone = false;
     while !watchdog.reap()? {
-        // The time first, then the orders: if we are stopped in between, no renewal is missed by the tick.
+        // Read the clock before the pipe. If the watchdog is stopped in between, the tick has the earlier time and no
+        // renewal is missed.
         let read_at_ms = now_ms();
         client_gone = client_gone || watchdog.obey(&mut orders, &mut lines)?;
         watchdog.step_at(read_at_ms, Input::Tick)?;
@@ -82,7 +82,7 @@ fn watch(args: &Args) -> io::Result<()> {
         watchdog.reports.flush();
         let mut ready =
             vec![PollFd::new(child_signals.as_fd(), PollFlags::POLLIN), PollFd::new(alarm.as_fd(), PollFlags::POLLIN)];
-        // The end of a pipe stays readable; once is enough.
+        // A closed pipe stays readable, so poll it no more.
         if !client_gone {
             ready.push(PollFd::new(orders.as_fd(), PollFlags::POLLIN));
         }
@@ -102,13 +102,13 @@ fn wait(ready: &mut [PollFd<'_>], patience: PollTimeout) -> io::Result<()> {
     }
 }
 
-/// A command and what is known of it.
+/// The command and its state.
 struct Watchdog {
     supervisor: Supervisor,
     command: Child,
-    /// How it ended.
+    /// How the command ended; none while it runs.
     exit: Option<Exit>,
-    /// SIGKILL was sent, and this is how long to wait until it is sent again.
+    /// Once SIGKILL was sent: how long to wait before it is sent again.
     kill_again_ms: Option<u16>,
     reports: Reports,
 }
@@ -125,17 +125,17 @@ impl Watchdog {
         Ok(watchdog)
     }
 
-    /// The command's process group, as long as nobody else can have its number.
+    /// The process group of the command; none once the command has ended, because another process may get the number.
     fn group(&self) -> Option<Pid> {
         self.exit.is_none().then(|| Pid::from_raw(self.command.id() as i32))
     }
 
-    /// How long nothing has to happen.
+    /// The longest time to wait for an event.
     fn patience(&self) -> PollTimeout {
         self.kill_again_ms.map_or(PollTimeout::NONE, PollTimeout::from)
     }
 
-    /// Reads all orders that are there; tells whether the client is gone.
+    /// Reads and follows all orders in the pipe. Returns whether `baton lock` is gone.
     fn obey(&mut self, orders: &mut File, lines: &mut Lines) -> io::Result<bool> {
         let mut bytes = [0; 4096];
         loop {
@@ -162,7 +162,7 @@ impl Watchdog {
     fn pass_on(&self, number: i32) -> io::Result<()> {
         let Some(group) = self.group() else { return Ok(()) };
         match killpg(group, Signal::try_from(number)?) {
-            // The command may run with another user's rights, and then it hears no signal of ours.
+            // A command with another user's rights cannot be signalled.
             Ok(()) | Err(Errno::ESRCH | Errno::EPERM) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -176,14 +176,14 @@ impl Watchdog {
         match self.supervisor.step(at_ms, input) {
             Some(Action::Terminate) => {
                 self.signal(Signal::SIGTERM)?;
-                // A process that is stopped could not hear it.
+                // A stopped process cannot handle SIGTERM.
                 self.signal(Signal::SIGCONT)?;
             }
             Some(Action::Kill) => self.kill_again_ms = Some(KILL_AGAIN_MS.0),
             None => {}
         }
         if let Some(wait_ms) = self.kill_again_ms {
-            // Again and again: a process that was just being forked is found the next time.
+            // Kill repeatedly: a process that was being forked is found the next time.
             self.kill_again_ms = Some(KILL_AGAIN_MS.1.min(wait_ms * 2));
             self.signal(Signal::SIGKILL)?;
         }
@@ -194,7 +194,7 @@ impl Watchdog {
         tree::signal(getpid(), self.group(), &[], signal)
     }
 
-    /// Takes note of what ended; tells whether nothing is left.
+    /// Collects the status of ended processes. Returns whether none is left.
     fn reap(&mut self) -> io::Result<bool> {
         if self.exit.is_none() {
             self.exit = self.command.try_wait()?.map(exit);
@@ -204,14 +204,14 @@ impl Watchdog {
                 tree::Child::Changed(WaitStatus::Stopped(pid, signal)) if Some(pid) == self.group() => {
                     self.reports.push(WatchdogReport::Stopped { signal: signal as i32 });
                 }
-                // It ended a moment ago.
+                // The command ended after `try_wait`.
                 tree::Child::Changed(WaitStatus::Exited(pid, code)) if Some(pid) == self.group() => {
                     self.exit = Some(Exit::Code(code as u8));
                 }
                 tree::Child::Changed(WaitStatus::Signaled(pid, signal, _)) if Some(pid) == self.group() => {
                     self.exit = Some(Exit::Signal(signal as i32));
                 }
-                // If it was the command, nobody can say any more which signal it was.
+                // If this was the command, its signal is unknown.
                 tree::Child::Nameless if self.exit.is_none() && self.command.try_wait().is_err() => {
                     self.exit = Some(Exit::Code(u8::MAX));
                 }
@@ -226,8 +226,8 @@ impl Watchdog {
         Ok(false)
     }
 
-    /// Says how it all ended. Nothing of the command is left, so that there is time to wait for room in the pipe: until the
-    /// client has read or is gone, or the lease is over, from when on the client does not listen any more.
+    /// Reports the end. No process of the command is left, so the watchdog may wait until the pipe has space, `baton
+    /// lock` is gone, or the lease is over. After the lease `baton lock` reads no reports.
     fn farewell(&mut self) -> io::Result<()> {
         let exit = self.exit.unwrap_or(Exit::Code(CANNOT_RUN));
         let reason = self.supervisor.over();

@@ -1,4 +1,4 @@
-//! `--replay`: the same steps with the same outcome, judged again.
+//! `--replay`: repeat the steps of a trace, and judge the run again.
 
 use std::fs::{self, File};
 use std::io::BufReader;
@@ -14,7 +14,6 @@ use super::Args;
 use crate::output::{Failure, HELD, Outcome, VIOLATED, counted, print, print_json, unreadable, unwritable};
 use crate::progress::Progress;
 
-/// Repeats a trace.
 pub fn repeat(args: &Args, path: &Path) -> Outcome {
     let file = File::open(path).map_err(|error| unreadable(path, &error))?;
     let wrong = |error: &dyn std::fmt::Display| Failure::bad_input(format!("{}: {error}", path.display()));
@@ -29,12 +28,13 @@ pub fn repeat(args: &Args, path: &Path) -> Outcome {
         fs::write(svg, diagram::draw(&header, &records)).map_err(|error| unwritable(svg, &error))?;
     }
     let about = registry::find(&header.algorithm).map_err(Failure::bad_input)?;
-    // The checker tells deadlock from starvation; who promises to serve everybody promises both.
+    // The checker distinguishes deadlock from starvation. An algorithm that promises liveness promises that neither
+    // happens.
     let promised = |property: &str| {
         let property = if property == "deadlock" { "liveness" } else { property };
         about.promises.each().contains(&(property, true))
     };
-    // What a counterexample shows was asked for, promised or not.
+    // The property that a counterexample violates counts, even if the algorithm does not promise it.
     let shown = |property: &str| replayed.shown.as_deref() == Some(property);
     if args.json {
         let violation = |(property, detail): &(&str, String)| -> Value {
@@ -64,7 +64,7 @@ pub fn repeat(args: &Args, path: &Path) -> Outcome {
         for (property, detail) in &replayed.violations {
             let verdict = match (promised(property), shown(property)) {
                 (true, _) => "VIOLATED",
-                (false, true) => "VIOLATED, as was asked, though not promised",
+                (false, true) => "VIOLATED, though not promised; the trace was written to show it",
                 (false, false) => "violated, not promised",
             };
             print(&format!("{property} {verdict}: {detail}\n"))?;

@@ -1,4 +1,4 @@
-//! `--scenario`: what comes out is compared with what must.
+//! `--scenario`: play a scenario file, and compare the result with the expected one.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::output::{Failure, HELD, Outcome, VIOLATED, counted, print, print_json
 use crate::progress::Progress;
 use crate::sink::Sink;
 
-/// Plays it, and shows the most telling run.
+/// Plays all runs of the scenario, and shows the one with the most violations.
 pub fn play(args: &Args, path: &Path) -> Outcome {
     let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
     let wrong = |error| Failure::bad_input(format!("{}: {error}", path.display()));
@@ -30,7 +30,7 @@ pub fn play(args: &Args, path: &Path) -> Outcome {
         }
     };
     if writer.is_some() {
-        // The same seed again, which gives the same run.
+        // The same seed gives the same run again, now with a trace.
         let options = scenario.run.options().map_err(Failure::bad_input)?;
         let telling = played.telling().map_or(0, |(index, _)| index);
         if let Some(options) = seeds(&options, scenario.runs).nth(telling) {
@@ -60,7 +60,7 @@ fn show(scenario: &Scenario, played: &Played) -> Result<(), Failure> {
     match played.differences.as_slice() {
         [] => {
             let runs = counted(played.reports.len() as u64, "run", "runs");
-            print(&format!("\nwhat must come out came out, in {runs}\n"))
+            print(&format!("\nthe result is as expected, in {runs}\n"))
         }
         differences => print(&format!("\n{}\n", differences.join("\n"))),
     }

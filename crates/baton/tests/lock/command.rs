@@ -1,4 +1,4 @@
-//! What `baton lock` does while all goes well, and what it says if it cannot begin.
+//! `baton lock` without failures, and its messages if it cannot start.
 
 use baton_api::v1;
 use nix::sys::signal::Signal;
@@ -13,14 +13,14 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use super::processes::{BATON, Output, now_ms, send, until};
 use super::server::{Answer, FENCE, Listing, Server};
 
-/// A `baton lock` that runs, and what it writes.
+/// A running `baton lock` and its standard output.
 pub struct Running {
     pub process: Child,
     pub output: Output<ChildStdout>,
 }
 
 impl Running {
-    /// The exit status, after the last line.
+    /// The exit status. There must be no further output.
     pub fn ends(mut self) -> i32 {
         assert_eq!(self.output.rest().0, "");
         self.process.wait().unwrap().code().unwrap()
@@ -124,7 +124,7 @@ fn who_is_interrupted_dies_of_it_so_that_a_script_stops_too() {
     send(running.process.id(), Signal::SIGINT);
     assert_eq!(running.process.wait().unwrap().signal(), Some(Signal::SIGINT as i32));
     assert!(server.facts().closed.is_some(), "died before the lock was released");
-    // Not so if it only says the number, or if another signal ended it.
+    // `baton lock` exits normally if the command exits with 130, or if another signal ends the command.
     assert_eq!(shell(&server, "60", "exit 130").ends(), 130);
     assert_eq!(shell(&server, "60", "kill -TERM $$").ends(), 143);
 }
@@ -192,7 +192,7 @@ fn two_dashes_without_a_command_are_a_mistake() {
     let server = Server::start();
     let (status, output, error) = done(&mut baton(&server, &["lock", "a", "--"]));
     assert_eq!((status, output.as_str()), (2, ""));
-    assert_eq!(error, "baton: there is no command after `--`; leave that out to hold the lock without one\n");
+    assert_eq!(error, "baton: there is no command after `--`; leave out `--` to hold the lock without a command\n");
     assert_eq!(server.facts().acquired.len(), 0);
 }
 
@@ -206,7 +206,7 @@ fn what_is_wanted_reaches_the_server() {
     };
     assert_eq!(wants(&[]), (v1::Mode::Exclusive, 0, None, 0));
     assert_eq!(wants(&["-x", "-n"]), (v1::Mode::Exclusive, 0, Some(0), 0));
-    // What the way to the server took is not waited for any more.
+    // The time to open the session is subtracted from -w.
     let (mode, permits, timeout_ms, lock_delay_ms) = wants(&["-s", "-w", "60"]);
     assert_eq!((mode, permits, lock_delay_ms), (v1::Mode::Shared, 0, 0));
     assert!(timeout_ms.is_some_and(|ms| (1..=60_000).contains(&ms)), "{timeout_ms:?}");
@@ -220,7 +220,7 @@ fn a_lock_that_is_not_acquired() {
         server.facts().answer = Answer::Refused(refusal);
         done(baton(&server, &["lock", "a"]).args(args).args(["--", "echo", "never"]))
     };
-    // As with flock, nothing is said to who did not want to wait.
+    // As with flock, there is no message.
     assert_eq!(refused(v1::Refusal::NotAvailable, &["-n"]), (1, String::new(), String::new()));
     assert_eq!(refused(v1::Refusal::TimedOut, &["-w", "1", "-E", "9"]), (9, String::new(), String::new()));
     let (status, output, error) = refused(v1::Refusal::Deadlock, &["-E", "9"]);
@@ -295,7 +295,7 @@ fn a_name_that_cannot_be_read_is_one_sentence_and_status_2() {
             assert!(error.contains(says), "{error}");
         }
     }
-    // No variable of the environment can hold it.
+    // An environment variable cannot hold a byte 0.
     let (status, _, error) = done(&mut baton(&server, &["lock", "--escaped", r"a\x00\xff", "true"]));
     assert_eq!((status, error.lines().count()), (2, 1), "{error}");
     assert!(error.contains(r#"the name of the lock, "a\x00\xff", has a byte 0"#), "{error}");
@@ -331,8 +331,8 @@ fn a_name_that_is_not_utf8_is_shown_escaped() {
     }
     let (status, _, error) = told(&["lock-info", "--escaped", r"no\x1b\xff"]);
     assert_eq!(status, 1);
-    assert!(error.contains(r#"nobody holds the lock "no\x1b\xff","#), "{error}");
-    // A name that is UTF-8 says nothing of that, and looks as it always did.
+    assert!(error.contains(r#"the lock "no\x1b\xff" has no holder"#), "{error}");
+    // A name that is UTF-8 has no `escaped` field and is shown unchanged.
     server.facts().lock = br"a\b".to_vec();
     for told in [
         json(&["lock-info", r"a\b", "--json"]),
@@ -354,7 +354,7 @@ fn a_long_list_of_locks_is_printed_as_it_comes() {
     let mut output = running.stdout.take().unwrap();
     output.read_exact(&mut read).unwrap();
     assert!(read.starts_with(br#"[{"name":"0.0","mode":"exclusive","#), "{:?}", String::from_utf8_lossy(&read[..99]));
-    // Nobody reads the rest, so nobody asks for it.
+    // The reader closes the pipe, so the command must end.
     drop(output);
     until("it has ended", || running.try_wait().unwrap().is_some());
     assert_eq!(running.wait().unwrap().code(), Some(0));

@@ -1,5 +1,5 @@
-//! What goes wrong: the server, the network, `baton lock` itself or its watchdog. Whatever it is, all that the command started
-//! is gone before the server can give the lock to somebody else.
+//! The server, the network, `baton lock` or its watchdog fails. In each case, all processes of the command are gone
+//! before the server can grant the lock to another client.
 
 use baton_api::v1::{self, server_frame::Frame};
 use nix::sys::signal::Signal;
@@ -10,17 +10,17 @@ use super::command::{Running, baton, shell, start};
 use super::processes::{now_ms, send, state, until};
 use super::server::{FENCE, Server};
 
-/// 2 s from SIGTERM to the deadline.
+/// With this TTL, SIGTERM comes 2 s before the deadline. As an option, and in milliseconds.
 const TTL: (&str, u64) = ("6", 6_000);
 
-/// A command that does not listen, with a child that left the session and another that also left its parent.
+/// A command that ignores SIGTERM. One child has called setsid, and another has also left its parent.
 const RUNAWAYS: &str = "trap '' TERM
     setsid sh -c 'echo $$; exec sleep 60' &
     ( setsid sh -c 'echo $$; exec sleep 60' & )
     echo $PPID $$
     exec sleep 60";
 
-/// What runs, and its processes: the watchdog, the command, and the two that left.
+/// Starts [`RUNAWAYS`]. Returns the ids of the watchdog, the command and the two children.
 fn runaways(server: &Server) -> (Running, [u32; 4]) {
     let mut command = baton(server, &["lock", "deploy", "--ttl", TTL.0, "--", "sh", "-c", RUNAWAYS]);
     command.stderr(Stdio::piped());
@@ -34,7 +34,7 @@ fn runaways(server: &Server) -> (Running, [u32; 4]) {
     (running, [tied[0], tied[1], left[0], left[1]])
 }
 
-/// All of them are gone, or dead and not yet taken note of by a parent that is stopped.
+/// Waits until all processes are gone, or are zombies of a stopped parent. Checks that the lease is not over then.
 fn gone_in_time(server: &Server, pids: &[u32]) {
     until("all are gone", || pids.iter().all(|&pid| state(pid).is_none_or(|state| state == 'Z')));
     let gone_ms = now_ms();
@@ -124,8 +124,8 @@ fn the_watchdog_is_killed() {
     assert!(server.facts().closed.is_some());
     let mut message = String::new();
     said.read_to_string(&mut message).unwrap();
-    let told = "baton: the watchdog of the command was killed, and the command with it; the lock was held all the time, and is \
-        given back\n";
+    let told = "baton: the watchdog of the command was killed, and the command with it; the lock was held until then, and is \
+        released\n";
     assert_eq!(message, told);
 }
 
@@ -146,7 +146,7 @@ fn the_watchdog_is_stopped_for_good() {
     let server = Server::start();
     let (running, pids) = runaways(&server);
     server.facts().silent = true;
-    // Whenever it is continued it is stopped again: a debugger could do that.
+    // Stop the watchdog again whenever it is continued, as a debugger could.
     let stopper = std::thread::spawn(move || {
         let watchdog = nix::unistd::Pid::from_raw(pids[0] as i32);
         while nix::sys::signal::kill(watchdog, Signal::SIGSTOP).is_ok() {
@@ -174,7 +174,7 @@ fn all_of_it_is_paused_beyond_the_lease() {
     until("the lease is over", || now_ms() > lease_ends_ms);
     send(client, Signal::SIGCONT);
     send(watchdog, Signal::SIGCONT);
-    // Not a word from the command: it was killed before it could run.
+    // The command printed nothing, so it was killed before it could run.
     assert_eq!(running.ends(), 75);
 }
 

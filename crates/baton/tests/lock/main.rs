@@ -1,5 +1,5 @@
-//! `baton lock` with real processes: a command is gone when its lock is. The server is a play, so that it can fall silent, revoke
-//! and refuse exactly when a test wants it to.
+//! `baton lock` with real processes: the command is gone before the lock is lost. The server is a fake, so that it can
+//! fall silent, revoke and refuse exactly when a test needs it.
 
 mod command;
 mod losing;

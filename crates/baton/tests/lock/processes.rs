@@ -1,4 +1,4 @@
-//! What the tests need of processes.
+//! Helpers for tests with processes.
 
 use nix::sys::signal::{Signal, kill};
 use nix::time::{ClockId, clock_gettime};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 pub const BATON: &str = env!("CARGO_BIN_EXE_baton");
 
-/// Far longer than anything takes.
+/// A limit that only a failed test reaches.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Milliseconds of CLOCK_BOOTTIME.
@@ -16,7 +16,7 @@ pub fn now_ms() -> u64 {
     Duration::from(clock_gettime(ClockId::CLOCK_BOOTTIME).unwrap()).as_millis() as u64
 }
 
-/// Waits until something is so.
+/// Waits until the condition holds; `what` names it if it never does.
 pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -29,19 +29,18 @@ pub fn send(pid: u32, signal: Signal) {
     kill(Pid::from_raw(pid as i32), signal).unwrap();
 }
 
-/// The letter of /proc for what a process does, `T` for stopped; none if it is gone.
+/// The state of a process in /proc, such as `T` for stopped; none if the process is gone.
 pub fn state(pid: u32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat[stat.rfind(')')? + 1..].trim_start().chars().next()
 }
 
-/// Whose child a process is.
 pub fn parent(pid: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat[stat.rfind(')')? + 1..].split_whitespace().nth(1)?.parse().ok()
 }
 
-/// What a tree of processes writes. It ends when the last of them is gone: all of them have inherited the other end.
+/// The output of a tree of processes. All of them inherit the pipe, so the output ends when the last of them is gone.
 pub struct Output<R>(BufReader<R>);
 
 impl<R: Read> Output<R> {
@@ -49,7 +48,6 @@ impl<R: Read> Output<R> {
         Output(BufReader::new(pipe))
     }
 
-    /// The next line.
     pub fn line(&mut self) -> String {
         let mut line = String::new();
         self.0.read_line(&mut line).unwrap();
@@ -57,12 +55,11 @@ impl<R: Read> Output<R> {
         line.trim_end().to_owned()
     }
 
-    /// The next line, a number.
     pub fn number(&mut self) -> u32 {
         self.line().parse().unwrap()
     }
 
-    /// All the rest, and when the last process was gone.
+    /// The rest of the output, and the time when the last process was gone.
     pub fn rest(&mut self) -> (String, u64) {
         let mut rest = String::new();
         self.0.read_to_string(&mut rest).unwrap();

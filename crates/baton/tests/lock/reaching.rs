@@ -1,4 +1,4 @@
-//! How the commands find a server, and what they say if there is none that serves them.
+//! How the commands find a server, and their messages if no server serves them.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -15,27 +15,28 @@ use super::server::{Answer, Server};
 
 const FOREIGN: &str = "does not speak Baton's protocol (gRPC over HTTP/2)";
 
-/// Accepts connections for as long as it lives, and never says a word.
+/// A server that accepts connections and sends nothing, until the listener is dropped.
 fn silent_server() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     (listener, address)
 }
 
-/// A server that is none of Baton's.
+/// A server that does not speak the protocol.
 struct Foreign {
     address: String,
     connections: Arc<AtomicUsize>,
 }
 
 impl Foreign {
-    /// One attempt takes two connections if the first is closed before the call, and a third shows which protocol is spoken.
+    /// One attempt makes up to three connections: a second one if the first is closed before the call, and a third one
+    /// to find out which protocol the server speaks.
     fn was_tried_once(&self) -> bool {
         (1..=3).contains(&self.connections.load(Ordering::Relaxed))
     }
 }
 
-/// Says this to everybody who has said something, and hangs up.
+/// A server that reads once from each connection, sends `says`, and closes the connection.
 fn foreign_server(says: &'static [u8]) -> Foreign {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, connections) = (listener.local_addr().unwrap().to_string(), Arc::<AtomicUsize>::default());
@@ -44,7 +45,7 @@ fn foreign_server(says: &'static [u8]) -> Foreign {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             counted.fetch_add(1, Ordering::Relaxed);
-            // A process that has ended cannot be signalled.
+            // The client may have closed the connection.
             let _ = stream.read(&mut [0; 1024]).and_then(|_| stream.write_all(says));
         }
     });
@@ -55,7 +56,7 @@ fn http_server() -> Foreign {
     foreign_server(b"HTTP/1.1 505 HTTP Version Not Supported\r\nContent-Length: 0\r\n\r\n")
 }
 
-/// `baton lock` with these options, which never gets to run its command, and what it says.
+/// The message of a `baton lock` that ends with status 69 and does not run its command.
 fn no_lock(addresses: &[&str], options: &[&str]) -> String {
     let mut command = Command::new(BATON);
     command.args(["lock", "a", "--server", &addresses.join(",")]).args(options).args(["--", "echo", "never"]);
@@ -83,13 +84,13 @@ fn a_server_of_another_kind_is_told_from_one_that_hangs_up_or_is_silent() {
         (&http.address, format!("{} {FOREIGN}\n", http.address)),
         (&garbage.address, format!("{} {FOREIGN}\n", garbage.address)),
         (&closes.address, format!("the connection to {} was closed\n", closes.address)),
-        // Two attempts, of 5 s each.
+        // There are two attempts of 5 s each.
         (&silent, format!("{silent} accepts connections, but did not answer within 10 s\n")),
     ];
     for (address, reason) in cases {
         let (status, output, error) = done(Command::new(BATON).args(["status", "--server", address]));
         assert_eq!((status, output.as_str()), (69, ""));
-        assert_eq!(error, format!("baton: no server answers: {reason}"));
+        assert_eq!(error, format!("baton: no server answered: {reason}"));
         if *address != silent {
             assert_eq!(no_lock(&[address], &["-w", "1"]), format!("baton: no server opened a session: {reason}"));
         }
@@ -100,14 +101,14 @@ fn a_server_of_another_kind_is_told_from_one_that_hangs_up_or_is_silent() {
         assert!(error.ends_with(&format!("{FOREIGN}\n")), "{error}");
     }
     let (status, _, error) = done(Command::new(BATON).args(["release", "a", "--force", "--server", &closes.address]));
-    let told = "baton: the server does not answer; what it was asked for may still happen\n";
+    let told = "baton: the server did not answer; it may still do what it was asked for\n";
     assert_eq!((status, error.as_str()), (69, told));
 }
 
 #[test]
 fn who_does_not_wait_tries_each_server_once() {
     let (http, closes) = (http_server(), foreign_server(b""));
-    // A port that was free a moment ago, with nobody behind it.
+    // The listener is dropped, so no process listens on this port.
     let nobody = silent_server().1;
     let error = no_lock(&[&http.address, &closes.address, &nobody], &["-n"]);
     let (foreign, closed) = (&http.address, &closes.address);
@@ -121,7 +122,7 @@ fn a_server_of_another_kind_is_not_asked_again() {
     let servers = [http_server(), foreign_server(b"SSH-2.0-OpenSSH_9.9\r\n")];
     let addresses = servers.each_ref().map(|server| server.address.as_str()).join(",");
     let mut command = Command::new(BATON);
-    // Longer than `until` waits.
+    // -w is longer than `until` waits.
     command.args(["lock", "a", "-w", "120", "--server", &addresses, "true"]).env_remove("BATON_OWNER");
     let mut running = command.spawn().unwrap();
     until("it has ended", || running.try_wait().unwrap().is_some());

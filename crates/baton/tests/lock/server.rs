@@ -1,4 +1,4 @@
-//! A server that says what a test wants it to say.
+//! A fake server whose answers a test chooses.
 
 use baton_api::v1::locks_server::{Locks, LocksServer};
 use baton_api::v1::request::Operation;
@@ -14,7 +14,7 @@ use super::processes::{now_ms, state};
 
 pub const FENCE: u64 = 41;
 
-/// How it answers who wants a lock.
+/// The answer to an acquire.
 #[derive(Clone, Copy)]
 pub enum Answer {
     Granted,
@@ -22,7 +22,7 @@ pub enum Answer {
     Nothing,
 }
 
-/// How a listing goes on.
+/// How a listing continues after its first page.
 #[derive(Clone, Copy)]
 pub enum Listing {
     IsOver,
@@ -30,21 +30,20 @@ pub enum Listing {
     NeverEnds,
 }
 
-/// What it was told, and how it behaves.
+/// The requests that the server received, and how it behaves.
 pub struct Facts {
     pub opened: Vec<v1::Open>,
     pub acquired: Vec<v1::Acquire>,
-    /// When it last heard that a session is alive.
+    /// When the server last received an Open or a keep-alive.
     pub alive_ms: u64,
-    /// Whether a session was closed; and which of the processes to look at were there then.
+    /// Once a session was closed: the processes of `look_at` that existed then.
     pub closed: Option<Vec<u32>>,
     pub look_at: Vec<u32>,
     pub answer: Answer,
-    /// The one lock that it knows of.
+    /// The name of the only lock.
     pub lock: Vec<u8>,
-    /// How its listing of locks goes on after the first page.
     pub listing: Listing,
-    /// To so many of the next sessions it says that there is no room for them.
+    /// The server refuses this many of the next Opens for low space.
     pub refuses_sessions: usize,
     pub silent: bool,
     acquire: u64,
@@ -87,7 +86,7 @@ impl Server {
         self.facts.lock().unwrap()
     }
 
-    /// Says something of its own accord.
+    /// Sends a frame that is not an answer.
     pub fn say(&self, frame: impl FnOnce(u64) -> server_frame::Frame) {
         let facts = self.facts();
         let frame = v1::ServerFrame { frame: Some(frame(facts.acquire)) };
@@ -169,7 +168,7 @@ impl Locks for Play {
             while let Ok(Some(frame)) = frames.message().await {
                 let answer = facts.lock().unwrap().hear(frame.frame.unwrap());
                 if let Some(answer) = answer {
-                    // Whoever has gone needs no answer.
+                    // The client may be gone.
                     let _ = sender.send(Ok(v1::ServerFrame { frame: Some(answer) }));
                 }
             }
@@ -224,7 +223,6 @@ impl Locks for Play {
 }
 
 impl Play {
-    /// The one lock that it knows of.
     fn lock(&self) -> v1::Lock {
         let holder = v1::Holder {
             session: 10,

@@ -21,7 +21,7 @@ struct AtTerminal {
     output: Output<ChildStdout>,
 }
 
-/// `setsid` makes a session whose terminal is ours, with `baton lock` as the foreground.
+/// Starts `baton lock` in a new session with a new terminal, in the foreground of that terminal.
 fn at_terminal(server: &Server, ttl: &str, script: &str) -> AtTerminal {
     let pty = {
         let _starting = STARTING.lock().unwrap();
@@ -74,8 +74,8 @@ fn an_interrupt_reaches_the_command_whether_or_not_it_reads() {
     }
 }
 
-/// Types ^Z and waits until the command and `baton lock` are both stopped. Says which processes they are. The commands below start
-/// no others: a shell that is just starting one cannot be stopped.
+/// Types ^Z, waits until the command and `baton lock` are both stopped, and returns their ids. The commands of these
+/// tests start no other processes: a shell that is starting one cannot be stopped.
 fn stopped_by_key(terminal: &mut AtTerminal, reads: bool) -> (u32, u32) {
     let line = terminal.output.line();
     let [watchdog, command] = line.split(' ').map(|pid| pid.parse().unwrap()).collect::<Vec<u32>>()[..] else {
@@ -84,14 +84,14 @@ fn stopped_by_key(terminal: &mut AtTerminal, reads: bool) -> (u32, u32) {
     let client = parent(watchdog).unwrap();
     let foreground = if reads { command } else { client };
     until("it has the terminal", || tcgetpgrp(&terminal.keyboard) == Ok(Pid::from_raw(foreground as i32)));
-    // What is lent the terminal was stopped for it, and is continued then.
+    // A command that reads was stopped, and is continued when it has the terminal.
     until("it waits", || state(command) == Some('S'));
     write!(terminal.keyboard, "\x1a").unwrap();
     until("both are stopped", || [client, command].iter().all(|&pid| state(pid) == Some('T')));
     (client, command)
 }
 
-/// As a shell does it by `fg`.
+/// Continues the job like the `fg` of a shell.
 fn continued(client: u32, command: u32) {
     send(client, Signal::SIGCONT);
     until("both go on", || [client, command].iter().all(|&pid| state(pid) != Some('T')));

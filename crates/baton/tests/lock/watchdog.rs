@@ -1,4 +1,4 @@
-//! The watchdog alone: the test is its client.
+//! The watchdog alone. The test plays the part of `baton lock`.
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::Signal;
@@ -10,14 +10,14 @@ use std::sync::Mutex;
 
 use super::processes::{BATON, Output, now_ms, send, state, until};
 
-/// With this TTL there are 2.5 s between SIGTERM and SIGKILL, and from there to the deadline.
+/// With this TTL, SIGTERM comes 5 s and SIGKILL 2.5 s before the deadline.
 const TTL_MS: u64 = 15_000;
-/// SIGTERM is due very soon.
+/// With this deadline, SIGTERM is due very soon.
 const SOON_MS: u64 = 5_100;
-/// SIGTERM is not due in any test.
+/// With this deadline, SIGTERM is not due during a test.
 const LATE_MS: u64 = 3_600_000;
 
-/// So that no test inherits the pipes or terminals of another.
+/// Held while a test creates pipes or terminals, so that no process of another test inherits them.
 pub static STARTING: Mutex<()> = Mutex::new(());
 
 struct Watched {
@@ -26,7 +26,7 @@ struct Watched {
     reports: Output<PipeReader>,
     output: Output<ChildStdout>,
     deadline_ms: u64,
-    /// The command.
+    /// The process id of the command.
     command: u32,
 }
 
@@ -36,7 +36,7 @@ fn start(command: &[&str], ttl_ms: u64, deadline_in_ms: u64) -> Watched {
     watched
 }
 
-/// The same, after something was done with the pipe for reports; `command` is not known yet.
+/// Starts a watchdog after `prepare` has changed the pipe for reports. `command` is not known yet.
 fn start_with(command: &[&str], ttl_ms: u64, deadline_in_ms: u64, prepare: impl FnOnce(&mut PipeWriter)) -> Watched {
     let inherited = |end: &dyn AsFd| {
         fcntl(end.as_fd(), FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
@@ -57,7 +57,7 @@ fn start_with(command: &[&str], ttl_ms: u64, deadline_in_ms: u64, prepare: impl 
     Watched { watchdog, orders: Some(orders), reports, output, deadline_ms, command: 0 }
 }
 
-/// Nothing more fits into the pipe; what is in there are empty lines.
+/// Fills the pipe with empty lines.
 fn fill(pipe: &mut PipeWriter) {
     fcntl(&*pipe, FcntlArg::F_SETPIPE_SZ(1 << 12)).unwrap();
     pipe.write_all(&[b'\n'; 1 << 12]).unwrap();
@@ -68,13 +68,13 @@ fn shell(script: &str, deadline_in_ms: u64) -> Watched {
 }
 
 impl Watched {
-    /// The next report. Lines that filled the pipe are no reports.
+    /// The next report, without the empty lines of [`fill`].
     fn report(&mut self) -> Value {
         let line = std::iter::repeat_with(|| self.reports.line()).find(|line| !line.is_empty());
         serde_json::from_str(&line.unwrap()).unwrap()
     }
 
-    /// The command, as it is reported.
+    /// The process id of the command, from the first report.
     fn started(&mut self) -> u32 {
         self.report()["Started"]["group"].as_u64().unwrap() as u32
     }
@@ -83,7 +83,7 @@ impl Watched {
         writeln!(self.orders.as_mut().unwrap(), "{order}").unwrap();
     }
 
-    /// All is gone; with nothing more said, and before this deadline. The status is 128 + n for signal n.
+    /// Checks that all processes end before the deadline without further output. The status is 128 + n for signal n.
     fn ends(mut self, status: u8, reason: Option<&str>) {
         self.all_goes();
         self.says_how_it_ended(status, reason);
@@ -125,7 +125,7 @@ fn without_us(command: &[&str]) -> String {
 
 #[test]
 fn a_command_starts_as_it_would_without_us() {
-    // Not by way of a shell, which would set its signals right.
+    // No shell in between, because a shell would reset the signals.
     let blocked = ["grep", "SigBlk", "/proc/self/status"];
     let mut watched = start(&blocked, TTL_MS, LATE_MS);
     assert_eq!(watched.output.line(), without_us(&blocked));
@@ -193,7 +193,7 @@ fn of_all_the_renewals_that_wait_to_be_read_the_latest_counts() {
     let first_ms = watched.deadline_ms;
     watched.deadline_ms += LATE_MS;
     until("the first deadline is past", || now_ms() > first_ms + 500);
-    // More than is read at once.
+    // The watchdog cannot read so many orders at once.
     for later_ms in 0..300 {
         watched.order(&json!({ "Renewed": { "deadline_ms": first_ms + later_ms } }));
     }
@@ -221,7 +221,7 @@ fn a_command_that_ignores_sigterm_is_killed_before_the_deadline() {
     watched.ends(137, Some("LockLost"));
 }
 
-/// Its output shows when the tree is there: a process that left the session, and one that also left its parent.
+/// One child has called setsid, and another has also left its parent. Each prints its id when it runs.
 const RUNAWAYS: &str = "trap '' TERM
     setsid sh -c 'echo $$; exec sleep 60' &
     ( setsid sh -c 'echo $$; exec sleep 60' & )
@@ -284,7 +284,7 @@ fn whoever_wakes_up_after_the_deadline_kills_before_anything_else_runs() {
     send(watchdog, Signal::SIGSTOP);
     until("the watchdog is stopped", || state(watchdog) == Some('T'));
     until("the deadline is past", || now_ms() > watched.deadline_ms);
-    // No renewal can have been sent in that time, but one from before may still be in the pipe.
+    // No renewal was sent after the deadline, but an earlier one may still be in the pipe.
     let stale_ms = watched.deadline_ms;
     watched.order(&json!({ "Renewed": { "deadline_ms": stale_ms } }));
     send(watchdog, Signal::SIGCONT);
@@ -336,7 +336,7 @@ fn of_many_stops_that_nobody_reads_the_last_is_told() {
     until("it is stopped", || state(command) == Some('T'));
     assert_eq!(watched.started(), command);
     let last = json!({ "Stopped": { "signal": Signal::SIGTTIN as i32 } });
-    // The one before the last may still have waited when the first bytes were read.
+    // The last but one may have been sent when the test began to read.
     let stops = std::iter::repeat_with(|| watched.report()).take(10).take_while(|stop| *stop != last).count();
     assert!(stops <= 1, "{stops} waited");
     watched.order(&json!({ "Signal": Signal::SIGKILL as i32 }));

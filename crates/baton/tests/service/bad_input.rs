@@ -1,4 +1,4 @@
-//! What a server makes of nonsense: a clear answer, and it goes on.
+//! Invalid input: the server gives a clear answer and goes on.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ fn valid_open() -> v1::Open {
     v1::Open { ttl_ms: 10_000, ..raw::open(7) }
 }
 
-/// The refusal of one acquire, with these answers missing.
+/// Sends one acquire with these missing answers, and returns its refusal.
 async fn refusal(raw: &mut Raw, number: u64, missing: Vec<u64>, acquire: v1::Acquire) -> v1::Refused {
     let operation = Some(v1::request::Operation::Acquire(acquire));
     raw.send(Frame::Request(v1::Request { number, seen: number - 1, missing, operation })).await;
@@ -51,7 +51,7 @@ async fn requests_that_make_no_sense_are_refused_one_by_one() {
         assert_eq!(refused.refusal(), v1::Refusal::Invalid);
         assert!(refused.message.contains(says), "{}", refused.message);
     }
-    // A stranger's release: nothing of this session is held under that number.
+    // The session holds no lock under this number.
     let release = v1::request::Operation::Release(v1::Release { acquire: 1 });
     raw.send(Frame::Request(v1::Request { number: 9, seen: 6, missing: vec![], operation: Some(release) })).await;
     let answer = raw.next().await.unwrap().unwrap();
@@ -60,14 +60,14 @@ async fn requests_that_make_no_sense_are_refused_one_by_one() {
         panic!("{answer:?}")
     };
     assert_eq!(refused.refusal(), v1::Refusal::NotHolder);
-    // And the stream still works, for an owner that acts for another, too.
+    // The stream still works, also for an owner with a parent.
     let acquire = v1::Acquire { parent: Some(2), ..exclusive(b"deploy") };
     let operation = Some(v1::request::Operation::Acquire(acquire));
     raw.send(Frame::Request(v1::Request { number: 10, seen: 9, missing: vec![], operation })).await;
     let answer = raw.next().await.unwrap();
     let granted = Some(v1::answer::Answer::Granted(v1::Granted { fence: 1 }));
     assert_eq!(answer, Some(v1::server_frame::Frame::Answer(v1::Answer { number: 10, answer: granted })));
-    // A number is used once: for another lock, under any name, it gets no answer of the first.
+    // A request with the same number for another lock does not get the answer of the first request.
     let refused = refusal(&mut raw, 10, vec![], exclusive(b"\xff")).await;
     assert_eq!(refused.refusal(), v1::Refusal::NumberReused);
     assert!(refused.message.contains("a number of its own"), "{}", refused.message);
@@ -97,7 +97,7 @@ async fn a_session_that_cannot_be_is_told_why() {
         assert!(ended.message.contains(says), "{}", ended.message);
         assert_eq!(raw.next().await.unwrap(), None, "the stream ends");
     }
-    // An older version may have begun a session of any id, and its client may come back.
+    // A resume may have any id, because an older version may have begun the session.
     for session in [7, 1 << 63] {
         let (_, answer) = Raw::open(&server, v1::Open { resume: true, session, ..valid_open() }).await;
         let v1::server_frame::Frame::Ended(ended) = answer else { panic!("{answer:?}") };
@@ -129,17 +129,17 @@ async fn bytes_that_are_no_protocol_at_all_hurt_nobody() {
     for length in [0, 1, 24, 4096] {
         let mut stream = TcpStream::connect(&server.address).unwrap();
         let bytes: Vec<u8> = (0..length).map(|_| random.u8(..)).collect();
-        // The server may hang up before it has read all of it.
+        // The server may close the connection before it has read all bytes.
         let _ = stream.write_all(&bytes);
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let _ = stream.read_to_end(&mut Vec::new());
     }
-    // HTTP/2 that is right, with a frame inside that is no protobuf.
+    // Valid HTTP/2 with an invalid message.
     let mut grpc = tonic::client::Grpc::new(raw::channel(&server).await);
     grpc.ready().await.unwrap();
     let path = "/baton.v1.Locks/GetLock".parse().unwrap();
     let codec = tonic_prost::ProstCodec::<v1::GetStatusResponse, v1::GetLockResponse>::default();
-    // Field 1 of a GetLock is bytes, and here it is a number.
+    // Field 1 of a GetLockRequest is bytes, but here it is a number.
     let nonsense = v1::GetStatusResponse { node: 5, ..v1::GetStatusResponse::default() };
     let answer = grpc.unary(tonic::Request::new(nonsense), path, codec).await;
     assert!(answer.is_err());
@@ -153,15 +153,15 @@ async fn connections_that_say_nothing_do_not_use_up_what_the_server_needs() {
     let client = Client::connect([&server.address]).await.unwrap();
     let session = client.session().open().await.unwrap();
     let silent: Vec<TcpStream> = (0..200).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
-    // Those beyond the limit are hung up on; the last of them is one.
+    // The server closes connections beyond the limit. The last connection is one of them.
     assert_eq!((&silent[199]).read(&mut [0]).unwrap(), 0);
     for _ in 0..10 {
         session.lock("deploy").acquire().await.unwrap().release().await.unwrap();
     }
-    // Those that found a place do not keep it for ever: when they are hung up on, others are served.
+    // The server closes the silent connections after some time. Then it serves other clients again.
     for mut connection in silent {
         connection.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        // It may be hung up on harder than that; if it never is, nobody else finds a place.
+        // The read may also fail. If the server never closes the connection, the client below cannot connect.
         let _ = connection.read(&mut [0]);
     }
     let client = Client::connect([&server.address]).await.unwrap();

@@ -1,4 +1,4 @@
-//! The command line against a real server.
+//! The command line with a real server.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use crate::server::Server;
 
-/// Far longer than anything takes.
+/// A limit that only a failed test reaches.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A command under a lock that says so, and ends when its input does.
+/// Runs a command under a lock, and waits until it holds the lock. The command ends when its input is closed.
 fn hold(server: &Server, args: &[&str]) -> Child {
     let args = [&["lock"], args, &["--", "sh", "-c", "echo held; cat >/dev/null"]].concat();
     let mut child = server.command(&args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -33,7 +33,6 @@ fn keys(value: &Value) -> Vec<&str> {
     value.as_object().unwrap().keys().map(String::as_str).collect()
 }
 
-/// Waits until the lock has so many waiters.
 fn wait_for_waiters(server: &Server, lock: &str, waiters: usize) {
     let start = Instant::now();
     while json(server, &["lock-info", lock])["waiters"].as_array().unwrap().len() != waiters {
@@ -70,7 +69,7 @@ fn what_programs_read_of_a_lock_a_session_and_a_server() {
     let status = json(&server, &["status"]);
     let names = ["applied", "commit", "free_bytes", "locks", "low_space", "node", "role", "sessions", "term"];
     assert_eq!(keys(&status), [&names[..], &["uptime_ms", "version", "waiters"]].concat());
-    // A machine without room for a test has other worries.
+    // This assumes that the machine has free space.
     assert_eq!((status["free_bytes"].as_u64().map(|free| free > 0), &status["low_space"]), (Some(true), &false.into()));
     let text = String::from_utf8(server.run(&["status"]).stdout).unwrap();
     assert!(text.lines().any(|line| line.starts_with("free space  ") && line.ends_with("iB")), "{text}");
@@ -94,7 +93,7 @@ fn what_programs_read_of_a_lock_a_session_and_a_server() {
 fn a_forced_release_ends_the_command_first() {
     let server = Server::start();
     let mut holder = hold(&server, &["deploy", "--ttl", "30"]);
-    // Waiting for it would close its input, at which it would end by itself.
+    // `wait` would close the input of the command, and the command would end by itself.
     let _input = holder.stdin.take();
     let output = server.run(&["release", "deploy"]);
     assert_eq!(output.status.code(), Some(2), "only its holder releases without --force: {output:?}");
@@ -109,7 +108,7 @@ fn a_forced_release_names_the_holder_and_not_the_waiter() {
     let server = Server::start();
     let mut holder = hold(&server, &["deploy", "--ttl", "30"]);
     let _input = holder.stdin.take();
-    // It does not answer, so that it is still there when it is named again.
+    // The stopped holder does not release the lock, so it still holds the lock at the second forced release.
     kill(Pid::from_raw(holder.id().try_into().unwrap()), Signal::SIGSTOP).unwrap();
     let mut waiter = server.command(&["lock", "deploy", "--", "true"]).spawn().unwrap();
     wait_for_waiters(&server, "deploy", 1);
@@ -126,16 +125,16 @@ fn a_forced_release_names_the_holder_and_not_the_waiter() {
     kill(Pid::from_raw(holder.id().try_into().unwrap()), Signal::SIGCONT).unwrap();
     assert_eq!(holder.wait().unwrap().code(), Some(75));
     let text = String::from_utf8(server.run(&["release", "deploy", "--force"]).stdout).unwrap();
-    assert!(text.starts_with("nobody holds the lock \"deploy\""), "{text}");
+    assert!(text.starts_with("the lock \"deploy\" has no holder"), "{text}");
 }
 
 #[test]
 fn a_forced_release_now_does_not_wait() {
     let server = Server::start();
     let mut holder = hold(&server, &["deploy", "--ttl", "30"]);
-    // Waiting for it would close its input, at which it would end by itself.
+    // `wait` would close the input of the command, and the command would end by itself.
     let _input = holder.stdin.take();
-    // It cannot answer: nothing but --now takes the lock from it before its lease ends.
+    // The stopped holder cannot release the lock. Before its lease ends, only --now frees the lock.
     kill(Pid::from_raw(holder.id().try_into().unwrap()), Signal::SIGSTOP).unwrap();
     assert!(server.run(&["release", "deploy", "--force"]).status.success());
     assert_eq!(server.run(&["lock", "-n", "deploy", "--", "true"]).status.code(), Some(1));
@@ -152,7 +151,8 @@ fn a_lock_within_itself_is_refused_and_says_why() {
     let output = server.run(&["lock", "deploy", "--", baton, "lock", "-w", "20", "deploy", "--", "true"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let message = String::from_utf8(output.stderr).unwrap();
-    let told = "the `baton lock` around this one holds the lock \"deploy\" itself: waiting for it would be a deadlock";
+    let told =
+        "this command runs under a `baton lock` that holds the lock \"deploy\": waiting for it would be a deadlock";
     assert_eq!(message, format!("baton: {told}\n"));
     let output = server.run(&["lock", "deploy", "--", baton, "lock", "report", "--", "true"]);
     assert!(output.status.success(), "{output:?}");
@@ -173,7 +173,7 @@ fn a_long_name_does_not_fill_a_message() {
 #[test]
 fn locks_side_by_side_under_one_lock_wait_for_each_other() {
     let server = Server::start();
-    // The first holds the lock, and the second is in the queue before the first ends.
+    // The first `baton lock` holds b. It ends only after the second one is in the queue.
     let script = r#"
         "$0" lock b -- sh -c 'read line' <>"$1" & first=$!
         until "$0" lock-info b 2>&1 | grep -q '^sh '; do kill -0 $first || exit 8; done
@@ -238,15 +238,15 @@ fn a_server_that_is_restarted_in_time_costs_the_command_nothing() {
     assert_eq!(server.run(&["lock", "-n", "deploy", "--", "true"]).status.code(), Some(1), "it is still held");
     drop(holder.stdin.take());
     assert!(holder.wait().unwrap().success());
-    assert!(server.run(&["lock", "-n", "deploy", "--", "true"]).status.success(), "it is given back");
+    assert!(server.run(&["lock", "-n", "deploy", "--", "true"]).status.success(), "it is released");
 }
 
-/// The server goes away for longer than the lease, and comes back.
+/// The server is away for longer than the lease. The command must be gone before the next client gets the lock.
 fn costs_the_command_its_life(go: impl FnOnce(&mut Server), come_back: impl FnOnce(&mut Server)) {
     let mut server = Server::start();
     let folder = tempfile::tempdir().unwrap();
     let proof = folder.path().join("running");
-    // While it runs it holds a lock of the system's on a file: whoever comes next can see whether it still does.
+    // While the command runs, it holds a lock on a file with flock. The next command checks that this lock is free.
     let script = format!(
         "exec 9>{0}; flock -n 9 || exit 9; trap '' TERM; echo held; while :; do sleep 0.01; done",
         proof.display()
@@ -278,7 +278,7 @@ fn a_command_whose_client_is_paused_is_gone_before_the_next_is_granted() {
     BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "held\n");
     kill(Pid::from_raw(holder.id().try_into().unwrap()), Signal::SIGSTOP).unwrap();
-    // It waits until the lease has ended.
+    // This waits until the lease has ended.
     let script = format!("exec 9>{0}; flock -n 9", proof.display());
     assert!(server.run(&["lock", "deploy", "--", "sh", "-c", &script]).status.success());
     assert_eq!(json(&server, &["lock-info", "deploy"])["history"][0]["ended"], "expired");

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::commands::json;
 use crate::server::{BATON, Server};
 
-/// What a server says that does not start on this folder.
+/// The output of a server that does not start on this folder.
 fn refused(data: &Path) -> Output {
     let mut command = Command::new(BATON);
     command.arg("serve").arg("--data").arg(data).args(["--listen", "127.0.0.1:0"]).stdin(Stdio::null());
@@ -20,7 +20,7 @@ fn kept(name: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../service/tests/kept/format-1").join(name)
 }
 
-/// A server on a copy of a folder that format 1 wrote: it has the locks, and goes on after a kill.
+/// The server opens a copy of a folder of format 1. It has all locks, also after a kill.
 #[test]
 fn a_server_starts_on_a_folder_of_format_1_and_keeps_it() {
     let mut server = Server::start();
@@ -64,7 +64,7 @@ fn a_folder_of_a_newer_version_is_refused_with_what_to_do() {
     assert!(!error.contains("damaged") && error.lines().count() == 1, "{error}");
 }
 
-/// An IDENTITY from another folder: the node would wait for ever for the one that the log is of.
+/// With the IDENTITY of another folder, the node would wait for ever for the node of the log.
 #[test]
 fn a_folder_with_the_identity_of_another_is_refused() {
     let (mut one, mut other) = (Server::start(), Server::start());
@@ -78,7 +78,7 @@ fn a_folder_with_the_identity_of_another_is_refused() {
     assert_eq!(error.lines().count(), 1, "{error}");
 }
 
-/// The ids of new folders are random, and stay.
+/// A new folder gets a random node id, and keeps it.
 #[test]
 fn a_node_has_an_id_of_its_own_that_stays() {
     let (mut one, other) = (Server::start(), Server::start());
@@ -100,7 +100,7 @@ fn a_server_whose_log_loses_a_segment_says_so_and_ends() {
     assert_eq!(server.ends().code(), Some(1));
 }
 
-/// Names that are not UTF-8 go all the way: from one command line over the server to another.
+/// A name that is not UTF-8 goes from one command line through the server to another command line.
 #[test]
 fn a_lock_whose_name_is_not_utf_8_is_held_shown_and_released() {
     let server = Server::start();

@@ -1,4 +1,4 @@
-//! The health service of gRPC, which load balancers and supervisors ask.
+//! The health service of gRPC, for load balancers and supervisors.
 
 use nix::sys::signal::Signal;
 use tonic::Code;

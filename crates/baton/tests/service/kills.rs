@@ -1,4 +1,4 @@
-//! The server is killed again and again under load.
+//! The server is killed repeatedly under load.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,10 +13,10 @@ use crate::server::Server;
 const ROUNDS: u64 = 50;
 const WORKERS: u64 = 6;
 const LOCKS: u64 = 3;
-/// Far longer than any turn takes.
+/// A limit that only a failed test reaches.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A hold as its client believed in it.
+/// The time in which a client believed that it held a lock.
 #[derive(Clone, Copy, Debug)]
 struct Hold {
     fence: u64,
@@ -24,7 +24,7 @@ struct Hold {
     until: Instant,
 }
 
-/// What the clients saw.
+/// The observations of the clients.
 #[derive(Default)]
 struct Seen {
     holds: Mutex<BTreeMap<String, Vec<Hold>>>,
@@ -34,11 +34,11 @@ struct Seen {
     stop: AtomicBool,
 }
 
-/// Takes turns with the others, until it is told to stop. A session that is lost is replaced.
+/// Acquires and releases locks until `stop` is set. Opens a new session if one is lost.
 async fn work(address: String, worker: u64, seen: Arc<Seen>) {
     let mut random = fastrand::Rng::with_seed(worker);
     while !seen.stop.load(Ordering::Relaxed) {
-        // The server may be down just now: then there is nothing to do but to try again.
+        // The server may be down at the moment. Then try again.
         let Ok(client) = Client::connect([&address]).await else {
             tokio::task::yield_now().await;
             continue;
@@ -54,7 +54,7 @@ async fn work(address: String, worker: u64, seen: Arc<Seen>) {
     }
 }
 
-/// Says whether the session is good for another turn.
+/// Acquires and releases one lock. Returns whether the session can be used again.
 async fn take_a_turn(session: &Session, random: &mut fastrand::Rng, seen: &Seen) -> bool {
     let name = format!("lock-{}", random.u64(..LOCKS));
     let Ok(guard) = session.lock(&name).timeout(Duration::from_secs(5)).acquire().await else { return false };
@@ -63,7 +63,7 @@ async fn take_a_turn(session: &Session, random: &mut fastrand::Rng, seen: &Seen)
     for _ in 0..random.u32(..20) {
         tokio::task::yield_now().await;
     }
-    // It is believed in until the release is asked for, or until the deadline if that is earlier.
+    // The client believes in the hold until it sends the release, or until the deadline if that is earlier.
     let until = Instant::now();
     if guard.state() != LockState::Lost {
         seen.holds.lock().unwrap().entry(name).or_default().push(Hold { fence, from, until });
@@ -90,7 +90,7 @@ async fn fifty_kills_lose_nothing_that_was_acknowledged() {
     let mut random = fastrand::Rng::with_seed(7);
     for round in 0..ROUNDS {
         let before = seen.done.load(Ordering::Relaxed);
-        // At a random moment of the load, which itself must be going on.
+        // Kill at a random moment, after some more work was done.
         let after = before + random.u64(1..20);
         let start = Instant::now();
         while seen.done.load(Ordering::Relaxed) < after {
@@ -98,7 +98,7 @@ async fn fifty_kills_lose_nothing_that_was_acknowledged() {
             tokio::time::sleep(Duration::from_micros(random.u64(..2_000))).await;
         }
         tokio::task::block_in_place(|| server.kill());
-        // All that was acknowledged before the server died.
+        // The releases that were acknowledged before the server died.
         let released = seen.released.lock().unwrap().clone();
         tokio::task::block_in_place(|| server.restart());
 
@@ -142,7 +142,7 @@ async fn a_server_that_is_asked_to_stop_does_so_and_keeps_everything() {
     let session = client.session().ttl(Duration::from_secs(600)).open().await.unwrap();
     let guard = session.lock("deploy").acquire().await.unwrap();
     let fence = guard.fence().unwrap();
-    // A stream is open, and the server stops all the same.
+    // The server stops although a stream is open.
     assert!(tokio::task::block_in_place(|| server.stop()).success());
     server.kill_and_restart();
     let lock = client.get_lock("deploy").await.unwrap().expect("it is held");

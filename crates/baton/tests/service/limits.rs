@@ -1,5 +1,5 @@
-//! What a server does not take on: each limit refuses in one sentence that names its flag, leaves no trace in the log, and makes
-//! room when something is given back. A flood does not get past it.
+//! The limits of a server. A request beyond a limit is refused with a sentence that names the flag, and leaves no trace
+//! in the Raft log. After a release there is room again. Many requests at once do not exceed a limit.
 
 use std::process::Stdio;
 use std::time::Instant;
@@ -14,23 +14,24 @@ use crate::commands::{PATIENCE, json};
 use crate::raw::{self, Raw, acquire, is_granted, is_refused, mute, open, release};
 use crate::server::Server;
 
-/// As many requests as a flood has.
+/// The number of requests of a flood.
 const FLOOD: u64 = 2_000;
 
-/// Where the log ends, and how many locks, sessions and waiters there are.
+/// The last committed and applied log entry, and the numbers of locks, sessions and waiters.
 fn status(server: &Server) -> [u64; 5] {
     let status: Value = json(server, &["status"]);
     ["commit", "applied", "locks", "sessions", "waiters"].map(|key| status[key].as_u64().unwrap())
 }
 
-/// A session that is open, on a connection of its own.
+/// An open session with its own connection.
 async fn opened(server: &Server, session: u64) -> Raw {
     let (raw, answer) = Raw::open(server, open(session)).await;
     assert!(matches!(answer, Frame::Opened(_)), "{answer:?}");
     raw
 }
 
-/// From this number on, acquires of so many locks, each refused for this reason in a sentence with this text.
+/// Sends [`FLOOD`] acquires with numbers from `from` on. Each must be refused for this reason, with a message that
+/// contains `says`.
 async fn flood(raw: &mut Raw, from: u64, name: impl Fn(u64) -> String + Clone, refusal: v1::Refusal, says: &str) {
     let requests = (from..from + FLOOD).map(move |number| (number, acquire(&name(number))));
     raw.pipeline(requests, |_, answer| assert!(is_refused(&answer, refusal, says), "{answer:?}")).await;
@@ -54,7 +55,7 @@ async fn no_more_sessions_than_the_limit_at_a_time() {
     }
     assert_eq!(status(&server), before);
     assert_eq!(before[3], 2);
-    // One that is there is taken up again.
+    // An existing session can still be resumed.
     let resumed = Raw::on(&channel).await.opens(v1::Open { resume: true, ..open(1) }).await;
     assert!(matches!(resumed, Frame::Opened(_)), "{resumed:?}");
     let closed = streams[1].ask(1, Operation::Close(v1::Close {})).await;
@@ -83,7 +84,7 @@ async fn no_more_waiters_for_a_lock_than_the_limit() {
     let server = Server::start_with(&["--max-waiters", "1"]);
     let mut holder = opened(&server, 1).await;
     assert!(is_granted(&holder.ask(1, acquire("a")).await));
-    // Each for an owner of its own, so that nobody waits for itself.
+    // Each request has its own owner, so that no owner waits for itself.
     let wait = |owner| Operation::Acquire(v1::Acquire { owner, ..raw::exclusive(b"a") });
     let waiter = opened(&server, 2).await;
     waiter.send_request(1, wait(2)).await;
@@ -92,7 +93,7 @@ async fn no_more_waiters_for_a_lock_than_the_limit() {
     let says = "1 request waits for this lock already; no more may wait (--max-waiters)";
     flood(&mut other, 1, |_| "a".to_owned(), v1::Refusal::TooManyWaiters, says).await;
     assert_eq!(status(&server), before);
-    // Another lock has waiters of its own.
+    // The limit counts the waiters of each lock separately.
     assert!(is_granted(&other.ask(FLOOD + 1, acquire("b")).await));
     waiter.send_request(2, Operation::Cancel(v1::Cancel { acquire: 1 })).await;
     wait_until(&server, |status| status[4] == 0);
@@ -113,7 +114,7 @@ async fn no_more_locks_of_a_session_than_the_limit() {
     let says = "the session holds or waits for 2 locks; it may have no more (--max-holds)";
     flood(&mut raw, 3, |number| format!("lock {number}"), v1::Refusal::TooManyHolds, says).await;
     assert_eq!(status(&server), before);
-    // Another session has locks of its own.
+    // The limit counts the locks of each session separately.
     assert!(is_granted(&other.ask(1, acquire("c")).await));
     let free = 3 + FLOOD;
     assert!(matches!(raw.ask(free, release(1)).await, v1::answer::Answer::Released(_)));
@@ -142,10 +143,10 @@ async fn no_more_streams_of_a_connection_than_the_limit() {
     for raw in &mut streams {
         assert!(raw.is_alive(1).await);
     }
-    // Another connection has streams of its own.
+    // The limit counts the streams of each connection separately.
     opened(&server, 4).await;
     streams.pop();
-    // The server hears of the end of the stream a moment later.
+    // The server notices the end of the stream a moment later.
     let start = Instant::now();
     while Raw::on(&channel).await.try_opens(open(5)).await.is_err() {
         assert!(start.elapsed() < PATIENCE, "there is no room for another stream");
@@ -167,7 +168,7 @@ fn a_lock_waits_for_room_for_its_session_while_there_is_time() {
     assert!(waits.wait().unwrap().success());
 }
 
-/// Waits until the server is so.
+/// Waits until the status of the server satisfies the condition.
 fn wait_until(server: &Server, is_so: impl Fn(&[u64; 5]) -> bool) -> [u64; 5] {
     let start = Instant::now();
     loop {
@@ -181,7 +182,7 @@ fn wait_until(server: &Server, is_so: impl Fn(&[u64; 5]) -> bool) -> [u64; 5] {
 
 #[test]
 fn a_client_beyond_the_limit_of_connections_is_told_so_and_so_is_the_operator() {
-    // All but 64 of the files are for connections.
+    // The server keeps 64 of the open files for itself.
     let server = Server::start_with_files(90);
     let mutes: Vec<_> = (0..26).map(|_| mute(&server)).collect();
     let says = "the server has 26 connections; it takes no more";
@@ -192,17 +193,17 @@ fn a_client_beyond_the_limit_of_connections_is_told_so_and_so_is_the_operator() 
         assert_eq!(output.status.code(), Some(69), "{args:?}: {error}");
         assert!(error.contains(says) && error.lines().count() == 1, "{args:?}: {error}");
     }
-    let line = server.log_line("a connection is turned away: all places are taken");
+    let line = server.log_line("a connection was refused: the server takes no more connections");
     assert!(line.contains("WARN") && line.contains("limit=26"), "{line}");
     drop(mutes);
-    // The server hears of their end a moment later.
+    // The server notices the end of the connections a moment later.
     let start = Instant::now();
     while !server.run(&["status"]).status.success() {
-        assert!(start.elapsed() < PATIENCE, "nobody else finds a place");
+        assert!(start.elapsed() < PATIENCE, "the server takes no other connection");
     }
 }
 
-/// Many connections that are turned away write one line, not one each.
+/// Many refused connections write one line, not one each.
 #[test]
 fn a_flood_of_connections_beyond_the_limit_is_one_line_of_the_log() {
     let mut server = Server::start_with_files(90);
@@ -212,5 +213,5 @@ fn a_flood_of_connections_beyond_the_limit_is_one_line_of_the_log() {
     drop((mutes, beyond));
     assert!(server.stop().success());
     let log = server.log_at_the_end();
-    assert_eq!(log.iter().filter(|line| line.contains("is turned away")).count(), 1, "{log:?}");
+    assert_eq!(log.iter().filter(|line| line.contains("a connection was refused")).count(), 1, "{log:?}");
 }

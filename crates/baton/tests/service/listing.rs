@@ -1,4 +1,4 @@
-//! Listings that are too long for one answer, and those of a few locks among many.
+//! Listings that need several pages, and listings of a part of the locks.
 
 use std::time::Instant;
 
@@ -14,12 +14,12 @@ use tonic::transport::Channel;
 use crate::commands::{PATIENCE, json};
 use crate::server::Server;
 
-/// What a client of gRPC takes if nothing else is said.
+/// The largest message that a gRPC client accepts by default.
 const GRPC_BYTES_MAX: usize = 4 << 20;
-/// How many acquires a session may have without an answer.
+/// A session may have 1,024 requests without an answer.
 const WAITERS_OF_SESSION: usize = 1_000;
 
-/// A client as it is made from the .proto file, which takes no answer beyond the usual limit.
+/// A client that is generated from the .proto file. It accepts no message above the default limit.
 async fn stubs(server: &Server) -> LocksClient<Channel> {
     let address = format!("http://{}", server.address);
     LocksClient::new(Channel::from_shared(address).unwrap().connect().await.unwrap())
@@ -31,7 +31,6 @@ async fn session(server: &Server) -> (Client, Session) {
     (client, session)
 }
 
-/// Holds these locks.
 async fn hold(session: &Session, names: &[String]) -> Vec<baton_client::Guard> {
     let mut guards = Vec::new();
     for names in names.chunks(500) {
@@ -90,13 +89,13 @@ async fn more_locks_than_one_answer_can_tell_come_in_pages() {
     assert_eq!(holds, held.len());
     assert!(bytes > GRPC_BYTES_MAX, "{bytes} bytes would have been one page");
 
-    // The library and the commands tell nothing of pages.
+    // The client library and the commands join the pages.
     let locks = client.list_locks().await.unwrap();
     assert!(locks.iter().map(|lock| &lock.name[..]).eq(held.iter().map(String::as_bytes)));
     assert!(locks.iter().all(|lock| lock.holders.len() == 1));
     let sessions = client.list_sessions().await.unwrap();
     assert_eq!(sessions.len(), 1);
-    // In the order in which they were asked for, many at a time.
+    // The session has its locks in the order of the requests, which were sent at the same time.
     let mut holds = sessions.into_iter().next().unwrap().holds;
     holds.sort();
     assert!(holds.iter().map(|name| &name[..]).eq(held.iter().map(String::as_bytes)));
@@ -168,7 +167,7 @@ async fn a_page_that_no_listing_gave_is_refused_in_one_sentence() {
     for page in [&b"nonsense"[..], b"\0", &damaged, &lock_page] {
         refusals.push(stubs.list_sessions(v1::ListSessionsRequest { page: page.to_vec() }).await.unwrap_err());
     }
-    // Those of another prefix, and of another lock.
+    // Pages of another prefix and of another lock.
     refusals.push(stubs.list_locks(locks(b"b", &lock_page)).await.unwrap_err());
     let of_another = v1::GetLockRequest { name: b"another".to_vec(), page: lock_page.clone() };
     refusals.push(stubs.get_lock(of_another).await.unwrap_err());
@@ -176,7 +175,7 @@ async fn a_page_that_no_listing_gave_is_refused_in_one_sentence() {
         assert_eq!(refusal.code(), Code::InvalidArgument);
         assert_eq!(refusal.message(), "the page was not given by this listing; begin again with an empty page");
     }
-    // Nothing came of it.
+    // The refused calls changed nothing.
     assert!(!stubs.list_locks(locks(b"a", &lock_page)).await.unwrap().into_inner().locks.is_empty());
     assert_eq!(client.status().await.unwrap().locks, names.len() as u64);
 }

@@ -1,4 +1,4 @@
-//! What a server writes to its standard error.
+//! The lines that a server writes to its standard error.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
@@ -14,7 +14,7 @@ use crate::commands::{PATIENCE, json};
 use crate::raw::{Raw, acquire, is_granted, open};
 use crate::server::{Server, Setup};
 
-/// A session that holds a lock whose release is forced, and expires. Returns when it has.
+/// Opens a session, forces the release of its lock, and lets the session expire. Returns after the expiry.
 async fn eventful(server: &Server) {
     let nightly = v1::Open { ttl_ms: 1_000, label: "nightly".into(), ..open(0xab) };
     let (mut raw, _) = Raw::open(server, nightly).await;
@@ -77,13 +77,13 @@ fn the_environment_says_what_is_logged_unless_the_option_does() {
 
 #[test]
 fn a_filter_that_makes_no_sense_is_refused_in_one_sentence() {
-    // A server that took the filter would not start on this, and fail in another way.
+    // A server that accepted the filter would fail with another error, because this is not a folder.
     let file = tempfile::NamedTempFile::new().unwrap();
     let cases = [
         ("--log", "baton=1=2", "error parsing level filter: "),
         ("RUST_LOG", "baton=1=2", "error parsing level filter: "),
-        ("--log", "verbose", "the server has no part \"verbose\"; say info"),
-        ("--log", "info,baton_servce=debug", "the server has no part \"baton_servce\"; say info"),
+        ("--log", "verbose", "the server has no module \"verbose\"; an example is info"),
+        ("--log", "info,baton_servce=debug", "the server has no module \"baton_servce\"; an example is info"),
     ];
     for (source, filter, why) in cases {
         let mut command = std::process::Command::new(crate::server::BATON);
@@ -95,15 +95,15 @@ fn a_filter_that_makes_no_sense_is_refused_in_one_sentence() {
         let output = command.output().unwrap();
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{error}");
-        assert!(error.starts_with(&format!("baton: {source} {filter:?} is no filter for the log: {why}")), "{error}");
+        assert!(error.starts_with(&format!("baton: {source} {filter:?} is not a log filter: {why}")), "{error}");
         assert_eq!(error.lines().count(), 1, "{error}");
     }
 }
 
-/// The process aborts, and another thread writes the line that says why.
+/// The process aborts. Its last line is written by another thread, which must not be too late.
 #[test]
 fn the_last_line_of_a_server_that_cannot_write_says_why() {
-    // Without the trap the system would end the server with a signal, and not let the write fail.
+    // Without the trap, SIGXFSZ would end the server, and the write would not fail.
     let mut server = Server::start_as(Setup { prelude: Some("trap '' XFSZ".to_owned()), ..Setup::default() });
     let nothing = Rlimit { current: Some(0), maximum: Some(0) };
     let pid = rustix::process::Pid::from_raw(server.pid().as_raw());
@@ -125,7 +125,7 @@ fn a_server_goes_on_when_nobody_reads_its_log() {
     let mut first = String::new();
     BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut first).unwrap();
     let address = first.split("listens on ").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
-    // Each of them is worth some kilobytes of the log, and a pipe holds 64.
+    // Each call adds some kilobytes to the log, and a pipe holds 64 KiB.
     for _ in 0..50 {
         let status = std::process::Command::new(crate::server::BATON).args(["status", "--server", address]).output();
         assert!(status.unwrap().status.success());

@@ -1,4 +1,5 @@
-//! The lock service with real processes: a server that is killed, stopped, and lied to, and clients that must not be fooled.
+//! The lock service with real processes. The server is killed, stopped and gets invalid input. Clients must not believe
+//! in locks that they have lost.
 
 mod bad_input;
 mod commands;

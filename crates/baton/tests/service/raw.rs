@@ -1,4 +1,4 @@
-//! Streams and connections of clients that do not use our library.
+//! Streams and connections of clients that do not use the client library.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -16,19 +16,19 @@ use tonic::{Status, Streaming};
 
 use crate::server::Server;
 
-/// Far longer than any answer takes.
+/// A limit that only a failed test reaches.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a client of HTTP/2 says first, and an empty frame of settings.
+/// The first bytes of an HTTP/2 client, and an empty settings frame.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// A connection that begins to speak HTTP/2 and then neither says nor reads anything.
+/// A connection that starts HTTP/2, and then sends and reads nothing.
 pub fn mute(server: &Server) -> TcpStream {
     let mut stream = TcpStream::connect(&server.address).unwrap();
     stream.write_all(PREFACE).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    // The server has answered. What it said stays where it is.
-    assert_eq!(stream.peek(&mut [0]).unwrap(), 1, "the server hung up");
+    // The server has answered. The answer stays unread.
+    assert_eq!(stream.peek(&mut [0]).unwrap(), 1, "the server closed the connection");
     stream
 }
 
@@ -44,12 +44,12 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// On a connection of its own.
+    /// A stream on a new connection.
     pub async fn connect(server: &Server) -> Raw {
         Raw::on(&channel(server).await).await
     }
 
-    /// On this connection.
+    /// A stream on this connection.
     pub async fn on(channel: &Channel) -> Raw {
         let (frames, outgoing) = mpsc::channel(16);
         let mut client = LocksClient::new(channel.clone());
@@ -58,21 +58,21 @@ impl Raw {
         Raw { frames, answers }
     }
 
-    /// On a connection of its own, and what the server says to this Open.
+    /// A stream on a new connection, and the server's answer to this Open.
     pub async fn open(server: &Server, open: v1::Open) -> (Raw, Frame) {
         let mut raw = Raw::connect(server).await;
         let answer = raw.opens(open).await;
         (raw, answer)
     }
 
-    /// What the server says to this Open.
+    /// The server's answer to this Open.
     pub async fn opens(&mut self, open: v1::Open) -> Frame {
         self.try_opens(open).await.unwrap()
     }
 
-    /// The same; an error if the server has ended the stream.
+    /// The server's answer to this Open; an error if the server has ended the stream.
     pub async fn try_opens(&mut self, open: v1::Open) -> Result<Frame, Status> {
-        // If the stream is over, the answer tells why.
+        // If the stream has ended, `next` returns the reason.
         let _ = self.frames.send(v1::ClientFrame { frame: Some(client_frame::Frame::Open(open)) }).await;
         Ok(self.next().await?.expect("an answer"))
     }
@@ -81,13 +81,13 @@ impl Raw {
         self.frames.send(v1::ClientFrame { frame: Some(frame) }).await.unwrap();
     }
 
-    /// What the server says next: none if it has ended the stream.
+    /// The next frame; none if the server has ended the stream.
     pub async fn next(&mut self) -> Result<Option<Frame>, Status> {
         let next = tokio::time::timeout(PATIENCE, self.answers.message()).await;
         Ok(next.expect("the server says nothing")?.and_then(|frame| frame.frame))
     }
 
-    /// The answer to one request.
+    /// Sends a request, and returns its answer.
     pub async fn ask(&mut self, number: u64, operation: Operation) -> v1::answer::Answer {
         self.send_request(number, operation).await;
         self.answer(number).await
@@ -105,7 +105,7 @@ impl Raw {
         }
     }
 
-    /// Sends these requests without waiting, and meanwhile takes their answers, which come in the same order.
+    /// Sends these requests without waiting, and receives their answers in the same order.
     pub async fn pipeline(
         &mut self,
         requests: impl Iterator<Item = (u64, Operation)> + Clone,
@@ -125,14 +125,14 @@ impl Raw {
         tokio::join!(send, receive);
     }
 
-    /// Whether the stream is served: it gets the answer to a keep-alive.
+    /// Whether the server answers a keep-alive on this stream.
     pub async fn is_alive(&mut self, number: u64) -> bool {
         self.send(client_frame::Frame::KeepAlive(v1::KeepAlive { number })).await;
         matches!(self.next().await, Ok(Some(Frame::Alive(alive))) if alive.number == number)
     }
 }
 
-/// All answers before this one were seen.
+/// A request of a client that has seen all earlier answers.
 fn request(number: u64, operation: Operation) -> v1::ClientFrame {
     let request = v1::Request { number, seen: number - 1, missing: vec![], operation: Some(operation) };
     v1::ClientFrame { frame: Some(client_frame::Frame::Request(request)) }
@@ -155,7 +155,7 @@ pub fn release(acquire: u64) -> Operation {
     Operation::Release(v1::Release { acquire })
 }
 
-/// Whether the answer is this refusal, in a sentence with this text.
+/// Whether the answer is this refusal, with a message that contains `says`.
 pub fn is_refused(answer: &v1::answer::Answer, refusal: v1::Refusal, says: &str) -> bool {
     matches!(answer, v1::answer::Answer::Refused(refused)
         if refused.refusal() == refusal && refused.message.contains(says))

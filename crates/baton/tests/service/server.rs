@@ -1,4 +1,4 @@
-//! A server of the test's own.
+//! Starts, kills and stops a real server for a test.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -14,49 +14,47 @@ use tempfile::TempDir;
 
 pub const BATON: &str = env!("CARGO_BIN_EXE_baton");
 
-/// How a server is started.
 #[derive(Clone, Default)]
 pub struct Setup {
-    /// Options beside the folder and the address.
+    /// Further options, besides the folder and the address.
     pub options: Vec<String>,
-    /// What a shell does before it becomes the server.
+    /// Shell commands that run before the server starts.
     pub prelude: Option<String>,
     /// The variable RUST_LOG.
     pub rust_log: Option<String>,
 }
 
-/// `baton serve` in a folder and on a port of its own. It is killed when the test is over.
+/// `baton serve` with its own folder and port. Dropping this kills the server.
 pub struct Server {
     folder: TempDir,
     pub address: String,
     setup: Setup,
     child: Child,
-    /// What it wrote to its standard error, over all restarts.
+    /// The lines of its standard error, over all restarts.
     log: Arc<Mutex<Vec<String>>>,
-    /// Ends with the standard error of the server.
+    /// Reads the standard error until the server ends.
     reader: Option<JoinHandle<()>>,
 }
 
 impl Server {
-    /// Starts one, and returns once it says that it listens.
+    /// Starts a server, and returns once it listens.
     pub fn start() -> Server {
         Server::start_as(Setup::default())
     }
 
-    /// The same, with these options.
     pub fn start_with(options: &[&str]) -> Server {
         let options = options.iter().copied().map(String::from).collect();
         Server::start_as(Setup { options, ..Setup::default() })
     }
 
-    /// The same, where no process may have more than so many files open.
+    /// Starts a server that may have at most this many open files.
     pub fn start_with_files(most: u32) -> Server {
         Server::start_as(Setup { prelude: Some(format!("ulimit -n {most}")), ..Setup::default() })
     }
 
     pub fn start_as(setup: Setup) -> Server {
         let folder = tempfile::tempdir().unwrap();
-        // Free a moment ago; the same port again after each restart.
+        // A free port. The server uses the same port after each restart.
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
         let log = Arc::default();
         let (child, reader) = spawn(&setup, folder.path(), &address, &log);
@@ -75,25 +73,25 @@ impl Server {
         kill(self.pid(), signal).unwrap();
     }
 
-    /// Kills it in the middle of whatever it does, and starts it again on the same data.
+    /// Kills the server with SIGKILL, and starts it again on the same data.
     pub fn kill_and_restart(&mut self) {
         self.kill();
         self.restart();
     }
 
-    /// Starts it again on the same data.
+    /// Starts the server again on the same data.
     pub fn restart(&mut self) {
         let (child, reader) = spawn(&self.setup, self.folder.path(), &self.address, &self.log);
         (self.child, self.reader) = (child, Some(reader));
     }
 
-    /// Kills it in the middle of whatever it does.
+    /// Kills the server with SIGKILL.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until the server has ended by itself.
     pub fn ends(&mut self) -> ExitStatus {
         for _ in 0..3_000 {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -104,18 +102,18 @@ impl Server {
         panic!("it goes on");
     }
 
-    /// Asks it to stop, and waits until it has.
+    /// Stops the server with SIGTERM, and waits for its end.
     pub fn stop(&mut self) -> ExitStatus {
         self.signal(Signal::SIGTERM);
         self.ends()
     }
 
-    /// All lines that it has written to its standard error so far.
+    /// All lines of its standard error so far.
     pub fn log(&self) -> Vec<String> {
         self.log.lock().unwrap().clone()
     }
 
-    /// The first line on its standard error with this text in it. Waits until there is one.
+    /// Waits for a line of its standard error that contains this text.
     pub fn log_line(&self, text: &str) -> String {
         for _ in 0..3_000 {
             if let Some(line) = self.log().into_iter().find(|line| line.contains(text)) {
@@ -126,18 +124,18 @@ impl Server {
         panic!("it never says {text:?}, but {:?}", self.log());
     }
 
-    /// All lines that it ever wrote to its standard error. It has ended before.
+    /// All lines of its standard error. Call this once, after the end of the server.
     pub fn log_at_the_end(&mut self) -> Vec<String> {
         self.reader.take().expect("it is asked once").join().unwrap();
         self.log()
     }
 
-    /// Runs a command against it.
+    /// Runs a command of `baton` with this server.
     pub fn run(&self, args: &[&str]) -> Output {
         self.command(args).output().unwrap()
     }
 
-    /// A command against it, not yet started.
+    /// A command of `baton` with this server, not yet started.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(BATON);
         command.args(args).env("BATON_SERVER", &self.address).env_remove("BATON_OWNER").stdin(Stdio::null());
@@ -147,7 +145,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may be gone already, and that is all that is wanted.
+        // The server may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -166,7 +164,7 @@ fn spawn(setup: &Setup, folder: &Path, address: &str, log: &Arc<Mutex<Vec<String
     let reader = std::thread::spawn(move || {
         for line in stderr.lines() {
             let line = line.unwrap();
-            // The log of the server helps to read a failed test.
+            // The log of the server helps to understand a failed test.
             eprintln!("{line}");
             log.lock().unwrap().push(line);
         }

@@ -1,4 +1,4 @@
-//! The server falls silent: its clients stop to believe in their locks before anybody else can have them.
+//! The server falls silent: its clients consider their locks lost before another client can get them.
 
 use std::time::Duration;
 
@@ -23,12 +23,12 @@ async fn a_server_that_is_stopped_for_longer_than_the_lease_costs_the_lock_and_t
     assert!(guard.fence().is_err());
     server.signal(Signal::SIGCONT);
 
-    // The next holder comes after that, and with a greater fence.
+    // The next holder gets the lock after the deadline, with a greater fence.
     let second = client.session().ttl(Duration::from_secs(10)).label("second").open().await.unwrap();
     let next = second.lock("deploy").acquire().await.unwrap();
     assert!(BootTime::now() > deadline, "{deadline:?}");
     assert!(next.fence().unwrap() > fence);
-    // What was lost stays lost, although its server is back.
+    // The guard stays lost although the server is back.
     assert_eq!(guard.state(), LockState::Lost);
 }
 
@@ -51,10 +51,10 @@ async fn a_server_that_is_restarted_in_time_costs_nothing() {
     let guard = session.lock("deploy").acquire().await.unwrap();
     let before = guard.deadline();
     tokio::task::block_in_place(|| server.kill_and_restart());
-    // The session is taken up again, and its lease with it: the deadline moves.
+    // The client resumes the session, and the deadline of the lease moves.
     let start = BootTime::now();
     while guard.deadline() == before {
-        assert!(BootTime::now().as_millis() < start.as_millis() + 30_000, "the session was not taken up again");
+        assert!(BootTime::now().as_millis() < start.as_millis() + 30_000, "the session was not resumed");
         assert_eq!(guard.state(), LockState::Held);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -67,7 +67,7 @@ async fn a_waiter_whose_client_is_gone_does_not_block_the_queue() {
     let client = Client::connect([&server.address]).await.unwrap();
     let holder = client.session().open().await.unwrap();
     let guard = holder.lock("deploy").acquire().await.unwrap();
-    // Its process is killed while it waits; nothing but its lease ends it.
+    // This waiter is killed while it waits. Only its lease ends its request.
     let mut waiter = server.command(&["lock", "deploy", "--ttl", "1", "--", "true"]).spawn().unwrap();
     wait_for_waiters(&client, 1).await;
     waiter.kill().unwrap();
@@ -80,7 +80,7 @@ async fn a_waiter_whose_client_is_gone_does_not_block_the_queue() {
 }
 
 async fn wait_for_waiters(client: &Client, waiters: usize) {
-    // Far longer than it takes.
+    // Only a failed test reaches this limit.
     for _ in 0..12_000 {
         let lock = client.get_lock("deploy").await.unwrap().unwrap();
         if lock.waiters.len() == waiters {
@@ -97,6 +97,6 @@ fn a_forced_release_that_nobody_answers_may_still_happen() {
     server.signal(Signal::SIGSTOP);
     let output = server.run(&["release", "deploy", "--force"]);
     let error = String::from_utf8(output.stderr).unwrap();
-    let told = "baton: the server does not answer; what it was asked for may still happen\n";
+    let told = "baton: the server did not answer; it may still do what it was asked for\n";
     assert_eq!((output.status.code(), error.as_str()), (Some(69), told));
 }

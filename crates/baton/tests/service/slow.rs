@@ -1,5 +1,5 @@
-//! A server that is merely slow: everything that it says or hears is late. Nobody believes in a grant that came too late, and
-//! whoever loses a lock by it has stopped before the next one is granted.
+//! A slow server: all its messages and all messages to it are late. No client believes in a grant that comes too late,
+//! and a client that loses its lock has stopped before the next grant.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -17,14 +17,14 @@ use tokio::time::{Instant, timeout};
 use crate::server::Server;
 
 const TTL: Duration = Duration::from_secs(4);
-/// There and back in a quarter of the time to live: in time.
+/// Each way. There and back takes a quarter of the TTL, which is in time.
 const LATE: Duration = Duration::from_millis(500);
-/// There and back in twice the time to live: too late.
+/// Each way. There and back takes twice the TTL, which is too late.
 const TOO_LATE: Duration = Duration::from_secs(4);
-/// Far longer than anything takes.
+/// A limit that only a failed test reaches.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Passes on all that goes between clients and a server, in order, each way so much later.
+/// A proxy between clients and a server. It delays all bytes in each direction, and keeps their order.
 struct SlowWay {
     address: String,
     delay_ms: Arc<AtomicU64>,
@@ -54,7 +54,7 @@ impl SlowWay {
     }
 }
 
-/// Until either end is closed.
+/// Copies bytes with a delay, until either end is closed.
 async fn carry(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, delay_ms: Arc<AtomicU64>) {
     let (sender, mut under_way) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
     let arrives = async move {
@@ -91,7 +91,7 @@ async fn a_slow_server_costs_nothing_until_it_is_too_slow_and_then_the_lock_befo
     let other = Client::connect([&server.address]).await.unwrap().session().open().await.unwrap();
     let next = tokio::spawn(other.lock("deploy").acquire());
     assert_eq!(guard.lost().await, Loss::Unacknowledged);
-    assert!(!next.is_finished(), "somebody else has it already");
+    assert!(!next.is_finished(), "another client has it already");
     let next = next.await.unwrap().unwrap();
     assert!(BootTime::now() > guard.deadline());
     assert!(next.fence().unwrap() > fence);
@@ -116,11 +116,11 @@ async fn a_grant_that_comes_too_late_is_none() {
     }
     way.takes(TOO_LATE);
     held.release().await.unwrap();
-    // The server has granted it, and the word is on its way.
+    // The server has granted the lock, and the answer is on its way.
     assert_eq!(holders().await, (vec![session.id()], 0));
     let waited = timeout(PATIENCE, waits).await.expect("it waits for ever");
     assert_eq!(waited.unwrap().unwrap_err(), AcquireError::Lost(Loss::Unacknowledged));
-    // And nothing of it stays behind.
+    // The late grant does not block the lock for ever.
     let again = timeout(PATIENCE, holder.lock("deploy").acquire()).await.expect("it stays closed");
     again.unwrap().release().await.unwrap();
 }
@@ -131,7 +131,7 @@ async fn a_server_that_is_too_slow_costs_the_command_its_life_before_the_next_is
     let way = SlowWay::to(&server).await;
     let folder = tempfile::tempdir().unwrap();
     let proof = folder.path().join("running").display().to_string();
-    // While it runs it holds a lock of the system's on a file: whoever comes next can see whether it still does.
+    // While the command runs, it holds a lock on a file with flock. The next command checks that this lock is free.
     let script = format!("exec 9>{proof}; flock -n 9 || exit 9; trap '' TERM; echo held; while :; do sleep 0.01; done");
     let first = ["lock", "deploy", "--ttl", "4", "--server", &way.address, "--", "sh", "-c", &script];
     let mut holder = server.command(&first).stdout(Stdio::piped()).spawn().unwrap();

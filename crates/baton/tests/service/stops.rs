@@ -1,4 +1,4 @@
-//! The server is told to stop: it does so within a bounded time, whatever its clients do, and keeps everything.
+//! A signal stops the server: it ends within a bounded time, whatever its clients do, and keeps all locks and sessions.
 
 use std::net::TcpStream;
 use std::time::Duration;
@@ -17,15 +17,15 @@ fn mutes(server: &Server) -> [TcpStream; 5] {
     std::array::from_fn(|_| mute(server))
 }
 
-/// What the server says when it does not wait any longer.
-const CUT: &str = "some connections did not end in time, and are cut";
+/// The log line when the server waits no longer for connections.
+const CUT: &str = "some connections did not end in time, and are closed";
 
-/// A call that does not end while the server serves.
+/// A call that ends only with the server.
 async fn watch(channel: Channel) -> Streaming<HealthCheckResponse> {
     HealthClient::new(channel).watch(HealthCheckRequest::default()).await.unwrap().into_inner()
 }
 
-/// A connection whose client takes no byte of any answer.
+/// A connection whose client accepts no byte of an answer.
 async fn unread(server: &Server) -> Channel {
     let endpoint = Channel::from_shared(format!("http://{}", server.address)).unwrap();
     endpoint.initial_stream_window_size(0).connect().await.unwrap()
@@ -39,10 +39,10 @@ async fn connections_that_read_nothing_do_not_keep_the_server_from_stopping() {
     let guard = session.lock("deploy").acquire().await.unwrap();
     let fence = guard.fence().unwrap();
     let mutes = mutes(&server);
-    // And a call that ends only with the server, of a client that is alive and well.
+    // Also a call that ends only with the server, although its client reads.
     let watch = watch(raw::channel(&server).await).await;
     assert!(tokio::task::block_in_place(|| server.stop()).success());
-    // They were there all the time.
+    // The connections were open until here.
     drop((mutes, watch));
     let log = server.log_at_the_end();
     assert!(!log.iter().any(|line| line.contains(CUT)), "{log:?}");
@@ -68,18 +68,18 @@ async fn a_call_whose_answer_is_not_read_is_cut() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_told_to_stop_twice_does_not_wait_for_connections() {
-    // On a busy machine the second signal may come after the time that connections have.
+    // On a busy machine the second signal may come after the time limit for connections. So there are several attempts.
     for _ in 0..5 {
         let mut server = Server::start();
         let stuck = watch(unread(&server).await).await;
         server.signal(Signal::SIGTERM);
-        // Two signals at once could be one.
+        // The kernel may merge two signals that arrive at once.
         server.log_line("this node leads no more");
         server.signal(Signal::SIGTERM);
         assert!(server.ends().success());
         drop(stuck);
         let log = server.log_at_the_end();
-        if log.iter().any(|line| line.contains("told to stop twice: stopped at once")) {
+        if log.iter().any(|line| line.contains("a second signal came: the server stops at once")) {
             return;
         }
     }

@@ -1,4 +1,4 @@
-//! Streams that come late, that are not whose they say they are, and that ask for much at once.
+//! Streams that come late, streams with a wrong secret, and streams with many requests at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +24,7 @@ fn is_opened(answer: &Frame) -> bool {
     matches!(answer, Frame::Opened(_))
 }
 
-/// The client sent it, made another connection, and closed the session there.
+/// The client sent the first Open, then made another connection and closed the session there.
 #[tokio::test]
 async fn a_first_open_that_comes_after_the_close_does_not_bring_the_session_back() {
     let server = Server::start();
@@ -38,7 +38,7 @@ async fn a_first_open_that_comes_after_the_close_does_not_bring_the_session_back
     let answer = late.opens(attempt(1, false)).await;
     let Frame::Ended(ended) = &answer else { panic!("{answer:?}") };
     assert_eq!(ended.reason(), v1::ended::Reason::Unknown);
-    assert!(ended.message.contains("has ended, and does not begin anew"), "{}", ended.message);
+    assert!(ended.message.contains("has ended, and cannot begin again"), "{}", ended.message);
     assert_eq!(late.next().await.unwrap(), None, "the stream ends");
     assert_eq!(json(&server, &["sessions"]), json!([]));
     assert_eq!(json(&server, &["locks"]), json!([]));
@@ -59,7 +59,7 @@ async fn an_open_that_comes_late_does_not_take_the_session_from_its_stream() {
         );
     }
     assert!(live.is_alive(1).await);
-    // A later one does.
+    // A stream with a later attempt takes the session.
     let (mut later, answer) = Raw::open(&server, attempt(4, true)).await;
     assert!(is_opened(&answer), "{answer:?}");
     let replaced = live.next().await.unwrap_err();
@@ -82,7 +82,7 @@ async fn a_session_is_taken_up_again_by_its_own_secret_only() {
         let (mut stranger, answer) = Raw::open(&server, with(secret, resume)).await;
         let Frame::Ended(ended) = &answer else { panic!("{answer:?}") };
         assert_eq!(ended.reason(), v1::ended::Reason::WrongSecret);
-        let says = "the session began with another secret: only the client that began it can take it up again";
+        let says = "the session began with another secret: only the client that began it can resume it";
         assert_eq!(ended.message, says);
         assert_eq!(stranger.next().await.unwrap(), None, "the stream ends");
         assert!(live.is_alive(number).await);
@@ -123,23 +123,24 @@ async fn a_client_that_asks_for_much_at_once_does_not_hold_the_others_back() {
     for _ in 0..10 {
         session.lock("other").acquire().await.unwrap().release().await.unwrap();
     }
-    // A stream has 64 requests on their way at most, so that each of ours waits for few of its.
+    // A stream has at most 64 requests on their way, so each request of the session waits for few requests of the raw
+    // stream.
     let answered = answered.load(Ordering::Relaxed);
-    assert!(answered < REQUESTS / 2, "{answered} of its requests came before 20 of ours");
+    assert!(answered < REQUESTS / 2, "{answered} requests of the raw stream came before 20 of the session");
     pipeline.await.unwrap();
 }
 
-/// It could take the end of its stream for the end of its session.
+/// Without a reason, the client could take the end of the stream for the end of the session.
 #[tokio::test]
 async fn a_client_that_does_not_read_what_it_is_sent_is_told_so() {
     const REQUESTS: u64 = 15_000;
     let server = Server::start();
-    // As little as possible waits on the way.
+    // A small window, so that few answers fit into buffers on the way.
     let to = Channel::from_shared(format!("http://{}", server.address)).unwrap().initial_stream_window_size(65_535);
     let mut raw = Raw::on(&to.connect().await.unwrap()).await;
     assert!(is_opened(&raw.opens(open(7)).await));
     for number in 1..=REQUESTS {
-        // No lock has an empty name: it is refused at once.
+        // An empty name is refused at once.
         raw.send_request(number, acquire("")).await;
     }
     let mut answers = 0;

@@ -98,8 +98,7 @@ pub enum Loss {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotGranted {
-    /// The lock is not free, and the request does not wait.
-    #[error("the lock is not free")]
+    #[error("the lock is not free, and the request does not wait")]
     NotAvailable,
     #[error("the lock was not granted within the time-out")]
     TimedOut,
@@ -127,7 +126,7 @@ pub enum ReleaseFailure {
     #[error("the lock was no longer held: {0}")]
     NotHeld(String),
     /// The session was lost first. The next waiter gets the lock when the lease ends on the server, too.
-    #[error("the release was not confirmed, and the lock stays closed until the lease ends: {0}")]
+    #[error("no server confirmed the release; the lock stays closed until its lease ends: {0}")]
     Unconfirmed(Loss),
 }
 
@@ -179,19 +178,19 @@ pub(crate) fn in_words(cycle: &[Wait]) -> String {
     cycle.iter().map(step).collect::<Vec<_>>().join(", ")
 }
 
-/// Why a session ended: the server's text, or a standard text if the server sent none.
+/// Why a session ended: the server's text. If the server sent none, the text that a server of this version sends.
 pub(crate) fn why_ended(reason: EndReason, message: String) -> String {
     if !message.is_empty() {
         return message;
     }
     let because = match reason {
-        EndReason::Expired => "its lease ended",
-        EndReason::Closed => "it was closed",
+        EndReason::Expired => "the lease of the session expired, because no keep-alive came in time",
+        EndReason::Closed => "the session was closed by its client",
         EndReason::Unknown => "there is no such session",
-        EndReason::Invalid => "it was refused",
+        EndReason::Invalid => "the server gave no reason",
         EndReason::LowSpace => "the server has too little free space",
-        EndReason::TooManySessions => "the server has too many sessions",
-        EndReason::WrongSecret => "the session belongs to another client",
+        EndReason::TooManySessions => "the server takes no more sessions",
+        EndReason::WrongSecret => "the session began with another secret: only the client that began it can resume it",
     };
     because.to_owned()
 }

@@ -56,7 +56,7 @@ async fn a_lock_without_a_session_says_why_there_is_no_session() {
     let mut server = Server::start().await;
     let client = server.client().await;
     let error = client.lock("").acquire().await.unwrap_err();
-    assert_eq!(error.to_string(), "the name of a lock has 1 to 512 bytes, not 0");
+    assert_eq!(error.to_string(), "the name of a lock is empty; it has 1 to 512 bytes");
     let error = client.lock("a").ttl(Duration::ZERO).acquire().await.unwrap_err();
     assert_eq!(error, AcquireError::Open(OpenError::InvalidTtl { ttl: Duration::ZERO }));
     let acquires = tokio::spawn(client.lock("a").acquire());
@@ -65,5 +65,5 @@ async fn a_lock_without_a_session_says_why_there_is_no_session() {
     let reason = v1::ended::Reason::Invalid.into();
     stream.say(server_frame::Frame::Ended(v1::Ended { reason, message: String::new() })).await;
     let error = acquires.await.unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "the server refused the session: it was refused");
+    assert_eq!(error.to_string(), "the server refused the session: the server gave no reason");
 }

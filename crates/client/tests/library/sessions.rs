@@ -86,7 +86,7 @@ async fn a_session_that_is_refused_says_why() {
     let error = opens.await.unwrap().unwrap_err();
     assert_eq!(error.to_string(), "the server refused the session: no label");
     let error = client.session().ttl(Duration::from_millis(999)).open().await.unwrap_err();
-    assert_eq!(error.to_string(), "a session lives from 1 to 86400 seconds after its last keep-alive, not 0.999 s");
+    assert_eq!(error.to_string(), "the time to live of a session is 0.999 s; it must be from 1 to 86400 s");
 }
 
 #[tokio::test]

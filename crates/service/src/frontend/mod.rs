@@ -108,7 +108,7 @@ pub enum Closing {
     /// Proposals of the old term may be lost, so the client must ask again on a new stream.
     #[error("another term has begun")]
     TermEnded,
-    #[error("the server stops")]
+    #[error("the server is stopping")]
     Stopping,
     #[error("a later stream of the session replaced this one")]
     Replaced,

@@ -7,7 +7,7 @@ use super::{Closing, Frontend, Output, StreamId, UnderWay, words};
 use crate::state::sessions::{self, Open};
 use crate::state::{SessionId, State};
 
-const WRONG_SECRET: &str = "the session began with another secret: only the client that began it can take it up again";
+const WRONG_SECRET: &str = "the session began with another secret: only the client that began it can resume it";
 
 /// The decision on an Open.
 #[derive(Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl Frontend {
         }
         if !open.resume && state.has_ended(open.session) {
             // The client sent the Open before the session ended, but it arrived later.
-            return Verdict::End(EndReason::Unknown, "the session has ended, and does not begin anew".to_owned());
+            return Verdict::End(EndReason::Unknown, "the session has ended, and cannot begin again".to_owned());
         }
         if presence.is_some_and(|presence| is_late(attempt, presence.attempt)) {
             return Verdict::Close(Closing::Replaced);

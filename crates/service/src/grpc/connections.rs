@@ -62,7 +62,11 @@ pub fn accept(
         if told_at.is_none_or(|told_at| told_at.elapsed() >= Duration::from_millis(LIMIT_AGAIN_MS)) {
             told_at = Some(Instant::now());
             let from = stream.peer_addr().ok();
-            warn!(from = from.map(display), limit = most, "a connection is turned away: all places are taken");
+            warn!(
+                from = from.map(display),
+                limit = most,
+                "a connection was refused: the server takes no more connections"
+            );
         }
         let place = told.clone().try_acquire_owned().ok()?;
         Some(Ok(Connection::new(stream, id, place, Some(why.clone()), &stopping)))
@@ -132,10 +136,10 @@ impl Connection {
         let (active, ever) = self.peer.calls.counts();
         let seen = self.calls_seen.replace(ever);
         if self.peer.turned_away.is_some() {
-            return Some("the server refused it, because all places are taken");
+            return Some("the server takes no more connections");
         }
         if self.stopping.is_none() {
-            return (active == 0).then_some("the server stops");
+            return (active == 0).then_some("the server is stopping");
         }
         if self.preface_bytes_left > 0 {
             return Some(NO_PREFACE);
@@ -261,7 +265,7 @@ mod tests {
                 assert!(!reads.is_finished(), "a call goes on");
             }
             drop(call);
-            assert_eq!(reads.await.unwrap(), "the server stops", "after {first} bytes");
+            assert_eq!(reads.await.unwrap(), "the server is stopping", "after {first} bytes");
         }
     }
 

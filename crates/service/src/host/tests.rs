@@ -107,7 +107,7 @@ async fn a_stop_ends_every_stream_and_every_lease_and_answers_every_call() {
     tokio::time::timeout(LONG, client.stream.ended()).await.unwrap();
     assert_eq!(host.shell.inner().frontend.next_wake(), None);
     let refused = host.sessions(&[]).await.unwrap_err();
-    assert_eq!(refused, CallError::Unavailable("the server stops".to_owned()));
+    assert_eq!(refused, CallError::Unavailable("the server is stopping".to_owned()));
     host.shutdown().await;
     // The session is still in the state.
     assert_eq!(host.shell.with_state(|state| state.counts().sessions), 1);

@@ -142,8 +142,8 @@ fn an_ended_session_is_lost_at_once_and_so_is_all_that_it_wanted() {
     driver.said();
     driver.hear(ToClient::Ended { reason: EndReason::Expired, message: String::new() });
     driver.says(expect![[r#"
-        Lost(Ended("its lease ended"))
-        Refused { acquire: 2, refusal: Lost(Ended("its lease ended")) }
+        Lost(Ended("the lease of the session expired, because no keep-alive came in time"))
+        Refused { acquire: 2, refusal: Lost(Ended("the lease of the session expired, because no keep-alive came in time")) }
         Disconnect
         Finished { confirmed: true }
     "#]]);

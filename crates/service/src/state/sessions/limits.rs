@@ -17,9 +17,9 @@ pub enum Invalid {
         SessionId::MAX
     )]
     SessionId { id: u64 },
-    #[error("the label of a session has {bytes} bytes; at most {LABEL_BYTES_MAX} are kept")]
+    #[error("the label of a session has {bytes} bytes; it must have at most {LABEL_BYTES_MAX}")]
     LabelTooLong { bytes: usize },
-    #[error("the host of a session has {bytes} bytes; at most {HOST_BYTES_MAX} are kept")]
+    #[error("the host of a session has {bytes} bytes; it must have at most {HOST_BYTES_MAX}")]
     HostTooLong { bytes: usize },
     #[error("the time to live of a session is {ttl_ms} ms; it must be from {TTL_MS_MIN} to {TTL_MS_MAX} ms")]
     Ttl { ttl_ms: u64 },
