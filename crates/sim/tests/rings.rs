@@ -196,8 +196,9 @@ mod token_ring {
         options.faults = ["crash 1 @ 0.5", "recover 1 @ 3", "crash 1 @ 6", "recover 1 @ 11"].map(fault).into();
         assert_eq!(
             run(&options, None).unwrap_err().to_string(),
-            "`token-ring` assumes that nobody is back before all who live know of its crash, and P1 would be at 3 T where P2 \
-             is told at 8.5 T (any later time is right); --ignore-assumptions runs it all the same"
+            "`token-ring` assumes that no process recovers before every live process knows of its crash, and P1 would \
+             recover at 3 T while P2 learns of the crash at 8.5 T (recover P1 after that); --ignore-assumptions runs it \
+             all the same"
         );
         options.ignore_assumptions = true;
         assert!(report(&options).broken_promises.contains(&"safety"));

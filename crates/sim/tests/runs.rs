@@ -436,7 +436,7 @@ fn options_that_mean_nothing_are_refused_with_those_who_use_them() {
     ] {
         assert!(spec.options().is_ok());
         let algorithm = spec.algorithm.clone();
-        let reason = "the faults say what happens; leave out one of them";
+        let reason = "the faults say what happens; leave out the faults or this option";
         assert_eq!(refusal(struck(spec)), format!("`{option}` means nothing for `{algorithm}`: {reason}"));
     }
     let meant = Spec { load: Some(Load::Solo), entries: Some(3), think: Some(1.0), ..of("record-append") };
@@ -456,7 +456,7 @@ fn nonsense_is_refused_in_one_sentence() {
     );
     assert_eq!(
         refusal(|options| options.workload.hold = f64::NAN),
-        "the time inside cannot be NaN; a time is between 0 and 1,000,000,000 T"
+        "the hold time cannot be NaN; a time is between 0 and 1,000,000,000 T"
     );
     assert_eq!(
         refusal(|options| options.workload.entries = 0),

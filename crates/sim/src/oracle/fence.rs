@@ -1,15 +1,14 @@
-//! Fences grow from entry to entry: a store that refuses lower ones would have refused nobody.
+//! Fences grow from entry to entry: a store that refuses lower fences would accept every write.
 
 use baton_protocol::ProcessId;
 
-/// Watches the fences of entries.
 #[derive(Debug, Default)]
 pub struct Fences {
     highest: Option<(u64, ProcessId)>,
 }
 
 impl Fences {
-    /// `process` enters with `fence`; says what is wrong with that.
+    /// `process` enters with `fence`. Returns what is wrong, if anything.
     pub fn enter(&mut self, process: ProcessId, fence: u64) -> Option<String> {
         let earlier = self.highest;
         if earlier.is_none_or(|(highest, _)| fence > highest) {

@@ -2,14 +2,13 @@
 
 use baton_protocol::ProcessId;
 
-/// Watches entries and exits.
 #[derive(Debug, Default)]
 pub struct Safety {
     inside: Vec<ProcessId>,
 }
 
 impl Safety {
-    /// `process` enters; says what is wrong with that.
+    /// `process` enters. Returns what is wrong, if anything.
     pub fn enter(&mut self, process: ProcessId) -> Option<String> {
         let other = self.inside.first().copied();
         self.inside.push(process);
