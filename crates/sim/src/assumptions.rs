@@ -157,7 +157,8 @@ pub fn check_news(about: &'static About, faults: &[Fault], processes: usize, det
                 if let Some((last, peer)) = told.max().filter(|&(last, _)| last >= fault.at) {
                     let (at, last) = (in_t(fault.at), in_t(last));
                     let instead = format!(
-                        "P{process} would recover at {at} T while P{peer} learns of the crash at {last} T (recover P{process} after that)"
+                        "P{process} would recover at {at} T while P{peer} learns of the crash at {last} T \
+                         (recover P{process} after that)"
                     );
                     let assumes = "that no process recovers before every live process knows of its crash";
                     return Err(refusal(about, assumes, instead));

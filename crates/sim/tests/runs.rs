@@ -1,4 +1,4 @@
-//! What every run must do, whatever the algorithm: repeat itself, obey the trace format, refuse nonsense.
+//! What every run must do with every algorithm: be repeatable, obey the trace format, refuse nonsense.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,7 +39,7 @@ fn faults(texts: &[&str]) -> Vec<Fault> {
     texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 
-/// Every algorithm, on an asynchronous network, whether it is made for that or not.
+/// Every algorithm on an asynchronous network, even if this breaks an assumption.
 fn rough(algorithm: &str, seed: u64) -> Options {
     let mut options = Options::new(algorithm, 4);
     options.network.delay = Delay::Pareto(1.0, 1.5);
@@ -93,13 +93,13 @@ fn obeys_the_format(header: &Header, records: &[Record]) {
         assert!(record.p.is_none_or(|p| p < header.processes));
         match &record.event {
             Event::Send { msg, to, .. } => {
-                assert_ne!(Some(*to), record.p, "nobody sends to itself");
+                assert_ne!(Some(*to), record.p, "no process sends to itself");
                 assert!(sent.insert(*msg, *to).is_none(), "message ids are unique");
                 messages += 1;
             }
             Event::AppSend { msg, to } => assert!(sent.insert(*msg, *to).is_none()),
             Event::Deliver { msg, .. } | Event::AppDeliver { msg, .. } | Event::Drop { msg, .. } => {
-                assert_eq!(sent.get(msg).copied(), record.p, "what arrives was sent, and here");
+                assert_eq!(sent.get(msg).copied(), record.p, "every message that arrives was sent to this process");
             }
             Event::Request { req, .. } => assert!(requested.insert(*req)),
             Event::Enter { req, .. } => {
@@ -225,7 +225,7 @@ fn a_trace_of_messages_that_cannot_arrive_so_is_refused() {
 
 #[test]
 fn a_lamport_time_is_later_than_that_of_every_request_before_it() {
-    // P0 asks, and its application message makes P1 ask: the second request must bear a later time.
+    // P0 requests, and its application message makes P1 request. The second request must have a later time.
     let mut options = Options::new("central", 2);
     options.workload.load = Load::Solo;
     options.workload.app_messages = true;
@@ -309,7 +309,7 @@ fn what_an_algorithm_does_not_assume_is_refused_and_can_be_forced() {
     );
 }
 
-/// The occasion of an election is the crash of a leader: of two members one is left, which is no majority.
+/// The trigger of an election is the crash of the leader. Of two members one is left, which is no majority.
 #[test]
 fn where_the_occasion_itself_leaves_no_majority_a_leader_is_not_promised() {
     let mut options = Options::new("bully", 2);
@@ -368,7 +368,7 @@ fn clocks_that_drift_are_in_the_header_and_change_nothing_but_timers() {
     let rates = header.network["clock_rates"].as_array().unwrap();
     assert_eq!(rates.len(), 3);
     assert!(rates.iter().all(|rate| (0.75..=1.25).contains(&rate.as_f64().unwrap())), "{rates:?}");
-    // Who has a lease ends it by its own clock: here it is P1, the coordinator of one client and another.
+    // A lease ends by the clock of the process that gave it: here P2, the coordinator.
     let mut leased = Options::new("central", 2);
     leased.params.variant = Some("lease:5".into());
     leased.workload.hold = 100.0;
@@ -546,20 +546,20 @@ fn reports_have_the_fields_that_tools_read() {
     }
 }
 
-/// "Recovery with memory keeps the state and loses timers and messages in flight; without memory it starts anew with a new
-/// incarnation": nothing that was on its way, to the process or from it, arrives afterwards.
+/// "Recovery with memory keeps the state and loses timers and messages in flight; without memory it starts anew with a
+/// new incarnation": no message that was on its way to or from the process at the recovery arrives.
 #[test]
 fn nothing_of_an_earlier_life_arrives() {
     for recovery in ["recover 1 @ 3", "recover 1 @ 3 without-memory"] {
         let mut options = Options::new("ricart-agrawala", 3);
         options.network.delay = Delay::Constant(5.0);
         options.params.delay_max = options.network.delay.guess();
-        // It is back while all of that is still on its way, and before anybody knows that it was gone.
+        // The process recovers while these messages are still on their way, and before the others know of its crash.
         options.ignore_assumptions = true;
         options.faults = vec!["crash 1 @ 2".parse().unwrap(), recovery.parse().unwrap()];
         let bytes = trace(&options);
         let (_, records) = baton_trace::read(bytes.as_slice()).unwrap();
-        // All three ask at 0, and what they send would arrive at 5.
+        // All three processes request at 0. Their messages would arrive at 5.
         let fate = |msg: u64| {
             records.iter().find_map(|record| match &record.event {
                 Event::Deliver { msg: other, .. } if *other == msg => Some("arrives"),
