@@ -1,8 +1,8 @@
-//! Every interleaving of a small group, through the unchanged step functions.
+//! The model checker: it tries every interleaving of a small group, through the unchanged step functions.
 //!
-//! [`check`] takes an algorithm by name and tries everything that can happen, in every order: the simulator samples
-//! schedules, the checker has them all. A property that holds here cannot fail within the stated bounds (so many processes,
-//! so many requests each, so many timers); one that does not comes with a shortest way to break it.
+//! The simulator samples schedules; [`check`] explores all of them. A property that holds here cannot fail within the
+//! stated bounds (number of processes, requests of each process, timers). A property that fails comes with a shortest
+//! counterexample.
 //!
 //! ```
 //! use baton_check::{Options, Verdict, check};
@@ -13,10 +13,10 @@
 //! # Ok::<(), baton_check::CheckError>(())
 //! ```
 //!
-//! Inside, [`explore`](explore::explore) knows nothing of protocols; `system` is a group and its network as a value;
-//! `mutex`, `election` and `detector` say what can happen to it and what must not, `faults` what can go wrong; `liveness`
-//! looks for somebody who waits for ever in runs that never end; of those who ask for ever `normal` forms make the states
-//! finite; `recount` goes the way to a violation again, and `story` tells it.
+//! The modules: [`explore`](explore::explore) knows nothing of protocols. `system` is a group and its network as a value.
+//! `mutex`, `election` and `detector` define the possible steps and the properties; `faults` defines the faults.
+//! `liveness` looks for clients that wait for ever in endless runs. If clients request for ever, `normal` forms make the
+//! states finitely many. `recount` repeats the path to a violation, and `story` describes it.
 
 mod check;
 mod detector;

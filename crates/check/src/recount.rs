@@ -1,4 +1,4 @@
-//! The way to a violation, gone again step by step and told.
+//! Repeats the path to a violation step by step, and describes each step.
 
 use baton_protocol::mutex::Mutex;
 
@@ -6,18 +6,17 @@ use crate::explore::{Model, Violation, expand};
 use crate::mutex::MutexModel;
 use crate::story::{Story, Told};
 
-/// A model of a group.
 pub trait GroupModel: Model {
-    /// Tells what `action` does in `state`.
+    /// Describes what `action` does in `state`.
     fn tell(&self, story: &mut Story, state: Option<&Self::State>, action: &Self::Action);
 
-    /// How it begins to be told.
+    /// An empty story.
     fn story(processes: usize) -> Story {
         Story::new(processes)
     }
 }
 
-/// Goes the path to a violation again, and tells of it; from step `cycle` on it goes round.
+/// Repeats the path to a violation, and describes it. If the run goes round for ever, the cycle begins at step `cycle`.
 pub fn recount<M: GroupModel>(
     model: &mut M,
     processes: usize,
@@ -38,8 +37,8 @@ pub fn recount<M: GroupModel>(
     story.end(violation)
 }
 
-/// The same for a path among normal forms: goes along with states as they really are, so that counters and fences are
-/// those of a real run.
+/// Like `recount`, for a path of normal forms. It repeats the path with real states beside the normal forms, so that
+/// counters and fences are those of a real run.
 pub fn recount_normal<P: Mutex>(
     model: &mut MutexModel<P>,
     processes: usize,

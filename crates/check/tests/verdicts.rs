@@ -140,7 +140,7 @@ fn central_serves_in_order_of_arrival_and_so_not_in_order_of_request() {
     assert_eq!(report.app_messages, 1, "ORDER implies an application message");
     let transcript = expect![[r#"
         1   P0 asks
-        2   P0 tells P1 of it
+        2   P0 sends P1 an application message
         3   P0 -> P1 application message
         4   P1 asks
         5   P1 -> P2 REQUEST
@@ -158,7 +158,7 @@ fn neither_a_token_nor_votes_keep_the_order_of_requests() {
     let token = run("suzuki-kasami", 3, asking(1, &[Property::Order]));
     let transcript = expect![[r#"
         1   P1 asks
-        2   P1 tells P0 of it
+        2   P1 sends P0 an application message
         3   P1 -> P0 application message
         4   P0 asks; P0 enters (fence 1)
             order: P0 enters, and the request of P1, which happened before, still waits
