@@ -1,12 +1,14 @@
-//! The model of failure detection by heartbeats, in discrete time: all beat and all watch each other, for ever.
+//! The model of failure detection by heartbeats, in discrete time: all processes send heartbeats and watch each other,
+//! for ever.
 //!
-//! Time is that of elections: a message takes 1 to D ticks, and at each instant deliveries come first, beats and looks at
-//! the clock second. The clock itself stands still, and what detectors remember moves into the past instead, as far as it
-//! matters: so the states are finite, although nobody ever stops beating.
+//! Time works as in elections: a message takes 1 to D ticks, and at each instant deliveries come first, then heartbeats
+//! and checks of deadlines. The clock itself stands still. Instead, the times that detectors remember move into the
+//! past, as far as they matter. So the states are finitely many, although heartbeats never stop.
 //!
-//! SAFE is accuracy: nobody who lives is suspected, except for who has just come back, until its first beat must have
-//! arrived. LIVE is completeness: who has been dead for more than P + 2D ticks is suspected by all who have lived for so
-//! long, at the end of every instant, and so for good.
+//! SAFE is accuracy: no live process is suspected, except a process that has just recovered, until its first heartbeat
+//! must have arrived. LIVE is completeness: a process that has been down for more than P + 2D ticks is suspected by
+//! every process that has been up for as long. LIVE is checked at the end of every instant, so the suspicion must also
+//! last.
 
 use std::hash::{Hash, Hasher};
 
@@ -241,12 +243,12 @@ impl<D: Detector> DetectorModel<D> {
         found.successors.push(Successor { action: Action::Tick, next });
     }
 
-    /// What is wrong when everything has been done that was to be done at an instant.
+    /// The violation, if there is one, when all deliveries, heartbeats and checks of an instant are done.
     fn wrong_at_the_end_of(&self, state: &State<Global>) -> Option<Violation> {
         self.pairs(state).find_map(|(at, peer)| self.mistake(state, at, peer).or_else(|| self.missed(state, at, peer)))
     }
 
-    /// A process suspects one who lives, and has lived for long enough to be heard.
+    /// A process suspects a live process that has been up for long enough to be heard.
     fn mistake(&self, state: &State<Global>, at: ProcessId, peer: ProcessId) -> Option<Violation> {
         let suspected = self.watcher(state, at).suspects(peer);
         let watched = self.watcher(state, peer);
@@ -256,7 +258,7 @@ impl<D: Detector> DetectorModel<D> {
             .then(|| Violation { property: Property::Safety, detail: detail() })
     }
 
-    /// A process does not suspect one who has been dead for too long; it has itself been up for as long.
+    /// A process does not suspect a process that has been down for too long, and has been up itself for as long.
     fn missed(&self, state: &State<Global>, at: ProcessId, peer: ProcessId) -> Option<Violation> {
         let (watcher, watched) = (self.watcher(state, at), self.watcher(state, peer));
         let late = watched.since.min(watcher.since) > self.times.noticed_after;

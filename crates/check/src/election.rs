@@ -1,10 +1,11 @@
-//! The model of leader election, in discrete time: the leader has crashed, and the others notice, one by one or not.
-//! Where nobody leads at the start any process may ask for an election. With crashes still to come everybody lives
-//! at the start; all who live are told of every crash, and of every mistake, within a given time.
+//! The model of leader election, in discrete time. The leader has crashed before the start, and the other processes
+//! notice it one by one, or not at all. If no process leads at the start, any process may call an election. If the
+//! budget includes crashes, all processes are up at the start, and the detectors report every crash and correct every
+//! mistake within a given time.
 //!
-//! A message takes 1 to D ticks. At each instant deliveries come first and timers second, and time goes on only
-//! when no message is overdue and no timer is due. What remains of a timer and the age of a message are relative, so that
-//! a leader may repeat its announcement for ever and the states are finite all the same.
+//! A message takes 1 to D ticks. At each instant deliveries come first, then timers. Time goes on only when no message
+//! is overdue and no timer is due. The remaining time of a timer and the age of a message are relative, so the states
+//! are finitely many even if a leader repeats its announcement for ever.
 
 use baton_protocol::clock::VectorClock;
 use baton_protocol::election::{Command, Election, Event, Rule};
@@ -250,7 +251,8 @@ impl<P: Election> ElectionModel<P> {
         found.successors.push(Successor { action: Action::Tick, next: self.settled(next) });
     }
 
-    /// At most one ever leads in each term, whoever believes in it; where there are no terms, at a time.
+    /// SAFE: at most one process ever leads in each term, even if only another process believes in it. Without terms,
+    /// at most one process leads at a time.
     fn rivals(&self, next: &mut State<Global>, at: ProcessId, outcome: u32) -> Option<Violation> {
         if !self.properties.contains(&Property::Safety) {
             return None;
@@ -270,7 +272,7 @@ impl<P: Election> ElectionModel<P> {
         })
     }
 
-    /// After a given time all that live agree on the best of them, for ever.
+    /// LIVE: after a given time all live processes agree on the best of them, and they keep agreeing.
     fn settled(&self, next: State<Global>) -> Result<State<Global>, Violation> {
         if next.global.elapsed < self.setting.times.settled_after || !self.properties.contains(&Property::Liveness) {
             return Ok(next);
@@ -288,7 +290,7 @@ impl<P: Election> ElectionModel<P> {
         Err(Violation { property: Property::Liveness, detail })
     }
 
-    /// Who is to lead: the best of those who live, if that is allowed.
+    /// The process that should lead: the best live process. None if too few processes are up for a leader.
     fn best(&self, faults: FaultsLeft) -> Option<ProcessId> {
         let enough = self.setting.survivors.as_ref().is_none_or(|Survivors { among, least, .. }| {
             self.live(faults).filter(|at| among.contains(at)).count() >= *least
@@ -296,7 +298,8 @@ impl<P: Election> ElectionModel<P> {
         self.rule.best(self.candidates(faults)).filter(|_| enough)
     }
 
-    /// Whether something happens to a witness, or is said of one: no reason to hold an election where there was none yet.
+    /// Whether a witness crashes or recovers, or a detector reports on a witness. That is no reason to hold an
+    /// election.
     fn concerns_helper(&self, event: &Occurrence<ElectionAct>) -> bool {
         let helper = |process: ProcessId| process >= self.system.clients;
         match event.stimulus {
