@@ -36,7 +36,7 @@ pub struct MutexReport {
     /// Number of times that a client entered the critical section, in the whole run.
     pub entries: u64,
     /// Number of entries behind the per-entry figures: the entries after the warm-up, in whole rounds of n. All entries
-    /// if the run was too short for a warm-up.
+    /// if the run was too short or ended early.
     pub measured_entries: u64,
     pub messages: u64,
     pub messages_per_entry: Option<f64>,
