@@ -32,8 +32,8 @@ pub struct CheckReport {
     pub app_messages: u8,
     /// The properties that were checked.
     pub properties: Vec<Property>,
-    /// Properties that were tried without being requested by name, and have no verdict. The other properties may have
-    /// one.
+    /// Properties that should be checked, too, and have no verdict. If the user did not request them by name, the other
+    /// properties may still have a verdict.
     pub unsettled: Vec<Property>,
     /// Promises that were not checked, and why.
     pub unchecked: Vec<Unchecked>,

@@ -224,8 +224,8 @@ impl Run<'_> {
             causality,
         };
         let mut world = World::new(group, users, setup);
-        // CPU time of this thread, and not wall-clock time, so that other programs on the machine do not slow the
-        // result.
+        // CPU time of this thread, and not wall-clock time, so that other programs on the machine do not
+        // change the result.
         let start = ThreadTime::now();
         let ended = world.run(options.events_max, options.watch.as_ref());
         let seconds = start.elapsed().as_secs_f64();

@@ -197,9 +197,9 @@ impl Swarm<'_> {
         lasts
     }
 
-    /// Adds the crash of a random process and its recovery. The recovery comes after all others know of the crash, and
-    /// with memory where the algorithm assumes it. Without a bound on delays the end of a recovery is unknown, so such
-    /// a run has at most one.
+    /// Adds the crash of a random process and, unless crashes are final, its recovery. The recovery comes after all
+    /// others know of the crash, and with memory where the algorithm assumes it. Without a bound on delays the end of a
+    /// recovery is unknown, so such a run has at most one.
     fn crash(&mut self, at: Ticks, lasts: Ticks, faults: &mut Vec<Fault>) -> Ticks {
         let Sizes { clients, processes, .. } = self.size;
         let crashes = self.about.assumes.crashes;
