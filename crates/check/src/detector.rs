@@ -243,12 +243,12 @@ impl<D: Detector> DetectorModel<D> {
         found.successors.push(Successor { action: Action::Tick, next });
     }
 
-    /// The violation, if there is one, when all deliveries, heartbeats and checks of an instant are done.
+    /// What is wrong when everything has been done that was to be done at an instant.
     fn wrong_at_the_end_of(&self, state: &State<Global>) -> Option<Violation> {
         self.pairs(state).find_map(|(at, peer)| self.mistake(state, at, peer).or_else(|| self.missed(state, at, peer)))
     }
 
-    /// A process suspects a live process that has been up for long enough to be heard.
+    /// A process suspects one who lives, and has lived for long enough to be heard.
     fn mistake(&self, state: &State<Global>, at: ProcessId, peer: ProcessId) -> Option<Violation> {
         let suspected = self.watcher(state, at).suspects(peer);
         let watched = self.watcher(state, peer);
@@ -258,7 +258,7 @@ impl<D: Detector> DetectorModel<D> {
             .then(|| Violation { property: Property::Safety, detail: detail() })
     }
 
-    /// A process does not suspect a process that has been down for too long, and has been up itself for as long.
+    /// A process does not suspect one who has been dead for too long; it has itself been up for as long.
     fn missed(&self, state: &State<Global>, at: ProcessId, peer: ProcessId) -> Option<Violation> {
         let (watcher, watched) = (self.watcher(state, at), self.watcher(state, peer));
         let late = watched.since.min(watcher.since) > self.times.noticed_after;

@@ -251,8 +251,7 @@ impl<P: Election> ElectionModel<P> {
         found.successors.push(Successor { action: Action::Tick, next: self.settled(next) });
     }
 
-    /// SAFE: at most one process ever leads in each term, even if only another process believes in it. Without terms,
-    /// at most one process leads at a time.
+    /// At most one ever leads in each term, whoever believes in it; where there are no terms, at a time.
     fn rivals(&self, next: &mut State<Global>, at: ProcessId, outcome: u32) -> Option<Violation> {
         if !self.properties.contains(&Property::Safety) {
             return None;
@@ -272,7 +271,7 @@ impl<P: Election> ElectionModel<P> {
         })
     }
 
-    /// LIVE: after a given time all live processes agree on the best of them, and they keep agreeing.
+    /// After a given time all that live agree on the best of them, for ever.
     fn settled(&self, next: State<Global>) -> Result<State<Global>, Violation> {
         if next.global.elapsed < self.setting.times.settled_after || !self.properties.contains(&Property::Liveness) {
             return Ok(next);
@@ -290,7 +289,7 @@ impl<P: Election> ElectionModel<P> {
         Err(Violation { property: Property::Liveness, detail })
     }
 
-    /// The process that should lead: the best live process. None if too few processes are up for a leader.
+    /// Who is to lead: the best of those who live, if that is allowed.
     fn best(&self, faults: FaultsLeft) -> Option<ProcessId> {
         let enough = self.setting.survivors.as_ref().is_none_or(|Survivors { among, least, .. }| {
             self.live(faults).filter(|at| among.contains(at)).count() >= *least

@@ -13,10 +13,10 @@
 //! # Ok::<(), baton_check::CheckError>(())
 //! ```
 //!
-//! The modules: [`explore`](explore::explore) knows nothing of protocols. `system` is a group and its network as a value.
-//! `mutex`, `election` and `detector` define the possible steps and the properties; `faults` defines the faults.
-//! `liveness` looks for clients that wait for ever in endless runs. If clients request for ever, `normal` forms make the
-//! states finitely many. `recount` repeats the path to a violation, and `story` describes it.
+//! Inside, [`explore`](explore::explore) knows nothing of protocols; `system` is a group and its network as a value;
+//! `mutex`, `election` and `detector` say what can happen to it and what must not, `faults` what can go wrong; `liveness`
+//! looks for somebody who waits for ever in runs that never end; of those who ask for ever `normal` forms make the states
+//! finite; `recount` goes the way to a violation again, and `story` tells it.
 
 mod check;
 mod detector;

@@ -245,7 +245,7 @@ impl<P: Mutex> MutexModel<P> {
         Some(Violation { property: Property::Safety, detail })
     }
 
-    /// ORDER: no process enters while a request that happened before its own still waits.
+    /// ORDER: nobody enters while a request that happened before its own still waits.
     fn overtaking_entry(&self, next: &State<Global>, at: ProcessId) -> Option<Violation> {
         let asked = self.system.local(next.locals[at]).user.asked.as_ref()?;
         let overtaken = (0..self.system.clients).find(|&other| {
@@ -257,9 +257,8 @@ impl<P: Mutex> MutexModel<P> {
         Some(Violation { property: Property::Order, detail })
     }
 
-    /// A deadlock: no message is in flight, no timer runs, no detector has to report or to correct a mistake, no
-    /// process is in the critical section, and at least one process waits. Other processes might still request or
-    /// recover, but they need not, so this does not help.
+    /// Nothing is on its way, no timer will fire, no detector has news or errs, nobody is inside, and yet somebody waits. That
+    /// others could still ask or come back does not help: they need not.
     fn dead(&self, next: &State<Global>) -> Option<Violation> {
         let mut waiting = Vec::new();
         for at in 0..next.locals.len() {
@@ -279,7 +278,7 @@ impl<P: Mutex> MutexModel<P> {
         (!waiting.is_empty()).then_some(Violation { property: Property::Deadlock, detail })
     }
 
-    /// Whether a client wants to request, but has recovered and is not ready yet. Drivers hold its request back.
+    /// Whether a client would ask, and has come back without being ready to: drivers hold its request back.
     fn is_held_back(&self, state: &State<Global>, at: ProcessId) -> bool {
         let Local { user, process, .. } = self.system.local(state.locals[at]);
         user.phase == Phase::Idle && user.left > 0 && !process.is_ready() && state.global.faults.is_up(at)

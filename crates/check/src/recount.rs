@@ -6,17 +6,18 @@ use crate::explore::{Model, Violation, expand};
 use crate::mutex::MutexModel;
 use crate::story::{Story, Told};
 
+/// A model of a group.
 pub trait GroupModel: Model {
-    /// Describes what `action` does in `state`.
+    /// Tells what `action` does in `state`.
     fn tell(&self, story: &mut Story, state: Option<&Self::State>, action: &Self::Action);
 
-    /// An empty story.
+    /// How it begins to be told.
     fn story(processes: usize) -> Story {
         Story::new(processes)
     }
 }
 
-/// Repeats the path to a violation, and describes it. If the run goes round for ever, the cycle begins at step `cycle`.
+/// Goes the path to a violation again, and tells of it; from step `cycle` on it goes round.
 pub fn recount<M: GroupModel>(
     model: &mut M,
     processes: usize,

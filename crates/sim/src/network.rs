@@ -160,7 +160,7 @@ pub struct Arrivals {
 }
 
 impl Network {
-    /// For the header of a trace.
+    /// The network as data.
     pub fn to_json(&self) -> serde_json::Value {
         serde_json::json!({
             "delay": self.delay.to_string(),

@@ -2,6 +2,7 @@
 
 use baton_protocol::ProcessId;
 
+/// Watches the fences of entries.
 #[derive(Debug, Default)]
 pub struct Fences {
     highest: Option<(u64, ProcessId)>,

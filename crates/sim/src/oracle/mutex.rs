@@ -12,6 +12,7 @@ use super::safety::Safety;
 /// The property that is violated, and how.
 pub type Violation = (&'static str, String);
 
+/// Watches a whole run.
 #[derive(Debug)]
 pub struct MutexJudge {
     waiting: BTreeSet<ProcessId>,

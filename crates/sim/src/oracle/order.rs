@@ -4,7 +4,7 @@ use baton_protocol::ProcessId;
 
 use super::causality::Past;
 
-/// The requests of each process are numbered from 1, as in its vector clock.
+/// Watches grants. The requests of one process are numbered from 1, in its vector clock too.
 #[derive(Debug)]
 pub struct OrderOracle {
     /// Number of requests of each client that were granted or are void.

@@ -2,6 +2,7 @@
 
 use baton_protocol::ProcessId;
 
+/// Watches entries and exits.
 #[derive(Debug, Default)]
 pub struct Safety {
     inside: Vec<ProcessId>,
