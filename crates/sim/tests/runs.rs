@@ -125,13 +125,13 @@ fn a_trace_can_be_repeated_step_by_step_with_the_same_violations() {
             let replayed = replay(&header, &records).unwrap_or_else(|error| panic!("{} {seed}: {error}", about.name));
             let mut traced: Vec<&str> = records.iter().filter_map(|record| violated(&record.event)).collect();
             let mut found: Vec<&str> = replayed.violations.iter().map(|(property, _)| *property).collect();
-            // That somebody waits in vain is judged at the end, and only if the trace says so.
+            // A replay judges liveness only at the end, and only if the trace contains a liveness violation.
             let stuck =
                 |record: &Record| matches!(&record.event, Event::Violation { property, .. } if property == "liveness");
             assert_eq!(found.contains(&"liveness"), records.iter().any(stuck), "{} {seed}", about.name);
             found.retain(|property| *property != "liveness");
             if about.family == Family::Election {
-                // The simulator tells of the first time that two lead, a replay of every time.
+                // The simulator reports the first time that two processes lead, a replay every time.
                 found.dedup();
                 traced.dedup();
             }
@@ -140,7 +140,8 @@ fn a_trace_can_be_repeated_step_by_step_with_the_same_violations() {
     }
 }
 
-/// Stuck for good, waiting in vain while timers go on, without a leader, served too late.
+/// A deadlock, a client that waits for ever while timers fire, a group without a leader, and a grant that comes too
+/// late.
 #[test]
 fn who_waits_in_vain_does_so_in_a_replay_too() {
     let mut voteless = Options::new("voting", 3);
@@ -161,7 +162,7 @@ fn who_waits_in_vain_does_so_in_a_replay_too() {
     }
 }
 
-/// What of it is there may fit, and still tells nothing of how it ended.
+/// The records that are left may be right, but they do not show how the run ended.
 #[test]
 fn a_trace_that_is_cut_off_is_refused() {
     let (header, records) = baton_trace::read(trace(&Options::new("maekawa-no-inquire", 5)).as_slice()).unwrap();
@@ -170,12 +171,12 @@ fn a_trace_that_is_cut_off_is_refused() {
     let told = format!("the trace is cut off after {left} records; its last one must be `end`");
     assert_eq!(refusal(&records[..left]), told);
     assert!(refusal(&records[..0]).starts_with("the trace is cut off after 0 records"));
-    // A process of a real group that is killed writes no last line.
+    // A killed process of a real group writes no last line.
     let real = Header { unit: baton_trace::Unit::Seconds, ..header.clone() };
     assert!(replay(&real, &records[..left]).is_ok());
 }
 
-/// The property that a violation is of, if it can be seen step by step.
+/// The property of a violation, if a replay can see it step by step.
 fn violated(event: &Event) -> Option<&str> {
     match event {
         Event::Violation { property, .. } if property != "liveness" => Some(property),
@@ -200,7 +201,7 @@ fn a_trace_that_does_not_fit_is_refused_with_the_place() {
     assert!(refusal(&many, &records).contains("at most 1048576"));
 }
 
-/// Who says that links keep the order has to keep it; and what was sent to one arrives at no other.
+/// If a trace claims FIFO links, its messages must keep their order. A message arrives only at its receiver.
 #[test]
 fn a_trace_of_messages_that_cannot_arrive_so_is_refused() {
     let mut options = Options::new("lamport", 3);
