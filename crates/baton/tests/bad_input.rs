@@ -158,9 +158,9 @@ fn what_makes_no_sense_is_told_in_one_sentence() {
         (&["--duplicate", "2"], "the probability of duplication cannot be 2; a probability is between 0 and 1"),
         (
             &["--delay", "exp:1000000"],
-            "with the delay `exp:1000000` processes would reckon with up to 5000000 T, and can",
+            "with the delay `exp:1000000` processes would assume delays of up to 5000000 T; the limit is",
         ),
-        (&["--hold", "nan"], "the time inside cannot be NaN; a time is between 0 and 1,000,000,000 T"),
+        (&["--hold", "nan"], "the hold time cannot be NaN; a time is between 0 and 1,000,000,000 T"),
         (&["--runs", "0"], "--runs cannot be 0; ask for at least 1"),
         (&["--entries", "1000000001"], "1000000001 entries are too many; at most 1,000,000,000 entries in all"),
         (&["--runs", "10000001"], "10000001 runs of 100 entries are too many; at most 1,000,000,000 entries in all"),

@@ -94,7 +94,7 @@ fn options_of_one_algorithm_do_not_go_with_all() {
 fn a_model_that_proves_nothing_is_told_without_steps() {
     let (status, told) = check(&["no-lock", "-n", "2", "--property", "deadlock"]);
     assert_eq!(status, Some(1), "{told}");
-    assert!(told.contains("reachability is violated: two never wait at once"), "{told}");
+    assert!(told.contains("reachability is violated: two processes never wait at the same time"), "{told}");
 }
 
 /// In a trace of the checker, the ticks are the time of all clocks. A trace of the simulator does not have the clock of

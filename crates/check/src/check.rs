@@ -1,4 +1,4 @@
-//! From a name and options to a report.
+//! From the name of an algorithm and options to a report.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,8 +25,8 @@ use crate::report::{CheckReport, Cyclic, Reached, Trace, Unchecked, Verdict};
 use crate::story::Told;
 use crate::{CheckError, Faults, Options, Property};
 
-/// Elections: failure detectors tell of the crash within so many D, which is longer than an election takes, so that
-/// notices meet elections at every stage.
+/// Elections: failure detectors report a crash within this many D. An election takes less than that, so reports arrive
+/// at every stage of an election.
 const NOTICE_MAX_D: Ticks = 10;
 
 /// Elections: all agree after so many D, unless told otherwise or more take part. The slowest way to notice a crash is the
@@ -35,7 +35,8 @@ const SETTLED_AFTER_D: Ticks = 40;
 const NOTICED_AFTER_D: Ticks = 22;
 const ROUNDS: Ticks = 4;
 
-/// How many states to look for starvation in if nobody has asked for it: often there are infinitely many.
+/// The limit of states in the search for starvation, if the user did not request liveness by name. Often there are
+/// infinitely many states.
 const CYCLIC_STATES_UNASKED: usize = 300_000;
 
 /// Checks the algorithm of this name.
@@ -43,7 +44,7 @@ pub fn check(algorithm: &str, params: &Params, options: &Options) -> Result<Chec
     registry::visit(algorithm, params, Checker { params, options })?
 }
 
-/// Checks any group, also one whose algorithm is not in the registry.
+/// Checks any group, even if its algorithm is not in the registry.
 #[derive(Clone, Copy, Debug)]
 pub struct Checker<'a> {
     /// How the group was made.

@@ -1,12 +1,14 @@
-//! The model of failure detection by heartbeats, in discrete time: all beat and all watch each other, for ever.
+//! The model of failure detection by heartbeats, in discrete time: all processes send heartbeats and watch each other,
+//! for ever.
 //!
-//! Time is that of elections: a message takes 1 to D ticks, and at each instant deliveries come first, beats and looks at
-//! the clock second. The clock itself stands still, and what detectors remember moves into the past instead, as far as it
-//! matters: so the states are finite, although nobody ever stops beating.
+//! Time works as in elections: a message takes 1 to D ticks, and at each instant deliveries come first, then heartbeats
+//! and checks of deadlines. The clock itself stands still. Instead, the times that detectors remember move into the
+//! past, as far as they matter. So the states are finitely many, although heartbeats never stop.
 //!
-//! SAFE is accuracy: nobody who lives is suspected, except for who has just come back, until its first beat must have
-//! arrived. LIVE is completeness: who has been dead for more than P + 2D ticks is suspected by all who have lived for so
-//! long, at the end of every instant, and so for good.
+//! SAFE is accuracy: no live process is suspected, except a process that has just recovered, until its first heartbeat
+//! must have arrived. LIVE is completeness: a process that has been down for more than P + 2D ticks is suspected by
+//! every process that has been up for as long. LIVE is checked at the end of every instant, so the suspicion must also
+//! last.
 
 use std::hash::{Hash, Hasher};
 

@@ -1,10 +1,11 @@
-//! The model of leader election, in discrete time: the leader has crashed, and the others notice, one by one or not.
-//! Where nobody leads at the start any process may ask for an election. With crashes still to come everybody lives
-//! at the start; all who live are told of every crash, and of every mistake, within a given time.
+//! The model of leader election, in discrete time. The leader has crashed before the start, and the other processes
+//! notice it one by one, or not at all. If no process leads at the start, any process may call an election. If the
+//! budget includes crashes, all processes are up at the start, and the detectors report every crash and correct every
+//! mistake within a given time.
 //!
-//! A message takes 1 to D ticks. At each instant deliveries come first and timers second, and time goes on only
-//! when no message is overdue and no timer is due. What remains of a timer and the age of a message are relative, so that
-//! a leader may repeat its announcement for ever and the states are finite all the same.
+//! A message takes 1 to D ticks. At each instant deliveries come first, then timers. Time goes on only when no message
+//! is overdue and no timer is due. The remaining time of a timer and the age of a message are relative, so the states
+//! are finitely many even if a leader repeats its announcement for ever.
 
 use baton_protocol::clock::VectorClock;
 use baton_protocol::election::{Command, Election, Event, Rule};
@@ -296,7 +297,8 @@ impl<P: Election> ElectionModel<P> {
         self.rule.best(self.candidates(faults)).filter(|_| enough)
     }
 
-    /// Whether something happens to a witness, or is said of one: no reason to hold an election where there was none yet.
+    /// Whether a witness crashes or recovers, or a detector reports on a witness. That is no reason to hold an
+    /// election.
     fn concerns_helper(&self, event: &Occurrence<ElectionAct>) -> bool {
         let helper = |process: ProcessId| process >= self.system.clients;
         match event.stimulus {

@@ -1,12 +1,12 @@
-//! Breadth-first exploration of any [`Model`], for the shortest way to break a property.
+//! Breadth-first exploration of any [`Model`]. It finds a shortest path to a violation of a property.
 //!
-//! What is remembered of a state that has been seen is 64 bits of fingerprint and a link to where it came from; whole
-//! states live only in the queue, packed. The way to a state is found by going the links backwards and then repeating the
-//! steps, so expanding a state twice must give the same successors in the same order.
+//! For each state seen, the search keeps 64 bits of fingerprint and a link to the predecessor. Whole states exist only
+//! in the queue, packed. To find the path to a state, the search follows the links backwards and repeats the steps. So
+//! expanding a state twice must give the same successors in the same order.
 //!
-//! The queue is worked off in blocks. The states of a block are expanded by all threads, the fingerprints of what comes
-//! of them are looked up by all threads, each in its own part of the set, and what is new is queued in order of
-//! discovery: whatever the number of threads, the states, their order and the counterexample are the same.
+//! The search works through the queue in blocks. All threads expand the states of a block. Then all threads look up the
+//! fingerprints of the successors, each thread in its own part of the set. New states enter the queue in order of
+//! discovery. So the states, their order and the counterexample are the same for any number of threads.
 
 use std::ops::Range;
 use std::thread;
@@ -23,35 +23,33 @@ use crate::seen::{Seen, fingerprint};
 use crate::system::BRANCHES_MAX;
 use crate::{Property, Verdict};
 
-/// Something that can be explored.
 pub trait Model: Sync {
-    /// A state. Equal states must be serialized alike, and different ones differently.
+    /// Equal states must serialize to equal bytes, different states to different bytes.
     type State: Serialize + DeserializeOwned + Send + Sync;
-    /// What leads from a state to the next.
+    /// A step from a state to the next.
     type Action: Send;
     /// Something that must be computed before a state can be expanded.
     type Gap: Send;
 
-    /// Puts all that can happen next into `found`: in `state`, or, if there is none yet, at the start. If anything is
-    /// missing for that, the gaps count and the rest does not.
+    /// Puts all possible steps from `state` into `found`; without a state, the start. If something is missing for that,
+    /// `found` gets gaps, and its other contents do not count.
     fn expand(&self, state: Option<&Self::State>, found: &mut Found<Self>);
 
-    /// Closes a gap.
+    /// Computes what is missing.
     fn learn(&mut self, gap: Self::Gap);
 
-    /// Whether so much can happen in one step that not all of it has been looked at.
+    /// Whether a step had more outcomes than the model looks at.
     fn is_too_wide(&self) -> bool {
         false
     }
 }
 
-/// What can happen in a state.
+/// The result of expanding a state.
 pub struct Found<M: Model + ?Sized> {
     /// In a fixed order.
     pub successors: Vec<Successor<M>>,
-    /// What has to be learnt first.
+    /// What the model must learn first.
     pub gaps: Vec<M::Gap>,
-    /// What has come about.
     pub reached: Reached,
 }
 
@@ -61,38 +59,33 @@ impl<M: Model + ?Sized> Default for Found<M> {
     }
 }
 
-/// One thing that can happen, and what comes of it.
+/// A step and its result.
 pub struct Successor<M: Model + ?Sized> {
-    /// What happens.
     pub action: M::Action,
-    /// The state afterwards, unless it must not be.
+    /// The next state, or the property that the step violates.
     pub next: Result<M::State, Violation>,
 }
 
-/// A property does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which one.
     pub property: Property,
-    /// Why not.
     pub detail: String,
 }
 
-/// How far to go, and with what.
+/// The limits of an exploration.
 #[derive(Clone, Debug)]
 pub struct Bounds {
-    /// How many states may be seen.
+    /// The most states.
     pub limit: usize,
-    /// How many bytes may be used.
+    /// The most memory.
     pub memory: Memory,
-    /// How long it may take; none: as long as it takes.
+    /// The longest time. None: no limit.
     pub time: Option<Duration>,
-    /// How many threads work on it.
     pub threads: usize,
 }
 
 impl Bounds {
-    /// Which of them ends an exploration that has gone on for so long and is about to need `more` bytes.
+    /// The bound that ends an exploration after `elapsed`, if it is about to need `more` bytes.
     fn reached(&self, elapsed: Duration, now: MemoryNow, more: usize) -> Option<End> {
         if self.time.is_some_and(|time| elapsed >= time) {
             return Some(End::Time);
@@ -103,12 +96,12 @@ impl Bounds {
         now.is_machine_full(more).then_some(End::MachineFull)
     }
 
-    /// The same as things are now.
+    /// Like `reached`, with the current time and memory.
     pub fn reached_now(&self, started: Instant, more: usize) -> Option<End> {
         self.reached(started.elapsed(), MemoryNow::look(), more)
     }
 
-    /// What to say of an exploration that one of them has ended; of any other nothing.
+    /// Why a bound ended the exploration, in words. None if no bound ended it.
     pub fn why(&self, end: &End) -> Option<String> {
         match end {
             End::Complete | End::Violated { .. } => None,
@@ -119,7 +112,7 @@ impl Bounds {
                 Some(format!("the limit of {} {name} is reached", tenths(bytes / unit)))
             }
             End::TooWide => Some(format!("a step has more than {BRANCHES_MAX} outcomes")),
-            End::MachineFull => Some("hardly any memory is free any more".to_owned()),
+            End::MachineFull => Some("the machine has almost no free memory left".to_owned()),
             End::Time => {
                 let seconds = self.time.unwrap_or_default().as_secs_f64();
                 let (number, unit) = if seconds < 60.0 { (seconds, "second") } else { (seconds / 60.0, "minute") };
@@ -137,60 +130,53 @@ fn tenths(number: f64) -> f64 {
     (number * 10.0).round() / 10.0
 }
 
-/// How far an exploration has come.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     /// Distinct states.
     pub states: usize,
     /// Steps from the start.
     pub depth: usize,
-    /// States that have been seen and not been expanded.
+    /// States that were seen and not expanded yet.
     pub queue: usize,
-    /// Since the beginning.
+    /// Since the start of the exploration.
     pub seconds: f64,
 }
 
-/// What an exploration has found.
+/// The result of an exploration.
 #[derive(Debug)]
 pub struct Explored {
     /// Distinct states.
     pub states: usize,
-    /// Steps between them, those that lead to a known state included.
+    /// Steps between states, including steps to states already seen.
     pub transitions: u64,
-    /// The number of steps from the start to the furthest state, one that must not be included.
+    /// Steps from the start to the furthest state, or to the violation if that is further.
     pub depth: usize,
-    /// What has come about.
     pub reached: Reached,
-    /// How it ended.
     pub end: End,
 }
 
-/// How an exploration ends.
 #[derive(Debug)]
 pub enum End {
-    /// Everything has been seen, and nothing was wrong.
+    /// All states were seen, and no property is violated.
     Complete,
-    /// There were more states than allowed.
+    /// The limit of states.
     Limit,
-    /// All memory that may be used is used.
+    /// The limit of memory.
     MemoryLimit,
-    /// Hardly any memory is free, whatever it may use.
+    /// The machine has almost no free memory left, although the limit of memory is not reached.
     MachineFull,
-    /// So much can happen in one step that nobody can look at all of it.
+    /// A step had too many outcomes to look at all of them.
     TooWide,
-    /// It has taken as long as it may.
+    /// The limit of time.
     Time,
-    /// Something is wrong.
     Violated {
-        /// What.
         violation: Violation,
-        /// The way there: which successor to take at the start and in each state from there on.
+        /// The path: the index of the successor to take, at the start and in each state from there on.
         path: Vec<usize>,
     },
 }
 
 impl End {
-    /// What it means.
     pub fn verdict(&self) -> Verdict {
         match self {
             End::Complete => Verdict::Holds,
@@ -199,7 +185,7 @@ impl End {
         }
     }
 
-    /// How many steps it takes to break something. The first successor on the path is the start, which is no step.
+    /// Number of steps to the violation. The first successor on the path is the start, which is no step.
     pub fn steps(&self) -> Option<usize> {
         match self {
             End::Violated { path, .. } => Some(path.len() - 1),
@@ -208,13 +194,13 @@ impl End {
     }
 }
 
-/// How many states can be numbered.
+/// States are numbered by a `u32`.
 pub const STATES_MAX: usize = u32::MAX as usize;
 
-/// Fewer states than this are not worth a second thread.
+/// With fewer states than this, a second thread does not pay.
 const BLOCK_TO_SHARE: usize = 1 << 9;
 
-/// Expands `state`, and learns whatever is missing for that.
+/// Expands `state`, and lets the model learn everything that is missing for that.
 pub fn expand<M: Model>(model: &mut M, state: Option<&M::State>) -> Found<M> {
     loop {
         let mut found = Found::default();
@@ -226,10 +212,10 @@ pub fn expand<M: Model>(model: &mut M, state: Option<&M::State>) -> Found<M> {
     }
 }
 
-/// Explores `model` until everything is seen, something is wrong or a bound is reached.
+/// Explores `model` until all states are seen, a property is violated or a bound is reached.
 ///
-/// Violations are noticed on the step that leads to them, and states are expanded in order of their distance from the
-/// start: the first violation found is one of the nearest.
+/// A violation is noticed on the step that leads to it, and states are expanded in order of their distance from the
+/// start. So the first violation found is one of the nearest.
 pub fn explore<M: Model>(model: &mut M, bounds: &Bounds, watch: &dyn Fn(&Progress)) -> Explored {
     let started = Instant::now();
     let threads = bounds.threads.max(1);
@@ -278,15 +264,15 @@ pub fn explore<M: Model>(model: &mut M, bounds: &Bounds, watch: &dyn Fn(&Progres
     }
 }
 
-/// What comes of some states, one after the other.
+/// The successors of some states, in order.
 #[derive(Default)]
 struct Expansion {
-    /// Successors of all of them, with their fingerprints beside them.
+    /// The successors of all these states, and their fingerprints.
     states: Packed,
     fingerprints: Vec<u64>,
-    /// Per expanded state, where its successors end.
+    /// For each expanded state, where its successors end.
     ends: Vec<u32>,
-    /// The first that must not be, after so many states and successors.
+    /// The first violation, and its place among the successors.
     violation: Option<(usize, Violation)>,
     reached: Reached,
 }
@@ -298,7 +284,7 @@ impl Expansion {
         expansion
     }
 
-    /// One more state has been expanded.
+    /// Adds the successors of one more state.
     fn add<M: Model>(&mut self, found: &mut Found<M>) {
         self.reached.add(found.reached);
         for successor in found.successors.drain(..) {
@@ -314,7 +300,7 @@ impl Expansion {
         self.ends.push(self.states.len() as u32);
     }
 
-    /// More states have been expanded.
+    /// Adds the successors of more states.
     fn append(&mut self, mut more: Expansion) {
         let before = self.states.len();
         if self.violation.is_none() {
@@ -327,7 +313,7 @@ impl Expansion {
     }
 }
 
-/// Expands these states of a block; each thread has a part of them.
+/// Expands some states of a block. Each thread expands a part of them.
 fn expand_all<M: Model>(model: &mut M, block: &Packed, states: Range<usize>, threads: usize) -> Expansion {
     let size = states.len().div_ceil(threads).max(1);
     let begins = states.clone().step_by(size);
@@ -348,7 +334,7 @@ fn expand_all<M: Model>(model: &mut M, block: &Packed, states: Range<usize>, thr
     whole
 }
 
-/// The same, with what comes of each of them as it is.
+/// Like `expand_all`, but returns the results of each state unpacked.
 pub fn expand_each<M: Model>(model: &mut M, block: &[M::State], threads: usize) -> Vec<Found<M>> {
     let mut all: Vec<Found<M>> = block.iter().map(|_| Found::default()).collect();
     let mut ahead: Vec<(&M::State, &mut Found<M>)> = block.iter().zip(&mut all).collect();
@@ -366,14 +352,14 @@ pub fn expand_each<M: Model>(model: &mut M, block: &[M::State], threads: usize) 
     all
 }
 
-/// One thread's part of a block.
+/// The part of a block that one thread expands.
 struct Partial<'b, M: Model> {
     block: &'b Packed,
-    /// Those of its states that it has not looked at.
+    /// The states that the thread has not tried yet.
     ahead: Range<usize>,
-    /// What came of its states, in order.
+    /// The results, in the order of the states.
     runs: Vec<Expansion>,
-    /// Runs that are still empty, each for one state that could not be expanded.
+    /// Pairs (run, state): a state that could not be expanded yet, and the empty run for its results.
     postponed: Vec<(usize, usize)>,
     gaps: Vec<M::Gap>,
 }
@@ -383,7 +369,7 @@ impl<'b, M: Model> Partial<'b, M> {
         Partial { block, ahead, runs: Vec::new(), postponed: Vec::new(), gaps: Vec::new() }
     }
 
-    /// Expands all states that it can; those that it cannot are left for the next time.
+    /// Expands all states that can be expanded now. The others are postponed until the model has learnt more.
     fn go_on(&mut self, model: &M) {
         let mut found = Found::default();
         for (run, state) in std::mem::take(&mut self.postponed) {
@@ -393,7 +379,7 @@ impl<'b, M: Model> Partial<'b, M> {
         for state in std::mem::take(&mut self.ahead) {
             let current = run.unwrap_or_else(|| self.begin_run());
             let expanded = self.try_expand(model, state, current, &mut found);
-            // A run that is left to be filled in later holds nothing else.
+            // A run for a postponed state must hold nothing else.
             run = expanded.then_some(current);
         }
     }
@@ -419,7 +405,7 @@ impl<'b, M: Model> Partial<'b, M> {
     }
 }
 
-/// Does something with each of several, each on a thread of its own; on this one if it is only one.
+/// Runs `work` for each item on its own thread. A single item runs on this thread.
 fn in_parallel<T: Send>(mut items: impl ExactSizeIterator<Item = T>, work: impl Fn(T) + Sync) {
     if items.len() == 1 {
         return items.by_ref().for_each(work);
@@ -432,7 +418,6 @@ fn in_parallel<T: Send>(mut items: impl ExactSizeIterator<Item = T>, work: impl 
     });
 }
 
-/// What has been seen so far.
 struct Search {
     limit: usize,
     seen: Seen,
@@ -443,17 +428,17 @@ struct Search {
     reached: Reached,
 }
 
-/// How many successors there may be at once, about: all of them are in memory.
+/// The approximate number of successors that are in memory at once.
 const SUCCESSORS_MAX: u64 = 1 << 18;
 
 impl Search {
-    /// How many states to expand at once, if so many have been: few where each has many successors.
+    /// How many states to expand at once, after `expanded` states: few if states have many successors.
     fn expand_at_once(&self, expanded: u32) -> usize {
         let average = self.transitions / u64::from(expanded.max(1));
         (SUCCESSORS_MAX / (average + 1)).max(1) as usize
     }
 
-    /// Takes in what came of some states, numbered from `parent` on; or of the start, if there is none.
+    /// Takes in the successors of states numbered from `parent` on. Without a parent: of the start.
     fn take_in(&mut self, mut found: Expansion, mut parent: Option<u32>, threads: usize) -> Option<End> {
         self.reached.add(found.reached);
         let valid = found.violation.as_ref().map_or(found.states.len(), |(place, _)| *place);
@@ -483,11 +468,11 @@ impl Search {
 mod tests {
     use super::*;
 
-    /// Two counters that go up to a bound one at a time; their sum must not reach `forbidden`.
+    /// Two counters that go up to a bound, one at a time. Their sum must not reach `forbidden`.
     struct Counters {
         bound: u32,
         forbidden: u32,
-        /// It has to be told of every value before it knows the next.
+        /// The model must learn each value before the next one.
         known: u32,
     }
 
@@ -530,13 +515,13 @@ mod tests {
     fn every_state_is_seen_once() {
         let explored = Counters::new(9, 99).explore(usize::MAX, 1);
         assert!(matches!(explored.end, End::Complete));
-        // 90 steps to the right, 90 up, 100 back to the start; the far corner is 18 steps away.
+        // 90 steps to the right, 90 up, 100 back to the start. The far corner is 18 steps away.
         assert_eq!((explored.states, explored.transitions, explored.depth), (100, 280, 18));
     }
 
     #[test]
     fn threads_change_nothing() {
-        // Up to 700 states a level, more than it takes to share the work.
+        // Up to 700 states in a level, which is enough to use several threads.
         for (forbidden, limit) in [(9_999, usize::MAX), (1_000, usize::MAX), (9_999, 300_000)] {
             let [one, three] = [1, 3].map(|threads| Counters::new(700, forbidden).explore(limit, threads));
             assert_eq!(format!("{one:?}"), format!("{three:?}"));
@@ -588,7 +573,7 @@ mod tests {
         assert_eq!(reached(minute, None, usize::MAX), None);
         assert!(NO_BOUND.reached(1_000 * minute, now(Some(usize::MAX), None), usize::MAX).is_none());
         let full = NO_BOUND.reached(minute, now(Some(1 << 30), Some(1)), 1_000);
-        assert_eq!(told(full).as_deref(), Some("hardly any memory is free any more"));
+        assert_eq!(told(full).as_deref(), Some("the machine has almost no free memory left"));
         let limited = Bounds { limit: 7, time: Some(minute), ..NO_BOUND };
         assert_eq!(limited.why(&End::Limit).as_deref(), Some("the limit of 7 states is reached"));
         assert_eq!(limited.why(&End::Time).as_deref(), Some("1 minute is over"));

@@ -1,4 +1,4 @@
-//! Faults within a budget: messages get lost or arrive twice, processes crash and come back, detectors err.
+//! Faults within a budget: messages are lost or arrive twice, processes crash and recover, detectors make mistakes.
 
 use baton_protocol::ProcessId;
 use baton_protocol::registry::Crashes;
@@ -9,36 +9,33 @@ use crate::explore::{Found, Model};
 use crate::network::Flight;
 use crate::system::{Action, State, Stimulus};
 
-/// How many faults there may be, of each kind.
+/// The budget of faults of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Faults {
-    /// Messages that get lost.
+    /// Number of messages that may be lost.
     pub loss: u8,
-    /// Messages that arrive once more.
+    /// Number of messages that may arrive twice.
     pub duplicate: u8,
-    /// Crashes.
     pub crash: u8,
-    /// Recoveries at most; if nothing is said, one after each crash. There are none where the algorithm cannot bear them.
+    /// The most recoveries. None: one after each crash. Processes never recover if the algorithm does not tolerate it.
     pub recover: Option<u8>,
-    /// Mistakes of failure detectors: processes that are wrongly reported as crashed, and in elections timers that run
-    /// out too early, since their own deadlines are what they detect failures by.
+    /// Mistakes of failure detectors: live processes that are reported as crashed. In elections also timers that end
+    /// too early, because processes detect crashes by their own deadlines.
     pub suspect: u8,
-    /// Only detectors make those mistakes: no timer runs out too early.
+    /// Only detectors make mistakes: no timer ends too early.
     pub detectors_only: bool,
 }
 
 impl Faults {
-    /// None at all.
     pub const NONE: Faults =
         Faults { loss: 0, duplicate: 0, crash: 0, recover: None, suspect: 0, detectors_only: false };
 
-    /// Whether there may be any.
     pub fn any(self) -> bool {
         let Faults { loss, duplicate, crash, suspect, .. } = self;
         [loss, duplicate, crash, suspect] != [0; 4]
     }
 
-    /// Whether anybody may be dead, or be taken for dead.
+    /// Whether a process may crash, or may be suspected wrongly.
     pub fn of_processes(self) -> bool {
         self.crash > 0 || self.suspect > 0
     }

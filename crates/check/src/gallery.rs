@@ -1,4 +1,4 @@
-//! What is checked of every algorithm there is: the table of verdicts.
+//! The table of verdicts: what is checked of every algorithm.
 
 use std::time::Duration;
 
@@ -7,23 +7,20 @@ use baton_protocol::registry::{ALGORITHMS, About, Crashes, Family, Params, Varia
 
 use crate::{CheckError, CheckReport, Faults, LinkOrder, Options, Property, Verdict, check};
 
-/// One line of the table.
+/// One row of the table.
 #[derive(Clone, Debug)]
 pub struct Exhibit {
-    /// Which algorithm.
     pub algorithm: &'static str,
-    /// What the group is like.
     pub params: Params,
-    /// What to check.
     pub options: Options,
-    /// Whether it is one of those that the table is for, and gets all the time there is for a line.
+    /// Whether the row is one of the main rows of the table, which get the full time.
     pub main: bool,
 }
 
-/// How many processes of an algorithm for mutual exclusion, asking how often each, the table is for.
+/// The main rows of mutual exclusion: number of processes, and requests of each process.
 const MAIN: [(usize, u32); 2] = [(3, 2), (4, 1)];
 
-/// What is not [`main`](Exhibit::main) gets one part in so many of the time.
+/// A row that is not [`main`](Exhibit::main) gets the full time divided by this.
 const TIME_DIVISOR: u32 = 10;
 
 impl Exhibit {
@@ -47,20 +44,19 @@ impl Exhibit {
         self
     }
 
-    /// How long it may take, if a line may take so long.
+    /// The time limit of the row; `longest` is the full time.
     pub fn time(&self, longest: Duration) -> Duration {
         if self.main { longest } else { longest / TIME_DIVISOR }
     }
 
-    /// Checks it.
     pub fn check(&self) -> Result<CheckReport, CheckError> {
         check(self.algorithm, &self.params, &self.options)
     }
 }
 
-/// All of them: every algorithm with three processes that ask twice and with four that ask once, which are the main ones
-/// unless they are broken on purpose, and with fewer; with three that ask for ever; with one crash where it can bear one;
-/// elections among three and four; heartbeats of two and three.
+/// All rows. Mutual exclusion: three processes with two requests each and four with one (the main rows, except for
+/// algorithms that are broken on purpose), and smaller groups; two and three processes that request for ever; one
+/// crash, if the algorithm tolerates it. Elections: two to four processes. Heartbeats: two and three processes.
 pub fn gallery() -> Vec<Exhibit> {
     let mut exhibits = Vec::new();
     for about in ALGORITHMS.iter().copied() {
@@ -76,16 +72,16 @@ pub fn gallery() -> Vec<Exhibit> {
 
 fn mutex(about: &'static About, exhibits: &mut Vec<Exhibit>) {
     let healthy = about.broken.is_none();
-    // What is broken on purpose is here for what is broken, and fences make more states.
+    // Broken algorithms are here for the properties that they break. Fences would add states.
     let asked = [Property::Safety, Property::Deadlock, Property::Fence]
         .into_iter()
         .filter(|it| *it != Property::Fence || healthy);
     let bounded: Vec<Property> = asked.filter(|it| it.is_promised(&about.promises)).collect();
     let random = about.variants.iter().any(|Variant { name, .. }| name.starts_with("back-off"));
-    // Chance makes so many states that the smallest model of all may be the largest that can be finished.
+    // Random choices make so many states that the smallest model may be the largest that can be finished.
     let smallest: &[(usize, u32)] = if random { &[(2, 1)] } else { &[] };
     for &(n, entries) in smallest.iter().chain(&[(2, 2), (3, 1)]).chain(&MAIN) {
-        // Chance has its main ones below, with fewer timers.
+        // Algorithms with random choices have their main rows below, with fewer timers.
         let main = MAIN.contains(&(n, entries)) && healthy && !random;
         exhibits.push(Exhibit::new(about, n, entries).properties(&bounded).main(main));
     }
@@ -94,7 +90,7 @@ fn mutex(about: &'static About, exhibits: &mut Vec<Exhibit>) {
     if random {
         exhibits.push(Exhibit::new(about, 3, 1).properties(&bounded).with(fewer_timers));
     }
-    // What comes too late for anybody makes too many states, too: on links that keep their order there is less of that.
+    // Messages that arrive too late also make too many states. On FIFO links there are fewer of them.
     let endless = |order| endless(about.name, 2, order).is_some();
     if random || (endless(LinkOrder::Unordered) && !endless(LinkOrder::Fifo)) {
         for (n, entries) in MAIN {
@@ -103,7 +99,7 @@ fn mutex(about: &'static About, exhibits: &mut Vec<Exhibit>) {
         }
     }
     for n in [2, 3] {
-        // For algorithms that do not promise it, too: that is where it is of interest.
+        // Also for algorithms that do not promise ORDER, because there a violation is of interest.
         let app_messages = Some(1);
         let exhibit = Exhibit::new(about, n, 1).properties(&[Property::Order]);
         exhibits.push(exhibit.with(|_, options| options.app_messages = app_messages));
@@ -136,25 +132,30 @@ fn for_ever(about: &'static About, n: usize, exhibits: &mut Vec<Exhibit>) {
     let endless = |order| endless(about.name, n, order).is_some();
     let healthy = about.broken.is_none();
     exhibits.push(exhibit.clone().main(healthy && !endless(order)));
-    // Where the order of messages makes the states finitely many, that is the next best thing.
+    // If FIFO links make the states finitely many, the table has this row, too.
     if endless(order) && !endless(LinkOrder::Fifo) {
         exhibits.push(exhibit.main(healthy).with(|_, options| options.order = Some(LinkOrder::Fifo)));
     }
 }
 
-/// Why there are infinitely many states, normal forms or not, if everybody asks for ever; none if there are not.
+/// Why there are infinitely many states, even in normal form, if all clients request for ever. None if there are
+/// finitely many.
 pub fn endless(algorithm: &str, n: usize, order: LinkOrder) -> Option<&'static str> {
     match algorithm {
-        "carvalho-roucairol" => Some("who has all permissions enters without asking, and its clock runs away"),
+        "carvalho-roucairol" => {
+            Some("a process with all permissions enters without asking, and its clock grows without bound")
+        }
         "maekawa" | "maekawa-1985" | "generalized" if n > 2 => {
-            Some("the clocks of those who enter run away from one that is in none of their sets")
+            Some("the clocks of the processes that enter grow, and a process in none of their sets does not follow")
         }
         "maekawa" | "maekawa-1985" | "generalized" | "generalized-unchecked" if order == LinkOrder::Unordered => {
-            Some("INQUIREs and POSTPONEs that come too late for anybody may pile up on their way")
+            Some("INQUIRE and POSTPONE messages that no process needs any more may pile up in flight")
         }
-        "suzuki-kasami" if n > 2 => Some("REQUESTs to one that never has the token may pile up on their way"),
+        "suzuki-kasami" if n > 2 => {
+            Some("REQUEST messages to a process that never has the token may pile up in flight")
+        }
         "singhal" if n > 2 => {
-            Some("the request numbers of two run away from what a third, whom nobody asks, knows of them")
+            Some("the request numbers of two processes grow, and a third that they do not ask does not learn them")
         }
         _ => None,
     }
@@ -177,11 +178,11 @@ fn election(about: &'static About, exhibits: &mut Vec<Exhibit>) {
         exhibits.push(Exhibit::new(about, 3, 1).with(guarded));
     }
     if about.assumes.crashes == Crashes::Detected {
-        // Of those who come back there are too many states for a verdict.
+        // With recoveries there are too many states for a verdict.
         let for_good = Faults { crash: 1, recover: Some(0), ..Faults::NONE };
         exhibits.push(Exhibit::new(about, 3, 1).with(|_, options| options.faults = for_good));
     }
-    // What mistakes of detectors, and of deadlines, do, which none of them is made for.
+    // What mistakes of detectors and of deadlines do. No election algorithm is made for them.
     for detectors_only in [true, false] {
         let suspect = |_: &mut Params, options: &mut Options| {
             options.faults = Faults { suspect: 1, detectors_only, ..Faults::NONE };
@@ -203,7 +204,8 @@ fn heartbeats(about: &'static About, exhibits: &mut Vec<Exhibit>) {
     for crash in [0, 1] {
         exhibits.extend([(2, 1), (2, 2), (3, 1), (3, 2)].map(|(n, delay_max)| exhibit(n, delay_max, crash)));
     }
-    // A network that is too slow: for a crash to be noticed in time; for the living to be told from the dead.
+    // A network that is too slow: too slow to notice a crash in time, and too slow to distinguish a live process from a
+    // crashed one.
     for (crash, delay) in [(1, 2), (0, 3), (0, 4)] {
         let slow = |_: &mut Params, options: &mut Options| {
             (options.delay, options.ignore_assumptions) = (Some(delay), true);
@@ -214,10 +216,10 @@ fn heartbeats(about: &'static About, exhibits: &mut Vec<Exhibit>) {
     exhibits.push(exhibit(2, 1, 0).with(loss));
 }
 
-/// The heads of the columns of [`row`].
+/// The titles of the columns of [`row`].
 pub const COLUMNS: [&str; 7] = ["algorithm", "n", "entries", "network", "budget", "states", "verdict"];
 
-/// A report as a line of the table.
+/// A report as a row of the table.
 pub fn row(report: &CheckReport) -> [String; 7] {
     let for_ever = is_for_ever(report);
     let entries = match report.entries {
@@ -232,7 +234,7 @@ pub fn row(report: &CheckReport) -> [String; 7] {
     [algorithm, n, entries, network, budget(report).unwrap_or_else(|| "-".to_owned()), states, verdict(report)]
 }
 
-/// Whether all ask for ever in all of it.
+/// Whether the report is about clients that request for ever only.
 pub fn is_for_ever(report: &CheckReport) -> bool {
     report.properties == [Property::Liveness] && report.cyclic.is_some() && !report.faults.of_processes()
 }
@@ -242,7 +244,7 @@ fn network(report: &CheckReport) -> String {
     format!("{}{}", report.order, delays(report))
 }
 
-/// Where there is time: how many ticks a message is believed to take, and may in truth take, at most.
+/// For models with time: the longest delay that the processes believe in, and the real one if it differs.
 pub fn delays(report: &CheckReport) -> String {
     match report.delays {
         None => String::new(),
@@ -251,7 +253,7 @@ pub fn delays(report: &CheckReport) -> String {
     }
 }
 
-/// What may happen besides, and how often; none if nothing may.
+/// What else may happen, and how often. None if nothing else may happen.
 pub fn budget(report: &CheckReport) -> Option<String> {
     let Faults { loss, duplicate, crash, recover, suspect, detectors_only } = report.faults;
     let crashes = if recover == Some(0) { ["final crash", "final crashes"] } else { ["crash", "crashes"] };
@@ -272,12 +274,12 @@ pub fn budget(report: &CheckReport) -> Option<String> {
     (!words.is_empty()).then(|| words.join(", "))
 }
 
-/// So many, with the name for one or for several.
+/// A number with the singular or the plural.
 fn counted(count: usize, [one, several]: [&str; 2]) -> String {
     format!("{count} {}", if count == 1 { one } else { several })
 }
 
-/// So many runs that never end.
+/// A number of components (runs that never end).
 pub fn components(number: usize) -> String {
     counted(number, ["component", "components"])
 }

@@ -1,8 +1,8 @@
-//! Every interleaving of a small group, through the unchanged step functions.
+//! The model checker: it tries every interleaving of a small group, through the unchanged step functions.
 //!
-//! [`check`] takes an algorithm by name and tries everything that can happen, in every order: the simulator samples
-//! schedules, the checker has them all. A property that holds here cannot fail within the stated bounds (so many processes,
-//! so many requests each, so many timers); one that does not comes with a shortest way to break it.
+//! The simulator samples schedules; [`check`] explores all of them. A property that holds here cannot fail within the
+//! stated bounds (number of processes, requests of each process, timers). A property that fails comes with a shortest
+//! counterexample.
 //!
 //! ```
 //! use baton_check::{Options, Verdict, check};

@@ -1,31 +1,30 @@
-//! Where states came from, in two or three bytes each.
+//! The predecessors of all states, in two or three bytes each.
 //!
-//! States are numbered in order of discovery, and expanded in the same order: the state before is never one of an earlier
-//! number than for the state before. So it is enough to write down how much greater it is.
+//! States are numbered in order of discovery, and expanded in the same order. So the number of the predecessor never
+//! falls from one state to the next, and it is enough to store by how much it grows.
 
-/// Where every state came from.
 #[derive(Default)]
 pub struct Links {
-    /// Per state, how much the number of the state before it has grown, and which of its successors it is.
+    /// For each state: by how much the number of its predecessor has grown, and which successor of the predecessor it
+    /// is.
     bytes: Vec<u8>,
-    /// Where every so-manieth state is found in there, and the number that the growth counts from.
+    /// For every [`MARK_EVERY`]th state: its position in `bytes`, and the number of the predecessor before it.
     marks: Vec<(usize, u64)>,
     len: usize,
     latest: u64,
 }
 
-/// A state is found after reading at most so many.
+/// To find a state, at most this many are read.
 const MARK_EVERY: usize = 1 << 10;
 
 impl Links {
-    /// How many states there are.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// One more state, successor `nth` of state `parent`, or of none at the start.
+    /// Adds a state: successor `nth` of state `parent`, or of the start if there is no parent.
     pub fn push(&mut self, parent: Option<u32>, nth: u32) {
-        // The start is 0 here, and all states one more than their number.
+        // Here the start is 0, and each state is one more than its number.
         let from = parent.map_or(0, |parent| u64::from(parent) + 1);
         if self.len.is_multiple_of(MARK_EVERY) {
             self.marks.push((self.bytes.len(), self.latest));
@@ -36,7 +35,7 @@ impl Links {
         self.len += 1;
     }
 
-    /// The successors to take from the start in order to come to successor `nth` of state `parent`.
+    /// The indices of the successors to take, from the start to successor `nth` of state `parent`.
     pub fn path_to(&self, mut parent: Option<u32>, nth: usize) -> Vec<usize> {
         let mut path = vec![nth];
         while let Some(state) = parent {
@@ -48,7 +47,7 @@ impl Links {
         path
     }
 
-    /// Where a state came from: which state, which of its successors.
+    /// The predecessor of a state, and which successor of it the state is.
     pub fn get(&self, state: u32) -> (Option<u32>, usize) {
         let (mark, more) = (state as usize / MARK_EVERY, state as usize % MARK_EVERY);
         let (mut at, mut from) = self.marks[mark];
@@ -61,7 +60,7 @@ impl Links {
     }
 }
 
-/// Seven bits a byte; the eighth says that more follow.
+/// Seven bits in each byte. The eighth bit says that more bytes follow.
 fn write(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);

@@ -1,15 +1,20 @@
-//! Starvation: is there a run, in a group that never stops asking, in which somebody waits for ever though the run is
-//! fair? With crashes nobody asks for ever, but a token may go round for ever, past one that has come back.
+//! Starvation: can a client wait for ever in a fair run? In the model all clients request again and again. With crashes
+//! they request a limited number of times, but even then a token may go round for ever, past a process that has
+//! recovered.
 //!
-//! Fair means weakly fair: a message that is on its way arrives, who is inside leaves, a timer that goes on running
-//! fires, unless it is set again, and a detector tells its news. Nobody has to ask again, or to come back. The states are
-//! explored, in normal form where all ask for ever, all steps between them are kept, and for each client the strongly
-//! connected components of those states in which it waits are looked at: a component is a way to wait for ever if whatever
-//! is possible in all of its states also happens within it.
+//! Fair means weakly fair. A message in flight arrives. A client in the critical section leaves. A timer that keeps
+//! running fires, unless it is set again. A detector reports what it sees. But no client has to request again, and no
+//! process has to recover.
 //!
-//! On links that keep the order, and with crashes, this is exact. On others a message is told from one of the same kind on
-//! the same link only by what is no counter: "one of them keeps arriving" is then taken for fair to all. So nothing is
-//! missed, but a run may be found that is unfair to one of them.
+//! The search explores the states (in normal form if all clients request for ever) and keeps all steps between them.
+//! For each client, it takes the states in which the client waits, and finds their strongly connected components. The
+//! client can wait for ever in a component if every duty that is possible in all states of the component also happens
+//! within it.
+//!
+//! The result is exact on FIFO links, and with crashes. Otherwise two messages of the same kind on the same link may
+//! differ only in their counters, and the search cannot tell them apart. If one of them keeps arriving, the search
+//! takes this as fair to both. So the search misses no starvation, but it may report a run that is unfair to one of
+//! these messages.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Instant;
@@ -33,70 +38,69 @@ use crate::report::Reached;
 use crate::seen::fingerprint;
 use crate::system::{Action, Payload, State, Stimulus};
 
-/// How many clients may wait: each has a bit.
+/// The most clients: each has a bit.
 pub const WAITERS_MAX: usize = u64::BITS as usize;
 
-/// What has come of it.
+/// The result of the search for starvation.
 pub struct Starvation {
     /// Distinct states.
     pub states: usize,
-    /// Steps between them.
+    /// Steps between states.
     pub transitions: u64,
     /// Steps from the start to the furthest state.
     pub depth: usize,
     /// Components in which a run can stay for ever.
     pub components: usize,
-    /// What has come about.
     pub reached: Reached,
-    /// How it ended.
     pub end: End,
-    /// If somebody starves: how many steps of the path lead to what then happens again and again.
+    /// If a client starves: the number of steps on the path before the cycle.
     pub prefix: Option<usize>,
 }
 
-/// What must happen if it goes on being possible.
+/// A step that must happen if it stays possible.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Duty<P: Protocol> {
     Leave(u8),
     Fire(u8, P::Timer),
-    /// A detector has news for the first of the second, or is mistaken and has to find out.
+    /// The detector of the first process must report on the second, or correct a mistake about it.
     Report(u8, u8),
-    /// The first message of a link.
+    /// The first message on a FIFO link must arrive.
     Link(u8, u8),
-    /// A message of this content.
+    /// A message with this content must arrive.
     Message(u8, u8, Payload<P::Message>),
 }
 
-/// The number of a duty, or none for what nobody has to do.
+/// The number of a duty. None for a step that is no duty.
 type Label = Option<u32>;
 
-/// Nodes are states, with those who wait in them, a bit each; edges are steps, with the duty that each of them does. A run that
-/// goes on for ever stays in a component, and is fair if no duty that is possible in all of its states is neglected.
+/// The graph of states. A node has one bit for each client that waits in the state. An edge is a step, with the duty
+/// that it does. A run that goes on for ever stays in a component. It is fair if it neglects no duty that is possible
+/// in all states of the component.
 struct Cycles<P: Mutex> {
     graph: Graph<u64, Label>,
-    /// States by their fingerprints.
+    /// State numbers by fingerprint.
     numbers: FxHashMap<u64, u32>,
     links: Links,
-    /// Those of the next level.
+    /// The states of the next level.
     next: Queue,
     duties: IndexSet<Duty<P>, FxBuildHasher>,
-    /// Of messages, whose duty takes time to find out.
+    /// A cache of the duties of messages, which are slow to compute.
     messages: FxHashMap<(u8, u8, u32), u32>,
-    /// The duties that steps do away with by setting a timer again, where they do.
+    /// For steps that set a running timer again: the duties to fire that this removes.
     restarts: FxHashMap<EdgeIndex, Vec<u32>>,
-    /// States before this one have been expanded.
+    /// States with a lower number have been expanded.
     expanded: usize,
-    /// After so many it is worth while to look for somebody who starves.
+    /// After this many expanded states, the search looks for a victim.
     look_after: usize,
-    /// Who does, and the states in which that happens.
+    /// A client that starves, and the states in which it does.
     victim: Option<(ProcessId, Vec<NodeIndex>)>,
     reached: Reached,
 }
 
-/// The first time to look, if it takes so long; from there on each time there are twice as many states.
+/// The first look for a victim. The next looks follow each time the number of states has doubled.
 const LOOK_AFTER: usize = 100_000;
 
-/// Explores the model, and looks for somebody who waits for ever.
+/// Explores the model, and looks for a client that waits for ever.
 pub fn starve<P: Mutex>(model: &mut MutexModel<P>, bounds: &Bounds, watch: &dyn Fn(&Progress)) -> Starvation {
     let mut cycles = Cycles {
         graph: Graph::new(),
@@ -162,7 +166,7 @@ impl<P: Mutex> Cycles<P> {
         (end, depth)
     }
 
-    /// Takes in what can happen in a state, the next one in order of discovery; or at the start, if there is none.
+    /// Takes in the successors of a state, which is the next in order of discovery. Without a state: of the start.
     fn take_in(
         &mut self,
         model: &MutexModel<P>,
@@ -176,7 +180,7 @@ impl<P: Mutex> Cycles<P> {
             let next = match successor.next {
                 Ok(next) => next,
                 Err(mut violation) => {
-                    // Whoever waits where nothing can happen waits for ever too.
+                    // A client that waits in a deadlock waits for ever, too.
                     if violation.property == Property::Deadlock {
                         violation.property = Property::Liveness;
                     }
@@ -244,7 +248,7 @@ impl<P: Mutex> Cycles<P> {
         }
     }
 
-    /// The duties that a step does, or does away with.
+    /// The duties that a step does or removes.
     fn done(&self, edge: EdgeIndex) -> impl Iterator<Item = u32> {
         self.graph[edge].into_iter().chain(self.restarts.get(&edge).into_iter().flatten().copied())
     }
@@ -253,10 +257,10 @@ impl<P: Mutex> Cycles<P> {
         component.len() > 1 || self.graph.contains_edge(component[0], component[0])
     }
 
-    /// Somebody who can wait for ever, and the states in which that happens.
+    /// A client that can wait for ever, and the states in which it does.
     fn find_victim(&self, clients: usize) -> Option<(ProcessId, Vec<NodeIndex>)> {
         (0..clients).find_map(|client| {
-            // What can happen in a state is known only if it has been expanded.
+            // The steps of a state are known only if it has been expanded.
             let waits = |node: NodeIndex| self.graph[node] >> client & 1 == 1 && node.index() < self.expanded;
             let components = kosaraju_scc(&NodeFiltered::from_fn(&self.graph, waits));
             let nearest = |component: &Vec<NodeIndex>| component.iter().map(|node| node.index()).min();
@@ -265,12 +269,12 @@ impl<P: Mutex> Cycles<P> {
         })
     }
 
-    /// Whether everything that is possible in all of these states also happens among them.
+    /// Whether every duty that is possible in all of these states also happens between them.
     fn is_fair(&self, component: &[NodeIndex]) -> bool {
         self.neglected(component).is_empty()
     }
 
-    /// What is possible in all of them, and does not happen among them.
+    /// The duties that are possible in all of these states and do not happen between them.
     fn neglected(&self, component: &[NodeIndex]) -> BTreeSet<u32> {
         let inside: BTreeSet<NodeIndex> = component.iter().copied().collect();
         let mut always = self.possible(component[0]);
@@ -289,13 +293,14 @@ impl<P: Mutex> Cycles<P> {
         self.graph.edges(node).filter_map(|edge| *edge.weight()).collect()
     }
 
-    /// The way into a component and once round in it, fairly; and how long the way in is.
+    /// The path into a component followed by a fair cycle in it; and the length of the path before the cycle.
     fn lasso(&self, component: &[NodeIndex]) -> (Vec<usize>, usize) {
         let inside: BTreeSet<NodeIndex> = component.iter().copied().collect();
         let entry = *inside.first().expect("a component is not empty");
         let (mut at, mut cycle) = (entry, Vec::new());
         let mut pending = self.possible(entry);
-        // Round by round to the nearest step that does, or state that lacks, one of the duties that are still pending.
+        // Repeatedly goes to the nearest step that does a pending duty, or to the nearest state in which a pending duty
+        // is impossible.
         while !pending.is_empty() {
             let way = self.way(&inside, at, |edge, to| {
                 self.done(edge).any(|duty| pending.contains(&duty)) || !pending.is_subset(&self.possible(to))
@@ -318,7 +323,7 @@ impl<P: Mutex> Cycles<P> {
         (path, prefix)
     }
 
-    /// The shortest way inside, from a state, whose last step is as wanted.
+    /// The shortest path within `inside`, from a state, whose last step is `wanted`.
     fn way(
         &self,
         inside: &BTreeSet<NodeIndex>,
@@ -328,7 +333,7 @@ impl<P: Mutex> Cycles<P> {
         let mut before: FxHashMap<NodeIndex, (NodeIndex, usize, EdgeIndex)> = FxHashMap::default();
         let mut queue = VecDeque::from([from]);
         while let Some(node) = queue.pop_front() {
-            // Edges come out latest first, and the latest was the last of the successors.
+            // petgraph lists the latest edge first. Reversed, the edges are in the order of the successors.
             let edges: Vec<_> = self.graph.edges(node).collect();
             for (nth, edge) in edges.into_iter().rev().enumerate().filter(|(_, edge)| inside.contains(&edge.target())) {
                 let (edge, to) = (edge.id(), edge.target());
@@ -366,13 +371,13 @@ mod tests {
     use crate::memory::Memory;
     use crate::mutex::Budget;
 
-    /// P0 enters whenever it likes. P1 asks P0, and P0 lets it in for good when a timer fires.
+    /// P0 enters whenever it wants. P1 asks P0, and P0 lets P1 in when a timer fires.
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
     struct Host {
         me: ProcessId,
-        /// Whether P0 has been asked.
+        /// Whether P1 has asked P0.
         asked: bool,
-        /// Whether P0 begins to wait anew each time it enters.
+        /// Whether P0 sets its timer again each time it enters.
         restarts: bool,
     }
 

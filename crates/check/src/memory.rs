@@ -1,4 +1,4 @@
-//! How much memory there is, so that an exploration stops before the machine, or the part of it that it may use, runs out.
+//! Watches the memory, so that an exploration stops before the machine or the control group runs out of it.
 
 use std::fs;
 use std::path::Path;
@@ -9,73 +9,71 @@ pub struct Memory {
     bytes_max: usize,
 }
 
-/// Of what is free at the beginning, so many hundredths may be used.
+/// Percentage of the memory free at the start that the checker may use.
 const SHARE_OF_FREE: usize = 80;
 
-/// So much is left to the others, who may need more than at the beginning, by one that uses more than that itself.
+/// The memory that the checker leaves to other programs, which may need more than at the start. A checker that uses
+/// less than this leaves only as much as it uses itself.
 const RESERVE: usize = 256 << 20;
 
 impl Memory {
-    /// No bound at all.
     pub const UNBOUNDED: Memory = Memory { bytes_max: usize::MAX };
 
-    /// At most so many bytes.
     pub fn at_most(bytes_max: usize) -> Self {
         Memory { bytes_max }
     }
 
-    /// Most of what is free now; no bound where the system does not say.
+    /// 80 % of the memory that is free now. No bound if the system does not say how much is free.
     pub fn most_of_what_is_free() -> Self {
         let free = free().map(|free| free / 100 * SHARE_OF_FREE);
         free.map_or(Self::UNBOUNDED, |free| Memory { bytes_max: free.saturating_add(used().unwrap_or(0)) })
     }
 
-    /// Whether `more` bytes would be too many for who has `used` so many.
+    /// Whether a process that uses `used` bytes may not use `more`.
     pub fn is_short(self, used: usize, more: usize) -> bool {
         used.saturating_add(more) > self.bytes_max
     }
 
-    /// How many bytes there may be.
     pub fn bytes_max(self) -> usize {
         self.bytes_max
     }
 }
 
-/// How many bytes this process uses, and how many are free; none where the system does not say.
+/// The memory in use and the free memory, in bytes. None if the system does not say.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryNow {
     /// By this process.
     pub used: Option<usize>,
-    /// For anybody.
+    /// On the machine and in the control group.
     pub free: Option<usize>,
 }
 
 impl MemoryNow {
-    /// As it is now.
     pub fn look() -> Self {
         MemoryNow { used: used(), free: free() }
     }
 
-    /// Whether `more` bytes would leave the others too little, who may have taken what was free at the beginning. One that
-    /// is small itself does not make the difference.
+    /// Whether `more` bytes would leave too little to other programs. They may have taken what was free at the start.
+    /// If the checker is small itself, stopping it would not help, so the reserve is smaller.
     pub fn is_machine_full(self, more: usize) -> bool {
         let reserve = RESERVE.min(self.used.unwrap_or(RESERVE));
         self.free.is_some_and(|free| free < more.saturating_add(reserve))
     }
 }
 
-/// What this process uses now, in bytes; none where the system does not say.
+/// The memory of this process, in bytes. None if the system does not say.
 pub fn used() -> Option<usize> {
     kib(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")
 }
 
-/// What is free now, in bytes, on the machine and in the control group; none where the system does not say.
+/// The free memory, in bytes, on the machine and in the control group. None if the system does not say.
 pub fn free() -> Option<usize> {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| kib(&text, "MemAvailable:"));
     machine.into_iter().chain(free_in_group()).min()
 }
 
-/// What the control group of this process, or one around it, leaves of what it may use. Caches do not count: they give way.
+/// What the control group of this process, or a group around it, may still use. Caches do not count as used, because
+/// the kernel can drop them.
 fn free_in_group() -> Option<usize> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let (version, group) = groups.lines().find_map(of_memory)?;
@@ -84,13 +82,13 @@ fn free_in_group() -> Option<usize> {
     Path::new(group).ancestors().filter_map(left).min()
 }
 
-/// Where control groups of either version are, and what they say.
+/// Where the files of a control group are, for version 1 and version 2.
 #[derive(Debug, PartialEq, Eq)]
 struct Version {
     root: &'static str,
-    /// The file with the bound.
+    /// The file with the limit.
     max: &'static str,
-    /// What counts as used and does not give way.
+    /// The lines of `memory.stat` with memory that the kernel cannot drop.
     fixed: &'static [&'static str],
 }
 
@@ -99,8 +97,8 @@ const VERSION_1: Version =
 const VERSION_2: Version =
     Version { root: "/sys/fs/cgroup", max: "memory.max", fixed: &["anon ", "kernel ", "shmem "] };
 
-/// The group of a line of /proc/self/cgroup, if that is the one that bounds memory. Where both versions are in use it is the
-/// first, whose line comes first.
+/// The group in a line of /proc/self/cgroup, if this group limits memory. If both versions are in use, version 1 limits
+/// memory, and its line comes first.
 fn of_memory(line: &str) -> Option<(Version, &str)> {
     let (_, line) = line.split_once(':')?;
     let (controllers, group) = line.split_once(":/")?;
@@ -110,7 +108,7 @@ fn of_memory(line: &str) -> Option<(Version, &str)> {
     }
 }
 
-/// From what a control group may use, and from what it says of how it does. There is no bound that is no number.
+/// The limit of a control group minus its fixed memory. None if the limit is not a number, such as "max".
 fn left(max: &str, stat: &str, fixed: &[&str]) -> Option<usize> {
     let used = |name: &&str| stat.lines().find_map(|line| line.strip_prefix(name))?.trim().parse::<usize>().ok();
     let used: Vec<usize> = fixed.iter().filter_map(used).collect();
@@ -118,7 +116,7 @@ fn left(max: &str, stat: &str, fixed: &[&str]) -> Option<usize> {
     (!used.is_empty()).then(|| max.saturating_sub(used.iter().sum()))
 }
 
-/// The bytes after `name` in what the kernel says in KiB.
+/// The bytes after `name` in a text of the kernel, which counts in KiB.
 fn kib(text: &str, name: &str) -> Option<usize> {
     let number = text.lines().find_map(|line| line.strip_prefix(name))?.trim().trim_end_matches("kB").trim();
     number.parse::<usize>().ok().map(|kib| kib * 1024)

@@ -1,4 +1,4 @@
-//! The model of mutual exclusion: each client asks a number of times, anything that can happen may happen next.
+//! The model of mutual exclusion: each client requests a number of times, and every possible step may be the next.
 
 use baton_protocol::clock::VectorClock;
 use baton_protocol::mutex::{Command, Event, Mutex};

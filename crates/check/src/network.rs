@@ -1,52 +1,46 @@
-//! The network: what is on its way, in one canonical order, so that equal networks are equal values.
+//! The messages in flight, in one canonical order, so that equal networks are equal values.
 
 use baton_protocol::{ProcessId, Ticks};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-/// In which order messages from one process to another arrive. Application messages have a channel of their own, and
-/// arrive in any order whichever of the two it is.
+/// The order in which messages from one process to another arrive. Application messages have their own channel, and
+/// always arrive in any order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkOrder {
-    /// In the order in which they were sent.
+    /// In the order of sending.
     Fifo,
-    /// In any order.
     Unordered,
 }
 
-/// A message on its way.
+/// A message in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Flight {
-    /// Whose message it is.
     pub channel: Channel,
-    /// The sender.
     pub from: u8,
-    /// The receiver.
     pub to: u8,
-    /// For how many ticks it has been on its way; 0 where there is no time.
+    /// For how many ticks the message has been in flight; 0 in models without time.
     pub age: u8,
-    /// What it carries, by number.
+    /// The number of the payload.
     pub payload: u32,
 }
 
-/// All that is on its way, in one canonical order.
+/// All messages in flight, in one canonical order.
 pub type Network = SmallVec<[Flight; 16]>;
 
-/// Whose message it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Channel {
-    /// The algorithm's.
+    /// Messages of the algorithm.
     Protocol,
-    /// The application's.
+    /// Messages of the application.
     App,
 }
 
-/// Bits for a process id in a [`Flight`], and so how many processes there may be.
+/// A process id in a [`Flight`] has 8 bits.
 pub const PROCESSES_MAX: usize = 1 << 8;
 
 impl Flight {
-    /// The receiver.
     pub fn receiver(&self) -> ProcessId {
         self.to.into()
     }
@@ -56,10 +50,9 @@ impl Flight {
     }
 }
 
-/// Adds a message that has just been sent.
 pub fn send(network: &mut Network, order: LinkOrder, flight: Flight) {
     let place = match (order, flight.channel) {
-        // Behind all of its own link, older ones first.
+        // Behind all messages of its own link, so that older messages come first.
         (LinkOrder::Fifo, Channel::Protocol) => network
             .partition_point(|other| (other.channel, other.from, other.to) <= (flight.channel, flight.from, flight.to)),
         _ => network.partition_point(|other| *other < flight),
@@ -67,7 +60,7 @@ pub fn send(network: &mut Network, order: LinkOrder, flight: Flight) {
     network.insert(place, flight);
 }
 
-/// Which messages can arrive next; of several that are equal only one, since it does not matter which.
+/// The messages that can arrive next. Of equal messages only one, because it does not matter which.
 pub fn deliverable(network: &[Flight], order: LinkOrder) -> impl Iterator<Item = (usize, Flight)> {
     network.iter().copied().enumerate().filter(move |&(index, flight)| {
         let Some(before) = index.checked_sub(1).map(|before| network[before]) else { return true };
@@ -88,7 +81,7 @@ pub fn is_overdue(network: &[Flight], delay_max: Ticks) -> bool {
     network.iter().any(|flight| Ticks::from(flight.age) >= delay_max)
 }
 
-/// Lets a tick pass. All age alike, so that the order stays what it is.
+/// Lets a tick pass. All messages age by 1, so their order does not change.
 pub fn age(network: &mut [Flight]) {
     for flight in network {
         flight.age += 1;

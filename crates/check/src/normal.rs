@@ -1,9 +1,9 @@
-//! Normal forms: states that differ only in how far counters have come are one state.
+//! Normal forms: states that differ only in the absolute values of counters are one state.
 //!
-//! Per family of counters the smallest member in the whole group, processes and messages alike, is subtracted from
-//! all. Protocols declare that they only compare them and count up, so that the same steps are possible, with the same
-//! outcomes, before and after: the normal form is exact. A fence on which no step depends is left out altogether. No
-//! counter is ever cut off: where two of a family grow apart for ever, the states stay infinitely many.
+//! For each family of counters, the smallest value in the whole group, in processes and messages, is subtracted from
+//! all values. Protocols declare that they only compare these counters and count them up. So the same steps, with the
+//! same outcomes, are possible before and after: the normal form is exact. A fence that no step depends on becomes 0.
+//! No counter is ever capped: if two counters of a family grow apart for ever, there are infinitely many states.
 
 use baton_protocol::{Counter, Message, Protocol};
 use rustc_hash::FxHashMap;
@@ -13,13 +13,12 @@ use crate::system::{Content, Local, Payload, State, System, User};
 /// A local state or a message, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Item {
-    /// A local state.
     Local(u32),
-    /// A message, with its sender, whose numbers it may carry.
+    /// A message, and its sender, whose counters the message may carry.
     Payload(u32, u8),
 }
 
-/// One family lowered by so much in one item; by everything that there is if that is less.
+/// Subtracts `by` from the counters of one family in one item. A counter below `by` becomes 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lowering {
     item: Item,
@@ -27,10 +26,10 @@ pub struct Lowering {
     by: u64,
 }
 
-/// What is known of items and their normal forms.
+/// A cache of counters and normal forms.
 #[derive(Default)]
 pub struct Normal {
-    /// The families in an item, each with its smallest member; of fences the largest.
+    /// The families of counters in an item, each with its smallest value; for fences, the largest value.
     extremes: FxHashMap<Item, Box<[(Counter, u64)]>>,
     lowered: FxHashMap<Lowering, u32>,
 }
@@ -45,7 +44,7 @@ pub enum Missing {
 }
 
 impl<P: Protocol, U: User<P>> System<P, U> {
-    /// Replaces a state by its normal form; returns what is missing for that.
+    /// Replaces a state by its normal form. Returns what is missing for that.
     pub fn normalize<G>(&self, state: &mut State<G>) -> Vec<Missing> {
         let mut missing = Vec::new();
         let mut floors: Vec<(Counter, u64)> = Vec::new();
@@ -62,7 +61,7 @@ impl<P: Protocol, U: User<P>> System<P, U> {
             }
         }
         for (family, floor) in floors {
-            // Of fences nothing is left, whatever the others are.
+            // A fence becomes 0, even if the smallest fence is less than the others.
             let by = if family == Counter::Fence { u64::MAX } else { floor };
             if missing.is_empty() && by > 0 {
                 self.lower(state, family, by, &mut missing);
@@ -144,7 +143,7 @@ impl<P: Protocol, U: User<P>> System<P, U> {
         extremes.into()
     }
 
-    /// A message with nothing left of its counters: what it is about, whenever it was sent.
+    /// A message with all counters set to 0: equal for messages that differ only in their counters.
     pub fn gist(&self, number: u32, from: u8) -> Payload<P::Message> {
         let mut payload = self.payload(number).clone();
         show(&mut payload.content, from, &mut |_, value| *value = 0);

@@ -1,4 +1,4 @@
-//! What to check, and why it may be refused.
+//! The options of a check, and the reasons to refuse them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,40 +15,39 @@ use crate::faults::{Faults, Recovery, Tally};
 use crate::liveness::WAITERS_MAX;
 use crate::network::{LinkOrder, PROCESSES_MAX};
 
-/// What to check, and within which bounds.
+/// The options of a check, and its limits.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How often each client asks.
+    /// Number of requests of each client.
     pub entries: u32,
-    /// The order of the network; if none, the weakest that the algorithm's assumptions allow.
+    /// The order of messages. None: the weakest order that the algorithm's assumptions allow.
     pub order: Option<LinkOrder>,
-    /// What to check; if none, all that the algorithm promises.
+    /// The properties to check. None: all properties that the algorithm promises.
     pub properties: Option<Vec<Property>>,
-    /// How many application messages there may be in all; if none, one where ORDER is checked and otherwise none.
+    /// The budget of application messages, in the whole group. None: one if ORDER is checked, otherwise none.
     pub app_messages: Option<u8>,
     /// How many timers may fire at each process, for algorithms that retry for ever. Elections have no such limit.
     pub timers: u32,
-    /// Elections and heartbeats: how many ticks a message may really take; if none, the bound D that the algorithm is given.
+    /// Elections and heartbeats: the longest delay of a message, in ticks. None: the D that the processes believe in.
     pub delay: Option<Ticks>,
-    /// Elections: how many ticks after the crash all must agree; if none, 40 D.
+    /// Elections: the time in ticks after which all must agree. None: 40 D, or more in large groups.
     pub settled_after: Option<Ticks>,
-    /// How many faults there may be.
     pub faults: Faults,
-    /// How many states to see before giving up.
+    /// The limit of states.
     pub limit: usize,
-    /// How many bytes to use before giving up; if none, most of what is free.
+    /// The limit of memory, in bytes. None: most of the free memory.
     pub memory: Option<usize>,
-    /// How long to go on before giving up; if none, as long as it takes.
+    /// The limit of time. None: no limit.
     pub time: Option<Duration>,
-    /// How many threads to use; if none, as many as there are cores.
+    /// Number of threads. None: one for each core.
     pub threads: Option<usize>,
-    /// Check on a network that is weaker than the algorithm assumes.
+    /// Whether to check on networks and with faults that break an assumption of the algorithm.
     pub ignore_assumptions: bool,
-    /// Who is told of progress.
+    /// Receives the progress of the check.
     pub watch: Option<Watch>,
 }
 
-/// Somebody who is told of progress.
+/// Receives the progress of a check.
 #[derive(Clone)]
 pub struct Watch(pub Arc<dyn Fn(&Progress) + Send + Sync>);
 
@@ -79,33 +78,32 @@ impl Default for Options {
     }
 }
 
-/// Something that can be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Property {
-    /// At most one in the critical section; at most one leader; nobody who lives is suspected. Also broken by a grant to
-    /// one that has not asked.
+    /// At most one process in the critical section; at most one leader; no live process suspected. A grant to a process
+    /// that has not requested also violates safety.
     Safety,
-    /// It never happens that somebody waits and nothing can happen.
+    /// There is no state in which a process waits and nothing can happen.
     Deadlock,
-    /// Nobody waits for ever, though everybody asks again and again or there are faults; everybody agrees on the leader after a given time;
-    /// who has crashed is suspected by all who live, in time and for good.
+    /// No process waits for ever, although all request again and again or there are faults. All processes agree on the
+    /// leader after a given time. Every crashed process is suspected by all live processes, in time and for ever.
     Liveness,
     /// If request A happened before request B, A is granted first.
     Order,
     /// Fences grow from grant to grant.
     Fence,
-    /// Somebody enters, leads, or beats, at all; two wait at once; and who crashes is suspected by somebody. Always checked:
-    /// a model in which nothing happens proves nothing.
+    /// A process enters, leads, or hears a heartbeat; two processes wait at the same time; a crashed process is
+    /// suspected. Always checked, because a model in which nothing happens proves nothing.
     Reachability,
 }
 
 impl Property {
-    /// All that can be asked for.
+    /// All properties that a user can request.
     pub const ALL: [Property; 5] =
         [Property::Safety, Property::Deadlock, Property::Liveness, Property::Order, Property::Fence];
 
-    /// All that can be asked of an algorithm of this family.
+    /// All properties that a user can request of an algorithm of this family.
     pub fn of(family: Family) -> &'static [Property] {
         match family {
             Family::Mutex => &Self::ALL,
@@ -114,7 +112,6 @@ impl Property {
         }
     }
 
-    /// Whether it is among these promises.
     pub fn is_promised(self, promises: &Promises) -> bool {
         match self {
             Property::Safety => promises.safety,
@@ -125,7 +122,7 @@ impl Property {
         }
     }
 
-    /// What the command line calls it.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Property::Safety => "safety",
@@ -319,7 +316,7 @@ pub fn properties(
     if properties.is_empty() { Err(CheckError::NoProperty) } else { Ok(properties) }
 }
 
-/// The order of the network: what was asked, if the algorithm can bear it, or the weakest that it can.
+/// The requested order, if the algorithm's assumptions allow it. By default the weakest order that they allow.
 pub fn order(about: &'static About, options: &Options) -> Result<LinkOrder, CheckError> {
     match options.order {
         Some(LinkOrder::Unordered) if about.assumes.fifo && !options.ignore_assumptions => {
@@ -331,7 +328,7 @@ pub fn order(about: &'static About, options: &Options) -> Result<LinkOrder, Chec
     }
 }
 
-/// The faults that were asked for, if the algorithm can bear them and the checker can keep account of them.
+/// The requested faults, if the algorithm tolerates them and the checker can count them.
 pub fn faults(about: &'static About, options: &Options, processes: usize) -> Result<Faults, CheckError> {
     let (faults, assumes) = (options.faults, about.assumes);
     if faults.crash > Faults::CRASHES_MAX {
@@ -375,7 +372,8 @@ pub fn faults(about: &'static About, options: &Options, processes: usize) -> Res
     }
 }
 
-/// Being alone ends with the lease, which is a matter of time: whoever asks for it here has to know that.
+/// With leases a holder is alone only until its lease ends, and most models have no time. So the user must ignore
+/// assumptions to check safety or fences.
 pub fn leases(about: &'static About, options: &Options, leases: bool) -> Result<(), CheckError> {
     let of_leases = |property: &Property| matches!(property, Property::Safety | Property::Fence);
     match options.properties.iter().flatten().any(of_leases) && leases && !options.ignore_assumptions {

@@ -1,24 +1,23 @@
-//! States in as few bytes as they take: millions wait in the queue.
+//! States in as few bytes as possible, because millions of them wait in the queue.
 
 use postcard::ser_flavors::Flavor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Some states, one after the other.
+/// Several states, one after the other.
 #[derive(Default)]
 pub struct Packed {
     bytes: Vec<u8>,
-    /// Where each of them ends.
+    /// Where each state ends.
     ends: Vec<usize>,
 }
 
 impl Packed {
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Adds a state, and returns it packed: equal states, and no others, are packed alike.
+    /// Adds a state. Returns its bytes: equal states have equal bytes, and different states have different bytes.
     pub fn push(&mut self, state: &impl Serialize) -> &[u8] {
         let begin = self.bytes.len();
         postcard::serialize_with_flavor(state, Append(&mut self.bytes)).expect("a state is plain data");
@@ -26,24 +25,22 @@ impl Packed {
         &self.bytes[begin..]
     }
 
-    /// Adds one that is packed already.
+    /// Adds a state that is packed already.
     pub fn push_packed(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         self.ends.push(self.bytes.len());
     }
 
-    /// The state with this number, packed.
+    /// The bytes of a state.
     pub fn get(&self, number: usize) -> &[u8] {
         let begin = number.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.bytes[begin..self.ends[number]]
     }
 
-    /// The state with this number.
     pub fn unpack<S: DeserializeOwned>(&self, number: usize) -> S {
         postcard::from_bytes(self.get(number)).expect("what was packed can be unpacked")
     }
 
-    /// Adds more of them.
     pub fn append(&mut self, more: &Packed) {
         let before = self.bytes.len();
         self.bytes.extend_from_slice(&more.bytes);
@@ -56,18 +53,17 @@ impl Packed {
     }
 }
 
-/// States that wait, in blocks, so that what has been dealt with can be given back.
+/// Waiting states, in blocks, so that the memory of a finished block can be freed.
 #[derive(Default)]
 pub struct Queue {
-    /// All but the last one full.
+    /// All blocks are full, except the last.
     blocks: Vec<Packed>,
 }
 
-/// How many states a block has.
+/// Number of states in a block.
 pub const BLOCK: usize = 1 << 12;
 
 impl Queue {
-    /// Puts a state behind the others.
     pub fn push(&mut self, state: &[u8]) {
         match self.blocks.last_mut() {
             Some(block) if block.len() < BLOCK => block.push_packed(state),
@@ -80,18 +76,17 @@ impl Queue {
         }
     }
 
-    /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
 
-    /// Takes all that wait, block by block.
+    /// Takes all waiting states, block by block.
     pub fn take(&mut self) -> impl Iterator<Item = Packed> + use<> {
         std::mem::take(&mut self.blocks).into_iter()
     }
 }
 
-/// Behind what is there already.
+/// A postcard flavor that appends to a buffer.
 struct Append<'b>(&'b mut Vec<u8>);
 
 impl Flavor for Append<'_> {

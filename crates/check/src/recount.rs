@@ -1,4 +1,4 @@
-//! The way to a violation, gone again step by step and told.
+//! Repeats the path to a violation step by step, and describes each step.
 
 use baton_protocol::mutex::Mutex;
 
@@ -38,8 +38,8 @@ pub fn recount<M: GroupModel>(
     story.end(violation)
 }
 
-/// The same for a path among normal forms: goes along with states as they really are, so that counters and fences are
-/// those of a real run.
+/// Like `recount`, for a path of normal forms. It repeats the path with real states beside the normal forms, so that
+/// counters and fences are those of a real run.
 pub fn recount_normal<P: Mutex>(
     model: &mut MutexModel<P>,
     processes: usize,

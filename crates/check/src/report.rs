@@ -1,4 +1,4 @@
-//! What comes of a check.
+//! The results of a check.
 
 use baton_protocol::Ticks;
 use baton_trace::{Header, Record, Writer};
@@ -6,128 +6,122 @@ use serde::Serialize;
 
 use crate::{Faults, LinkOrder, Property};
 
-/// The result of a check. As JSON it has these names; a tool may rely on them.
+/// The result of a check. The names of the fields are the keys of the JSON, and other programs may rely on them.
 #[derive(Clone, Debug, Serialize)]
 pub struct CheckReport {
-    /// As the registry calls it.
+    /// The name in the registry.
     pub algorithm: &'static str,
-    /// How many processes may ask.
+    /// Number of processes that may request.
     pub n: usize,
-    /// All processes, helpers included.
+    /// All processes, including coordinators and voters.
     pub processes: usize,
-    /// How often each of them asks; 0 for an election and for heartbeats.
+    /// Number of requests of each process; 0 for elections and heartbeats.
     pub entries: u32,
-    /// Another way to run it, if it was asked for.
+    /// None for the default variant.
     pub variant: Option<String>,
-    /// Of the network.
     pub order: LinkOrder,
-    /// Where there is time: how many ticks a message may take, and how many the processes believe it may.
+    /// For models with time: the longest delay of a message, and the longest delay that the processes believe in, both
+    /// in ticks.
     pub delays: Option<(Ticks, Ticks)>,
-    /// How many timers may fire at each process; none if there is no such limit, or no timer.
+    /// How many timers may fire at each process. None if there is no limit, or no timer.
     pub timers: Option<u32>,
-    /// How many faults there may be.
+    /// The budget of faults.
     pub faults: Faults,
-    /// Whether what the algorithm assumes was ignored.
     pub ignored_assumptions: bool,
-    /// How many application messages there may be.
+    /// The budget of application messages.
     pub app_messages: u8,
-    /// What was checked.
+    /// The properties that were checked.
     pub properties: Vec<Property>,
-    /// What was to be checked, too, and has no verdict. If nobody asked for it by name, the others may have one.
+    /// Properties that should be checked, too, and have no verdict. If the user did not request them by name, the other
+    /// properties may still have a verdict.
     pub unsettled: Vec<Property>,
-    /// What is promised and was not checked here, and why.
+    /// Promises that were not checked, and why.
     pub unchecked: Vec<Unchecked>,
-    /// Distinct states seen.
+    /// Distinct states.
     pub states: usize,
-    /// Steps seen, those to states already known included.
+    /// Steps, including steps to states already seen.
     pub transitions: u64,
-    /// Steps from the start to the furthest state, one that must not be included.
+    /// Steps from the start to the furthest state, or to the violation if that is further.
     pub depth: usize,
-    /// How long it took.
     pub seconds: f64,
-    /// Whether every state within the budgets has been seen.
+    /// Whether all states within the budgets were seen.
     pub complete: bool,
-    /// What came about, so that nobody takes an empty model for a proof.
+    /// How often something happened, so that a model in which nothing happens is not taken for a proof.
     pub reached: Reached,
-    /// What came of the model for starvation, if it was explored.
+    /// The results of the search for starvation, if there was one.
     pub cyclic: Option<Cyclic>,
-    /// The verdict.
     pub result: Verdict,
-    /// Which property is violated, if one is.
+    /// The violated property.
     pub property: Option<Property>,
-    /// How; or why there is no verdict.
+    /// How the property is violated, or why there is no verdict.
     pub detail: Option<String>,
-    /// How many steps it takes: acquire, release, deliver, timer, application messages, suspicions and ticks.
+    /// Number of steps to the violation: acquire, release, deliver, timer, application messages, suspicions and ticks.
     pub steps: Option<usize>,
-    /// The steps, one a line, for people.
+    /// The steps to the violation, one in each line, for people.
     pub counterexample: Option<Vec<String>>,
-    /// The steps as a trace.
+    /// The steps to the violation as a trace.
     #[serde(skip)]
     pub trace: Option<Trace>,
 }
 
-/// The verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// In every state within the budgets.
+    /// All properties hold in every state within the budgets.
     Holds,
-    /// In some state it does not hold.
+    /// A property does not hold.
     Violated,
-    /// There were too many states for a verdict.
+    /// A limit was reached before a verdict.
     Limit,
 }
 
-/// What came of the model for starvation: everybody asks for ever, or with crashes as often as in the other.
+/// The results of the search for starvation. All clients request for ever, or with crashes as often as in the rest of
+/// the check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cyclic {
-    /// Distinct states; where everybody asks for ever, in normal form.
+    /// Distinct states; normal forms if all clients request for ever.
     pub states: usize,
-    /// Steps between them.
+    /// Steps between states.
     pub transitions: u64,
-    /// Components of states that can all be reached from each other, by at least one step: runs that never end.
+    /// Strongly connected components with at least one step: the runs that never end.
     pub components: usize,
-    /// What came about.
     pub reached: Reached,
-    /// Whether anybody can starve; violated also if too little happens to tell.
+    /// Violated if a client can starve, and also if too little happens in the model to show anything.
     pub result: Verdict,
-    /// Why there is no verdict, if there is none.
+    /// Why there is no verdict.
     pub detail: Option<String>,
 }
 
 /// A promise that was not checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Unchecked {
-    /// Which one.
     pub property: Property,
-    /// Why not.
     pub why: &'static str,
 }
 
-/// What came about.
+/// How often something happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Reached {
-    /// Steps by which somebody entered the critical section, came to lead, or heard a beat.
+    /// Steps in which a process enters the critical section, becomes the leader, or hears a heartbeat.
     pub entries: u64,
-    /// States in which two or more wait at once.
+    /// States in which two or more processes wait at once.
     pub waiting_together: u64,
-    /// Steps by which a heartbeat's watcher came to suspect somebody who had crashed.
+    /// Steps in which a heartbeat detector suspects a crashed process.
     pub suspicions: u64,
 }
 
 impl Reached {
-    /// Why it proves nothing of a group that asks, if it does not.
+    /// Why the result proves nothing about mutual exclusion, if too little happens in the model.
     pub fn doubt(&self) -> Option<&'static str> {
         match self {
-            Reached { entries: 0, .. } => Some("nobody ever gets what the algorithm is for, so nothing has been shown"),
+            Reached { entries: 0, .. } => Some("no process ever enters, so nothing has been shown"),
             Reached { waiting_together: 0, .. } => {
-                Some("two never wait at once, so nothing has been shown of how they get along")
+                Some("two processes never wait at the same time, so nothing has been shown about competing requests")
             }
             _ => None,
         }
     }
 
-    /// Adds what else has come about.
     pub fn add(&mut self, more: Reached) {
         self.entries += more.entries;
         self.waiting_together += more.waiting_together;
@@ -135,17 +129,14 @@ impl Reached {
     }
 }
 
-/// A counterexample as a trace.
 #[derive(Clone, Debug)]
 pub struct Trace {
-    /// The first line.
     pub header: Header,
-    /// All others.
     pub records: Vec<Record>,
 }
 
 impl Trace {
-    /// Writes it in the format of `baton-trace`.
+    /// Writes the trace in the format of `baton-trace`.
     pub fn write(&self, sink: impl std::io::Write) -> std::io::Result<()> {
         let mut writer = Writer::new(sink, &self.header)?;
         for record in &self.records {

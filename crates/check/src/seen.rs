@@ -1,39 +1,38 @@
-//! The fingerprints of all states seen.
+//! The set of fingerprints of all states seen.
 
 use std::hash::{BuildHasher, Hasher};
 use std::thread;
 
 use foldhash::quality::FixedState;
 
-/// 64 bits of a hash that mixes all of its input well: among s states the chance that any two share a fingerprint, so
-/// that one is missed, is below s^2 / 2^65, which is 1 in 30,000 for 33 million and 1 in 150 for 500 million. The keys are
-/// fixed, so that a run can be repeated.
+/// 64 bits of a hash that mixes all of its input well. Among s states, the chance that two share a fingerprint, so that
+/// one is missed, is below s^2 / 2^65. That is 1 in 30,000 for 33 million states, and 1 in 150 for 500 million. The
+/// keys of the hash are fixed, so that a run can be repeated.
 pub fn fingerprint(state: &[u8]) -> u64 {
     let mut hasher = FixedState::default().build_hasher();
     hasher.write(state);
-    // 0 is what a free place looks like.
+    // 0 marks a free place.
     hasher.finish().max(1)
 }
 
-/// A set of fingerprints in several parts, so that several threads can work on it and little of it grows at once.
+/// A set of fingerprints, divided into parts. Each thread works on its own parts, and only one part grows at a time.
 pub struct Seen {
     parts: Vec<Part>,
 }
 
-/// Parts for each thread.
+/// Number of parts for each thread.
 const PARTS_EACH: usize = 32;
 
 impl Seen {
-    /// Nothing has been seen.
     pub fn new(threads: usize) -> Self {
         Seen { parts: (0..threads * PARTS_EACH).map(|_| Part::default()).collect() }
     }
 
-    /// Inserts all; returns the places of those that are new, in ascending order. Of several that are equal the first
-    /// is the new one.
+    /// Inserts all fingerprints. Returns the places of the new ones, in ascending order. Of equal fingerprints the
+    /// first is new.
     pub fn insert_all(&mut self, fingerprints: &[u64], threads: usize) -> Vec<u32> {
         let number = self.parts.len() as u64;
-        // The bits that a part looks at are others.
+        // The remainder chooses the part; the upper bits choose the place within the part.
         let part_of = |fingerprint: u64| (fingerprint % number) as usize;
         if threads == 1 {
             let new = |(place, &fingerprint): (usize, &u64)| {
@@ -61,15 +60,15 @@ impl Seen {
         places
     }
 
-    /// How many more bytes it may need at once for `more` fingerprints: a part that grows is copied.
+    /// The bytes that `more` fingerprints may need at once. A part that grows is copied.
     pub fn growth(&self, more: usize) -> usize {
         let full = |part: &&Part| part.is_full(more);
         self.parts.iter().filter(full).map(|part| size_of::<u64>() * part.larger()).sum()
     }
 }
 
-/// A hash table without anything but the fingerprints. They lie nearly in their own order, so that growing is a walk
-/// through it.
+/// A hash table of fingerprints only. The fingerprints are stored almost in ascending order, so growing reads and
+/// writes memory in order.
 #[derive(Default)]
 struct Part {
     places: Vec<u64>,
@@ -77,17 +76,17 @@ struct Part {
 }
 
 impl Part {
-    /// Whether `more` would make it too full to find anything quickly.
+    /// Whether `more` fingerprints would make searches slow.
     fn is_full(&self, more: usize) -> bool {
         (self.len + more) * 6 > self.places.len() * 5
     }
 
-    /// How many places it has after growing: little more each time, since they are most of the memory there is.
+    /// The size after growing. It grows by a quarter only, because these tables are most of the memory.
     fn larger(&self) -> usize {
         self.places.len() + self.places.len() / 4 + 16
     }
 
-    /// Whether it is new.
+    /// Returns whether the fingerprint is new.
     fn insert(&mut self, fingerprint: u64) -> bool {
         if self.is_full(1) {
             let larger = vec![0; self.larger()];
@@ -104,7 +103,7 @@ impl Part {
         new
     }
 
-    /// Where it is, or where it belongs.
+    /// The place of the fingerprint, or the free place where it belongs.
     fn place_of(&self, fingerprint: u64) -> usize {
         let mut place = ((u128::from(fingerprint) * self.places.len() as u128) >> u64::BITS) as usize;
         while self.places[place] != 0 && self.places[place] != fingerprint {
@@ -130,7 +129,7 @@ mod tests {
 
     #[test]
     fn what_would_share_a_place_does_not_share_it() {
-        // All belong at the very end, and go on at the beginning.
+        // All of these belong at the end of the table, and continue at its beginning.
         let mut part = Part::default();
         let close = |i: u64| u64::MAX - i;
         assert!((0..1_000).all(|i| part.insert(close(i))));

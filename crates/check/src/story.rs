@@ -1,4 +1,4 @@
-//! A run told step by step: as lines for people and as the records of a trace, both from the same calls.
+//! Describes a run step by step: as lines for people and as the records of a trace, both from the same calls.
 
 use baton_protocol::clock::LamportClock;
 use baton_protocol::{Message, ProcessId, Protocol};
@@ -8,44 +8,44 @@ use crate::explore::Violation;
 use crate::network::{Channel, Flight};
 use crate::system::{Action, Content, Stimulus, System, User};
 
-/// A run as far as it has been told. Begins with the start of the group, which is no step.
+/// The description so far. It begins with the start of the group, which is no step.
 pub struct Story {
     steps: usize,
-    /// How many ticks the last line tells of.
+    /// Number of ticks in the last line.
     ticks: usize,
-    /// How many have passed in all, if that is what records are dated by; otherwise it is steps.
+    /// The ticks so far, if the records have ticks as their time. Otherwise the records have steps.
     time: Option<usize>,
     lines: Vec<String>,
     records: Vec<Record>,
-    /// The driver's own clocks, for the trace: protocols keep theirs to themselves.
+    /// Lamport clocks for the trace. The protocols do not show their own.
     clocks: Vec<LamportClock>,
     /// The latest request of each process.
     requests: Vec<u64>,
     requests_made: u64,
-    /// Who has asked and not been granted.
+    /// Whether each process has requested and was not granted yet.
     waiting: Vec<bool>,
     entries: u64,
     messages: u64,
     letters_sent: u64,
-    /// What is on its way.
+    /// The messages in flight.
     letters: Vec<Letter>,
-    /// The record from which on everything happens again and again.
+    /// The record at which the cycle begins.
     cycle_from: Option<u64>,
 }
 
-/// A run that has been told to its end.
+/// A complete description.
 pub struct Told {
     /// For people.
     pub lines: Vec<String>,
     /// For a trace.
     pub records: Vec<Record>,
-    /// The record from which on everything happens again and again, if there is one.
+    /// The record at which the cycle begins, if the run goes round for ever.
     pub cycle_from: Option<u64>,
-    /// Whether records are dated by ticks, not by steps.
+    /// Whether the records have ticks as their time, and not steps.
     pub by_the_clock: bool,
 }
 
-/// A message on its way.
+/// A message in flight.
 #[derive(Clone, Copy)]
 struct Letter {
     route: Route,
@@ -53,7 +53,7 @@ struct Letter {
     time: u64,
 }
 
-/// What tells messages on their way apart, as far as it matters.
+/// What distinguishes a message in flight from others.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Route {
     channel: Channel,
@@ -63,7 +63,6 @@ struct Route {
 }
 
 impl Story {
-    /// Nothing has happened yet.
     pub fn new(processes: usize) -> Self {
         Story {
             steps: 0,
@@ -83,12 +82,12 @@ impl Story {
         }
     }
 
-    /// The same, dated by ticks: for processes that go by clocks.
+    /// A description whose records have ticks as their time, for models with time.
     pub fn by_the_clock(processes: usize) -> Self {
         Story { time: Some(0), ..Story::new(processes) }
     }
 
-    /// The user asks for the critical section.
+    /// The user requests the critical section.
     pub fn request(&mut self, p: ProcessId) {
         self.step(format!("P{p} asks"));
         self.requests[p] = self.requests_made;
@@ -104,37 +103,37 @@ impl Story {
         self.record(Some(p), Event::Exit { req: self.requests[p] });
     }
 
-    /// The user is told that a process has crashed, which may not be so.
+    /// The detector reports a crash, rightly or wrongly.
     pub fn suspect(&mut self, p: ProcessId, peer: ProcessId, wrongly: bool) {
         let wrongly = if wrongly { "wrongly " } else { "" };
         self.step(format!("P{p} {wrongly}suspects P{peer}"));
         self.record(Some(p), Event::Suspect { peer });
     }
 
-    /// As part of a step: a beat of a process arrives that was suspected.
+    /// Part of a step: a heartbeat of a suspected process arrives.
     pub fn trusts_again(&mut self, p: ProcessId, peer: ProcessId) {
         self.also(&format!("P{p} trusts P{peer} again"));
         self.record(Some(p), Event::Trust { peer });
     }
 
-    /// What follows happens again and again.
+    /// The following steps repeat for ever.
     pub fn cycle_begins(&mut self) {
         self.lines.push("    and from here on, again and again:".into());
         self.cycle_from = Some(self.records.len() as u64);
     }
 
-    /// As part of a step: the user is in the critical section.
+    /// Part of a step: the user enters the critical section.
     pub fn enter(&mut self, p: ProcessId, fence: u64) {
         self.also(&format!("P{p} enters (fence {fence})"));
         if !std::mem::take(&mut self.waiting[p]) {
-            // Nobody has asked, so nobody enters; a trace tells of it as a violation.
+            // A process that has not requested does not enter. The trace shows this as a violation.
             return;
         }
         self.entries += 1;
         self.record(Some(p), Event::Enter { req: self.requests[p], fence });
     }
 
-    /// As part of a step: the user believes in a leader.
+    /// Part of a step: the process believes in a leader.
     pub fn elected(&mut self, p: ProcessId, leader: Option<ProcessId>, term: Option<u64>) {
         match leader {
             Some(leader) if leader == p => self.also(&format!("P{p} leads")),
@@ -144,13 +143,13 @@ impl Story {
         self.record(Some(p), Event::Elected { leader, term });
     }
 
-    /// A process has crashed, before the first step.
+    /// A process has crashed before the first step.
     pub fn crash(&mut self, p: ProcessId) {
         self.lines.push(format!("    P{p} has crashed"));
         self.record(Some(p), Event::Crash);
     }
 
-    /// A violation, and the end.
+    /// Ends the description with the violation.
     pub fn end(mut self, violation: &Violation) -> Told {
         let property = violation.property.to_string();
         self.lines.push(format!("    {property}: {}", violation.detail));
@@ -161,7 +160,7 @@ impl Story {
         Told { lines: self.lines, records: self.records, cycle_from: self.cycle_from, by_the_clock }
     }
 
-    /// Tells what `action` does to a system with these local states.
+    /// Describes what `action` does. `locals` are the local states before.
     pub fn tell<P: Protocol, U: User<P>>(&mut self, system: &System<P, U>, locals: &[u32], action: &Action<U::Act>) {
         match *action {
             Action::Tick => self.tick(),
@@ -178,7 +177,7 @@ impl Story {
                 let at = usize::from(at);
                 match stimulus {
                     Stimulus::Act(act) => U::tell_act(self, at, act),
-                    Stimulus::AppSend { to } => self.step(format!("P{at} tells P{to} of it")),
+                    Stimulus::AppSend { to } => self.step(format!("P{at} sends P{to} an application message")),
                     Stimulus::Deliver { from, payload } => self.deliver(system, from.into(), at, payload, copied),
                     Stimulus::Timer(place) => {
                         let (timer, left) = &system.local(locals[at]).timers[usize::from(place)];
@@ -218,13 +217,13 @@ impl Story {
         let route = Route { channel: flight.channel, from: from.into(), to: to.into(), payload: flight.payload };
         let Letter { msg, .. } = self.take(route, false);
         self.step(match reason {
-            DropReason::Crashed => format!("P{from} -> P{to} {what}, which is down"),
+            DropReason::Crashed => format!("P{from} -> P{to} {what} is lost, because P{to} is down"),
             DropReason::Loss | DropReason::Partition => format!("P{from} -> P{to} {what} is lost"),
         });
         self.record(Some(to.into()), Event::Drop { msg, reason });
     }
 
-    /// What is on its way to or from a process that comes back is of an earlier life, and does not arrive.
+    /// A message to or from a process that recovers belongs to its earlier incarnation, and does not arrive.
     fn drop_those_of(&mut self, process: ProcessId) {
         let of_earlier_life = |letter: &Letter| letter.route.from == process || letter.route.to == process;
         let dropped: Vec<(ProcessId, u64)> = self
@@ -239,7 +238,7 @@ impl Story {
         }
     }
 
-    /// The letter that arrives; if `copied`, it arrives once more later.
+    /// Takes the message that arrives. If `copied`, the message stays in flight and arrives once more later.
     fn take(&mut self, route: Route, copied: bool) -> Letter {
         let place = self.letters.iter().position(|letter| letter.route == route).expect("what arrives has been sent");
         if copied { self.letters[place] } else { self.letters.remove(place) }
@@ -306,7 +305,7 @@ impl Story {
         }
     }
 
-    /// Ticks in a row are one line, with the number of the last of them.
+    /// Consecutive ticks are one line, with the step number of the last tick.
     fn tick(&mut self) {
         let ticks = self.ticks + 1;
         if ticks > 1 {
@@ -339,14 +338,15 @@ impl Story {
 /// A message as people see it: `REPLY {time: 3, request: 1}`.
 fn describe<M: Message>(message: &M) -> String {
     let (kind, json) = (message.kind(), serde_json::to_string(message).unwrap_or_default());
-    // A kind of message that there is only one of says nothing else.
+    // A message type that is a unit struct has no body.
     let json = if json == "null" { String::new() } else { json };
     let body = body(&json).replace('"', "").replace(':', ": ").replace(',', ", ").replace("null", "none");
     if body.is_empty() { kind.to_string() } else { format!("{kind} {body}") }
 }
 
-/// What a message says beyond its kind. A variant is an object with its name as the only key, which begins with a capital, as
-/// no field does; one that says nothing is only that name.
+/// The contents of a message without the names of types. JSON shows a variant as an object with the variant's name as
+/// its only key. This name begins with a capital letter, and no field does. A variant without contents is only the
+/// name.
 fn body(json: &str) -> &str {
     let key = json.strip_prefix("{\"").and_then(|rest| rest.split_once("\":"));
     match key.filter(|(key, _)| key.starts_with(char::is_uppercase)) {

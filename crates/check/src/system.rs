@@ -1,9 +1,9 @@
-//! A whole group as one value, and what a step of one of its processes makes of it.
+//! A whole group as one value, and the effect of a step of one process on it.
 //!
-//! Everything that is local to a process (its protocol, its timers, its user) and everything that a message carries is
-//! stored once and numbered; a [`State`] is a few numbers, which lie in one place unless they are many. That keeps the
-//! queue small, makes a state quick to copy and to pack, and above all means that a step is computed once per local state
-//! and stimulus, not once per global state.
+//! Everything that is local to a process (protocol, timers, user) and every payload of a message is stored once and has
+//! a number. A [`State`] is a short list of these numbers, stored inline unless it is long. So the queue is small, and
+//! a state is quick to copy and to pack. Above all, a step is computed once for each local state and stimulus, and not
+//! once for each global state.
 
 use std::hash::Hash;
 use std::mem::discriminant;
@@ -313,8 +313,8 @@ impl<P: Protocol, U: User<P>> System<P, U> {
         starts
     }
 
-    /// The numbers of all outcomes, one per branch, of what happens `at` a process with this local state. If they are
-    /// not known yet, there are none, and one more gap.
+    /// The numbers of all outcomes, one for each branch, of a stimulus `at` a process with this local state. If they
+    /// are not known yet, the range is empty, and `gaps` gets one more gap.
     pub fn react(&self, at: u8, local: u32, stimulus: Stimulus<U::Act>, gaps: &mut Vec<Gap<U::Act>>) -> Range<u32> {
         let known = self.known_steps.get(&(at, local, stimulus)).cloned();
         known.unwrap_or_else(|| {

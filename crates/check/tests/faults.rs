@@ -1,4 +1,4 @@
-//! Protocols that are wrong, each in one way, and the checker finds it.
+//! Protocols with one fault each. The checker must find every fault.
 
 use baton_check::{CheckError, CheckReport, Checker, Faults, LinkOrder, Options, Property, Verdict};
 use baton_protocol::mutex::{Command, Event};
@@ -7,7 +7,7 @@ use baton_protocol::{Counter, Group, Input, Outbox, ProcessId, Protocol, Start};
 use expect_test::{Expect, expect};
 use serde::{Deserialize, Serialize};
 
-/// A central server, P2, for two clients; it has its faults.
+/// A central server, P2, and its two clients, with a fault.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Clerk {
     fault: Fault,
@@ -20,17 +20,17 @@ struct Clerk {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Fault {
     None,
-    /// Never answers.
+    /// The server never answers.
     Silent,
-    /// Forgets who asks while somebody is inside.
+    /// The server drops requests that arrive while a client is in the critical section.
     Forgetful,
-    /// Lets everybody in.
+    /// The server grants every request at once.
     Generous,
-    /// Counts its grants backwards.
+    /// The fences fall from grant to grant.
     Backwards,
-    /// Begins with a grant that nobody has asked for.
+    /// The server begins with a grant that no client has requested.
     Eager,
-    /// Answers a release as if it were a request.
+    /// The server answers a release as if it were a request.
     Confused,
 }
 
@@ -222,8 +222,8 @@ fn a_model_in_which_nobody_enters_proves_nothing() {
     assert_eq!((report.complete, report.steps, report.counterexample), (true, None, None));
 }
 
-/// Two can wait at once in whatever has to do with mutual exclusion: where they never do, no property has been put to the
-/// test, although each of them enters.
+/// In any model of mutual exclusion two processes can wait at the same time. If they never do, no property was tested,
+/// even if each of them enters.
 #[test]
 fn a_model_in_which_two_never_wait_at_once_proves_nothing() {
     let gate = |waits| Gate { waits, ..Gate::default() };
@@ -234,7 +234,7 @@ fn a_model_in_which_two_never_wait_at_once_proves_nothing() {
     assert_eq!((report.steps, report.counterexample), (None, None));
     let report = pass(gate(true), &deadlock);
     assert_eq!(report.result, Verdict::Holds, "{:#?}", report.counterexample);
-    // A verdict that is none stays none.
+    // A missing verdict stays missing.
     let limited = Options { limit: 3, ..deadlock };
     assert_eq!(pass(gate(false), &limited).result, Verdict::Limit);
 }
@@ -244,7 +244,7 @@ fn with_a_crash(property: Property) -> Options {
     Options { properties: Some(vec![property]), faults, ..Options::default() }
 }
 
-/// A gate insists that it is asked nothing before it is ready.
+/// A gate asserts that it gets no command before it is ready.
 #[test]
 fn who_comes_back_is_asked_nothing_before_it_is_ready() {
     let crash = with_a_crash(Property::Deadlock);
@@ -261,7 +261,7 @@ fn who_comes_back_is_asked_nothing_before_it_is_ready() {
     .assert_eq(&format!("{}\n", report.counterexample.expect("a counterexample").join("\n")));
 }
 
-/// Where something always goes on nobody is ever stuck, but one may wait for ever.
+/// If a timer fires again and again there is no deadlock, but a process may wait for ever.
 #[test]
 fn who_comes_back_and_is_never_ready_starves() {
     let gate = |opens| Gate { waits: true, opens, rings: true, ..Gate::default() };
@@ -281,14 +281,14 @@ fn who_comes_back_and_is_never_ready_starves() {
     assert!(report.trace.expect("a trace").header.workload["cycle_from"].is_u64());
 }
 
-/// Lets everybody in who asks, but not who has come back, until it opens.
+/// Grants every request. After a recovery it is shut until it opens again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Gate {
-    /// Whether one waits for a moment before it enters.
+    /// Whether a process waits for a timer before it enters.
     waits: bool,
-    /// Whether it opens again after a crash.
+    /// Whether the gate opens again after a recovery.
     opens: bool,
-    /// Whether something goes on for ever beside it.
+    /// Whether a timer keeps firing for ever.
     rings: bool,
     shut: bool,
 }

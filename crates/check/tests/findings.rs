@@ -1,10 +1,11 @@
-//! What the checker must find, each within so many steps, and each counterexample is a run that can be repeated.
+//! Violations that the checker must find, each within the given number of steps. Each counterexample is a run that a
+//! replay can repeat.
 
 use baton_check::{CheckReport, Faults, LinkOrder, Options, Property, Verdict, check};
 use baton_protocol::registry::Params;
 use baton_sim::replay::replay;
 
-/// What is asked of which algorithm.
+/// An algorithm and the options of its check.
 struct Case {
     algorithm: &'static str,
     params: Params,
@@ -31,7 +32,7 @@ impl Case {
         self
     }
 
-    /// The property is violated, in a shortest run of `steps` steps, which can be repeated.
+    /// Asserts that the property is violated, that a shortest run has `steps` steps, and that a replay can repeat it.
     #[track_caller]
     fn breaks(self, property: Property, steps: usize) {
         let report = check(self.algorithm, &self.params, &self.options).unwrap();
@@ -42,7 +43,7 @@ impl Case {
     }
 }
 
-/// The same steps lead to the same outcome, by another driver and other oracles.
+/// Asserts that the steps lead to the same outcome with another driver and other oracles.
 #[track_caller]
 fn assert_repeats(report: &CheckReport) {
     let trace = report.trace.as_ref().expect("a trace");
@@ -55,13 +56,14 @@ fn assert_repeats(report: &CheckReport) {
         report.algorithm,
         replayed.violations
     );
-    // What detectors have to tell is not in a trace before they do.
+    // A trace does not contain reports of detectors that are still to come, so one step before the end nothing is
+    // known.
     if property == Property::Deadlock && report.faults.crash + report.faults.suspect == 0 {
         assert_not_stuck_before(report);
     }
 }
 
-/// A step before the end of a deadlock it is not one yet, and a trace that says so is refused.
+/// Asserts that one step before the end there is no deadlock yet, and that a trace that claims one is refused.
 #[track_caller]
 fn assert_not_stuck_before(report: &CheckReport) {
     let trace = report.trace.as_ref().expect("a trace");
@@ -91,7 +93,7 @@ fn lamport_needs_links_that_keep_the_order() {
         options.ignore_assumptions = true;
     };
     case("lamport", 2).with(unordered).breaks(Property::Safety, 4);
-    // 6, if only ACK and RELEASE count as answers.
+    // 6 steps if only ACK and RELEASE count as answers.
     case("lamport", 2).variant("ack-only").property(Property::Safety).with(unordered).breaks(Property::Safety, 6);
 }
 
@@ -100,7 +102,7 @@ fn maekawa_that_gives_back_a_grant_before_it_comes_lets_two_in() {
     case("maekawa-yield-unseen", 4).property(Property::Safety).breaks(Property::Safety, 14);
 }
 
-/// One coordinator, which may crash and forget; so may a client.
+/// One coordinator. The coordinator or a client may crash and forget.
 fn forgetful(variant: &str) -> Case {
     let mut case = case("voting", 2).variant(variant).property(Property::Fence).with(|options| {
         (options.faults.crash, options.timers, options.ignore_assumptions) = (1, 1, true);
@@ -164,15 +166,15 @@ fn a_bully_that_takes_the_slow_for_dead_becomes_a_second_leader() {
     }
 }
 
-/// A deadline is how a bully suspects: one that ends too early, once, and two lead. Detectors alone do no harm, see
-/// `verdicts.rs`.
+/// Bully suspects by deadlines: if one deadline ends too early, two processes lead. Wrong reports of detectors alone do
+/// no harm, see `verdicts.rs`.
 #[test]
 fn a_bully_that_wrongly_takes_higher_ones_for_dead_becomes_a_second_leader() {
     let suspect = |options: &mut Options| options.faults = Faults { suspect: 1, ..Faults::NONE };
     for n in [3, 4] {
         case("bully", n).with(suspect).breaks(Property::Safety, 6);
     }
-    // Of two that are left the lower asks the higher, who is dead.
+    // With two processes, the lower asks only the higher, which has crashed.
     let report = check(
         "bully",
         &Params::new(2, 1),
@@ -211,15 +213,16 @@ fn faults_that_an_algorithm_does_not_expect_are_repeated_too() {
     case("lamport", 2).with(faulty(Faults { suspect: 1, ..Faults::NONE })).breaks(Property::Safety, 4);
 }
 
-/// A fault that the checker found in our own rules: P2 hears of the recovery by INQUIRE before it hears of it from its
-/// detector, counts two changes more than P0, and never answers.
+/// A fault that the checker found in our own rules: P2 learns of the recovery by an INQUIRE before its detector reports
+/// it, counts two changes more than P0, and never answers.
 #[test]
 fn a_token_lost_in_a_crash_is_not_made_anew_if_late_news_of_the_recovery_count_twice() {
     let crash = |options: &mut Options| options.faults = Faults { crash: 1, ..Faults::NONE };
     case("token-ring-last-word", 3).property(Property::Deadlock).with(crash).breaks(Property::Deadlock, 12);
 }
 
-/// Faults that the checker found in our own elections. P0 passes P2's id on to the dead, and later sends only its own.
+/// Faults that the checker found in our own elections. P0 passes the id of P2 on to a crashed process, and later sends
+/// only its own id.
 #[test]
 fn an_id_that_is_lost_with_the_dead_is_waited_for_for_ever() {
     let crash = |options: &mut Options| {

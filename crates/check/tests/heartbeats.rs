@@ -1,7 +1,7 @@
-//! Heartbeats: what the checker says of them, and a second, naive way to count their states.
+//! Heartbeats: the verdicts of the checker, and a second, naive way to count the states.
 //!
-//! The naive way keeps how long ago everybody was last heard of, and asks a new detector what it thinks of that. The
-//! checker keeps the detectors themselves, and moves what they remember into the past.
+//! The naive way stores how long ago each process was last heard, and asks a new detector for its opinion on that. The
+//! checker stores the detectors themselves, and shifts their times into the past.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use baton_sim::replay::replay;
 use baton_trace::{Event, Record};
 use expect_test::expect;
 
-/// A counterexample can be repeated, with the same outcome.
+/// Asserts that a counterexample can be repeated, with the same outcome.
 fn heartbeats(params: &Params, options: &Options) -> CheckReport {
     let report = check("heartbeat", params, options).unwrap();
     if let (Some(trace), Some(property), Some(detail)) = (&report.trace, report.property, &report.detail) {
@@ -94,7 +94,8 @@ fn where_the_bound_is_right_nobody_errs_and_nobody_is_late() {
     }
 }
 
-/// What a detector allows for a beat is what it is given: then it takes as much longer to notice a crash, and no more.
+/// A detector waits for a heartbeat exactly as long as its timeout says. A longer timeout delays the detection of a
+/// crash by the same time.
 #[test]
 fn who_waits_for_longer_is_as_accurate_and_as_much_later() {
     for variant in ["timeout:2", "timeout:1.5+period:3", "period:1", "period:2+timeout:3"] {
@@ -103,8 +104,9 @@ fn who_waits_for_longer_is_as_accurate_and_as_much_later() {
     }
 }
 
-/// "D is a guess: too small -> the living are suspected." What counts is by how much delays differ, and none is below a
-/// tick: up to D + 2 ticks the next beat comes at the latest with the look at the clock, and deliveries come first.
+/// "D is a guess: too small -> the living are suspected." The difference between the delays decides, and no delay is
+/// below one tick. Up to D + 2 ticks, the next heartbeat arrives at the latest at the time of the check, and deliveries
+/// come first.
 #[test]
 fn the_living_are_suspected_where_delays_differ_by_more_than_is_allowed_for() {
     for (delay_max, variant) in [(1, "period:10"), (2, "period:10"), (1, "period:3"), (1, "timeout:3")] {
@@ -120,7 +122,7 @@ fn the_living_are_suspected_where_delays_differ_by_more_than_is_allowed_for() {
     assert!(report.counterexample.unwrap().contains(&"18  P0 suspects P1".to_owned()));
 }
 
-/// Too slow by one tick is enough to notice a crash later than P + 2D.
+/// A delay of one tick too much is enough to detect a crash later than P + 2D.
 #[test]
 fn a_slow_network_makes_detection_late_before_it_makes_it_wrong() {
     let report = heartbeats(&Params::new(2, 1), &slow(2, crashes(1)));
@@ -144,14 +146,14 @@ fn a_lost_beat_is_a_mistake_unless_there_is_room_for_the_next() {
     assert_holds(&loss("period:3+timeout:4"));
 }
 
-/// A beat that arrives twice arrives within D both times.
+/// Both copies of a duplicated heartbeat arrive within D.
 #[test]
 fn beats_may_arrive_twice() {
     let faults = Faults { duplicate: 2, crash: 1, ..Faults::NONE };
     assert_holds(&heartbeats(&Params::new(2, 2), &Options { faults, ..Options::default() }));
 }
 
-/// Suspects nobody, ever.
+/// A detector that never suspects a process.
 #[derive(Clone, Debug, PartialEq)]
 struct Blind;
 
@@ -173,7 +175,7 @@ impl Detector for Blind {
     }
 }
 
-/// It is accurate, since it never errs; that it says nothing proves nothing.
+/// The blind detector makes no mistakes, but without any suspicion accuracy proves nothing.
 #[test]
 fn who_suspects_nobody_is_found_out() {
     let params = Params::new(2, 1);
@@ -191,9 +193,9 @@ fn who_suspects_nobody_is_found_out() {
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Whole {
     processes: Vec<Process>,
-    /// From whom, to whom, for how long.
+    /// Sender, receiver, and ticks in flight.
     beats: Vec<(ProcessId, ProcessId, Ticks)>,
-    /// Somebody has beaten or looked at this instant.
+    /// Whether a process has sent heartbeats or checked a deadline at this instant.
     turn: bool,
     crashes: u8,
     recoveries: u8,
@@ -202,13 +204,12 @@ struct Whole {
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Process {
     up: bool,
-    /// Crashes and recoveries so far.
     changes: u8,
-    /// Ticks since the latest of them.
+    /// Ticks since the last crash or recovery.
     since: Ticks,
-    /// Ticks until the next beat; none if it is down.
+    /// Ticks until the next heartbeat. None if the process is down.
     next: Option<Ticks>,
-    /// Ticks since it last heard of each, and whom it suspects.
+    /// Ticks since the process last heard each other process, and which processes it suspects.
     silence: Vec<Ticks>,
     suspects: Vec<bool>,
 }
@@ -222,7 +223,7 @@ struct Rules {
     n: usize,
     period: Ticks,
     delay: Ticks,
-    /// From so many ticks of silence on a process is suspected.
+    /// A process is suspected after this many ticks of silence.
     too_long: Ticks,
     noticed_after: Ticks,
 }

@@ -1,4 +1,4 @@
-//! What goes in and what comes out: refusals, JSON and traces.
+//! The interface of the checker: refusals, JSON and traces.
 
 use std::collections::HashMap;
 

@@ -1,8 +1,8 @@
-//! A second, naive way to count the states of a group: whole states in a set, each step taken anew, nothing numbered,
-//! nothing remembered but the states themselves. It must come to the same numbers.
+//! A second, naive way to count the states of a group: a set of whole states, and every step executed anew, without
+//! numbers and caches. It must find the same numbers of states.
 //!
-//! For ORDER everybody, and every message, carries the set of requests that happened before, each by who made it and how
-//! many it was still to make. The checker has vector clocks for that.
+//! For ORDER, each process and each message carries the set of requests that happened before. A request is identified
+//! by its process and by how many requests the process still had to make. The checker uses vector clocks for that.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -22,7 +22,8 @@ struct Whole<P: Mutex> {
     timers: Vec<BTreeSet<P::Timer>>,
     timers_left: Vec<u32>,
     links: BTreeMap<(ProcessId, ProcessId), Vec<Letter<P::Message>>>,
-    /// From whom, to whom, with the algorithm's clock if it has one. They overtake each other on any network.
+    /// Sender, receiver, and the algorithm's clock if it has one. Application messages overtake each other on any
+    /// network.
     app: Vec<(ProcessId, ProcessId, Letter<Option<u64>>)>,
     app_messages_left: u32,
     users: Vec<User>,
@@ -34,7 +35,7 @@ struct User {
     entries_left: u32,
     /// The requests that have happened before now.
     known: Requests,
-    /// Those that had happened before its own latest one, until it leaves.
+    /// The requests that happened before the process's own latest request, until the process leaves.
     before: Requests,
 }
 
@@ -43,7 +44,7 @@ enum Phase {
     Idle,
     Waiting,
     Inside,
-    /// Of a process that never asks.
+    /// A process that never requests.
     Helper,
 }
 
@@ -52,21 +53,21 @@ struct Counter {
     order: LinkOrder,
     entries: u32,
     timers: u32,
-    /// How many application messages there may be, if ORDER is asked for. Otherwise nobody keeps account of requests.
+    /// The budget of application messages, if ORDER is checked. Otherwise the model tracks no requests.
     app_messages: Option<u32>,
 }
 
-/// What the naive way comes to.
+/// The result of the naive way.
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
-    /// So many states, and ORDER, if it was asked for, in all of them.
+    /// The number of states. ORDER, if it was checked, holds in all of them.
     States(usize),
-    /// Somebody enters, and a request that happened before its own waits, after so many steps at the least.
+    /// A process enters, and a request that happened before its own still waits. A shortest run has `steps` steps.
     Overtaken { steps: usize },
 }
 
 impl<P: Mutex> Whole<P> {
-    /// All states that `input` at a process can lead to; what it stamps goes with an application message `to` another.
+    /// All states that `input` at a process can lead to. The stamp, if any, goes with an application message to `to`.
     fn step(&self, at: ProcessId, input: Input<P>, order: LinkOrder, to: Option<ProcessId>) -> Vec<Self> {
         let mut nexts = Vec::new();
         let mut script = Some(Vec::new());
@@ -139,7 +140,7 @@ impl<P: Mutex> Whole<P> {
         nexts
     }
 
-    /// What the user of a process can do.
+    /// The possible acts of the user of a process.
     fn acts(&self, at: ProcessId, counter: Counter) -> Vec<Self> {
         let mut next = self.clone();
         let user = &mut next.users[at];
@@ -164,7 +165,7 @@ impl<P: Mutex> Whole<P> {
         nexts
     }
 
-    /// Any client may say something to any other.
+    /// Any client may send an application message to any other client.
     fn app_sends(&self, at: ProcessId, counter: Counter) -> Vec<Self> {
         let is_client = |process: &ProcessId| self.users[*process].phase != Phase::Helper;
         if self.app_messages_left == 0 || !is_client(&at) {
@@ -176,7 +177,7 @@ impl<P: Mutex> Whole<P> {
         others.flat_map(|to| next.step(at, Input::AppSend, counter.order, Some(to))).collect()
     }
 
-    /// Whether somebody is inside, and a request that happened before its own waits.
+    /// Whether a process is in the critical section, and a request that happened before its own still waits.
     fn is_overtaking(&self) -> bool {
         let waiting =
             |(at, user): (ProcessId, &User)| (user.phase == Phase::Waiting).then_some((at, user.entries_left));
@@ -262,7 +263,8 @@ fn both_ways_of_counting_come_to_the_same() {
     }
 }
 
-/// ORDER by vector clocks and by sets of requests: the same states where it holds, as many steps where it does not.
+/// ORDER by vector clocks and by sets of requests: the same number of states if it holds, the same number of steps if
+/// it fails.
 #[test]
 fn both_ways_of_knowing_what_happened_before_come_to_the_same() {
     let both = |algorithm, n, entries, app_messages, order| {
@@ -278,7 +280,7 @@ fn both_ways_of_knowing_what_happened_before_come_to_the_same() {
         assert!(report.result != Verdict::Limit && (report.result == Verdict::Holds) == report.complete);
         found
     };
-    // Those that keep the order.
+    // Algorithms that keep ORDER.
     for (algorithm, n, entries, app_messages) in [
         ("ricart-agrawala", 2, 1, 1),
         ("ricart-agrawala", 2, 1, 2),
@@ -295,7 +297,7 @@ fn both_ways_of_knowing_what_happened_before_come_to_the_same() {
             both(algorithm, n, entries, app_messages, LinkOrder::Unordered);
         }
     }
-    // Those that do not, except that nobody can know of another's request without a message.
+    // Algorithms that do not keep ORDER. Without an application message, no client can know of the request of another.
     for (algorithm, n) in [("central", 2), ("central", 3), ("maekawa", 3), ("suzuki-kasami", 3), ("raymond", 3)] {
         for order in [LinkOrder::Fifo, LinkOrder::Unordered] {
             let found = both(algorithm, n, 1, 1, order);

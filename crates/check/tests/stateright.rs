@@ -1,4 +1,4 @@
-//! An independent oracle: the same models through stateright, which must come to the same numbers of states.
+//! An independent oracle: stateright explores the same models, and must find the same numbers of states.
 
 use baton_check::{LinkOrder, Options, Property, Verdict, check};
 use baton_protocol::Group;

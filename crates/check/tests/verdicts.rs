@@ -1,5 +1,5 @@
-//! What the checker says of the algorithms there are. Numbers of states are exact: a change to one of them means that
-//! an algorithm, the network or the checker has changed.
+//! The verdicts of the checker on the algorithms. Numbers of states are exact: if one changes, an algorithm, the
+//! network or the checker has changed.
 
 use baton_check::{CheckReport, Faults, LinkOrder, Options, Property, Verdict, check};
 use baton_protocol::registry::Params;
@@ -15,7 +15,7 @@ fn asking(entries: u32, properties: &[Property]) -> Options {
     Options { entries, properties: Some(properties.to_vec()), ..Options::default() }
 }
 
-/// Everything was seen, nothing was wrong, and something happened.
+/// Asserts that all states were seen, that no property is violated, and that something happened.
 #[track_caller]
 fn assert_holds(report: &CheckReport, states: usize) {
     assert_eq!(report.result, Verdict::Holds, "{:?}", report.counterexample);
@@ -30,7 +30,7 @@ fn assert_violated(report: &CheckReport, property: Property, transcript: Expect)
     transcript.assert_eq(&format!("{}\n", lines.join("\n")));
     assert_eq!((report.result, report.property), (Verdict::Violated, Some(property)));
     assert!(!report.complete);
-    // One line a step, and one for the verdict.
+    // One line for each step, and one for the verdict.
     assert_eq!(report.steps, Some(lines.len() - 1));
 }
 
@@ -140,7 +140,7 @@ fn central_serves_in_order_of_arrival_and_so_not_in_order_of_request() {
     assert_eq!(report.app_messages, 1, "ORDER implies an application message");
     let transcript = expect![[r#"
         1   P0 asks
-        2   P0 tells P1 of it
+        2   P0 sends P1 an application message
         3   P0 -> P1 application message
         4   P1 asks
         5   P1 -> P2 REQUEST
@@ -148,7 +148,7 @@ fn central_serves_in_order_of_arrival_and_so_not_in_order_of_request() {
             order: P1 enters, and the request of P0, which happened before, still waits
     "#]];
     assert_violated(&report, Property::Order, transcript);
-    // Without a message from one client to another no request happens before another, within one entry each.
+    // Without an application message, and with one entry each, no request happens before another.
     let silent = Options { app_messages: Some(0), ..asking(1, &[Property::Order]) };
     assert_eq!(run("central", 2, silent).result, Verdict::Holds);
 }
@@ -158,7 +158,7 @@ fn neither_a_token_nor_votes_keep_the_order_of_requests() {
     let token = run("suzuki-kasami", 3, asking(1, &[Property::Order]));
     let transcript = expect![[r#"
         1   P1 asks
-        2   P1 tells P0 of it
+        2   P1 sends P0 an application message
         3   P1 -> P0 application message
         4   P0 asks; P0 enters (fence 1)
             order: P0 enters, and the request of P1, which happened before, still waits
@@ -177,8 +177,9 @@ fn ricart_agrawala_keeps_the_order_of_requests() {
     assert_holds(&run("ricart-agrawala", 3, asking(1, &[Property::Order])), 246057);
 }
 
-/// What the dead had heard of happened before, too. Of three there are too many states for a verdict, but not for
-/// the shortest way to break it, if their clocks are not heeded: 8 and 9 steps.
+/// A crashed process passes on what happened before, too. With three processes there are too many states for a verdict.
+/// But the limit is high enough to find the violation that appears if the clocks of crashed processes are ignored,
+/// after 8 and 9 steps.
 #[test]
 fn requests_keep_their_order_although_one_crashes() {
     let crash = |limit| {
@@ -206,7 +207,7 @@ fn bully_elects_the_highest_that_lives_and_never_two() {
     assert_eq!([elect(2, 1), elect(3, 1), elect(3, 2), elect(4, 1)], [491, 1_805, 12_518, 11_495]);
 }
 
-/// What is on its way is no reason to despair: the longer messages take, the later all must agree.
+/// The time by which all must agree grows with the message delay, so slow messages are no violation.
 #[test]
 fn those_who_assume_nothing_of_time_agree_in_the_end_however_long_messages_take() {
     let options = Options { delay: Some(30), ..Options::default() };
@@ -214,7 +215,7 @@ fn those_who_assume_nothing_of_time_agree_in_the_end_however_long_messages_take(
     assert_eq!((report.result, report.complete), (Verdict::Holds, true), "{:?}", report.counterexample);
 }
 
-/// One of three crashes at any time, the others are told of it, and agree on the best of those who live.
+/// One of three processes crashes at any time. The others learn of the crash, and agree on the best live process.
 #[test]
 fn elections_survive_a_crash() {
     let elect = |algorithm, variant: Option<&str>, n, states: Option<usize>| {
@@ -230,12 +231,12 @@ fn elections_survive_a_crash() {
     elect("chang-roberts", None, 2, Some(16_564));
     elect("ring-list", Some("lowest"), 2, Some(3_930));
     elect("bully", Some("witness"), 2, None);
-    // Of two none has a majority without the other; what the dead announced must not be believed.
+    // Of two processes neither has a majority alone, and an announcement of a crashed process must not be believed.
     elect("ring-list", Some("quorum"), 2, None);
     elect("chang-roberts", Some("witness"), 2, None);
 }
 
-/// The witness may be the one that crashes, for good: without it nobody may lead.
+/// The witness may crash for ever. Without the witness no process may lead.
 #[test]
 fn elections_behind_a_witness_survive_its_crash() {
     let elect = |algorithm, states| {
@@ -249,7 +250,8 @@ fn elections_behind_a_witness_survive_its_crash() {
     elect("ring-list", 28_453);
 }
 
-/// A judge that comes back without its memory abstains for ever: the group needs it, and so it is not explored.
+/// A judge that recovers without its memory abstains for ever. The group needs the judge, so by default the checker
+/// recovers judges with their memory only.
 #[test]
 fn judges_come_back_with_their_memory() {
     let params = Params { variant: Some("quorum".into()), ..Params::new(2, 1) };
@@ -263,8 +265,9 @@ fn judges_come_back_with_their_memory() {
     assert!(report.counterexample.unwrap().iter().any(forgets));
 }
 
-/// Whom a detector wrongly suspects is asked, and answers in time: with deadlines that are right a bully has one leader, and
-/// all agree on it, whatever detectors say. On a ring nobody asks the suspected.
+/// A bully asks a process that its detector wrongly suspects, and the process answers in time. So with correct
+/// deadlines there is one leader, and all agree on it, whatever the detectors report. On a ring, processes do not ask a
+/// suspected process.
 #[test]
 fn detectors_that_err_do_no_harm_to_a_bully_by_themselves() {
     let err = |algorithm, n, delay, crash, suspect| {
@@ -324,7 +327,7 @@ fn a_limit_is_no_verdict() {
     assert_eq!((report.result, report.complete, report.states), (Verdict::Limit, false, 1_000));
 }
 
-/// Who is asked at random is drawn one after the other, so that there are 13 * 12 * ... * 7 ways to do it.
+/// The voters are drawn one after the other, so there are 13 * 12 * ... * 7 ways to choose them.
 #[test]
 fn a_step_with_too_many_outcomes_is_no_verdict() {
     let params = Params { coordinators: Some(13), ..Params::new(2, 1) };
@@ -333,7 +336,7 @@ fn a_step_with_too_many_outcomes_is_no_verdict() {
     assert_eq!(report.detail.as_deref(), Some("a step has more than 20000 outcomes"));
 }
 
-/// A token that goes round for ever gets to everybody who waits, also to who has come back.
+/// A token that goes round for ever reaches every waiting process, including recovered processes.
 #[test]
 fn nobody_starves_although_one_crashes() {
     let crash = Faults { crash: 1, ..Faults::NONE };
@@ -354,7 +357,7 @@ fn nobody_starves_although_one_crashes() {
     assert_eq!(run("lamport", 2, 1), Some(false));
 }
 
-/// What comes of asking for ever.
+/// Asserts that no client starves if all clients request for ever.
 #[track_caller]
 fn assert_nobody_starves(algorithm: &str, n: usize, order: Option<LinkOrder>, states: usize) {
     let report = run(algorithm, n, Options { order, ..asking(1, &[Property::Liveness]) });
@@ -389,10 +392,10 @@ fn greed_starves_neighbours() {
     assert_eq!((report.property, report.steps), (Some(Property::Liveness), Some(7)));
     let bounded = Params { variant: Some("greedy:2".into()), ..Params::new(3, 1) };
     let report = check("raymond", &bounded, &asking(1, &[Property::Liveness])).unwrap();
-    assert_eq!(report.result, Verdict::Holds, "greed with a bound starves nobody");
+    assert_eq!(report.result, Verdict::Holds, "bounded greed starves no process");
 }
 
-/// Loss and repetition leave counters what they are, so that everybody asks for ever all the same.
+/// Losses and duplicates do not change counters, so clients can request for ever.
 #[test]
 fn who_starves_does_so_on_a_network_that_repeats_messages_too() {
     let faults = Faults { duplicate: 1, ..Faults::NONE };
@@ -405,12 +408,13 @@ fn who_starves_does_so_on_a_network_that_repeats_messages_too() {
 fn while_clocks_run_apart_there_is_no_verdict_on_starvation() {
     let report = run("carvalho-roucairol", 2, Options { limit: 10_000, ..asking(1, &[Property::Liveness]) });
     assert_eq!((report.result, report.complete), (Verdict::Limit, false));
-    // Unless it was asked for, what is known of the rest is not spoilt by it.
+    // If liveness was not requested by name, a limit in the search for starvation does not affect the verdict on the
+    // other properties.
     let report = run("carvalho-roucairol", 2, Options::default());
     assert_eq!((report.result, report.complete), (Verdict::Holds, true));
     assert_eq!(report.cyclic.unwrap().result, Verdict::Limit);
     assert!(!report.properties.contains(&Property::Liveness));
-    // But whoever sets a limit is told that it was reached.
+    // But if the user has set a limit, the report says that it was reached.
     let report = run("carvalho-roucairol", 2, Options { limit: 10_000, ..Options::default() });
     assert_eq!((report.result, report.complete), (Verdict::Limit, false));
 }
@@ -427,7 +431,7 @@ fn crashes_that_are_reported_do_no_harm_to_those_who_can_bear_them() {
     }
 }
 
-/// Who crashes may come back or not, as one asks for it.
+/// A crashed process may recover or not, depending on the budget.
 #[test]
 fn recoveries_have_a_budget_of_their_own() {
     let crash = |algorithm, crash, recover, ignore_assumptions| {
@@ -442,8 +446,8 @@ fn recoveries_have_a_budget_of_their_own() {
         report.states
     };
     let (never, once) = (states(Some(0)), states(Some(1)));
-    assert_eq!((never < once, states(None)), (true, once), "one recovery after each crash unless told otherwise");
-    // The central server forgets who is inside only if it comes back.
+    assert_eq!((never < once, states(None)), (true, once), "by default, one recovery after each crash");
+    // The central server forgets the holder only if it recovers.
     let safe = |recover| {
         let faults = Faults { crash: 1, recover, ..Faults::NONE };
         run("central", 2, Options { faults, ignore_assumptions: true, ..asking(1, &[Property::Safety]) })
@@ -454,8 +458,8 @@ fn recoveries_have_a_budget_of_their_own() {
     assert!(tells_of_a_recovery(&forgetful));
 }
 
-/// Numbered replies may come twice, and permissions may get lost without anybody entering on them; a token that is lost, or
-/// there twice, is fatal.
+/// Numbered replies may arrive twice, and permissions may be lost: no process enters because of that. A lost or a
+/// duplicated token breaks the algorithm.
 #[test]
 fn losses_and_copies_do_harm_to_some_and_not_to_others() {
     let faulty = |algorithm, faults, properties: &[Property]| {

@@ -1,4 +1,4 @@
-//! Record append next to what it does without: lock, read where the file ends, write there, release.
+//! Compares record append with the same work under a lock: lock, read where the file ends, write there, release.
 
 use crate::app::mutex::{Load, Workload};
 use crate::metrics::DelaySummary;
@@ -6,35 +6,38 @@ use crate::network::Delay;
 use crate::report::Report;
 use crate::run::{Options, RunError, run};
 
-/// Both on the same load.
+/// The costs of both ways under the same load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
-    /// Without a lock.
+    /// Record append, without a lock.
     pub append: Cost,
-    /// With a lock around a read and a write of the same replicated file.
+    /// A lock around a read and a write of the same replicated file.
     pub lock: Cost,
 }
 
-/// What one append costs.
+/// The mean cost of one append.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
-    /// All messages, those of lock, read and write included.
+    /// All messages, including those of lock, read and write.
     pub messages: f64,
-    /// From the wish to the answer, in T, in the mean.
+    /// From the request to the answer, in T.
     pub delay: f64,
-    /// How many there are per T, all clients together.
+    /// Appends per T, of all clients together.
     pub throughput: f64,
 }
 
-/// A read asks the primary and is answered.
+/// A read: a request to the primary, and its answer.
 const READ_MESSAGES: f64 = 2.0;
 const READ_DELAYS: f64 = 2.0;
-/// A write goes through the primary to the other replicas and back, as an append does.
+/// A write goes from the primary to the other replicas and back, as an append does.
 const WRITE_DELAYS: f64 = 4.0;
 
-/// Runs record append as the options say, and then the same load with the mutual exclusion algorithm `lock`, whose holders
-/// stay inside for as long as a read and a write take. None if the options are for something else, or nothing was
-/// measured. Exact where delays are constant; elsewhere the slowest of several replicas takes longer than the mean.
+/// Runs record append with `options`, and then the same load with the mutual exclusion algorithm `lock`. Each holder
+/// stays in the critical section for as long as a read and a write take. None if the options are not for record append,
+/// or if nothing was measured.
+///
+/// The result is exact for constant delays. With other delays a real write takes longer, because it waits for the
+/// slowest of several replicas, and the model assumes mean delays.
 pub fn compare(options: &Options, lock: &str) -> Result<Option<Comparison>, RunError> {
     let Report::Append(append) = run(options, None)? else { return Ok(None) };
     let mut locked = options.clone();
@@ -54,7 +57,7 @@ pub fn compare(options: &Options, lock: &str) -> Result<Option<Comparison>, RunE
     Ok(without.zip(with).map(|(append, lock)| Comparison { append, lock }))
 }
 
-/// How many clients have something to append, or think about it, at any time.
+/// Number of clients that append, or think before their next append, at any time.
 fn at_once(workload: &Workload, clients: usize) -> f64 {
     match workload.load {
         Load::Solo | Load::SoloRandom => 1.0,

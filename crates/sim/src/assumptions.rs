@@ -1,5 +1,5 @@
-//! What is refused before anything runs: numbers out of their range, faults that cannot be, and networks that the
-//! algorithm is not made for.
+//! Checks before a run starts. They refuse numbers out of range, faults that cannot happen, and networks or faults that
+//! break an assumption of the algorithm.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -11,7 +11,6 @@ use crate::faults::{Fault, FaultKind};
 use crate::run::{Options, RunError};
 use crate::time::in_t;
 
-/// Whether every number makes sense.
 pub fn check_ranges(options: &Options) -> Result<(), RunError> {
     let network = &options.network;
     for (what, value) in
@@ -23,8 +22,8 @@ pub fn check_ranges(options: &Options) -> Result<(), RunError> {
     }
     let right = "a time is between 0 and 1,000,000,000 T";
     let times = [
-        ("the time inside", options.workload.hold),
-        ("the time to think", options.workload.think),
+        ("the hold time", options.workload.hold),
+        ("the think time", options.workload.think),
         ("patience", options.patience.unwrap_or_default()),
     ];
     for (what, value) in times {
@@ -42,8 +41,8 @@ pub fn check_ranges(options: &Options) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Whether each fault that somebody wrote down can strike: only the living can crash, only the dead recover, only the waking
-/// fall asleep. (Those that a seed draws may find nothing left to strike.)
+/// Refuses faults that cannot happen: a process crashes only if it is up, recovers only if it is down, and pauses only
+/// if it is up and not paused. Called for the faults that the user wrote. (A fault that the seed draws may do nothing.)
 pub fn check_faults(faults: &[Fault]) -> Result<(), RunError> {
     let mut in_time: Vec<&Fault> = faults.iter().collect();
     in_time.sort_by_key(|fault| fault.at);
@@ -74,8 +73,8 @@ pub fn check_faults(faults: &[Fault]) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Whether everybody whom a fault strikes exists, and, unless that is to be ignored, whether the algorithm is made for all of it.
-/// Who lives is told of a crash after `detection`.
+/// Refuses faults at processes that do not exist and, unless the user ignores assumptions, everything that breaks an
+/// assumption of the algorithm. The live processes learn of a crash after `detection`.
 pub fn check<P>(
     about: &'static About,
     options: &Options,
@@ -111,7 +110,7 @@ pub fn check<P>(
     Ok(())
 }
 
-/// Enough of those that are needed live when all faults are over.
+/// Refuses faults that leave too few of the processes that the algorithm needs, once all faults are over.
 pub fn check_living(about: &'static About, faults: &[Fault], survivors: &Survivors) -> Result<(), RunError> {
     let Survivors { assumes, among, least } = survivors;
     let mut in_time: Vec<&Fault> = faults.iter().collect();
@@ -135,8 +134,8 @@ pub fn check_living(about: &'static About, faults: &[Fault], survivors: &Survivo
     Err(refusal(about, assumes, instead))
 }
 
-/// Nobody is back before all who live have been told of its crash, where that is how they learn of it: word that comes after
-/// it would be a mistake of the detector.
+/// Refuses a recovery before every live process has learnt of the crash, for algorithms that rely on a detector. The
+/// detector reports a crash after `detection`; a report after the recovery would be a mistake.
 pub fn check_news(about: &'static About, faults: &[Fault], processes: usize, detection: Ticks) -> Result<(), RunError> {
     if !matches!(about.assumes.crashes, Crashes::Detected | Crashes::ButOne) {
         return Ok(());
@@ -158,9 +157,11 @@ pub fn check_news(about: &'static About, faults: &[Fault], processes: usize, det
                 if let Some((last, peer)) = told.max().filter(|&(last, _)| last >= fault.at) {
                     let (at, last) = (in_t(fault.at), in_t(last));
                     let instead = format!(
-                        "P{process} would be at {at} T where P{peer} is told at {last} T (any later time is right)"
+                        "P{process} would recover at {at} T while P{peer} learns of the crash at {last} T \
+                         (recover P{process} after that)"
                     );
-                    return Err(refusal(about, "that nobody is back before all who live know of its crash", instead));
+                    let assumes = "that no process recovers before every live process knows of its crash";
+                    return Err(refusal(about, assumes, instead));
                 }
                 up_since[process] = fault.at;
             }
@@ -170,7 +171,8 @@ pub fn check_news(about: &'static About, faults: &[Fault], processes: usize, det
     Ok(())
 }
 
-/// When a process that has been up since then learns what it is told at `at`: at once, unless it sleeps.
+/// When a process that is up since `up_since` learns of a report of its detector at `at`: at once, or when its pause
+/// ends.
 fn awake(faults: &[Fault], process: ProcessId, up_since: Ticks, at: Ticks) -> Ticks {
     let asleep = |fault: &&Fault| {
         matches!(fault.kind, FaultKind::Pause { process: sleeper, .. } if sleeper == process)
@@ -179,7 +181,7 @@ fn awake(faults: &[Fault], process: ProcessId, up_since: Ticks, at: Ticks) -> Ti
     faults.iter().filter(asleep).map(Fault::over).max().unwrap_or(at).max(at)
 }
 
-/// What the options alone tell.
+/// Checks everything that depends on the options alone, and not on the group.
 fn check_options(about: &'static About, options: &Options) -> Result<(), RunError> {
     let (network, assumes) = (&options.network, about.assumes);
     let refuse = |assumes, instead: String| Err(refusal(about, assumes, instead));
@@ -218,7 +220,7 @@ fn check_options(about: &'static About, options: &Options) -> Result<(), RunErro
     })
 }
 
-/// Delays have a bound, and the processes know it.
+/// Refuses delays without a bound, or with a higher bound than the processes believe in (`delay_max`).
 fn check_synchrony(about: &'static About, options: &Options) -> Result<(), RunError> {
     let (delay, believed) = (options.network.delay, options.params.delay_max);
     match delay.bound() {
@@ -239,18 +241,19 @@ fn check_partitions(about: &'static About, faults: &[Fault], allowed: bool) -> R
     }
     let refuse = |assumes, instead: &str| Err(refusal(about, assumes, instead.into()));
     match about.assumes {
-        // A lost message is news to its sender only if that suspects the receiver.
+        // The sender of a lost message learns of the loss only by suspecting the receiver. It does not suspect the
+        // receiver when only the link to the receiver is cut.
         _ if allowed && one_way => refuse("that links are cut both ways or not at all", "one would be cut one way"),
         _ if allowed => Ok(()),
         Assumes { lossless: true, .. } => refuse("that no message is lost", "a partition would lose some"),
         Assumes { crashes: Crashes::Detected | Crashes::Final | Crashes::ButOne, .. } => {
-            refuse("that only the dead are suspected", "who is cut off by a partition would be")
+            refuse("that only crashed processes are suspected", "processes behind a partition would be, too")
         }
         _ => Ok(()),
     }
 }
 
-/// Behind a guard everybody has to remember.
+/// A guard needs judges that remember the terms they gave, so every process must recover with its memory.
 fn check_memory(about: &'static About, faults: &[Fault]) -> Result<(), RunError> {
     faults.iter().try_for_each(|fault| match fault.kind {
         FaultKind::Recover { process, memory: false } => {
@@ -261,7 +264,7 @@ fn check_memory(about: &'static About, faults: &[Fault]) -> Result<(), RunError>
     })
 }
 
-/// One of the helpers has to survive.
+/// At least one of the processes that are not clients must never crash.
 fn check_survivors(about: &'static About, faults: &[Fault], helpers: Range<usize>) -> Result<(), RunError> {
     let crashes = |helper| faults.iter().any(|fault| fault.kind == FaultKind::Crash(helper));
     if !helpers.clone().all(crashes) {

@@ -1,42 +1,41 @@
-//! Clocks that run fast or slow. Timers run by the clock of their process, and failure detectors read it; delays, faults
-//! and what users do are in true time.
+//! Clocks that run fast or slow. The timers and failure detectors of a process use its clock. Delays, faults and the
+//! plans of users use true time.
 
 use baton_protocol::{ProcessId, Ticks};
 
-/// The clocks of all processes.
 #[derive(Clone, Debug, Default)]
 pub struct Clocks {
-    /// How fast each runs, in billionths of the truth; empty if all are right.
+    /// The speed of each clock, in billionths of true time. Empty if all clocks are exact.
     rates: Vec<u64>,
 }
 
 const BILLION: u64 = 1_000_000_000;
 
 impl Clocks {
-    /// Each is off by up to `drift`, as the seed draws it, from the start to the end of the run.
+    /// Draws the speed of each clock from the seed: between `1 - drift` and `1 + drift`, constant for the whole run.
     pub fn drawn(processes: usize, drift: f64, seed: u64) -> Self {
         if drift == 0.0 {
             return Clocks::default();
         }
-        // Of its own, so that drift changes nothing else of the run.
+        // A generator of its own, so that drift changes no other random number of the run.
         let mut rng = fastrand::Rng::with_seed(seed.rotate_left(16));
         let rate = |random: f64| ((1.0 + drift * (2.0 * random - 1.0)) * BILLION as f64).round() as u64;
         Clocks { rates: (0..processes).map(|_| rate(rng.f64())).collect() }
     }
 
-    /// What the clock of `process` shows at the time `now`.
+    /// What the clock of `process` shows at the true time `now`.
     pub fn shows(&self, process: ProcessId, now: Ticks) -> Ticks {
         self.rates.get(process).map_or(now, |&rate| (u128::from(now) * u128::from(rate) / u128::from(BILLION)) as Ticks)
     }
 
-    /// How long it takes until the clock of `process` has gone on by `shown`, at least.
+    /// The true time that the clock of `process` needs to advance by `shown`, rounded up.
     pub fn takes(&self, process: ProcessId, shown: Ticks) -> Ticks {
         self.rates
             .get(process)
             .map_or(shown, |&rate| (u128::from(shown) * u128::from(BILLION)).div_ceil(u128::from(rate)) as Ticks)
     }
 
-    /// How fast each runs, 1 being right; none if all are right.
+    /// The speed of each clock; 1 is exact. None if all clocks are exact.
     pub fn rates(&self) -> Option<Vec<f64>> {
         let rates = || self.rates.iter().map(|&rate| rate as f64 / BILLION as f64);
         (!self.rates.is_empty()).then(|| rates().collect())

@@ -1,31 +1,32 @@
-//! The failure detector of the simulator: it makes no mistakes, and tells what it sees some time after the fact.
+//! The failure detector of the simulator. It makes no mistakes, and reports what it sees some time later.
 
 use baton_protocol::{ProcessId, Ticks};
 use rustc_hash::FxHashSet;
 
-/// Who can hear whom, as a matter of fact.
+/// The pairs of processes that cannot hear each other at the moment.
 #[derive(Debug)]
 pub struct Detector {
-    /// How long after the fact a process is told; never if none.
+    /// How long after a change a process learns of it. None: never.
     delay: Option<Ticks>,
-    /// Observer and peer.
+    /// Pairs (observer, peer): the observer cannot hear the peer.
     unheard: FxHashSet<(ProcessId, ProcessId)>,
 }
 
 impl Detector {
-    /// Everybody hears everybody.
+    /// At the start every process hears every other process.
     pub fn new(delay: Option<Ticks>) -> Self {
         Detector { delay, unheard: FxHashSet::default() }
     }
 
-    /// Whether `observer` can hear `peer` now; returns after how long it is to be told, if that is news.
+    /// Records whether `observer` can hear `peer` now. If that is a change, returns the delay after which the observer
+    /// learns of it.
     pub fn see(&mut self, observer: ProcessId, peer: ProcessId, heard: bool) -> Option<Ticks> {
         let pair = (observer, peer);
         let news = if heard { self.unheard.remove(&pair) } else { self.unheard.insert(pair) };
         self.delay.filter(|_| news)
     }
 
-    /// `observer` begins anew, and takes everybody for living until it is told otherwise.
+    /// `observer` starts anew: it takes all peers for live until a report says otherwise.
     pub fn forget(&mut self, observer: ProcessId) {
         self.unheard.retain(|(other, _)| *other != observer);
     }

@@ -1,4 +1,4 @@
-//! Faults, and how people write them down.
+//! Faults, and the form in which users write them.
 
 use std::str::FromStr;
 
@@ -7,54 +7,42 @@ use baton_trace::Event;
 
 use crate::time::ticks;
 
-/// A fault and when it strikes.
+/// A fault and the time at which it strikes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// When.
     pub at: Ticks,
-    /// What.
     pub kind: FaultKind,
 }
 
-/// What can go wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// A process stops for good, or until it recovers.
+    /// A process stops for ever, or until it recovers.
     Crash(ProcessId),
-    /// It runs again.
+    /// A crashed process runs again.
     Recover {
-        /// Which.
         process: ProcessId,
-        /// Whether it still knows what it knew.
+        /// Whether the process still has the memory from before the crash.
         memory: bool,
     },
     /// A process does nothing for a while, and does not notice.
-    Pause {
-        /// Which.
-        process: ProcessId,
-        /// How long.
-        lasts: Ticks,
-    },
-    /// Processes of different groups cannot reach each other; those in no group stay connected with all.
+    Pause { process: ProcessId, lasts: Ticks },
+    /// Processes of different groups cannot reach each other. A process in no group stays connected to all.
     Partition {
-        /// The groups.
         groups: Vec<Vec<ProcessId>>,
-        /// How long; for ever if none.
+        /// None: for ever.
         lasts: Option<Ticks>,
     },
-    /// Messages one way are lost.
+    /// Messages from one process to another are lost.
     OneWay {
-        /// From here.
         from: ProcessId,
-        /// To here.
         to: ProcessId,
-        /// How long; for ever if none.
+        /// None: for ever.
         lasts: Option<Ticks>,
     },
 }
 
 impl Fault {
-    /// When it is over, if ever: the moment at which it strikes if it does not last.
+    /// When the fault ends. A crash or a recovery ends when it strikes, and so does a cut that lasts for ever.
     pub fn over(&self) -> Ticks {
         match self.kind {
             FaultKind::Pause { lasts, .. } => self.at + lasts,
@@ -63,14 +51,14 @@ impl Fault {
         }
     }
 
-    /// Whether links stay cut for ever.
+    /// Whether the fault cuts links for ever.
     pub fn is_never_over(&self) -> bool {
         matches!(self.kind, FaultKind::Partition { lasts: None, .. } | FaultKind::OneWay { lasts: None, .. })
     }
 }
 
 impl FaultKind {
-    /// Every process that it names.
+    /// Every process that the fault names.
     pub fn processes(&self) -> Vec<ProcessId> {
         match self {
             FaultKind::Crash(process) | FaultKind::Recover { process, .. } | FaultKind::Pause { process, .. } => {
@@ -82,17 +70,17 @@ impl FaultKind {
     }
 }
 
-/// A link that is cut, both ways or one.
+/// Links that are cut, in both directions or in one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// Between the groups of a partition.
+    /// The links between the groups of a partition, in both directions.
     Groups(Vec<Vec<ProcessId>>),
-    /// From the first to the second.
+    /// The link from the first process to the second.
     OneWay(ProcessId, ProcessId),
 }
 
 impl Cut {
-    /// As a trace tells of it. A cut one way parts no groups: who is cut off can still be heard.
+    /// The event in the trace. A cut in one direction has no groups, because the other direction still works.
     pub fn event(&self) -> Event {
         match self {
             Cut::Groups(groups) => Event::Partition { groups: groups.clone(), oneway: None },
@@ -100,7 +88,7 @@ impl Cut {
         }
     }
 
-    /// Whether a message on this way is lost.
+    /// Whether a message from `from` to `to` is lost.
     pub fn separates(&self, from: ProcessId, to: ProcessId) -> bool {
         match self {
             Cut::OneWay(a, b) => (*a, *b) == (from, to),
@@ -181,7 +169,7 @@ fn groups(text: &str) -> Option<Vec<Vec<ProcessId>>> {
     (groups.len() > 1).then_some(groups)
 }
 
-/// Somebody who is named more than once.
+/// A process that is named more than once.
 fn twice(groups: &[Vec<ProcessId>]) -> Option<ProcessId> {
     let mut members = groups.concat();
     members.sort_unstable();

@@ -1,11 +1,12 @@
-//! The simulator: runs a protocol in virtual time, on a network with faults, measures it and judges it.
+//! The simulator: it runs a protocol in virtual time on a network with faults, measures the run, and judges it.
 //!
-//! [`run::run`] goes from [`run::Options`] to a [`report::Report`]. One seed is one run, byte for byte.
+//! [`run::run`] turns [`run::Options`] into a [`report::Report`]. The same options with the same seed give the same run,
+//! byte for byte.
 //!
-//! [`service`] is a simulator of its own: the lock service with its clients, whose parts are not protocols of a registry.
+//! [`service`] is a second simulator, for the lock service and its clients. They are not protocols of the registry.
 //!
-//! **Architecture invariant: nothing else in here knows a single algorithm.** The world knows processes and messages, the
-//! [users](app) know a family of protocols, and the [oracles](oracle) know only what they see.
+//! **Architecture invariant: outside of [`service`], no module knows a single algorithm.** The world knows processes and
+//! messages, the [users](app) know a family of protocols, and the [oracles](oracle) know only the events that they see.
 
 pub mod app;
 pub mod append_or_lock;

@@ -1,4 +1,4 @@
-//! What is counted.
+//! Counts of messages, and distributions of delays.
 
 use std::collections::BTreeMap;
 
@@ -8,54 +8,53 @@ use serde::Serialize;
 
 use crate::time::{T, in_t};
 
-/// Messages that were sent.
+/// Counts of the messages that were sent.
 #[derive(Clone, Debug, Default)]
 pub struct Messages {
-    /// All of them.
     pub sent: u64,
-    /// What they take on the wire.
+    /// Size of the encoded messages.
     pub bytes: u64,
-    /// What would be sent if one transmission reached many receivers: one per kind and step.
+    /// Number of transmissions if one transmission could reach many receivers: one for each kind of message in each
+    /// step.
     pub multicasts: u64,
-    /// Those sent on leaving the critical section.
+    /// Number of messages that processes sent when they left the critical section.
     pub on_exit: u64,
     by_kind: Vec<(&'static str, u64)>,
     by_request: ByRequest,
 }
 
 impl Messages {
-    /// Counts one message.
     pub fn count(&mut self, kind: &'static str, bytes: u64) {
         self.sent += 1;
         self.bytes += bytes;
-        // A protocol has a handful of kinds, so that a search is faster than a map.
+        // A protocol has few kinds of messages, so a search is faster than a map.
         match self.by_kind.iter_mut().find(|(known, _)| std::ptr::eq(*known, kind) || *known == kind) {
             Some((_, count)) => *count += 1,
             None => self.by_kind.push((kind, 1)),
         }
     }
 
-    /// Counts one message for the request that it is about.
+    /// Counts one message for the request that it belongs to.
     pub fn count_for(&mut self, request: Stamp) {
         self.by_request.count(request);
     }
 
-    /// The most for any one request; none where messages do not name the request that they are about.
+    /// The most messages that belong to one request. None if the messages do not name their request.
     pub fn most_for_one_request(&self) -> Option<u64> {
         (self.by_request.most > 0).then_some(self.by_request.most)
     }
 
-    /// How many of each kind.
     pub fn by_kind(&self) -> BTreeMap<&'static str, u64> {
         self.by_kind.iter().copied().collect()
     }
 }
 
-/// Messages by the request that they are about.
+/// Counts messages by the request that they belong to.
 #[derive(Clone, Debug, Default)]
 struct ByRequest {
-    /// The times of the two latest requests of each process, and how many messages are about each. Nobody speaks of an earlier
-    /// one any more: when a second request is granted, everybody has been told of the end of the first.
+    /// For each process, the times of its two latest requests, and the number of messages about each. No later message
+    /// is about an earlier request: when the second request is granted, all processes have learnt of the end of the
+    /// first.
     latest: Vec<[(u64, u64); 2]>,
     most: u64,
 }
@@ -75,20 +74,19 @@ impl ByRequest {
     }
 }
 
-/// How a delay is distributed: its mean and greatest value exactly, its quantiles to a thousandth of T.
+/// A distribution of delays. Mean and maximum are exact; quantiles are rounded up to a thousandth of T.
 #[derive(Clone, Debug, Default)]
 pub struct Delays {
     count: u64,
     sum: u128,
     max: Ticks,
-    /// By thousandths of T: bounded by how far the values spread, not by how many there are.
+    /// Counts by thousandths of T. The size depends on the spread of the values, not on their number.
     histogram: BTreeMap<u64, u64>,
 }
 
 const BUCKET: Ticks = T / 1_000;
 
 impl Delays {
-    /// Adds one measurement.
     pub fn add(&mut self, delay: Ticks) {
         self.count += 1;
         self.sum += u128::from(delay);
@@ -96,7 +94,7 @@ impl Delays {
         *self.histogram.entry(delay.div_ceil(BUCKET)).or_default() += 1;
     }
 
-    /// What to report; none if nothing was measured.
+    /// None if nothing was measured.
     pub fn summary(&self) -> Option<DelaySummary> {
         (self.count > 0).then(|| DelaySummary {
             mean: self.sum as f64 / self.count as f64 / T as f64,
@@ -122,13 +120,11 @@ impl Delays {
 /// A distribution of delays, in T.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct DelaySummary {
-    /// The mean.
     pub mean: f64,
     /// The median.
     pub p50: f64,
-    /// One in a hundred is longer.
+    /// One in a hundred delays is longer.
     pub p99: f64,
-    /// The longest.
     pub max: f64,
 }
 

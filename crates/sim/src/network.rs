@@ -1,4 +1,4 @@
-//! The network: how long messages take, in which order they arrive, and whether they do.
+//! The network: how long messages take, in which order they arrive, and which messages are lost or duplicated.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,39 +8,36 @@ use rustc_hash::FxHashMap;
 
 use crate::time::{in_t, ticks};
 
-/// What the network is like.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Network {
-    /// How long a message takes.
     pub delay: Delay,
-    /// Whether messages from one process to another keep their order.
+    /// Whether messages from one process to another arrive in the order of sending.
     pub fifo: bool,
-    /// The probability that a message is lost.
+    /// Probability that a message is lost, from 0 to 1.
     pub loss: f64,
-    /// The probability that it arrives twice.
+    /// Probability that a message arrives twice, from 0 to 1.
     pub duplicate: f64,
 }
 
 impl Network {
-    /// Every message takes exactly T.
+    /// Every message takes exactly 1 T and arrives once.
     pub const SYNCHRONOUS: Network = Network { delay: Delay::Constant(1.0), fifo: false, loss: 0.0, duplicate: 0.0 };
 }
 
-/// How long a message takes, in T.
+/// The distribution of message delays, in T.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Delay {
-    /// Always the same.
     Constant(f64),
-    /// Anything between two bounds.
+    /// Between a lower and an upper bound.
     Uniform(f64, f64),
-    /// Memoryless, with this mean.
+    /// Exponential, with this mean.
     Exponential(f64),
-    /// Heavy-tailed, with this mean and this shape; the smaller the shape, the heavier the tail.
+    /// Heavy-tailed, with this mean and this shape. The smaller the shape, the heavier the tail.
     Pareto(f64, f64),
 }
 
 impl Delay {
-    /// The least upper bound, if there is one.
+    /// The longest delay, if there is a bound.
     pub fn bound(self) -> Option<Ticks> {
         match self {
             Delay::Constant(delay) => Some(ticks(delay)),
@@ -49,7 +46,7 @@ impl Delay {
         }
     }
 
-    /// The bound, or the guess of someone who must set a deadline and knows only the mean.
+    /// The bound. Without a bound, 5 times the mean: what a process that must set a deadline would guess.
     pub fn guess(self) -> Ticks {
         self.bound().unwrap_or_else(|| match self {
             Delay::Exponential(mean) | Delay::Pareto(mean, _) => ticks(5.0 * mean),
@@ -57,7 +54,7 @@ impl Delay {
         })
     }
 
-    /// Draws one; at least a tick, so that an effect never coincides with its cause.
+    /// Draws a delay of at least one tick, so that an effect never has the same time as its cause.
     fn draw(self, rng: &mut fastrand::Rng) -> Ticks {
         let in_t = match self {
             Delay::Constant(delay) => delay,
@@ -72,7 +69,7 @@ impl Delay {
     }
 }
 
-/// An exponentially distributed time with this mean.
+/// Draws an exponentially distributed time with this mean.
 pub fn exponential(mean: f64, rng: &mut fastrand::Rng) -> f64 {
     -mean * (1.0 - rng.f64()).ln()
 }
@@ -114,22 +111,22 @@ impl FromStr for Delay {
     }
 }
 
-/// A network in use: its randomness, and what FIFO links have to remember.
+/// A network in use, with its random numbers and the state of its FIFO links.
 #[derive(Debug)]
 pub struct Links {
     network: Network,
     rng: fastrand::Rng,
-    /// Per link, when its latest message arrives; kept only where order could otherwise be lost.
+    /// When the latest message of each link arrives. Kept only for FIFO links with varying delays.
     latest: FxHashMap<(ProcessId, ProcessId), Ticks>,
 }
 
 impl Links {
-    /// The network, its randomness drawn from `seed`.
+    /// `seed` decides delays, losses and duplicates.
     pub fn new(network: Network, seed: u64) -> Self {
         Links { network, rng: fastrand::Rng::with_seed(seed), latest: FxHashMap::default() }
     }
 
-    /// When a message sent now arrives: never if it is lost, twice if it is duplicated.
+    /// When a message sent now arrives: not at all if it is lost, twice if it is duplicated.
     pub fn arrivals(&mut self, now: Ticks, from: ProcessId, to: ProcessId) -> Arrivals {
         if self.happens(self.network.loss) {
             return Arrivals { first: None, second: None };
@@ -154,16 +151,14 @@ impl Links {
     }
 }
 
-/// When a message arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrivals {
-    /// None: it is lost.
+    /// None if the message is lost.
     pub first: Option<Ticks>,
-    /// The duplicate.
+    /// When the duplicate arrives, if there is one.
     pub second: Option<Ticks>,
 }
 
-/// For the header of a trace.
 impl Network {
     /// The network as data.
     pub fn to_json(&self) -> serde_json::Value {

@@ -1,23 +1,22 @@
-//! How far a run has come, for those who wait for it.
+//! How far a run has come, for a progress display.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// How far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Done {
-    /// This part of the work, from 0 to 1.
+    /// The completed part of the work, from 0 to 1.
     Part(f64),
-    /// So many events, of nobody knows how many.
+    /// Events so far; the total is unknown.
     Events(u64),
 }
 
-/// Is told now and then how much of the work is done.
+/// Receives the progress of a run from time to time.
 #[derive(Clone)]
 pub struct Watch(pub Arc<dyn Fn(Done) + Send + Sync>);
 
 impl Watch {
-    /// For one of so many pieces of equal work, of which some are done.
+    /// The watch for one of `pieces` equal pieces of work, of which `done` are complete.
     pub fn of_piece(&self, done: u64, pieces: u64) -> Watch {
         let whole = Arc::clone(&self.0);
         Watch(Arc::new(move |news| {

@@ -1,31 +1,29 @@
-//! What is going to happen, in order of time.
+//! The queue of events, in order of time.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 
 use baton_protocol::Ticks;
 
-/// Ties at equal times: faults, deliveries, timers, exits, new requests. (A timer that beats a delivery at exactly its
-/// deadline would break bully even on a perfect network.)
+/// The order of events at equal times: faults, deliveries, timers, exits, new requests. Deliveries come before timers:
+/// a timer that fires before a delivery at exactly its deadline would break bully even on a perfect network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// A crash, a recovery, a pause, a partition.
+    /// A crash, a recovery, a pause or a partition.
     Fault,
-    /// A message arrives.
     Delivery,
-    /// A timer runs out.
     Timer,
     /// A process leaves the critical section.
     Exit,
-    /// A process asks.
+    /// A process requests.
     Request,
 }
 
-/// A queue by (time, class, order of insertion).
+/// A queue sorted by (time, class, order of insertion).
 #[derive(Debug)]
 pub struct Queue<X> {
-    /// Whatever was added in ascending order, which is everything when delays are constant: first in, first out costs
-    /// a fraction of a heap.
+    /// Deliveries that were inserted in ascending order. With constant delays these are all deliveries, and a FIFO
+    /// queue costs a fraction of a heap.
     lane: VecDeque<Entry<X>>,
     heap: BinaryHeap<Entry<X>>,
     inserted: u64,
@@ -46,11 +44,10 @@ impl<X> Default for Queue<X> {
 }
 
 impl<X> Queue<X> {
-    /// Adds something that happens at `at`.
     pub fn insert(&mut self, at: Ticks, class: Class, what: X) {
         let entry = Entry { at, class, number: self.inserted, what };
         self.inserted += 1;
-        // Only deliveries go into the lane: an exit far ahead would close it to everything before.
+        // Only deliveries go into the lane. An exit far in the future would keep all earlier events out of it.
         let ascending = self.lane.back().is_none_or(|last| last.key() < entry.key());
         if class == Class::Delivery && ascending {
             self.lane.push_back(entry);
@@ -59,7 +56,7 @@ impl<X> Queue<X> {
         }
     }
 
-    /// Takes out what happens next, and says when.
+    /// Removes the next event, and returns it with its time.
     pub fn pop(&mut self) -> Option<(Ticks, X)> {
         let lane_first = match (self.lane.front(), self.heap.peek()) {
             (Some(lane), Some(heap)) => lane.key() < heap.key(),
@@ -76,7 +73,7 @@ impl<X> Entry<X> {
     }
 }
 
-/// Reversed, because the heap gives out the greatest first.
+/// Reversed, because a `BinaryHeap` pops its greatest element first.
 impl<X> Ord for Entry<X> {
     fn cmp(&self, other: &Self) -> Ordering {
         other.key().cmp(&self.key())

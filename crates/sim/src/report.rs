@@ -1,4 +1,4 @@
-//! What comes out of a run, in the words that tools outside read.
+//! The results of a run. They serialize to the JSON that other programs read: the names of the fields are its keys.
 
 use std::collections::BTreeMap;
 
@@ -11,222 +11,202 @@ use crate::metrics::DelaySummary;
 use crate::oracle::bypass::BypassSummary;
 use crate::oracle::{Finding, Verdict};
 
-/// The outcome of one run.
+/// The results of one run, for each family of algorithms.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Report {
-    /// Of a mutual exclusion algorithm.
     Mutex(Box<MutexReport>),
-    /// Of an election algorithm.
     Election(Box<ElectionReport>),
-    /// Of a failure detector.
     Detector(Box<DetectorReport>),
-    /// Of record append.
     Append(Box<AppendReport>),
 }
 
-/// The outcome of a run of mutual exclusion.
+/// The results of a run of a mutual exclusion algorithm. Figures per entry cover the `measured_entries` only; counts
+/// without "per entry" in their name cover the whole run.
 #[derive(Clone, Debug, Serialize)]
 pub struct MutexReport {
-    /// As the registry calls it.
+    /// The name in the registry.
     pub algorithm: &'static str,
-    /// How it was run, if not in the default way.
+    /// None for the default variant.
     pub variant: Option<String>,
-    /// How many clients.
+    /// Number of clients: the processes that request the lock.
     pub n: usize,
-    /// Who asked when.
     pub load: Load,
-    /// Of the run.
     pub seed: u64,
-    /// How many times somebody entered.
+    /// Number of times that a client entered the critical section, in the whole run.
     pub entries: u64,
-    /// How many of these entries what is told per entry is of: after the warm-up, over whole rounds.
+    /// Number of entries behind the per-entry figures: the entries after the warm-up, in whole rounds of n. All entries
+    /// if the run was too short or ended early.
     pub measured_entries: u64,
-    /// All messages of the run.
     pub messages: u64,
-    /// After the warm-up, over whole rounds.
     pub messages_per_entry: Option<f64>,
-    /// The most that are about one request; none where messages do not name the request that they are about.
+    /// The most messages that belong to one request. None if the messages of the algorithm do not name their request.
     pub messages_per_entry_max: Option<u64>,
-    /// All messages of the run.
     pub messages_by_kind: BTreeMap<&'static str, u64>,
-    /// If one transmission could reach many receivers.
+    /// Like `messages_per_entry`, but a process that sends the same message to many receivers counts as one
+    /// transmission.
     pub multicasts_per_entry: Option<f64>,
-    /// All bytes of the run.
     pub bytes: u64,
-    /// After the warm-up, over whole rounds.
     pub bytes_per_entry: Option<f64>,
-    /// Per entry, all messages but those sent in leaving.
+    /// Per entry: all messages except those that a process sends when it leaves.
     pub entry_messages: Option<f64>,
-    /// Per entry, messages sent in leaving.
+    /// Per entry: the messages that a process sends when it leaves.
     pub exit_messages: Option<f64>,
-    /// From request to entry.
+    /// From request to entry, in T.
     pub client_delay: Option<DelaySummary>,
-    /// From exit to the next entry, while somebody waits.
+    /// From one exit to the next entry, while at least one client waits, in T.
     pub sync_delay: Option<DelaySummary>,
-    /// How often later requests were granted first; not counted for many clients.
+    /// How many later requests were granted before a request. None above
+    /// [`CLIENTS_MAX`](crate::oracle::bypass::Bypasses::CLIENTS_MAX) clients, because counting would be too slow.
     pub bypass: Option<BypassSummary>,
     /// How long the run took, in T.
     pub time: f64,
-    /// What became of the store, if there was one.
+    /// The results of the store, if the workload has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store: Option<StoreReport>,
-    /// How many times each client entered, after the warm-up and while the load was as it should be.
+    /// Number of entries of each client, among the measured entries.
     #[serde(skip)]
     pub entries_by_client: Vec<u64>,
-    /// How the processes were arranged.
     #[serde(skip)]
     pub topology: Topology,
-    /// What held.
     pub properties: Properties,
-    /// Those that the algorithm promises and that did not hold.
+    /// The properties that the algorithm promises and that were violated. Also "store", if a write was lost.
     pub broken_promises: Vec<&'static str>,
-    /// How fast it went.
+    /// Deliveries of messages per second of CPU time.
     pub events_per_s: f64,
 }
 
-/// What became of the data that holders wrote.
+/// What happened to the data that holders wrote to the store.
 #[derive(Clone, Debug, Serialize)]
 pub struct StoreReport {
-    /// Whether it looked at fences.
+    /// Whether the store refuses writes with an old fence.
     pub fencing: bool,
-    /// How many writes it accepted.
+    /// Number of accepted writes.
     pub writes: u64,
-    /// How many it refused for their fence.
+    /// Number of writes that were refused because their fence was too low.
     pub refused: u64,
-    /// How many of those accepted were overwritten by who had not seen them.
+    /// Number of accepted writes that were lost: a holder that had not read the write overwrote it.
     pub lost: u64,
-    /// None was.
+    /// Violated if at least one write was lost.
     pub data: Finding,
 }
 
-/// The outcome of an election.
+/// The results of a run of an election algorithm.
 #[derive(Clone, Debug, Serialize)]
 pub struct ElectionReport {
-    /// As the registry calls it.
+    /// The name in the registry.
     pub algorithm: &'static str,
-    /// How it was run, if not in the default way.
+    /// None for the default variant.
     pub variant: Option<String>,
-    /// How many processes.
+    /// Number of processes.
     pub n: usize,
-    /// Of the run.
     pub seed: u64,
-    /// Whom all who live agree on.
+    /// The leader that all live processes agree on at the end. None if they do not agree.
     pub leader: Option<usize>,
-    /// In which term, where the algorithm counts terms.
+    /// The term of the leader. None if the algorithm has no terms.
     pub term: Option<u64>,
-    /// Who does not live at the end.
+    /// The processes that are down at the end.
     pub dead: Vec<usize>,
-    /// Who noticed that there was no leader.
+    /// The processes that first noticed that there was no leader.
     pub noticed: Vec<usize>,
-    /// From the first notice on.
+    /// Messages since a process first noticed that there was no leader, or since the first fault.
     pub messages: u64,
-    /// All messages of the run.
+    /// All messages of the run, before the first notice too.
     pub messages_by_kind: BTreeMap<&'static str, u64>,
-    /// From the first notice to the last change of a belief, or the arrival of the last message, in T.
+    /// From the first notice to the last change of a process's belief, or to the arrival of the last message if that is
+    /// later, in T. None if the live processes do not agree.
     pub time: Option<f64>,
-    /// For how long more than one led, in whatever terms, in T.
+    /// For how long more than one process believed itself the leader, in any terms, in T.
     pub rivals: f64,
-    /// What held.
     pub properties: Properties,
-    /// Those that the algorithm promises and that did not hold.
+    /// The properties that the algorithm promises and that were violated.
     pub broken_promises: Vec<&'static str>,
-    /// How fast it went.
+    /// Deliveries of messages per second of CPU time.
     pub events_per_s: f64,
 }
 
-/// The outcome of a run of failure detectors.
+/// The results of a run of a failure detector.
 #[derive(Clone, Debug, Serialize)]
 pub struct DetectorReport {
-    /// As the registry calls it.
+    /// The name in the registry.
     pub algorithm: &'static str,
-    /// How it was run, if not in the default way.
+    /// None for the default variant.
     pub variant: Option<String>,
-    /// How many processes.
+    /// Number of processes.
     pub n: usize,
-    /// Of the run.
     pub seed: u64,
-    /// How many crashes there were.
     pub crashes: u64,
-    /// From each crash to the suspicion by each who lives.
+    /// From a crash to the suspicion by each live process, in T.
     pub detection_time: Option<DelaySummary>,
-    /// How many times somebody alive was suspected.
+    /// Number of suspicions of a live process.
     pub mistakes: u64,
-    /// The same per T and per pair of watcher and watched.
+    /// Mistakes per T and per pair of processes (one watches the other).
     pub mistake_rate: f64,
-    /// From a mistake to the beat that put it right.
+    /// From a mistake to the heartbeat that ended it, in T.
     pub mistake_time: Option<DelaySummary>,
-    /// How often everybody beats, in T.
+    /// How often each process sends heartbeats, in T.
     pub period: f64,
     /// How long the run was, in T.
     pub time: f64,
-    /// All messages of the run.
     pub messages: u64,
-    /// All messages of the run.
     pub messages_by_kind: BTreeMap<&'static str, u64>,
-    /// What held: safety is accuracy, liveness is completeness.
+    /// Safety is accuracy: no live process is suspected. Liveness is completeness: every crashed process is suspected.
     pub properties: Properties,
-    /// Those that the algorithm promises and that did not hold.
+    /// The properties that the algorithm promises and that were violated.
     pub broken_promises: Vec<&'static str>,
-    /// How fast it went.
+    /// Deliveries of messages per second of CPU time.
     pub events_per_s: f64,
 }
 
-/// The outcome of a run of record append.
+/// The results of a run of record append.
 #[derive(Clone, Debug, Serialize)]
 pub struct AppendReport {
-    /// As the registry calls it.
+    /// The name in the registry.
     pub algorithm: &'static str,
-    /// How it was run, if not in the default way.
+    /// None for the default variant.
     pub variant: Option<String>,
-    /// How many clients.
+    /// Number of clients: the processes that append.
     pub n: usize,
-    /// How many replicas.
     pub replicas: usize,
-    /// Who appended when.
     pub load: Load,
-    /// Of the run.
     pub seed: u64,
-    /// How many appends were answered.
+    /// Number of appends that were answered.
     pub appends: u64,
-    /// How many replicas have the file in the end.
+    /// Number of live replicas that have the file at the end.
     pub copies: usize,
-    /// What a reader finds in the file: each record once.
+    /// Number of records that a reader of the file sees, each once.
     pub records: u64,
-    /// What it skips because a write failed there.
+    /// Number of slots that a reader skips because a write failed there.
     pub padding: u64,
-    /// What it skips because it has seen it before.
+    /// Number of slots that a reader skips because they repeat a record.
     pub repeats: u64,
-    /// All messages of the run.
     pub messages: u64,
-    /// After the warm-up, over whole rounds.
+    /// Over the appends after the warm-up, in whole rounds.
     pub messages_per_append: Option<f64>,
-    /// All messages of the run.
     pub messages_by_kind: BTreeMap<&'static str, u64>,
-    /// All bytes of the run.
     pub bytes: u64,
-    /// From the request to the answer.
+    /// From the request to the answer, in T.
     pub client_delay: Option<DelaySummary>,
     /// Appends per T, from the start to the last answer.
     pub throughput: f64,
-    /// What held: safety is that what was told is where it was told, liveness that all were told.
+    /// Safety: each record is at the offset that its client was told. Liveness: every client was answered.
     pub properties: Properties,
-    /// Those that the algorithm promises and that did not hold.
+    /// The properties that the algorithm promises and that were violated.
     pub broken_promises: Vec<&'static str>,
-    /// How fast it went.
+    /// Deliveries of messages per second of CPU time.
     pub events_per_s: f64,
 }
 
-/// What is known of each property after a run. As JSON a verdict each, and in `detail` what there is to say of some.
+/// The verdict on each property. The JSON has one key for each verdict, and the key `detail` with the reasons.
 #[derive(Clone, Debug)]
 pub struct Properties {
-    /// At most one inside; at most one leader; nobody suspected who lives.
+    /// At most one process in the critical section; at most one leader; no live process suspected.
     pub safety: Finding,
-    /// Every request was granted; all who live agree on a leader; all who crashed are suspected.
+    /// Every request was granted; all live processes agree on a leader; every crashed process is suspected.
     pub liveness: Finding,
-    /// Grants followed happened-before.
+    /// Grants followed the happened-before order of the requests.
     pub order: Finding,
-    /// Fences grew.
+    /// Each grant had a higher fence than the grant before.
     pub fence: Finding,
 }
 
@@ -244,12 +224,12 @@ impl Serialize for Properties {
 }
 
 impl Properties {
-    /// Each with its name.
+    /// Each property with its name, in the order of [`Promises::each`](baton_protocol::registry::Promises::each).
     pub fn each(&self) -> [(&'static str, &Finding); 4] {
         [("safety", &self.safety), ("liveness", &self.liveness), ("order", &self.order), ("fence", &self.fence)]
     }
 
-    /// The names of those that are promised and violated.
+    /// The names of the properties that are promised and violated.
     pub fn broken(&self, promises: &baton_protocol::registry::Promises) -> Vec<&'static str> {
         let each = self.each().into_iter().zip(promises.each());
         each.filter(|((_, finding), (_, promised))| *promised && finding.verdict == Verdict::Violated)
@@ -259,7 +239,6 @@ impl Properties {
 }
 
 impl Report {
-    /// The promises that were broken.
     pub fn broken_promises(&self) -> &[&'static str] {
         match self {
             Report::Mutex(report) => &report.broken_promises,
@@ -269,7 +248,7 @@ impl Report {
         }
     }
 
-    /// Whom all who live agree on, after an election.
+    /// The leader that all live processes agree on. None for runs that are not elections, too.
     pub fn leader(&self) -> Option<usize> {
         match self {
             Report::Election(report) => report.leader,
@@ -277,7 +256,6 @@ impl Report {
         }
     }
 
-    /// What held.
     pub fn properties(&self) -> &Properties {
         match self {
             Report::Mutex(report) => &report.properties,

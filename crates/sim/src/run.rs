@@ -1,4 +1,4 @@
-//! One run: from options to a report.
+//! One run: from [`Options`] to a [`Report`].
 
 use std::io::{self, Write};
 
@@ -31,38 +31,34 @@ use crate::time::{in_t, ticks};
 use crate::tracer::Tracer;
 use crate::world::{Ended, Setup, Wire, World};
 
-/// What to run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// As the registry calls it.
+    /// The name in the registry.
     pub algorithm: String,
-    /// The group. Its `delay_max` is what the processes believe of the network.
+    /// The group. Its `delay_max` is the longest message delay that the processes believe in.
     pub params: Params,
-    /// The network.
     pub network: Network,
-    /// What goes wrong.
     pub faults: Vec<Fault>,
-    /// What the users do.
     pub workload: Workload,
-    /// Of all randomness.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// By which part clocks may run fast or slow, and with them timers and failure detectors.
+    /// The largest error of a clock, as a part of its speed. Timers and failure detectors run by these clocks.
     pub drift: f64,
-    /// Whether to run it on a network, or with faults, that it is not made for.
+    /// Whether to run on networks and with faults that break an assumption of the algorithm.
     pub ignore_assumptions: bool,
-    /// How long a request may wait, in T, after the last fault is over; generously if none.
+    /// How long a request may wait after the last fault, in T. None: very long.
     pub patience: Option<f64>,
-    /// Whether further faults, and how many, are drawn from the seed.
+    /// Whether to add faults that the seed draws.
     pub swarm: bool,
-    /// Stop after so many events, and call what has not happened by then a liveness violation.
+    /// The run stops after this many events. Requests that still wait then violate liveness.
     pub events_max: u64,
-    /// Who is told how far it is.
+    /// Receives the progress of the run.
     pub watch: Option<Watch>,
 }
 
 impl Options {
-    /// Everybody wants to enter, on a synchronous network without faults; 20 entries each. Messages keep their order only
-    /// if the algorithm needs that.
+    /// Every client always wants to enter, 20 times, on a synchronous network without faults. Messages keep their order
+    /// only if the algorithm needs it.
     pub fn new(algorithm: &str, n: usize) -> Self {
         let fifo = registry::find(algorithm).is_ok_and(|about| about.assumes.fifo);
         let network = Network { fifo, ..Network::SYNCHRONOUS };
@@ -83,8 +79,8 @@ impl Options {
         }
     }
 
-    /// If nobody says how long, it is so long that only who waits for ever is too late, or nearly: on a network without a
-    /// bound on delays one message can take very long.
+    /// The default is so long that practically only a request that waits for ever is too late. It is even longer
+    /// without a bound on delays, because then one message can take very long.
     fn patience(&self) -> Patience {
         let round = in_t(self.params.delay_max) + self.workload.hold;
         let bounded = 10_000.0 + 1_000.0 * self.params.n as f64 * round;
@@ -94,82 +90,69 @@ impl Options {
     }
 }
 
-/// A limit on events that no run of so many entries by so many processes comes near, unless it goes round in circles.
+/// A limit that no run with this many entries and processes comes near, unless it loops.
 pub fn events_max(entries: u64, n: usize) -> u64 {
     entries.saturating_mul(n as u64).saturating_mul(200).max(5_000_000)
 }
 
-/// Why a run was refused or could not be told.
+/// Why a run was refused, or why its trace could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// No such group.
+    /// The registry cannot make such a group.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// Something that was written down cannot be read.
+    /// A text of the user, such as a delay or a fault, has a mistake.
     #[error("{0}")]
     Spec(String),
-    /// The algorithm is not made for this.
+    /// The network or a fault breaks an assumption of the algorithm.
     #[error("`{algorithm}` assumes {assumes}, and {instead}; --ignore-assumptions runs it all the same")]
     Assumption {
-        /// Which algorithm.
         algorithm: &'static str,
-        /// What it needs.
+        /// What the algorithm assumes, as the end of a sentence.
         assumes: &'static str,
-        /// What it would get.
+        /// What the run would do, as the end of a sentence.
         instead: String,
     },
-    /// Nothing that the simulator knows how to use.
+    /// The simulator has no users for this family of algorithms.
     #[error("`{algorithm}` cannot be simulated")]
-    Unsupported {
-        /// Which algorithm.
-        algorithm: &'static str,
-    },
-    /// A fault that cannot strike.
+    Unsupported { algorithm: &'static str },
+    /// A fault that cannot happen.
     #[error("P{process} cannot {what} at {at} T, since {reason}")]
     ImpossibleFault {
-        /// The process.
         process: usize,
-        /// What would happen to it.
+        /// The fault, as a verb.
         what: &'static str,
-        /// When, in T.
+        /// In T.
         at: f64,
-        /// Why not, and what would be right.
+        /// Why the fault cannot happen, and what would be right.
         reason: String,
     },
-    /// An option that the algorithm has no use for.
+    /// An option that has no meaning for the algorithm.
     #[error("`{option}` means nothing for `{algorithm}`: {reason}")]
     Meaningless {
-        /// The option.
         option: &'static str,
-        /// Which algorithm.
         algorithm: &'static str,
-        /// Who has a use for it, or when.
+        /// Which algorithms use the option, or why it is ignored here.
         reason: String,
     },
-    /// A fault at a process that does not exist.
     #[error("there is no P{process} for a fault to strike; the processes are P0 to P{last}")]
     NoSuchProcess {
-        /// The process.
         process: usize,
-        /// The last one that exists.
+        /// The last process that exists.
         last: usize,
     },
-    /// A number out of its range.
     #[error("{what} cannot be {value}; {right}")]
     OutOfRange {
-        /// Of what.
         what: &'static str,
-        /// The number.
         value: f64,
-        /// What would be right.
+        /// The right range.
         right: &'static str,
     },
-    /// The trace cannot be written.
     #[error("cannot write the trace: {0}")]
     Trace(io::Error),
 }
 
-/// Runs it; writes what happens to `trace`, if given.
+/// Runs the options. Writes the events to `trace`, if given.
 pub fn run(options: &Options, trace: Option<Box<dyn Write>>) -> Result<Report, RunError> {
     registry::check(&options.algorithm, &options.params)?;
     if options.swarm {
@@ -180,7 +163,8 @@ pub fn run(options: &Options, trace: Option<Box<dyn Write>>) -> Result<Report, R
     registry::visit(&options.algorithm, &options.params, Run { options, trace })?
 }
 
-/// The same run with so many seeds, from its own on; who watches it watches all of them.
+/// The same options with `runs` seeds, starting with their own seed. The watcher sees the progress of all runs
+/// together.
 pub fn seeds(options: &Options, runs: u64) -> impl Iterator<Item = Options> {
     (0..runs).map(move |index| Options {
         seed: options.seed.wrapping_add(index),
@@ -189,10 +173,10 @@ pub fn seeds(options: &Options, runs: u64) -> impl Iterator<Item = Options> {
     })
 }
 
-/// The most requests in all runs of one command: minutes, where nobody stays for years.
+/// The most requests in all runs of one command, so that a command takes minutes and not years.
 pub const ENTRIES_MAX: u64 = 1_000_000_000;
 
-/// Whether so many runs of it come to an end in this life.
+/// Refuses more than [`ENTRIES_MAX`] requests in all runs together.
 pub fn check_runs(options: &Options, runs: u64) -> Result<(), RunError> {
     let entries = options.workload.entries;
     if runs.saturating_mul(entries) <= ENTRIES_MAX {
@@ -207,7 +191,7 @@ struct Run<'o> {
     trace: Option<Box<dyn Write>>,
 }
 
-/// What every run has in common, when it is over.
+/// What every kind of run yields.
 struct Outcome<P: Protocol, A: Application<P>> {
     users: A,
     wire: Wire<P, A::Plan>,
@@ -240,7 +224,8 @@ impl Run<'_> {
             causality,
         };
         let mut world = World::new(group, users, setup);
-        // The time of this thread, not that of the wall: other programs on the machine are not to blame the simulator for.
+        // CPU time of this thread, and not wall-clock time, so that other programs on the machine do not
+        // change the result.
         let start = ThreadTime::now();
         let ended = world.run(options.events_max, options.watch.as_ref());
         let seconds = start.elapsed().as_secs_f64();
@@ -324,10 +309,12 @@ impl Visitor for Run<'_> {
             (None, Load::Solo) => ElectionTrigger::NoLeader(Noticed::ByTheLowest),
             (None, Load::SoloRandom) => ElectionTrigger::NoLeader(Noticed::ByOne),
         };
-        // Where one crash is the trigger the others are told once an election without a guard is over: it is to be
-        // held by those who notice, but a judge that is never told would never let anybody take the dead one's place.
+        // If the crash of the leader is the trigger, only the processes in `noticed` suspect it at once, because they
+        // should hold the election. The other processes learn of the crash when an election without a guard is over.
+        // They must learn of it: a judge that does not suspect the crashed leader never lets another process take its
+        // place.
         let told = if matches!(trigger, ElectionTrigger::Faults { .. }) { detection } else { 2 * detection };
-        // Bully may take until the next announcement; whoever has no timers ends by being quiet.
+        // Bully may take until the next announcement. A run of an algorithm without timers ends when no event is left.
         let patience = (100 + 10 * n as Ticks) * delay_max;
         let users = ElectionUsers::new(n, group.elects, trigger, patience, !options.seed);
         let survivors = group.survivors.clone();
@@ -336,16 +323,18 @@ impl Visitor for Run<'_> {
         let liveness = match leader {
             Some(_) => Finding::held(),
             None if options.faults.iter().any(Fault::is_never_over) => {
-                Finding::unchecked("a partition never heals, and those who live cannot all agree")
+                Finding::unchecked("a partition never heals, so the live processes cannot all agree")
             }
             None => {
                 match survivors.filter(|_| options.faults.is_empty()).and_then(|survivors| too_few(&survivors, &wire)) {
                     Some(why) => Finding::unchecked(why),
-                    None => Finding::violated("those who live do not all agree on the one who should lead".into()),
+                    None => {
+                        Finding::violated("the live processes do not all agree on the process that should lead".into())
+                    }
                 }
             }
         };
-        let none = || Finding::unchecked("elections have none");
+        let none = || Finding::unchecked("does not apply to elections");
         let properties = Properties {
             safety: Finding::from_violation(users.violation.as_ref()),
             liveness,
@@ -388,7 +377,7 @@ impl Visitor for Run<'_> {
 }
 
 impl Run<'_> {
-    /// Reports on watchers and watched, when the run is over.
+    /// Runs a failure detector.
     fn detectors<D: Detector>(self, about: &'static About, group: Group<D>) -> Result<Report, RunError> {
         let (options, n) = (self.options, group.clients);
         let lasts = |fault: &Fault| match fault.kind {
@@ -410,7 +399,7 @@ impl Run<'_> {
         if let Some(detail) = liveness.detail.clone() {
             wire.trace_all(|| Event::Violation { property: "liveness".into(), detail });
         }
-        let none = || Finding::unchecked("failure detectors have none");
+        let none = || Finding::unchecked("does not apply to failure detectors");
         let safety = Finding::from_violation(users.violation.as_ref());
         let properties = Properties { safety, liveness, order: none(), fence: none() };
         finish_trace(&mut wire, ended, 0)?;
@@ -439,7 +428,7 @@ impl Run<'_> {
 }
 
 impl Run<'_> {
-    /// Reports on appends, when all is quiet.
+    /// Runs record append.
     fn appends<P: Append>(self, about: &'static About, group: Group<P>) -> Result<Report, RunError> {
         let (options, n, replicas) = (self.options, group.clients, group.processes - group.clients);
         let detection = 2 * options.params.delay_max;
@@ -460,7 +449,7 @@ impl Run<'_> {
                 wire.trace_all(|| Event::Violation { property: property.into(), detail });
             }
         }
-        let none = || Finding::unchecked("appends have none");
+        let none = || Finding::unchecked("does not apply to record append");
         let properties = Properties { safety, liveness, order: none(), fence: none() };
         finish_trace(&mut wire, ended, 0)?;
         let messages = wire.messages();
@@ -489,9 +478,10 @@ impl Run<'_> {
     }
 }
 
-/// What is promised in this run. Where grants are leases, being alone ends with the lease, by the clock of who gave it:
-/// who sleeps through its end, or stays inside for longer, may have company, and may even enter after those who were
-/// granted later.
+/// What the algorithm promises in this run. If grants are leases, a holder is alone only until its lease ends, by the
+/// clock of the process that gave the lease. A holder that is paused past the end, or stays longer, may share the
+/// critical section with the next holder. It may even enter after a process with a later grant. Then neither safety nor
+/// fences are promised.
 fn promises(about: &About, lease: Option<Ticks>, options: &Options) -> Promises {
     let pauses = options.faults.iter().any(|fault| matches!(fault.kind, FaultKind::Pause { .. }));
     let stay = options.network.delay.bound().map(|bound| in_t(bound) + options.workload.hold);
@@ -501,7 +491,8 @@ fn promises(about: &About, lease: Option<Ticks>, options: &Options) -> Promises 
     Promises { safety: safety && kept, fence: fence && kept, ..about.promises }
 }
 
-/// Data that holders write is always promised to survive: fences exist for the runs in which being alone is not.
+/// A lost write always counts as a broken promise: fences must protect the data even in runs that do not promise
+/// safety.
 fn broken_promises(properties: &Properties, promises: &Promises, store: Option<&StoreReport>) -> Vec<&'static str> {
     let mut broken = properties.broken(promises);
     broken.extend(store.filter(|store| store.data.verdict == Verdict::Violated).map(|_| "store"));
@@ -511,12 +502,13 @@ fn broken_promises(properties: &Properties, promises: &Promises, store: Option<&
 fn why_in_vain(users: &MutexUsers, now: Ticks, ended: Ended) -> String {
     match ended {
         Ended::Limit => "the limit of events is reached".into(),
-        Ended::Finished if users.is_stuck(now) => format!("nobody has entered since {} T", in_t(users.progress())),
+        Ended::Finished if users.is_stuck(now) => format!("no process has entered since {} T", in_t(users.progress())),
         Ended::Quiet | Ended::Finished => "nothing can happen any more".into(),
     }
 }
 
-/// Why nobody can lead though nobody wrote down a fault, if the crash that is the trigger has left too few.
+/// Why no process can lead in a run without written faults: the crash that triggers the election leaves too few
+/// processes.
 fn too_few<P: Protocol, X>(survivors: &Survivors, wire: &Wire<P, X>) -> Option<String> {
     let Survivors { assumes, among, least } = survivors;
     let living = among.clone().filter(|&process| wire.is_up(process)).count();
@@ -524,11 +516,11 @@ fn too_few<P: Protocol, X>(survivors: &Survivors, wire: &Wire<P, X>) -> Option<S
         .then(|| format!("it assumes {assumes}, and the crash of the leader leaves {living} of {}", among.len()))
 }
 
-/// Whether everybody was granted, and in time.
+/// Whether every request was granted in time.
 fn mutex_liveness<P: Mutex>(users: &MutexUsers, wire: &mut Wire<P, mutex::Plan>, ended: Ended) -> Finding {
     let waiting = users.waiting().next();
     let detail = match (waiting, ended) {
-        (None, Ended::Limit) => "the limit of events is reached before all have asked".into(),
+        (None, Ended::Limit) => "the limit of events is reached before all requests were made".into(),
         (None, _) => return Finding::from_violation(users.violations.get("liveness")),
         (Some((process, since)), _) => {
             format!("P{process} has waited since {} T, and {}", in_t(since), why_in_vain(users, wire.now(), ended))

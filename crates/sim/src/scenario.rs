@@ -1,4 +1,4 @@
-//! Named situations: a run, or several seeds of it, and what must come out.
+//! Scenarios: a run, or the same run with several seeds, and the expected results.
 
 use serde::Deserialize;
 
@@ -8,20 +8,18 @@ use crate::report::Report;
 use crate::run::{RunError, check_runs, run, seeds};
 use crate::spec::Spec;
 
-/// A situation as its file describes it.
+/// A scenario file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Scenario {
     /// In a few words.
     pub title: String,
-    /// What there is to see, and why it is so.
+    /// What the reader can see in the run, and why it happens.
     pub story: String,
-    /// How many seeds to run, from the first one on.
+    /// Number of seeds to run, starting with the seed of `run`.
     #[serde(default = "once")]
     pub runs: u64,
-    /// What to run.
     pub run: Spec,
-    /// What must come out.
     pub expect: Expect,
 }
 
@@ -29,43 +27,40 @@ fn once() -> u64 {
     1
 }
 
-/// What must come out: a property is violated if it is so in at least one run, and held if in all.
+/// The expected results. "Violated" means violated in at least one run; "held" means held in all runs.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Expect {
-    /// At most one inside; at most one leader.
+    /// At most one process in the critical section; at most one leader.
     pub safety: Option<Verdict>,
-    /// Every request granted; all agree on a leader.
+    /// Every request is granted; all live processes agree on a leader.
     pub liveness: Option<Verdict>,
-    /// Grants follow happened-before.
+    /// Grants follow the happened-before order of the requests.
     pub order: Option<Verdict>,
     /// Fences grow.
     pub fence: Option<Verdict>,
-    /// No update of the store is lost.
+    /// No write to the store is lost.
     pub data: Option<Verdict>,
-    /// How many writes the store refuses.
+    /// Number of writes that the store refuses.
     pub refused: Option<u64>,
-    /// How many times somebody enters.
     pub entries: Option<u64>,
-    /// How many later requests, at least, are granted before an earlier one.
+    /// The least number of later requests that are granted before an earlier request.
     pub bypass: Option<u64>,
-    /// Whom all agree on in the end.
+    /// The leader that all live processes agree on at the end.
     pub leader: Option<usize>,
-    /// For how long, at most, more than one leads, in T and in whatever terms.
+    /// The longest time for which more than one process may lead, in any terms, in T.
     pub rivals: Option<f64>,
 }
 
-/// What came out.
 #[derive(Clone, Debug)]
 pub struct Played {
-    /// Of every run.
     pub reports: Vec<Report>,
-    /// What differs from what must come out, one sentence each.
+    /// The differences from the expected results, one sentence each.
     pub differences: Vec<String>,
 }
 
 impl Played {
-    /// A run that shows most of what went wrong, the first of these, and its place.
+    /// The first of the runs with the most violations, and its index.
     pub fn telling(&self) -> Option<(usize, &Report)> {
         let violated = |report: &Report| {
             let each = report.properties().each();
@@ -75,29 +70,23 @@ impl Played {
     }
 }
 
-/// Why a scenario cannot be played.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
-    /// It is not written as it should be.
     #[error("this is no scenario: line {line}: {}", in_plain_words(reason.message()))]
     Malformed {
-        /// From 1; the last one if the parser does not tell.
+        /// Counted from 1. The last line of the file if the parser names none.
         line: usize,
-        /// What the parser says.
         reason: toml::de::Error,
     },
-    /// It expects nothing.
     #[error("the scenario expects nothing; its [expect] must name a property, a count or a leader")]
     NothingExpected,
-    /// It plays no run.
     #[error("the scenario plays no run; `runs` must be at least 1")]
     NoRuns,
-    /// A run was refused.
     #[error(transparent)]
     Run(#[from] RunError),
 }
 
-/// The parser names what it expects by our types.
+/// Replaces the names of Rust types in the parser's message by words that users know.
 fn in_plain_words(message: &str) -> String {
     let message = message.replace("expected usize", "expected a whole number from 0 on");
     let message = message.replace("expected u64", "expected a whole number from 0 on");
@@ -105,7 +94,6 @@ fn in_plain_words(message: &str) -> String {
 }
 
 impl Scenario {
-    /// Reads one.
     pub fn parse(text: &str) -> Result<Self, ScenarioError> {
         let scenario: Scenario = toml::from_str(text).map_err(|reason| {
             let before = reason.span().and_then(|span| text.get(..span.start)).unwrap_or(text);
@@ -118,12 +106,11 @@ impl Scenario {
         }
     }
 
-    /// Plays it to the end.
     pub fn play(&self) -> Result<Played, ScenarioError> {
         self.play_watched(None)
     }
 
-    /// The same; `watch` is told how far it is.
+    /// Like `play`, and reports the progress to `watch`.
     pub fn play_watched(&self, watch: Option<Watch>) -> Result<Played, ScenarioError> {
         let mut options = self.run.options()?;
         check_runs(&options, self.runs)?;
@@ -159,7 +146,7 @@ impl Expect {
         if let Some(expected) = self.leader {
             let found = reports.iter().map(Report::leader);
             differences.extend(found.filter(|&leader| leader != Some(expected)).map(|leader| {
-                let leader = leader.map_or("nobody".to_owned(), |leader| format!("P{leader}"));
+                let leader = leader.map_or("no process".to_owned(), |leader| format!("P{leader}"));
                 format!("P{expected} should lead in the end, and {leader} does")
             }));
         }
@@ -175,7 +162,7 @@ impl Expect {
         differences
     }
 
-    /// What is counted in runs of mutual exclusion.
+    /// Compares the counts that only runs of mutual exclusion have.
     fn counts(&self, reports: &[Report]) -> Vec<String> {
         let mut differences = Vec::new();
         let mut differs = |what: &str, expected: Option<String>, found: Option<String>| {

@@ -1,4 +1,4 @@
-//! A run as people write it down, on the command line or in a scenario; everything but the algorithm has a default.
+//! A run as users write it, on the command line or in a scenario. Everything except the algorithm has a default.
 
 use baton_protocol::registry::{self, About, Family};
 use serde::Deserialize;
@@ -9,66 +9,64 @@ use crate::network::Delay;
 use crate::run::{Options, RunError, events_max};
 use crate::time::{in_t, ticks};
 
-/// What to run.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Spec {
-    /// As the registry calls it.
+    /// The name in the registry.
     pub algorithm: String,
-    /// How many processes may ask; 5 if not said.
+    /// Number of processes that may request; default 5.
     pub n: Option<usize>,
-    /// How to run it, if not in the default way.
+    /// The variant of the algorithm.
     pub variant: Option<String>,
-    /// How many coordinators.
     pub coordinators: Option<usize>,
-    /// How many of their votes win.
+    /// Number of votes that win.
     pub votes: Option<usize>,
-    /// Who asks when; everybody always if not said.
+    /// When which process requests; default `all`.
     pub load: Option<Load>,
-    /// How many requests in all; 20 for each client if not said.
+    /// Number of requests in all; default 20 for each client.
     pub entries: Option<u64>,
-    /// How long each stays inside, in T; 1 if not said.
+    /// How long a process stays in the critical section, in T; default 1.
     pub hold: Option<f64>,
-    /// How long each waits before it asks again, in T; 0 if not said, or 10 n if that is random.
+    /// How long a process waits before it requests again, in T; default 0, or 10 n for the random load.
     pub think: Option<f64>,
-    /// A preset of delays; synchronous if not said.
+    /// The delays, unless `delay` is given; default `sync`.
     #[serde(default)]
     pub network: NetworkKind,
-    /// How long a message takes, as in `uniform:1,2`.
+    /// The distribution of message delays, as in `uniform:1,2`.
     pub delay: Option<String>,
-    /// What the processes believe to be the bound on delays, in T; the truth, or a guess, if not said.
+    /// The longest delay that the processes believe in, in T. Default: the bound of the delays, or a guess if they have
+    /// none.
     pub delay_max: Option<f64>,
-    /// Whether messages keep their order; only if the algorithm needs it if not said.
+    /// Whether messages keep their order. Default: only if the algorithm needs it.
     pub order: Option<LinkOrder>,
-    /// The probability that a message is lost.
+    /// Probability that a message is lost.
     #[serde(default)]
     pub loss: f64,
-    /// The probability that it arrives twice.
+    /// Probability that a message arrives twice.
     #[serde(default)]
     pub duplicate: f64,
-    /// By which part each process's clock may run fast or slow; the seed draws by how much it does.
+    /// The largest error of a process's clock, as a part of its speed. The seed draws the error of each clock.
     #[serde(default)]
     pub drift: f64,
-    /// What goes wrong, as in `crash 1 @ 5`; `random` draws it from the seed.
+    /// Faults, as in `crash 1 @ 5`; `random` draws faults from the seed.
     #[serde(default)]
     pub faults: Vec<String>,
-    /// Whether whoever asks tells somebody else to ask too.
+    /// Whether a process that requests also sends an application message to another process, which then requests too.
     #[serde(default)]
     pub app_messages: bool,
-    /// What the holders write to; nothing if not said.
+    /// The store that holders write to; default none.
     pub store: Option<StoreKind>,
-    /// Of all randomness; 1 if not said.
+    /// The seed of all random numbers; default 1.
     pub seed: Option<u64>,
-    /// Whether to run it on a network, or with faults, that it is not made for.
+    /// Whether to run on networks and with faults that break an assumption of the algorithm.
     #[serde(default)]
     pub ignore_assumptions: bool,
-    /// How long a request may wait after the last fault, in T; very long if not said.
+    /// How long a request may wait after the last fault, in T; default very long.
     pub patience: Option<f64>,
-    /// Stop after so many events.
+    /// The run stops after this many events.
     pub events_max: Option<u64>,
 }
 
-/// A preset of delays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NetworkKind {
@@ -83,14 +81,12 @@ pub enum NetworkKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LinkOrder {
-    /// They do.
     Fifo,
-    /// They need not.
     Unordered,
 }
 
 impl Spec {
-    /// The run, with all defaults filled in.
+    /// The options of the run, with all defaults filled in.
     pub fn options(&self) -> Result<Options, RunError> {
         self.refuse_what_means_nothing(registry::find(&self.algorithm)?)?;
         let n = self.n.unwrap_or(5);
@@ -111,9 +107,10 @@ impl Spec {
         let guess = options.network.delay.guess();
         if self.delay_max.is_none() && guess > registry::DELAY_MAX {
             let (delay, guess) = (options.network.delay, in_t(guess));
-            let wrong =
-                format!("with the delay `{delay}` processes would reckon with up to {guess} T, and can with 1000000 T");
-            return Err(RunError::Spec(format!("{wrong}; give a shorter mean, or say what they believe by delay-max")));
+            let wrong = format!(
+                "with the delay `{delay}` processes would assume delays of up to {guess} T; the limit is 1000000 T"
+            );
+            return Err(RunError::Spec(format!("{wrong}; give a shorter mean, or set delay-max")));
         }
         options.params.delay_max = self.delay_max.map_or(guess, ticks).max(1);
         options.params.variant = self.variant.clone();
@@ -139,7 +136,7 @@ impl Spec {
         Ok(options)
     }
 
-    /// Options that mean nothing for the algorithm are mistakes, not decoration.
+    /// An option without a meaning for the algorithm is probably a mistake, so it is refused and not ignored.
     fn refuse_what_means_nothing(&self, about: &'static About) -> Result<(), RunError> {
         use Family::{Append, Detector, Election, Mutex};
         let said: [(_, _, &[Family]); 7] = [
@@ -151,7 +148,8 @@ impl Spec {
             ("store", self.store.is_some(), &[Mutex]),
             ("patience", self.patience.is_some(), &[Mutex]),
         ];
-        // Who notices that there is no leader, and who crashes when, is up to the faults, if any are written down.
+        // If the user wrote faults, the faults decide which processes crash, and when a process notices that there is
+        // no leader.
         let up_to_faults = self.faults.iter().any(|fault| fault != "random");
         let struck: &[&str] = match about.family {
             Election if up_to_faults => &["load"],
@@ -160,7 +158,9 @@ impl Spec {
         };
         for (option, _, users) in said.into_iter().filter(|&(_, said, _)| said) {
             let reason = match users.contains(&about.family) {
-                true if struck.contains(&option) => "the faults say what happens; leave out one of them".into(),
+                true if struck.contains(&option) => {
+                    "the faults say what happens; leave out the faults or this option".into()
+                }
                 true => continue,
                 false => format!("only algorithms for {} use it; `baton algorithms` lists them", in_words(users)),
             };

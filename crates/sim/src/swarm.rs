@@ -1,8 +1,9 @@
-//! Faults drawn from the seed, so that many seeds make a swarm: each run has its own kinds of faults, and its own idea of
-//! how often they strike and how long they last.
+//! Random faults, drawn from the seed. Each seed draws the kinds of faults, how often they strike and how long they
+//! last, so that many seeds together try many mixtures ("swarm testing").
 //!
-//! Unless assumptions are ignored, nothing strikes that the algorithm is not made for, one fault is over before the
-//! next one strikes, somebody never crashes, and all faults end: whoever waits then must be served.
+//! Unless assumptions are ignored, a drawn fault never breaks an assumption of the algorithm, each fault is over before
+//! the next one strikes, at least one process never crashes, and all faults end. After the last fault every waiting
+//! request must be granted.
 
 use baton_protocol::append::Append;
 use baton_protocol::detector::Detector;
@@ -16,12 +17,12 @@ use crate::faults::{Fault, FaultKind};
 use crate::run::Options;
 use crate::time::{in_t, ticks};
 
-/// The same run, with the faults that its seed draws.
+/// Returns the same options, plus the faults that the seed draws.
 pub fn draw(options: &Options) -> Result<Options, SetupError> {
     let about = registry::find(&options.algorithm)?;
     let size = registry::visit(&options.algorithm, &options.params, Size)?;
     let mut drawn = Options { swarm: false, ..options.clone() };
-    // Of its own, so that the run is the same as if the faults had been written down.
+    // A generator of its own: the run is the same as if the user had written the drawn faults.
     let mut rng = fastrand::Rng::with_seed(options.seed.rotate_left(32));
     let network = &mut drawn.network;
     let free = options.ignore_assumptions;
@@ -36,15 +37,16 @@ pub fn draw(options: &Options) -> Result<Options, SetupError> {
     let spared = (!free).then(|| rng.usize(helpers..size.processes));
     let mut swarm = Swarm { about, size, options, rng, spared, recoveries: 0, dead: Vec::new() };
     drawn.faults.extend(swarm.faults());
-    // Last, so that all else is as if clocks were right.
+    // Drawn last, so that the other random numbers do not depend on drift.
     if drawn.drift == 0.0 && (free || !about.assumes.synchronous) && swarm.rng.bool() {
         drawn.drift = 0.1 * swarm.rng.f64();
     }
     Ok(drawn)
 }
 
-/// How many may ask, how many there are in all, whether links may be cut though no message may be lost, whether nobody
-/// may forget, and who must live in the end.
+/// The facts about a group that decide which faults may strike. `partitions`: links may be cut although the algorithm
+/// assumes that no message is lost. `keeps_memory`: every process must recover with its memory. `survivors`: the
+/// processes that must be up at the end.
 struct Sizes {
     clients: usize,
     processes: usize,
@@ -99,17 +101,18 @@ struct Swarm<'o> {
     size: Sizes,
     options: &'o Options,
     rng: fastrand::Rng,
-    /// Who never crashes: somebody must remember. A helper, where there are any.
+    /// A process that never crashes, because at least one process must remember the state. Not a client, if there are
+    /// others.
     spared: Option<ProcessId>,
     recoveries: u32,
-    /// Who will not recover: fewer than half, so that the others are a majority.
+    /// The processes that crash for ever: fewer than half, so that the others are a majority.
     dead: Vec<ProcessId>,
 }
 
 impl Swarm<'_> {
     fn faults(&mut self) -> Vec<Fault> {
         let mut kinds = self.kinds();
-        // Seeds differ in what they know of: a fault that is rare where all kinds strike is frequent somewhere.
+        // Each seed uses only some kinds of faults. A kind that is rare among all kinds is then frequent in some runs.
         kinds.retain(|_| self.rng.bool());
         let mut faults = Vec::new();
         if kinds.is_empty() {
@@ -136,7 +139,7 @@ impl Swarm<'_> {
 
     fn kinds(&self) -> Vec<Kind> {
         let assumes = self.about.assumes;
-        // A detector takes whoever is cut off for dead.
+        // A detector suspects a live process that a partition cuts off.
         let mistaken = matches!(assumes.crashes, Crashes::Detected | Crashes::Final | Crashes::ButOne);
         let cut = !(assumes.lossless || mistaken);
         let kinds = [
@@ -148,25 +151,26 @@ impl Swarm<'_> {
         kinds.into_iter().filter(|&(_, allowed)| allowed || self.free()).map(|(kind, _)| kind).collect()
     }
 
-    /// About as long as the run, or a good deal less.
+    /// The time until which faults strike: about the length of the run, or down to a quarter of it.
     fn horizon(&mut self) -> Ticks {
         let round = self.options.workload.hold + 2.0 * in_t(self.options.params.delay_max);
         ticks(self.options.workload.entries as f64 * round).max(1) / self.rng.u64(1..=4)
     }
 
-    /// Until who has recovered is a member again, and all have heard of it.
+    /// The pause between two faults: long enough for a recovered process to join again and for all others to learn of
+    /// it.
     fn peace(&self) -> Ticks {
         if self.free() { 0 } else { 20 * self.options.params.delay_max }
     }
 
-    /// From less than a message takes to much more.
+    /// A duration from less than a message delay to 100 times the longest delay.
     fn while_it_lasts(&mut self) -> Ticks {
         let delay = self.options.params.delay_max;
         let scale = [1, 10, 100][self.rng.usize(..3)];
         self.rng.u64(1..=delay * scale)
     }
 
-    /// Lets it strike, and says how long it lasts.
+    /// Adds a fault of this kind, and returns how long it lasts.
     fn strike(&mut self, kind: Kind, at: Ticks, faults: &mut Vec<Fault>) -> Ticks {
         let lasts = self.while_it_lasts();
         let all = self.size.processes;
@@ -193,8 +197,9 @@ impl Swarm<'_> {
         lasts
     }
 
-    /// Crashes somebody, who recovers: not before its crash is known, and with memory where that is assumed. Without a
-    /// bound on delays nobody can say when a recovery is over, so that there is one at most.
+    /// Adds the crash of a random process and, unless crashes are final, its recovery. The recovery comes after all
+    /// others know of the crash, and with memory where the algorithm assumes it. Without a bound on delays the end of a
+    /// recovery is unknown, so such a run has at most one.
     fn crash(&mut self, at: Ticks, lasts: Ticks, faults: &mut Vec<Fault>) -> Ticks {
         let Sizes { clients, processes, .. } = self.size;
         let crashes = self.about.assumes.crashes;
@@ -224,7 +229,7 @@ impl Swarm<'_> {
         known + lasts
     }
 
-    /// Whether they may strike too, after those that somebody wrote down and those that were drawn.
+    /// Whether `more` faults may strike after the faults that the user wrote and the faults that were `drawn` before.
     fn fits(&self, drawn: &[Fault], more: &[Fault]) -> bool {
         let all = [&self.options.faults, drawn, more].concat();
         let detection = 2 * self.options.params.delay_max;

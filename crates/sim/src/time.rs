@@ -1,16 +1,16 @@
-//! Virtual time.
+//! Virtual time: the unit T, and ticks, in which the simulator counts.
 
 use baton_protocol::Ticks;
 
-/// One message delay, in ticks.
+/// One T in ticks.
 pub const T: Ticks = 1_000_000;
 
-/// A time in T as ticks, to the nearest; what is negative or not a number counts as 0.
+/// Converts T to ticks, rounded. A negative number or NaN becomes 0.
 pub fn ticks(in_t: f64) -> Ticks {
     (in_t * T as f64).round() as Ticks
 }
 
-/// Ticks as a time in T.
+/// Converts ticks to T.
 pub fn in_t(ticks: Ticks) -> f64 {
     ticks as f64 / T as f64
 }

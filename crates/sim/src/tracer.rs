@@ -1,4 +1,4 @@
-//! Writes what happens in a world as a trace.
+//! Writes the events of a world to a trace.
 
 use std::io::{self, Write};
 
@@ -9,18 +9,17 @@ use rustc_hash::FxHashMap;
 
 use crate::time::in_t;
 
-/// A trace in the making. Keeps Lamport clocks of its own, so that requests can be stamped whatever the algorithm.
+/// Keeps Lamport clocks of its own, so that requests of every algorithm can be stamped.
 pub struct Tracer {
     writer: Writer<Box<dyn Write>>,
     clocks: Vec<LamportClock>,
     /// The Lamport time at which each message was sent.
     sent: FxHashMap<u64, u64>,
-    /// The first error; what comes after it is not written.
+    /// The first error. After an error nothing more is written.
     failed: Option<io::Error>,
 }
 
 impl Tracer {
-    /// Begins a trace.
     pub fn new(sink: Box<dyn Write>, header: &Header) -> io::Result<Self> {
         Ok(Tracer {
             writer: Writer::new(sink, header)?,
@@ -30,13 +29,13 @@ impl Tracer {
         })
     }
 
-    /// `process` asks.
+    /// Writes that `process` requests, with its Lamport time.
     pub fn request(&mut self, now: Ticks, process: ProcessId, req: u64) {
         let lamport = self.clocks[process].tick();
         self.write(now, Some(process), Event::Request { req, lamport });
     }
 
-    /// Something else happens.
+    /// Writes any other event.
     pub fn write(&mut self, now: Ticks, process: Option<ProcessId>, event: Event) {
         if let Some(process) = process {
             self.keep_clocks(process, &event);
@@ -59,7 +58,7 @@ impl Tracer {
         }
     }
 
-    /// Ends the trace; the first error of all is told here.
+    /// Ends the trace. Returns the first error of all writes.
     pub fn finish(mut self) -> io::Result<()> {
         match self.failed {
             Some(error) => Err(error),

@@ -1,4 +1,4 @@
-//! The world: processes, a network and virtual time, whatever the protocol and whatever its users do.
+//! The simulated world: processes, a network and virtual time. It works for any protocol and any [users](Application).
 
 mod wire;
 
@@ -17,48 +17,44 @@ use crate::progress::{Done, Watch};
 use crate::queue::{Class, Queue};
 use crate::tracer::Tracer;
 
-/// A group of processes, their users, and everything between them.
+/// A group of processes, their users, the network, and the virtual time.
 pub struct World<P: Protocol, A: Application<P>> {
     processes: Vec<P>,
     make: Box<dyn Fn(ProcessId) -> P + Send + Sync>,
     out: Outbox<P>,
     app: A,
     wire: Wire<P, A::Plan>,
-    /// What waits for a paused process, in order.
+    /// Events for paused processes, in the order in which they were due.
     held_back: Vec<(ProcessId, Scheduled<P, A::Plan>)>,
 }
 
-/// What a world is made with.
 pub struct Setup {
-    /// The network.
     pub network: Network,
-    /// What goes wrong.
     pub faults: Vec<Fault>,
-    /// How long after a crash, a recovery, a partition or its healing everybody is told of it; never if none.
+    /// How long after a crash, a recovery, a partition or its healing the other processes learn of it. None: never.
     pub detection: Option<Ticks>,
-    /// What time it is, by everybody's own clock.
+    /// The local clock of each process.
     pub clocks: Clocks,
-    /// Of all randomness.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// Where to write what happens.
     pub tracer: Option<Tracer>,
-    /// Whether to keep track of happened-before.
+    /// Whether to track happened-before, which the ORDER oracle needs.
     pub causality: bool,
 }
 
-/// Everything of a world but its processes and users: time, network, counters, plans.
+/// Everything in a world except its processes and users: time, network, counters, planned events.
 pub struct Wire<P: Protocol, X> {
     now: Ticks,
     queue: Queue<Scheduled<P, X>>,
     links: Links,
     rng: fastrand::Rng,
     status: Vec<Status>,
-    /// The driver's side of incarnations: the number of the first message since each process came back. What was on its
-    /// way then, to it or from it, is of an earlier life.
+    /// For each process, the number of the first message sent since its last recovery. Messages to or from the process
+    /// with a lower number belong to its earlier incarnation and are dropped.
     born: Vec<u64>,
-    /// Who has recovered and is not ready yet.
+    /// Processes that have recovered and are not [ready](Protocol::is_ready) yet.
     catching_up: Vec<ProcessId>,
-    /// The current setting of each timer that runs; an earlier setting does nothing when its time comes.
+    /// The number of the current setting of each running timer. When an older setting is due, it does nothing.
     timers: FxHashMap<(ProcessId, P::Timer), u64>,
     settings: u64,
     cut: Vec<Cut>,
@@ -101,29 +97,27 @@ struct Envelope<M> {
     content: M,
 }
 
-/// What a user wants done at once, after the step in which it learnt what made it want that.
+/// An action that a user wants at once. The world carries it out after the step that caused it.
 enum Demand<P: Protocol> {
     Command { process: ProcessId, command: P::Command, class: Class },
     AppSend { from: ProcessId, to: ProcessId },
     Suspect { process: ProcessId, peer: ProcessId },
 }
 
-/// How many events there are from one report to who watches to the next: a fraction of a second, in a long run.
+/// Number of events between two reports to the watcher: a fraction of a second.
 const WATCH_EVERY: u64 = 1 << 16;
 
-/// Why a run has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The users have what they came for.
+    /// The users have finished.
     Finished,
-    /// Nothing can happen any more.
+    /// No event is left in the queue.
     Quiet,
-    /// The limit of events is reached.
+    /// The run reached `events_max`.
     Limit,
 }
 
 impl<P: Protocol, A: Application<P>> World<P, A> {
-    /// A world in which nothing has happened yet.
     pub fn new(group: Group<P>, app: A, setup: Setup) -> Self {
         let processes: Vec<P> = (0..group.processes).map(&group.make).collect();
         let mut seeds = fastrand::Rng::with_seed(setup.seed);
@@ -162,8 +156,8 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
         }
     }
 
-    /// Lets things happen, at most `events_max` of them, until the users are content or nothing is left to happen. Now
-    /// and then tells `watch` how far it is.
+    /// Runs until the users have finished, no event is left, or `events_max` events have happened. Reports its progress
+    /// to `watch` from time to time.
     pub fn run(&mut self, events_max: u64, watch: Option<&Watch>) -> Ended {
         for process in 0..self.processes.len() {
             self.step(process, Input::Start(Start::Fresh));
@@ -186,7 +180,6 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
         Ended::Limit
     }
 
-    /// The users, the wire and the processes, after the run.
     pub fn into_parts(self) -> (A, Wire<P, A::Plan>, Vec<P>) {
         (self.app, self.wire, self.processes)
     }
@@ -244,7 +237,7 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
         }
     }
 
-    /// A fault begins or ends.
+    /// Begins or ends a fault.
     fn strike(&mut self, event: Scheduled<P, A::Plan>) {
         if let Scheduled::Fault(_) = event {
             self.app.struck(&mut self.wire);
@@ -372,7 +365,7 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
 }
 
 impl<P: Protocol, X> Scheduled<P, X> {
-    /// Where it happens; none for faults.
+    /// The process that the event happens at. None for faults.
     fn process(&self) -> Option<ProcessId> {
         match self {
             Scheduled::Deliver(envelope) => Some(envelope.to as ProcessId),

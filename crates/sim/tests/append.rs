@@ -30,7 +30,7 @@ fn an_append_takes_2_and_twice_the_other_replicas() {
             let report = append(&options);
             assert_eq!(report.messages_per_append, Some(2.0 + 2.0 * (replicas - 1) as f64), "{n} {replicas} {load:?}");
             let delay = report.client_delay.unwrap();
-            assert_eq!(delay.max, if replicas == 1 { 2.0 } else { 4.0 }, "whatever the load: nobody waits for a lock");
+            assert_eq!(delay.max, if replicas == 1 { 2.0 } else { 4.0 }, "no client waits for a lock, under any load");
             assert_eq!((report.appends, report.records), (20 * n as u64, 20 * n as u64));
             assert_eq!((report.padding, report.repeats), (0, 0));
             assert!(report.broken_promises.is_empty());
@@ -38,7 +38,7 @@ fn an_append_takes_2_and_twice_the_other_replicas() {
     }
 }
 
-/// "Amortised by batching": 2 + 2(r-1)/b where batches fill up, and a wait of D where they do not.
+/// "Amortised by batching": 2 + 2(r-1)/b messages if batches are full, and a wait of D if they are not.
 #[test]
 fn batches_share_the_messages_between_replicas() {
     for (n, replicas, batch) in [(4, 3, 4), (8, 3, 4), (8, 5, 8), (6, 2, 3)] {
@@ -53,8 +53,9 @@ fn batches_share_the_messages_between_replicas() {
     assert_eq!((report.messages_per_append, report.client_delay.unwrap().max), (Some(6.0), 5.0));
 }
 
-/// Loss, duplication, heavy tails and any order of messages, crashes of replicas and of clients; detectors and retries
-/// that are quicker than the network, so that the dead are long known to be dead when their messages arrive.
+/// Loss, duplication, heavy-tailed delays, any order of messages, and crashes of replicas and clients. Detectors and
+/// retries are often faster than the network, so that messages arrive long after the crash of their sender was
+/// detected.
 fn hard(seed: u64) -> Options {
     let mut rng = fastrand::Rng::with_seed(seed);
     let (n, replicas) = (rng.usize(2..5), rng.usize(2..7));
@@ -67,7 +68,8 @@ fn hard(seed: u64) -> Options {
     options.workload.load = [Load::All, Load::Random][rng.usize(..2)];
     options.workload.think = 3.0 * rng.f64();
     options.seed = seed;
-    // From the first on, so that it is always the primary or the next one that dies; at least one stays.
+    // The replicas crash in order, so that always the primary or the next primary crashes. At least one replica
+    // survives.
     let mut at = 10.0 * rng.f64();
     for replica in n..n + rng.usize(1..replicas) {
         options.faults.push(format!("crash {replica} @ {at}").parse().unwrap());
@@ -79,8 +81,8 @@ fn hard(seed: u64) -> Options {
     options
 }
 
-/// "At least once, each record whole"; every acknowledged record is in every live replica where it was said to be;
-/// replicas are equal when all is quiet; readers see each record once.
+/// "At least once, each record whole". Every acknowledged record is at its offset in every live replica; the files of
+/// the replicas are equal at the end; readers see each record once.
 #[test]
 fn what_was_acknowledged_survives_everything() {
     let (mut padding, mut repeats) = (0, 0);
@@ -90,7 +92,7 @@ fn what_was_acknowledged_survives_everything() {
         assert!(report.broken_promises.is_empty(), "seed {seed}: {:?} {:?}", report.properties, options.faults);
         assert_eq!(report.properties.safety.verdict, Verdict::Held);
         let unanswered = report.records - report.appends;
-        assert!(unanswered <= 1, "seed {seed}: only what a client that died had asked for");
+        assert!(unanswered <= 1, "seed {seed}: only the client that crashed may lack an answer");
         padding += report.padding;
         repeats += report.repeats;
     }
@@ -117,7 +119,8 @@ fn a_replica_that_recovers_gets_the_file() {
         options.workload.entries = 100;
         options.faults = vec!["crash 2 @ 10.5".parse().unwrap()];
         assert_eq!(append(&options).copies, 2);
-        // It is the lowest, but the primary of before does not lead again; the next crash makes P4 the last of the old ones.
+        // P2 has the lowest number, but it does not become the primary again. The crash of P3 leaves P4 as the only
+        // replica that never crashed.
         options.faults.push(recovery.parse().unwrap());
         options.faults.push("crash 3 @ 90.5".parse().unwrap());
         let report = append(&options);
@@ -126,7 +129,7 @@ fn a_replica_that_recovers_gets_the_file() {
     }
 }
 
-/// A client that recovers with its memory goes on with its numbers; one that forgets them would not be heard.
+/// A client that recovers with its memory continues its numbers. The replicas would ignore a client that forgets them.
 #[test]
 fn clients_must_remember_their_numbers() {
     let mut options = options(2, "replicas:2");
@@ -140,8 +143,8 @@ fn clients_must_remember_their_numbers() {
     assert_eq!(append(&options).broken_promises, ["liveness"]);
 }
 
-/// "Compare with lock + read + write + release on the same load": 3 + 2 + 2 + 2(r-1) messages against 2 + 2(r-1), and where
-/// everybody wants to append, each waits for all others.
+/// "Compare with lock + read + write + release on the same load": 3 + 2 + 2 + 2(r-1) messages against 2 + 2(r-1). If
+/// all clients want to append, each of them waits for all others.
 #[test]
 fn a_lock_costs_5_messages_more_and_lets_only_one_at_a_time() {
     for n in [2, 5, 10] {
@@ -149,7 +152,7 @@ fn a_lock_costs_5_messages_more_and_lets_only_one_at_a_time() {
         let all = compare(&options, "central").unwrap().unwrap();
         let n = n as f64;
         assert_eq!(all.append, Cost { messages: 6.0, delay: 4.0, throughput: n / 4.0 });
-        // In a fair closed loop with a stay of 6 and a handover of 2.
+        // In a fair closed loop with a stay of 6 T and a synchronization delay of 2 T.
         assert_eq!(all.lock, Cost { messages: 11.0, delay: 8.0 * n, throughput: 0.125 });
         options.workload.load = Load::Solo;
         let solo = compare(&options, "central").unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! The first protocols, measured against closed forms and judged over many seeds.
+//! The first protocols: measured against closed forms, and judged over many seeds.
 
 use baton_protocol::ProcessId;
 use baton_sim::app::mutex::Load;
@@ -29,7 +29,7 @@ fn measured(algorithm: &str, n: usize, load: Load) -> MutexReport {
     mutex(&options)
 }
 
-/// Asserts exact messages per entry, client delay and sync delay, the latter under `all` only.
+/// Asserts exact messages per entry and client delay; the synchronization delay under the load `all` only.
 fn exactly(algorithm: &str, messages: fn(f64) -> f64, solo_client_delay: f64, sync_delay: f64) {
     for n in SIZES {
         let solo = measured(algorithm, n, Load::Solo);
@@ -39,7 +39,7 @@ fn exactly(algorithm: &str, messages: fn(f64) -> f64, solo_client_delay: f64, sy
         let all = measured(algorithm, n, Load::All);
         assert_eq!(all.messages_per_entry, Some(messages(n as f64)), "{algorithm}, all, n = {n}");
         assert_eq!(all.sync_delay.unwrap().mean, sync_delay, "{algorithm}, all, n = {n}");
-        // In a fair closed loop: n (E + S) - E.
+        // Client delay in a fair closed loop: n (E + S) - E.
         let closed_loop = n as f64 * (1.0 + sync_delay) - 1.0;
         assert_eq!(all.client_delay.unwrap().mean, closed_loop, "{algorithm}, all, n = {n}");
     }
@@ -124,7 +124,7 @@ fn promises_hold_on_asynchronous_networks() {
     }
 }
 
-/// How many of so many seeds show a violation.
+/// Number of seeds that show a violation.
 fn seeds_that_violate(options: &Options, seeds: u64, verdict: impl Fn(&MutexReport) -> Verdict) -> usize {
     let violated = |seed| verdict(&mutex(&Options { seed, ..options.clone() })) == Verdict::Violated;
     (0..seeds).filter(|&seed| violated(seed)).count()
@@ -198,8 +198,8 @@ fn forgetful_coordinators_make_voting_unsafe() {
     let mut options = Options::new("voting", 4);
     options.params.coordinators = Some(3);
     options.ignore_assumptions = true;
-    // What is on its way to a coordinator that comes back is lost: often enough that somebody is inside, rarely enough that
-    // somebody gets in.
+    // A coordinator that recovers loses the messages on their way to it. The crashes are frequent enough to strike
+    // while a client is in the critical section, and rare enough to let clients enter.
     options.workload.hold = 8.0;
     for at in (0..200).step_by(5) {
         let coordinator: ProcessId = 4 + at % 3;
@@ -218,7 +218,7 @@ fn bully_takes_n_squared_minus_n_minus_1_messages_if_the_lowest_or_all_notice() 
             let report = election(&options);
             assert_eq!(report.leader, Some(n - 2));
             assert_eq!(report.messages, (n * n - n - 1) as u64, "n = {n}");
-            // With two processes the lowest is the runner-up, and nobody answers it.
+            // With two processes the lowest process is also the highest live process, and no process answers it.
             let (time, messages_last) = if n == 2 { (2.0, 1) } else { (time, report.messages) };
             assert_eq!((report.time, report.messages), (Some(time), messages_last), "n = {n}");
             assert!(report.broken_promises.is_empty());

@@ -1,4 +1,4 @@
-//! Failure detectors: how fast and how often wrong. Every test cites the sentence that it checks.
+//! Failure detectors: how fast they are, and how often they are wrong. Every test cites the sentence that it checks.
 
 use baton_protocol::registry::SetupError;
 use baton_sim::network::Delay;
@@ -41,13 +41,14 @@ fn heartbeats_on_a_synchronous_network_make_no_mistakes_and_are_as_fast_as_they_
         assert!(time.max <= period + 2.0 * bound, "{variant} {delay}: {time:?}");
         assert!(time.p50 >= bound, "{variant} {delay}: {time:?}");
         let mean = period / 2.0 + bound + mean_delay;
-        // The phase of a crash is uniform over a period: over 2,000 crashes, four standard errors.
+        // The phase of a crash is uniform over a period. Tolerates four standard errors of the mean of 2,000 crashes.
         let tolerance = 4.0 * period / 12f64.sqrt() / 2_000f64.sqrt();
         assert!((time.mean - mean).abs() < tolerance, "{variant} {delay}: {} for {mean}", time.mean);
     }
 }
 
-/// The earliest and the latest: just before a beat, and just after one. P3 beats at 0, 10, 20, ...
+/// The earliest detection is of a crash just before a heartbeat, the latest of a crash just after one. P3 sends at 0,
+/// 10, 20, ...
 #[test]
 fn a_crash_just_before_a_beat_is_noticed_first_and_one_just_after_it_last() {
     for (at, expected) in [("29.999999", 2.000_002), ("30.000001", 12.0)] {
@@ -58,8 +59,9 @@ fn a_crash_just_before_a_beat_is_noticed_first_and_one_just_after_it_last() {
     }
 }
 
-/// "Watching starts the first wait": who crashes before the first beat is suspected too. Nobody can crash before the
-/// start, but a crash at 0 leaves only the beats of the start, and all of these are lost.
+/// "Watching starts the first wait": a process that crashes before its first heartbeat is suspected, too. A process
+/// cannot crash before the start, but after a crash at 0 only the heartbeats of the start are on their way, and the
+/// network loses them.
 #[test]
 fn who_never_beat_is_suspected_too() {
     let mut options = options("heartbeat", 3, "", Delay::Constant(1.0));
@@ -108,7 +110,7 @@ fn the_fixed_one_is_refused_where_it_can_be_wrong_and_the_adaptive_one_is_not() 
     assert!(matches!(run(&nonsense, None), Err(RunError::Setup(SetupError::Value { .. }))));
 }
 
-/// A lost beat is a mistake for who waits P + D, and none for who waits for two of them.
+/// A lost heartbeat causes a mistake if the detector waits for P + D, and none if it waits for two heartbeats.
 #[test]
 fn loss_is_tolerated_by_waiting_for_more_than_one_beat() {
     let [one, two] = ["timeout:1", "timeout:11"].map(|variant| {
@@ -122,7 +124,7 @@ fn loss_is_tolerated_by_waiting_for_more_than_one_beat() {
     assert_eq!(two.detection_time.unwrap().mean.round(), one.detection_time.unwrap().mean.round() + 10.0);
 }
 
-/// "With drift r wait (P/(1-r) + D)(1+r)": enough with it, and not without.
+/// "With drift r wait (P/(1-r) + D)(1+r)": this wait is enough; a shorter wait is not.
 #[test]
 fn drifting_clocks_need_the_longer_wait() {
     let [plain, longer] = ["", "drift:10"].map(|variant| {
@@ -156,7 +158,8 @@ fn phi_accrual_trades_speed_for_accuracy_by_its_threshold() {
     assert!(measured.windows(2).all(|pair| pair[0].0 > 2 * pair[1].0 && pair[0].1 < pair[1].1), "{measured:?}");
 }
 
-/// It learns: after a long peace on a quiet network it waits for little more than a period, whatever bound it was told.
+/// Phi-accrual learns: after a long time on a steady network it waits for little more than a period, with any
+/// `delay_max`.
 #[test]
 fn phi_accrual_adapts_to_the_network_that_it_sees() {
     let mean = |algorithm, peace: f64| {
@@ -170,7 +173,7 @@ fn phi_accrual_adapts_to_the_network_that_it_sees() {
     };
     let (fixed, new, used) = (mean("heartbeat", 0.0), mean("phi-accrual", 0.0), mean("phi-accrual", 20_000.0));
     assert!(used < 0.8 * new, "{used} {new}");
-    // P/2 + delay + 5.2 deviations, of which D/4 is the least.
+    // P/2 + delay + 5.2 standard deviations. The detector assumes a deviation of at least D/4.
     assert!((used - (50.0 + 0.95 + 5.226 * 2.5)).abs() < 7.0, "{used}, fixed {fixed}");
 }
 
@@ -179,7 +182,7 @@ fn a_pause_is_a_mistake_that_ends_with_the_next_beat() {
     for algorithm in ["heartbeat", "phi-accrual"] {
         let mut options = options(algorithm, 3, "", Delay::Constant(1.0));
         options.faults = vec!["pause 1 @ 95 for 30".parse().unwrap(), "crash 2 @ 300".parse().unwrap()];
-        // Who sleeps keeps its messages waiting, beyond every bound.
+        // A paused process keeps messages waiting for longer than any bound.
         let refused = matches!(run(&options, None), Err(RunError::Assumption { assumes: "a bound on delays", .. }));
         assert_eq!(refused, algorithm == "heartbeat");
         options.ignore_assumptions = true;

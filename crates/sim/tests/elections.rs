@@ -1,5 +1,4 @@
-//! Elections: what they should cost, what they promise, and where they break; and mutual exclusion under a coordinator
-//! that is elected.
+//! Elections: costs, promises and known failures. Also mutual exclusion with an elected coordinator.
 
 use baton_protocol::ProcessId;
 use baton_sim::app::mutex::Load;
@@ -69,16 +68,15 @@ fn mutex(options: &Options) -> MutexReport {
     }
 }
 
-/// What may happen to processes in a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// The dead stay dead.
+    /// Crashed processes stay down.
     Crash,
-    /// They may come back, with their memory or without.
+    /// Crashed processes may recover, with or without their memory.
     Recover,
 }
 
-/// Faults drawn from a seed: at most `down_max` of the processes are down at a time.
+/// Faults drawn from the seed. At most `down_max` processes are down at a time.
 fn swarm(seed: u64, processes: usize, down_max: usize, fate: Fate) -> Vec<Fault> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut down: Vec<ProcessId> = Vec::new();
@@ -101,7 +99,7 @@ fn swarm(seed: u64, processes: usize, down_max: usize, fate: Fate) -> Vec<Fault>
     faults
 }
 
-/// Runs seeds, and insists that nothing promised is broken.
+/// Runs many seeds, and asserts that no promise is broken.
 fn all_hold(options: &Options, seeds: std::ops::Range<u64>, faults: impl Fn(u64) -> Vec<Fault>) {
     for seed in seeds {
         let options = Options { seed, faults: faults(seed), ..options.clone() };
@@ -143,7 +141,7 @@ fn chang_roberts_with_all_starting_takes_3n_minus_1_to_n_n_plus_1_over_2_plus_n_
     }
 }
 
-/// n H_n + n, over rings in random order; the standard deviation of the mean of 400 is about 0.6.
+/// n H_n + n messages, over rings in random order. The standard deviation of the mean of 400 runs is about 0.6.
 #[test]
 fn chang_roberts_with_all_starting_takes_n_h_n_plus_n_messages_on_average() {
     let n = 16;
@@ -193,7 +191,8 @@ fn rings_elect_the_best_through_crashes() {
     }
 }
 
-/// Promised of Chang-Roberts. Not of the ring with an id list: where delays have no bound a newcomer may never be told.
+/// Chang-Roberts promises this. The ring with an id list does not: without a bound on delays, a recovered process may
+/// never learn of the leader.
 #[test]
 fn rings_take_in_those_who_come_back() {
     for (algorithm, variant) in RINGS {
@@ -223,7 +222,7 @@ fn behind_a_guard_who_recovers_must_remember_what_it_gave() {
 #[test]
 fn an_election_whose_starter_died_does_not_circle_for_ever() {
     for (algorithm, variant) in RINGS {
-        // P4 is the highest; its election is half way round when it dies, and the run ends all the same.
+        // P4 is the highest. Its election is half way round when P4 crashes, and the run still ends.
         let faults = with_faults(options(algorithm, variant, 5), &["crash 4 @ 2.5"]);
         let report = election(&Options { events_max: 10_000, ..faults });
         assert!(report.broken_promises.is_empty(), "{algorithm} {variant}: {:?}", report.properties);
@@ -251,7 +250,7 @@ fn bully_takes_n_minus_1_messages_and_3t_if_the_runner_up_notices() {
             Some(election(&options)).filter(|report| report.noticed == [n - 2])
         });
         let report = by_runner_up.next().unwrap();
-        // With two processes nobody is left to be told.
+        // With two processes, no other process is left to receive the result.
         let time = if n == 2 { 2.0 } else { 3.0 };
         assert_eq!((report.messages, report.time), (n as u64 - 1, Some(time)), "n = {n}");
     }
@@ -298,7 +297,8 @@ fn bully_breaks_in_the_three_ways_that_are_known() {
     assert!(breaks(&drifting), "and in a fourth one");
 }
 
-/// "Synchronous: delay bounded by a known D, drift bounded": bully's deadlines leave no room for drift, so that any is too much.
+/// "Synchronous: delay bounded by a known D, drift bounded": the deadlines of bully leave no room for drift, so any
+/// drift is refused.
 #[test]
 fn clocks_that_drift_are_refused_where_timing_matters_and_only_there() {
     let refusal = run(&Options { drift: 0.01, ..options("bully", "", 5) }, None).unwrap_err().to_string();
@@ -316,7 +316,8 @@ fn an_id_that_is_used_again_is_refused_unless_asked_for() {
     assert!(refusal.starts_with("`bully` assumes that no id is used again after a crash, and P4 would"), "{refusal}");
 }
 
-/// The guard costs 3(n-1) messages with a majority and n+1 with a witness; ASK and LEADS to the dead are counted too.
+/// The guard costs 3(n-1) messages with a majority and n+1 with a witness. ASK and LEADS messages to crashed processes
+/// count.
 #[test]
 fn guards_cost_what_they_should() {
     for n in SIZES {
@@ -335,9 +336,9 @@ fn guards_cost_what_they_should() {
     }
 }
 
-/// 0, 1 and 2 are cut off from 3 and 4 for 60 T.
+/// P0, P1 and P2 are cut off from P3 and P4 for 60 T.
 fn split(algorithm: &str, variant: &str) -> Options {
-    // The witness, if there is one, is P5, and goes with the majority.
+    // The witness, if there is one, is P5. It is on the side of the majority.
     let side = if variant.contains("witness") { "0,1,2,5" } else { "0,1,2" };
     with_faults(options(algorithm, variant, 5), &[&format!("partition {side}|3,4 @ 30 for 60")])
 }
@@ -357,15 +358,17 @@ fn behind_a_guard_a_partition_has_one_leader_at_a_time() {
     for (algorithm, variant) in GUARDED {
         let report = election(&split(algorithm, variant));
         assert!(report.broken_promises.is_empty(), "{algorithm} {variant}: {:?}", report.properties);
-        // When it begins, the detectors of both sides speak at the same time, and an election takes longer than stepping
-        // down. When it ends, the better one gets a new term only once the one in office has resigned.
+        // When the partition begins, the detectors of both sides report at the same time, and an election takes longer
+        // than stepping down. When it ends, the better process gets a new term only after the current leader has
+        // resigned.
         assert_eq!(report.rivals, 0.0, "{algorithm} {variant}");
         assert!(report.term > Some(1), "{algorithm} {variant}: {:?}", report.term);
     }
 }
 
-/// Whoever is at the deaf end of the link hears nothing, and the other end does not know. That is not promised: during an
-/// election Chang-Roberts can lose a message that way, and nobody sends it again. Once there is a leader it heals.
+/// The process behind the cut link hears nothing, and the sender does not know. Agreement is not promised then: during
+/// an election Chang-Roberts can lose a message on the link and never repeat it. Here a leader exists, and the group
+/// recovers.
 #[test]
 fn behind_a_guard_all_agree_again_after_a_link_was_cut_one_way() {
     for (algorithm, variant) in GUARDED {
@@ -377,13 +380,14 @@ fn behind_a_guard_all_agree_again_after_a_link_was_cut_one_way() {
             assert!(run(&options, None).unwrap_err().to_string().contains("cut both ways"));
             let report = election(&Options { ignore_assumptions: true, ..options });
             assert!(report.broken_promises.is_empty(), "{algorithm} {variant}, {cut}: {:?}", report.properties);
-            // Whoever does not hear the leader may want its place, but the judges hear it.
+            // A process that does not hear the leader may try to replace it, but the judges still hear the leader.
             assert_eq!(report.rivals, 0.0, "{algorithm} {variant}, {cut}");
         }
     }
 }
 
-/// "A second channel (a witness such as a shared disk)": both sides reach it, and it hears that the leader lives.
+/// "A second channel (a witness such as a shared disk)": both sides reach the witness, and it hears that the leader is
+/// up.
 #[test]
 fn a_witness_that_both_sides_reach_lets_the_leader_in_office_lead_on() {
     for (algorithm, variant) in GUARDED.into_iter().filter(|(_, variant)| variant.contains("witness")) {
@@ -391,7 +395,7 @@ fn a_witness_that_both_sides_reach_lets_the_leader_in_office_lead_on() {
         let report = election(&cut);
         assert!(report.broken_promises.is_empty(), "{algorithm} {variant}: {:?}", report.properties);
         assert_eq!((report.leader, report.term, report.rivals), (Some(4), Some(1), 0.0), "{algorithm} {variant}");
-        // When it dies the witness gives its place away, and at last to the best.
+        // When the leader crashes, the witness gives the lead to another process, and in the end to the best.
         let crash = with_faults(cut, &["partition 0,1|2,3,4 @ 60 for 200", "crash 4 @ 100"]);
         let report = election(&crash);
         assert!(report.broken_promises.is_empty(), "{algorithm} {variant}: {:?}", report.properties);
@@ -399,7 +403,8 @@ fn a_witness_that_both_sides_reach_lets_the_leader_in_office_lead_on() {
     }
 }
 
-/// Cuts the group of n, and its witness if it has one, at random, several times; healed at the end. Some may reach all.
+/// Partitions of the group of n, and of its witness if it has one, at random and several times. All heal in the end.
+/// Some processes may reach both sides.
 fn cuts(seed: u64, processes: usize) -> Vec<Fault> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut at = 0.0;
@@ -440,13 +445,13 @@ fn behind_a_guard_at_most_one_leads_whatever_is_cut_and_all_agree_in_the_end() {
 
 #[test]
 fn a_minority_has_no_leader_while_it_is_cut_off() {
-    // P4 led; it steps down when its detector leaves it with one other out of five.
+    // P4 was the leader. It steps down when its detector leaves it with one other process out of five.
     for algorithm in ["bully", "chang-roberts", "ring-list"] {
         let cut_for_good = with_faults(options(algorithm, "quorum", 5), &["partition 0,1,2|3,4 @ 30"]);
         let report = election(&cut_for_good);
         assert_eq!(report.properties.safety.verdict, Verdict::Held);
         assert_eq!(report.properties.liveness.verdict, Verdict::Unchecked);
-        // Whoever leads alone, in whichever part: nobody, in a part that has no majority.
+        // In parts without a majority no process leads, so there are no two leaders.
         let nobody = with_faults(options(algorithm, "quorum", 4), &["partition 0,1|2,3 @ 30"]);
         assert_eq!(election(&nobody).rivals, 0.0);
     }
@@ -461,7 +466,7 @@ fn central_elected_takes_3_messages_and_none_for_the_coordinator() {
             assert!((report.messages_per_entry.unwrap() - expected).abs() < 1e-9, "n = {n}, {load:?}");
             assert!(report.broken_promises.is_empty());
         }
-        // With time to think no RELEASE is under way when the coordinator itself asks.
+        // With a think time, no RELEASE is on its way when the coordinator itself requests.
         let mut thinking = with_load(options("central-elected", "", n), Load::Solo);
         thinking.workload.think = 2.0;
         let solo = mutex(&thinking).client_delay.unwrap();
@@ -482,7 +487,8 @@ fn central_elected_goes_on_through_crashes() {
     }
 }
 
-/// Not promised: if all who know of the latest epoch die before the newcomer hears of it, fences begin again.
+/// Not promised: if all processes that know the latest epoch crash before the recovered process learns of it, fences
+/// start again.
 #[test]
 fn central_elected_takes_in_those_who_come_back_while_another_lives_who_knows() {
     for (n, delay) in [3, 5].into_iter().flat_map(|n| [DELAYS[0], DELAYS[1]].map(|delay| (n, delay))) {
@@ -499,6 +505,6 @@ fn central_elected_replaces_its_coordinator_and_its_fences_go_on() {
     let report = mutex(&at_work);
     assert!(report.broken_promises.is_empty(), "{:?}", report.properties);
     assert!(report.messages_by_kind["INQUIRE"] >= 5, "{:?}", report.messages_by_kind);
-    // Nobody waits longer than detection, election, inquiry and the queue together.
+    // No client waits longer than detection, election, inquiry and the queue together take.
     assert!(report.client_delay.unwrap().max < (T as f64) && report.entries >= 60);
 }

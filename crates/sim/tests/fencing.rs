@@ -1,5 +1,5 @@
-//! The pause scenario: the holder freezes, its lease ends, the next one writes, the first wakes up
-//! and writes. "Must end with the late write refused, and with the data damaged when fencing is off."
+//! The pause scenario: the holder is paused, its lease ends, the next holder writes, the first holder resumes and
+//! writes. "Must end with the late write refused, and with the data damaged when fencing is off."
 
 use baton_sim::app::mutex::{Load, StoreKind};
 use baton_sim::network::Delay;
@@ -21,7 +21,7 @@ fn leased(n: usize, lease: &str, store: StoreKind) -> Options {
     options
 }
 
-/// P0 enters at 2 T and would write at 2.5 T.
+/// P0 enters at 2 T, and would write at 2.5 T.
 fn pause_scenario(store: StoreKind) -> (MutexReport, StoreReport) {
     let mut options = leased(2, "5", store);
     options.workload.entries = 2;
@@ -48,8 +48,8 @@ fn without_fencing_the_late_write_damages_the_data() {
     assert_eq!(report.broken_promises, ["store"]);
 }
 
-/// How much the fenced and the unfenced store refused and lost, with pauses at random times on a heavy-tailed network
-/// on which leases end even without them.
+/// Numbers of writes that the store refused and lost. Pauses strike at random times, on a heavy-tailed network on which
+/// leases end even without pauses.
 fn refused_and_lost(store: StoreKind) -> (u64, u64) {
     let runs = (0..200).map(|seed| {
         let mut options = leased(2 + seed as usize % 4, "2", store);
@@ -96,13 +96,14 @@ fn while_nobody_outstays_its_lease_all_is_as_without_one() {
     tight.workload.hold = 8.0;
     let report = mutex(&tight);
     assert_eq!(report.properties.safety.verdict, Verdict::Violated);
-    assert_eq!(report.broken_promises, ["store"], "who stays for longer than the lease was not promised to be alone");
+    assert_eq!(report.broken_promises, ["store"], "safety is not promised for a stay that is longer than the lease");
 }
 
-/// A lease ends by the clock of who gave it: being alone is promised only if the fastest clock leaves enough of it.
+/// A lease ends by the clock of the process that gave it. Safety is promised only if the lease is long enough on the
+/// fastest clock.
 #[test]
 fn drift_eats_into_a_lease() {
-    // The grant takes up to 1 T to arrive, and its holder stays for 1.4 T: 2.4 T of 3.
+    // The grant takes up to 1 T to arrive, and the holder stays for 1.4 T. That is 2.4 T of 3 T.
     let mut options = leased(3, "3", StoreKind::Unfenced);
     options.workload.hold = 1.4;
     options.network.delay = Delay::Uniform(0.0, 1.0);
@@ -115,7 +116,8 @@ fn drift_eats_into_a_lease() {
     assert!(outstayed.iter().all(|report| !report.broken_promises.contains(&"safety")), "it was not promised");
 }
 
-/// "What leases buy": with a lease the others go on when a holder dies, and without one they wait for ever.
+/// "What leases buy": with a lease the other clients continue after the crash of a holder. Without a lease they wait
+/// for ever.
 #[test]
 fn a_lease_outlives_a_dead_holder() {
     for (lease, verdict) in [(Some("lease:5"), Verdict::Held), (None, Verdict::Violated)] {
@@ -127,7 +129,8 @@ fn a_lease_outlives_a_dead_holder() {
     }
 }
 
-/// Every algorithm's fences serve the store: with fencing nothing that is not broken is ever refused.
+/// The fences of every algorithm work with the store: a fenced store refuses no write while the algorithm keeps its
+/// promises.
 #[test]
 fn no_rightful_write_is_refused() {
     for about in baton_protocol::registry::ALGORITHMS {

@@ -1,5 +1,5 @@
-//! How often two are inside when coordinators forget their votes: the protocol itself, played many times, beside the
-//! closed form. And what their fences are worth then.
+//! How often two clients are in the critical section when coordinators forget their votes: the protocol itself, run
+//! many times, against the closed form. Also what fences are worth then.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,6 @@ const COORDINATORS: usize = 8;
 const VOTES: usize = 5;
 const TRIALS: u32 = 40_000;
 
-/// Two clients and the coordinators.
 fn group(variant: &str) -> Group<Voting> {
     let mut params = Params::new(2, 1_000);
     params.coordinators = Some(COORDINATORS);
@@ -22,7 +21,8 @@ fn group(variant: &str) -> Group<Voting> {
     voting::group(&params).unwrap()
 }
 
-/// One attempt of a client, with all that is said in it; whether it enters. What it says after that is not delivered.
+/// Runs one attempt of a client, with its requests and their answers. Returns whether the client enters. Later messages
+/// of the client are not delivered.
 fn enters(client: ProcessId, processes: &mut [Voting], out: &mut Outbox<Voting>) -> bool {
     processes[client].step(Input::Command(Command::Acquire), out);
     let asked: Vec<_> = out.drain().filter_map(sent).collect();
@@ -46,7 +46,8 @@ fn sent(output: Output<Voting>) -> Option<(ProcessId, voting::Message)> {
     }
 }
 
-/// The first has exactly m votes, since it asks no more. Then every coordinator forgets with probability p.
+/// The first client has exactly m votes, because it asks m coordinators only. Then every coordinator forgets with
+/// probability p.
 fn violations(second: &str, p: f64, seed: u64) -> f64 {
     let (first, second) = (group("ask-m"), group(second));
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -66,7 +67,7 @@ fn violations(second: &str, p: f64, seed: u64) -> f64 {
     f64::from(both) / f64::from(TRIALS)
 }
 
-/// Within four standard deviations of the mean of so many trials.
+/// Tolerates four standard deviations of the mean.
 #[test]
 fn two_are_inside_as_often_as_the_closed_form_says() {
     for (variant, ask, formula) in [("ask-all", Ask::All, 0.2627), ("ask-m", Ask::Some, 0.01186)] {
@@ -75,12 +76,12 @@ fn two_are_inside_as_often_as_the_closed_form_says() {
         let found = violations(variant, 0.2, 1);
         let deviation = (expected * (1.0 - expected) / f64::from(TRIALS)).sqrt();
         assert!((found - expected).abs() < 4.0 * deviation, "{variant}: {found}, where {expected} was expected");
-        assert_eq!(violations(variant, 0.0, 1), 0.0, "{variant}: who remembers votes once");
+        assert_eq!(violations(variant, 0.0, 1), 0.0, "{variant}: a coordinator that remembers votes once");
     }
 }
 
-/// Delivers everything until nothing is left to say; with which fence the client that asks, and chooses its voters by this
-/// script, enters.
+/// The client requests, and chooses its voters by this script. Delivers all messages until none is left. Returns the
+/// fence with which the client enters.
 fn entry(client: ProcessId, voters: [usize; 2], processes: &mut [Voting]) -> Option<u64> {
     let mut out = Outbox::new(Choices::scripted(voters.to_vec()));
     let mut granted = None;
@@ -98,13 +99,13 @@ fn entry(client: ProcessId, voters: [usize; 2], processes: &mut [Voting]) -> Opt
     granted
 }
 
-/// A store that accepts a write only with a fence not below the highest seen; whether it accepts each of these.
+/// Whether a store accepts each of these writes. It refuses a fence below the highest fence so far.
 fn accepts(fences: &[u64]) -> Vec<bool> {
     let accepted = |(place, fence): (usize, &u64)| fences[..place].iter().all(|earlier| fence >= earlier);
     fences.iter().enumerate().map(accepted).collect()
 }
 
-/// P1 enters with the votes of c0 and c1, c1 forgets, and P0 enters with those of c1 and c2.
+/// P1 enters with the votes of c0 and c1. c1 forgets its vote. P0 enters with the votes of c1 and c2.
 fn two_entries(variant: &str) -> (u64, u64) {
     let mut params = Params::new(2, 1_000);
     (params.coordinators, params.variant) = (Some(3), Some(variant.into()));
@@ -117,7 +118,7 @@ fn two_entries(variant: &str) -> (u64, u64) {
 
 #[test]
 fn a_late_write_is_refused_only_if_fences_are_stored_with_the_voters() {
-    // The first sleeps, the second writes, the first wakes up and writes.
+    // The first holder is paused, the second writes, the first resumes and writes.
     let late_write = |(first, second)| accepts(&[second, first]);
     assert_eq!(two_entries("ask-m"), ((1 << 16) + 1, 1 << 16), "number 1 twice, and the id decides");
     assert_eq!(late_write(two_entries("ask-m")), [true, true]);

@@ -1,5 +1,5 @@
-//! LIVE within a bound: after the last fault is over, whoever waits must be served before patience ends. And how often
-//! those who asked later are served first.
+//! LIVE within a bound: every request must be granted before the patience ends, counted from the last fault. Also
+//! bypasses: how often later requests are granted first.
 
 use baton_sim::app::mutex::Load;
 use baton_sim::oracle::Verdict;
@@ -17,7 +17,7 @@ fn mutex(options: &Options) -> MutexReport {
 #[test]
 fn whoever_is_granted_too_late_is_a_violation() {
     let mut options = Options::new("central", 3);
-    // n(E+S) - E = 8 T for everybody but at the start.
+    // Every client delay is n(E+S) - E = 8 T, except at the start.
     options.patience = Some(8.0);
     assert_eq!(mutex(&options).properties.liveness.verdict, Verdict::Held);
     options.patience = Some(7.9);
@@ -38,14 +38,14 @@ fn faults_excuse_a_delay_and_only_while_they_last() {
     assert_eq!(mutex(&options).properties.liveness.verdict, Verdict::Violated);
 }
 
-/// Something goes on happening, so that only patience, or a limit of events, ends such a run.
+/// Timers keep the run going, so only the patience or the limit of events ends it.
 #[test]
 fn whoever_waits_for_ever_is_found_out_while_others_are_busy() {
     let mut options = Options::new("permission-ring-original", 2);
     options.params.variant = Some("retry".into());
     let report = mutex(&options);
     let detail = report.properties.liveness.detail.unwrap();
-    assert_eq!(detail, "P0 has waited since 0 T, and nobody has entered since 0 T");
+    assert_eq!(detail, "P0 has waited since 0 T, and no process has entered since 0 T");
     assert_eq!(report.entries, 0);
 }
 
@@ -64,7 +64,8 @@ fn nobody_is_bypassed_where_requests_are_served_as_they_come() {
 #[test]
 fn greed_bypasses_everybody_unless_it_is_bounded() {
     let greedy = mutex(&Options::new("raymond-greedy", 5)).bypass.unwrap();
-    // All but one request of each of the others, and but the first of P0, which was made when theirs were.
+    // All requests, except one of each other client, and except the first of P0, which was made at the same time as
+    // theirs.
     assert_eq!(greedy.max, 100 - 4 - 1);
     let mut bounded = Options::new("raymond", 5);
     bounded.params.variant = Some("greedy:3".into());

@@ -1,4 +1,4 @@
-//! Algorithms that ask for permission or for a token: what they cost, what they keep, and how the broken ones break.
+//! Algorithms that ask for permissions or for a token: their costs, their promises, and how the broken variants fail.
 //!
 //! Each test cites what it checks: a row of the table of costs, or a sentence about the algorithm.
 
@@ -19,7 +19,7 @@ fn mutex(options: &Options) -> MutexReport {
     }
 }
 
-/// With constant delays, 40 entries each.
+/// Constant delays, 40 entries for each client.
 fn measured(algorithm: &str, n: usize, load: Load) -> MutexReport {
     let mut options = Options::new(algorithm, n);
     options.network.fifo = algorithm == "lamport";
@@ -30,7 +30,7 @@ fn measured(algorithm: &str, n: usize, load: Load) -> MutexReport {
     report
 }
 
-/// Heavy-tailed delays, in order where the algorithm needs it; ten entries each.
+/// Heavy-tailed delays, FIFO links if the algorithm needs them, ten entries for each client.
 fn asynchronous(algorithm: &str, n: usize, load: Load, seed: u64) -> Options {
     let mut options = Options::new(algorithm, n);
     options.network.delay = HEAVY_TAILED;
@@ -44,7 +44,7 @@ fn asynchronous(algorithm: &str, n: usize, load: Load, seed: u64) -> Options {
     options
 }
 
-/// Every promise is kept, whatever the seed.
+/// Asserts that every promise is kept with every seed.
 fn keeps_its_promises(algorithm: &str) {
     for n in [2, 3, 5, 8] {
         for load in [Load::Random, Load::All] {
@@ -57,7 +57,7 @@ fn keeps_its_promises(algorithm: &str) {
     }
 }
 
-/// The first seed, of so many, with which `wrong` holds.
+/// The first of `seeds` seeds with which `wrong` holds.
 fn first_seed(seeds: u64, make: impl Fn(u64) -> Options, wrong: impl Fn(&MutexReport) -> bool) -> Option<u64> {
     (0..seeds).find(|&seed| wrong(&mutex(&make(seed))))
 }
@@ -82,7 +82,8 @@ fn ricart_agrawala_takes_2_times_n_minus_1_messages() {
     }
 }
 
-/// A permission once given stays until asked back. Of those who entered since, a random other has to ask n/2.
+/// A process keeps a permission until the other process asks for it. A random process that requests must ask n/2 others
+/// on average: those that have entered since its last entry.
 #[test]
 fn carvalho_roucairol_takes_2_times_n_minus_1_messages_or_n_on_average() {
     for n in [2, 3, 5, 10] {
@@ -107,7 +108,7 @@ fn singhal_takes_n_messages_or_half_of_n_and_1_on_average() {
     }
 }
 
-/// Within 2 percent, over 2,000 entries a process.
+/// Tolerates 2 percent, over 2,000 entries for each process.
 fn assert_mean(algorithm: &str, n: usize, expected: f64) {
     let mut options = Options::new(algorithm, n);
     options.workload.load = Load::SoloRandom;
@@ -116,7 +117,7 @@ fn assert_mean(algorithm: &str, n: usize, expected: f64) {
     assert!((mean - expected).abs() <= 0.02 * expected, "{algorithm}, n = {n}: {mean} instead of {expected}");
 }
 
-/// Client delay 2T when one asks at a time; T from exit to the next entry when all want to.
+/// Client delay 2T if one process requests at a time. T from exit to the next entry if all request.
 #[test]
 fn asking_and_being_answered_takes_2_delays_and_a_handover_takes_1() {
     for algorithm in ["lamport", "ricart-agrawala", "carvalho-roucairol", "singhal"] {
@@ -127,7 +128,7 @@ fn asking_and_being_answered_takes_2_delays_and_a_handover_takes_1() {
     }
 }
 
-/// Who has all permissions, or the token, enters at once.
+/// A process that has all permissions, or the token, enters at once.
 #[test]
 fn entering_again_takes_no_time() {
     for algorithm in ["carvalho-roucairol", "singhal", "suzuki-kasami"] {
@@ -160,7 +161,7 @@ fn singhal_keeps_its_promises() {
     keeps_its_promises("singhal");
 }
 
-/// Unordered links break SAFE with two processes; and nobody runs Lamport on them by mistake.
+/// Unordered links break SAFE with two processes. The simulator refuses to run Lamport on them.
 #[test]
 fn lamport_needs_links_that_keep_the_order() {
     let unordered = |seed| {
@@ -174,7 +175,7 @@ fn lamport_needs_links_that_keep_the_order() {
     assert!(first_seed(20, ignored, two_inside).is_some());
 }
 
-/// It loses ORDER, and does not promise it.
+/// Carvalho-Roucairol breaks ORDER, and does not promise it.
 #[test]
 fn carvalho_roucairol_loses_order() {
     let out_of_order = |report: &MutexReport| report.properties.order.verdict == Verdict::Violated;
@@ -184,7 +185,7 @@ fn carvalho_roucairol_loses_order() {
     }
 }
 
-/// As published it is not live, even on links that keep the order. Two processes are too few for that.
+/// As published, the algorithm is not live, even on FIFO links. With two processes this does not show.
 #[test]
 fn singhal_as_published_is_not_live() {
     for fifo in [true, false] {
@@ -194,7 +195,7 @@ fn singhal_as_published_is_not_live() {
     }
 }
 
-/// Without the test for stale requests the token gets stranded.
+/// Without the check for outdated requests the token gets stuck.
 #[test]
 fn suzuki_kasami_without_its_check_strands_the_token() {
     for fifo in [true, false] {
@@ -203,8 +204,8 @@ fn suzuki_kasami_without_its_check_strands_the_token() {
     }
 }
 
-/// The first of 500 seeds with which somebody waits for ever and nothing else is wrong. Delays are long, and entries are
-/// few: later requests can set free what is stuck.
+/// The first of 500 seeds with which a client waits for ever and no other promise is broken. Delays are long and
+/// entries few, because later requests can free a stuck request.
 fn first_stuck(algorithm: &str, n: usize, fifo: bool) -> Option<u64> {
     let make = |seed| {
         let mut options = Options::new(algorithm, n);
@@ -219,7 +220,7 @@ fn first_stuck(algorithm: &str, n: usize, fifo: bool) -> Option<u64> {
     first_seed(500, make, |report| report.broken_promises == ["liveness"])
 }
 
-/// Four times one of the processes but P0 crashes, at times drawn from the seed.
+/// One of the processes except P0 crashes, four times, at times drawn from the seed.
 fn with_crashes(algorithm: &str, n: usize, load: Load, delay: Delay, seed: u64) -> Options {
     let mut options = asynchronous(algorithm, n, load, seed);
     options.network.delay = delay;
@@ -236,9 +237,9 @@ fn with_crashes(algorithm: &str, n: usize, load: Load, delay: Delay, seed: u64) 
     options
 }
 
-/// The same, and each recovers, with memory or without, sometimes before anybody has noticed, which is more than they are
-/// promised to bear. The next crash comes after the news and all that follows from it; where delays have no bound, there is
-/// only one.
+/// The same, and each crashed process recovers, with or without its memory. Some recover before the others have noticed
+/// the crash, which is more than the algorithms must tolerate. The next crash comes after the recovery is complete.
+/// Without a bound on delays there is only one crash.
 fn with_recoveries(algorithm: &str, n: usize, load: Load, delay: Delay, seed: u64) -> Options {
     let mut options = with_crashes(algorithm, n, load, delay, seed);
     options.ignore_assumptions = true;
@@ -266,7 +267,7 @@ const LOADS_AND_DELAYS: [(Load, Delay); 4] = [
     (Load::Random, HEAVY_TAILED),
 ];
 
-/// Lamport and Ricart-Agrawala go on without the dead.
+/// Lamport and Ricart-Agrawala continue without the crashed processes.
 #[test]
 fn the_living_go_on_without_the_dead() {
     for algorithm in ["lamport", "ricart-agrawala"] {
@@ -282,8 +283,8 @@ fn the_living_go_on_without_the_dead() {
     }
 }
 
-/// Who recovers is asked again, and its stamps are not below earlier ones. What its user wants before it is welcome has no
-/// stamp yet, and is asked only then: so ORDER holds too.
+/// The others ask a recovered process again, and its timestamps are not below its earlier ones. The process stamps a
+/// request of its user only after the others have let it back in, so ORDER holds, too.
 #[test]
 fn who_recovers_is_let_back_in() {
     for algorithm in ["lamport", "ricart-agrawala"] {
@@ -299,7 +300,8 @@ fn who_recovers_is_let_back_in() {
     }
 }
 
-/// A process that was down itself when another crashed is told so when it recovers, or it would wait for ever.
+/// A process that was down when another process crashed learns of that crash when it recovers. Otherwise it would wait
+/// for ever.
 #[test]
 fn who_recovers_is_told_of_the_dead() {
     for algorithm in ["lamport", "ricart-agrawala"] {
@@ -317,7 +319,7 @@ fn who_recovers_is_told_of_the_dead() {
     }
 }
 
-/// Whoever waits for the holder when it crashes enters as soon as the crash is known.
+/// A process that waits for the holder when the holder crashes enters as soon as the crash is detected.
 #[test]
 fn a_crash_inside_delays_the_next_by_the_time_of_detection() {
     for algorithm in ["lamport", "ricart-agrawala"] {
@@ -328,8 +330,8 @@ fn a_crash_inside_delays_the_next_by_the_time_of_detection() {
         options.faults = vec![Fault { at: 5 * T, kind: FaultKind::Crash(0) }];
         let report = mutex(&options);
         assert!(report.broken_promises.is_empty() && report.entries == 3, "{algorithm}: {report:?}");
-        // All ask at 0: P0 enters at 2, or with Lamport at 1, since the requests of the others count as answers; P1 at
-        // 5 + 2, when the crash is detected; P2 at 17 + 1.
+        // All request at 0. P0 enters at 2, or at 1 with Lamport, because there the requests of the others count as
+        // answers. P1 enters at 5 + 2, when the crash is detected, and P2 at 17 + 1.
         let first = if algorithm == "lamport" { 1.0 } else { 2.0 };
         let delay = report.client_delay.unwrap();
         assert_eq!((delay.mean, delay.p50, delay.max), ((first + 7.0 + 18.0) / 3.0, 7.0, 18.0), "{algorithm}");

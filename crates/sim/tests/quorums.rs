@@ -1,4 +1,4 @@
-//! Quorum algorithms: what they cost, what they promise, and how their broken variants break.
+//! Quorum algorithms: their costs, their promises, and how their broken variants fail.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,10 +14,10 @@ use baton_sim::run::{Options, RunError, run};
 use baton_trace::Event;
 
 const REPAIRS: [&str; 2] = ["", "yield-at-once"];
-/// Heavy-tailed: messages overtake each other all the time.
+/// Heavy-tailed delays: messages often overtake each other.
 const ASYNCHRONOUS: Delay = Delay::Pareto(1.0, 1.5);
 
-/// On the synchronous network. `variant` is a list with `+`, in which empty parts do not count.
+/// The synchronous network. `variant` is a list separated by `+`; empty parts do not count.
 fn options(algorithm: &str, variant: &str, n: usize, load: Load) -> Options {
     let mut options = Options::new(algorithm, n);
     let parts: Vec<&str> = variant.split('+').filter(|part| !part.is_empty()).collect();
@@ -26,7 +26,7 @@ fn options(algorithm: &str, variant: &str, n: usize, load: Load) -> Options {
     options
 }
 
-/// On the asynchronous network, with a short time to think.
+/// The asynchronous network, with a short think time.
 fn rough(algorithm: &str, variant: &str, n: usize, load: Load, seed: u64) -> Options {
     let mut options = options(algorithm, variant, n, load);
     options.network.delay = ASYNCHRONOUS;
@@ -67,7 +67,7 @@ fn keeps_its_promises(algorithm: &str, variant: &str, n: usize, seeds: u64) {
     }
 }
 
-/// How many of so many seeds show it.
+/// Number of seeds for which `of` holds.
 fn count(seeds: u64, of: impl Fn(u64) -> bool) -> usize {
     (0..seeds).filter(|&seed| of(seed)).count()
 }
@@ -115,7 +115,7 @@ fn maekawa_under_full_load_costs_4_k_minus_1_with_postpone_and_3_k_minus_1_yield
 }
 
 /// `others` is the sum of K - 1 over all processes. In a padded grid with c columns, r rows and w places taken in the
-/// last, it is (r-1)c(c-1) + w(w-1) within the rows and w r(r-1) + (c-w)(r-1)(r-2) within the columns.
+/// last row, it is (r-1)c(c-1) + w(w-1) within the rows and w r(r-1) + (c-w)(r-1)(r-2) within the columns.
 #[test]
 fn where_sets_differ_in_size_the_mean_size_counts() {
     for (sets, n, others) in [("", 5, 12), ("", 6, 18), ("", 10, 42), ("", 11, 50), ("tree", 7, 14), ("tree", 10, 27)] {
@@ -134,7 +134,7 @@ fn under_full_load_the_next_enters_t_or_2_t_after_an_exit() {
         let report = report(&options("maekawa", &format!("{sets}+{repair}"), n, Load::All));
         let (client, sync) = (report.client_delay.unwrap().mean, report.sync_delay.unwrap());
         assert!(1.0 <= sync.mean && sync.max <= 2.0, "{sets} {repair}, n = {n}: {sync:?}");
-        // In a fair closed loop the mean client delay is n(E + S) - E; here E = 1.
+        // In a fair closed loop the mean client delay is n(E + S) - E. Here E = 1.
         assert_near(client, n as f64 * (1.0 + sync.mean) - 1.0, &format!("{sets} {repair}, n = {n}"));
     }
 }
@@ -151,7 +151,7 @@ fn maekawa_keeps_its_promises_when_messages_overtake_each_other() {
     }
 }
 
-/// The bound of the paper, which a single request can exceed; the mean over a run does not.
+/// The bound of the paper. A single request can exceed it; the mean over a run does not.
 #[test]
 fn the_mean_over_a_run_stays_below_5_k_minus_1() {
     for (n, k) in [(4, 3), (7, 3), (9, 5), (13, 4)] {
@@ -163,7 +163,7 @@ fn the_mean_over_a_run_stays_below_5_k_minus_1() {
     }
 }
 
-/// "A single request can cost more than 5(K-1)": every message names the request that it is about.
+/// "A single request can cost more than 5(K-1)": every message names its request.
 #[test]
 fn a_single_request_can_cost_more_than_5_k_minus_1() {
     let mut options = rough("maekawa", "", 7, Load::Random, 38);
@@ -194,7 +194,7 @@ fn maekawa_does_not_keep_the_order_of_happened_before() {
     assert!(count(50, violated) > 0);
 }
 
-/// It can fail only where the earlier process is not in the voting set of the later.
+/// ORDER can fail only if the voting set of the later process does not contain the earlier process.
 #[test]
 fn order_holds_where_everybody_asks_everybody() {
     for variant in ["ricart-agrawala", "request:0,1,2|0,1,2|0,1,2", "request:0,1,2|0,1,2|0,1,2+inform:0,1|1,2|2,0"] {
@@ -207,7 +207,7 @@ fn order_holds_where_everybody_asks_everybody() {
 
 #[test]
 fn without_inquire_maekawa_deadlocks() {
-    // All ask at once, vote for themselves first, and that is that.
+    // All processes request at once, each votes for itself first, and no process ever gets another vote.
     for n in [3, 4, 7, 9] {
         let report = report(&options("maekawa-no-inquire", "", n, Load::All));
         assert_eq!((report.entries, &report.broken_promises[..]), (0, &["liveness"][..]), "n = {n}");
@@ -234,7 +234,7 @@ fn giving_back_a_grant_before_it_comes_lets_two_in_on_the_plane_of_7_where_messa
         report(&options).properties.safety.verdict == Verdict::Violated
     };
     assert!(count(200, |seed| two_inside(false, seed)) > 0);
-    // No INQUIRE is ever before its GRANT.
+    // On FIFO links no INQUIRE arrives before its GRANT.
     assert_eq!(count(200, |seed| two_inside(true, seed)), 0);
     assert_eq!(per_entry("maekawa-yield-unseen", "plane", 7, Load::All), 6.0);
 }
@@ -266,8 +266,9 @@ fn with_postpone_generalized_costs_4_as_central_and_3_n_minus_1_as_ricart_agrawa
     }
 }
 
-/// Sets of another kind, n, and the sum of 2|R \ {i}| + |I \ {i}| over all clients: two that ask each other and a third
-/// that tells both; all asked, two told; all asked, among them two helpers, one of whom is told by two clients.
+/// Other sets, n, and the sum of 2|R \ {i}| + |I \ {i}| over all clients. First: two clients ask each other, and a third
+/// informs both. Second: each client asks all and informs two. Third: all four clients ask P1 and P2, and some ask and
+/// inform P4 or P5, which are not clients.
 const OTHER_SETS: [(&str, usize, u32); 3] = [
     ("request:0,1|0,1|0,1,2+inform:0|1|0,1", 3, 2 + 2 + 6),
     ("request:0,1,2|0,1,2|0,1,2+inform:0,1|1,2|2,0", 3, 5 + 5 + 5),

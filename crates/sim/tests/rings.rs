@@ -1,13 +1,13 @@
-//! Rings and trees: token-ring, permission-ring, raymond, and the broken ones among them.
+//! Rings and trees: token-ring, permission-ring, raymond, and their broken variants.
 //!
-//! What each costs must come out exactly where it is exact; what each promises must hold on any schedule.
+//! Measured costs must equal the closed forms where these are exact. Promises must hold on every schedule.
 
 use baton_sim::app::mutex::Load;
 use baton_sim::network::Delay;
 use baton_sim::report::{MutexReport, Report};
 use baton_sim::run::{Options, run};
 
-/// With constant delays of 1 T.
+/// Constant delays of 1 T.
 fn options(algorithm: &str, variant: Option<&str>, n: usize, load: Load) -> Options {
     let mut options = Options::new(algorithm, n);
     options.params.variant = variant.map(Into::into);
@@ -32,7 +32,7 @@ fn assert_near(measured: f64, expected: f64, tolerance: f64, what: &str) {
     assert!((measured - expected).abs() <= tolerance * expected, "{what}: {measured}, expected {expected}");
 }
 
-/// Every promise is kept under heavy-tailed delays, in any order, whoever asks whenever.
+/// Asserts that every promise is kept with heavy-tailed delays, unordered links, and every load.
 fn assert_promises_are_kept(algorithm: &str, variant: Option<&str>) {
     for seed in 0..200 {
         let n = 2 + seed as usize % 6;
@@ -117,7 +117,8 @@ mod token_ring {
         assert_promises_are_kept("token-ring", Some("parked"));
     }
 
-    /// Whether the holder crashes inside, or while the token is on its way to it or from it: one is made anew, once.
+    /// The holder crashes inside, or while the token is on its way to or from it. Each time the others make exactly one
+    /// new token.
     #[test]
     fn a_lost_token_is_replaced_once_whenever_its_holder_crashes() {
         for variant in [None, Some("parked")] {
@@ -132,10 +133,11 @@ mod token_ring {
         }
     }
 
-    /// Crashes and recoveries at random times, with and without memory. Some process that has a roster lives at any
-    /// time: one stays to the end or, where delays are bounded, until those that have recovered must have joined.
-    /// Nobody is back before its crash is known, but for those who have just come back themselves: they may be told late,
-    /// which is more than is assumed. The detectors need some time too, often less than a message does.
+    /// Crashes and recoveries at random times, with and without memory. At any time a process with a roster is up: one
+    /// process survives to the end or, if delays are bounded, until all recovered processes must have joined. No
+    /// process recovers before its crash is known, with one exception: processes that have just recovered themselves
+    /// may learn of it late, which is more than the algorithm must tolerate. The detection time is often shorter than a
+    /// message delay.
     fn with_faults(variant: Option<&str>, seed: u64) -> Options {
         let mut rng = fastrand::Rng::with_seed(seed);
         let n = rng.usize(2..7);
@@ -186,8 +188,8 @@ mod token_ring {
         text.parse().unwrap()
     }
 
-    /// P1 crashes twice. Of the first recovery everybody is told so late that it is the third life of P1 that is
-    /// admitted; then comes the word of the second crash, and while P1 is inside the others replace its token.
+    /// P1 crashes twice. The others learn of its first recovery so late that they admit P1 only after its second
+    /// recovery. Then they learn of the second crash, and replace the token while P1 is in the critical section.
     #[test]
     fn who_is_back_before_its_crash_is_known_is_taken_for_its_earlier_life() {
         let mut options = options("token-ring", None, 3, Load::All);
@@ -196,12 +198,13 @@ mod token_ring {
         options.faults = ["crash 1 @ 0.5", "recover 1 @ 3", "crash 1 @ 6", "recover 1 @ 11"].map(fault).into();
         assert_eq!(
             run(&options, None).unwrap_err().to_string(),
-            "`token-ring` assumes that nobody is back before all who live know of its crash, and P1 would be at 3 T where P2 \
-             is told at 8.5 T (any later time is right); --ignore-assumptions runs it all the same"
+            "`token-ring` assumes that no process recovers before every live process knows of its crash, and P1 would \
+             recover at 3 T while P2 learns of the crash at 8.5 T (recover P1 after that); --ignore-assumptions \
+             runs it all the same"
         );
         options.ignore_assumptions = true;
         assert!(report(&options).broken_promises.contains(&"safety"));
-        // The crash at 6 T is known at 14 T.
+        // The other processes know of the crash at 6 T at 14 T.
         options.faults[3] = fault("recover 1 @ 14.1");
         assert_eq!(report(&options).broken_promises, [""; 0]);
     }
@@ -247,8 +250,8 @@ mod permission_ring {
         }
     }
 
-    /// (n-1)T is the longest way of a request that was parked. One that was still on its way when the last one left can
-    /// take longer, and longer than nT if it then waits for a smaller stamp that was given out after it.
+    /// (n-1)T is the longest way of a parked request. A request that was still on its way when the last holder left can
+    /// take longer. It takes even longer than nT if it then waits for a smaller timestamp that was given out after it.
     #[test]
     fn from_exit_to_the_next_entry_it_can_take_more_than_a_round() {
         let n = 3;
@@ -394,7 +397,7 @@ mod raymond {
         }
     }
 
-    /// How often one process entered while another was waiting all along, at most.
+    /// The most entries of one process during one wait of another process.
     fn bypasses(options: &Options) -> u64 {
         let sink = Sink::default();
         run(options, Some(Box::new(sink.clone()))).unwrap();
@@ -431,9 +434,10 @@ mod raymond {
         options.params.variant = None;
         options.algorithm = "raymond-greedy".into();
         let unbounded = bypasses(&options);
-        // Three times in a row, and the token passes P0 and P1 up to three times before everybody has had it.
+        // Each process enters three times in a row, and the token passes P0 and P1 up to three times before every
+        // process has had it.
         assert_eq!((fair, bounded), (1, 9));
-        // P0 takes all but the last request of each.
+        // Every other process enters once, at the end. The first entry of P0 is before their requests.
         assert_eq!(unbounded, 600 - n as u64);
     }
 }

@@ -1,4 +1,4 @@
-//! What every run must do, whatever the algorithm: repeat itself, obey the trace format, refuse nonsense.
+//! What every run must do with every algorithm: be repeatable, obey the trace format, refuse nonsense.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,7 +39,7 @@ fn faults(texts: &[&str]) -> Vec<Fault> {
     texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 
-/// Every algorithm, on an asynchronous network, whether it is made for that or not.
+/// Every algorithm on an asynchronous network, even if this breaks an assumption.
 fn rough(algorithm: &str, seed: u64) -> Options {
     let mut options = Options::new(algorithm, 4);
     options.network.delay = Delay::Pareto(1.0, 1.5);
@@ -93,13 +93,13 @@ fn obeys_the_format(header: &Header, records: &[Record]) {
         assert!(record.p.is_none_or(|p| p < header.processes));
         match &record.event {
             Event::Send { msg, to, .. } => {
-                assert_ne!(Some(*to), record.p, "nobody sends to itself");
+                assert_ne!(Some(*to), record.p, "no process sends to itself");
                 assert!(sent.insert(*msg, *to).is_none(), "message ids are unique");
                 messages += 1;
             }
             Event::AppSend { msg, to } => assert!(sent.insert(*msg, *to).is_none()),
             Event::Deliver { msg, .. } | Event::AppDeliver { msg, .. } | Event::Drop { msg, .. } => {
-                assert_eq!(sent.get(msg).copied(), record.p, "what arrives was sent, and here");
+                assert_eq!(sent.get(msg).copied(), record.p, "every message that arrives was sent to this process");
             }
             Event::Request { req, .. } => assert!(requested.insert(*req)),
             Event::Enter { req, .. } => {
@@ -125,13 +125,13 @@ fn a_trace_can_be_repeated_step_by_step_with_the_same_violations() {
             let replayed = replay(&header, &records).unwrap_or_else(|error| panic!("{} {seed}: {error}", about.name));
             let mut traced: Vec<&str> = records.iter().filter_map(|record| violated(&record.event)).collect();
             let mut found: Vec<&str> = replayed.violations.iter().map(|(property, _)| *property).collect();
-            // That somebody waits in vain is judged at the end, and only if the trace says so.
+            // A replay judges liveness only at the end, and only if the trace contains a liveness violation.
             let stuck =
                 |record: &Record| matches!(&record.event, Event::Violation { property, .. } if property == "liveness");
             assert_eq!(found.contains(&"liveness"), records.iter().any(stuck), "{} {seed}", about.name);
             found.retain(|property| *property != "liveness");
             if about.family == Family::Election {
-                // The simulator tells of the first time that two lead, a replay of every time.
+                // The simulator reports the first time that two processes lead, a replay every time.
                 found.dedup();
                 traced.dedup();
             }
@@ -140,7 +140,8 @@ fn a_trace_can_be_repeated_step_by_step_with_the_same_violations() {
     }
 }
 
-/// Stuck for good, waiting in vain while timers go on, without a leader, served too late.
+/// A deadlock, a client that waits for ever while timers fire, a group without a leader, and a grant that comes too
+/// late.
 #[test]
 fn who_waits_in_vain_does_so_in_a_replay_too() {
     let mut voteless = Options::new("voting", 3);
@@ -161,7 +162,7 @@ fn who_waits_in_vain_does_so_in_a_replay_too() {
     }
 }
 
-/// What of it is there may fit, and still tells nothing of how it ended.
+/// The records that are left may be right, but they do not show how the run ended.
 #[test]
 fn a_trace_that_is_cut_off_is_refused() {
     let (header, records) = baton_trace::read(trace(&Options::new("maekawa-no-inquire", 5)).as_slice()).unwrap();
@@ -170,12 +171,12 @@ fn a_trace_that_is_cut_off_is_refused() {
     let told = format!("the trace is cut off after {left} records; its last one must be `end`");
     assert_eq!(refusal(&records[..left]), told);
     assert!(refusal(&records[..0]).starts_with("the trace is cut off after 0 records"));
-    // A process of a real group that is killed writes no last line.
+    // A killed process of a real group writes no last line.
     let real = Header { unit: baton_trace::Unit::Seconds, ..header.clone() };
     assert!(replay(&real, &records[..left]).is_ok());
 }
 
-/// The property that a violation is of, if it can be seen step by step.
+/// The property of a violation, if a replay can see it step by step.
 fn violated(event: &Event) -> Option<&str> {
     match event {
         Event::Violation { property, .. } if property != "liveness" => Some(property),
@@ -200,7 +201,7 @@ fn a_trace_that_does_not_fit_is_refused_with_the_place() {
     assert!(refusal(&many, &records).contains("at most 1048576"));
 }
 
-/// Who says that links keep the order has to keep it; and what was sent to one arrives at no other.
+/// If a trace claims FIFO links, its messages must keep their order. A message arrives only at its receiver.
 #[test]
 fn a_trace_of_messages_that_cannot_arrive_so_is_refused() {
     let mut options = Options::new("lamport", 3);
@@ -225,7 +226,7 @@ fn a_trace_of_messages_that_cannot_arrive_so_is_refused() {
 
 #[test]
 fn a_lamport_time_is_later_than_that_of_every_request_before_it() {
-    // P0 asks, and its application message makes P1 ask: the second request must bear a later time.
+    // P0 requests, and its application message makes P1 request. The second request must have a later time.
     let mut options = Options::new("central", 2);
     options.workload.load = Load::Solo;
     options.workload.app_messages = true;
@@ -309,7 +310,7 @@ fn what_an_algorithm_does_not_assume_is_refused_and_can_be_forced() {
     );
 }
 
-/// The occasion of an election is the crash of a leader: of two members one is left, which is no majority.
+/// The trigger of an election is the crash of the leader. Of two members one is left, which is no majority.
 #[test]
 fn where_the_occasion_itself_leaves_no_majority_a_leader_is_not_promised() {
     let mut options = Options::new("bully", 2);
@@ -368,7 +369,7 @@ fn clocks_that_drift_are_in_the_header_and_change_nothing_but_timers() {
     let rates = header.network["clock_rates"].as_array().unwrap();
     assert_eq!(rates.len(), 3);
     assert!(rates.iter().all(|rate| (0.75..=1.25).contains(&rate.as_f64().unwrap())), "{rates:?}");
-    // Who has a lease ends it by its own clock: here it is P1, the coordinator of one client and another.
+    // A lease ends by the clock of the process that gave it: here P2, the coordinator.
     let mut leased = Options::new("central", 2);
     leased.params.variant = Some("lease:5".into());
     leased.workload.hold = 100.0;
@@ -436,7 +437,7 @@ fn options_that_mean_nothing_are_refused_with_those_who_use_them() {
     ] {
         assert!(spec.options().is_ok());
         let algorithm = spec.algorithm.clone();
-        let reason = "the faults say what happens; leave out one of them";
+        let reason = "the faults say what happens; leave out the faults or this option";
         assert_eq!(refusal(struck(spec)), format!("`{option}` means nothing for `{algorithm}`: {reason}"));
     }
     let meant = Spec { load: Some(Load::Solo), entries: Some(3), think: Some(1.0), ..of("record-append") };
@@ -456,7 +457,7 @@ fn nonsense_is_refused_in_one_sentence() {
     );
     assert_eq!(
         refusal(|options| options.workload.hold = f64::NAN),
-        "the time inside cannot be NaN; a time is between 0 and 1,000,000,000 T"
+        "the hold time cannot be NaN; a time is between 0 and 1,000,000,000 T"
     );
     assert_eq!(
         refusal(|options| options.workload.entries = 0),
@@ -546,20 +547,20 @@ fn reports_have_the_fields_that_tools_read() {
     }
 }
 
-/// "Recovery with memory keeps the state and loses timers and messages in flight; without memory it starts anew with a new
-/// incarnation": nothing that was on its way, to the process or from it, arrives afterwards.
+/// "Recovery with memory keeps the state and loses timers and messages in flight; without memory it starts anew with a
+/// new incarnation": no message that was on its way to or from the process at the recovery arrives.
 #[test]
 fn nothing_of_an_earlier_life_arrives() {
     for recovery in ["recover 1 @ 3", "recover 1 @ 3 without-memory"] {
         let mut options = Options::new("ricart-agrawala", 3);
         options.network.delay = Delay::Constant(5.0);
         options.params.delay_max = options.network.delay.guess();
-        // It is back while all of that is still on its way, and before anybody knows that it was gone.
+        // The process recovers while these messages are still on their way, and before the others know of its crash.
         options.ignore_assumptions = true;
         options.faults = vec!["crash 1 @ 2".parse().unwrap(), recovery.parse().unwrap()];
         let bytes = trace(&options);
         let (_, records) = baton_trace::read(bytes.as_slice()).unwrap();
-        // All three ask at 0, and what they send would arrive at 5.
+        // All three processes request at 0. Their messages would arrive at 5.
         let fate = |msg: u64| {
             records.iter().find_map(|record| match &record.event {
                 Event::Deliver { msg: other, .. } if *other == msg => Some("arrives"),

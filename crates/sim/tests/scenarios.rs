@@ -1,4 +1,4 @@
-//! The gallery: every file in `scenarios/` is played, and what must come out comes out.
+//! Plays every file in `scenarios/`, and compares the results with the expected results.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// By name. Whatever lies in the folder must be a scenario.
+/// By name. Every file in the folder must be a scenario.
 fn scenarios() -> BTreeMap<String, Scenario> {
     let files = fs::read_dir(root().join("scenarios")).unwrap().map(|entry| entry.unwrap().path());
     files

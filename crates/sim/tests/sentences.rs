@@ -1,4 +1,4 @@
-//! Sentences that are about many algorithms at once; every test cites the one that it checks.
+//! Sentences about many algorithms at once. Every test cites the sentence that it checks.
 
 use baton_protocol::registry::{ALGORITHMS, Family};
 use baton_sim::app::mutex::{Load, StoreKind};
@@ -20,11 +20,12 @@ fn locks() -> impl Iterator<Item = &'static str> {
     healthy.map(|about| about.name)
 }
 
-/// An algorithm with its variant and n; whose crash stalls it, and whose does not.
+/// An algorithm with its variant and n; crashes that stall it; crashes that do not.
 type Crashes = ((&'static str, &'static str, usize), &'static [&'static str], &'static [&'static str]);
 
-/// "Stalls when ... crashes", the column of the table, and that it does not when somebody else does. One request at a time, P0
-/// first; who crashes at 0.5 T is inside if it has the token, and else has not asked yet.
+/// "Stalls when ... crashes", a column of the table; and the algorithm does not stall when another process crashes. One
+/// request at a time, P0 first. A process that crashes at 0.5 T is inside if it has the token, otherwise it has not
+/// requested yet.
 #[test]
 fn each_stalls_when_somebody_crashes_whom_it_needs_and_only_then() {
     let table: [Crashes; 9] = [
@@ -85,7 +86,8 @@ fn a_token_does_not_leave_a_holder_that_stays_for_no_time() {
     }
 }
 
-/// "Utilization collapses with many competitors": if the back-off does not grow with them. A queue loses nothing.
+/// "Utilization collapses with many competitors": if the back-off does not grow with their number. With a queue it does
+/// not collapse.
 #[test]
 fn utilization_of_voting_collapses_with_many_competitors() {
     let used = |algorithm: &str, variant: Option<&str>, competitors: usize| {
@@ -104,8 +106,8 @@ fn utilization_of_voting_collapses_with_many_competitors() {
     assert!(kept("voting", None) > 0.8 && kept("central", None) > 0.95);
 }
 
-/// "A denied client waits a random time, after a release too: otherwise the releaser wins for ever." Who always wins at once
-/// waits for 2T, there and back; most must wait for others.
+/// "A denied client waits a random time, after a release too: otherwise the releaser wins for ever." A client that
+/// always wins at once waits for 2T, one round trip. Most clients must wait for others.
 #[test]
 fn the_releaser_of_voting_rests_and_so_lets_others_win() {
     for seed in 1..=5 {

@@ -1,4 +1,4 @@
-//! Faults drawn from the seed: within what an algorithm assumes, every seed must keep what it promises.
+//! Faults drawn from the seed. Within the assumptions of an algorithm, every seed must keep its promises.
 
 use baton_protocol::registry::{ALGORITHMS, About, Family};
 use baton_sim::app::mutex::Load;
@@ -9,7 +9,7 @@ use baton_sim::report::Report;
 use baton_sim::run::{Options, run};
 use baton_sim::swarm;
 
-/// Some that differ in what they can live with, or in how they do it.
+/// Variants that differ in the faults that they tolerate, or in how they tolerate them.
 fn variant(about: &About, rng: &mut fastrand::Rng) -> Option<String> {
     let variants: &[&str] = match (about.name, about.family) {
         (_, Family::Election) => &["", "quorum", "witness"],
@@ -26,10 +26,10 @@ fn variant(about: &About, rng: &mut fastrand::Rng) -> Option<String> {
     (!variant.is_empty()).then(|| variant.to_owned())
 }
 
-/// Everything else that a seed decides.
+/// The rest of the options, drawn from the seed.
 fn swarm_of(about: &'static About, seed: u64) -> Options {
     let mut rng = fastrand::Rng::with_seed(seed);
-    // A majority of two is both.
+    // With two members a majority is both, so an election would not survive a crash.
     let least = if about.family == Family::Election { 3 } else { 2 };
     let mut options = Options::new(about.name, rng.usize(least..7));
     options.swarm = true;
@@ -84,7 +84,7 @@ fn the_same_seed_draws_the_same_faults_and_others_draw_others() {
     assert!(kinds.iter().any(|kind| matches!(kind, FaultKind::OneWay { .. })));
 }
 
-/// What is drawn makes room for what somebody wrote down: together they are within what is assumed.
+/// Drawn faults leave room for the written faults: together they keep the assumptions.
 #[test]
 fn what_is_drawn_does_not_get_in_the_way_of_what_was_written_down() {
     let about = ALGORITHMS.iter().find(|about| about.name == "token-ring").unwrap();
@@ -100,7 +100,7 @@ fn what_is_drawn_does_not_get_in_the_way_of_what_was_written_down() {
     assert!(more > 100, "only {more} runs had more faults");
 }
 
-/// Where assumptions are ignored it strikes at what they protect.
+/// If assumptions are ignored, the drawn faults break what the assumptions protect.
 #[test]
 fn beyond_the_assumptions_promises_break() {
     let central = ALGORITHMS.iter().find(|about| about.name == "central").unwrap();

@@ -1,5 +1,5 @@
-//! The same models for another checker: stateright. It gets the step functions and nothing else of ours; the network, the
-//! users and the properties are made anew here.
+//! The same models for another checker, stateright. It uses only our step functions; the network, the users and the
+//! properties are written anew here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use baton_protocol::mutex::{Command, Mutex};
 use baton_protocol::{Choices, Group, Input, Outbox, Output, ProcessId, Start};
 use stateright::{Model, Property};
 
-/// A group in which each client asks a number of times.
+/// A group in which each client requests `entries` times.
 pub struct Adapter<P: Mutex> {
     pub group: Group<P>,
     pub order: LinkOrder,
@@ -16,7 +16,7 @@ pub struct Adapter<P: Mutex> {
     pub timers: u32,
 }
 
-/// A whole group.
+/// The state of the whole group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Whole<P: Mutex> {
     processes: Vec<P>,
@@ -39,8 +39,8 @@ enum Phase {
     Inside,
 }
 
-/// What can happen next, and what comes of it: how many branches a step has is known only when it has been taken, and so
-/// each is taken once, here, and not again for its outcome.
+/// A possible step, and its result. The number of branches of a step is known only after taking it. So each step is
+/// taken once, here, and not again for its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Act<P: Mutex> {
     what: What<P>,
@@ -76,7 +76,7 @@ impl<P: Mutex> Adapter<P> {
         steps
     }
 
-    /// The state after a step, and the choices that were made in it.
+    /// The state after a step, and the choices made in it.
     fn take(&self, state: &Whole<P>, what: &What<P>, choices: Vec<usize>) -> (Whole<P>, Vec<baton_protocol::Choice>) {
         let mut next = state.clone();
         let (at, input) = match *what {

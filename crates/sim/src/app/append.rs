@@ -1,4 +1,5 @@
-//! Users of record append: they append, wait until they are told where, and append again as the load says.
+//! Users of record append: each user appends a record, waits for the answer with the offset, and appends again as the
+//! load says.
 
 use baton_protocol::append::{Append, Command, Event};
 use baton_protocol::{ProcessId, Ticks};
@@ -11,36 +12,34 @@ use crate::queue::Class;
 use crate::time::ticks;
 use crate::world::Wire;
 
-/// It is time to append.
+/// The plan of a user to append now.
 #[derive(Clone, Copy, Debug)]
 pub struct AppendNow;
 
-/// What a user waits for: its record, and since when.
+/// The record that a user has appended and waits for the answer to, and since when.
 #[derive(Clone, Debug)]
 struct Pending {
     data: Vec<u8>,
     since: Ticks,
 }
 
-/// All users of a group.
 pub struct AppendUsers {
     workload: Workload,
-    /// How long to wait for an answer, while anything is pending at all, before giving up.
+    /// The users give up if an append is pending and for this long no append was answered and no process crashed or
+    /// recovered.
     patience: Ticks,
     rng: fastrand::Rng,
     pending: Vec<Option<Pending>>,
     issued: u64,
     answered: u64,
-    /// When somebody was last answered, or some process struck by a fault.
+    /// When an append was last answered, or a process last crashed or recovered.
     progress: Ticks,
-    /// What is measured, from answer to answer.
+    /// Counts an answered append as an entry.
     pub measured: Measured,
-    /// What the files are judged by.
     pub files: Files,
 }
 
 impl AppendUsers {
-    /// So many clients, doing what the workload says.
     pub fn new(clients: usize, workload: Workload, patience: Ticks, seed: u64) -> Self {
         AppendUsers {
             measured: Measured::new(clients as u64, workload.entries),
@@ -55,17 +54,16 @@ impl AppendUsers {
         }
     }
 
-    /// How many appends were answered.
     pub fn answered(&self) -> u64 {
         self.answered
     }
 
-    /// When the last answer came, or the last fault struck.
+    /// When an append was last answered, or a process last crashed or recovered.
     pub fn progress(&self) -> Ticks {
         self.progress
     }
 
-    /// Who waits for an answer at the end, and since when.
+    /// A user that waits for an answer at the end, and since when.
     pub fn waiting(&self) -> Option<(ProcessId, Ticks)> {
         let mut waiting = self.pending.iter().enumerate();
         waiting.find_map(|(process, pending)| pending.as_ref().map(|pending| (process, pending.since)))
@@ -75,7 +73,7 @@ impl AppendUsers {
         if self.pending[process].is_some() || self.issued == self.workload.entries {
             return;
         }
-        // Unique, and of many lengths, so that half a record would show.
+        // Every record is unique, and lengths differ, so that half a record would show.
         let mut data = format!("record {} of P{process}", self.issued).into_bytes();
         data.resize(data.len() + (self.issued % 32) as usize, b'.');
         self.issued += 1;
@@ -125,7 +123,7 @@ impl<P: Append> Application<P> for AppendUsers {
 
     fn event(&mut self, process: ProcessId, event: Event, wire: &mut Wire<P, AppendNow>) {
         let Event::Appended { offset } = event;
-        // What was asked for before a crash is nobody's wish any more.
+        // No pending append: this answers an append from before a crash of the client, which cancelled it.
         let Some(pending) = self.pending[process].take() else { return };
         self.answered += 1;
         self.progress = wire.now();
@@ -160,7 +158,8 @@ impl<P: Append> Application<P> for AppendUsers {
         Some(self.answered as f64 / self.workload.entries as f64)
     }
 
-    /// Never as long as anything moves: files are judged when all is quiet.
+    /// Ends the run early only if the users give up. Otherwise the run goes on until no event is left, because the
+    /// files are judged then.
     fn finished(&self, wire: &Wire<P, Self::Plan>) -> bool {
         let now = wire.now();
         now > self.progress.saturating_add(self.patience) && self.waiting().is_some()

@@ -1,4 +1,4 @@
-//! Processes that watch each other: they beat, crash, and are suspected, rightly or not.
+//! Processes that watch each other: they send heartbeats, crash, and suspect each other, rightly or by mistake.
 
 use baton_protocol::detector::{Beater, Detector, Heard};
 use baton_protocol::{Group, ProcessId, Ticks};
@@ -10,78 +10,74 @@ use crate::queue::Class;
 use crate::time::in_t;
 use crate::world::Wire;
 
-/// What happens to those who are watched.
+/// The crashes of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrashPlan {
-    /// Crashes of random processes at random times, one after the other, each followed by a recovery.
+    /// Random processes crash at random times, one after the other, and recover.
     Crashes {
-        /// How many.
         count: u64,
-        /// The least time for which all live in between.
+        /// The least time without a crash between a recovery and the next crash.
         peace: Ticks,
     },
-    /// The faults that were asked for.
+    /// The faults of the options.
     Faults {
-        /// When the last of them strikes or ends.
+        /// When the last fault strikes or ends.
         over: Ticks,
     },
 }
 
-/// Something planned.
 #[derive(Clone, Copy, Debug)]
 pub enum Plan {
-    /// Look whether this process has been silent for too long.
+    /// Check whether this process has been silent for too long.
     Look(ProcessId),
-    /// Let somebody crash.
+    /// Crash a random process.
     Crash,
-    /// Let this process recover, if everybody has noticed that it crashed.
+    /// Recover this process, if all live processes suspect it.
     Recover(ProcessId),
 }
 
-/// What one process thinks of another.
+/// The detector of one process for another process.
 #[derive(Clone, Debug)]
 struct Watch<D> {
     detector: D,
     suspected_since: Option<Ticks>,
-    /// Whether the suspicion was wrong when it began, and is still.
+    /// Whether the suspicion was wrong when it began, and still is.
     mistaken: bool,
-    /// The next beat is the first since the other process recovered.
+    /// Whether the next heartbeat is the first since the other process recovered.
     anew: bool,
 }
 
-/// All processes of a group and what they think of each other.
 pub struct DetectorUsers<D> {
     make: Box<dyn Fn(ProcessId) -> D + Send + Sync>,
     crash_plan: CrashPlan,
     rng: fastrand::Rng,
     period: Ticks,
-    /// By watcher, then by the watched.
+    /// By watcher, then by watched process.
     watches: Vec<Vec<Watch<D>>>,
     crashed_at: Vec<Option<Ticks>>,
-    /// How many have crashed, and how many of these crashes everybody has noticed.
+    /// Number of crashes, and how many of them all live processes have noticed.
     crashes: u64,
     noticed: u64,
-    /// All crashes that were to be have been, and were noticed.
+    /// Whether all planned crashes have happened and were noticed.
     done: bool,
-    /// When something last happened to a process.
+    /// When a process last crashed or recovered.
     struck: Ticks,
-    /// Everybody who lives suspects all who have crashed, and nobody else.
+    /// Whether every live process suspects exactly the crashed processes.
     agreed: bool,
-    /// From a crash to the suspicion of each who lives.
+    /// From a crash to the suspicion by each live process.
     pub detection_time: Delays,
-    /// How many times the living were suspected, and how long each time.
+    /// Number of suspicions of a live process.
     pub mistakes: u64,
-    /// How long each of them lasted.
+    /// From a mistake to the heartbeat that ended it.
     pub mistake_time: Delays,
-    /// The first mistake.
     pub violation: Option<String>,
 }
 
-/// After so many periods without agreement there will be none.
+/// If the live processes do not suspect the right processes after this many periods, the run ends.
 const PATIENCE_PERIODS: Ticks = 1_000;
 
 impl<D: Detector> DetectorUsers<D> {
-    /// The users of a group, and its processes.
+    /// The users of a group, and the processes that send the heartbeats.
     pub fn new(group: Group<D>, crash_plan: CrashPlan, seed: u64) -> (Self, Group<Beater>) {
         let n = group.processes;
         let period = (group.make)(0).period();
@@ -106,12 +102,11 @@ impl<D: Detector> DetectorUsers<D> {
         (users, beaters)
     }
 
-    /// How many crashes there were.
     pub fn crashes(&self) -> u64 {
         self.crashes
     }
 
-    /// Who lives and does not suspect one who has crashed.
+    /// A live process that does not suspect a crashed process, in words.
     pub fn incomplete(&self) -> Option<String> {
         let live = |process: &ProcessId| self.crashed_at[*process].is_none();
         let mut pairs = self.others().filter(|(watcher, peer)| live(watcher) && !live(peer));
@@ -122,7 +117,7 @@ impl<D: Detector> DetectorUsers<D> {
         })
     }
 
-    /// Takes down how long the crashes that last until the end of the run have taken to be noticed.
+    /// Records the detection times of the processes that are still down at the end of the run.
     pub fn close(&mut self) {
         for process in 0..self.crashed_at.len() {
             self.take_down(process);
@@ -146,7 +141,7 @@ impl<D: Detector> DetectorUsers<D> {
         }
     }
 
-    /// Just after the deadline.
+    /// Plans the check for just after the deadline.
     fn look_later(&self, process: ProcessId, peer: ProcessId, wire: &mut Wire<Beater, Plan>) {
         let deadline = self.watches[process][peer].detector.deadline();
         let after = wire.clocks().takes(process, deadline + 1).saturating_sub(wire.now());
@@ -202,7 +197,7 @@ impl<D: Detector> DetectorUsers<D> {
         let CrashPlan::Crashes { .. } = self.crash_plan else { return };
         let crashed = (0..self.watches.len()).find(|&process| !live(process));
         match crashed {
-            // All have noticed: let it recover, unless this was the last.
+            // All live processes have noticed the crash: let the process recover, unless this was the last crash.
             Some(process) if self.incomplete().is_none() && self.noticed < self.crashes => {
                 self.noticed = self.crashes;
                 wire.plan(self.period, Class::Fault, self.somebody_but(process), Plan::Recover(process));
@@ -215,7 +210,8 @@ impl<D: Detector> DetectorUsers<D> {
         usize::from(process == 0)
     }
 
-    /// At any moment of a period, so that all phases of the beats are equally likely; after two in which all settles.
+    /// The time is random within a period, so that all phases of the heartbeats are equally likely. The detectors get
+    /// two periods to settle first.
     fn plan_crash(&mut self, wire: &mut Wire<Beater, Plan>) {
         if let CrashPlan::Crashes { peace, .. } = self.crash_plan {
             let after = peace.max(2 * self.period) + self.rng.u64(0..self.period);
@@ -225,7 +221,7 @@ impl<D: Detector> DetectorUsers<D> {
 
     fn recover(&mut self, process: ProcessId, wire: &mut Wire<Beater, Plan>) {
         if self.incomplete().is_some() {
-            // A beat from before the crash has arrived meanwhile.
+            // A heartbeat from before the crash has arrived in the meantime, and ended a suspicion.
             return wire.plan(self.period, Class::Fault, self.somebody_but(process), Plan::Recover(process));
         }
         self.done = matches!(self.crash_plan, CrashPlan::Crashes { count, .. } if count == self.crashes);
@@ -234,7 +230,8 @@ impl<D: Detector> DetectorUsers<D> {
         }
     }
 
-    /// From the crash of `process` to the suspicion of each who lives; whoever had suspected it before took no time.
+    /// Records the time from the crash of `process` to the suspicion by each live process. An earlier suspicion counts
+    /// as 0.
     fn take_down(&mut self, process: ProcessId) {
         let Some(crashed_at) = self.crashed_at[process] else { return };
         for watcher in (0..self.watches.len()).filter(|&watcher| watcher != process) {

@@ -1,4 +1,4 @@
-//! Users of elections: they notice that there is no leader, and wait until all who live agree on one.
+//! Users of elections: they notice that there is no leader, and wait until all live processes agree on one.
 
 use baton_protocol::election::{Command, Election, Event, Rule};
 use baton_protocol::{ProcessId, Ticks};
@@ -10,58 +10,55 @@ use crate::queue::Class;
 use crate::time::{T, in_t};
 use crate::world::Wire;
 
-/// How an election comes about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElectionTrigger {
-    /// Once the group is quiet its leader crashes, and some notice at once. Where nobody leads yet, nobody crashes, and
-    /// those who notice that ask for an election.
+    /// Once no message is in flight, the leader crashes, and the processes of [`Noticed`] suspect it at once. If there
+    /// is no leader yet, no process crashes, and these processes call an election.
     NoLeader(Noticed),
-    /// The faults that were asked for; everybody notices them by the failure detector. Where nobody leads at the
-    /// start, all ask for an election.
+    /// The faults of the options; the processes notice them by the failure detector. If there is no leader at the
+    /// start, all processes call an election.
     Faults {
-        /// When the last of them is over, and has been noticed.
+        /// When the last fault is over and has been noticed.
         over: Ticks,
     },
 }
 
-/// Who notices.
+/// The processes that notice that there is no leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Noticed {
-    /// The lowest process.
+    /// The process with the lowest number, except the leader.
     ByTheLowest,
-    /// One at random.
+    /// A random process.
     ByOne,
-    /// All of them.
+    /// All processes except the leader.
     ByAll,
 }
 
-/// All users of a group.
 pub struct ElectionUsers {
     trigger: ElectionTrigger,
     rule: Rule,
     rng: fastrand::Rng,
-    /// How long things may take to settle.
+    /// How long the live processes may take to agree.
     patience: Ticks,
-    /// Whom each process believes in, and in which term.
+    /// The leader that each process believes in, and the term.
     beliefs: Vec<(Option<ProcessId>, Option<u64>)>,
     leaders: Leaders,
-    /// When somebody first had reason to hold an election, and how many messages had been sent by then.
+    /// When a process first had a reason to hold an election, and the number of messages sent before.
     began: Option<(Ticks, u64)>,
-    /// Who noticed first.
+    /// The processes that noticed first.
     pub noticed: Vec<ProcessId>,
     /// When a belief last changed.
     settled: Ticks,
     agreed: bool,
-    /// Since when more than one leads.
+    /// Since when more than one process leads.
     rivals_since: Option<Ticks>,
-    /// For how long more than one led, in whatever terms, until they were rivals no more.
+    /// For how long more than one process led, in any terms, without the time since `rivals_since`.
     rivals: Ticks,
-    /// The first violation.
     pub violation: Option<String>,
 }
 
 impl ElectionUsers {
-    /// Of so many members, that are to be led by the best according to `rule`.
+    /// The members should elect the best process according to `rule`.
     pub fn new(members: usize, rule: Rule, trigger: ElectionTrigger, patience: Ticks, seed: u64) -> Self {
         ElectionUsers {
             trigger,
@@ -80,13 +77,13 @@ impl ElectionUsers {
         }
     }
 
-    /// Whom all who live agree on, and in which term.
+    /// The leader that all live processes agree on, and its term.
     pub fn leader(&self) -> (Option<ProcessId>, Option<u64>) {
         let believed = self.beliefs.iter().copied().find(|(leader, _)| leader.is_some());
         believed.filter(|_| self.agreed).unwrap_or_default()
     }
 
-    /// How many messages had been sent when the election began.
+    /// Number of messages before the election began.
     pub fn messages_before(&self) -> u64 {
         self.began.map_or(0, |(_, messages)| messages)
     }
@@ -97,7 +94,7 @@ impl ElectionUsers {
         self.agreed.then(|| self.settled.max(last_arrival).saturating_sub(began))
     }
 
-    /// For how long more than one has led, in whatever terms.
+    /// For how long more than one process has led, in any terms.
     pub fn rivals(&self, now: Ticks) -> Ticks {
         self.rivals + self.rivals_since.map_or(0, |since| now - since)
     }
@@ -107,7 +104,7 @@ impl ElectionUsers {
         self.began.get_or_insert((wire.now(), sent));
     }
 
-    /// Takes the leader away, if there is one, and lets some of the others notice.
+    /// Crashes the leader, if there is one, and lets some of the other processes notice.
     fn vacate<P: Election>(&mut self, noticed: Noticed, wire: &mut Wire<P, Plan>) {
         let leader = (0..self.beliefs.len()).find(|&process| self.beliefs[process].0 == Some(process));
         let mut others: Vec<_> = (0..self.beliefs.len()).filter(|&process| Some(process) != leader).collect();
@@ -126,7 +123,7 @@ impl ElectionUsers {
         }
     }
 
-    /// Those who have noticed ask for an election.
+    /// The processes that have noticed call an election.
     fn elect<P: Election>(&mut self, wire: &mut Wire<P, Plan>) {
         for (req, &process) in self.noticed.iter().enumerate() {
             wire.plan(0, Class::Request, process, Plan::Elect(req as u64));
@@ -150,7 +147,7 @@ impl ElectionUsers {
         }
     }
 
-    /// The last moment at which the outcome may still change.
+    /// When the patience of the users ends.
     fn settle_by(&self) -> Option<Ticks> {
         match self.trigger {
             ElectionTrigger::NoLeader(_) => self.began.map(|(began, _)| began + self.patience),
@@ -159,14 +156,13 @@ impl ElectionUsers {
     }
 }
 
-/// What a user plans.
 #[derive(Clone, Copy, Debug)]
 pub enum Plan {
-    /// To see whether the group is quiet, and then to make it hold an election.
+    /// Check whether no message is in flight, and then trigger the election.
     Look,
-    /// To ask for one; the requests of a run are numbered.
+    /// Call an election. The requests of a run are numbered.
     Elect(u64),
-    /// Nothing; only time passes.
+    /// Do nothing; keeps the run going until this time.
     Wait,
 }
 
@@ -181,7 +177,7 @@ impl<P: Election> Application<P> for ElectionUsers {
                     self.noticed = (0..self.beliefs.len()).collect();
                     self.elect(wire);
                 }
-                // Whatever is planned for that very moment happens before anybody is content.
+                // One tick later, so that everything planned for this moment happens before the run can end.
                 wire.plan(over + 1, Class::Request, 0, Plan::Wait);
             }
         }
@@ -219,7 +215,7 @@ impl<P: Election> Application<P> for ElectionUsers {
 
     fn struck(&mut self, wire: &mut Wire<P, Plan>) {
         self.begin(wire);
-        // What strikes may change nothing: who agreed before agrees now.
+        // A fault may change no belief. The processes then still agree, and no event would say so.
         self.judge(wire);
     }
 

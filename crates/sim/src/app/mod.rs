@@ -1,4 +1,4 @@
-//! The users of protocols, one kind for each family: what they do, what they measure and how they judge.
+//! The users of protocols, one module for each family: what the users do, measure and judge.
 
 use baton_protocol::{ProcessId, Protocol};
 
@@ -9,28 +9,28 @@ pub mod detector;
 pub mod election;
 pub mod mutex;
 
-/// The users of a protocol: they give commands, hear events, and judge what they see.
+/// The users of a protocol. They give commands, receive events, and judge the run.
 pub trait Application<P: Protocol> {
-    /// Something that a user plans to do at some later time.
+    /// An action that a user plans for a later time.
     type Plan;
 
-    /// The world begins.
+    /// The run begins.
     fn start(&mut self, wire: &mut Wire<P, Self::Plan>);
-    /// The time for a plan of `process` has come; it is alive.
+    /// The time of a plan of `process` has come. The process is up.
     fn carry_out(&mut self, process: ProcessId, plan: Self::Plan, wire: &mut Wire<P, Self::Plan>);
-    /// The protocol tells the user of `process` something.
+    /// The protocol at `process` emits an event for its user.
     fn event(&mut self, process: ProcessId, event: P::Event, wire: &mut Wire<P, Self::Plan>);
-    /// An application message has arrived at `process`.
+    /// An application message arrived at `process`.
     fn app_message(&mut self, process: ProcessId, wire: &mut Wire<P, Self::Plan>);
-    /// `process` has crashed. Its plans are void.
+    /// `process` has crashed. Plans that are due while it is down are not carried out.
     fn crashed(&mut self, process: ProcessId, wire: &mut Wire<P, Self::Plan>);
-    /// `process` runs again. It may not be [ready](Wire::is_ready) yet.
+    /// `process` has recovered. It may not be [ready](Wire::is_ready) yet.
     fn recovered(&mut self, process: ProcessId, wire: &mut Wire<P, Self::Plan>);
-    /// `process`, which runs again, is ready for commands, and was not when it recovered.
+    /// `process` is ready for commands now. Called only if it was not ready when it recovered.
     fn ready(&mut self, _: ProcessId, _: &mut Wire<P, Self::Plan>) {}
-    /// Nothing that can still happen matters.
+    /// Whether the run can end, because no later event matters.
     fn finished(&self, wire: &Wire<P, Self::Plan>) -> bool;
-    /// Which part of what the users want is done, from 0 to 1, if anybody can say.
+    /// The completed part of the users' work, from 0 to 1. None if it is unknown.
     fn progress(&self) -> Option<f64> {
         None
     }

@@ -1,4 +1,4 @@
-//! Users of mutual exclusion: they ask, enter, leave, and ask again as the load says.
+//! Users of mutual exclusion: each user requests the lock, enters, leaves, and requests it again as the load says.
 
 use std::collections::BTreeMap;
 
@@ -17,55 +17,51 @@ use crate::queue::Class;
 use crate::time::{in_t, ticks};
 use crate::world::Wire;
 
-/// Who asks when.
+/// When which client makes a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Load {
-    /// One request at a time; the clients take turns.
+    /// One request at a time. The clients take turns.
     Solo,
-    /// One request at a time; the next is by somebody else, at random.
+    /// One request at a time. The next request comes from another client, chosen at random.
     SoloRandom,
-    /// Everybody always wants to enter.
+    /// Every client requests again as soon as it has left (and thought).
     All,
-    /// Everybody asks at random times.
+    /// Every client requests at random times.
     Random,
 }
 
-/// What the users do.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    /// Who asks when.
     pub load: Load,
-    /// How many requests in all.
+    /// Number of requests in the whole run, by all clients.
     pub entries: u64,
-    /// How long each stays inside, in T.
+    /// How long a client stays in the critical section, in T.
     pub hold: f64,
-    /// How long each waits after leaving before it asks again, in T; the mean where it is random.
+    /// How long a client waits after leaving before it requests again, in T. The mean if the load is random.
     pub think: f64,
-    /// Whether whoever asks tells somebody else to ask too.
+    /// Whether a client that requests also sends an application message to another client, which then requests too.
     pub app_messages: bool,
     /// A store that every holder reads on entering and writes halfway through its stay.
     pub store: Option<StoreKind>,
 }
 
-/// What the store does with fences.
+/// Whether the store checks fences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StoreKind {
-    /// It refuses whoever shows a lower fence than it has seen.
+    /// The store refuses a write with a lower fence than it has seen.
     Fenced,
-    /// It takes what comes.
+    /// The store accepts every write.
     Unfenced,
 }
 
-/// What a client plans.
 #[derive(Clone, Copy, Debug)]
 pub enum Plan {
-    /// To ask.
     Request,
-    /// To write to the store what follows from what it read.
+    /// Write to the store, based on this read.
     Write(Read),
-    /// To leave, if it is still inside for this request.
+    /// Leave, if the client is still in the critical section for this request.
     Exit(u64),
 }
 
@@ -76,52 +72,48 @@ enum UserState {
     Inside { req: u64 },
 }
 
-/// All users of a group.
 pub struct MutexUsers {
     workload: Workload,
     rng: fastrand::Rng,
     clients: Vec<UserState>,
-    /// How many requests were made, entered, and came to an end (by exit or crash).
+    /// Number of requests that were made; that entered; that have ended, by exit or crash.
     issued: u64,
     entered: u64,
     ended: u64,
-    /// When the last one left, if somebody was waiting then.
+    /// When the last holder left, if a client was waiting then.
     handover_since: Option<Ticks>,
-    /// Whose turn it is to ask, where they take turns and none has asked yet.
+    /// The client whose turn it is to request, if the clients take turns and it has not requested yet.
     turn: Option<ProcessId>,
-    /// Who has wanted to ask, and since when, and will as soon as its process is ready.
+    /// The clients that request as soon as their process is ready, and since when they want to.
     held_back: BTreeMap<ProcessId, Ticks>,
-    /// When somebody last asked while nobody waited, or entered.
+    /// When a client last entered, or requested while no other client waited.
     progress: Ticks,
-    /// What is measured, from entry to entry.
     pub measured: Measured,
     judge: MutexJudge,
-    /// Who was overtaken by later requests, if there are not too many clients to watch that.
+    /// How often requests were overtaken by later requests. None if there are too many clients.
     pub bypasses: Option<Bypasses>,
     patience: Patience,
-    /// What the holders write to, if anything.
     pub store: Option<Store>,
-    /// The first violation of each property.
     pub violations: BTreeMap<&'static str, String>,
 }
 
-/// How long a request may wait.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// Until when faults excuse everything.
+    /// When the last fault is over. Before, a request may wait for any time.
     pub faults_over: Ticks,
-    /// How long after that, or after the request if that was later.
+    /// How long a request may wait after the last fault, or after the request itself if that is later.
     pub lasts: Ticks,
 }
 
 impl Patience {
-    /// Until when to bear with what waits, or has not moved, since `since`.
+    /// When the patience ends for a request that waits since `since`, or for a group without progress since then.
     fn ends(self, since: Ticks) -> Ticks {
         since.max(self.faults_over).saturating_add(self.lasts)
     }
 }
 
-/// What is measured between two entries: after a warm-up, over whole rounds, while the load is as it should be.
+/// The measurements of the entries between two entry numbers: after the warm-up, in whole rounds, and before the load
+/// falls at the end of the run.
 #[derive(Clone, Debug)]
 pub struct Measured {
     first: u64,
@@ -130,21 +122,20 @@ pub struct Measured {
     at_last: Option<Messages>,
     /// From request to entry.
     pub client_delay: Delays,
-    /// From exit to the next entry, while somebody waits.
+    /// From exit to the next entry, while a client waits.
     pub sync_delay: Delays,
-    /// How many times each client entered.
     pub entries_by_client: Vec<u64>,
 }
 
-/// With fewer entries there is no whole round between the warm-up of three and the last one, and closed forms that count on
-/// a steady state say nothing.
+/// The least number of entries for which the warm-up (3n) and the last n entries leave a whole round in between. In
+/// shorter runs the load is never steady, so closed forms that assume a steady state do not apply.
 pub fn entries_to_settle(clients: u64) -> u64 {
     5 * clients
 }
 
 impl Measured {
-    /// Warm up for 3n entries; stop before the last requests are in, when the load begins to fall. A run too short for
-    /// that is measured whole.
+    /// Skips a warm-up of 3n entries, and stops before the last requests, when the load begins to fall. A run that is
+    /// too short for that is measured as a whole.
     pub(super) fn new(clients: u64, entries: u64) -> Self {
         let warm_up = 3 * clients;
         let rounds = entries.saturating_sub(warm_up + clients) / clients;
@@ -168,7 +159,7 @@ impl Measured {
         number > self.first && number <= self.last
     }
 
-    /// Over how many entries, if so many `entered`.
+    /// The number of measured entries, in a run with `entered` entries.
     pub fn entries(&self, entered: u64) -> u64 {
         match (&self.at_first, &self.at_last) {
             (Some(_), Some(_)) => self.last - self.first,
@@ -176,7 +167,7 @@ impl Measured {
         }
     }
 
-    /// How many there were of something per entry, `in_all` being the messages of the whole run.
+    /// The number of something per measured entry. `in_all` are the messages of the whole run.
     pub fn per_entry(&self, in_all: &Messages, entered: u64, of: impl Fn(&Messages) -> u64) -> Option<f64> {
         let entries = self.entries(entered);
         let count = match (&self.at_first, &self.at_last) {
@@ -188,7 +179,6 @@ impl Measured {
 }
 
 impl MutexUsers {
-    /// So many clients, doing what the workload says.
     pub fn new(clients: usize, workload: Workload, patience: Patience, watch_order: bool, seed: u64) -> Self {
         MutexUsers {
             measured: Measured::new(clients as u64, workload.entries),
@@ -210,12 +200,11 @@ impl MutexUsers {
         }
     }
 
-    /// How many times somebody entered.
     pub fn entered(&self) -> u64 {
         self.entered
     }
 
-    /// Who waits for a grant at the end, and since when.
+    /// The clients that wait for a grant, and since when.
     pub fn waiting(&self) -> impl Iterator<Item = (ProcessId, Ticks)> {
         let waiting = self.clients.iter().enumerate().filter_map(|(process, client)| match client {
             UserState::Waiting { since, .. } => Some((process, *since)),
@@ -286,19 +275,19 @@ impl MutexUsers {
         wire.plan(ticks(self.workload.hold), Class::Exit, process, Plan::Exit(req));
     }
 
-    /// LIVE asks for a grant within a bound.
+    /// Liveness includes a bound: a grant that comes after the patience has ended is a violation.
     fn too_late(&self, process: ProcessId, since: Ticks, now: Ticks) -> Option<Violation> {
         let (since_t, lasts) = (in_t(since), in_t(self.patience.lasts));
         let detail = || format!("P{process} was granted after more than {lasts} T; it had waited since {since_t} T");
         (now > self.patience.ends(since)).then(|| ("liveness", detail()))
     }
 
-    /// When somebody last entered, or asked while nobody waited.
+    /// When a client last entered, or requested while no other client waited.
     pub fn progress(&self) -> Ticks {
         self.progress
     }
 
-    /// Whether somebody waits though nobody has entered for too long.
+    /// Whether a client waits and no client has entered for too long.
     pub fn is_stuck(&self, now: Ticks) -> bool {
         self.judge.waiting() > 0 && now > self.patience.ends(self.progress)
     }
@@ -334,7 +323,7 @@ impl MutexUsers {
         self.plan_next(process, wire);
     }
 
-    /// By exit or crash.
+    /// Ends the request of `process`, by exit or crash.
     fn leave<P: Mutex>(&mut self, process: ProcessId, wire: &mut Wire<P, Plan>) {
         self.clients[process] = UserState::Idle;
         self.ended += 1;
@@ -361,8 +350,8 @@ impl MutexUsers {
         matches!(self.workload.load, Load::Solo | Load::SoloRandom)
     }
 
-    /// Any of the others that are up, all equally likely. There may be a million of them: they are listed only if hardly
-    /// anybody is up.
+    /// A random other client that is up, all equally likely. There may be a million clients, so the function draws up
+    /// to 64 times before it lists the live clients.
     fn somebody_else_alive<P: Mutex>(&mut self, process: ProcessId, wire: &Wire<P, Plan>) -> Option<ProcessId> {
         let drawn = (0..64).map(|_| self.somebody_else(process)).find(|&other| wire.is_up(other));
         drawn.or_else(|| {
@@ -407,7 +396,7 @@ impl<P: Mutex> Application<P> for MutexUsers {
         self.enter(process, fence, wire);
     }
 
-    /// "I asked; now you ask."
+    /// The sender has requested, and wants this client to request too.
     fn app_message(&mut self, process: ProcessId, wire: &mut Wire<P, Plan>) {
         self.request(process, wire);
     }
@@ -433,7 +422,7 @@ impl<P: Mutex> Application<P> for MutexUsers {
         if process >= self.clients.len() {
             return;
         }
-        // Where they take turns, the chain has ended if nobody was left to go on with it.
+        // If the clients take turns, the chain of requests has ended when no client was up to continue it.
         let idle = self.turn.is_none() && self.clients.iter().all(|client| *client == UserState::Idle);
         if !self.take_turns() || idle {
             self.plan_next(process, wire);

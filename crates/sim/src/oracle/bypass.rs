@@ -1,13 +1,13 @@
-//! How often somebody who asked later was granted first. No algorithm promises a number; a fair one keeps it small.
+//! Counts how often later requests were granted before earlier requests. No algorithm promises a number; a fair
+//! algorithm keeps it small.
 
 use baton_protocol::{ProcessId, Ticks};
 use serde::Serialize;
 
-/// Watches requests and grants.
 #[derive(Debug)]
 pub struct Bypasses {
     pending: Vec<Option<Pending>>,
-    /// Of the requests that wait no more.
+    /// The counts of requests that wait no more.
     settled: Counts,
 }
 
@@ -32,30 +32,26 @@ impl Counts {
     }
 }
 
-/// How often a request was overtaken by later ones.
+/// How many later requests were granted before a request.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct BypassSummary {
-    /// On average.
     pub mean: f64,
-    /// At most.
     pub max: u64,
 }
 
 impl Bypasses {
-    /// A grant costs a look at every client, so that it is counted only for so many.
+    /// Each grant looks at every client, so bypasses are counted for up to this many clients only.
     pub const CLIENTS_MAX: usize = 256;
 
-    /// For so many clients.
     pub fn new(clients: usize) -> Self {
         Bypasses { pending: vec![None; clients], settled: Counts::default() }
     }
 
-    /// `process` asks.
     pub fn request(&mut self, process: ProcessId, now: Ticks) {
         self.pending[process] = Some(Pending { since: now, bypassed: 0 });
     }
 
-    /// The pending request of `process` is granted. Of two that asked at the same moment none is the later.
+    /// The pending request of `process` is granted. Of two requests at the same time, neither is later.
     pub fn grant(&mut self, process: ProcessId) {
         let Some(granted) = self.pending[process].take() else { return };
         self.settled.add(granted.bypassed);
@@ -69,7 +65,7 @@ impl Bypasses {
         self.pending[process] = None;
     }
 
-    /// Of all requests, those that still wait included; none if there were none.
+    /// Over all requests, including those that still wait. None if there were no requests.
     pub fn summary(&self) -> Option<BypassSummary> {
         let mut counts = self.settled;
         for pending in self.pending.iter().flatten() {

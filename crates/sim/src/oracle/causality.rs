@@ -1,14 +1,15 @@
-//! Happened-before between requests, through every message, application messages included.
+//! Tracks happened-before between requests, through all messages, including application messages.
 //!
-//! Each process has a vector clock that ticks at requests only, so that it tells which requests of whom happened before
-//! now. Messages carry it. Clocks are shared until one changes: most messages tell nothing new.
+//! Each process has a vector clock that ticks at requests only: it says how many requests of each client happened
+//! before now. Messages carry the clock of their sender. Processes and messages share a clock until one of them changes
+//! it, because most messages bring nothing new.
 
 use std::rc::Rc;
 
 use baton_protocol::ProcessId;
 use baton_protocol::clock::VectorClock;
 
-/// The requests in somebody's causal past.
+/// The requests that happened before a point in time of a process.
 pub type Past = Rc<VectorClock>;
 
 /// The causal past of every process.
@@ -18,27 +19,28 @@ pub struct Causality {
 }
 
 impl Causality {
-    /// The most clients for which it is kept: its cost grows with n for every message.
+    /// Each message costs time in proportion to the number of clients, so the past is tracked for up to this many
+    /// clients only.
     pub const CLIENTS_MAX: usize = 256;
 
-    /// Nobody of `processes` has heard of a request of the `clients`.
+    /// At the start no process has learnt of any request.
     pub fn new(processes: usize, clients: usize) -> Self {
         let nothing = Rc::new(VectorClock::new(clients));
         Causality { pasts: vec![nothing; processes] }
     }
 
-    /// `process` asks. Returns the past of the request, itself included.
+    /// `process` requests. Returns the past of the request, including the request itself.
     pub fn request(&mut self, process: ProcessId) -> Past {
         Rc::make_mut(&mut self.pasts[process]).tick(process);
         self.pasts[process].clone()
     }
 
-    /// What a message that leaves `process` now carries.
+    /// The past that a message from `process` carries now.
     pub fn of(&self, process: ProcessId) -> Past {
         self.pasts[process].clone()
     }
 
-    /// `process` has got a message that carries `past`.
+    /// `process` receives a message that carries `past`.
     pub fn receive(&mut self, process: ProcessId, past: &Past) {
         let own = &mut self.pasts[process];
         if Rc::ptr_eq(own, past) || past.within(own) {

@@ -1,4 +1,4 @@
-//! Fences grow from entry to entry: a store that refuses lower ones would have refused nobody.
+//! Fences grow from entry to entry: a store that refuses lower fences would accept every write.
 
 use baton_protocol::ProcessId;
 
@@ -9,7 +9,7 @@ pub struct Fences {
 }
 
 impl Fences {
-    /// `process` enters with `fence`; says what is wrong with that.
+    /// `process` enters with `fence`. Returns what is wrong, if anything.
     pub fn enter(&mut self, process: ProcessId, fence: u64) -> Option<String> {
         let earlier = self.highest;
         if earlier.is_none_or(|(highest, _)| fence > highest) {

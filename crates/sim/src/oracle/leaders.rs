@@ -1,10 +1,9 @@
-//! At most one leader: in each term, where an algorithm counts terms, and otherwise at a time.
+//! At most one leader: in each term if the algorithm has terms, otherwise at each time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_protocol::ProcessId;
 
-/// Watches who leads.
 #[derive(Clone, Debug, Default)]
 pub struct Leaders {
     leading: BTreeSet<ProcessId>,
@@ -12,7 +11,7 @@ pub struct Leaders {
 }
 
 impl Leaders {
-    /// `process` believes in this leader from here on; returns what is wrong with it, if anything.
+    /// `process` believes in this leader from now on. Returns what is wrong, if anything.
     pub fn believes(&mut self, process: ProcessId, leader: Option<ProcessId>, term: Option<u64>) -> Option<String> {
         self.gone(process);
         let other = match (leader, term) {
@@ -31,12 +30,12 @@ impl Leaders {
         other
     }
 
-    /// `process` has crashed, and leads no more.
+    /// `process` has crashed, or given up its belief in a leader.
     pub fn gone(&mut self, process: ProcessId) {
         self.leading.remove(&process);
     }
 
-    /// How many lead, in whatever term.
+    /// Number of processes that believe themselves the leader, in any terms.
     pub fn count(&self) -> usize {
         self.leading.len()
     }

@@ -1,4 +1,5 @@
-//! The oracles: each judges one property from outside, by what it sees happen, and shares no state with the protocol.
+//! The oracles. Each oracle judges one property from the outside, by the events that it sees. Oracles share no state
+//! with the protocol.
 
 use std::fmt;
 
@@ -14,25 +15,23 @@ pub mod order;
 pub mod safety;
 pub mod store;
 
-/// What is known of a property after a run.
+/// The verdict on a property after a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Whether it held.
     pub verdict: Verdict,
-    /// How it was violated, or why it was not checked.
+    /// How the property was violated, or why it was not checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
 
-/// Whether a property held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// In this run.
+    /// The property held in this run.
     Held,
-    /// At least once.
+    /// The property was violated at least once.
     Violated,
-    /// It was not watched.
+    /// No oracle checked the property.
     Unchecked,
 }
 
@@ -47,22 +46,19 @@ impl fmt::Display for Verdict {
 }
 
 impl Finding {
-    /// It held.
     pub fn held() -> Self {
         Finding { verdict: Verdict::Held, detail: None }
     }
 
-    /// It did not.
     pub fn violated(detail: String) -> Self {
         Finding { verdict: Verdict::Violated, detail: Some(detail) }
     }
 
-    /// Nobody looked.
     pub fn unchecked(reason: impl Into<String>) -> Self {
         Finding { verdict: Verdict::Unchecked, detail: Some(reason.into()) }
     }
 
-    /// Violated with the first violation's detail, if there is one.
+    /// Violated if there is a violation, with that as the detail; otherwise held.
     pub fn from_violation(first: Option<&String>) -> Self {
         first.cloned().map_or_else(Finding::held, Finding::violated)
     }

@@ -1,4 +1,4 @@
-//! All oracles of mutual exclusion together: whoever watches requests, entries and exits asks here what is wrong.
+//! All oracles of mutual exclusion together. The caller reports requests, grants and exits, and gets the violations.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::fence::Fences;
 use super::order::OrderOracle;
 use super::safety::Safety;
 
-/// A property and how it is violated.
+/// The property that is violated, and how.
 pub type Violation = (&'static str, String);
 
 /// Watches a whole run.
@@ -22,7 +22,7 @@ pub struct MutexJudge {
 }
 
 impl MutexJudge {
-    /// For so many clients; ORDER is watched only if asked for, since it needs the past of every request.
+    /// ORDER is checked only if `watch_order`, since it needs the past of every request.
     pub fn new(clients: usize, watch_order: bool) -> Self {
         MutexJudge {
             waiting: BTreeSet::new(),
@@ -32,7 +32,7 @@ impl MutexJudge {
         }
     }
 
-    /// `process` asks, with this past if that is known.
+    /// `process` requests. `past` is the causal past of the request, if it is known.
     pub fn request(&mut self, process: ProcessId, past: Option<Past>) {
         self.waiting.insert(process);
         if let (Some(order), Some(past)) = (&mut self.order, past) {
@@ -40,22 +40,22 @@ impl MutexJudge {
         }
     }
 
-    /// Whether `process` has asked and not been granted.
+    /// Whether `process` has requested and was not granted yet.
     pub fn is_waiting(&self, process: ProcessId) -> bool {
         self.waiting.contains(&process)
     }
 
-    /// All who have asked and not been granted.
+    /// The processes that have requested and were not granted yet.
     pub fn who_waits(&self) -> impl Iterator<Item = ProcessId> {
         self.waiting.iter().copied()
     }
 
-    /// How many have asked and not been granted.
+    /// Number of processes that have requested and were not granted yet.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// `process` is granted; says what is wrong with that. Who has not asked does not enter.
+    /// `process` is granted. Returns the violations. A process that has not requested does not enter.
     pub fn grant(&mut self, process: ProcessId, fence: u64) -> Vec<Violation> {
         if !self.waiting.remove(&process) {
             return vec![("safety", format!("P{process} was granted what it had not asked for"))];
@@ -73,7 +73,7 @@ impl MutexJudge {
         self.safety.leave(process);
     }
 
-    /// `process` has crashed: it is not inside any more, and its request is void.
+    /// `process` has crashed: it is no longer in the critical section, and its request is void.
     pub fn crash(&mut self, process: ProcessId) {
         self.waiting.remove(&process);
         self.safety.leave(process);
@@ -101,6 +101,6 @@ mod tests {
         judge.crash(0);
         judge.crash(1);
         judge.request(0, None);
-        assert!(judge.grant(0, 2).is_empty(), "the dead are not inside");
+        assert!(judge.grant(0, 2).is_empty(), "a crashed process is not in the critical section");
     }
 }

@@ -7,24 +7,23 @@ use super::causality::Past;
 /// Watches grants. The requests of one process are numbered from 1, in its vector clock too.
 #[derive(Debug)]
 pub struct OrderOracle {
-    /// How many requests of each client have been granted, or will never be.
+    /// Number of requests of each client that were granted or are void.
     settled: Vec<u32>,
     /// The past of each client's pending request.
     pending: Vec<Option<Past>>,
 }
 
 impl OrderOracle {
-    /// For so many clients.
     pub fn new(clients: usize) -> Self {
         OrderOracle { settled: vec![0; clients], pending: vec![None; clients] }
     }
 
-    /// `process` asks, with this past.
+    /// `process` requests, with this causal past.
     pub fn request(&mut self, process: ProcessId, past: Past) {
         self.pending[process] = Some(past);
     }
 
-    /// The pending request of `process` is granted; says what is wrong with that.
+    /// The pending request of `process` is granted. Returns what is wrong, if anything.
     pub fn enter(&mut self, process: ProcessId) -> Option<String> {
         let past = self.pending[process].take()?;
         self.settled[process] += 1;
@@ -35,7 +34,7 @@ impl OrderOracle {
         })
     }
 
-    /// The pending request of `process`, if there is one, is void: nobody can be asked to wait for it.
+    /// The pending request of `process`, if there is one, is void: later requests need not wait for it.
     pub fn forget(&mut self, process: ProcessId) {
         let pending = self.pending.get_mut(process).and_then(Option::take);
         if pending.is_some() {

@@ -9,7 +9,7 @@ pub struct Safety {
 }
 
 impl Safety {
-    /// `process` enters; says what is wrong with that.
+    /// `process` enters. Returns what is wrong, if anything.
     pub fn enter(&mut self, process: ProcessId) -> Option<String> {
         let other = self.inside.first().copied();
         self.inside.push(process);

@@ -1,54 +1,53 @@
-//! A store that holders write to, and what becomes of its data.
+//! A store that holders write to, and a judge that finds lost writes.
 //!
-//! Every holder reads on entering, adds one, and writes the sum back before it leaves: the shared counter. A write is
-//! lost if another is accepted that was based on what had been read before it. The judgement is made by versions and
-//! knows nothing of fences; the store, if it is fenced, knows nothing of versions.
+//! The store is a shared counter. Every holder reads it on entering, adds one, and writes the sum back before it
+//! leaves. A write is lost if the store then accepts a write that is based on an earlier read. The judge compares
+//! versions and ignores fences. A fenced store checks fences and ignores versions. So neither can hide a mistake of the
+//! other.
 
 use baton_protocol::ProcessId;
 
 /// The store and its judge.
 #[derive(Clone, Debug)]
 pub struct Store {
-    /// Whether it looks at fences at all.
+    /// Whether the store checks fences.
     fencing: bool,
-    /// The highest fence that it was shown, by a reader or a writer.
+    /// The highest fence that a reader or a writer has shown.
     highest: u64,
     value: u64,
-    /// Who wrote the value, and how many writes were accepted up to then.
+    /// The process that wrote the value, and the number of accepted writes so far.
     writer: Option<ProcessId>,
     version: u64,
-    /// How many writes it refused.
     refused: u64,
 }
 
 /// What a holder remembers from its read to its write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Read {
-    /// What it will show.
+    /// The fence that the holder will show when it writes.
     pub fence: u64,
     value: u64,
     version: u64,
 }
 
-/// What the store did with a write.
+/// The result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// Or refused.
+    /// False if the store refused the write.
     pub accepted: bool,
-    /// What was to be written.
+    /// The value that the holder wanted to write.
     pub value: u64,
-    /// What is wrong with it.
+    /// The write that this write destroyed, in words.
     pub damage: Option<String>,
 }
 
 impl Store {
-    /// An empty one.
     pub fn new(fencing: bool) -> Self {
         Store { fencing, highest: 0, value: 0, writer: None, version: 0, refused: 0 }
     }
 
-    /// A holder reads. It shows its fence already here: from now on no earlier holder can write what this one would
-    /// not see.
+    /// A holder reads, and already shows its fence. From now on no earlier holder can write, because this holder would
+    /// not see the write.
     pub fn read(&mut self, fence: u64) -> Read {
         self.highest = self.highest.max(fence);
         Read { fence, value: self.value, version: self.version }
@@ -70,12 +69,11 @@ impl Store {
         Written { accepted: true, value, damage }
     }
 
-    /// Whether it looks at fences.
     pub fn fencing(&self) -> bool {
         self.fencing
     }
 
-    /// How many writes were accepted, refused, and accepted but overwritten unseen.
+    /// Numbers of writes: accepted, refused, and accepted but lost.
     pub fn counts(&self) -> (u64, u64, u64) {
         (self.version, self.refused, self.version - self.value)
     }
@@ -85,7 +83,7 @@ impl Store {
 mod tests {
     use super::*;
 
-    /// P0 reads, P1 reads and writes, and P0 writes late.
+    /// P0 reads, P1 reads and writes, and then P0 writes late.
     fn late_write(fencing: bool) -> (Written, Store) {
         let mut store = Store::new(fencing);
         let early = store.read(1);

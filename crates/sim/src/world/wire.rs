@@ -1,4 +1,4 @@
-//! What the users of a world can ask of it, and what happens on the way from one process to another.
+//! What users can do with a world, and what happens to messages between the processes.
 
 use std::ops::Range;
 
@@ -14,93 +14,91 @@ use crate::queue::Class;
 use crate::tracer::Tracer;
 
 impl<P: Protocol, X> Wire<P, X> {
-    /// The time.
     pub fn now(&self) -> Ticks {
         self.now
     }
 
-    /// What has been sent so far.
+    /// The counts of sent messages.
     pub fn messages(&mut self) -> &mut Messages {
         &mut self.messages
     }
 
-    /// How many messages have arrived.
+    /// Number of messages that have arrived.
     pub fn deliveries(&self) -> u64 {
         self.deliveries
     }
 
-    /// How many messages are on their way.
+    /// Number of messages on their way.
     pub fn in_flight(&self) -> u64 {
         self.in_flight
     }
 
-    /// When a message last arrived.
+    /// When the last message arrived.
     pub fn last_arrival(&self) -> Ticks {
         self.last_arrival
     }
 
-    /// Happened-before, if it is kept.
+    /// None if the run does not track happened-before.
     pub fn causality(&mut self) -> Option<&mut Causality> {
         self.causality.as_mut()
     }
 
-    /// What time it is, by everybody's own clock.
+    /// The local clock of each process.
     pub fn clocks(&self) -> &Clocks {
         &self.clocks
     }
 
-    /// The trace, if one is written.
+    /// None if the run writes no trace.
     pub fn tracer(&mut self) -> Option<&mut Tracer> {
         self.tracer.as_mut()
     }
 
-    /// The trace, to be finished.
+    /// Takes the tracer out, to finish the trace.
     pub fn take_tracer(&mut self) -> Option<Tracer> {
         self.tracer.take()
     }
 
-    /// Whether `process` has not crashed.
+    /// Whether `process` has not crashed. A paused process is up.
     pub fn is_up(&self, process: ProcessId) -> bool {
         self.status[process] != Status::Down
     }
 
-    /// Whether `process` may be given commands; see [`Protocol::is_ready`].
+    /// Whether `process` accepts commands; see [`Protocol::is_ready`].
     pub fn is_ready(&self, process: ProcessId) -> bool {
         !self.catching_up.contains(&process)
     }
 
-    /// Gives `process` a command, at once; `class` says what for.
+    /// Gives `process` a command at once. Messages of a command of class [`Class::Exit`] count as exit messages.
     pub fn command(&mut self, process: ProcessId, command: P::Command, class: Class) {
         self.demands.push(Demand::Command { process, command, class });
     }
 
-    /// Sends an application message, at once.
+    /// Sends an application message at once.
     pub fn app_send(&mut self, from: ProcessId, to: ProcessId) {
         self.demands.push(Demand::AppSend { from, to });
     }
 
-    /// Lets the failure detector of `process` suspect `peer`, at once.
+    /// The failure detector of `process` suspects `peer` at once.
     pub fn suspect(&mut self, process: ProcessId, peer: ProcessId) {
         self.demands.push(Demand::Suspect { process, peer });
     }
 
-    /// Plans something for `process`, `after` from now.
+    /// Plans an action of `process`, `after` from now.
     pub fn plan(&mut self, after: Ticks, class: Class, process: ProcessId, plan: X) {
         self.queue.insert(self.now + after, class, Scheduled::Plan { process, plan });
     }
 
-    /// Crashes `process` after some time.
     pub fn plan_crash(&mut self, after: Ticks, process: ProcessId) {
         self.queue.insert(self.now + after, Class::Fault, Scheduled::Fault(FaultKind::Crash(process)));
     }
 
-    /// Lets `process` recover after some time, without memory.
+    /// The process recovers without its memory.
     pub fn plan_recovery(&mut self, after: Ticks, process: ProcessId) {
         let recovery = FaultKind::Recover { process, memory: false };
         self.queue.insert(self.now + after, Class::Fault, Scheduled::Fault(recovery));
     }
 
-    /// Writes an event of `process` to the trace, if there is one.
+    /// Writes an event of `process` to the trace, if the run writes one.
     pub fn trace(&mut self, process: ProcessId, event: impl FnOnce() -> Event) {
         if let Some(tracer) = &mut self.tracer {
             tracer.write(self.now, Some(process), event());
@@ -115,7 +113,7 @@ impl<P: Protocol, X> Wire<P, X> {
     }
 
     pub(super) fn send(&mut self, from: ProcessId, to: ProcessId, message: P::Message) {
-        // What serde cannot size, it cannot send either; the law that every message has an encoding is tested.
+        // A message without a size could not be sent either. A test checks that every message can be encoded.
         let bytes = postcard::experimental::serialized_size(&message).unwrap_or_default() as u64;
         self.messages.count(message.kind(), bytes);
         if let Some(request) = message.request(from, to) {
@@ -164,7 +162,8 @@ impl<P: Protocol, X> Wire<P, X> {
         self.queue.insert(first, Class::Delivery, event(envelope));
     }
 
-    /// Whether a message that is due really arrives.
+    /// Whether a message that is due arrives. It is lost if its link is cut, or if its sender or receiver has recovered
+    /// since it was sent.
     pub(super) fn arrive<M>(&mut self, envelope: &Envelope<M>, event: impl Fn(&Envelope<M>) -> Event) -> bool {
         let (from, to) = (envelope.from as ProcessId, envelope.to as ProcessId);
         self.in_flight -= 1;
@@ -184,7 +183,7 @@ impl<P: Protocol, X> Wire<P, X> {
         true
     }
 
-    /// `process` is down when something should happen there.
+    /// Drops an event for `process`, which is down.
     pub(super) fn miss(&mut self, process: ProcessId, event: &Scheduled<P, X>) {
         let id = match event {
             Scheduled::Deliver(envelope) => envelope.id,
@@ -224,7 +223,7 @@ impl<P: Protocol, X> Wire<P, X> {
         if let Some(index) = self.cut.iter().position(|other| other == cut) {
             self.cut.remove(index);
             self.look(0..self.status.len(), 0..self.status.len());
-            // In a trace a healing ends all cuts, so that what stays cut is told again.
+            // In a trace, a Heal event ends all cuts. So the trace repeats the cuts that remain.
             self.trace_all(|| Event::Heal);
             let events: Vec<Event> = self.cut.iter().map(Cut::event).collect();
             events.into_iter().for_each(|event| self.trace_all(|| event));
@@ -235,7 +234,7 @@ impl<P: Protocol, X> Wire<P, X> {
         !self.cut.is_empty() && self.cut.iter().any(|cut| cut.separates(from, to))
     }
 
-    /// The failure detectors of `observers` that run look at `peers`; who is up and can be heard is trusted.
+    /// The failure detectors of the live `observers` check `peers`. A peer that is up and can be heard is trusted.
     pub(super) fn look(&mut self, observers: Range<ProcessId>, peers: Range<ProcessId>) {
         for process in observers {
             for peer in peers.clone().filter(|&peer| peer != process) {
