@@ -334,6 +334,7 @@ fn to_text(report: &CheckReport) -> String {
             }
             (Verdict::Limit, _) => String::new(),
         });
+        text.extend(cyclic.hint.map(|hint| format!("hint: {hint}\n")));
     } else if !report.unsettled.is_empty() {
         text.push_str(&format!(
             "{}: not looked into, since there is no verdict on the rest\n",
@@ -417,6 +418,15 @@ mod tests {
     fn memory_is_in_mib_unless_it_says_gib() {
         assert_eq!(["500", "500MiB", "20GiB"].map(bytes), [Ok(500 << 20), Ok(500 << 20), Ok(20 << 30)]);
         assert!(["", "GiB", "-1", "20GB", "1.5GiB", "0", "0GiB"].into_iter().all(|text| bytes(text).is_err()));
+    }
+
+    #[test]
+    fn a_hint_has_a_line_of_its_own() {
+        let options = Options { properties: Some(vec![Property::Liveness]), limit: 100, ..Options::default() };
+        let mut report = check("carvalho-roucairol", &Params::new(2, 1), &options).unwrap();
+        assert!(!to_text(&report).contains("hint"));
+        report.cyclic.as_mut().unwrap().hint = Some("name the counters");
+        assert!(to_text(&report).contains(" states have been seen\nhint: name the counters\n"), "{}", to_text(&report));
     }
 
     #[test]

@@ -38,6 +38,10 @@ const ROUNDS: Ticks = 4;
 /// How many states to look for starvation in if nobody has asked for it: often there are infinitely many.
 const CYCLIC_STATES_UNASKED: usize = 300_000;
 
+/// How an algorithm that shows no counters may get a verdict after all.
+const NO_COUNTERS: &str = "the processes show no counters, so states may differ only by counters and never come to an end; \
+     name them in `Protocol::counters` (see CONTRIBUTING.md)";
+
 /// Checks the algorithm of this name.
 pub fn check(algorithm: &str, params: &Params, options: &Options) -> Result<CheckReport, CheckError> {
     registry::visit(algorithm, params, Checker { params, options })?
@@ -303,7 +307,9 @@ impl Checker<'_> {
             report.unsettled.push(Property::Liveness);
         }
         let detail = told.why(&found.end);
-        report.cyclic = Some(Cyclic { states, transitions, components, reached: found.reached, result, detail });
+        let endless = detail.is_some() && model.normal && !matches!(found.end, End::TooWide);
+        let hint = (endless && !model.system.normal.has_counters()).then_some(NO_COUNTERS);
+        report.cyclic = Some(Cyclic { states, transitions, components, reached: found.reached, result, detail, hint });
         if let End::Violated { violation, path } = &found.end {
             let told = match model.normal {
                 true => recount_normal(&mut model, report.processes, violation, path, found.prefix),
