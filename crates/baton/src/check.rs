@@ -259,7 +259,7 @@ impl Args {
                 (alone && !faults && self.entries.is_some(), "--entries", for_ever),
                 (alone && self.app_messages.is_some(), "--app-messages", silent),
                 (alone && self.timers.is_some(), "--timers", "for liveness alone all timers fire again and again"),
-                (self.timers.is_some() && !self.has_timers(algorithm), "--timers", no_timers),
+                (self.timers.is_some() && !about.sets_timers(&self.params()), "--timers", no_timers),
             ],
             Family::Election => &[
                 (self.entries.is_some(), "--entries", nobody_enters),
@@ -279,13 +279,6 @@ impl Args {
             }
             None => Ok(()),
         }
-    }
-
-    /// Whether anybody sets a timer, which two processes that ask once are enough to see. What cannot be made is refused later.
-    fn has_timers(&self, algorithm: &str) -> bool {
-        let (params, properties) = (Params { n: 2, ..self.params() }, Some(vec![Property::Deadlock]));
-        let options = Options { properties, limit: 20_000, ignore_assumptions: true, ..Options::default() };
-        check(algorithm, &params, &options).map_or(true, |report| report.timers.is_some())
     }
 
     /// The files that a counterexample was to be written to, if there is none.

@@ -67,6 +67,13 @@ pub struct About {
     pub broken: Option<&'static str>,
 }
 
+impl About {
+    /// Whether a process sets a timer in a group for mutual exclusion that is made with `params`.
+    pub fn sets_timers(&self, params: &Params) -> bool {
+        TIMED.iter().any(|(name, variant)| *name == self.name && variant.is_none_or(|variant| params.has(variant)))
+    }
+}
+
 /// What an algorithm is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
@@ -427,6 +434,16 @@ pub fn find(name: &str) -> Result<&'static About, SetupError> {
 
 /// Those that let one say how many coordinators there are, and how many of their votes win.
 const COORDINATED: &[&str] = &[mutex::voting::ABOUT.name];
+
+/// Algorithms for mutual exclusion that set timers, each with the variant that it takes for that, if it takes one. The
+/// checker's tests compare this list with what processes do.
+const TIMED: &[(&str, Option<&str>)] = &[
+    (mutex::central::ABOUT.name, Some("lease")),
+    (mutex::raymond::ABOUT.name, Some("greedy")),
+    (mutex::voting::ABOUT.name, None),
+    (broken::permission_ring_original::ABOUT.name, Some("retry")),
+    (broken::raymond_greedy::ABOUT.name, None),
+];
 
 /// The most processes of a kind in a group.
 pub const PROCESSES_MAX: usize = 1 << 20;
