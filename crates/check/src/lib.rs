@@ -40,9 +40,10 @@ mod seen;
 mod story;
 mod system;
 
+pub use baton_protocol::Property;
 pub use check::{Checker, check};
 pub use faults::Faults;
 pub use memory::Memory;
 pub use network::LinkOrder;
-pub use options::{CheckError, Options, Property, Watch};
+pub use options::{CheckError, Options, Watch};
 pub use report::{CheckReport, Cyclic, Reached, Trace, Unchecked, Verdict};
