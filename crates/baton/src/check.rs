@@ -33,15 +33,11 @@ const THREADS_MAX: usize = 1_024;
 #[derive(clap::Args)]
 #[command(allow_negative_numbers = true)]
 pub struct Args {
-    /// The algorithm; `baton algorithms` lists them
-    #[arg(required_unless_present = "all")]
-    algorithm: Option<String>,
+    // Comes first: `mut_args` changes all options that are there by then.
+    #[command(flatten)]
+    model: ModelArgs,
     /// Check every algorithm, and print a table of verdicts
-    #[arg(long, conflicts_with_all = [
-        "algorithm", "n", "variant", "coordinators", "votes", "entries", "order", "property", "loss", "duplicate", "crash",
-        "recover", "suspect", "detectors_only", "app_messages", "timers", "delay_max", "delay", "ignore_assumptions",
-        "trace", "svg",
-    ])]
+    #[arg(long)]
     all: bool,
     /// With --all: write the table to a file, too
     #[arg(long, value_name = "FILE", requires = "all")]
@@ -49,6 +45,30 @@ pub struct Args {
     /// With --all: check only this algorithm; the file keeps its lines about the others
     #[arg(long, value_name = "ALGORITHM", value_delimiter = ',', requires = "all")]
     only: Vec<String>,
+    /// Give up after this many states [default: 20000000; with --minutes no limit]
+    #[arg(long, value_name = "STATES")]
+    limit: Option<usize>,
+    /// Give up at this much memory, in MiB, or as in 20GiB [default: most of what is free]
+    #[arg(long, value_name = "MIB", value_parser = bytes)]
+    memory: Option<usize>,
+    /// Give up after this many minutes. With --all: for each of the main models; the others have a tenth of it [default: no limit]
+    #[arg(long, value_name = "M", value_parser = minutes)]
+    minutes: Option<Duration>,
+    /// Number of threads [default: one for each core]
+    #[arg(long, value_name = "THREADS")]
+    threads: Option<usize>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What to check of one algorithm, and where its counterexample goes. With --all it is all given.
+#[derive(clap::Args)]
+#[command(mut_args = |arg| arg.conflicts_with("all"))]
+struct ModelArgs {
+    /// The algorithm; `baton algorithms` lists them
+    #[arg(required_unless_present = "all")]
+    algorithm: Option<String>,
     /// Number of processes that request the lock
     #[arg(short, default_value_t = 3)]
     n: usize,
@@ -106,27 +126,12 @@ pub struct Args {
     /// Allow a network that the algorithm does not tolerate
     #[arg(long)]
     ignore_assumptions: bool,
-    /// Give up after this many states [default: 20000000; with --minutes no limit]
-    #[arg(long, value_name = "STATES")]
-    limit: Option<usize>,
-    /// Give up at this much memory, in MiB, or as in 20GiB [default: most of what is free]
-    #[arg(long, value_name = "MIB", value_parser = bytes)]
-    memory: Option<usize>,
-    /// Give up after this many minutes. With --all: for each of the main models; the others have a tenth of it [default: no limit]
-    #[arg(long, value_name = "M", value_parser = minutes)]
-    minutes: Option<Duration>,
-    /// Number of threads [default: one for each core]
-    #[arg(long, value_name = "THREADS")]
-    threads: Option<usize>,
     /// Write the counterexample to a file, as a trace
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Draw the counterexample as a space-time diagram
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
 }
 
 /// Runs the command.
@@ -138,7 +143,7 @@ pub fn run(args: &Args) -> Outcome {
         }
         _ => {}
     }
-    let Some(algorithm) = &args.algorithm else { return gallery::run(args) };
+    let Some(algorithm) = &args.model.algorithm else { return gallery::run(args) };
     // Beside an algorithm, which conflicts with --all, clap does not insist on it.
     for (given, option) in [(args.markdown.is_some(), "--markdown"), (!args.only.is_empty(), "--only")] {
         if given {
@@ -146,18 +151,18 @@ pub fn run(args: &Args) -> Outcome {
             return Err(Failure::bad_input(format!("{option} {why}")));
         }
     }
-    args.refuse_what_means_nothing(algorithm)?;
-    let new_files = [&args.trace, &args.svg].into_iter().flatten().map(|path| Target::open(path));
+    args.model.refuse_what_means_nothing(algorithm)?;
+    let new_files = [&args.model.trace, &args.model.svg].into_iter().flatten().map(|path| Target::open(path));
     let new_files: Vec<Target> = new_files.collect::<Result<_, _>>()?;
     let progress = Progress::news(algorithm.clone());
     let options = Options { watch: Some(watch(&progress)), ..args.options() };
-    let report = check(algorithm, &args.params(), &options).map_err(Failure::bad_input);
+    let report = check(algorithm, &args.model.params(), &options).map_err(Failure::bad_input);
     progress.finish();
     let written = report.as_ref().is_ok_and(|report| report.trace.is_some());
     new_files.into_iter().filter(|_| !written).for_each(Target::leave_as_it_was);
     let report = report?;
-    args.write_counterexample(&report)?;
-    if let Some(missing) = args.unwritten(&report) {
+    args.model.write_counterexample(&report)?;
+    if let Some(missing) = args.model.unwritten(&report) {
         warn(format_args!("there is no counterexample, so {missing} not written"));
     }
     if args.json {
@@ -204,6 +209,14 @@ fn status(result: Verdict) -> u8 {
 }
 
 impl Args {
+    fn options(&self) -> Options {
+        let asked = self.model.options();
+        let limit = self.limit.unwrap_or(if self.minutes.is_some() { usize::MAX } else { asked.limit });
+        Options { limit, memory: self.memory, time: self.minutes, threads: self.threads, ..asked }
+    }
+}
+
+impl ModelArgs {
     fn params(&self) -> Params {
         Params {
             n: self.n,
@@ -214,6 +227,7 @@ impl Args {
         }
     }
 
+    /// Without limits on how long it takes.
     fn options(&self) -> Options {
         let defaults = Options::default();
         Options {
@@ -231,10 +245,6 @@ impl Args {
                 suspect: self.suspect,
                 detectors_only: self.detectors_only,
             },
-            limit: self.limit.unwrap_or(if self.minutes.is_some() { usize::MAX } else { defaults.limit }),
-            memory: self.memory,
-            time: self.minutes,
-            threads: self.threads,
             ignore_assumptions: self.ignore_assumptions,
             ..defaults
         }
@@ -259,7 +269,7 @@ impl Args {
                 (alone && !faults && self.entries.is_some(), "--entries", for_ever),
                 (alone && self.app_messages.is_some(), "--app-messages", silent),
                 (alone && self.timers.is_some(), "--timers", "for liveness alone all timers fire again and again"),
-                (self.timers.is_some() && !self.has_timers(algorithm), "--timers", no_timers),
+                (self.timers.is_some() && !about.sets_timers(&self.params()), "--timers", no_timers),
             ],
             Family::Election => &[
                 (self.entries.is_some(), "--entries", nobody_enters),
@@ -279,14 +289,6 @@ impl Args {
             }
             None => Ok(()),
         }
-    }
-
-    /// Whether the algorithm sets timers. A check of two processes with one request each shows it. True if that check
-    /// fails: the real check then reports the error.
-    fn has_timers(&self, algorithm: &str) -> bool {
-        let (params, properties) = (Params { n: 2, ..self.params() }, Some(vec![Property::Deadlock]));
-        let options = Options { properties, limit: 20_000, ignore_assumptions: true, ..Options::default() };
-        check(algorithm, &params, &options).map_or(true, |report| report.timers.is_some())
     }
 
     /// If there is no counterexample: the files that were not written, with a verb.
@@ -335,6 +337,7 @@ fn to_text(report: &CheckReport) -> String {
             }
             (Verdict::Limit, _) => String::new(),
         });
+        text.extend(cyclic.hint.map(|hint| format!("hint: {hint}\n")));
     } else if !report.unsettled.is_empty() {
         text.push_str(&format!(
             "{}: not looked into, since there is no verdict on the rest\n",
@@ -418,6 +421,15 @@ mod tests {
     fn memory_is_in_mib_unless_it_says_gib() {
         assert_eq!(["500", "500MiB", "20GiB"].map(bytes), [Ok(500 << 20), Ok(500 << 20), Ok(20 << 30)]);
         assert!(["", "GiB", "-1", "20GB", "1.5GiB", "0", "0GiB"].into_iter().all(|text| bytes(text).is_err()));
+    }
+
+    #[test]
+    fn a_hint_has_a_line_of_its_own() {
+        let options = Options { properties: Some(vec![Property::Liveness]), limit: 100, ..Options::default() };
+        let mut report = check("carvalho-roucairol", &Params::new(2, 1), &options).unwrap();
+        assert!(!to_text(&report).contains("hint"));
+        report.cyclic.as_mut().unwrap().hint = Some("name the counters");
+        assert!(to_text(&report).contains(" states have been seen\nhint: name the counters\n"), "{}", to_text(&report));
     }
 
     #[test]

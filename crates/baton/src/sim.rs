@@ -25,33 +25,6 @@ use crate::theory::{
 mod replay;
 mod scenario;
 
-/// What says how to run an algorithm: a scenario or a trace says it itself.
-const A_RUN: [&str; 23] = [
-    "algorithm",
-    "n",
-    "variant",
-    "coordinators",
-    "votes",
-    "load",
-    "entries",
-    "hold",
-    "think",
-    "network",
-    "delay",
-    "delay_max",
-    "order",
-    "loss",
-    "drift",
-    "duplicate",
-    "fault",
-    "app_messages",
-    "store",
-    "seed",
-    "runs",
-    "ignore_assumptions",
-    "patience",
-];
-
 /// Run an algorithm in virtual time, measure it and judge it
 ///
 /// The words of the output (T, client delay, bypass, ...) are explained in docs/glossary.md.
@@ -60,15 +33,33 @@ const A_RUN: [&str; 23] = [
 #[derive(clap::Args)]
 #[command(allow_negative_numbers = true)]
 pub struct Args {
+    // Comes first: `mut_args` changes all options that are there by then.
+    #[command(flatten)]
+    run: RunArgs,
+    /// Play a scenario file, and compare the result with the expected one in the file
+    #[arg(long, value_name = "FILE")]
+    scenario: Option<PathBuf>,
+    /// Repeat a trace step by step, and judge the run again. A violation counts even if the algorithm does not promise the property
+    #[arg(long, value_name = "TRACE", conflicts_with_all = ["scenario", "trace"])]
+    replay: Option<PathBuf>,
+    /// Write the trace of the run to a file
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Draw the run as a space-time diagram
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// How to run an algorithm. A scenario or a trace says that itself, so neither goes with any of these options.
+#[derive(clap::Args)]
+#[command(mut_args = |arg| arg.conflicts_with_all(["scenario", "replay"]))]
+struct RunArgs {
     /// The algorithm; `baton algorithms` lists them
     #[arg(required_unless_present_any = ["scenario", "replay"])]
     algorithm: Option<String>,
-    /// Play a scenario file, and compare the result with the expected one in the file
-    #[arg(long, value_name = "FILE", conflicts_with_all = A_RUN)]
-    scenario: Option<PathBuf>,
-    /// Repeat a trace step by step, and judge the run again. A violation counts even if the algorithm does not promise the property
-    #[arg(long, value_name = "TRACE", conflicts_with_all = A_RUN, conflicts_with_all = ["scenario", "trace"])]
-    replay: Option<PathBuf>,
     /// Number of processes that request the lock [default: 5]
     #[arg(short)]
     n: Option<usize>,
@@ -137,15 +128,6 @@ pub struct Args {
     /// Longest time that a request may wait after the last fault is over, in T [default: very long]
     #[arg(long, value_name = "T")]
     patience: Option<f64>,
-    /// Write the trace of the run to a file
-    #[arg(long, value_name = "FILE")]
-    trace: Option<PathBuf>,
-    /// Draw the run as a space-time diagram
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -199,12 +181,12 @@ pub fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.replay {
         return replay::repeat(args, path);
     }
-    args.algorithm.as_deref().map(names::find).transpose()?;
-    let mut options = args.spec().options().map_err(Failure::bad_input)?;
+    args.run.algorithm.as_deref().map(names::find).transpose()?;
+    let mut options = args.run.spec().options().map_err(Failure::bad_input)?;
     let progress = Progress::bar(&options.algorithm);
     options.watch = Some(progress.watch());
-    check_runs(&options, args.runs).map_err(Failure::bad_input)?;
-    match args.runs {
+    check_runs(&options, args.run.runs).map_err(Failure::bad_input)?;
+    match args.run.runs {
         0 => Err(Failure::bad_input("--runs cannot be 0; ask for at least 1")),
         1 => run_once(args, &options, &progress),
         _ if args.trace.is_some() || args.svg.is_some() => {
@@ -250,10 +232,12 @@ fn run_many(args: &Args, options: &Options, runs: u64, progress: &Progress) -> O
     } else {
         let mut text = format!("{}: {runs} runs, {} failed\n", options.algorithm, failures.len());
         for (seed, report) in &failures {
+            let broken = report.broken_promises();
             let details =
-                report.properties().each().into_iter().filter(|(name, _)| report.broken_promises().contains(name));
-            let details: Vec<String> =
-                details.map(|(name, finding)| format!("{name}: {}", finding.detail.as_deref().unwrap_or(""))).collect();
+                report.properties().each().into_iter().filter(|(property, _)| broken.contains(&property.name()));
+            let details: Vec<String> = details
+                .map(|(property, finding)| format!("{property}: {}", finding.detail.as_deref().unwrap_or("")))
+                .collect();
             text.push_str(&format!("  seed {seed}  {}\n", details.join("; ")));
         }
         print(&text)?;
@@ -261,7 +245,7 @@ fn run_many(args: &Args, options: &Options, runs: u64, progress: &Progress) -> O
     Ok(ExitCode::from(if failures.is_empty() { HELD } else { VIOLATED }))
 }
 
-impl Args {
+impl RunArgs {
     fn spec(&self) -> Spec {
         Spec {
             algorithm: self.algorithm.clone().unwrap_or_default(),
@@ -472,7 +456,8 @@ fn verdicts(properties: &Properties, broken: &[&str]) -> String {
     let rows: Vec<Vec<String>> = properties
         .each()
         .into_iter()
-        .map(|(name, finding)| {
+        .map(|(property, finding)| {
+            let name = property.name();
             let verdict = match finding.verdict {
                 Verdict::Held => "held",
                 Verdict::Violated if broken.contains(&name) => "VIOLATED",

@@ -15,12 +15,13 @@ use crate::detector::DetectorModel;
 use crate::election::{ElectionModel, Setting, Times};
 use crate::explore::{Bounds, End, Progress, explore};
 use crate::faults::Recovery;
+use crate::group::GroupModel;
 use crate::liveness::{WAITERS_MAX, starve};
 use crate::memory::Memory;
 use crate::mutex::{Budget, MutexModel};
 use crate::network::PROCESSES_MAX;
 use crate::options::{self, DELAY_MAX};
-use crate::recount::{GroupModel, recount, recount_normal};
+use crate::recount::{recount, recount_normal};
 use crate::report::{CheckReport, Cyclic, Reached, Trace, Unchecked, Verdict};
 use crate::story::Told;
 use crate::{CheckError, Faults, Options, Property};
@@ -38,6 +39,10 @@ const ROUNDS: Ticks = 4;
 /// The limit of states in the search for starvation, if the user did not request liveness by name. Often there are
 /// infinitely many states.
 const CYCLIC_STATES_UNASKED: usize = 300_000;
+
+/// How an algorithm that shows no counters may get a verdict after all.
+const NO_COUNTERS: &str = "the processes show no counters, so states may differ only by counters and never come to an end; \
+     name them in `Protocol::counters` (see CONTRIBUTING.md)";
 
 /// Checks the algorithm of this name.
 pub fn check(algorithm: &str, params: &Params, options: &Options) -> Result<CheckReport, CheckError> {
@@ -202,7 +207,7 @@ impl Checker<'_> {
         let mut unchecked = Vec::new();
         if leases {
             let why = "being alone ends with the lease, and here nothing says how long anything takes";
-            let of_leases = [Property::Safety, Property::Fence].into_iter().filter(|it| it.is_promised(&promises));
+            let of_leases = [Property::Safety, Property::Fence].into_iter().filter(|it| promises.include(*it));
             unchecked.extend(of_leases.map(|property| Unchecked { property, why }));
         }
         if promises.order && faults.crash > 0 {
@@ -304,7 +309,9 @@ impl Checker<'_> {
             report.unsettled.push(Property::Liveness);
         }
         let detail = told.why(&found.end);
-        report.cyclic = Some(Cyclic { states, transitions, components, reached: found.reached, result, detail });
+        let endless = detail.is_some() && model.normal && !matches!(found.end, End::TooWide);
+        let hint = (endless && !model.system.normal.has_counters()).then_some(NO_COUNTERS);
+        report.cyclic = Some(Cyclic { states, transitions, components, reached: found.reached, result, detail, hint });
         if let End::Violated { violation, path } = &found.end {
             let told = match model.normal {
                 true => recount_normal(&mut model, report.processes, violation, path, found.prefix),

@@ -16,16 +16,15 @@ use baton_protocol::clock::VectorClock;
 use baton_protocol::detector::{Beater, Detector, Heard, heartbeat};
 use baton_protocol::registry::Params;
 use baton_protocol::{Group, Input, ProcessId, Ticks};
-use baton_trace::DropReason;
-use serde::{Deserialize, Serialize};
 
 use crate::Property;
-use crate::explore::{Found, Model, Successor, Violation};
-use crate::faults::{self, DetectorReports, Faults, FaultsLeft, Faulty, Occurrence, Recovery, Tally};
-use crate::network::{self, Flight, LinkOrder};
-use crate::recount::GroupModel;
+use crate::explore::{Found, Violation};
+use crate::faults::{Faults, Occurrence, Recovery};
+use crate::group::GroupModel;
+use crate::network::{self, LinkOrder};
+use crate::report::Reached;
 use crate::story::Story;
-use crate::system::{Action, Gap, Local, Rules, State, Stimulus, System, User};
+use crate::system::{Action, Global, Local, Rules, State, Stimulus, System, User};
 
 /// The user of a process: what it thinks of the others.
 #[derive(Clone, Debug, PartialEq)]
@@ -143,13 +142,8 @@ impl<D: Detector> User<Beater> for Watcher<D> {
     fn tell_event(_: &mut Story, _: ProcessId, _: &Heard) {}
 }
 
-/// What the properties need beyond the processes and the network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Global {
-    /// Somebody has beaten or looked at this instant, so what has not arrived by now arrives later.
-    timers_turn: bool,
-    faults: FaultsLeft,
-}
+/// The properties need nothing beyond the processes and the network.
+type DetectorState = State<Global<()>>;
 
 /// A group that watches each other, with what is asked of it.
 pub struct DetectorModel<D: Detector> {
@@ -158,7 +152,6 @@ pub struct DetectorModel<D: Detector> {
     times: Times,
     /// How many ticks a message may really take.
     delay: Ticks,
-    faults: Faults,
 }
 
 type FoundHere<D> = Found<DetectorModel<D>>;
@@ -175,81 +168,39 @@ impl<D: Detector> DetectorModel<D> {
     ) -> Self {
         let (n, period, times) = (group.processes, (group.make)(0).period(), Times::new(group, params));
         let beaters = Group::new(n, n, move |me| Beater::new(me, n, period));
-        let rules = Rules { order, timed: true, crashed: None };
+        // There is nothing worth remembering: who comes back beats, and watches anew.
+        let recovery = Recovery { memory: &[false], after_news: false };
+        // Nobody tells anybody of crashes but the detectors that are checked here.
+        let rules = Rules { order, timed: true, crashed: None, faults, recovery, told: false };
         let system =
             System::new(&beaters, rules, |me, beater| Local::new(beater, None, None, Watcher::new(me, group, times)));
-        DetectorModel { system, properties: properties.to_vec(), times, delay, faults }
+        DetectorModel { system, properties: properties.to_vec(), times, delay }
     }
 
-    fn start(&self, found: &mut FoundHere<D>) {
-        for begun in self.system.starts(&mut found.gaps) {
-            let global = Global { timers_turn: false, faults: self.faults.into() };
-            let locals = begun.outcomes.iter().map(|&outcome| self.system.outcome(outcome).local).collect();
-            let next = Ok(State { locals, network: begun.network, global });
-            found.successors.push(Successor { action: Action::Start(begun.outcomes.into()), next });
-        }
-    }
-
-    fn watcher(&self, state: &State<Global>, at: ProcessId) -> &Watcher<D> {
+    fn watcher(&self, state: &DetectorState, at: ProcessId) -> &Watcher<D> {
         &self.system.local(state.locals[at]).user
     }
 
-    fn live(&self, state: &State<Global>) -> impl Iterator<Item = ProcessId> {
-        let faults = state.global.faults;
-        (0..self.system.processes()).filter(move |&at| faults.is_up(at))
-    }
-
     /// Everybody who lives, with everybody else.
-    fn pairs(&self, state: &State<Global>) -> impl Iterator<Item = (ProcessId, ProcessId)> {
+    fn pairs(&self, state: &DetectorState) -> impl Iterator<Item = (ProcessId, ProcessId)> {
         let all = 0..self.system.processes();
-        self.live(state).flat_map(move |at| all.clone().filter(move |&peer| peer != at).map(move |peer| (at, peer)))
+        self.live(state.global.faults)
+            .flat_map(move |at| all.clone().filter(move |&peer| peer != at).map(move |peer| (at, peer)))
     }
 
-    fn deliveries(&self, state: &State<Global>, found: &mut FoundHere<D>) {
-        for (place, flight) in self.arrivals(state) {
-            if state.global.faults.is_up(flight.receiver()) {
-                self.step(state, Occurrence::arrival(place, flight, false), state.global, found);
-            }
-        }
-    }
-
-    fn is_beat_due(&self, state: &State<Global>, at: ProcessId) -> bool {
-        self.system.local(state.locals[at]).timers.iter().any(|(_, left)| *left == 0)
-    }
-
-    fn beats_and_looks(&self, state: &State<Global>, found: &mut FoundHere<D>) {
-        let global = Global { timers_turn: true, ..state.global };
-        for at in self.live(state).filter(|&at| self.is_beat_due(state, at)) {
-            self.step(state, Occurrence::new(at, Stimulus::Timer(0)), global, found);
-        }
+    fn looks(&self, state: &DetectorState, found: &mut FoundHere<D>) {
         for (at, peer) in self.pairs(state).filter(|&(at, peer)| self.watcher(state, at).is_due(peer)) {
-            self.step(state, Occurrence::new(at, Stimulus::Act(Look(peer))), global, found);
+            self.by_the_clock(state, Occurrence::new(at, Stimulus::Act(Look(peer))), found);
         }
-    }
-
-    fn tick(&self, state: &State<Global>, found: &mut FoundHere<D>) {
-        let look_is_due = |(at, peer)| self.watcher(state, at).is_due(peer);
-        if self.live(state).any(|at| self.is_beat_due(state, at)) || self.pairs(state).any(look_is_due) {
-            return;
-        }
-        let mut next = state.clone();
-        network::age(&mut next.network);
-        for at in 0..self.system.processes() {
-            let outcomes = self.system.react(at as u8, state.locals[at], Stimulus::Tick, &mut found.gaps);
-            outcomes.into_iter().for_each(|outcome| next.locals[at] = self.system.outcome(outcome).local);
-        }
-        next.global.timers_turn = false;
-        let next = self.wrong_at_the_end_of(state).map_or(Ok(next), Err);
-        found.successors.push(Successor { action: Action::Tick, next });
     }
 
     /// What is wrong when everything has been done that was to be done at an instant.
-    fn wrong_at_the_end_of(&self, state: &State<Global>) -> Option<Violation> {
+    fn wrong_at_the_end_of(&self, state: &DetectorState) -> Option<Violation> {
         self.pairs(state).find_map(|(at, peer)| self.mistake(state, at, peer).or_else(|| self.missed(state, at, peer)))
     }
 
     /// A process suspects one who lives, and has lived for long enough to be heard.
-    fn mistake(&self, state: &State<Global>, at: ProcessId, peer: ProcessId) -> Option<Violation> {
+    fn mistake(&self, state: &DetectorState, at: ProcessId, peer: ProcessId) -> Option<Violation> {
         let suspected = self.watcher(state, at).suspects(peer);
         let watched = self.watcher(state, peer);
         let wrong = suspected && watched.up && watched.since >= self.delay;
@@ -259,7 +210,7 @@ impl<D: Detector> DetectorModel<D> {
     }
 
     /// A process does not suspect one who has been dead for too long; it has itself been up for as long.
-    fn missed(&self, state: &State<Global>, at: ProcessId, peer: ProcessId) -> Option<Violation> {
+    fn missed(&self, state: &DetectorState, at: ProcessId, peer: ProcessId) -> Option<Violation> {
         let (watcher, watched) = (self.watcher(state, at), self.watcher(state, peer));
         let late = watched.since.min(watcher.since) > self.times.noticed_after;
         let wrong = !watched.up && late && !watcher.suspects(peer);
@@ -270,108 +221,62 @@ impl<D: Detector> DetectorModel<D> {
     }
 }
 
-impl<D: Detector> Model for DetectorModel<D> {
-    type State = State<Global>;
-    type Action = Action<Look>;
-    type Gap = Gap<Look>;
+impl<D: Detector> GroupModel for DetectorModel<D> {
+    type Protocol = Beater;
+    type User = Watcher<D>;
+    type Own = ();
 
-    fn expand(&self, state: Option<&State<Global>>, found: &mut FoundHere<D>) {
-        let Some(state) = state else { return self.start(found) };
+    fn system(&self) -> &System<Beater, Watcher<D>> {
+        &self.system
+    }
+
+    fn system_mut(&mut self) -> &mut System<Beater, Watcher<D>> {
+        &mut self.system
+    }
+
+    fn own_at_start(&self) {}
+
+    fn steps(&self, state: &DetectorState, found: &mut FoundHere<D>) {
         self.deliveries(state, found);
         if !network::is_overdue(&state.network, self.delay) {
-            self.beats_and_looks(state, found);
+            self.due_timers(state, found);
+            self.looks(state, found);
             self.tick(state, found);
         }
-        faults::faults(self, state, found);
     }
 
-    fn learn(&mut self, gap: Gap<Look>) {
-        self.system.learn(gap);
-    }
-
-    fn is_too_wide(&self) -> bool {
-        self.system.too_wide
-    }
-}
-
-impl<D: Detector> Faulty for DetectorModel<D> {
-    type Global = Global;
-    type Act = Look;
-
-    fn budget(&self) -> Faults {
-        self.faults
-    }
-
-    /// There is nothing worth remembering: who comes back beats, and watches anew.
-    fn recovery(&self) -> Recovery {
-        Recovery { memory: &[false], after_news: false }
-    }
-
-    fn left(global: &Global) -> FaultsLeft {
-        global.faults
-    }
-
-    fn after(global: &Global, faults: FaultsLeft) -> Global {
-        Global { faults, ..*global }
-    }
-
-    fn may_crash(&self, _: ProcessId) -> bool {
-        true
-    }
-
-    fn may_err(&self, _: ProcessId) -> bool {
-        false
-    }
-
-    /// Nobody tells anybody of crashes but the detectors that are checked here.
-    fn news(&self, state: &State<Global>, _: ProcessId) -> DetectorReports {
-        state.global.faults.all_told()
-    }
-
-    /// What has been on its way for a tick, unless beats and looks have had their turn at this instant.
-    fn arrivals(&self, state: &State<Global>) -> Vec<(usize, Flight)> {
-        if state.global.timers_turn {
-            Vec::new()
-        } else {
-            network::arriving(&state.network, self.system.rules.order).collect()
-        }
-    }
-
-    fn step(&self, state: &State<Global>, event: Occurrence<Look>, global: Global, found: &mut FoundHere<D>) {
-        let (at, copied) = (event.at, event.copied());
-        let stimulus = match event.stimulus {
-            // Nobody tells it anything, so nobody has to remember what it has been told.
-            Stimulus::Recover { memory, .. } => Stimulus::Recover { told: Tally::default(), memory },
-            stimulus => stimulus,
-        };
-        for outcome in self.system.react(at as u8, state.locals[at], stimulus, &mut found.gaps) {
-            let next = state.after(&self.system, at as u8, outcome, event.arrived, global);
-            let mut wrong = None;
-            match stimulus {
-                Stimulus::Deliver { .. } => found.reached.entries += 1,
-                Stimulus::Act(Look(peer)) => {
-                    found.reached.suspicions += u64::from(!global.faults.is_up(peer));
-                    wrong = self.mistake(&next, at, peer);
-                }
-                _ => {}
+    fn judge_step(
+        &self,
+        _: &DetectorState,
+        next: &mut DetectorState,
+        event: &Occurrence<Look>,
+        _: u32,
+        reached: &mut Reached,
+    ) -> Result<(), Violation> {
+        match event.stimulus {
+            Stimulus::Deliver { .. } => reached.entries += 1,
+            Stimulus::Act(Look(peer)) => {
+                reached.suspicions += u64::from(!next.global.faults.is_up(peer));
+                return self.mistake(next, event.at, peer).map_or(Ok(()), Err);
             }
-            let action = Action::Step { at: at as u8, stimulus, outcome, copied };
-            found.successors.push(Successor { action, next: wrong.map_or(Ok(next), Err) });
+            _ => {}
         }
+        Ok(())
     }
 
-    fn lose(&self, state: &State<Global>, place: usize, reason: DropReason, global: Global, found: &mut FoundHere<D>) {
-        let action = Action::Lost { flight: state.network[place], reason };
-        found.successors.push(Successor { action, next: Ok(state.without(place, global)) });
+    fn is_due(&self, state: &DetectorState) -> bool {
+        self.pairs(state).any(|(at, peer)| self.watcher(state, at).is_due(peer))
     }
-}
 
-impl<D: Detector> GroupModel for DetectorModel<D> {
+    fn end_instant(&self, before: &DetectorState, _: &mut DetectorState) -> Result<(), Violation> {
+        self.wrong_at_the_end_of(before).map_or(Ok(()), Err)
+    }
+
     fn story(processes: usize) -> Story {
         Story::by_the_clock(processes)
     }
 
-    fn tell(&self, story: &mut Story, state: Option<&State<Global>>, action: &Action<Look>) {
+    fn tell(&self, story: &mut Story, state: Option<&DetectorState>, action: &Action<Look>) {
         story.tell(&self.system, state.map_or(&[], |state| &state.locals), action);
         if let (Some(state), &Action::Step { at, stimulus: Stimulus::Deliver { from, .. }, .. }) = (state, action) {
             let (at, from) = (usize::from(at), usize::from(from));

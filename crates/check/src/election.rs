@@ -11,17 +11,17 @@ use baton_protocol::clock::VectorClock;
 use baton_protocol::election::{Command, Election, Event, Rule};
 use baton_protocol::registry::Survivors;
 use baton_protocol::{Choices, Group, Input, Outbox, Output, ProcessId, Start, Ticks};
-use baton_trace::DropReason;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::Property;
-use crate::explore::{Found, Model, Successor, Violation};
-use crate::faults::{self, DetectorReports, Faults, FaultsLeft, Faulty, Occurrence, Recovery};
-use crate::network::{self, Flight, LinkOrder};
-use crate::recount::GroupModel;
+use crate::explore::{Found, Violation};
+use crate::faults::{Faults, FaultsLeft, Occurrence, Recovery};
+use crate::group::GroupModel;
+use crate::network::{self, LinkOrder};
+use crate::report::Reached;
 use crate::story::Story;
-use crate::system::{Action, Gap, Local, Rules, State, Stimulus, System, User};
+use crate::system::{Global, Local, Rules, State, Stimulus, System, User};
 
 /// The user of a process: whom it believes to lead.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -74,19 +74,18 @@ impl<P: Election> User<P> for Believer {
 
 /// What the properties need beyond the processes and the network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Global {
+pub struct Own {
     /// Ticks since the latest crash, recovery, mistake or loss; stands still once all should be settled.
     elapsed: Ticks,
-    /// A timer has fired at this instant, so what has not arrived by now arrives later.
-    timers_turn: bool,
     /// Somebody has had a reason to hold an election.
     begun: bool,
     /// Who was the first to lead in each term, where there are terms: nobody else may, later neither.
     terms: SmallVec<[(u64, u8); 4]>,
-    faults: FaultsLeft,
 }
 
-impl Global {
+type ElectionState = State<Global<Own>>;
+
+impl Own {
     /// Takes note of who leads in a term; returns who has led in it before, if that was another.
     fn leads(&mut self, leader: ProcessId, term: u64) -> Option<ProcessId> {
         match self.terms.binary_search_by_key(&term, |&(known, _)| known) {
@@ -143,7 +142,8 @@ impl<P: Election> ElectionModel<P> {
     pub fn new(group: &Group<P>, order: LinkOrder, setting: Setting, properties: &[Property]) -> Self {
         let leader = leader_at_start(group);
         let alive = setting.faults.crash > 0;
-        let rules = Rules { order, timed: true, crashed: leader.filter(|_| !alive) };
+        let Setting { faults, recovery, .. } = setting;
+        let rules = Rules { order, timed: true, crashed: leader.filter(|_| !alive), faults, recovery, told: true };
         let system = System::new(group, rules, |_, process| {
             Local::new(process, None, None, Believer { leader: None, term: None, noticed: false })
         });
@@ -151,116 +151,48 @@ impl<P: Election> ElectionModel<P> {
         ElectionModel { system, properties, setting, rule, leaderless, dormant: leaderless && is_dormant(group) }
     }
 
-    fn start(&self, found: &mut FoundHere<P>) {
-        for begun in self.system.starts(&mut found.gaps) {
-            let global = Global {
-                elapsed: 0,
-                timers_turn: false,
-                // Who does something at its start has begun by itself.
-                begun: self.system.rules.crashed.is_some() || (self.leaderless && !self.dormant),
-                terms: SmallVec::new(),
-                faults: self.setting.faults.into(),
-            };
-            let locals = begun.outcomes.iter().map(|&outcome| self.system.outcome(outcome).local).collect();
-            let mut next = State { locals, network: begun.network, global };
-            let rivals = (0..).zip(&begun.outcomes).find_map(|(at, &outcome)| self.rivals(&mut next, at, outcome));
-            let next = rivals.map_or(Ok(next), Err);
-            found.successors.push(Successor { action: Action::Start(begun.outcomes.into()), next });
-        }
-    }
-
-    /// Whoever lives, helpers included.
-    fn live(&self, faults: FaultsLeft) -> impl Iterator<Item = ProcessId> {
-        let crashed = self.system.rules.crashed;
-        (0..self.system.processes()).filter(move |&at| Some(at) != crashed && faults.is_up(at))
-    }
-
-    /// Those of them that may lead.
+    /// The processes that live and may lead.
     fn candidates(&self, faults: FaultsLeft) -> impl Iterator<Item = ProcessId> {
         self.live(faults).filter(|&at| at < self.system.clients)
     }
 
-    fn notices(&self, state: &State<Global>, found: &mut FoundHere<P>) {
-        let late = state.global.begun && state.global.elapsed > self.setting.times.notice_max;
+    fn notices(&self, state: &ElectionState, found: &mut FoundHere<P>) {
+        let late = state.global.own.begun && state.global.own.elapsed > self.setting.times.notice_max;
         if late || !(self.leaderless || self.system.rules.crashed.is_some()) {
             return;
         }
         for at in self.candidates(state.global.faults).filter(|&at| !self.believer(state, at).noticed) {
             let notice = self.system.rules.crashed.map_or(ElectionAct::Elect, ElectionAct::Suspect);
-            let global = Global { begun: true, ..state.global.clone() };
+            let mut global = state.global.clone();
+            global.own.begun = true;
             self.step(state, Occurrence::new(at, Stimulus::Act(notice)), global, found);
         }
     }
 
-    fn deliveries(&self, state: &State<Global>, found: &mut FoundHere<P>) {
-        for (place, flight) in self.arrivals(state) {
-            if state.global.faults.is_up(flight.receiver()) {
-                self.step(state, Occurrence::arrival(place, flight, false), state.global.clone(), found);
-            }
-        }
-    }
-
-    fn timers(&self, state: &State<Global>, found: &mut FoundHere<P>) {
-        for at in self.live(state.global.faults) {
-            for (place, (_, left)) in self.system.local(state.locals[at]).timers.iter().enumerate() {
-                if *left == 0 {
-                    let global = Global { timers_turn: true, ..state.global.clone() };
-                    self.step(state, Occurrence::new(at, Stimulus::Timer(place as u8)), global, found);
-                }
-            }
-        }
-    }
-
     /// A mistake: a process takes the living for dead, since it waits no longer for their answer.
-    fn early_timers(&self, state: &State<Global>, found: &mut FoundHere<P>) {
+    fn early_timers(&self, state: &ElectionState, found: &mut FoundHere<P>) {
         let faults = state.global.faults.after_a_mistake().filter(|_| !self.setting.faults.detectors_only);
         let Some(faults) = faults else { return };
         for at in self.live(state.global.faults) {
             for (place, (_, left)) in self.system.local(state.locals[at]).timers.iter().enumerate() {
                 if *left > 0 {
-                    let global = Self::after(&state.global, faults);
+                    let global = self.after_fault(&state.global, faults);
                     self.step(state, Occurrence::new(at, Stimulus::Timer(place as u8)), global, found);
                 }
             }
         }
     }
 
-    /// Whether a detector has something to tell that cannot wait any longer.
-    fn is_news_due(&self, state: &State<Global>) -> bool {
-        let untold = |at: ProcessId| {
-            let news = self.news(state, at);
-            news.mistaken != 0 || state.global.faults.has_news_for(at, news)
-        };
-        state.global.elapsed >= self.setting.times.notice_max && self.live(state.global.faults).any(untold)
-    }
-
-    fn tick(&self, state: &State<Global>, found: &mut FoundHere<P>) {
-        let due = |at: ProcessId| self.system.local(state.locals[at]).timers.iter().any(|(_, left)| *left == 0);
-        if self.live(state.global.faults).any(due) || self.is_news_due(state) {
-            return;
-        }
-        let mut next = state.clone();
-        network::age(&mut next.network);
-        for at in self.live(state.global.faults) {
-            let outcomes = self.system.react(at as u8, state.locals[at], Stimulus::Tick, &mut found.gaps);
-            outcomes.into_iter().for_each(|outcome| next.locals[at] = self.system.outcome(outcome).local);
-        }
-        let passed = Ticks::from(state.global.begun);
-        let elapsed = (state.global.elapsed + passed).min(self.setting.times.settled_after);
-        (next.global.elapsed, next.global.timers_turn) = (elapsed, false);
-        found.successors.push(Successor { action: Action::Tick, next: self.settled(next) });
-    }
-
     /// At most one ever leads in each term, whoever believes in it; where there are no terms, at a time.
-    fn rivals(&self, next: &mut State<Global>, at: ProcessId, outcome: u32) -> Option<Violation> {
+    fn rivals(&self, next: &mut ElectionState, at: ProcessId, outcome: u32) -> Option<Violation> {
         if !self.properties.contains(&Property::Safety) {
             return None;
         }
-        let leads = |next: &State<Global>, at: ProcessId| self.believer(next, at).leader == Some(at);
+        let leads = |next: &ElectionState, at: ProcessId| self.believer(next, at).leader == Some(at);
         self.system.outcome(outcome).events.iter().find_map(|&(_, Event::Elected { leader, term })| {
             let leader = leader?;
             let rival = match term {
-                Some(term) => next.global.leads(leader, term)?,
+                Some(term) => next.global.own.leads(leader, term)?,
                 None if leader == at => {
                     self.candidates(next.global.faults).find(|&other| other != at && leads(next, other))?
                 }
@@ -269,24 +201,6 @@ impl<P: Election> ElectionModel<P> {
             let when = term.map(|term| format!(" in term {term}")).unwrap_or_default();
             Some(Violation { property: Property::Safety, detail: format!("P{leader} and P{rival} both lead{when}") })
         })
-    }
-
-    /// After a given time all that live agree on the best of them, for ever.
-    fn settled(&self, next: State<Global>) -> Result<State<Global>, Violation> {
-        if next.global.elapsed < self.setting.times.settled_after || !self.properties.contains(&Property::Liveness) {
-            return Ok(next);
-        }
-        let best = self.best(next.global.faults);
-        let Some(at) = self.candidates(next.global.faults).find(|&at| self.believer(&next, at).leader != best) else {
-            return Ok(next);
-        };
-        let believes = match self.believer(&next, at).leader {
-            Some(leader) => format!("believes that P{leader} leads"),
-            None => "knows of no leader".into(),
-        };
-        let best = best.map_or(", though too few live for that".into(), |best| format!(", not P{best}"));
-        let detail = format!("{} ticks after the last change P{at} {believes}{best}", next.global.elapsed);
-        Err(Violation { property: Property::Liveness, detail })
     }
 
     /// Who is to lead: the best of those who live, if that is allowed.
@@ -308,7 +222,7 @@ impl<P: Election> ElectionModel<P> {
         }
     }
 
-    fn believer(&self, state: &State<Global>, at: ProcessId) -> &Believer {
+    fn believer(&self, state: &ElectionState, at: ProcessId) -> &Believer {
         &self.system.local(state.locals[at]).user
     }
 }
@@ -331,96 +245,90 @@ fn start_of<P: Election>(group: &Group<P>, id: ProcessId) -> Vec<Output<P>> {
     out.drain().collect()
 }
 
-impl<P: Election> Model for ElectionModel<P> {
-    type State = State<Global>;
-    type Action = Action<ElectionAct>;
-    type Gap = Gap<ElectionAct>;
+impl<P: Election> GroupModel for ElectionModel<P> {
+    type Protocol = P;
+    type User = Believer;
+    type Own = Own;
 
-    fn expand(&self, state: Option<&State<Global>>, found: &mut FoundHere<P>) {
-        let Some(state) = state else { return self.start(found) };
+    fn system(&self) -> &System<P, Believer> {
+        &self.system
+    }
+
+    fn system_mut(&mut self) -> &mut System<P, Believer> {
+        &mut self.system
+    }
+
+    fn own_at_start(&self) -> Own {
+        // Who does something at its start has begun by itself.
+        let begun = self.system.rules.crashed.is_some() || (self.leaderless && !self.dormant);
+        Own { elapsed: 0, begun, terms: SmallVec::new() }
+    }
+
+    fn own_after_fault(&self, own: &Own) -> Own {
+        Own { elapsed: 0, begun: true, terms: own.terms.clone() }
+    }
+
+    fn steps(&self, state: &ElectionState, found: &mut FoundHere<P>) {
         self.notices(state, found);
         self.deliveries(state, found);
         if !network::is_overdue(&state.network, self.setting.times.delay_max) {
-            self.timers(state, found);
+            self.due_timers(state, found);
             self.tick(state, found);
         }
         self.early_timers(state, found);
-        faults::faults(self, state, found);
     }
 
-    fn learn(&mut self, gap: Gap<ElectionAct>) {
-        self.system.learn(gap);
+    fn judge_start(&self, next: &mut ElectionState, at: ProcessId, outcome: u32) -> Result<(), Violation> {
+        self.rivals(next, at, outcome).map_or(Ok(()), Err)
     }
 
-    fn is_too_wide(&self) -> bool {
-        self.system.too_wide
-    }
-}
-
-impl<P: Election> Faulty for ElectionModel<P> {
-    type Global = Global;
-    type Act = ElectionAct;
-
-    fn budget(&self) -> Faults {
-        self.setting.faults
-    }
-
-    fn recovery(&self) -> Recovery {
-        self.setting.recovery
+    fn judge_step(
+        &self,
+        before: &ElectionState,
+        next: &mut ElectionState,
+        event: &Occurrence<ElectionAct>,
+        outcome: u32,
+        reached: &mut Reached,
+    ) -> Result<(), Violation> {
+        let has_reason = next.global.own.begun && !(self.dormant && self.concerns_helper(event));
+        next.global.own.begun = before.global.own.begun || has_reason;
+        let leads = self.believer(next, event.at).leader == Some(event.at);
+        reached.entries += u64::from(leads && !self.system.outcome(outcome).events.is_empty());
+        self.rivals(next, event.at, outcome).map_or(Ok(()), Err)
     }
 
-    fn left(global: &Global) -> FaultsLeft {
-        global.faults
-    }
-
-    fn after(global: &Global, faults: FaultsLeft) -> Global {
-        Global { faults, elapsed: 0, begun: true, ..global.clone() }
-    }
-
-    fn may_crash(&self, process: ProcessId) -> bool {
-        self.may_err(process)
-    }
-
-    fn may_err(&self, about: ProcessId) -> bool {
-        Some(about) != self.system.rules.crashed
-    }
-
-    fn news(&self, state: &State<Global>, at: ProcessId) -> DetectorReports {
-        self.system.local(state.locals[at]).news
-    }
-
-    /// What has been on its way for a tick, unless timers have had their turn at this instant.
-    fn arrivals(&self, state: &State<Global>) -> Vec<(usize, Flight)> {
-        if state.global.timers_turn {
-            Vec::new()
-        } else {
-            network::arriving(&state.network, self.system.rules.order).collect()
+    /// After a given time all that live agree on the best of them, for ever.
+    fn judge(&self, next: &ElectionState) -> Result<(), Violation> {
+        if next.global.own.elapsed < self.setting.times.settled_after || !self.properties.contains(&Property::Liveness)
+        {
+            return Ok(());
         }
+        let best = self.best(next.global.faults);
+        let Some(at) = self.candidates(next.global.faults).find(|&at| self.believer(next, at).leader != best) else {
+            return Ok(());
+        };
+        let believes = match self.believer(next, at).leader {
+            Some(leader) => format!("believes that P{leader} leads"),
+            None => "knows of no leader".into(),
+        };
+        let best = best.map_or(", though too few live for that".into(), |best| format!(", not P{best}"));
+        let detail = format!("{} ticks after the last change P{at} {believes}{best}", next.global.own.elapsed);
+        Err(Violation { property: Property::Liveness, detail })
     }
 
-    fn step(&self, state: &State<Global>, event: Occurrence<ElectionAct>, global: Global, found: &mut FoundHere<P>) {
-        let (at, copied) = (event.at, event.copied());
-        let begun = state.global.begun || global.begun && !(self.dormant && self.concerns_helper(&event));
-        let global = Global { begun, ..global };
-        for outcome in self.system.react(at as u8, state.locals[at], event.stimulus, &mut found.gaps) {
-            let mut next = state.after(&self.system, at as u8, outcome, event.arrived, global.clone());
-            let leads = self.believer(&next, at).leader == Some(at);
-            found.reached.entries += u64::from(leads && !self.system.outcome(outcome).events.is_empty());
-            let next = self.rivals(&mut next, at, outcome).map_or_else(|| self.settled(next), Err);
-            let action = Action::Step { at: at as u8, stimulus: event.stimulus, outcome, copied };
-            found.successors.push(Successor { action, next });
-        }
+    /// Whether a detector has something to tell that cannot wait any longer.
+    fn is_due(&self, state: &ElectionState) -> bool {
+        let untold = |at: ProcessId| {
+            let news = self.system.local(state.locals[at]).news;
+            news.mistaken != 0 || state.global.faults.has_news_for(at, news)
+        };
+        state.global.own.elapsed >= self.setting.times.notice_max && self.live(state.global.faults).any(untold)
     }
 
-    fn lose(&self, state: &State<Global>, place: usize, reason: DropReason, global: Global, found: &mut FoundHere<P>) {
-        let action = Action::Lost { flight: state.network[place], reason };
-        found.successors.push(Successor { action, next: self.settled(state.without(place, global)) });
-    }
-}
-
-impl<P: Election> GroupModel for ElectionModel<P> {
-    fn tell(&self, story: &mut Story, state: Option<&State<Global>>, action: &Action<ElectionAct>) {
-        story.tell(&self.system, state.map_or(&[], |state| &state.locals), action);
+    fn end_instant(&self, _: &ElectionState, next: &mut ElectionState) -> Result<(), Violation> {
+        let passed = Ticks::from(next.global.own.begun);
+        next.global.own.elapsed = (next.global.own.elapsed + passed).min(self.setting.times.settled_after);
+        Ok(())
     }
 }
 

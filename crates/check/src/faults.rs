@@ -5,9 +5,10 @@ use baton_protocol::registry::Crashes;
 use baton_trace::DropReason;
 use serde::{Deserialize, Serialize};
 
-use crate::explore::{Found, Model};
+use crate::explore::Found;
+use crate::group::{GroupModel, StateOf};
 use crate::network::Flight;
-use crate::system::{Action, State, Stimulus};
+use crate::system::Stimulus;
 
 /// The budget of faults of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -149,11 +150,6 @@ impl FaultsLeft {
         self.changes != Tally::default() && self.news_for(observer, news).next().is_some()
     }
 
-    /// What a process knows that has been told of all there was.
-    pub fn all_told(self) -> DetectorReports {
-        DetectorReports { told: self.changes, mistaken: 0 }
-    }
-
     /// Of whom the failure detector of a process has something to tell.
     fn news_for(self, observer: ProcessId, news: DetectorReports) -> impl Iterator<Item = ProcessId> {
         let untold = move |peer: &ProcessId| *peer != observer && news.told.of(*peer) < self.changes.of(*peer);
@@ -166,51 +162,6 @@ impl FaultsLeft {
         (0..processes).filter(|&peer| !self.is_up(peer)).for_each(|peer| told.remove(peer));
         told
     }
-}
-
-/// A model in which there may be faults.
-pub trait Faulty: Model<State = State<Self::Global>, Action = Action<Self::Act>> {
-    /// What it keeps beyond the processes and the network.
-    type Global: Clone;
-    /// What users may do.
-    type Act;
-
-    /// How many faults there may be in all.
-    fn budget(&self) -> Faults;
-
-    /// What there may still be.
-    fn left(global: &Self::Global) -> FaultsLeft;
-
-    /// The rest of the state after a fault.
-    fn after(global: &Self::Global, left: FaultsLeft) -> Self::Global;
-
-    /// Whether a process may crash.
-    fn may_crash(&self, process: ProcessId) -> bool;
-
-    /// How it comes back.
-    fn recovery(&self) -> Recovery;
-
-    /// Whether a detector may err about a process.
-    fn may_err(&self, about: ProcessId) -> bool;
-
-    /// What a detector has told a process.
-    fn news(&self, state: &Self::State, at: ProcessId) -> DetectorReports;
-
-    /// Which messages can arrive now, and where they are.
-    fn arrivals(&self, state: &Self::State) -> Vec<(usize, Flight)>;
-
-    /// Something happens to a process.
-    fn step(&self, state: &Self::State, event: Occurrence<Self::Act>, global: Self::Global, found: &mut Found<Self>);
-
-    /// A message at this place gets lost.
-    fn lose(
-        &self,
-        state: &Self::State,
-        place: usize,
-        reason: DropReason,
-        global: Self::Global,
-        found: &mut Found<Self>,
-    );
 }
 
 /// Something that happens to a process.
@@ -242,62 +193,65 @@ impl<A> Occurrence<A> {
 }
 
 /// Whatever can go wrong, and what failure detectors make of it.
-pub fn faults<M: Faulty>(model: &M, state: &M::State, found: &mut Found<M>) {
-    if model.budget().any() {
+pub fn faults<M: GroupModel>(model: &M, state: &StateOf<M>, found: &mut Found<M>) {
+    if model.system().rules.faults.any() {
         losses(model, state, found);
         crashes(model, state, found);
         recoveries(model, state, found);
-        reports(model, state, found);
-        mistakes(model, state, found);
+        if model.system().rules.told {
+            reports(model, state, found);
+            mistakes(model, state, found);
+        }
     }
 }
 
-fn losses<M: Faulty>(model: &M, state: &M::State, found: &mut Found<M>) {
-    let left = M::left(&state.global);
+fn losses<M: GroupModel>(model: &M, state: &StateOf<M>, found: &mut Found<M>) {
+    let left = state.global.faults;
     for (place, flight) in model.arrivals(state) {
         if !left.is_up(flight.receiver()) {
             model.lose(state, place, DropReason::Crashed, state.global.clone(), found);
             continue;
         }
         if left.loss > 0 {
-            let global = M::after(&state.global, FaultsLeft { loss: left.loss - 1, ..left });
+            let global = model.after_fault(&state.global, FaultsLeft { loss: left.loss - 1, ..left });
             model.lose(state, place, DropReason::Loss, global, found);
         }
         if left.duplicate > 0 {
-            let global = M::after(&state.global, FaultsLeft { duplicate: left.duplicate - 1, ..left });
+            let global = model.after_fault(&state.global, FaultsLeft { duplicate: left.duplicate - 1, ..left });
             model.step(state, Occurrence::arrival(place, flight, true), global, found);
         }
     }
 }
 
-fn crashes<M: Faulty>(model: &M, state: &M::State, found: &mut Found<M>) {
-    let left = M::left(&state.global);
+fn crashes<M: GroupModel>(model: &M, state: &StateOf<M>, found: &mut Found<M>) {
+    let left = state.global.faults;
     if left.crash == 0 {
         return;
     }
     for at in (0..state.locals.len()).filter(|&at| left.is_up(at) && model.may_crash(at)) {
         let mut changed = FaultsLeft { crash: left.crash - 1, ..left };
         changed.changes.add(at);
-        let global = M::after(&state.global, changed);
+        let global = model.after_fault(&state.global, changed);
         model.step(state, Occurrence::new(at, Stimulus::Crash), global, found);
     }
 }
 
-fn recoveries<M: Faulty>(model: &M, state: &M::State, found: &mut Found<M>) {
-    let (left, processes) = (M::left(&state.global), state.locals.len());
+fn recoveries<M: GroupModel>(model: &M, state: &StateOf<M>, found: &mut Found<M>) {
+    let (left, processes) = (state.global.faults, state.locals.len());
     if left.recover == 0 {
         return;
     }
-    let Recovery { memory, after_news } = model.recovery();
+    let Recovery { memory, after_news } = model.system().rules.recovery;
     for at in (0..processes).filter(|&at| !left.is_up(at)) {
-        let untold = |peer: ProcessId| left.is_up(peer) && model.news(state, peer).told.of(at) < left.changes.of(at);
+        let untold = |peer: ProcessId| left.is_up(peer) && news(model, state, peer).told.of(at) < left.changes.of(at);
         if after_news && (0..processes).any(|peer| peer != at && untold(peer)) {
             continue;
         }
         let mut changed = FaultsLeft { recover: left.recover - 1, ..left };
         changed.changes.add(at);
-        let told = changed.told_anew(processes);
-        let global = M::after(&state.global, changed);
+        // What nobody tells nobody has to remember.
+        let told = if model.system().rules.told { changed.told_anew(processes) } else { Tally::default() };
+        let global = model.after_fault(&state.global, changed);
         let anew = state.without_those_of(at);
         for &memory in memory {
             model.step(&anew, Occurrence::new(at, Stimulus::Recover { told, memory }), global.clone(), found);
@@ -305,11 +259,16 @@ fn recoveries<M: Faulty>(model: &M, state: &M::State, found: &mut Found<M>) {
     }
 }
 
+/// What its failure detector has told a process.
+fn news<M: GroupModel>(model: &M, state: &StateOf<M>, at: ProcessId) -> DetectorReports {
+    model.system().local(state.locals[at]).news
+}
+
 /// Whoever lives is told of every crash and every recovery, sooner or later.
-fn reports<M: Faulty>(model: &M, state: &M::State, found: &mut Found<M>) {
-    let left = M::left(&state.global);
+fn reports<M: GroupModel>(model: &M, state: &StateOf<M>, found: &mut Found<M>) {
+    let left = state.global.faults;
     for at in (0..state.locals.len()).filter(|&at| left.is_up(at)) {
-        let news = model.news(state, at);
+        let news = news(model, state, at);
         for peer in left.news_for(at, news) {
             let stimulus = match news.told.of(peer).is_multiple_of(2) {
                 true => Stimulus::Suspect { peer: peer as u8, wrongly: false },
@@ -321,19 +280,19 @@ fn reports<M: Faulty>(model: &M, state: &M::State, found: &mut Found<M>) {
 }
 
 /// Whoever lives may be told that another has crashed who has not, and later that it lives after all.
-fn mistakes<M: Faulty>(model: &M, state: &M::State, found: &mut Found<M>) {
-    let left = M::left(&state.global);
-    if model.budget().suspect == 0 {
+fn mistakes<M: GroupModel>(model: &M, state: &StateOf<M>, found: &mut Found<M>) {
+    let left = state.global.faults;
+    if model.system().rules.faults.suspect == 0 {
         return;
     }
-    for at in (0..state.locals.len()).filter(|&at| left.is_up(at) && model.may_err(at)) {
-        let mistaken = model.news(state, at).mistaken;
-        for peer in (0..state.locals.len()).filter(|&peer| peer != at && left.is_up(peer) && model.may_err(peer)) {
+    for at in model.live(left) {
+        let mistaken = news(model, state, at).mistaken;
+        for peer in model.live(left).filter(|&peer| peer != at) {
             if mistaken >> peer & 1 == 1 {
                 let stimulus = Stimulus::Trust { peer: peer as u8, wrongly: true };
                 model.step(state, Occurrence::new(at, stimulus), state.global.clone(), found);
             } else if left.suspect > 0 {
-                let global = M::after(&state.global, FaultsLeft { suspect: left.suspect - 1, ..left });
+                let global = model.after_fault(&state.global, FaultsLeft { suspect: left.suspect - 1, ..left });
                 let stimulus = Stimulus::Suspect { peer: peer as u8, wrongly: true };
                 model.step(state, Occurrence::new(at, stimulus), global, found);
             }

@@ -31,12 +31,12 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use crate::Property;
 use crate::explore::{Bounds, End, Found, Model, Progress, STATES_MAX, Violation, expand, expand_each};
 use crate::links::Links;
-use crate::mutex::{Global, MutexModel};
+use crate::mutex::{MutexModel, MutexState};
 use crate::network::LinkOrder;
 use crate::packed::{Packed, Queue};
 use crate::report::Reached;
 use crate::seen::fingerprint;
-use crate::system::{Action, Payload, State, Stimulus};
+use crate::system::{Action, Payload, Stimulus};
 
 /// The most clients: each has a bit.
 pub const WAITERS_MAX: usize = u64::BITS as usize;
@@ -139,7 +139,7 @@ impl<P: Mutex> Cycles<P> {
         let mut end = self.take_in(model, None, start, bounds.limit);
         while end.is_none() && self.victim.is_none() && !self.next.is_empty() {
             for block in self.next.take() {
-                let states: Vec<State<Global>> = (0..block.len()).map(|number| block.unpack(number)).collect();
+                let states: Vec<MutexState> = (0..block.len()).map(|number| block.unpack(number)).collect();
                 let found = expand_each(model, &states, bounds.threads.max(1));
                 end = states.iter().zip(found).find_map(|(state, found)| {
                     let end = self.take_in(model, Some(state), found, bounds.limit);
@@ -170,7 +170,7 @@ impl<P: Mutex> Cycles<P> {
     fn take_in(
         &mut self,
         model: &MutexModel<P>,
-        state: Option<&State<Global>>,
+        state: Option<&MutexState>,
         found: Found<MutexModel<P>>,
         limit: usize,
     ) -> Option<End> {
@@ -210,7 +210,7 @@ impl<P: Mutex> Cycles<P> {
     }
 
     /// The duty that a step does.
-    fn label(&mut self, model: &MutexModel<P>, state: Option<&State<Global>>, action: &Action<Command>) -> Label {
+    fn label(&mut self, model: &MutexModel<P>, state: Option<&MutexState>, action: &Action<Command>) -> Label {
         let Action::Step { at, stimulus, .. } = *action else { return None };
         let duty = match stimulus {
             Stimulus::Act(Command::Release) => Duty::Leave(at),

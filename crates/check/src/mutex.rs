@@ -4,16 +4,16 @@ use baton_protocol::clock::VectorClock;
 use baton_protocol::mutex::{Command, Event, Mutex};
 use baton_protocol::registry::Crashes;
 use baton_protocol::{Group, Input, ProcessId};
-use baton_trace::DropReason;
 use serde::{Deserialize, Serialize};
 
 use crate::Property;
-use crate::explore::{Found, Model, Successor, Violation};
-use crate::faults::{self, DetectorReports, Faults, FaultsLeft, Faulty, Occurrence, Recovery};
-use crate::network::{self, Flight, LinkOrder};
-use crate::recount::GroupModel;
+use crate::explore::{Found, Successor, Violation};
+use crate::faults::{Faults, Occurrence, Recovery};
+use crate::group::GroupModel;
+use crate::network::LinkOrder;
+use crate::report::Reached;
 use crate::story::Story;
-use crate::system::{Action, Gap, Local, Rules, State, Stimulus, System, User};
+use crate::system::{Action, Gap, Global, Local, Rules, State, Stimulus, System, User};
 
 /// The user of a process that may ask.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -80,13 +80,14 @@ impl<P: Mutex> User<P> for CheckedUser {
 
 /// What the properties need beyond the processes and the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Global {
+pub struct Own {
     /// Of the latest grant, where growing fences are asked for.
     fence: Option<u64>,
     app_messages_left: u8,
-    /// Which faults there have been, and which may still be.
-    pub faults: FaultsLeft,
 }
+
+/// A state of the model.
+pub type MutexState = State<Global<Own>>;
 
 /// How much of everything there is.
 #[derive(Clone, Copy, Debug)]
@@ -126,7 +127,8 @@ impl<P: Mutex> MutexModel<P> {
         assert!(budget.entries.is_some() || is_exact, "normal forms are exact only where nobody is taken for dead");
         let clients = group.clients;
         let known = properties.contains(&Property::Order).then(|| VectorClock::new(clients));
-        let rules = Rules { order, timed: false, crashed: None };
+        let Budget { faults, recovery, .. } = budget;
+        let rules = Rules { order, timed: false, crashed: None, faults, recovery, told: true };
         let system = System::new(group, rules, |id, process| {
             let left = if id < clients { budget.entries.unwrap_or(FOR_EVER) } else { 0 };
             let user = CheckedUser { phase: Phase::Idle, left, asked: None };
@@ -135,20 +137,8 @@ impl<P: Mutex> MutexModel<P> {
         MutexModel { system, properties: properties.to_vec(), budget, normal: budget.entries.is_none() }
     }
 
-    fn start(&self, found: &mut FoundHere<P>) {
-        for begun in self.system.starts(&mut found.gaps) {
-            let (app_messages_left, faults) = (self.budget.app_messages, self.budget.faults.into());
-            let global = Global { fence: None, app_messages_left, faults };
-            let locals = begun.outcomes.iter().map(|&outcome| self.system.outcome(outcome).local).collect();
-            let state = State { locals, network: begun.network, global };
-            let uninvited = (0..state.locals.len()).find(|&at| self.phase(&state, at) == Phase::Uninvited);
-            let next = uninvited.map_or(Ok(state), |at| Err(uninvited_guest(at)));
-            self.push(Action::Start(begun.outcomes.into()), next, found);
-        }
-    }
-
     /// What clients can do by themselves.
-    fn acts(&self, state: &State<Global>, found: &mut FoundHere<P>) {
+    fn acts(&self, state: &MutexState, found: &mut FoundHere<P>) {
         let mut waiting = 0;
         for at in (0..self.system.clients).filter(|&at| state.global.faults.is_up(at)) {
             let Local { user, process, .. } = self.system.local(state.locals[at]);
@@ -166,8 +156,8 @@ impl<P: Mutex> MutexModel<P> {
     }
 
     /// Whoever runs may tell any other client something: of its own request, or of another's that it has heard of.
-    fn app_sends(&self, state: &State<Global>, at: usize, found: &mut FoundHere<P>) {
-        if state.global.app_messages_left > 0 {
+    fn app_sends(&self, state: &MutexState, at: usize, found: &mut FoundHere<P>) {
+        if state.global.own.app_messages_left > 0 {
             for to in (0..self.system.clients).filter(|&to| to != at) {
                 self.act(state, at, Stimulus::AppSend { to: to as u8 }, found);
             }
@@ -175,7 +165,7 @@ impl<P: Mutex> MutexModel<P> {
     }
 
     /// Timers have no length here: any that runs may fire.
-    fn timers(&self, state: &State<Global>, found: &mut FoundHere<P>) {
+    fn timers(&self, state: &MutexState, found: &mut FoundHere<P>) {
         for at in 0..state.locals.len() {
             let local = self.system.local(state.locals[at]);
             if local.timers_left != Some(0) {
@@ -186,38 +176,21 @@ impl<P: Mutex> MutexModel<P> {
         }
     }
 
-    fn deliveries(&self, state: &State<Global>, found: &mut FoundHere<P>) {
-        for (place, flight) in network::deliverable(&state.network, self.system.rules.order) {
-            if state.global.faults.is_up(flight.receiver()) {
-                self.step(state, Occurrence::arrival(place, flight, false), state.global, found);
-            }
-        }
-    }
-
-    fn act(&self, state: &State<Global>, at: ProcessId, stimulus: Stimulus<Command>, found: &mut FoundHere<P>) {
+    fn act(&self, state: &MutexState, at: ProcessId, stimulus: Stimulus<Command>, found: &mut FoundHere<P>) {
         let mut global = state.global;
-        global.app_messages_left -= u8::from(matches!(stimulus, Stimulus::AppSend { .. }));
+        global.own.app_messages_left -= u8::from(matches!(stimulus, Stimulus::AppSend { .. }));
         self.step(state, Occurrence::new(at, stimulus), global, found);
     }
 
-    /// One more thing that can happen.
-    fn push(&self, action: Action<Command>, mut next: Result<State<Global>, Violation>, found: &mut FoundHere<P>) {
-        if let (true, Ok(state)) = (self.normal, &mut next) {
-            let missing = self.system.normalize(state);
-            found.gaps.extend(missing.into_iter().map(Gap::Normal));
-        }
-        found.successors.push(Successor { action, next });
-    }
-
-    /// Whether the step at `at` that led to `next` was in order. Only a grant can break anything but liveness.
-    fn judge(&self, next: &mut State<Global>, at: ProcessId, outcome: u32) -> Result<(), Violation> {
+    /// Whether the grants at `at` that led to `next` were in order.
+    fn judge_grants(&self, next: &mut MutexState, at: ProcessId, outcome: u32) -> Result<(), Violation> {
         for &(_, Event::Granted { fence }) in &self.system.outcome(outcome).events {
             if self.phase(next, at) == Phase::Uninvited {
                 return Err(uninvited_guest(at));
             }
             let broken = self.properties.iter().find_map(|property| match property {
                 Property::Safety => self.unsafe_entry(next, at),
-                Property::Fence => falling_fence(next.global.fence, fence, at),
+                Property::Fence => falling_fence(next.global.own.fence, fence, at),
                 Property::Order => self.overtaking_entry(next, at),
                 Property::Deadlock | Property::Liveness | Property::Reachability => None,
             });
@@ -225,28 +198,20 @@ impl<P: Mutex> MutexModel<P> {
                 return Err(violation);
             }
             if self.properties.contains(&Property::Fence) {
-                next.global.fence = Some(fence);
+                next.global.own.fence = Some(fence);
             }
-        }
-        self.unless_dead(next)
-    }
-
-    /// A state must not be if nothing can happen in it.
-    fn unless_dead(&self, next: &State<Global>) -> Result<(), Violation> {
-        if self.properties.contains(&Property::Deadlock) && next.global.faults.nothing_arrives(&next.network) {
-            return self.dead(next).map_or(Ok(()), Err);
         }
         Ok(())
     }
 
-    fn unsafe_entry(&self, next: &State<Global>, at: ProcessId) -> Option<Violation> {
+    fn unsafe_entry(&self, next: &MutexState, at: ProcessId) -> Option<Violation> {
         let other = (0..self.system.clients).find(|&other| other != at && self.phase(next, other) == Phase::Inside)?;
         let detail = format!("P{at} and P{other} are in the critical section at once");
         Some(Violation { property: Property::Safety, detail })
     }
 
     /// ORDER: nobody enters while a request that happened before its own still waits.
-    fn overtaking_entry(&self, next: &State<Global>, at: ProcessId) -> Option<Violation> {
+    fn overtaking_entry(&self, next: &MutexState, at: ProcessId) -> Option<Violation> {
         let asked = self.system.local(next.locals[at]).user.asked.as_ref()?;
         let overtaken = (0..self.system.clients).find(|&other| {
             let local = self.system.local(next.locals[other]);
@@ -259,7 +224,7 @@ impl<P: Mutex> MutexModel<P> {
 
     /// Nothing is on its way, no timer will fire, no detector has news or errs, nobody is inside, and yet somebody waits. That
     /// others could still ask or come back does not help: they need not.
-    fn dead(&self, next: &State<Global>) -> Option<Violation> {
+    fn dead(&self, next: &MutexState) -> Option<Violation> {
         let mut waiting = Vec::new();
         for at in 0..next.locals.len() {
             let local = self.system.local(next.locals[at]);
@@ -279,17 +244,17 @@ impl<P: Mutex> MutexModel<P> {
     }
 
     /// Whether a client would ask, and has come back without being ready to: drivers hold its request back.
-    fn is_held_back(&self, state: &State<Global>, at: ProcessId) -> bool {
+    fn is_held_back(&self, state: &MutexState, at: ProcessId) -> bool {
         let Local { user, process, .. } = self.system.local(state.locals[at]);
         user.phase == Phase::Idle && user.left > 0 && !process.is_ready() && state.global.faults.is_up(at)
     }
 
-    fn phase(&self, state: &State<Global>, at: ProcessId) -> Phase {
+    fn phase(&self, state: &MutexState, at: ProcessId) -> Phase {
         self.system.local(state.locals[at]).user.phase
     }
 
     /// The normal form of a state.
-    pub fn normal_form(&mut self, state: &State<Global>) -> State<Global> {
+    pub fn normal_form(&mut self, state: &MutexState) -> MutexState {
         loop {
             let mut attempt = state.clone();
             let missing = self.system.normalize(&mut attempt);
@@ -301,7 +266,7 @@ impl<P: Mutex> MutexModel<P> {
     }
 
     /// Who waits, a bit each; or is not let ask.
-    pub fn waiting(&self, state: &State<Global>) -> u64 {
+    pub fn waiting(&self, state: &MutexState) -> u64 {
         let waits = |&at: &usize| self.phase(state, at) == Phase::Waiting || self.is_held_back(state, at);
         (0..self.system.clients).filter(waits).fold(0, |set, at| set | 1 << at)
     }
@@ -318,83 +283,63 @@ fn uninvited_guest(at: ProcessId) -> Violation {
     Violation { property: Property::Safety, detail }
 }
 
-impl<P: Mutex> Model for MutexModel<P> {
-    type State = State<Global>;
-    type Action = Action<Command>;
-    type Gap = Gap<Command>;
+impl<P: Mutex> GroupModel for MutexModel<P> {
+    type Protocol = P;
+    type User = CheckedUser;
+    type Own = Own;
 
-    fn expand(&self, state: Option<&State<Global>>, found: &mut FoundHere<P>) {
-        let Some(state) = state else { return self.start(found) };
-        self.acts(state, found);
-        self.timers(state, found);
-        self.deliveries(state, found);
-        faults::faults(self, state, found);
+    fn system(&self) -> &System<P, CheckedUser> {
+        &self.system
     }
 
-    fn learn(&mut self, gap: Gap<Command>) {
-        self.system.learn(gap);
-    }
-
-    fn is_too_wide(&self) -> bool {
-        self.system.too_wide
-    }
-}
-
-impl<P: Mutex> Faulty for MutexModel<P> {
-    type Global = Global;
-    type Act = Command;
-
-    fn budget(&self) -> Faults {
-        self.budget.faults
-    }
-
-    fn left(global: &Global) -> FaultsLeft {
-        global.faults
-    }
-
-    fn after(global: &Global, faults: FaultsLeft) -> Global {
-        Global { faults, ..*global }
+    fn system_mut(&mut self) -> &mut System<P, CheckedUser> {
+        &mut self.system
     }
 
     fn may_crash(&self, process: ProcessId) -> bool {
         process >= self.system.clients || self.budget.crashes != Crashes::Coordinators
     }
 
-    fn recovery(&self) -> Recovery {
-        self.budget.recovery
+    fn own_at_start(&self) -> Own {
+        Own { fence: None, app_messages_left: self.budget.app_messages }
     }
 
-    fn may_err(&self, _: ProcessId) -> bool {
-        true
+    fn steps(&self, state: &MutexState, found: &mut FoundHere<P>) {
+        self.acts(state, found);
+        self.timers(state, found);
+        self.deliveries(state, found);
     }
 
-    fn news(&self, state: &State<Global>, at: ProcessId) -> DetectorReports {
-        self.system.local(state.locals[at]).news
+    fn judge_start(&self, next: &mut MutexState, at: ProcessId, outcome: u32) -> Result<(), Violation> {
+        self.judge_grants(next, at, outcome)
     }
 
-    fn arrivals(&self, state: &State<Global>) -> Vec<(usize, Flight)> {
-        network::deliverable(&state.network, self.system.rules.order).collect()
+    /// Only a grant can break anything but liveness.
+    fn judge_step(
+        &self,
+        _: &MutexState,
+        next: &mut MutexState,
+        event: &Occurrence<Command>,
+        outcome: u32,
+        reached: &mut Reached,
+    ) -> Result<(), Violation> {
+        reached.entries += self.system.outcome(outcome).events.len() as u64;
+        self.judge_grants(next, event.at, outcome)
     }
 
-    fn step(&self, state: &State<Global>, event: Occurrence<Command>, global: Global, found: &mut FoundHere<P>) {
-        let (at, copied) = (event.at, event.copied());
-        for outcome in self.system.react(at as u8, state.locals[at], event.stimulus, &mut found.gaps) {
-            let mut next = state.after(&self.system, at as u8, outcome, event.arrived, global);
-            found.reached.entries += self.system.outcome(outcome).events.len() as u64;
-            let next = self.judge(&mut next, at, outcome).map(|()| next);
-            self.push(Action::Step { at: at as u8, stimulus: event.stimulus, outcome, copied }, next, found);
+    /// A state must not be if somebody waits in it and nothing can happen.
+    fn judge(&self, next: &MutexState) -> Result<(), Violation> {
+        if self.properties.contains(&Property::Deadlock) && next.global.faults.nothing_arrives(&next.network) {
+            return self.dead(next).map_or(Ok(()), Err);
         }
+        Ok(())
     }
 
-    fn lose(&self, state: &State<Global>, place: usize, reason: DropReason, global: Global, found: &mut FoundHere<P>) {
-        let next = state.without(place, global);
-        let next = self.unless_dead(&next).map(|()| next);
-        self.push(Action::Lost { flight: state.network[place], reason }, next, found);
-    }
-}
-
-impl<P: Mutex> GroupModel for MutexModel<P> {
-    fn tell(&self, story: &mut Story, state: Option<&State<Global>>, action: &Action<Command>) {
-        story.tell(&self.system, state.map_or(&[], |state| &state.locals), action);
+    fn push(&self, action: Action<Command>, mut next: Result<MutexState, Violation>, found: &mut FoundHere<P>) {
+        if let (true, Ok(state)) = (self.normal, &mut next) {
+            let missing = self.system.normalize(state);
+            found.gaps.extend(missing.into_iter().map(Gap::Normal));
+        }
+        found.successors.push(Successor { action, next });
     }
 }

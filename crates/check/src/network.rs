@@ -71,11 +71,6 @@ pub fn deliverable(network: &[Flight], order: LinkOrder) -> impl Iterator<Item =
     })
 }
 
-/// Which of them can, where messages take time: those that have been on their way for a tick.
-pub fn arriving(network: &[Flight], order: LinkOrder) -> impl Iterator<Item = (usize, Flight)> {
-    deliverable(network, order).filter(|(_, flight)| flight.age > 0)
-}
-
 /// Whether one of them must arrive before anything else happens.
 pub fn is_overdue(network: &[Flight], delay_max: Ticks) -> bool {
     network.iter().any(|flight| Ticks::from(flight.age) >= delay_max)

@@ -34,6 +34,14 @@ pub struct Normal {
     lowered: FxHashMap<Lowering, u32>,
 }
 
+impl Normal {
+    /// Whether any process has shown a counter.
+    pub fn has_counters(&self) -> bool {
+        let of_process = |item: &Item| matches!(item, Item::Local(_));
+        self.extremes.iter().any(|(item, counters)| of_process(item) && !counters.is_empty())
+    }
+}
+
 /// What must be computed before a normal form is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Missing {

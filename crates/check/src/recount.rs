@@ -2,20 +2,10 @@
 
 use baton_protocol::mutex::Mutex;
 
-use crate::explore::{Model, Violation, expand};
+use crate::explore::{Violation, expand};
+use crate::group::GroupModel;
 use crate::mutex::MutexModel;
 use crate::story::{Story, Told};
-
-/// A model of a group.
-pub trait GroupModel: Model {
-    /// Tells what `action` does in `state`.
-    fn tell(&self, story: &mut Story, state: Option<&Self::State>, action: &Self::Action);
-
-    /// How it begins to be told.
-    fn story(processes: usize) -> Story {
-        Story::new(processes)
-    }
-}
 
 /// Goes the path to a violation again, and tells of it; from step `cycle` on it goes round.
 pub fn recount<M: GroupModel>(

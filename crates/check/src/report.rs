@@ -90,6 +90,8 @@ pub struct Cyclic {
     pub result: Verdict,
     /// Why there is no verdict.
     pub detail: Option<String>,
+    /// What may help to a verdict, if there is none.
+    pub hint: Option<&'static str>,
 }
 
 /// A promise that was not checked.

@@ -17,7 +17,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use crate::faults::{DetectorReports, Tally};
+use crate::faults::{DetectorReports, Faults, FaultsLeft, Recovery, Tally};
 use crate::network::{self, Channel, Flight, LinkOrder, Network};
 use crate::normal::{Missing, Normal};
 use crate::story::Story;
@@ -209,7 +209,18 @@ impl<A> Action<A> {
     }
 }
 
-/// What the network and the timers are like.
+/// What a model keeps beyond the processes and the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Global<G> {
+    /// Which faults there have been, and which may still be.
+    pub faults: FaultsLeft,
+    /// Where there is time: a timer has fired at this instant, so what has not arrived by now arrives later.
+    pub timers_turn: bool,
+    /// What the properties of the family need.
+    pub own: G,
+}
+
+/// What the network, the timers and the faults are like.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     /// How messages are ordered.
@@ -218,6 +229,12 @@ pub struct Rules {
     pub timed: bool,
     /// Who has crashed before the start: nothing is delivered to it.
     pub crashed: Option<ProcessId>,
+    /// How many faults there may be in all.
+    pub faults: Faults,
+    /// How processes come back.
+    pub recovery: Recovery,
+    /// Whether failure detectors tell processes of crashes, without being part of the model.
+    pub told: bool,
 }
 
 /// One way in which a group can start.

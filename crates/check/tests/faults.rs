@@ -32,6 +32,8 @@ enum Fault {
     Eager,
     /// The server answers a release as if it were a request.
     Confused,
+    /// Shows no counters.
+    Secretive,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -84,7 +86,9 @@ impl Protocol for Clerk {
     }
 
     fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
-        visit(Counter::Fence, &mut self.grants);
+        if self.fault != Fault::Secretive {
+            visit(Counter::Fence, &mut self.grants);
+        }
     }
 }
 
@@ -139,6 +143,22 @@ fn assert_found(fault: Fault, options: &Options, property: Property, transcript:
 fn without_a_fault_nothing_is_found() {
     let report = run(Fault::None, &Options { entries: 2, ..Options::default() }).unwrap();
     assert_eq!((report.result, report.order), (Verdict::Holds, LinkOrder::Fifo));
+}
+
+/// The clerk counts its grants for ever, so its states come to an end only if the checker knows of that counter.
+#[test]
+fn an_algorithm_that_shows_no_counters_gets_a_hint_instead_of_a_verdict_on_liveness() {
+    let cyclic = |fault, limit| {
+        let properties = Some(vec![Property::Liveness]);
+        run(fault, &Options { properties, limit, ..Options::default() }).unwrap().cyclic.unwrap()
+    };
+    let secretive = cyclic(Fault::Secretive, 1_000);
+    assert_eq!(secretive.result, Verdict::Limit);
+    assert!(secretive.hint.unwrap().contains("`Protocol::counters`"), "{secretive:?}");
+    let known = cyclic(Fault::None, 1_000);
+    assert_eq!((known.result, known.hint), (Verdict::Holds, None));
+    let limited = cyclic(Fault::None, 10);
+    assert_eq!((limited.result, limited.hint), (Verdict::Limit, None), "it shows its counter");
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use baton_check::{Faults, LinkOrder, Options, Property, Verdict, check};
-use baton_protocol::registry::Params;
+use baton_check::{CheckError, Faults, LinkOrder, Options, Property, Verdict, check};
+use baton_protocol::registry::{ALGORITHMS, Family, Params, SetupError};
 use baton_trace::Event;
 use expect_test::expect;
 
@@ -296,4 +296,25 @@ fn every_delivery_follows_its_send_and_every_exit_its_entry() {
 
 fn order_only() -> Options {
     Options { properties: Some(vec![Property::Order]), ..Options::default() }
+}
+
+/// Two processes that ask once each are enough to see it.
+#[test]
+fn the_registry_knows_which_algorithms_set_timers() {
+    for about in ALGORITHMS.iter().filter(|about| about.family == Family::Mutex) {
+        for variant in about.variants.iter().map(|variant| Some(variant.name)).chain([None]) {
+            // 2 is a value that all of those understand that have to do with timers.
+            let variant = variant.map(|name| name.split_once(':').map_or(name.into(), |(name, _)| format!("{name}:2")));
+            let params = Params { variant, ..Params::new(2, 1) };
+            let properties = Some(vec![Property::Deadlock]);
+            let options = Options { properties, limit: 20_000, ignore_assumptions: true, ..Options::default() };
+            match check(about.name, &params, &options) {
+                Ok(report) => {
+                    assert_eq!(report.timers.is_some(), about.sets_timers(&params), "{} {params:?}", about.name)
+                }
+                Err(CheckError::Setup(SetupError::Value { .. })) => {}
+                Err(error) => panic!("{} {params:?}: {error}", about.name),
+            }
+        }
+    }
 }

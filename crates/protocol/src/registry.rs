@@ -11,6 +11,7 @@ use crate::append::Append;
 use crate::detector::Detector;
 use crate::election::{Election, Rule};
 use crate::mutex::Mutex;
+pub use crate::property::Promises;
 use crate::{ProcessId, Ticks, append, broken, detector, election, mutex};
 
 algorithms! {
@@ -60,6 +61,13 @@ pub struct About {
     pub variants: &'static [Variant],
     /// For an algorithm that is wrong on purpose: how it breaks.
     pub broken: Option<&'static str>,
+}
+
+impl About {
+    /// Whether a process sets a timer in a group for mutual exclusion that is made with `params`.
+    pub fn sets_timers(&self, params: &Params) -> bool {
+        TIMED.iter().any(|(name, variant)| *name == self.name && variant.is_none_or(|variant| params.has(variant)))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,28 +144,6 @@ impl Assumes {
         crashes: Crashes::Never,
         overlap: Overlap::Any,
     };
-}
-
-/// What an algorithm promises while its assumptions hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Promises {
-    /// SAFE: at most one process is in the critical section; at most one process leads.
-    pub safety: bool,
-    /// LIVE: every request is granted; every live process learns of the leader.
-    pub liveness: bool,
-    /// ORDER: if request A happened before request B, A is granted first.
-    pub order: bool,
-    /// The fences of later grants are greater.
-    pub fence: bool,
-}
-
-impl Promises {
-    pub const ALL: Promises = Promises { safety: true, liveness: true, order: true, fence: true };
-
-    /// The name of each promise, and whether the algorithm makes it.
-    pub fn each(&self) -> [(&'static str, bool); 4] {
-        [("safety", self.safety), ("liveness", self.liveness), ("order", self.order), ("fence", self.fence)]
-    }
 }
 
 /// Size and kind of a group.
@@ -366,6 +352,16 @@ pub fn find(name: &str) -> Result<&'static About, SetupError> {
 
 /// Algorithms with the parameters `coordinators` and `votes`.
 const COORDINATED: &[&str] = &[mutex::voting::ABOUT.name];
+
+/// Algorithms for mutual exclusion that set timers, each with the variant that it takes for that, if it takes one. The
+/// checker's tests compare this list with what processes do.
+const TIMED: &[(&str, Option<&str>)] = &[
+    (mutex::central::ABOUT.name, Some("lease")),
+    (mutex::raymond::ABOUT.name, Some("greedy")),
+    (mutex::voting::ABOUT.name, None),
+    (broken::permission_ring_original::ABOUT.name, Some("retry")),
+    (broken::raymond_greedy::ABOUT.name, None),
+];
 
 /// Most clients, and most coordinators, in a group.
 pub const PROCESSES_MAX: usize = 1 << 20;

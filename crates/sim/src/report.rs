@@ -1,8 +1,10 @@
 //! The results of a run. They serialize to the JSON that other programs read: the names of the fields are its keys.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 
 use baton_protocol::registry::Topology;
+use baton_protocol::{PerProperty, Promises, Property};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -199,24 +201,23 @@ pub struct AppendReport {
 
 /// The verdict on each property. The JSON has one key for each verdict, and the key `detail` with the reasons.
 #[derive(Clone, Debug)]
-pub struct Properties {
-    /// At most one process in the critical section; at most one leader; no live process suspected.
-    pub safety: Finding,
-    /// Every request was granted; all live processes agree on a leader; every crashed process is suspected.
-    pub liveness: Finding,
-    /// Grants followed the happened-before order of the requests.
-    pub order: Finding,
-    /// Each grant had a higher fence than the grant before.
-    pub fence: Finding,
+pub struct Properties(pub PerProperty<Finding>);
+
+impl Deref for Properties {
+    type Target = PerProperty<Finding>;
+
+    fn deref(&self) -> &PerProperty<Finding> {
+        &self.0
+    }
 }
 
 impl Serialize for Properties {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let detail = |(name, finding): (&'static str, &Finding)| Some((name, finding.detail.clone()?));
+        let detail = |(property, finding): (Property, &Finding)| Some((property.name(), finding.detail.clone()?));
         let details: BTreeMap<&str, String> = self.each().into_iter().filter_map(detail).collect();
         let mut map = serializer.serialize_map(None)?;
-        for (name, finding) in self.each() {
-            map.serialize_entry(name, &finding.verdict)?;
+        for (property, finding) in self.each() {
+            map.serialize_entry(property.name(), &finding.verdict)?;
         }
         map.serialize_entry("detail", &details)?;
         map.end()
@@ -224,17 +225,12 @@ impl Serialize for Properties {
 }
 
 impl Properties {
-    /// Each property with its name, in the order of [`Promises::each`](baton_protocol::registry::Promises::each).
-    pub fn each(&self) -> [(&'static str, &Finding); 4] {
-        [("safety", &self.safety), ("liveness", &self.liveness), ("order", &self.order), ("fence", &self.fence)]
-    }
-
     /// The names of the properties that are promised and violated.
-    pub fn broken(&self, promises: &baton_protocol::registry::Promises) -> Vec<&'static str> {
-        let each = self.each().into_iter().zip(promises.each());
-        each.filter(|((_, finding), (_, promised))| *promised && finding.verdict == Verdict::Violated)
-            .map(|((name, _), _)| name)
-            .collect()
+    pub fn broken(&self, promises: &Promises) -> Vec<&'static str> {
+        let each = self.each().into_iter();
+        let broken =
+            each.filter(|(property, finding)| promises.include(*property) && finding.verdict == Verdict::Violated);
+        broken.map(|(property, _)| property.name()).collect()
     }
 }
 
