@@ -1,4 +1,4 @@
-//! What algorithms promise, and what drivers judge runs and models by.
+//! The properties that algorithms promise. Simulator and checker judge runs and models by them.
 
 use alloc::string::{String, ToString};
 use core::fmt;
@@ -6,32 +6,33 @@ use core::str::FromStr;
 
 use serde::Serialize;
 
-/// Something that holds or is violated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Property {
-    /// At most one in the critical section; at most one leader; nobody who lives is suspected. Also broken by a grant to
-    /// one that has not asked.
+    /// At most one process in the critical section; at most one leader; no live process suspected. A grant to a process
+    /// that has not requested also violates safety.
     Safety,
-    /// It never happens that somebody waits and nothing can happen: a part of liveness that needs no infinite runs.
+    /// There is no state in which a process waits and nothing can happen. It is a part of liveness that finite runs can
+    /// show.
     Deadlock,
-    /// Every request is granted; all who live agree on a leader; who has crashed is suspected by all who live.
+    /// Every request is granted; all live processes agree on a leader; every crashed process is suspected by all live
+    /// processes.
     Liveness,
     /// If request A happened before request B, A is granted first.
     Order,
     /// Fences grow from grant to grant.
     Fence,
-    /// Somebody enters, leads, or beats, at all; two wait at once; and who crashes is suspected by somebody. The checker always
-    /// checks it: a model in which nothing happens proves nothing.
+    /// A process enters, leads, or hears a heartbeat; two processes wait at the same time; a crashed process is
+    /// suspected. Always checked, because a model in which nothing happens proves nothing.
     Reachability,
 }
 
 impl Property {
-    /// All that can be asked for.
+    /// All properties that a user can request.
     pub const ALL: [Property; 5] =
         [Property::Safety, Property::Deadlock, Property::Liveness, Property::Order, Property::Fence];
 
-    /// What the command line, reports and traces call it.
+    /// The name on the command line, in reports and in traces.
     pub fn name(self) -> &'static str {
         match self {
             Property::Safety => "safety",
@@ -50,7 +51,6 @@ impl fmt::Display for Property {
     }
 }
 
-/// No property has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no property `{0}`; there are {known}", known = Property::ALL.map(Property::name).join(", "))]
 pub struct UnknownProperty(String);
@@ -67,18 +67,14 @@ impl FromStr for Property {
 /// A value for each property that algorithms promise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerProperty<T> {
-    /// For [`Property::Safety`].
     pub safety: T,
-    /// For [`Property::Liveness`], and so for [`Property::Deadlock`].
+    /// Also for [`Property::Deadlock`].
     pub liveness: T,
-    /// For [`Property::Order`].
     pub order: T,
-    /// For [`Property::Fence`].
     pub fence: T,
 }
 
 impl<T> PerProperty<T> {
-    /// Each value with its property.
     pub fn each(&self) -> [(Property, &T); 4] {
         [
             (Property::Safety, &self.safety),
@@ -88,7 +84,7 @@ impl<T> PerProperty<T> {
         ]
     }
 
-    /// The value for a property, if it is one that algorithms promise.
+    /// None for [`Property::Reachability`], which no algorithm promises.
     pub fn of(&self, property: Property) -> Option<&T> {
         let property = if property == Property::Deadlock { Property::Liveness } else { property };
         self.each().into_iter().find(|(known, _)| *known == property).map(|(_, value)| value)
@@ -99,10 +95,8 @@ impl<T> PerProperty<T> {
 pub type Promises = PerProperty<bool>;
 
 impl Promises {
-    /// All of them.
     pub const ALL: Promises = PerProperty { safety: true, liveness: true, order: true, fence: true };
 
-    /// Whether a property is among them.
     pub fn include(&self, property: Property) -> bool {
         self.of(property).is_some_and(|promised| *promised)
     }
@@ -113,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_promises_to_serve_everybody_promises_that_nobody_is_stuck() {
+    fn a_promise_of_liveness_includes_freedom_from_deadlock() {
         let promises = Promises { order: false, ..Promises::ALL };
         assert!(promises.include(Property::Liveness) && promises.include(Property::Deadlock));
         assert!(!promises.include(Property::Order) && !promises.include(Property::Reachability));
