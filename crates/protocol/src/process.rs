@@ -116,8 +116,6 @@ pub enum Input<P: Protocol> {
     Suspect(ProcessId),
     /// The failure detector believes from now on that this process is alive.
     Trust(ProcessId),
-    /// The group has new members, as agreed outside the protocol.
-    View(View),
     /// The application is about to send a message of its own: [`Outbox::stamp`] it with the algorithm's clock.
     AppSend,
     /// An application message has arrived with this stamp.
@@ -133,15 +131,6 @@ pub enum Start {
     /// Either way its timers are lost, and all messages that were on their way to it or from it by then, and its failure
     /// detector begins anew: it suspects nobody until it says so.
     Recovered,
-}
-
-/// The members of the group from some epoch on.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct View {
-    /// Counts the views.
-    pub epoch: u64,
-    /// In ascending order.
-    pub members: Vec<ProcessId>,
 }
 
 /// One thing that a process wants done.

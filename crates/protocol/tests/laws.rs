@@ -12,7 +12,7 @@ use baton_protocol::detector::Detector;
 use baton_protocol::election::{self, Election};
 use baton_protocol::mutex::{self, Mutex};
 use baton_protocol::registry::{self, About, Params, SetupError, Visitor};
-use baton_protocol::{Choice, Choices, Group, Input, Outbox, Output, ProcessId, Protocol, Start, View};
+use baton_protocol::{Choice, Choices, Group, Input, Outbox, Output, ProcessId, Protocol, Start};
 
 /// Some variants serve only some of them.
 const SIZES: [usize; 4] = [2, 3, 4, 5];
@@ -308,14 +308,10 @@ impl<P: Protocol> Driver<P> {
             88..91 => self.step_if_up(process, Input::Suspect(member)),
             91 => self.step_if_up(process, Input::Trust(member)),
             92..96 => self.step_if_up(process, Input::AppSend),
-            96..99 => {
+            _ => {
                 if let Some(&stamp) = self.random.choice(&self.stamps) {
                     self.step_if_up(process, Input::AppReceive(stamp));
                 }
-            }
-            _ => {
-                let members = (0..self.group.processes).filter(|&member| self.up[member]).collect();
-                self.step_if_up(process, Input::View(View { epoch: 1, members }));
             }
         }
     }

@@ -203,7 +203,6 @@ fn step_inside<E: Election>(
         Input::Timer(timer) => Input::Timer(timer),
         Input::Suspect(process) => Input::Suspect(process),
         Input::Trust(process) => Input::Trust(process),
-        Input::View(view) => Input::View(view),
         Input::AppSend => Input::AppSend,
         Input::AppReceive(stamp) => Input::AppReceive(stamp),
     };
