@@ -357,7 +357,7 @@ impl<P: Mutex> Cycles<P> {
 mod tests {
     use baton_protocol::mutex::Event;
     use baton_protocol::registry::Crashes;
-    use baton_protocol::{Group, Input, Outbox};
+    use baton_protocol::{Group, Input, Outbox, Picture};
     use serde::{Deserialize, Serialize};
 
     use super::*;
@@ -414,6 +414,10 @@ mod tests {
                 Input::Message { message: Word::Come, .. } => out.emit(Event::Granted { fence: 0 }),
                 _ => {}
             }
+        }
+
+        fn view(&self) -> Picture {
+            Picture::new().field("asked", self.asked)
         }
     }
 

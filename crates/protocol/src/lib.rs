@@ -16,12 +16,14 @@ pub mod clock;
 pub mod detector;
 pub mod election;
 pub mod mutex;
+pub mod picture;
 pub mod process;
 pub mod process_set;
 pub mod registry;
 pub mod roster;
 pub mod topology;
 
+pub use picture::Picture;
 pub use process::*;
 pub use process_set::ProcessSet;
 pub use registry::Group;

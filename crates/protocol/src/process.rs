@@ -7,6 +7,7 @@ use core::ops::RangeInclusive;
 
 use serde::{Serialize, de::DeserializeOwned};
 
+use crate::Picture;
 use crate::clock::Stamp;
 
 /// A process of the group: clients are numbered from 0, helpers (coordinators, voters, stores) follow.
@@ -44,6 +45,9 @@ pub trait Protocol: Clone + Eq + Hash + Debug + Send + Sync + 'static {
 
     /// Handles one input. Everything that follows from it goes into `out`.
     fn step(&mut self, input: Input<Self>, out: &mut Outbox<Self>);
+
+    /// What a drawing shows of this process, in the words of the algorithm's paper. Steps never call it.
+    fn view(&self) -> Picture;
 
     /// Forgets everything, but for what is on stable storage: nothing, for most. `fresh` is the process newly made. Drivers
     /// call it when a process recovers without its memory, before [`Start::Recovered`].

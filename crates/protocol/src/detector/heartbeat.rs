@@ -14,8 +14,8 @@
 //! for living for longer. A lost beat is a mistake unless P + D leaves room for the next one, that is, unless D > P.
 
 use super::{Detector, WATCHED_MAX, in_ticks, number, period};
-use crate::Ticks;
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
+use crate::{Picture, Ticks};
 
 /// Watches one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +41,13 @@ impl Detector for Heartbeat {
 
     fn deadline(&self) -> Ticks {
         self.last.saturating_add(self.wait)
+    }
+
+    fn view(&self, now: Ticks) -> Picture {
+        Picture::new()
+            .field("suspected", self.suspects(now))
+            .field("last beat", self.last)
+            .field("deadline", self.deadline())
     }
 
     fn recede(&mut self, ticks: Ticks) -> bool {

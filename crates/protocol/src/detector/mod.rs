@@ -5,8 +5,8 @@
 use alloc::string::ToString;
 use core::fmt::Debug;
 
-use crate::Ticks;
 use crate::registry::{Params, SetupError};
+use crate::{Picture, Ticks};
 
 mod beater;
 pub mod heartbeat;
@@ -42,6 +42,10 @@ pub trait Detector: Clone + PartialEq + Debug + Send + Sync + 'static {
     fn suspects(&self, now: Ticks) -> bool {
         now > self.deadline()
     }
+
+    /// What a drawing shows of it at `now`: whether the process is suspected, and why or why not yet. Whom it watches
+    /// only its driver knows.
+    fn view(&self, now: Ticks) -> Picture;
 
     /// Moves what it remembers `ticks` into the past, to 0 at the furthest, so that a checker can let time pass while the
     /// clock stands still: then processes that beat for ever have finitely many states. False, and nothing is done, if it

@@ -19,8 +19,8 @@
 use alloc::collections::VecDeque;
 
 use super::{Detector, WATCHED_MAX, in_ticks, number, period};
-use crate::Ticks;
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
+use crate::{Picture, Ticks};
 
 /// Watches one process.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,6 +69,17 @@ impl Detector for PhiAccrual {
 
     fn deadline(&self) -> Ticks {
         self.deadline
+    }
+
+    fn view(&self, now: Ticks) -> Picture {
+        let (mean, deviation) = self.normal();
+        Picture::new()
+            .field("suspected", self.suspects(now))
+            .field("phi", alloc::format!("{:.1}", self.phi(now)))
+            .field("mean", mean as u64)
+            .field("deviation", deviation as u64)
+            .field("last beat", self.last)
+            .field("deadline", self.deadline)
     }
 }
 

@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 use super::judge::{Judge, Ruling, Verdict};
 use super::{Command, Election, Event, Rule};
 use crate::registry::{Group, Params, SetupError, Survivors, Variant};
-use crate::{Input, Outbox, Output, ProcessId, ProcessSet, Protocol, Start};
+use crate::{Input, Outbox, Output, Picture, ProcessId, ProcessSet, Protocol, Start};
 
 /// A process of a group that elects behind a guard, or without one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -187,6 +187,14 @@ impl<E: Election> Protocol for Guarded<E> {
             }
         }
     }
+
+    fn view(&self) -> Picture {
+        match self {
+            Guarded::Free(election) => election.view(),
+            Guarded::Member(member) => member.view(),
+            Guarded::Witness(judge, _) => judge.view(),
+        }
+    }
 }
 
 /// Lets the election inside have its input, if it is one; returns what it puts out.
@@ -244,6 +252,22 @@ impl<E: Election> Member<E> {
                 }
             }
         }
+    }
+
+    fn view(&self) -> Picture {
+        let none = ProcessSet::none(0);
+        let (leader, consents) = match &self.office {
+            Office::Follows(leader) => (leader.map(|(leader, _)| leader), &none),
+            Office::Asks { consents, .. } => (None, consents),
+            Office::Leads { consents, .. } => (Some(self.me), consents),
+        };
+        Picture::new()
+            .state(&self.office)
+            .pointer("leader", leader)
+            .field("term", self.term)
+            .set("consents", consents.iter())
+            .inside("judge", self.judge.view())
+            .inside("election", self.election.view())
     }
 
     fn start(&mut self, start: Start, out: &mut Outbox<Guarded<E>>) {

@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::Rule;
-use crate::{ProcessId, ProcessSet, Start};
+use crate::{Picture, ProcessId, ProcessSet, Start};
 
 /// Gives each term to one process only, and none while another that it gave one to may lead.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -97,6 +97,15 @@ impl Judge {
 
     pub(super) fn on_trust(&mut self, process: ProcessId) {
         self.suspected.remove(process);
+    }
+
+    /// What a drawing shows of it.
+    pub(super) fn view(&self) -> Picture {
+        Picture::new()
+            .pointer("consented to", self.to.filter(|_| self.stands))
+            .field("given", self.given)
+            .numbers("waiting", self.waiting.clone())
+            .set("suspected", self.suspected.iter())
     }
 
     /// If nobody is in office, consents to the best of those who wait. The others hear which term is gone.

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::{Command, Event};
 use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError, Variant};
 use crate::topology::tree::Tree;
-use crate::{Counter, Input, Outbox, ProcessId, Protocol, Ticks};
+use crate::{Counter, Input, Outbox, Picture, ProcessId, Protocol, Ticks};
 
 /// One process of the group. There may be a million of them: it must stay small.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -116,6 +116,15 @@ impl Protocol for Raymond {
             Input::Timer(Timer::Linger) => self.stop_lingering(out),
             _ => {}
         }
+    }
+
+    fn view(&self) -> Picture {
+        Picture::new()
+            .state(&self.state)
+            .pointer("holder", self.holder)
+            .field("asked", self.asked)
+            .queue("queue", self.queue.iter().copied())
+            .token((self.holder == self.me).then(|| (self.entries, Picture::new())))
     }
 
     fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
