@@ -8,7 +8,7 @@ use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
 use baton_protocol::registry::{self, About, Crashes, Params, SetupError, Visitor};
 use baton_protocol::{Group, Ticks};
-use baton_trace::{Header, Unit};
+use baton_trace::{DatedBy, Header, Order, Unit, Workload};
 use serde_json::json;
 
 use crate::detector::DetectorModel;
@@ -19,7 +19,7 @@ use crate::group::GroupModel;
 use crate::liveness::{WAITERS_MAX, starve};
 use crate::memory::Memory;
 use crate::mutex::{Budget, MutexModel};
-use crate::network::PROCESSES_MAX;
+use crate::network::{LinkOrder, PROCESSES_MAX};
 use crate::options::{self, DELAY_MAX};
 use crate::recount::{recount, recount_normal};
 use crate::report::{CheckReport, Cyclic, Reached, Trace, Unchecked, Verdict};
@@ -345,14 +345,15 @@ impl CheckReport {
 
     /// Puts a counterexample into it.
     fn show(&mut self, mut header: Header, steps: Option<usize>, told: Told) {
-        header.network = json!({"order": self.order});
-        header.workload = json!({"entries": self.entries, "app_messages": self.app_messages});
-        if told.by_the_clock {
-            header.workload["dated_by"] = json!("ticks");
-        }
-        if let Some(record) = told.cycle_from {
-            header.workload["cycle_from"] = json!(record);
-        }
+        header.network.order = Some(match self.order {
+            LinkOrder::Fifo => Order::Fifo,
+            LinkOrder::Unordered => Order::Unordered,
+        });
+        header.workload = Workload {
+            notes: baton_trace::notes(json!({"entries": self.entries, "app_messages": self.app_messages})),
+            cycle_from: told.cycle_from,
+            dated_by: told.by_the_clock.then_some(DatedBy::Ticks),
+        };
         self.steps = steps;
         self.counterexample = Some(told.lines);
         self.trace = Some(Trace { header, records: told.records });

@@ -336,7 +336,7 @@ impl<P: Election> GroupModel for ElectionModel<P> {
 mod tests {
     use std::convert::Infallible;
 
-    use baton_protocol::Protocol;
+    use baton_protocol::{Picture, Protocol};
 
     use super::*;
     use crate::explore::{Bounds, End, explore};
@@ -369,6 +369,10 @@ mod tests {
                 out.emit(Event::Elected { leader: Some(self.me), term: self.term });
                 out.emit(Event::Elected { leader: None, term: None });
             }
+        }
+
+        fn view(&self) -> Picture {
+            Picture::new().field("term", self.term)
         }
     }
 

@@ -362,7 +362,7 @@ impl<P: Mutex> Cycles<P> {
 mod tests {
     use baton_protocol::mutex::Event;
     use baton_protocol::registry::Crashes;
-    use baton_protocol::{Group, Input, Outbox};
+    use baton_protocol::{Group, Input, Outbox, Picture};
     use serde::{Deserialize, Serialize};
 
     use super::*;
@@ -419,6 +419,10 @@ mod tests {
                 Input::Message { message: Word::Come, .. } => out.emit(Event::Granted { fence: 0 }),
                 _ => {}
             }
+        }
+
+        fn view(&self) -> Picture {
+            Picture::new().field("asked", self.asked)
         }
     }
 

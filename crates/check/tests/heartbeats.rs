@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use baton_check::{CheckReport, Checker, Faults, Options, Property, Verdict, check};
 use baton_protocol::detector::Detector;
 use baton_protocol::registry::{About, Params, Visitor, find, visit};
-use baton_protocol::{Group, ProcessId, Ticks};
+use baton_protocol::{Group, Picture, ProcessId, Ticks};
 use baton_sim::replay::replay;
 use baton_trace::{Event, Record};
 use expect_test::expect;
@@ -168,6 +168,10 @@ impl Detector for Blind {
 
     fn deadline(&self) -> Ticks {
         Ticks::MAX
+    }
+
+    fn view(&self, now: Ticks) -> Picture {
+        Picture::new().field("suspected", self.suspects(now))
     }
 
     fn recede(&mut self, _: Ticks) -> bool {

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use baton_protocol::ProcessId;
-use baton_trace::{Event, Header, Unit, Writer};
+use baton_trace::{Event, Header, Network, Unit, Writer};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -61,8 +61,9 @@ impl Journal {
 fn header(group: &PeerGroup, me: ProcessId) -> Header {
     // The start time helps people to compare the traces of several members. A clock before 1970 gives 0, not an error.
     let started_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
+    let notes = baton_trace::notes(json!({ "kind": "tcp", "started_unix_s": started_unix_s }));
     Header {
-        network: json!({ "kind": "tcp", "member": me, "started_unix_s": started_unix_s }),
+        network: Network { order: None, member: Some(me), notes },
         ..Header::new(group.about(), &group.params(), group.processes(), group.topology(), Unit::Seconds)
     }
 }

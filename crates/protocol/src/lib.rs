@@ -16,6 +16,7 @@ pub mod clock;
 pub mod detector;
 pub mod election;
 pub mod mutex;
+pub mod picture;
 pub mod process;
 pub mod process_set;
 pub mod property;
@@ -23,6 +24,7 @@ pub mod registry;
 pub mod roster;
 pub mod topology;
 
+pub use picture::Picture;
 pub use process::*;
 pub use process_set::ProcessSet;
 pub use property::{PerProperty, Promises, Property};

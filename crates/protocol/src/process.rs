@@ -7,6 +7,7 @@ use core::ops::RangeInclusive;
 
 use serde::{Serialize, de::DeserializeOwned};
 
+use crate::Picture;
 use crate::clock::Stamp;
 
 /// Clients are numbered from 0; helpers (coordinators, voters, stores) follow.
@@ -45,6 +46,9 @@ pub trait Protocol: Clone + Eq + Hash + Debug + Send + Sync + 'static {
 
     /// Handles one input and puts the outputs into `out`.
     fn step(&mut self, input: Input<Self>, out: &mut Outbox<Self>);
+
+    /// The picture of this process for a drawing, in the words of the algorithm's paper. Steps never call it.
+    fn view(&self) -> Picture;
 
     /// Forgets everything except what is on stable storage; most protocols store nothing. `fresh` is this process newly
     /// made. Drivers call this when a process recovers without memory, before [`Start::Recovered`].
@@ -115,8 +119,6 @@ pub enum Input<P: Protocol> {
     Suspect(ProcessId),
     /// From now on the failure detector of this process believes that the named process is alive.
     Trust(ProcessId),
-    /// The group has new members, agreed on outside the protocol.
-    View(View),
     /// The application is about to send a message of its own. The protocol answers with [`Outbox::stamp`], if it has a
     /// clock.
     AppSend,
@@ -132,15 +134,6 @@ pub enum Start {
     /// are lost, and so are the messages that were on their way to it or from it. Its failure detector starts again: it
     /// suspects no process until it reports one.
     Recovered,
-}
-
-/// The members of the group from `epoch` on.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct View {
-    /// Number of the view.
-    pub epoch: u64,
-    /// In ascending order.
-    pub members: Vec<ProcessId>,
 }
 
 /// An action that the driver carries out for a process.

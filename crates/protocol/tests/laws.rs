@@ -4,15 +4,16 @@
 //! in every variant, with a careless [`Driver`]. Messages get lost, overtake each other, arrive twice, and arrive at or
 //! from processes that have nothing to do with them. Processes crash and recover, with and without memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 use baton_protocol::append::{self, Append};
 use baton_protocol::detector::Detector;
 use baton_protocol::election::{self, Election};
 use baton_protocol::mutex::{self, Mutex};
+use baton_protocol::picture::Kind;
 use baton_protocol::registry::{self, About, Params, SetupError, Visitor};
-use baton_protocol::{Choice, Choices, Group, Input, Outbox, Output, ProcessId, Protocol, Start, View};
+use baton_protocol::{Choice, Choices, Group, Input, Outbox, Output, Picture, ProcessId, Protocol, Start};
 
 /// Some variants work only for some of these sizes.
 const SIZES: [usize; 4] = [2, 3, 4, 5];
@@ -50,6 +51,11 @@ fn a_timer_is_set_for_some_time() {
     for_every_algorithm(Law::TimersTakeTime);
 }
 
+#[test]
+fn a_view_shows_something_under_names_of_its_own_and_no_process_that_is_not_there() {
+    for_every_algorithm(Law::ShowsMembers);
+}
+
 /// The law that the driver checks after each step.
 #[derive(Clone, Copy, Debug)]
 enum Law {
@@ -59,6 +65,7 @@ enum Law {
     DoesNotPanic,
     EqualStatesHashAlike,
     TimersTakeTime,
+    ShowsMembers,
 }
 
 /// The result of a step, and the result of the same step of a twin that got the same inputs from the start.
@@ -112,7 +119,31 @@ impl Law {
                     }
                 }
             }
+            Law::ShowsMembers => check_picture(&step.after.view(), step.processes),
         }
+    }
+}
+
+fn check_picture(picture: &Picture, processes: usize) {
+    assert!(!picture.parts.is_empty());
+    let mut names = BTreeSet::new();
+    for part in &picture.parts {
+        assert!(names.insert(&part.name), "two parts have the name `{}`: {picture:?}", part.name);
+        let shown: Vec<ProcessId> = match &part.kind {
+            Kind::Field { .. } => vec![],
+            Kind::Pointer { to } => to.iter().copied().collect(),
+            Kind::Set { of } => of.clone(),
+            Kind::Queue { of } => of.iter().map(|queued| queued.process).collect(),
+            Kind::Numbers { of } => of.iter().map(|(process, _)| *process).collect(),
+            Kind::Token { carries, .. } if carries.parts.is_empty() => vec![],
+            Kind::Token { carries, .. } => {
+                check_picture(carries, processes);
+                vec![]
+            }
+        };
+        assert!(shown.iter().all(|&process| process < processes), "{part:?}");
+        let ascends = matches!(part.kind, Kind::Set { .. } | Kind::Numbers { .. });
+        assert!(!ascends || shown.windows(2).all(|pair| pair[0] < pair[1]), "{part:?}");
     }
 }
 
@@ -221,6 +252,7 @@ impl Visitor for Check {
             }
             assert_eq!(detector, twin);
             assert!(!detector.suspects(now));
+            check_picture(&detector.view(now), group.processes);
             let deadline = detector.deadline();
             assert!(deadline > now || now == u64::MAX, "{detector:?} at {now}");
             assert!(!detector.suspects(deadline) && (deadline == u64::MAX || detector.suspects(deadline + 1)));
@@ -308,14 +340,10 @@ impl<P: Protocol> Driver<P> {
             88..91 => self.step_if_up(process, Input::Suspect(member)),
             91 => self.step_if_up(process, Input::Trust(member)),
             92..96 => self.step_if_up(process, Input::AppSend),
-            96..99 => {
+            _ => {
                 if let Some(&stamp) = self.random.choice(&self.stamps) {
                     self.step_if_up(process, Input::AppReceive(stamp));
                 }
-            }
-            _ => {
-                let members = (0..self.group.processes).filter(|&member| self.up[member]).collect();
-                self.step_if_up(process, Input::View(View { epoch: 1, members }));
             }
         }
     }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use baton_protocol::{ProcessId, Ticks};
+use baton_trace::Order;
 use rustc_hash::FxHashMap;
 
 use crate::time::{in_t, ticks};
@@ -161,14 +162,17 @@ pub struct Arrivals {
 
 impl Network {
     /// The network as data.
-    pub fn to_json(&self) -> serde_json::Value {
-        serde_json::json!({
-            "delay": self.delay.to_string(),
-            "order": if self.fifo { "fifo" } else { "unordered" },
-            "loss": self.loss,
-            "duplicate": self.duplicate,
-            "delay_max": self.delay.bound().map(in_t),
-        })
+    pub fn traced(&self) -> baton_trace::Network {
+        baton_trace::Network {
+            order: Some(if self.fifo { Order::Fifo } else { Order::Unordered }),
+            member: None,
+            notes: baton_trace::notes(serde_json::json!({
+                "delay": self.delay.to_string(),
+                "loss": self.loss,
+                "duplicate": self.duplicate,
+                "delay_max": self.delay.bound().map(in_t),
+            })),
+        }
     }
 }
 

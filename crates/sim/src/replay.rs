@@ -8,7 +8,7 @@ use baton_protocol::election::{self, Election};
 use baton_protocol::mutex::{self, Mutex};
 use baton_protocol::registry::{self, About, Family, SetupError, Survivors, Visitor};
 use baton_protocol::{Choices, Group, Input, Message, Outbox, Output, ProcessId, Protocol, Start};
-use baton_trace::{Event, Header, Record, Unit, is_counterexample};
+use baton_trace::{Event, Header, Order, Record, Unit, is_counterexample};
 
 use self::judge::Judge;
 use self::recurrence::Snapshot;
@@ -54,7 +54,7 @@ pub enum ReplayError {
     )]
     OneMember {
         /// Which one.
-        member: u64,
+        member: ProcessId,
     },
     /// The trace speaks of other processes than the group has.
     #[error("the trace has {found} processes, and `{algorithm}` with {clients} clients has {expected}")]
@@ -100,7 +100,7 @@ pub enum ReplayError {
 
 /// Repeats a trace.
 pub fn replay(header: &Header, records: &[Record]) -> Result<Replayed, ReplayError> {
-    if let Some(member) = header.network["member"].as_u64() {
+    if let Some(member) = header.network.member {
         return Err(ReplayError::OneMember { member });
     }
     registry::visit(&header.algorithm, &header.group_params(), Replay { header, records })?
@@ -122,10 +122,10 @@ impl Replay<'_> {
     fn go<P: Protocol>(self, about: &'static About, group: Group<P>, words: Words<P>) -> Result<Replayed, ReplayError> {
         self.check_size(about, &group)?;
         let cycle_from = self.header.cycle_from();
-        let fifo = match self.header.network["order"].as_str() {
-            Some("fifo") => true,
-            Some("unordered") | None => false,
-            Some(other) => return Err(ReplayError::Order { found: other.to_owned() }),
+        let fifo = match &self.header.network.order {
+            Some(Order::Fifo) => true,
+            Some(Order::Unordered) | None => false,
+            Some(Order::Unknown(found)) => return Err(ReplayError::Order { found: found.clone() }),
         };
         let mut stage = Stage::new(group, fifo, self.records, words);
         stage.play(cycle_from)?;

@@ -539,22 +539,23 @@ fn store_report(users: &MutexUsers) -> Option<StoreReport> {
 
 fn header<P>(about: &'static About, options: &Options, group: &Group<P>, clocks: &Clocks) -> Header {
     let workload = &options.workload;
-    let mut network = options.network.to_json();
+    let mut network = options.network.traced();
     if let Some(rates) = clocks.rates() {
-        network["drift"] = options.drift.into();
-        network["clock_rates"] = rates.into();
+        network.notes.insert("drift".into(), options.drift.into());
+        network.notes.insert("clock_rates".into(), rates.into());
     }
+    let notes = baton_trace::notes(serde_json::json!({
+        "load": workload.load,
+        "entries": workload.entries,
+        "hold": workload.hold,
+        "think": workload.think,
+        "app_messages": workload.app_messages,
+        "store": workload.store,
+    }));
     Header {
         seed: options.seed,
         network,
-        workload: serde_json::json!({
-            "load": workload.load,
-            "entries": workload.entries,
-            "hold": workload.hold,
-            "think": workload.think,
-            "app_messages": workload.app_messages,
-            "store": workload.store,
-        }),
+        workload: baton_trace::Workload { notes, ..Default::default() },
         ..Header::new(about, &options.params, group.processes, &group.topology, Unit::T)
     }
 }

@@ -210,7 +210,7 @@ fn a_trace_of_messages_that_cannot_arrive_so_is_refused() {
     let (header, records) = baton_trace::read(trace(&options).as_slice()).unwrap();
     assert!(replay(&header, &records).is_ok());
     let refusal = |order: &str, records: &[Record]| {
-        let network = serde_json::json!({ "order": order });
+        let network = serde_json::from_value(serde_json::json!({ "order": order })).unwrap();
         replay(&Header { network, ..header.clone() }, records).unwrap_err().to_string()
     };
     let overtakes = "the processes say that an earlier message on this link is still on its way";
@@ -365,8 +365,8 @@ fn clocks_that_drift_are_in_the_header_and_change_nothing_but_timers() {
     options.drift = 0.25;
     let (header, records) = baton_trace::read(trace(&options).as_slice()).unwrap();
     assert_eq!(records, right.1, "it has no timers");
-    assert_eq!(header.network["drift"], 0.25);
-    let rates = header.network["clock_rates"].as_array().unwrap();
+    assert_eq!(header.network.notes["drift"], 0.25);
+    let rates = header.network.notes["clock_rates"].as_array().unwrap();
     assert_eq!(rates.len(), 3);
     assert!(rates.iter().all(|rate| (0.75..=1.25).contains(&rate.as_f64().unwrap())), "{rates:?}");
     // A lease ends by the clock of the process that gave it: here P2, the coordinator.
@@ -376,7 +376,7 @@ fn clocks_that_drift_are_in_the_header_and_change_nothing_but_timers() {
     leased.workload.entries = 2;
     leased.drift = 0.25;
     let (header, records) = baton_trace::read(trace(&leased).as_slice()).unwrap();
-    let rate = header.network["clock_rates"][2].as_f64().unwrap();
+    let rate = header.network.notes["clock_rates"][2].as_f64().unwrap();
     let fired = records.iter().find(|record| matches!(record.event, Event::Timer { .. })).unwrap();
     assert!((fired.t - (1.0 + 5.0 / rate)).abs() < 1e-5, "the grant leaves at 1 T: {} {rate}", fired.t);
 }

@@ -427,7 +427,7 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Params, Unit, VERSION};
+    use crate::{DatedBy, Network, Params, Unit, VERSION, Workload};
 
     fn header() -> Header {
         Header {
@@ -439,8 +439,8 @@ mod tests {
             quorums: None,
             tree: None,
             seed: 1,
-            network: serde_json::json!({}),
-            workload: serde_json::json!({}),
+            network: Network::default(),
+            workload: Workload::default(),
             params: Params::default(),
             unit: Unit::T,
         }
@@ -492,7 +492,8 @@ mod tests {
     fn the_title_tells_a_seed_and_the_axis_its_unit_where_they_have_one() {
         let steps = |reason| records([(1.0, 0, end(reason))]);
         let peers = Header { unit: Unit::Seconds, ..header() };
-        let beats = Header { workload: serde_json::json!({ "dated_by": "ticks" }), ..header() };
+        let workload = Workload { dated_by: Some(DatedBy::Ticks), ..Workload::default() };
+        let beats = Header { workload, ..header() };
         for (header, reason, seed, unit) in [
             (header(), "finished", true, ">T<"),
             (header(), "violation", false, ">step<"),
@@ -507,13 +508,13 @@ mod tests {
     #[test]
     fn what_happens_again_and_again_is_marked() {
         let all = records([(1.0, 0, Event::Crash), (2.0, 0, Event::Resume), (2.0, 0, end("violation"))]);
-        let workload = serde_json::json!({ "cycle_from": 1 });
-        let svg = draw(&Header { workload, ..header() }, &all);
+        let cycle =
+            |first| Header { workload: Workload { cycle_from: Some(first), ..Workload::default() }, ..header() };
+        let svg = draw(&cycle(1), &all);
         let x = LEFT + GAP_MIN + UNIT - GAP_MIN / 2.0;
         assert!(svg.contains(&format!("class=\"cycle\" x=\"{x:.1}\"")) && svg.contains("again and again"), "{svg}");
         assert!(!draw(&header(), &all).contains("again and again"));
-        let nowhere = serde_json::json!({ "cycle_from": 9 });
-        assert!(!draw(&Header { workload: nowhere, ..header() }, &all).contains("again and again"));
+        assert!(!draw(&cycle(9), &all).contains("again and again"));
     }
 
     #[test]

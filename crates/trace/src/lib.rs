@@ -36,10 +36,8 @@ pub struct Header {
     pub tree: Option<Vec<(usize, usize)>>,
     /// 0 if the run has no seed.
     pub seed: u64,
-    /// For people; programs should not rely on the contents.
-    pub network: Value,
-    /// Mostly for people. [`Header::is_dated_by_ticks`] and [`Header::cycle_from`] read two keys of it.
-    pub workload: Value,
+    pub network: Network,
+    pub workload: Workload,
     /// The parameters of the group, for a replay.
     #[serde(default)]
     pub params: Params,
@@ -59,8 +57,8 @@ impl Header {
             quorums: topology.quorums.clone(),
             tree: topology.tree.clone(),
             seed: 0,
-            network: Value::Object(serde_json::Map::new()),
-            workload: Value::Object(serde_json::Map::new()),
+            network: Network::default(),
+            workload: Workload::default(),
             params: Params { coordinators: params.coordinators, votes: params.votes, delay_max: params.delay_max },
             unit,
         }
@@ -68,12 +66,12 @@ impl Header {
 
     /// Whether the times of a counterexample count ticks of the clocks. Otherwise they count steps.
     pub fn is_dated_by_ticks(&self) -> bool {
-        self.workload["dated_by"] == "ticks"
+        self.workload.dated_by == Some(DatedBy::Ticks)
     }
 
     /// In a counterexample to liveness: the number of the record from which on the run repeats for ever.
     pub fn cycle_from(&self) -> Option<u64> {
-        self.workload["cycle_from"].as_u64()
+        self.workload.cycle_from
     }
 
     /// The parameters from which the registry makes the group.
@@ -86,6 +84,69 @@ impl Header {
             delay_max: self.params.delay_max.max(1),
         }
     }
+}
+
+/// The network between the processes: fields that a replay depends on, and notes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Network {
+    /// For people: delays, losses, clocks.
+    #[serde(flatten)]
+    pub notes: Notes,
+    /// The order in which the messages of a link arrived. None: any order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<Order>,
+    /// The process that wrote this trace, if it was one member of a group over sockets. Such a trace cannot be replayed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<usize>,
+}
+
+/// The actions of the users: fields that a replay depends on, and notes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Workload {
+    /// For people: how often the users requested, and how long they stayed inside.
+    #[serde(flatten)]
+    pub notes: Notes,
+    /// In a counterexample to liveness: the number of the record from which on the run repeats for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycle_from: Option<u64>,
+    /// In a counterexample: the unit of its times. None: steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dated_by: Option<DatedBy>,
+}
+
+/// Fields that only people read, by name.
+pub type Notes = serde_json::Map<String, Value>;
+
+/// The fields of a JSON object as notes; no notes if `object` is another kind of value.
+pub fn notes(object: Value) -> Notes {
+    match object {
+        Value::Object(notes) => notes,
+        _ => Notes::new(),
+    }
+}
+
+/// The order in which the messages of a link arrive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// The order in which they were sent.
+    Fifo,
+    /// Any order.
+    Unordered,
+    /// A word that this version does not know. Such a trace can be drawn, but not replayed.
+    #[serde(untagged)]
+    Unknown(String),
+}
+
+/// The unit of the times in a counterexample.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DatedBy {
+    /// Ticks of the clocks. The clocks of all processes show the same.
+    Ticks,
+    /// A word that this version does not know.
+    #[serde(untagged)]
+    Unknown(String),
 }
 
 /// The parameters of a group besides its size and variant.
@@ -330,8 +391,8 @@ mod tests {
             quorums: None,
             tree: None,
             seed: 7,
-            network: serde_json::json!({}),
-            workload: serde_json::json!({}),
+            network: Network::default(),
+            workload: Workload::default(),
             params: Params::default(),
             unit: Unit::T,
         }
@@ -352,6 +413,39 @@ mod tests {
         assert_eq!(read_header, header());
         assert_eq!(records.len(), 2);
         assert_eq!(records[1].event, Event::Heal);
+    }
+
+    /// Simulator, checker and peers have written these before the fields had types.
+    #[test]
+    fn what_a_replay_depends_on_is_where_it_always_was() {
+        let line = |network: &str, workload: &str| {
+            format!(
+                r#"{{"baton_trace":1,"algorithm":"central","processes":3,"clients":2,"seed":7,"network":{network},"workload":{workload},"params":{{"delay_max":0}},"unit":"T"}}"#
+            )
+        };
+        let read_header = |line: &str| read(line.as_bytes()).unwrap().0;
+        let sim = line(r#"{"delay":"const:1","drift":0.25,"loss":0.0,"order":"fifo"}"#, r#"{"entries":9}"#);
+        let header = read_header(&sim);
+        assert_eq!((&header.network.order, header.network.member), (&Some(Order::Fifo), None));
+        assert_eq!((&header.network.notes["drift"], &header.workload.notes["entries"]), (&0.25.into(), &9.into()));
+        assert_eq!(serde_json::to_string(&header).unwrap(), sim, "nothing is lost, and nothing is added");
+
+        let check = line(r#"{"order":"unordered"}"#, r#"{"app_messages":1,"cycle_from":4,"dated_by":"ticks"}"#);
+        let header = read_header(&check);
+        assert_eq!((&header.network.order, header.cycle_from()), (&Some(Order::Unordered), Some(4)));
+        assert!(header.is_dated_by_ticks());
+        assert_eq!(serde_json::to_string(&header).unwrap(), check);
+
+        let peer = line(r#"{"kind":"tcp","started_unix_s":1.5,"member":2}"#, "{}");
+        assert_eq!(read_header(&peer).network.member, Some(2));
+        assert_eq!(serde_json::to_string(&read_header(&peer)).unwrap(), peer);
+
+        let later = line(r#"{"order":"sideways"}"#, r#"{"dated_by":"suns"}"#);
+        assert_eq!(read_header(&later).network.order, Some(Order::Unknown("sideways".into())));
+        assert!(!read_header(&later).is_dated_by_ticks());
+        let wrong = line(r#"{"order":"fifo","member":"P2"}"#, "{}");
+        let refusal = read(wrong.as_bytes()).unwrap_err().to_string();
+        assert!(refusal.contains(r#"invalid type: string "P2", expected usize"#), "{refusal}");
     }
 
     #[test]

@@ -38,7 +38,7 @@ use serde::{Deserialize, Serialize};
 use super::log::{Log, Run, agreement};
 use super::{Append, Command, Event, Record, Slot};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
-use crate::{Input, Outbox, ProcessId, ProcessSet, Protocol, Start, Ticks};
+use crate::{Input, Outbox, Picture, ProcessId, ProcessSet, Protocol, Start, Ticks};
 
 /// Processes `0..n` are clients; the replicas follow.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -175,6 +175,16 @@ impl Protocol for RecordAppend {
             RecordAppend::Replica(replica) => replica.step(input, out),
         }
     }
+
+    fn view(&self) -> Picture {
+        match self {
+            RecordAppend::Client(client) => Picture::new()
+                .pointer("primary", client.live().next())
+                .field("number", client.number)
+                .field("pending", client.pending.is_some()),
+            RecordAppend::Replica(replica) => replica.view(),
+        }
+    }
 }
 
 impl Append for RecordAppend {
@@ -253,6 +263,20 @@ impl Replica {
                 Message::Appended { .. } => {}
             },
             _ => {}
+        }
+    }
+
+    fn view(&self) -> Picture {
+        let picture = Picture::new().state(&self.role).pointer("primary", self.primary).field("length", self.log.len());
+        match &self.role {
+            Role::Primary(lead) => picture
+                .field("stable", lead.stable)
+                .queue("buffer", lead.buffer.iter().map(|record| (record.client, record.number)))
+                .numbers("acked", lead.acked.clone())
+                .set("newcomers", lead.newcomers.clone()),
+            Role::Collecting { states } => picture.set("states", states.keys().copied()),
+            Role::Secondary { early, .. } => picture.field("early", early.len() as u64),
+            Role::Newcomer => picture,
         }
     }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::mutex::{Command, Event};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError};
-use crate::{Counter, Input, Outbox, Protocol};
+use crate::{Counter, Input, Outbox, Picture, Protocol};
 
 /// A process that enters whenever it wants.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -38,6 +38,10 @@ impl Protocol for NoLock {
             self.entries += 1;
             out.emit(Event::Granted { fence: self.entries });
         }
+    }
+
+    fn view(&self) -> Picture {
+        Picture::new().field("entries", self.entries)
     }
 
     fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {

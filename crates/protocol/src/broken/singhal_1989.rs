@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::mutex::{Command, Event, singhal};
 use crate::registry::{About, Group, Params, SetupError};
-use crate::{Counter, Input, Outbox, ProcessId, Protocol};
+use crate::{Counter, Input, Outbox, Picture, ProcessId, Protocol};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Singhal1989 {
@@ -102,6 +102,11 @@ impl Protocol for Singhal1989 {
         }
     }
 
+    fn view(&self) -> Picture {
+        let token = self.token.as_ref();
+        show(&self.beliefs).token(token.map(|token| (token.entries, show(&token.beliefs))))
+    }
+
     fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
         show_numbers(&mut self.beliefs, visit);
         if let Some(token) = &mut self.token {
@@ -183,6 +188,16 @@ impl Singhal1989 {
         let (me, n) = (self.me, self.beliefs.len());
         (1..n).map(move |distance| (me + distance) % n)
     }
+}
+
+/// The numbers, and who is believed to be in which of the paper's states; those left are in O.
+fn show(beliefs: &[Belief]) -> Picture {
+    let believed = |state| (0..beliefs.len()).filter(move |&process| beliefs[process].state == state);
+    Picture::new()
+        .set("R", believed(State::R))
+        .set("E", believed(State::E))
+        .set("H", believed(State::H))
+        .numbers("numbers", beliefs.iter().map(|belief| belief.number).enumerate())
 }
 
 fn show_numbers(beliefs: &mut [Belief], visit: &mut dyn FnMut(Counter, &mut u64)) {

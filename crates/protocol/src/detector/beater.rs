@@ -4,7 +4,7 @@ use core::convert::Infallible;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Input, Message, Outbox, ProcessId, Protocol, Start, Ticks};
+use crate::{Input, Message, Outbox, Picture, ProcessId, Protocol, Start, Ticks};
 
 /// Sends a beat to all other processes every `period`. Only this half is a [`Protocol`]; the watching half, a
 /// [`Detector`](super::Detector), needs a clock.
@@ -37,6 +37,11 @@ impl Beater {
     pub fn new(me: ProcessId, n: usize, period: Ticks) -> Self {
         Beater { me, n, period }
     }
+
+    fn others(&self) -> impl Iterator<Item = ProcessId> + use<> {
+        let me = self.me;
+        (0..self.n).filter(move |&other| other != me)
+    }
 }
 
 impl Protocol for Beater {
@@ -48,11 +53,15 @@ impl Protocol for Beater {
     fn step(&mut self, input: Input<Self>, out: &mut Outbox<Self>) {
         match input {
             Input::Start(Start::Fresh | Start::Recovered) | Input::Timer(Period) => {
-                out.multicast((0..self.n).filter(|&other| other != self.me), Beat);
+                out.multicast(self.others(), Beat);
                 out.set_timer(Period, self.period);
             }
             Input::Message { from, .. } => out.emit(Heard(from)),
             _ => {}
         }
+    }
+
+    fn view(&self) -> Picture {
+        Picture::new().field("period", self.period).set("beats to", self.others())
     }
 }

@@ -15,8 +15,8 @@
 //! the wait, that is, unless D > P.
 
 use super::{Detector, WATCHED_MAX, in_ticks, number, period};
-use crate::Ticks;
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
+use crate::{Picture, Ticks};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heartbeat {
@@ -41,6 +41,13 @@ impl Detector for Heartbeat {
 
     fn deadline(&self) -> Ticks {
         self.last.saturating_add(self.wait)
+    }
+
+    fn view(&self, now: Ticks) -> Picture {
+        Picture::new()
+            .field("suspected", self.suspects(now))
+            .field("last beat", self.last)
+            .field("deadline", self.deadline())
     }
 
     fn recede(&mut self, ticks: Ticks) -> bool {

@@ -5,8 +5,8 @@
 use alloc::string::ToString;
 use core::fmt::Debug;
 
-use crate::Ticks;
 use crate::registry::{Params, SetupError};
+use crate::{Picture, Ticks};
 
 mod beater;
 pub mod heartbeat;
@@ -41,6 +41,10 @@ pub trait Detector: Clone + PartialEq + Debug + Send + Sync + 'static {
     fn suspects(&self, now: Ticks) -> bool {
         now > self.deadline()
     }
+
+    /// The picture of the detector at `now`: whether it suspects the process, and why or why not yet. Only the driver
+    /// knows which process the detector watches.
+    fn view(&self, now: Ticks) -> Picture;
 
     /// Moves all remembered times `ticks` into the past, but not below 0. So the checker can let time pass while the
     /// clock stands still, and processes that send beats for ever have finitely many states. Returns false, and does

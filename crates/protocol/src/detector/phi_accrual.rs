@@ -18,8 +18,8 @@
 use alloc::collections::VecDeque;
 
 use super::{Detector, WATCHED_MAX, in_ticks, number, period};
-use crate::Ticks;
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
+use crate::{Picture, Ticks};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct PhiAccrual {
@@ -67,6 +67,17 @@ impl Detector for PhiAccrual {
 
     fn deadline(&self) -> Ticks {
         self.deadline
+    }
+
+    fn view(&self, now: Ticks) -> Picture {
+        let (mean, deviation) = self.normal();
+        Picture::new()
+            .field("suspected", self.suspects(now))
+            .field("phi", alloc::format!("{:.1}", self.phi(now)))
+            .field("mean", mean as u64)
+            .field("deviation", deviation as u64)
+            .field("last beat", self.last)
+            .field("deadline", self.deadline)
     }
 }
 

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::guarded::{self, Guarded};
 use super::{Command, Event, Rule};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError};
-use crate::{Input, Outbox, ProcessId, Protocol, Start, Ticks};
+use crate::{Input, Outbox, Picture, ProcessId, Protocol, Start, Ticks};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Bully {
@@ -97,6 +97,10 @@ impl Protocol for Bully {
             Input::Message { from, message: Message::Coordinator } => self.on_coordinator(from, out),
             _ => {}
         }
+    }
+
+    fn view(&self) -> Picture {
+        Picture::new().state(&self.state).pointer("leader", self.leader)
     }
 }
 

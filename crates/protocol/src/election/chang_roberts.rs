@@ -31,7 +31,7 @@ use super::guarded::{self, Guarded};
 use super::ring::{self, Ring};
 use super::{Command, Event, Rule};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
-use crate::{Input, Outbox, ProcessId, Protocol, Start};
+use crate::{Input, Outbox, Picture, ProcessId, Protocol, Start};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ChangRoberts {
@@ -96,6 +96,14 @@ impl Protocol for ChangRoberts {
             Input::Message { message: Message::Welcome(leader), .. } => self.on_welcome(leader, out),
             _ => {}
         }
+    }
+
+    fn view(&self) -> Picture {
+        Picture::new()
+            .pointer("leader", self.leader)
+            .pointer("highest", self.highest)
+            .field("number", self.number)
+            .and(self.ring.view())
     }
 }
 

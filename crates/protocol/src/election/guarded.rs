@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 use super::judge::{Judge, Ruling, Verdict};
 use super::{Command, Election, Event, Rule};
 use crate::registry::{Group, Params, SetupError, Survivors, Variant};
-use crate::{Input, Outbox, Output, ProcessId, ProcessSet, Protocol, Start};
+use crate::{Input, Outbox, Output, Picture, ProcessId, ProcessSet, Protocol, Start};
 
 /// A process of a group that elects with or without a guard.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -191,6 +191,14 @@ impl<E: Election> Protocol for Guarded<E> {
             }
         }
     }
+
+    fn view(&self) -> Picture {
+        match self {
+            Guarded::Free(election) => election.view(),
+            Guarded::Member(member) => member.view(),
+            Guarded::Witness(judge, _) => judge.view(),
+        }
+    }
 }
 
 /// Gives the election inside its input, unless it is a message of the guard. Returns its outputs.
@@ -207,7 +215,6 @@ fn step_inside<E: Election>(
         Input::Timer(timer) => Input::Timer(timer),
         Input::Suspect(process) => Input::Suspect(process),
         Input::Trust(process) => Input::Trust(process),
-        Input::View(view) => Input::View(view),
         Input::AppSend => Input::AppSend,
         Input::AppReceive(stamp) => Input::AppReceive(stamp),
     };
@@ -249,6 +256,22 @@ impl<E: Election> Member<E> {
                 }
             }
         }
+    }
+
+    fn view(&self) -> Picture {
+        let none = ProcessSet::none(0);
+        let (leader, consents) = match &self.office {
+            Office::Follows(leader) => (leader.map(|(leader, _)| leader), &none),
+            Office::Asks { consents, .. } => (None, consents),
+            Office::Leads { consents, .. } => (Some(self.me), consents),
+        };
+        Picture::new()
+            .state(&self.office)
+            .pointer("leader", leader)
+            .field("term", self.term)
+            .set("consents", consents.iter())
+            .inside("judge", self.judge.view())
+            .inside("election", self.election.view())
     }
 
     fn start(&mut self, start: Start, out: &mut Outbox<Guarded<E>>) {

@@ -5,7 +5,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::Rule;
-use crate::{ProcessId, ProcessSet, Start};
+use crate::{Picture, ProcessId, ProcessSet, Start};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Judge {
@@ -98,6 +98,14 @@ impl Judge {
 
     pub(super) fn on_trust(&mut self, process: ProcessId) {
         self.suspected.remove(process);
+    }
+
+    pub(super) fn view(&self) -> Picture {
+        Picture::new()
+            .pointer("consented to", self.to.filter(|_| self.stands))
+            .field("given", self.given)
+            .numbers("waiting", self.waiting.clone())
+            .set("suspected", self.suspected.iter())
     }
 
     /// If no process may lead, consents to the best waiting candidate. Refuses the waiting candidates whose terms are

@@ -5,7 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::registry::{Params, SetupError};
-use crate::{ProcessId, ProcessSet};
+use crate::{Picture, ProcessId, ProcessSet};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ring {
@@ -64,6 +64,11 @@ impl Ring {
     /// The next process that is not suspected, if any.
     pub fn successor(&self) -> Option<ProcessId> {
         self.others.iter().copied().find(|&other| self.trusts(other))
+    }
+
+    /// What a drawing shows of it.
+    pub fn view(&self) -> Picture {
+        Picture::new().pointer("successor", self.successor()).set("suspected", self.suspected.iter())
     }
 }
 

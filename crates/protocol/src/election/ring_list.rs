@@ -29,7 +29,7 @@ use super::guarded::{self, Guarded};
 use super::ring::Ring;
 use super::{Command, Event, Rule};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Variant};
-use crate::{Input, Outbox, ProcessId, Protocol, Start};
+use crate::{Input, Outbox, Picture, ProcessId, Protocol, Start};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RingList {
@@ -105,6 +105,15 @@ impl Protocol for RingList {
             Input::Message { message: Message::Welcome(leader), .. } => self.on_welcome(leader, out),
             _ => {}
         }
+    }
+
+    fn view(&self) -> Picture {
+        Picture::new()
+            .pointer("leader", self.leader)
+            .pointer("best", self.best)
+            .numbers("passed", [self.passed])
+            .field("number", self.number)
+            .and(self.ring.view())
     }
 }
 

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use super::{Command, Event};
 use crate::clock::{LamportClock, Stamp};
 use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError};
-use crate::{Counter, Input, Outbox, ProcessId, ProcessSet, Protocol};
+use crate::{Counter, Input, Outbox, Picture, ProcessId, ProcessSet, Protocol};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CarvalhoRoucairol {
@@ -104,6 +104,17 @@ impl Protocol for CarvalhoRoucairol {
             Input::AppReceive(time) => self.clock.observe(time),
             _ => {}
         }
+    }
+
+    fn view(&self) -> Picture {
+        let request = if let State::Wanted(ours) = self.state { Some(ours.time) } else { None };
+        Picture::new()
+            .state(&self.state)
+            .field("request", request)
+            .field("clock", self.clock.now())
+            .set("missing", self.missing.iter())
+            .queue("deferred", self.deferred.iter().copied())
+            .field("fence", self.fence)
     }
 
     fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {

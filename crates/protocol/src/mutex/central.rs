@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Command, Event};
 use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError, Variant};
-use crate::{Counter, Input, Outbox, ProcessId, Protocol, Ticks};
+use crate::{Counter, Input, Outbox, Picture, ProcessId, Protocol, Ticks};
 
 /// Processes `0..n` are clients; process n is the coordinator.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -116,6 +116,18 @@ impl Protocol for Central {
             }
             (Central::Coordinator(server), Input::Timer(Timer::Lease)) => server.end_grant(out),
             _ => {}
+        }
+    }
+
+    fn view(&self) -> Picture {
+        match self {
+            Central::Client { coordinator, fence } => {
+                Picture::new().pointer("coordinator", *coordinator).field("fence", *fence)
+            }
+            Central::Coordinator(server) => Picture::new()
+                .pointer("holder", server.holder)
+                .queue("queue", server.queue.iter().copied())
+                .field("grants", server.grants),
         }
     }
 

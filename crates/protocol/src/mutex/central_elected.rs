@@ -36,7 +36,7 @@ use super::{Command, Event};
 use crate::clock::Stamp;
 use crate::election::{self, chang_roberts, chang_roberts::ChangRoberts};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError};
-use crate::{Counter, Input, Outbox, Output, ProcessId, ProcessSet, Protocol, Start};
+use crate::{Counter, Input, Outbox, Output, Picture, ProcessId, ProcessSet, Protocol, Start};
 
 /// Every process is a client; the elected one is also the coordinator.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -151,6 +151,22 @@ impl Protocol for CentralElected {
                 self.on_grant(fence, out);
             }
             _ => {}
+        }
+    }
+
+    fn view(&self) -> Picture {
+        let picture = Picture::new()
+            .state(&self.wish)
+            .pointer("coordinator", self.coordinator())
+            .field("epoch", self.epoch.time)
+            .inside("election", self.election.view());
+        match &self.coordinating {
+            Some(coordinating) => picture
+                .pointer("holder", coordinating.holder.map(|(holder, _)| holder))
+                .queue("queue", coordinating.queue.iter().copied())
+                .field("grants", coordinating.grants)
+                .set("awaited", coordinating.awaited.iter()),
+            None => picture,
         }
     }
 

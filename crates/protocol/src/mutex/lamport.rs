@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 use super::{Command, Event};
 use crate::clock::{LamportClock, Stamp};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Overlap, Params, Promises, SetupError, Variant};
-use crate::{Counter, Input, Outbox, ProcessId, Protocol, Start};
+use crate::{Counter, Input, Outbox, Picture, ProcessId, Protocol, Start};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Lamport {
@@ -165,6 +165,19 @@ impl Protocol for Lamport {
         }
     }
 
+    fn view(&self) -> Picture {
+        let alive = || self.others().filter(|(_, peer)| peer.standing == Standing::Alive);
+        let theirs = alive().filter_map(|(process, peer)| Some(Stamp { time: peer.request?, process }));
+        let mut queue: Vec<Stamp> = theirs.collect();
+        queue.extend(self.request().map(|time| Stamp { time, process: self.me }));
+        queue.sort_unstable();
+        Picture::new()
+            .state(&self.state)
+            .field("clock", self.clock.now())
+            .queue("queue", queue)
+            .numbers("latest", alive().map(|(process, peer)| (process, peer.latest)))
+    }
+
     fn is_ready(&self) -> bool {
         self.others().all(|(_, peer)| peer.standing != Standing::Unmet)
     }
@@ -262,11 +275,15 @@ impl Lamport {
 
     fn on_trust(&mut self, other: ProcessId, out: &mut Outbox<Self>) {
         self.peers[other].standing = Standing::Joining;
-        let request = match self.state {
+        out.send(other, Message::Welcome { time: self.clock.tick(), request: self.request() });
+    }
+
+    /// The time of the own request: its place in the queue, if it has one.
+    fn request(&self) -> Option<u64> {
+        match self.state {
             State::Waiting(time) | State::Inside(time) => Some(time),
             State::Idle | State::Unwelcome => None,
-        };
-        out.send(other, Message::Welcome { time: self.clock.tick(), request });
+        }
     }
 
     fn tell_others(&self, message: Message, out: &mut Outbox<Self>) {

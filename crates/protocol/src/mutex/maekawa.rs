@@ -44,7 +44,7 @@ use crate::clock::{LamportClock, Stamp};
 use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError, Topology, Variant};
 use crate::topology::information_structure::InformationStructure;
 use crate::topology::quorum::Construction;
-use crate::{Counter, Input, Outbox, ProcessId, ProcessSet, Protocol};
+use crate::{Counter, Input, Outbox, Picture, ProcessId, ProcessSet, Protocol};
 
 /// Every process is a requester and a voter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -200,6 +200,23 @@ impl Protocol for Maekawa {
             }
             _ => {}
         }
+    }
+
+    fn view(&self) -> Picture {
+        let request = if let State::Waiting(time) | State::Inside(time) = self.state { Some(time) } else { None };
+        Picture::new()
+            .state(&self.state)
+            .field("request", request)
+            .field("clock", self.clock.now())
+            .field("fence", self.fence)
+            .set("request set", self.request_set.iter())
+            .set("inform set", self.inform_set.iter())
+            .set("granted", self.granted.iter())
+            .set("postponed", self.postponed.iter())
+            .set("inquired", self.inquired.iter())
+            .pointer("vote", self.vote.map(|vote| vote.grantee.process))
+            .field("vote inquired", self.vote.is_some_and(|vote| vote.inquired))
+            .queue("queue", self.queue.iter().copied())
     }
 
     fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {

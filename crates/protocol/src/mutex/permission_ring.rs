@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use super::{Command, Event};
 use crate::clock::{LamportClock, Stamp};
 use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError};
-use crate::{Counter, Input, Outbox, ProcessId, Protocol, Ticks};
+use crate::{Counter, Input, Outbox, Picture, ProcessId, Protocol, Ticks};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PermissionRing {
@@ -106,6 +106,16 @@ impl Protocol for PermissionRing {
         }
     }
 
+    fn view(&self) -> Picture {
+        let request = if let State::Wanted(ours) = self.state { Some(ours.time) } else { None };
+        Picture::new()
+            .state(&self.state)
+            .field("request", request)
+            .field("clock", self.clock.now())
+            .pointer("next", self.next())
+            .queue("parked", self.parked.iter().copied())
+    }
+
     fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
         visit(Counter::Clock, self.clock.time_mut());
         self.parked.iter_mut().for_each(|request| visit(Counter::Clock, &mut request.time));
@@ -160,7 +170,11 @@ impl PermissionRing {
     }
 
     fn send_on(&mut self, stamp: Stamp, out: &mut Outbox<Self>) {
-        out.send((self.me + 1) % self.n, Message::Request { stamp, time: self.clock.now() });
+        out.send(self.next(), Message::Request { stamp, time: self.clock.now() });
+    }
+
+    fn next(&self) -> ProcessId {
+        (self.me + 1) % self.n
     }
 }
 

@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use super::{Command, Event};
 use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError, Variant};
 use crate::topology::tree::Tree;
-use crate::{Counter, Input, Outbox, ProcessId, Protocol, Ticks};
+use crate::{Counter, Input, Outbox, Picture, ProcessId, Protocol, Ticks};
 
 /// Kept small, since a group may have a million processes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -115,6 +115,15 @@ impl Protocol for Raymond {
             Input::Timer(Timer::Linger) => self.stop_lingering(out),
             _ => {}
         }
+    }
+
+    fn view(&self) -> Picture {
+        Picture::new()
+            .state(&self.state)
+            .pointer("holder", self.holder)
+            .field("asked", self.asked)
+            .queue("queue", self.queue.iter().copied())
+            .token((self.holder == self.me).then(|| (self.entries, Picture::new())))
     }
 
     fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {

@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 use super::{Command, Event};
 use crate::clock::{LamportClock, Stamp};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Overlap, Params, Promises, SetupError};
-use crate::{Counter, Input, Outbox, ProcessId, ProcessSet, Protocol, Start};
+use crate::{Counter, Input, Outbox, Picture, ProcessId, ProcessSet, Protocol, Start};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RicartAgrawala {
@@ -122,6 +122,18 @@ impl Protocol for RicartAgrawala {
             Input::AppReceive(time) => self.clock.observe(time),
             _ => {}
         }
+    }
+
+    fn view(&self) -> Picture {
+        let request = if let State::Wanted(ours) = self.state { Some(ours.time) } else { None };
+        Picture::new()
+            .state(&self.state)
+            .field("request", request)
+            .field("clock", self.clock.now())
+            .set("awaiting", self.awaiting.iter())
+            .queue("deferred", self.deferred.iter().copied())
+            .set("alive", self.alive.iter())
+            .set("unwelcomed", self.unwelcomed.iter())
     }
 
     fn is_ready(&self) -> bool {

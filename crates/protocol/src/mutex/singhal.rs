@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 use super::suzuki_kasami::show_numbers;
 use super::{Command, Event};
 use crate::registry::{About, Assumes, Family, Group, Params, Promises, SetupError};
-use crate::{Counter, Input, Outbox, ProcessId, ProcessSet, Protocol};
+use crate::{Counter, Input, Outbox, Picture, ProcessId, ProcessSet, Protocol};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Singhal {
@@ -119,6 +119,19 @@ impl Protocol for Singhal {
         }
     }
 
+    fn view(&self) -> Picture {
+        let token = self.token.as_ref().map(|token| {
+            let served = Picture::new().numbers("served", token.served.iter().copied().enumerate());
+            (token.entries, served.queue("due", self.due(token)))
+        });
+        Picture::new()
+            .state(&self.state)
+            .numbers("requested", self.requested.iter().copied().enumerate())
+            .set("ask", self.ask.iter())
+            .set("asked", self.asked.iter())
+            .token(token)
+    }
+
     fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
         show_numbers(&mut self.requested, visit);
         if let Some(token) = &mut self.token {
@@ -195,14 +208,20 @@ impl Singhal {
 
     /// If the token is here, sends it to the next waiting process, if any.
     fn pass_token(&mut self, out: &mut Outbox<Self>) {
-        let n = self.requested.len();
         if let Some(token) = self.token.take() {
-            let mut round = (1..n).map(|distance| (self.me + distance) % n);
-            match round.find(|&next| token.is_due(next, &self.requested)) {
+            let next = self.due(&token).next();
+            match next {
                 Some(next) => out.send(next, Message::Token(token)),
                 None => self.token = Some(token),
             }
         }
+    }
+
+    /// The processes that wait for the token, as far as this one knows, round the ids from the own one on.
+    fn due(&self, token: &Token) -> impl Iterator<Item = ProcessId> {
+        let n = self.requested.len();
+        let round = (1..n).map(move |distance| (self.me + distance) % n);
+        round.filter(|&next| token.is_due(next, &self.requested))
     }
 }
 

@@ -42,7 +42,7 @@ use serde::{Deserialize, Serialize};
 use super::{Command, Event};
 use crate::registry::{About, Assumes, Crashes, Family, Group, Overlap, Params, Promises, SetupError, Variant};
 use crate::roster::{LateReports, Membership, Roster};
-use crate::{Counter, Input, Outbox, ProcessId, ProcessSet, Protocol, Start};
+use crate::{Counter, Input, Outbox, Picture, ProcessId, ProcessSet, Protocol, Start};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TokenRing {
@@ -160,6 +160,18 @@ impl Protocol for TokenRing {
             Input::Trust(process) if self.members.hear(process, true) => self.on_new_roster(out),
             _ => {}
         }
+    }
+
+    fn view(&self) -> Picture {
+        let token = self.token.as_ref();
+        Picture::new()
+            .state(&self.state)
+            .pointer("next", self.members.others().next())
+            .field("roster", self.members.number())
+            .set("members", (0..self.n).filter(|&process| self.members.contains(process)))
+            .numbers("kept", self.kept.clone())
+            .set("awaiting", self.awaiting.iter().flat_map(ProcessSet::iter))
+            .token(token.map(|token| (token.fence, Picture::new().numbers("wishes", token.wishes.clone()))))
     }
 
     fn counters(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {

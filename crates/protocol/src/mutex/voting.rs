@@ -41,7 +41,7 @@ use serde::{Deserialize, Serialize};
 use super::{Command, Event};
 use crate::clock::Stamp;
 use crate::registry::{About, Assumes, Crashes, Family, Group, Params, Promises, SetupError, Survivors, Variant};
-use crate::{Input, Outbox, ProcessId, ProcessSet, Protocol, Start, Ticks};
+use crate::{Input, Outbox, Picture, ProcessId, ProcessSet, Protocol, Start, Ticks};
 
 /// Processes `0..n` are clients; the coordinators follow.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -192,6 +192,25 @@ impl Protocol for Voting {
             },
             (Voting::Coordinator(voter), Input::Start(Start::Recovered)) => voter.recover(out),
             _ => {}
+        }
+    }
+
+    fn view(&self) -> Picture {
+        match self {
+            Voting::Client(client) => {
+                let ids = |of: &ProcessSet| of.iter().map(|voter| client.rules.first + voter).collect::<Vec<_>>();
+                Picture::new()
+                    .state(&client.state)
+                    .field("attempt", client.attempt)
+                    .set("awaiting", ids(&client.awaiting))
+                    .set("votes", ids(&client.votes))
+                    .set("storing", ids(&client.storing))
+                    .field("fence", client.fence)
+            }
+            Voting::Coordinator(voter) => Picture::new()
+                .pointer("vote", voter.vote.map(|(client, _)| client))
+                .field("fence", voter.fence)
+                .field("stored", voter.stored),
         }
     }
 
