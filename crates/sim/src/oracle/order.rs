@@ -5,7 +5,7 @@ use baton_protocol::ProcessId;
 use super::causality::Past;
 
 /// Watches grants. The requests of one process are numbered from 1, in its vector clock too.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct OrderOracle {
     /// How many requests of each client have been granted, or will never be.
     settled: Vec<u32>,
