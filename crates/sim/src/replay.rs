@@ -13,6 +13,8 @@ use crate::oracle::mutex::Violation;
 use crate::stage::Stage;
 
 mod beats;
+#[cfg(test)]
+mod beside_world;
 mod recurrence;
 mod repeat;
 

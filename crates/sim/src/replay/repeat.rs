@@ -66,6 +66,18 @@ impl<'t, P: Protocol> Repeat<'t, P> {
         }
     }
 
+    /// What there is now.
+    #[cfg(test)]
+    pub fn stage(&self) -> &Stage<P> {
+        &self.stage
+    }
+
+    /// Whether a message of the trace, or a copy of it, is in flight.
+    #[cfg(test)]
+    pub fn is_on_its_way(&self, msg: u64) -> bool {
+        self.messages.get(&msg).is_some_and(|&message| self.stage.message(message).is_some())
+    }
+
     /// Repeats all records, and remembers what everything was like at record `cycle_from`.
     pub fn play(&mut self, cycle_from: Option<u64>) -> Result<(), ReplayError> {
         for process in 0..self.stage.processes().len() {

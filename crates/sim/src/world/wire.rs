@@ -64,6 +64,12 @@ impl<P: Protocol, X> Wire<P, X> {
         self.status[process] != Status::Down
     }
 
+    /// The timers that run.
+    #[cfg(test)]
+    pub fn running_timers(&self) -> impl Iterator<Item = (ProcessId, P::Timer)> {
+        self.timers.keys().copied()
+    }
+
     /// Whether `process` may be given commands; see [`Protocol::is_ready`].
     pub fn is_ready(&self, process: ProcessId) -> bool {
         !self.catching_up.contains(&process)
