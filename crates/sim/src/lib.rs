@@ -25,6 +25,7 @@ pub mod run;
 pub mod scenario;
 pub mod service;
 pub mod spec;
+pub mod stage;
 pub mod swarm;
 pub mod time;
 pub mod tracer;

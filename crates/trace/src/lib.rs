@@ -8,7 +8,10 @@ use baton_protocol::registry::{self, About, Topology};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+mod action;
 pub mod diagram;
+
+pub use action::{Action, Wish};
 
 /// The version of the format that this crate writes and reads.
 pub const VERSION: u32 = 1;

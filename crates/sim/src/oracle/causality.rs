@@ -13,7 +13,7 @@ use baton_protocol::clock::VectorClock;
 pub type Past = Rc<VectorClock>;
 
 /// The causal past of every process.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Causality {
     pasts: Vec<Past>,
 }

@@ -3,7 +3,7 @@
 use baton_protocol::ProcessId;
 
 /// Watches the fences of entries.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Fences {
     highest: Option<(u64, ProcessId)>,
 }

@@ -13,7 +13,7 @@ use super::safety::Safety;
 pub type Violation = (&'static str, String);
 
 /// Watches a whole run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct MutexJudge {
     waiting: BTreeSet<ProcessId>,
     safety: Safety,

@@ -5,7 +5,7 @@ use baton_protocol::ProcessId;
 use super::causality::Past;
 
 /// Watches grants. The requests of one process are numbered from 1, in its vector clock too.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct OrderOracle {
     /// Number of requests of each client that were granted or are void.
     settled: Vec<u32>,

@@ -3,7 +3,7 @@
 use baton_protocol::ProcessId;
 
 /// Watches entries and exits.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Safety {
     inside: Vec<ProcessId>,
 }

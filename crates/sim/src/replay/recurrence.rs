@@ -21,10 +21,10 @@ impl<P: Protocol> Snapshot<P> {
     pub fn new(
         processes: &[P],
         messages: Vec<(ProcessId, ProcessId, P::Message)>,
-        timers: &BTreeSet<(ProcessId, P::Timer)>,
+        timers: BTreeSet<(ProcessId, P::Timer)>,
         phases: (BTreeSet<ProcessId>, BTreeSet<ProcessId>),
     ) -> Self {
-        let mut snapshot = Snapshot { processes: processes.to_vec(), messages, timers: timers.clone(), phases };
+        let mut snapshot = Snapshot { processes: processes.to_vec(), messages, timers, phases };
         let mut floors: BTreeMap<Counter, u64> = BTreeMap::new();
         snapshot.visit(&mut |family, value| {
             let floor = floors.entry(family).or_insert(*value);

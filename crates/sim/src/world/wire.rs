@@ -63,6 +63,11 @@ impl<P: Protocol, X> Wire<P, X> {
         self.status[process] != Status::Down
     }
 
+    #[cfg(test)]
+    pub fn running_timers(&self) -> impl Iterator<Item = (ProcessId, P::Timer)> {
+        self.timers.keys().copied()
+    }
+
     /// Whether `process` accepts commands; see [`Protocol::is_ready`].
     pub fn is_ready(&self, process: ProcessId) -> bool {
         !self.catching_up.contains(&process)

@@ -1,0 +1,176 @@
+//! The fast world and a stage, side by side: what the one does under faults, as its trace tells it, the other must do as well,
+//! and in the end all must be the same in both.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use baton_protocol::election::Election;
+use baton_protocol::mutex::Mutex;
+use baton_protocol::registry::{self, About, Family, Visitor};
+use baton_protocol::{Group, Protocol, Ticks};
+use baton_trace::{DropReason, Event, Header, Record, Unit};
+
+use super::repeat::{Elects, Repeat};
+use crate::app::Application;
+use crate::app::election::{ElectionTrigger, ElectionUsers};
+use crate::app::mutex::{MutexUsers, Patience};
+use crate::clocks::Clocks;
+use crate::faults::Fault;
+use crate::network::Delay;
+use crate::run::Options;
+use crate::stage::Stage;
+use crate::swarm;
+use crate::tracer::Tracer;
+use crate::world::{Setup, World};
+
+/// A trace in memory, which is read while its writer is still there.
+#[derive(Clone, Default)]
+struct Buffer(Rc<RefCell<Vec<u8>>>);
+
+impl Write for Buffer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// One run in both.
+struct Beside<'o> {
+    options: &'o Options,
+}
+
+impl Beside<'_> {
+    fn go<P: Protocol, A: Application<P>>(
+        &self,
+        about: &'static About,
+        group: Group<P>,
+        users: A,
+        elects: Option<Elects>,
+        stage: Stage<P>,
+    ) -> Vec<Record> {
+        let (options, buffer) = (self.options, Buffer::default());
+        let header = Header::new(about, &options.params, group.processes, &group.topology, Unit::T);
+        let setup = Setup {
+            network: options.network.clone(),
+            faults: options.faults.clone(),
+            detection: Some(2 * options.params.delay_max),
+            clocks: Clocks::drawn(group.processes, options.drift, options.seed),
+            seed: options.seed,
+            tracer: Some(Tracer::new(Box::new(buffer.clone()), &header).unwrap()),
+            causality: false,
+        };
+        let mut world = World::new(group, users, setup);
+        // Some runs end amid the faults.
+        world.run(100 + 200 * options.seed, None);
+        let (_, wire, processes) = world.into_parts();
+        let (_, records) = baton_trace::read(buffer.0.borrow().as_slice()).unwrap();
+
+        let place = format!("{}, seed {}", about.name, options.seed);
+        // What is lost with a crash the stage has to know by itself.
+        let with_a_crash = |record: &&Record| matches!(record.event, Event::Drop { reason: DropReason::Crashed, .. });
+        let untold: Vec<Record> = records.iter().filter(|record| !with_a_crash(record)).cloned().collect();
+        let mut repeat = Repeat::new(stage, options.network.fifo, &untold, elects);
+        repeat.play(None).unwrap_or_else(|error| panic!("{place}: {error}"));
+        for record in records.iter().filter(with_a_crash) {
+            let Event::Drop { msg, .. } = record.event else { continue };
+            assert!(!repeat.is_on_its_way(msg), "{place}: message {msg} should be lost by record {}", record.seq);
+        }
+        let stage = repeat.stage();
+        assert_eq!(stage.processes(), processes, "{place}");
+        let timers: BTreeSet<_> = stage.timers().map(|(process, timer, _)| (process, timer)).collect();
+        assert_eq!(timers, wire.running_timers().collect(), "{place}: timers");
+        for process in 0..processes.len() {
+            assert_eq!(stage.is_up(process), wire.is_up(process), "{place}: whether P{process} is up");
+            assert_eq!(stage.is_catching_up(process), !wire.is_ready(process), "{place}: whether P{process} is ready");
+        }
+        records
+    }
+}
+
+impl Visitor for Beside<'_> {
+    type Output = Vec<Record>;
+
+    fn unsupported(self, about: &'static About) -> Vec<Record> {
+        panic!("no trace of {} can be repeated", about.name)
+    }
+
+    fn mutex<P: Mutex>(self, about: &'static About, group: Group<P>) -> Vec<Record> {
+        let patience = Patience { faults_over: Ticks::MAX, lasts: Ticks::MAX };
+        let users = MutexUsers::new(group.clients, self.options.workload.clone(), patience, false, self.options.seed);
+        let (group, same) = twice(group);
+        self.go(about, group, users, None, Stage::mutex(same))
+    }
+
+    fn election<P: Election>(self, about: &'static About, group: Group<P>) -> Vec<Record> {
+        let over = self.options.faults.iter().map(Fault::over).max().unwrap_or_default();
+        let trigger = ElectionTrigger::Faults { over };
+        let patience = 1_000 * self.options.params.delay_max;
+        let users = ElectionUsers::new(group.clients, group.elects, trigger, patience, self.options.seed);
+        let elects = Elects { rule: group.elects, survivors: group.survivors.clone() };
+        let (group, same) = twice(group);
+        self.go(about, group, users, Some(elects), Stage::election(same))
+    }
+}
+
+/// The same group for both.
+fn twice<P: Protocol>(group: Group<P>) -> (Group<P>, Group<P>) {
+    let Group { clients, processes, make, .. } = group;
+    let make = Arc::from(make);
+    let share = |make: Arc<dyn Fn(usize) -> P + Send + Sync>| Group::new(clients, processes, move |id| make(id));
+    (share(Arc::clone(&make)), share(make))
+}
+
+/// A short run with whatever the seed draws.
+fn rough(about: &About, seed: u64) -> Options {
+    let mut options = Options::new(about.name, 3 + seed as usize % 3);
+    options.seed = seed;
+    options.ignore_assumptions = true;
+    options.network.delay = if seed % 2 == 0 { Delay::Uniform(0.1, 2.0) } else { Delay::Exponential(1.0) };
+    options.network.fifo = seed % 4 < 2;
+    options.workload.entries = 40;
+    options.workload.app_messages = about.family == Family::Mutex;
+    swarm::draw(&options).unwrap()
+}
+
+/// What has happened, and how often.
+fn count(records: &[Record], counts: &mut BTreeMap<&'static str, usize>) {
+    let mut arrived = BTreeSet::new();
+    for record in records {
+        let what = match record.event {
+            Event::Deliver { msg, .. } if !arrived.insert(msg) => "arrives again",
+            Event::AppDeliver { .. } => "application",
+            Event::Timer { .. } => "timer",
+            Event::Crash => "crash",
+            Event::Recover { memory: true } => "recovery",
+            Event::Recover { memory: false } => "recovery without memory",
+            Event::Drop { reason: DropReason::Crashed, .. } => "lost with a crash",
+            Event::Drop { reason: DropReason::Loss, .. } => "lost",
+            Event::Drop { reason: DropReason::Partition, .. } => "cut off",
+            Event::Suspect { .. } => "suspicion",
+            Event::Trust { .. } => "trust",
+            Event::Choice { .. } => "choice",
+            _ => continue,
+        };
+        *counts.entry(what).or_default() += 1;
+    }
+}
+
+#[test]
+fn what_the_fast_world_does_a_stage_does_as_well() {
+    let mut counts = BTreeMap::new();
+    for about in registry::ALGORITHMS.iter().filter(|about| matches!(about.family, Family::Mutex | Family::Election)) {
+        for seed in 0..8 {
+            let options = rough(about, seed);
+            let records = registry::visit(about.name, &options.params, Beside { options: &options }).unwrap();
+            count(&records, &mut counts);
+        }
+    }
+    assert_eq!(counts.len(), 12, "something never happens: {counts:?}");
+    assert!(counts.values().all(|&count| count >= 50), "something hardly ever happens: {counts:?}");
+}

@@ -1,0 +1,457 @@
+//! A group that is driven by hand: the one place that says what a crash, a recovery and a delivery mean.
+//!
+//! A [`Stage`] holds the processes of a group, the messages between them, their timers and their users. [`Stage::enabled`]
+//! lists what can happen, [`Stage::apply`] lets one [`Action`] happen and returns its [effects](Effect), the findings of the
+//! oracles included. A clone is a second stage that goes on from here, so undo is a matter of keeping the clones.
+//!
+//! There is no time: a timer that runs may run out at any moment, and a message may take for ever. There is no randomness
+//! either: [`Action::Choose`] says how choices come out. The meaning of every action is that of [`Protocol`] and
+//! [`Start::Recovered`]:
+//!
+//! - A process that crashes loses its timers and the messages on their way to it. Its user is neither inside nor waiting.
+//! - What a crashed process had sent may still arrive until it recovers. Then the rest is lost: it is of an earlier life.
+//! - A process that recovers without memory [forgets](Protocol::forget). Its failure detector begins anew either way.
+//! - A process that has recovered is given no command before it [is ready](Protocol::is_ready).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use baton_protocol::{Choices, Group, Input, Message, Outbox, Output, ProcessId, Protocol, Start, Ticks};
+pub use baton_trace::{Action, Wish};
+
+use self::detectors::Detectors;
+use self::effect::Words;
+use self::oracles::Oracles;
+
+mod detectors;
+mod effect;
+mod oracles;
+mod refused;
+mod rules;
+mod text;
+
+pub use effect::{Effect, Envelope, Payload};
+pub use refused::Refused;
+pub use rules::{Rules, Spent};
+
+/// A group, the network between its processes, and their users. See the [module](self) for how to drive it.
+#[derive(Clone)]
+pub struct Stage<P: Protocol> {
+    clients: usize,
+    make: Arc<dyn Fn(ProcessId) -> P + Send + Sync>,
+    words: Words<P>,
+    processes: Vec<P>,
+    down: BTreeSet<ProcessId>,
+    /// Processes that have recovered and are not ready yet.
+    catching_up: BTreeSet<ProcessId>,
+    /// By number, which is the order of sending; a copy is behind everything that was in flight when it was made.
+    in_flight: Vec<Envelope<P::Message>>,
+    /// The number of the next message.
+    next_message: u64,
+    timers: BTreeMap<(ProcessId, P::Timer), RangeInclusive<Ticks>>,
+    /// Processes whose user has asked and has no answer yet.
+    waiting: BTreeSet<ProcessId>,
+    /// Processes whose user is in the critical section.
+    inside: BTreeSet<ProcessId>,
+    /// The outcomes of the next choices.
+    script: Vec<usize>,
+    detectors: Detectors,
+    oracles: Oracles,
+    sent: BTreeMap<&'static str, u64>,
+    spent: Spent,
+}
+
+impl<P: Protocol> Stage<P> {
+    /// The group before its start.
+    fn new(group: Group<P>, words: Words<P>) -> Self {
+        Stage {
+            clients: group.clients,
+            processes: (0..group.processes).map(&group.make).collect(),
+            oracles: Oracles::new(group.processes, group.clients),
+            make: Arc::from(group.make),
+            words,
+            down: BTreeSet::new(),
+            catching_up: BTreeSet::new(),
+            in_flight: Vec::new(),
+            next_message: 0,
+            timers: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            inside: BTreeSet::new(),
+            script: Vec::new(),
+            detectors: Detectors::default(),
+            sent: BTreeMap::new(),
+            spent: Spent::default(),
+        }
+    }
+
+    /// Starts all processes, in order. Comes before any action but [`Action::Choose`].
+    pub fn start(&mut self) -> Vec<Effect<P>> {
+        (0..self.processes.len()).flat_map(|process| self.start_one(process)).collect()
+    }
+
+    /// Starts one process; all must be started before anything else happens.
+    pub(crate) fn start_one(&mut self, process: ProcessId) -> Vec<Effect<P>> {
+        let mut effects = Vec::new();
+        self.step(process, Input::Start(Start::Fresh), &mut effects);
+        effects
+    }
+
+    /// Lets an action happen; returns what follows from it, in order. An action that is refused changes nothing.
+    pub fn apply(&mut self, action: &Action) -> Result<Vec<Effect<P>>, Refused> {
+        let mut effects = Vec::new();
+        let told = &mut effects;
+        match *action {
+            Action::User { process, wish } => self.user(process, wish, told)?,
+            Action::Deliver { message } => self.deliver(message, told)?,
+            Action::Drop { message } => {
+                let lost = self.take(message)?;
+                self.spent.losses += 1;
+                told.push(Effect::Lost(lost));
+            }
+            Action::Duplicate { message } => self.duplicate(message, told)?,
+            Action::Forge { from, to, like } => {
+                self.check_link(from, to)?;
+                let payload = self.in_flight[self.place(like)?].payload.clone();
+                self.send(from, to, payload, told);
+            }
+            Action::Timer { process, ref name } => self.run_out(process, name, told)?,
+            Action::Suspect { by, of } => {
+                self.check_detector(by, of)?;
+                self.spent.mistakes += u32::from(self.detectors.suspect(by, of));
+                self.step(by, Input::Suspect(of), told);
+            }
+            Action::Trust { by, of } => {
+                self.check_detector(by, of)?;
+                self.detectors.trust(by, of);
+                self.step(by, Input::Trust(of), told);
+            }
+            Action::Crash { process } => self.crash(process, told)?,
+            Action::Recover { process, memory } => self.recover(process, memory, told)?,
+            Action::App { from, to } => self.app(from, to, told)?,
+            Action::Choose { ref script } => self.script.clone_from(script),
+        }
+        Ok(effects)
+    }
+
+    /// Users ask in turns, as they have to: no request while one is pending or granted, no release but of a grant.
+    fn user(&mut self, process: ProcessId, wish: Wish, told: &mut Vec<Effect<P>>) -> Result<(), Refused> {
+        let command = (self.words.command)(wish).ok_or(Refused::OtherFamily)?;
+        self.check_wish(process, wish)?;
+        match wish {
+            Wish::Request => {
+                self.waiting.insert(process);
+                self.oracles.request(process);
+            }
+            Wish::Release => {
+                self.inside.remove(&process);
+                self.oracles.leave(process);
+            }
+            Wish::Append(_) => {
+                self.waiting.insert(process);
+                self.spent.appended += 1;
+            }
+            Wish::Elect => {}
+        }
+        self.step(process, Input::Command(command), told);
+        Ok(())
+    }
+
+    fn check_wish(&self, process: ProcessId, wish: Wish) -> Result<(), Refused> {
+        self.check_process(process)?;
+        if process >= self.clients {
+            return Err(Refused::NoUser { process });
+        }
+        self.check_up(process)?;
+        let (inside, waiting) = (self.inside.contains(&process), self.waiting.contains(&process));
+        match wish {
+            Wish::Release if !inside => Err(Refused::NotInside { process }),
+            Wish::Request if inside => Err(Refused::Inside { process }),
+            Wish::Request | Wish::Append(_) if waiting => Err(Refused::AskedAlready { process }),
+            _ if !self.processes[process].is_ready() => Err(Refused::CatchingUp { process }),
+            _ => Ok(()),
+        }
+    }
+
+    fn deliver(&mut self, message: u64, told: &mut Vec<Effect<P>>) -> Result<(), Refused> {
+        self.oracles.receive(message, self.in_flight[self.place(message)?].to);
+        let envelope = self.take(message)?;
+        told.push(Effect::Delivered(envelope.clone()));
+        let Envelope { from, to, payload, .. } = envelope;
+        match payload {
+            Payload::Protocol(message) => self.step(to, Input::Message { from, message }, told),
+            Payload::App(Some(stamp)) => self.step(to, Input::AppReceive(stamp), told),
+            Payload::App(None) => {}
+        }
+        Ok(())
+    }
+
+    fn duplicate(&mut self, message: u64, told: &mut Vec<Effect<P>>) -> Result<(), Refused> {
+        let original = self.in_flight[self.place(message)?].clone();
+        let copy = Envelope { id: self.number_message(), ..original };
+        self.oracles.copy(message, copy.id);
+        self.spent.duplicates += 1;
+        told.push(Effect::Copied(copy.clone()));
+        self.in_flight.push(copy);
+        Ok(())
+    }
+
+    fn run_out(&mut self, process: ProcessId, name: &str, told: &mut Vec<Effect<P>>) -> Result<(), Refused> {
+        self.check_process(process)?;
+        let mut running = self.timers.keys().copied();
+        let key = running.find(|(owner, timer)| *owner == process && format!("{timer:?}") == name);
+        let key = key.ok_or_else(|| Refused::NoTimer { process, name: name.to_owned() })?;
+        self.timers.remove(&key);
+        self.step(process, Input::Timer(key.1), told);
+        Ok(())
+    }
+
+    fn crash(&mut self, process: ProcessId, told: &mut Vec<Effect<P>>) -> Result<(), Refused> {
+        self.check_process(process)?;
+        self.check_up(process)?;
+        self.spent.crashes += 1;
+        self.down.insert(process);
+        self.catching_up.remove(&process);
+        self.waiting.remove(&process);
+        self.inside.remove(&process);
+        self.timers.retain(|(owner, _), _| *owner != process);
+        self.detectors.change(process);
+        self.oracles.crash(process);
+        told.push(Effect::Crashed { process });
+        self.lose_those(|envelope| envelope.to == process, told);
+        Ok(())
+    }
+
+    fn recover(&mut self, process: ProcessId, memory: bool, told: &mut Vec<Effect<P>>) -> Result<(), Refused> {
+        self.check_process(process)?;
+        if !self.down.remove(&process) {
+            return Err(Refused::NotDown { process });
+        }
+        self.spent.recoveries += 1;
+        if !memory {
+            self.processes[process].forget((self.make)(process));
+        }
+        self.detectors.change(process);
+        self.detectors.begin_anew(process, self.processes.len());
+        told.push(Effect::Recovered { process });
+        // Of an earlier life. What was on its way to the process is lost already.
+        self.lose_those(|envelope| envelope.from == process, told);
+        self.step(process, Input::Start(Start::Recovered), told);
+        if !self.processes[process].is_ready() {
+            self.catching_up.insert(process);
+        }
+        Ok(())
+    }
+
+    fn lose_those(&mut self, are_lost: impl Fn(&Envelope<P::Message>) -> bool, told: &mut Vec<Effect<P>>) {
+        for lost in self.in_flight.extract_if(.., |envelope| are_lost(envelope)) {
+            self.oracles.forget(lost.id);
+            told.push(Effect::Lost(lost));
+        }
+    }
+
+    fn app(&mut self, from: ProcessId, to: ProcessId, told: &mut Vec<Effect<P>>) -> Result<(), Refused> {
+        self.check_link(from, to)?;
+        self.check_up(from)?;
+        self.spent.app_messages += 1;
+        let mut stamp = None;
+        for output in self.outputs_of(from, Input::AppSend, told) {
+            match output {
+                Output::Stamp(clock) => stamp = Some(clock),
+                other => self.carry_out(from, other, told),
+            }
+        }
+        self.send(from, to, Payload::App(stamp), told);
+        Ok(())
+    }
+
+    fn step(&mut self, process: ProcessId, input: Input<P>, told: &mut Vec<Effect<P>>) {
+        for output in self.outputs_of(process, input, told) {
+            self.carry_out(process, output, told);
+        }
+        if self.processes[process].is_ready() && self.catching_up.remove(&process) {
+            told.push(Effect::Ready { process });
+        }
+    }
+
+    fn outputs_of(&mut self, process: ProcessId, input: Input<P>, told: &mut Vec<Effect<P>>) -> Vec<Output<P>> {
+        let mut out = Outbox::new(Choices::scripted(self.script.clone()));
+        self.processes[process].step(input, &mut out);
+        let made = out.choices().take_made();
+        self.script.drain(..made.len().min(self.script.len()));
+        told.extend(made.into_iter().map(|choice| Effect::Chose { process, choice }));
+        out.drain().collect()
+    }
+
+    fn carry_out(&mut self, process: ProcessId, output: Output<P>, told: &mut Vec<Effect<P>>) {
+        match output {
+            Output::Send { to, message } => {
+                *self.sent.entry(message.kind()).or_default() += 1;
+                self.send(process, to, Payload::Protocol(message), told);
+            }
+            Output::SetTimer { timer, after } => {
+                told.push(Effect::TimerSet { process, timer, after: after.clone() });
+                self.timers.insert((process, timer), after);
+            }
+            Output::CancelTimer(timer) => {
+                if self.timers.remove(&(process, timer)).is_some() {
+                    told.push(Effect::TimerCancelled { process, timer });
+                }
+            }
+            Output::Event(event) => self.hear((self.words.event)(process, event), told),
+            // Asked for by nothing but an application message, which has taken it already.
+            Output::Stamp(_) => {}
+        }
+    }
+
+    /// A message to a process that is down is lost at once: nothing sent before its recovery arrives after it.
+    fn send(&mut self, from: ProcessId, to: ProcessId, payload: Payload<P::Message>, told: &mut Vec<Effect<P>>) {
+        let id = self.number_message();
+        let message = Envelope { id, original: id, from, to, payload };
+        let lost = self.down.contains(&to);
+        if !lost {
+            self.oracles.send(message.id, from);
+            self.in_flight.push(message.clone());
+        }
+        told.push(Effect::Sent { message, lost });
+    }
+
+    /// A process tells its user something; the oracles listen.
+    fn hear(&mut self, mut event: Effect<P>, told: &mut Vec<Effect<P>>) {
+        let found = match &mut event {
+            Effect::Granted { process, fence, asked } => {
+                *asked = self.waiting.remove(process);
+                // A process that has not asked does not enter.
+                if *asked {
+                    self.inside.insert(*process);
+                }
+                self.oracles.grant(*process, *fence)
+            }
+            Effect::Elected { process, leader, term } => self.oracles.elect(*process, *leader, *term),
+            Effect::Appended { process, .. } => {
+                self.waiting.remove(process);
+                Vec::new()
+            }
+            _ => Vec::new(),
+        };
+        told.push(event);
+        told.extend(found.into_iter().map(|(property, detail)| Effect::Violated { property, detail }));
+    }
+
+    fn number_message(&mut self) -> u64 {
+        self.next_message += 1;
+        self.next_message - 1
+    }
+
+    fn take(&mut self, message: u64) -> Result<Envelope<P::Message>, Refused> {
+        let place = self.place(message)?;
+        self.oracles.forget(message);
+        Ok(self.in_flight.remove(place))
+    }
+
+    fn place(&self, message: u64) -> Result<usize, Refused> {
+        let place = self.in_flight.binary_search_by_key(&message, |envelope| envelope.id);
+        place.map_err(|_| Refused::NoMessage { message })
+    }
+
+    fn check_process(&self, process: ProcessId) -> Result<(), Refused> {
+        if process < self.processes.len() { Ok(()) } else { Err(Refused::NoProcess { process }) }
+    }
+
+    fn check_up(&self, process: ProcessId) -> Result<(), Refused> {
+        if self.is_up(process) { Ok(()) } else { Err(Refused::Down { process }) }
+    }
+
+    fn check_link(&self, from: ProcessId, to: ProcessId) -> Result<(), Refused> {
+        self.check_process(from)?;
+        self.check_process(to)?;
+        if from == to { Err(Refused::ToItself { process: to }) } else { Ok(()) }
+    }
+
+    fn check_detector(&self, by: ProcessId, of: ProcessId) -> Result<(), Refused> {
+        self.check_process(by)?;
+        self.check_process(of)?;
+        if by == of { Err(Refused::OfItself { process: by }) } else { self.check_up(by) }
+    }
+}
+
+/// What there is to see.
+impl<P: Protocol> Stage<P> {
+    /// Processes `0..clients` have a user.
+    pub fn clients(&self) -> usize {
+        self.clients
+    }
+
+    /// All processes, by id; one that is down is as it was when it crashed.
+    pub fn processes(&self) -> &[P] {
+        &self.processes
+    }
+
+    /// The messages in flight, the oldest first.
+    pub fn in_flight(&self) -> &[Envelope<P::Message>] {
+        &self.in_flight
+    }
+
+    /// The message with this number, if it is in flight.
+    pub fn message(&self, number: u64) -> Option<&Envelope<P::Message>> {
+        self.place(number).ok().map(|place| &self.in_flight[place])
+    }
+
+    /// The messages of the protocol that were sent earlier on the same link and are still on their way. A copy counts from
+    /// when its original was sent.
+    pub fn earlier_on_its_link(&self, message: &Envelope<P::Message>) -> impl Iterator<Item = &Envelope<P::Message>> {
+        let (link, original) = ((message.from, message.to), message.original);
+        let earlier = move |other: &&Envelope<P::Message>| (other.from, other.to) == link && other.original < original;
+        self.in_flight.iter().filter(earlier).filter(|other| matches!(other.payload, Payload::Protocol(_)))
+    }
+
+    /// The timers that run, with the time that each was set to.
+    pub fn timers(&self) -> impl Iterator<Item = (ProcessId, P::Timer, &RangeInclusive<Ticks>)> {
+        self.timers.iter().map(|((process, timer), after)| (*process, *timer, after))
+    }
+
+    /// Whether a process is not down.
+    pub fn is_up(&self, process: ProcessId) -> bool {
+        !self.down.contains(&process)
+    }
+
+    /// Whether a process has recovered and may not be given a command yet.
+    pub fn is_catching_up(&self, process: ProcessId) -> bool {
+        self.catching_up.contains(&process)
+    }
+
+    /// Processes whose user has asked and has no answer yet.
+    pub fn waiting(&self) -> &BTreeSet<ProcessId> {
+        &self.waiting
+    }
+
+    /// Processes whose user is in the critical section.
+    pub fn inside(&self) -> &BTreeSet<ProcessId> {
+        &self.inside
+    }
+
+    /// The leader in which a process believes, as it last told its user since it is up.
+    pub fn leader(&self, process: ProcessId) -> Option<ProcessId> {
+        self.oracles.leader(process)
+    }
+
+    /// Whether the failure detector of a process takes another for crashed.
+    pub fn suspects(&self, by: ProcessId, of: ProcessId) -> bool {
+        self.detectors.suspects(by, of)
+    }
+
+    /// Messages that processes have sent, by kind; those of the application are not counted.
+    pub fn sent(&self) -> &BTreeMap<&'static str, u64> {
+        &self.sent
+    }
+
+    /// Faults, and messages of the application, so far.
+    pub fn spent(&self) -> Spent {
+        self.spent
+    }
+
+    /// Whether ORDER is watched: in large groups it is not.
+    pub fn watches_order(&self) -> bool {
+        self.oracles.watches_order()
+    }
+}

@@ -1,0 +1,90 @@
+//! The oracles of the simulator, attached to a stage.
+
+use std::collections::BTreeMap;
+
+use baton_protocol::ProcessId;
+
+use crate::oracle::causality::{Causality, Past};
+use crate::oracle::leaders::Leaders;
+use crate::oracle::mutex::{MutexJudge, Violation};
+
+/// What they have seen so far.
+#[derive(Clone, Debug)]
+pub struct Oracles {
+    mutex: MutexJudge,
+    /// Which requests happened before others; not kept in large groups.
+    causality: Option<Causality>,
+    /// What each message in flight carries of that, by its number.
+    pasts: BTreeMap<u64, Past>,
+    leaders: Leaders,
+    /// The leader in which each process believes.
+    beliefs: BTreeMap<ProcessId, Option<ProcessId>>,
+}
+
+impl Oracles {
+    pub fn new(processes: usize, clients: usize) -> Self {
+        let watch_order = clients <= Causality::CLIENTS_MAX;
+        Oracles {
+            mutex: MutexJudge::new(clients, watch_order),
+            causality: watch_order.then(|| Causality::new(processes, clients)),
+            pasts: BTreeMap::new(),
+            leaders: Leaders::default(),
+            beliefs: BTreeMap::new(),
+        }
+    }
+
+    pub fn watches_order(&self) -> bool {
+        self.causality.is_some()
+    }
+
+    pub fn leader(&self, process: ProcessId) -> Option<ProcessId> {
+        self.beliefs.get(&process).copied().flatten()
+    }
+
+    pub fn request(&mut self, process: ProcessId) {
+        let past = self.causality.as_mut().map(|causality| causality.request(process));
+        self.mutex.request(process, past);
+    }
+
+    pub fn leave(&mut self, process: ProcessId) {
+        self.mutex.leave(process);
+    }
+
+    pub fn send(&mut self, message: u64, from: ProcessId) {
+        if let Some(causality) = &self.causality {
+            self.pasts.insert(message, causality.of(from));
+        }
+    }
+
+    pub fn copy(&mut self, message: u64, copy: u64) {
+        let past = self.pasts.get(&message).cloned();
+        self.pasts.extend(past.map(|past| (copy, past)));
+    }
+
+    pub fn receive(&mut self, message: u64, to: ProcessId) {
+        if let (Some(causality), Some(past)) = (&mut self.causality, self.pasts.get(&message)) {
+            causality.receive(to, past);
+        }
+    }
+
+    /// A message is not in flight any more.
+    pub fn forget(&mut self, message: u64) {
+        self.pasts.remove(&message);
+    }
+
+    pub fn grant(&mut self, process: ProcessId, fence: u64) -> Vec<Violation> {
+        self.mutex.grant(process, fence)
+    }
+
+    pub fn elect(&mut self, process: ProcessId, leader: Option<ProcessId>, term: Option<u64>) -> Vec<Violation> {
+        self.beliefs.insert(process, leader);
+        let found = self.leaders.believes(process, leader, term);
+        found.map(|detail| ("safety", detail)).into_iter().collect()
+    }
+
+    pub fn crash(&mut self, process: ProcessId) {
+        self.mutex.crash(process);
+        self.leaders.gone(process);
+        self.beliefs.remove(&process);
+    }
+}

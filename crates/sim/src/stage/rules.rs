@@ -1,0 +1,149 @@
+//! What can happen next, under given rules.
+
+use baton_protocol::{ProcessId, Protocol};
+use baton_trace::{Action, Wish};
+
+use super::{Payload, Stage};
+use crate::stage::detectors::News;
+
+/// What the network and the processes may do: which order, and how many faults of each kind in the whole run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// Messages of the protocol from one process to another arrive in the order in which they were sent.
+    pub fifo: bool,
+    /// Messages that the network loses.
+    pub losses: u32,
+    /// Messages that the network copies.
+    pub duplicates: u32,
+    /// Crashes.
+    pub crashes: u32,
+    /// Whether clients may crash, or only helpers.
+    pub clients_crash: bool,
+    /// Recoveries.
+    pub recoveries: u32,
+    /// How a process recovers: with its memory, without it, or either.
+    pub memory: Vec<bool>,
+    /// A process recovers only after all processes that are up have been told of its crash.
+    pub recover_when_told: bool,
+    /// Processes that are suspected although they are up.
+    pub mistakes: u32,
+    /// Messages of the application.
+    pub app_messages: u32,
+}
+
+/// A reliable network in any order: no faults, and no messages of the application.
+impl Default for Rules {
+    fn default() -> Self {
+        Rules {
+            fifo: false,
+            losses: 0,
+            duplicates: 0,
+            crashes: 0,
+            clients_crash: true,
+            recoveries: 0,
+            memory: vec![true, false],
+            recover_when_told: false,
+            mistakes: 0,
+            app_messages: 0,
+        }
+    }
+}
+
+/// Faults, and messages of the application, so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Messages that the network has lost.
+    pub losses: u32,
+    /// Messages that it has copied.
+    pub duplicates: u32,
+    /// Crashes.
+    pub crashes: u32,
+    /// Recoveries.
+    pub recoveries: u32,
+    /// Wrong suspicions.
+    pub mistakes: u32,
+    /// Messages of the application.
+    pub app_messages: u32,
+    /// Records appended.
+    pub appended: u32,
+}
+
+impl<P: Protocol> Stage<P> {
+    /// All actions that are possible now under these rules. A choice is none of them: an action whose step makes choices
+    /// stands for all outcomes.
+    pub fn enabled(&self, rules: &Rules) -> Vec<Action> {
+        let mut actions = Vec::new();
+        let up = || (0..self.processes.len()).filter(|&process| self.is_up(process));
+        for process in up().filter(|&process| process < self.clients) {
+            self.wishes(process, &mut actions);
+            if self.spent.app_messages < rules.app_messages {
+                let others = (0..self.clients).filter(|&to| to != process);
+                actions.extend(others.map(|to| Action::App { from: process, to }));
+            }
+        }
+        self.fates(rules, &mut actions);
+        let timers = self.timers.keys();
+        actions.extend(timers.map(|(process, timer)| Action::Timer { process: *process, name: format!("{timer:?}") }));
+        if self.spent.crashes < rules.crashes {
+            let may_crash = up().filter(|&process| rules.clients_crash || process >= self.clients);
+            actions.extend(may_crash.map(|process| Action::Crash { process }));
+        }
+        self.recoveries(rules, &mut actions);
+        up().for_each(|by| self.reports(by, rules, &mut actions));
+        actions
+    }
+
+    fn wishes(&self, process: ProcessId, actions: &mut Vec<Action>) {
+        let appended = Wish::Append(self.spent.appended as u8);
+        for wish in [Wish::Request, Wish::Release, Wish::Elect, appended] {
+            if (self.words.command)(wish).is_some() && self.check_wish(process, wish).is_ok() {
+                actions.push(Action::User { process, wish });
+            }
+        }
+    }
+
+    /// What the network can do with the messages in flight.
+    fn fates(&self, rules: &Rules, actions: &mut Vec<Action>) {
+        for envelope in &self.in_flight {
+            let message = envelope.id;
+            let has_to_wait = || self.earlier_on_its_link(envelope).next().is_some();
+            if rules.fifo && matches!(envelope.payload, Payload::Protocol(_)) && has_to_wait() {
+                continue;
+            }
+            actions.push(Action::Deliver { message });
+            if self.spent.losses < rules.losses {
+                actions.push(Action::Drop { message });
+            }
+            if self.spent.duplicates < rules.duplicates {
+                actions.push(Action::Duplicate { message });
+            }
+        }
+    }
+
+    fn recoveries(&self, rules: &Rules, actions: &mut Vec<Action>) {
+        if self.spent.recoveries == rules.recoveries {
+            return;
+        }
+        for &process in &self.down {
+            let untold = |by: ProcessId| self.is_up(by) && self.detectors.news(by, process).is_some();
+            if !(rules.recover_when_told && (0..self.processes.len()).any(untold)) {
+                actions.extend(rules.memory.iter().map(|&memory| Action::Recover { process, memory }));
+            }
+        }
+    }
+
+    /// What the failure detector of a process may say.
+    fn reports(&self, by: ProcessId, rules: &Rules, actions: &mut Vec<Action>) {
+        for of in (0..self.processes.len()).filter(|&of| of != by) {
+            let news = self.detectors.news(by, of);
+            let mistaken = self.detectors.is_mistaken(by, of) && self.is_up(of);
+            let may_err = !mistaken && self.is_up(of) && self.spent.mistakes < rules.mistakes;
+            if news == Some(News::Crash) || may_err {
+                actions.push(Action::Suspect { by, of });
+            }
+            if news == Some(News::Recovery) || mistaken {
+                actions.push(Action::Trust { by, of });
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! A group driven by hand: what the actions mean, and that everything that is said to be possible is.
+
+use baton_protocol::append::Append;
+use baton_protocol::detector::Detector;
+use baton_protocol::election::Election;
+use baton_protocol::mutex::Mutex;
+use baton_protocol::mutex::ricart_agrawala::{self, RicartAgrawala};
+use baton_protocol::registry::{self, About, Params, Visitor};
+use baton_protocol::{Group, ProcessId, Protocol};
+use baton_sim::stage::{Action, Effect, Refused, Rules, Stage, Wish};
+
+/// Everything that can go wrong does.
+fn all_faults(fifo: bool) -> Rules {
+    Rules {
+        fifo,
+        losses: 5,
+        duplicates: 5,
+        crashes: 3,
+        recoveries: 3,
+        mistakes: 3,
+        app_messages: 3,
+        ..Rules::default()
+    }
+}
+
+/// Takes a random walk, and asserts what is true of every state on it.
+struct Walk {
+    seed: u64,
+    steps: usize,
+}
+
+impl Walk {
+    fn go<P: Protocol>(&self, about: &About, mut stage: Stage<P>) -> usize {
+        let mut random = fastrand::Rng::with_seed(self.seed);
+        let rules = all_faults(self.seed % 2 == 0);
+        stage.start();
+        for step in 0..self.steps {
+            let Some(action) = random.choice(stage.enabled(&rules)) else { return step };
+            let mut again = stage.clone();
+            let place = format!("{}, seed {}, step {step}: {action}", about.name, self.seed);
+            let effects = stage.apply(&action).unwrap_or_else(|why| panic!("{place}: {why}"));
+            assert_sound(&stage, &place);
+            assert_eq!(again.apply(&action).as_ref(), Ok(&effects), "{place}: a clone does something else");
+            assert_eq!(again.enabled(&rules), stage.enabled(&rules), "{place}: a clone can do something else");
+        }
+        self.steps
+    }
+}
+
+fn assert_sound<P: Protocol>(stage: &Stage<P>, place: &str) {
+    for process in (0..stage.processes().len()).filter(|&process| !stage.is_up(process)) {
+        assert!(stage.in_flight().iter().all(|message| message.to != process), "{place}: a message to P{process}");
+        assert!(stage.timers().all(|(owner, ..)| owner != process), "{place}: a timer of P{process}");
+        assert!(!stage.inside().contains(&process), "{place}: P{process} is inside");
+        assert!(!stage.waiting().contains(&process), "{place}: P{process} waits");
+    }
+}
+
+impl Visitor for Walk {
+    type Output = usize;
+
+    fn unsupported(self, about: &'static About) -> usize {
+        panic!("{} is of a family that no stage has", about.name)
+    }
+
+    fn mutex<P: Mutex>(self, about: &'static About, group: Group<P>) -> usize {
+        self.go(about, Stage::mutex(group))
+    }
+
+    fn election<P: Election>(self, about: &'static About, group: Group<P>) -> usize {
+        self.go(about, Stage::election(group))
+    }
+
+    fn append<P: Append>(self, about: &'static About, group: Group<P>) -> usize {
+        self.go(about, Stage::append(group))
+    }
+
+    /// Detectors have a clock, and a stage has none.
+    fn detector<D: Detector>(self, _: &'static About, _: Group<D>) -> usize {
+        usize::MAX
+    }
+}
+
+#[test]
+fn whatever_is_enabled_is_not_refused_and_the_dead_have_nothing() {
+    for about in registry::ALGORITHMS {
+        let walks = (0..10).map(|seed| {
+            let walk = Walk { seed, steps: 150 };
+            registry::visit(about.name, &Params::new(3, 1), walk).unwrap_or_else(|why| panic!("{}: {why}", about.name))
+        });
+        let steps: usize = walks.fold(0, usize::saturating_add);
+        assert!(steps > 300, "{}: {steps} steps", about.name);
+    }
+}
+
+/// Two processes that have started.
+fn two() -> Stage<RicartAgrawala> {
+    let mut stage = Stage::mutex(ricart_agrawala::group(&Params::new(2, 1)).unwrap());
+    stage.start();
+    stage
+}
+
+fn request(process: ProcessId) -> Action {
+    Action::User { process, wish: Wish::Request }
+}
+
+fn release(process: ProcessId) -> Action {
+    Action::User { process, wish: Wish::Release }
+}
+
+/// Applies actions that must be possible; returns the effects of the last.
+fn go<P: Protocol>(stage: &mut Stage<P>, actions: &[Action]) -> Vec<String> {
+    let mut told = Vec::new();
+    for action in actions {
+        let effects = stage.apply(action).unwrap_or_else(|why| panic!("{action}: {why}"));
+        told = effects.iter().map(Effect::to_string).collect();
+    }
+    told
+}
+
+#[test]
+fn a_message_of_the_crashed_arrives_until_its_sender_is_back() {
+    let mut stage = two();
+    go(&mut stage, &[request(1), Action::Crash { process: 1 }]);
+    let mut delivered = stage.clone();
+    let told = go(&mut delivered, &[Action::Deliver { message: 0 }]);
+    assert_eq!(told, ["P0 gets REQUEST {time: 1} from P1", "P0 -> P1 REPLY {time: 1, request: 1} is lost"]);
+    let told = go(&mut stage, &[Action::Recover { process: 1, memory: true }]);
+    assert_eq!(told, ["P1 is up again", "P1 -> P0 REQUEST {time: 1} is lost"]);
+    assert_eq!(stage.apply(&Action::Deliver { message: 0 }), Err(Refused::NoMessage { message: 0 }));
+}
+
+#[test]
+fn who_crashes_inside_is_inside_no_more_and_must_be_ready_before_it_asks_again() {
+    let mut stage = two();
+    go(&mut stage, &[request(1), Action::Deliver { message: 0 }, Action::Deliver { message: 1 }]);
+    assert!(stage.inside().contains(&1));
+    go(&mut stage, &[Action::Crash { process: 1 }, Action::Suspect { by: 0, of: 1 }]);
+    assert!(stage.inside().is_empty() && stage.suspects(0, 1));
+    let granted = go(&mut stage, &[request(0)]);
+    assert_eq!(granted, ["P0 granted, fence 131072"], "nobody else is inside");
+    go(&mut stage, &[Action::Recover { process: 1, memory: true }]);
+    assert_eq!(stage.apply(&release(1)), Err(Refused::NotInside { process: 1 }));
+    assert_eq!(stage.apply(&request(1)), Err(Refused::CatchingUp { process: 1 }));
+    assert!(stage.is_catching_up(1) && !stage.enabled(&Rules::default()).contains(&request(1)));
+    go(&mut stage, &[Action::Trust { by: 0, of: 1 }]);
+    let welcome = stage.in_flight()[0].id;
+    let told = go(&mut stage, &[Action::Deliver { message: welcome }]);
+    assert_eq!(told, ["P1 gets WELCOME {time: 2} from P0", "P1 is ready"]);
+    assert!(stage.enabled(&Rules::default()).contains(&request(1)));
+}
+
+#[test]
+fn on_fifo_links_a_copy_keeps_the_place_of_its_original() {
+    let mut stage = two();
+    let app = |from, to| Action::App { from, to };
+    go(&mut stage, &[request(0), app(0, 1), Action::Duplicate { message: 0 }, Action::Crash { process: 0 }]);
+    let fifo = Rules { fifo: true, ..Rules::default() };
+    let arrivals = |stage: &Stage<_>| {
+        let enabled = stage.enabled(&fifo).into_iter();
+        enabled.filter(|action| matches!(action, Action::Deliver { .. })).collect::<Vec<_>>()
+    };
+    let deliver = |message| Action::Deliver { message };
+    assert_eq!(arrivals(&stage), [deliver(0), deliver(1), deliver(2)], "a message of the application waits for none");
+    // The forgery is sent last on the same link, and has to wait for the original and the copy.
+    go(&mut stage, &[Action::Forge { from: 0, to: 1, like: 0 }]);
+    assert_eq!(arrivals(&stage), [deliver(0), deliver(1), deliver(2)]);
+    go(&mut stage, &[deliver(0), deliver(2)]);
+    assert_eq!(arrivals(&stage), [deliver(1), deliver(3)]);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_in_one_sentence() {
+    let mut stage = two();
+    let refusals = [
+        (request(2), "there is no P2"),
+        (Action::User { process: 0, wish: Wish::Elect }, "this is not what the algorithm is for"),
+        (release(0), "P0 is not inside"),
+        (Action::Recover { process: 0, memory: true }, "P0 is not down"),
+        (Action::Drop { message: 7 }, "message #7 is not in flight"),
+        (Action::Timer { process: 0, name: "Answer".into() }, "P0 has no timer Answer running"),
+        (Action::App { from: 1, to: 1 }, "P1 cannot send to itself"),
+        (Action::Suspect { by: 1, of: 1 }, "P1 does not watch itself"),
+    ];
+    for (action, sentence) in refusals {
+        assert_eq!(stage.apply(&action).unwrap_err().to_string(), sentence);
+    }
+    go(&mut stage, &[request(0)]);
+    assert_eq!(stage.apply(&request(0)).unwrap_err().to_string(), "P0 has asked already");
+    go(&mut stage, &[Action::Crash { process: 0 }]);
+    assert_eq!(stage.apply(&request(0)).unwrap_err().to_string(), "P0 is down");
+}
