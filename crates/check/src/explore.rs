@@ -165,6 +165,14 @@ pub struct Explored {
     pub end: End,
 }
 
+impl Explored {
+    /// Something is wrong before anything can be explored.
+    pub fn violated_at_once(violation: Violation) -> Self {
+        let end = End::Violated { violation, path: vec![0] };
+        Explored { states: 0, transitions: 0, depth: 0, reached: Reached::default(), end }
+    }
+}
+
 /// How an exploration ends.
 #[derive(Debug)]
 pub enum End {

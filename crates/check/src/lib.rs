@@ -18,6 +18,7 @@
 //! looks for somebody who waits for ever in runs that never end; of those who ask for ever `normal` forms make the states
 //! finite; `recount` goes the way to a violation again, and `story` tells it.
 
+mod after;
 mod check;
 mod detector;
 mod election;

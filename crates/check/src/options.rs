@@ -8,6 +8,7 @@ use std::time::Duration;
 use baton_protocol::Ticks;
 use baton_protocol::detector::Detector;
 use baton_protocol::registry::{About, Crashes, Family, Group, Overlap, Params, Promises, SetupError};
+use baton_trace::Action;
 use serde::Serialize;
 
 use crate::explore::Progress;
@@ -44,6 +45,9 @@ pub struct Options {
     pub threads: Option<usize>,
     /// Check on a network that is weaker than the algorithm assumes.
     pub ignore_assumptions: bool,
+    /// What happens first; the steps of a counterexample are counted from there. Its requests and faults are among those that
+    /// there may be.
+    pub after: Vec<Action>,
     /// Who is told of progress.
     pub watch: Option<Watch>,
 }
@@ -74,6 +78,7 @@ impl Default for Options {
             time: None,
             threads: None,
             ignore_assumptions: false,
+            after: Vec::new(),
             watch: None,
         }
     }
@@ -276,6 +281,24 @@ pub enum CheckError {
     Delay {
         /// What was asked for.
         delay: Ticks,
+    },
+    /// The list of what happens first asks for something impossible.
+    #[error("action {number} of the list, `{action}`: {why}")]
+    After {
+        /// Which one, from 1.
+        number: usize,
+        /// What it is.
+        action: String,
+        /// Why it is impossible.
+        why: String,
+    },
+    /// What is looked for is not a matter of one way.
+    #[error("`{property}` of `{algorithm}` cannot be checked after a list of actions, only from the start")]
+    FromTheStart {
+        /// What was asked.
+        property: Property,
+        /// Of which algorithm.
+        algorithm: &'static str,
     },
     /// The algorithm cannot be expected to work there.
     #[error("`{algorithm}` assumes {assumed}, and {given}; --ignore-assumptions checks it all the same")]
