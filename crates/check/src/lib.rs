@@ -19,6 +19,8 @@
 //! finite; `recount` goes the way to a violation again, and `story` tells it.
 
 mod after;
+#[cfg(test)]
+mod beside_stage;
 mod check;
 mod detector;
 mod election;
