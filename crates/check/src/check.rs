@@ -7,13 +7,14 @@ use baton_protocol::detector::Detector;
 use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
 use baton_protocol::registry::{self, About, Crashes, Params, SetupError, Visitor};
-use baton_protocol::{Group, Ticks};
+use baton_protocol::{Group, Protocol, Ticks};
 use baton_trace::{DatedBy, Header, Order, Unit, Workload};
 use serde_json::json;
 
+use crate::after::{Followed, From, Staged, follow};
 use crate::detector::DetectorModel;
 use crate::election::{ElectionModel, Setting, Times};
-use crate::explore::{Bounds, End, Progress, explore};
+use crate::explore::{Bounds, End, Explored, Progress, explore};
 use crate::faults::Recovery;
 use crate::group::GroupModel;
 use crate::liveness::{WAITERS_MAX, starve};
@@ -87,17 +88,23 @@ impl Visitor for Checker<'_> {
         if liveness && asked && group.clients > WAITERS_MAX {
             return Err(CheckError::TooManyToStarve { clients: group.clients });
         }
+        if liveness && asked && !self.options.after.is_empty() {
+            return Err(CheckError::FromTheStart { property: Property::Liveness, algorithm: about.name });
+        }
         report.properties.retain(|property| *property != Property::Liveness);
 
         let mut random = false;
         if !report.properties.is_empty() {
             let mut model = MutexModel::new(&group, report.order, budget, &report.properties);
-            self.run(&header, &mut report, &mut model);
-            report.reached.doubt().into_iter().for_each(|why| report.doubt(why));
+            self.run_after(&header, &mut report, &mut model)?;
+            let doubt = report.reached.doubt().filter(|_| self.options.after.is_empty());
+            doubt.into_iter().for_each(|why| report.doubt(why));
             (report.timers, random) = (model.system.timers.then_some(self.options.timers), model.system.random);
         }
         let undecided = report.properties.is_empty() || report.result == Verdict::Holds;
-        let senseless = if random {
+        let senseless = if !self.options.after.is_empty() {
+            Some("starvation is looked for from the start only, not after a list of actions")
+        } else if random {
             Some("who leaves its fate to chance starves with bad luck")
         } else if group.clients > WAITERS_MAX {
             Some("there are too many who might starve")
@@ -129,8 +136,8 @@ impl Visitor for Checker<'_> {
         };
         report.delays = Some((setting.times.delay_max, self.params.delay_max));
         let mut model = ElectionModel::new(&group, report.order, setting, &report.properties);
-        self.run(&header, &mut report, &mut model);
-        if report.reached.entries == 0 {
+        self.run_after(&header, &mut report, &mut model)?;
+        if report.reached.entries == 0 && self.options.after.is_empty() {
             report.doubt("nobody ever leads, so nothing has been shown");
         }
         Ok(report)
@@ -138,6 +145,9 @@ impl Visitor for Checker<'_> {
 
     fn detector<D: Detector>(self, about: &'static About, group: Group<D>) -> Self::Output {
         let mut report = self.prepare(about, &group)?;
+        if let (false, Some(&property)) = (self.options.after.is_empty(), report.properties.first()) {
+            return Err(CheckError::FromTheStart { property, algorithm: about.name });
+        }
         options::clocked(about, self.params, &group, report.faults)?;
         let header = Header::new(about, self.params, group.processes, &group.topology, Unit::T);
         let delay = self.times(about)?.delay_max;
@@ -258,14 +268,49 @@ impl Checker<'_> {
     /// Explores a model, and says what came of it.
     fn run<M: GroupModel>(&self, header: &Header, report: &mut CheckReport, model: &mut M) {
         let started = Instant::now();
-        let bounds = self.bounds();
-        let explored = explore(model, &bounds, &|progress| self.watch(progress));
+        let explored = explore(model, &self.bounds(), &|progress| self.watch(progress));
         report.seconds = started.elapsed().as_secs_f64();
+        self.tell(header, report, model, &explored, &[]);
+    }
+
+    /// The same after a list of actions, if there is one: steps are counted from there, and a counterexample tells of all.
+    fn run_after<P: Protocol, M: Staged<P>>(
+        &self,
+        header: &Header,
+        report: &mut CheckReport,
+        model: &mut M,
+    ) -> Result<(), CheckError> {
+        if self.options.after.is_empty() {
+            self.run(header, report, model);
+            return Ok(());
+        }
+        let started = Instant::now();
+        let Followed { next, path } = follow(model, &self.options.after)?;
+        let explored = match next {
+            Ok(start) => explore(&mut From { model, start }, &self.bounds(), &|progress| self.watch(progress)),
+            Err(violation) => Explored::violated_at_once(violation),
+        };
+        report.seconds = started.elapsed().as_secs_f64();
+        self.tell(header, report, model, &explored, &path);
+        Ok(())
+    }
+
+    /// Says what came of an exploration that began at the end of this path, or at the start if there is none.
+    fn tell<M: GroupModel>(
+        &self,
+        header: &Header,
+        report: &mut CheckReport,
+        model: &mut M,
+        explored: &Explored,
+        before: &[usize],
+    ) {
         report.reached = explored.reached;
         (report.states, report.transitions, report.depth) = (explored.states, explored.transitions, explored.depth);
-        report.conclude(&explored.end, &bounds);
+        report.conclude(&explored.end, &self.bounds());
         if let End::Violated { violation, path } = &explored.end {
-            let told = recount(model, report.processes, violation, path, None);
+            // Where something comes before, the first successor on the path is no more than where it ends.
+            let path = [before, &path[usize::from(!before.is_empty())..]].concat();
+            let told = recount(model, report.processes, violation, &path, None);
             report.show(header.clone(), explored.end.steps(), told);
         }
     }

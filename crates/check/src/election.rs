@@ -124,7 +124,8 @@ pub struct Setting {
 
 /// A group that elects, with what is asked of it.
 pub struct ElectionModel<P: Election> {
-    system: System<P, Believer>,
+    /// The group.
+    pub system: System<P, Believer>,
     properties: Vec<Property>,
     setting: Setting,
     /// Which of the living is to lead.

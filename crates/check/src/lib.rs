@@ -19,6 +19,9 @@
 //! looks for somebody who waits for ever in runs that never end; of those who ask for ever `normal` forms make the states
 //! finite; `recount` goes the way to a violation again, and `story` tells it.
 
+mod after;
+#[cfg(test)]
+mod beside_stage;
 mod check;
 mod detector;
 mod election;

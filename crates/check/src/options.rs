@@ -8,6 +8,7 @@ use std::time::Duration;
 use baton_protocol::detector::Detector;
 use baton_protocol::registry::{About, Crashes, Family, Group, Overlap, Params, SetupError};
 use baton_protocol::{Property, Ticks};
+use baton_trace::Action;
 
 use crate::explore::Progress;
 use crate::faults::{Faults, Recovery, Tally};
@@ -42,6 +43,9 @@ pub struct Options {
     pub threads: Option<usize>,
     /// Whether to check on networks and with faults that break an assumption of the algorithm.
     pub ignore_assumptions: bool,
+    /// Actions before the exploration begins. The steps of a counterexample are counted from there. The requests and faults
+    /// among these actions count against the limits above.
+    pub after: Vec<Action>,
     /// Receives the progress of the check.
     pub watch: Option<Watch>,
 }
@@ -72,6 +76,7 @@ impl Default for Options {
             time: None,
             threads: None,
             ignore_assumptions: false,
+            after: Vec::new(),
             watch: None,
         }
     }
@@ -197,6 +202,24 @@ pub enum CheckError {
     Delay {
         /// What was asked for.
         delay: Ticks,
+    },
+    /// The list of what happens first asks for something impossible.
+    #[error("action {number} of the list, `{action}`: {why}")]
+    After {
+        /// Which one, from 1.
+        number: usize,
+        /// What it is.
+        action: String,
+        /// Why it is impossible.
+        why: String,
+    },
+    /// What is looked for is not a matter of one way.
+    #[error("`{property}` of `{algorithm}` cannot be checked after a list of actions, only from the start")]
+    FromTheStart {
+        /// What was asked.
+        property: Property,
+        /// Of which algorithm.
+        algorithm: &'static str,
     },
     /// The algorithm cannot be expected to work there.
     #[error("`{algorithm}` assumes {assumed}, and {given}; --ignore-assumptions checks it all the same")]

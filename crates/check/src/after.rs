@@ -1,0 +1,313 @@
+//! The checker starts after a list of actions, so that it can say how far a violation is from there.
+//!
+//! Each action is a step of the model, which is found among all that can happen. So the list must keep to what was asked for:
+//! its faults and requests count among those that there may be. Where there is time it passes by itself, no longer than needed.
+
+use std::collections::BTreeMap;
+
+use baton_protocol::election::Election;
+use baton_protocol::mutex::{Command, Mutex};
+use baton_protocol::{ProcessId, Protocol};
+use baton_trace::{Action as Deed, DropReason, Wish};
+
+use crate::CheckError;
+use crate::election::{Believer, ElectionAct, ElectionModel};
+use crate::explore::{Found, Model, Successor, Violation, expand};
+use crate::faults::Faulty;
+use crate::mutex::{CheckedUser, MutexModel};
+use crate::network::Flight;
+use crate::recount::GroupModel;
+use crate::system::{Action, State, Stimulus, System, User};
+
+/// More than any timer takes.
+const TICKS_MAX: usize = 10_000;
+
+/// A model whose steps are actions on a stage.
+pub trait Staged<P: Protocol>: GroupModel + Faulty<Act: Copy> {
+    /// The users of its processes.
+    type User: User<P, Act = Self::Act>;
+
+    /// The group.
+    fn system(&self) -> &System<P, Self::User>;
+
+    /// What the user of a process does, as an action.
+    fn act(at: ProcessId, act: Self::Act) -> Deed;
+}
+
+impl<P: Mutex> Staged<P> for MutexModel<P> {
+    type User = CheckedUser;
+
+    fn system(&self) -> &System<P, CheckedUser> {
+        &self.system
+    }
+
+    fn act(process: ProcessId, act: Command) -> Deed {
+        let wish = match act {
+            Command::Acquire => Wish::Request,
+            Command::Release => Wish::Release,
+        };
+        Deed::User { process, wish }
+    }
+}
+
+impl<P: Election> Staged<P> for ElectionModel<P> {
+    type User = Believer;
+
+    fn system(&self) -> &System<P, Believer> {
+        &self.system
+    }
+
+    fn act(at: ProcessId, act: ElectionAct) -> Deed {
+        match act {
+            ElectionAct::Suspect(of) => Deed::Suspect { by: at, of },
+            ElectionAct::Elect => Deed::User { process: at, wish: Wish::Elect },
+        }
+    }
+}
+
+/// A step of a model as an action, if it is one that names no message.
+pub fn deed<P: Protocol, M: Staged<P>>(model: &M, state: &M::State, action: &Action<M::Act>) -> Option<Deed> {
+    let Action::Step { at, stimulus, .. } = *action else { return None };
+    let process = usize::from(at);
+    Some(match stimulus {
+        Stimulus::Act(act) => M::act(process, act),
+        Stimulus::AppSend { to } => Deed::App { from: process, to: to.into() },
+        Stimulus::Timer(place) => {
+            let (timer, _) = model.system().local(state.locals[process]).timers[usize::from(place)];
+            Deed::Timer { process, name: format!("{timer:?}") }
+        }
+        Stimulus::Crash => Deed::Crash { process },
+        Stimulus::Recover { memory, .. } => Deed::Recover { process, memory },
+        Stimulus::Suspect { peer, .. } => Deed::Suspect { by: process, of: peer.into() },
+        Stimulus::Trust { peer, .. } => Deed::Trust { by: process, of: peer.into() },
+        Stimulus::Deliver { .. } | Stimulus::Start | Stimulus::Tick => return None,
+    })
+}
+
+/// Where a list of actions leads.
+pub struct Followed<S> {
+    /// The state there, unless it must not be.
+    pub next: Result<S, Violation>,
+    /// The way there: which successor to take at the start and in each state from there on.
+    pub path: Vec<usize>,
+}
+
+/// Goes through a list of actions.
+pub fn follow<P: Protocol, M: Staged<P>>(
+    model: &mut M,
+    actions: &[Deed],
+) -> Result<Followed<State<M::Global>>, CheckError> {
+    let mut way = Way { model, letters: BTreeMap::new(), messages: 0, script: Vec::new(), path: Vec::new() };
+    let mut next = way.start();
+    for (place, action) in actions.iter().enumerate() {
+        let refused = |why: &str| CheckError::After { number: place + 1, action: action.to_string(), why: why.into() };
+        let state = next.as_ref().map_err(|wrong| refused(&format!("{} is violated before", wrong.property)))?;
+        if let Some(after) = way.take(state, action, place).map_err(|why| refused(&why))? {
+            next = after;
+        }
+    }
+    Ok(Followed { next, path: way.path })
+}
+
+/// The way through a list of actions, as far as it has been gone.
+struct Way<'m, M> {
+    model: &'m mut M,
+    /// The messages that were sent, by their number in the list; a copy that has not arrived is another entry.
+    letters: BTreeMap<u64, Letter>,
+    /// How many messages were sent.
+    messages: u64,
+    /// How the next choices come out.
+    script: Vec<usize>,
+    path: Vec<usize>,
+}
+
+/// What tells messages apart, and which of them are copies of each other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Letter {
+    original: u64,
+    from: u8,
+    to: u8,
+    payload: u32,
+}
+
+/// What has to happen.
+enum Wanted<'a> {
+    Deed(&'a Deed),
+    Arrival { letter: Letter, copied: bool },
+    Loss { letter: Letter },
+}
+
+impl<M> Way<'_, M> {
+    fn letter(&self, message: u64) -> Result<Letter, String> {
+        self.letters.get(&message).copied().ok_or_else(|| format!("message #{message} is not in flight"))
+    }
+
+    fn add(&mut self, from: u8, to: u8, payload: u32, copy_of: Option<u64>) {
+        let original = copy_of.unwrap_or(self.messages);
+        self.letters.insert(self.messages, Letter { original, from, to, payload });
+        self.messages += 1;
+    }
+
+    fn has_copy(&self, letter: Letter) -> bool {
+        self.letters.values().any(|other| *other == letter)
+    }
+
+    /// Carries out an action; returns the state after it, or none if it is no step of the model.
+    fn take<P: Protocol>(
+        &mut self,
+        state: &State<M::Global>,
+        action: &Deed,
+        place: usize,
+    ) -> Result<Option<Result<State<M::Global>, Violation>>, String>
+    where
+        M: Staged<P>,
+    {
+        let crashed = self.model.system().rules.crashed;
+        match *action {
+            Deed::Crash { process } if place == 0 && crashed == Some(process) => return Ok(None),
+            _ if place == 0 && crashed.is_some() => {
+                let leader = crashed.unwrap_or_default();
+                return Err(format!("without crashes to come the leader has crashed: begin with `crash {leader}`"));
+            }
+            Deed::Choose { ref script } => {
+                self.script.clone_from(script);
+                return Ok(None);
+            }
+            Deed::Duplicate { message } => {
+                let Letter { original, from, to, payload } = self.letter(message)?;
+                self.add(from, to, payload, Some(original));
+                return Ok(None);
+            }
+            Deed::Forge { .. } => return Err("the checker has no forgeries".into()),
+            Deed::Deliver { message } => {
+                let letter = self.letter(message)?;
+                self.letters.remove(&message);
+                return self.step(state, &Wanted::Arrival { letter, copied: self.has_copy(letter) });
+            }
+            Deed::Drop { message } => {
+                let letter = self.letter(message)?;
+                self.letters.remove(&message);
+                // The model makes a copy only where one arrives.
+                let is_last = !self.has_copy(letter);
+                return if is_last { self.step(state, &Wanted::Loss { letter }) } else { Ok(None) };
+            }
+            Deed::Crash { process } => self.letters.retain(|_, letter| usize::from(letter.to) != process),
+            Deed::Recover { process, .. } => self.letters.retain(|_, letter| usize::from(letter.from) != process),
+            _ => {}
+        }
+        self.step(state, &Wanted::Deed(action))
+    }
+
+    /// All processes begin. A list of actions comes after that, so that every choice of theirs comes out as 0.
+    fn start<P: Protocol>(&mut self) -> Result<State<M::Global>, Violation>
+    where
+        M: Staged<P>,
+    {
+        let Successor { action, next } = expand(self.model, None).successors.swap_remove(0);
+        self.path.push(0);
+        if let Action::Start(outcomes) = action {
+            (0..).zip(outcomes).for_each(|(at, outcome)| self.number(at, outcome));
+        }
+        next
+    }
+
+    /// Numbers the messages that a process has sent, as a stage does.
+    fn number<P: Protocol>(&mut self, at: u8, outcome: u32)
+    where
+        M: Staged<P>,
+    {
+        let sends = self.model.system().outcome(outcome).sends.clone();
+        sends.into_iter().for_each(|(to, _, payload)| self.add(at, to, payload, None));
+    }
+
+    /// Takes the step that is wanted, after as much time as it needs.
+    fn step<P: Protocol>(
+        &mut self,
+        state: &State<M::Global>,
+        wanted: &Wanted,
+    ) -> Result<Option<Result<State<M::Global>, Violation>>, String>
+    where
+        M: Staged<P>,
+    {
+        let mut state = state.clone();
+        for _ in 0..TICKS_MAX {
+            let mut successors = expand(self.model, Some(&state)).successors;
+            let found = successors.iter().position(|successor| self.is_wanted(&state, &successor.action, wanted));
+            let passes = || successors.iter().position(|successor| matches!(successor.action, Action::Tick));
+            let Some(nth) = found.or_else(passes) else { break };
+            self.path.push(nth);
+            let Successor { action, next } = successors.swap_remove(nth);
+            if let Action::Step { at, outcome, .. } = action {
+                let choices = self.model.system().outcome(outcome).choices.len();
+                self.script.drain(..choices.min(self.script.len()));
+                self.number(at, outcome);
+            }
+            match (found, next) {
+                (None, Ok(next)) => state = next,
+                (_, next) => return Ok(Some(next)),
+            }
+        }
+        Err("it cannot happen there, with the requests and faults that there may be".into())
+    }
+
+    fn is_wanted<P: Protocol>(&self, state: &State<M::Global>, action: &Action<M::Act>, wanted: &Wanted) -> bool
+    where
+        M: Staged<P>,
+    {
+        let same = |letter: &Letter, from, to, payload| (letter.from, letter.to, letter.payload) == (from, to, payload);
+        let fits = match (wanted, action) {
+            (Wanted::Deed(wanted), action) => deed(self.model, state, action).as_ref() == Some(*wanted),
+            (
+                Wanted::Arrival { letter, copied: wanted },
+                &Action::Step { at, stimulus: Stimulus::Deliver { from, payload }, copied, .. },
+            ) => same(letter, from, at, payload) && copied == *wanted,
+            (
+                Wanted::Loss { letter },
+                &Action::Lost { flight: Flight { from, to, payload, .. }, reason: DropReason::Loss },
+            ) => same(letter, from, to, payload),
+            _ => false,
+        };
+        fits && match action {
+            Action::Step { outcome, .. } => {
+                let choices = &self.model.system().outcome(*outcome).choices;
+                choices.iter().zip(&self.script).all(|(choice, wanted)| choice.chosen == *wanted)
+            }
+            _ => true,
+        }
+    }
+}
+
+/// A model that starts in a given state.
+pub struct From<'m, M: Model> {
+    /// What can happen.
+    pub model: &'m mut M,
+    /// Where it starts.
+    pub start: M::State,
+}
+
+impl<M: Model<State: Clone>> Model for From<'_, M> {
+    type State = M::State;
+    /// None: the start.
+    type Action = Option<M::Action>;
+    type Gap = M::Gap;
+
+    fn expand(&self, state: Option<&M::State>, found: &mut Found<Self>) {
+        if state.is_none() {
+            found.successors.push(Successor { action: None, next: Ok(self.start.clone()) });
+            return;
+        }
+        let mut inside = Found::default();
+        self.model.expand(state, &mut inside);
+        (found.gaps, found.reached) = (inside.gaps, inside.reached);
+        let successors = inside.successors.into_iter();
+        found.successors.extend(successors.map(|Successor { action, next }| Successor { action: Some(action), next }));
+    }
+
+    fn learn(&mut self, gap: M::Gap) {
+        self.model.learn(gap);
+    }
+
+    fn is_too_wide(&self) -> bool {
+        self.model.is_too_wide()
+    }
+}

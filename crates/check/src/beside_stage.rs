@@ -1,0 +1,340 @@
+//! The checker's model and a stage, side by side: on random walks both must be able to do the same, and be the same after it;
+//! and what the story tells of the walk must be possible on a stage.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use baton_protocol::election::Election;
+use baton_protocol::mutex::Mutex;
+use baton_protocol::registry::{self, About, Crashes, Family, Params, Visitor};
+use baton_protocol::{Group, ProcessId, Protocol};
+use baton_sim::replay::{ReplayError, replay};
+use baton_sim::stage::{Action as Deed, Effect, Envelope, Payload, Rules, Stage};
+use baton_trace::{DropReason, Event, Header, Record, Unit};
+use serde_json::json;
+
+use crate::after::{Staged, deed};
+use crate::election::{ElectionModel, Setting, Times};
+use crate::explore::{Successor, Violation, expand};
+use crate::faults::{Faults, FaultsLeft, Recovery};
+use crate::mutex::{Budget, MutexModel};
+use crate::network::{Flight, LinkOrder};
+use crate::system::{Action, Content, State, Stimulus};
+use crate::{Property, story};
+
+const FAULTS: Faults = Faults { loss: 3, duplicate: 3, crash: 3, recover: Some(3), suspect: 3, detectors_only: false };
+const APP_MESSAGES: u8 = 3;
+const STEPS: usize = 80;
+
+/// A model and a stage, and where they are.
+struct Pair<P: Protocol, M: Staged<P>> {
+    model: M,
+    stage: Stage<P>,
+    rules: Rules,
+    /// Whether the stage can do no more than the model: where there is time it can.
+    exact: bool,
+    random: fastrand::Rng,
+    place: String,
+}
+
+impl<P: Protocol, M: Staged<P>> Pair<P, M> {
+    /// Takes a walk, and tells its story.
+    fn walk(&mut self) -> story::Told {
+        let mut story = story::Story::new(self.stage.processes().len());
+        let Successor { action, next } = expand(&mut self.model, None).successors.swap_remove(0);
+        self.model.tell(&mut story, None, &action);
+        self.stage.start();
+        if let Some(process) = self.model.system().rules.crashed {
+            self.stage.apply(&Deed::Crash { process }).unwrap();
+        }
+        let mut violation = next.as_ref().err().cloned();
+        let mut state = next.ok();
+        for step in 0..STEPS {
+            let Some(now) = state.take() else { break };
+            let place = format!("{}, step {step}", self.place);
+            self.assert_alike(&now, &place);
+            let successors = expand(&mut self.model, Some(&now)).successors;
+            self.assert_enabled(&now, &successors, &place);
+            let possible = successors.into_iter().filter(|it| !self.is_ambiguous(&now, &it.action));
+            let Some(Successor { action, next }) = self.random.choice(possible.collect::<Vec<_>>()) else { break };
+            self.model.tell(&mut story, Some(&now), &action);
+            self.follow(&now, &action, next.as_ref().err(), &place);
+            violation = next.as_ref().err().cloned();
+            state = next.ok();
+        }
+        let nothing = || Violation { property: Property::Reachability, detail: "nothing is wrong".into() };
+        story.end(&violation.unwrap_or_else(nothing))
+    }
+
+    /// Processes, timers and messages are the same. A stage loses at once what is sent to a process that is down.
+    fn assert_alike(&self, state: &State<M::Global>, place: &str) {
+        let (system, faults) = (self.model.system(), M::left(&state.global));
+        for (at, &local) in state.locals.iter().enumerate() {
+            let local = system.local(local);
+            assert_eq!(local.process, self.stage.processes()[at], "{place}: P{at}");
+            let running = self.stage.timers().filter(|(owner, ..)| *owner == at).map(|(_, timer, _)| timer);
+            let timers: Vec<_> = local.timers.iter().map(|(timer, _)| *timer).collect();
+            // The model looks no more at what has crashed before the first step.
+            if system.rules.crashed != Some(at) {
+                assert_eq!(timers, running.collect::<Vec<_>>(), "{place}: the timers of P{at}");
+            }
+            assert_eq!(self.is_up(faults, at), self.stage.is_up(at), "{place}: whether P{at} is up");
+        }
+        let arrives = |flight: &&Flight| self.is_up(faults, flight.receiver());
+        let mut expected: Vec<String> = state.network.iter().filter(arrives).map(|it| self.text(*it)).collect();
+        let mut found: Vec<String> = self.stage.in_flight().iter().map(Envelope::to_string).collect();
+        expected.sort();
+        found.sort();
+        assert_eq!(expected, found, "{place}: messages");
+    }
+
+    fn assert_enabled(&self, state: &State<M::Global>, successors: &[Successor<M>], place: &str) {
+        let of_model = successors.iter().filter_map(|it| self.name(state, &it.action));
+        let of_model: BTreeSet<String> = of_model.collect();
+        let enabled = self.stage.enabled(&self.rules).into_iter();
+        let of_stage: BTreeSet<String> = enabled.map(|deed| self.name_of(&deed)).collect();
+        if self.exact {
+            assert_eq!(of_model, of_stage, "{place}: what can happen");
+        } else {
+            let missing: Vec<_> = of_model.difference(&of_stage).collect();
+            assert!(missing.is_empty(), "{place}: only the model can {missing:?}");
+        }
+    }
+
+    /// The stage does what the model has done.
+    fn follow(&mut self, state: &State<M::Global>, action: &Action<M::Act>, wrong: Option<&Violation>, place: &str) {
+        let choices = match action {
+            Action::Step { outcome, .. } => &*self.model.system().outcome(*outcome).choices,
+            _ => &[],
+        };
+        let script = choices.iter().map(|choice| choice.chosen).collect();
+        self.stage.apply(&Deed::Choose { script }).unwrap();
+        let mut found = BTreeSet::new();
+        for deed in self.deeds(state, action) {
+            let effects = self.stage.apply(&deed).unwrap_or_else(|why| panic!("{place}: {deed}: {why}"));
+            found.extend(effects.into_iter().filter_map(|effect| match effect {
+                Effect::Violated { property, .. } => Some(property),
+                _ => None,
+            }));
+        }
+        let judged = [Property::Safety, Property::Fence, Property::Order];
+        match wrong.filter(|wrong| judged.contains(&wrong.property)) {
+            Some(wrong) => assert!(found.contains(wrong.property.name()), "{place}: {wrong:?}, and {found:?}"),
+            None => assert!(found.is_empty(), "{place}: the model finds nothing, the oracles {found:?}"),
+        }
+    }
+
+    /// What an action of the model is on a stage. Time does not pass there.
+    fn deeds(&self, state: &State<M::Global>, action: &Action<M::Act>) -> Vec<Deed> {
+        match *action {
+            Action::Lost { reason: DropReason::Crashed, .. } => Vec::new(),
+            Action::Lost { flight, .. } => vec![Deed::Drop { message: self.find(flight) }],
+            Action::Step { at, stimulus: Stimulus::Deliver { from, payload }, copied, .. } => {
+                let arrives = |flight: &&Flight| (flight.from, flight.to, flight.payload) == (from, at, payload);
+                let message = self.find(*state.network.iter().find(arrives).unwrap());
+                let copies = copied.then_some(Deed::Duplicate { message });
+                copies.into_iter().chain([Deed::Deliver { message }]).collect()
+            }
+            _ => deed(&self.model, state, action).into_iter().collect(),
+        }
+    }
+
+    /// A mistake of a detector, where the same words would be true of a crash that it has not told of yet.
+    fn is_ambiguous(&self, state: &State<M::Global>, action: &Action<M::Act>) -> bool {
+        let Action::Step { at, stimulus: Stimulus::Suspect { wrongly: true, .. }, .. } = action else { return false };
+        let at = usize::from(*at);
+        M::left(&state.global).has_news_for(at, self.model.news(state, at))
+    }
+
+    /// One name for all actions that come to the same, such as the arrival of one of two equal messages.
+    fn name(&self, state: &State<M::Global>, action: &Action<M::Act>) -> Option<String> {
+        let deeds = self.deeds(state, action);
+        deeds.first().map(|deed| self.name_of(deed))
+    }
+
+    fn name_of(&self, deed: &Deed) -> String {
+        let named = |word: &str, message: &u64| format!("{word} {}", self.stage.message(*message).unwrap());
+        match deed {
+            Deed::Deliver { message } => named("deliver", message),
+            Deed::Drop { message } => named("drop", message),
+            Deed::Duplicate { message } => named("duplicate", message),
+            deed => deed.to_string(),
+        }
+    }
+
+    /// The oldest such message on the stage.
+    fn find(&self, flight: Flight) -> u64 {
+        let wanted = self.text(flight);
+        let found = self.stage.in_flight().iter().find(|envelope| envelope.to_string() == wanted);
+        found.unwrap_or_else(|| panic!("{}: {wanted} is not in flight on the stage", self.place)).id
+    }
+
+    fn text(&self, flight: Flight) -> String {
+        let payload = match &self.model.system().payload(flight.payload).content {
+            Content::Protocol(message) => Payload::Protocol(message.clone()),
+            Content::App(stamp) => Payload::App(*stamp),
+        };
+        Envelope { id: 0, original: 0, from: flight.from.into(), to: flight.to.into(), payload }.to_string()
+    }
+
+    fn is_up(&self, faults: FaultsLeft, at: ProcessId) -> bool {
+        self.model.system().rules.crashed != Some(at) && faults.is_up(at)
+    }
+}
+
+/// Walks with one algorithm.
+struct Walks<'a> {
+    params: &'a Params,
+    seed: u64,
+}
+
+impl Walks<'_> {
+    fn order(&self) -> LinkOrder {
+        if self.seed.is_multiple_of(2) { LinkOrder::Fifo } else { LinkOrder::Unordered }
+    }
+
+    fn rules(&self, recovery: Recovery) -> Rules {
+        Rules {
+            fifo: self.order() == LinkOrder::Fifo,
+            losses: FAULTS.loss.into(),
+            duplicates: FAULTS.duplicate.into(),
+            crashes: FAULTS.crash.into(),
+            clients_crash: true,
+            recoveries: FAULTS.crash.into(),
+            memory: recovery.memory.to_vec(),
+            recover_when_told: recovery.after_news,
+            mistakes: FAULTS.suspect.into(),
+            app_messages: APP_MESSAGES.into(),
+        }
+    }
+
+    fn recovery(&self) -> Recovery {
+        Recovery { memory: &[true, false], after_news: self.seed % 3 == 0 }
+    }
+
+    /// Walks, and insists that a stage can do what the story tells.
+    fn go<P: Protocol, M: Staged<P>>(
+        self,
+        about: &'static About,
+        group: &Group<P>,
+        model: M,
+        stage: Stage<P>,
+    ) -> Vec<Record> {
+        let mut header = Header::new(about, self.params, group.processes, &group.topology, Unit::T);
+        header.network = json!({"order": self.order()});
+        let place = format!("{}, seed {}", about.name, self.seed);
+        let (rules, random) = (self.rules(self.recovery()), fastrand::Rng::with_seed(self.seed));
+        let exact = about.family == Family::Mutex;
+        let mut pair = Pair { model, stage, rules, exact, random, place: place.clone() };
+        let told = pair.walk();
+        let in_flight = pair.stage.in_flight().iter().filter(|message| message.id == message.original);
+        assert_eq!(on_their_way(&told.records, &pair.stage), in_flight.count(), "{place}: messages in the story");
+        match replay(&header, &told.records) {
+            // The walk need not lead to the violation that a counterexample has to end with.
+            Ok(_) | Err(ReplayError::Outcome { .. }) => {}
+            Err(wrong) => panic!("{place}: {wrong}\n{}", told.lines.join("\n")),
+        }
+        told.records
+    }
+}
+
+impl Visitor for Walks<'_> {
+    type Output = Vec<Record>;
+
+    fn unsupported(self, _: &'static About) -> Vec<Record> {
+        Vec::new()
+    }
+
+    fn mutex<P: Mutex>(self, about: &'static About, group: Group<P>) -> Vec<Record> {
+        let budget = Budget {
+            entries: Some(1_000),
+            app_messages: APP_MESSAGES,
+            timers: Some(1_000),
+            faults: FAULTS,
+            crashes: Crashes::Any,
+            recovery: self.recovery(),
+        };
+        let properties = [Property::Safety, Property::Fence, Property::Order];
+        let model = MutexModel::new(&group, self.order(), budget, &properties);
+        let (group, same) = twice(group);
+        self.go(about, &group, model, Stage::mutex(same))
+    }
+
+    fn election<P: Election>(self, about: &'static About, group: Group<P>) -> Vec<Record> {
+        let times = Times { delay_max: 2, notice_max: 20, settled_after: 1_000 };
+        let faults = if self.seed % 4 == 0 { Faults { crash: 0, recover: Some(0), ..FAULTS } } else { FAULTS };
+        let setting = Setting { times, faults, recovery: self.recovery(), survivors: group.survivors.clone() };
+        let model = ElectionModel::new(&group, self.order(), setting, &[Property::Safety]);
+        let (group, same) = twice(group);
+        self.go(about, &group, model, Stage::election(same))
+    }
+}
+
+/// The same group for both.
+fn twice<P: Protocol>(group: Group<P>) -> (Group<P>, Group<P>) {
+    let Group { clients, processes, make, .. } = group;
+    let make = Arc::from(make);
+    let share = |make: Arc<dyn Fn(usize) -> P + Send + Sync>| Group::new(clients, processes, move |id| make(id));
+    (share(Arc::clone(&make)), share(make))
+}
+
+/// How many messages the records tell to be sent and not to have come to an end, but for those to a process that is down.
+fn on_their_way<P: Protocol>(records: &[Record], stage: &Stage<P>) -> usize {
+    let mut receivers = BTreeMap::new();
+    for record in records {
+        match record.event {
+            Event::Send { msg, to, .. } | Event::AppSend { msg, to } => {
+                receivers.insert(msg, to);
+            }
+            Event::Deliver { msg, .. } | Event::AppDeliver { msg, .. } | Event::Drop { msg, .. } => {
+                receivers.remove(&msg);
+            }
+            _ => {}
+        }
+    }
+    receivers.values().filter(|to| stage.is_up(**to)).count()
+}
+
+/// Walks with all algorithms of a family; returns what has happened, and how often.
+fn walk_all(family: Family) -> BTreeMap<&'static str, usize> {
+    let params = Params::new(3, 1);
+    let mut counts = BTreeMap::new();
+    for about in registry::ALGORITHMS.iter().filter(|about| about.family == family) {
+        for seed in 0..12 {
+            let records = registry::visit(about.name, &params, Walks { params: &params, seed }).unwrap();
+            records.iter().filter_map(|record| kind(&record.event)).for_each(|it| *counts.entry(it).or_default() += 1);
+        }
+    }
+    counts
+}
+
+fn kind(event: &Event) -> Option<&'static str> {
+    Some(match event {
+        Event::Request { .. } => "request",
+        Event::Deliver { .. } => "delivery",
+        Event::Timer { .. } => "timer",
+        Event::Crash => "crash",
+        Event::Recover { memory: true } => "recovery",
+        Event::Recover { memory: false } => "recovery without memory",
+        Event::Drop { reason: DropReason::Crashed, .. } => "lost with a crash",
+        Event::Drop { .. } => "lost",
+        Event::Suspect { .. } => "suspicion",
+        Event::Trust { .. } => "trust",
+        _ => return None,
+    })
+}
+
+fn assert_all_happens(counts: &BTreeMap<&'static str, usize>) {
+    assert_eq!(counts.len(), 10, "something never happens: {counts:?}");
+    assert!(counts.values().all(|&count| count >= 20), "something hardly ever happens: {counts:?}");
+}
+
+#[test]
+fn a_model_of_mutual_exclusion_and_a_stage_can_do_the_same() {
+    assert_all_happens(&walk_all(Family::Mutex));
+}
+
+#[test]
+fn what_a_model_of_elections_does_a_stage_does_as_well() {
+    assert_all_happens(&walk_all(Family::Election));
+}
