@@ -135,5 +135,5 @@ fn promises(about: &About) -> Vec<&'static str> {
     if about.broken.is_some() {
         return vec!["broken on purpose"];
     }
-    about.promises.each().into_iter().filter(|(_, promised)| *promised).map(|(name, _)| name).collect()
+    about.promises.each().into_iter().filter(|(_, promised)| **promised).map(|(property, _)| property.name()).collect()
 }

@@ -233,10 +233,12 @@ fn run_many(args: &Args, options: &Options, runs: u64, progress: &Progress) -> O
     } else {
         let mut text = format!("{}: {runs} runs, {} failed\n", options.algorithm, failures.len());
         for (seed, report) in &failures {
+            let broken = report.broken_promises();
             let details =
-                report.properties().each().into_iter().filter(|(name, _)| report.broken_promises().contains(name));
-            let details: Vec<String> =
-                details.map(|(name, finding)| format!("{name}: {}", finding.detail.as_deref().unwrap_or(""))).collect();
+                report.properties().each().into_iter().filter(|(property, _)| broken.contains(&property.name()));
+            let details: Vec<String> = details
+                .map(|(property, finding)| format!("{property}: {}", finding.detail.as_deref().unwrap_or("")))
+                .collect();
             text.push_str(&format!("  seed {seed}  {}\n", details.join("; ")));
         }
         print(&text)?;
@@ -455,7 +457,8 @@ fn verdicts(properties: &Properties, broken: &[&str]) -> String {
     let rows: Vec<Vec<String>> = properties
         .each()
         .into_iter()
-        .map(|(name, finding)| {
+        .map(|(property, finding)| {
+            let name = property.name();
             let verdict = match finding.verdict {
                 Verdict::Held => "held",
                 Verdict::Violated if broken.contains(&name) => "VIOLATED",

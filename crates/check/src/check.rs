@@ -206,7 +206,7 @@ impl Checker<'_> {
         let mut unchecked = Vec::new();
         if leases {
             let why = "being alone ends with the lease, and here nothing says how long anything takes";
-            let of_leases = [Property::Safety, Property::Fence].into_iter().filter(|it| it.is_promised(&promises));
+            let of_leases = [Property::Safety, Property::Fence].into_iter().filter(|it| promises.include(*it));
             unchecked.extend(of_leases.map(|property| Unchecked { property, why }));
         }
         if promises.order && faults.crash > 0 {

@@ -80,7 +80,7 @@ fn mutex(about: &'static About, exhibits: &mut Vec<Exhibit>) {
     let asked = [Property::Safety, Property::Deadlock, Property::Fence]
         .into_iter()
         .filter(|it| *it != Property::Fence || healthy);
-    let bounded: Vec<Property> = asked.filter(|it| it.is_promised(&about.promises)).collect();
+    let bounded: Vec<Property> = asked.filter(|it| about.promises.include(*it)).collect();
     let random = about.variants.iter().any(|Variant { name, .. }| name.starts_with("back-off"));
     // Chance makes so many states that the smallest model of all may be the largest that can be finished.
     let smallest: &[(usize, u32)] = if random { &[(2, 1)] } else { &[] };

@@ -98,6 +98,8 @@ pub trait GroupModel: Sync + Sized {
         story.tell(self.system(), state.map_or(&[], |state| &state.locals), action);
     }
 
+    // What follows is the same in all families.
+
     /// Every way in which the group can start.
     fn start(&self, found: &mut Found<Self>) {
         for begun in self.system().starts(&mut found.gaps) {

@@ -15,9 +15,9 @@
 //!
 //! Inside, [`explore`](explore::explore) knows nothing of protocols; `system` is a group and its network as a value;
 //! `group` has what all models have in common; `mutex`, `election` and `detector` say what can happen to a group of their
-//! family and what must not, `faults` what can go wrong; `liveness`
-//! looks for somebody who waits for ever in runs that never end; of those who ask for ever `normal` forms make the states
-//! finite; `recount` goes the way to a violation again, and `story` tells it.
+//! family and what must not, `faults` what can go wrong; `liveness` looks for somebody who waits for ever in runs that never
+//! end; of those who ask for ever `normal` forms make the states finite; `recount` goes the way to a violation again, and
+//! `story` tells it.
 
 mod check;
 mod detector;
@@ -40,9 +40,10 @@ mod seen;
 mod story;
 mod system;
 
+pub use baton_protocol::Property;
 pub use check::{Checker, check};
 pub use faults::Faults;
 pub use memory::Memory;
 pub use network::LinkOrder;
-pub use options::{CheckError, Options, Property, Watch};
+pub use options::{CheckError, Options, Watch};
 pub use report::{CheckReport, Cyclic, Reached, Trace, Unchecked, Verdict};

@@ -5,10 +5,9 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_protocol::Ticks;
 use baton_protocol::detector::Detector;
-use baton_protocol::registry::{About, Crashes, Family, Group, Overlap, Params, Promises, SetupError};
-use serde::Serialize;
+use baton_protocol::registry::{About, Crashes, Family, Group, Overlap, Params, SetupError};
+use baton_protocol::{Property, Ticks};
 
 use crate::explore::Progress;
 use crate::faults::{Faults, Recovery, Tally};
@@ -79,80 +78,6 @@ impl Default for Options {
     }
 }
 
-/// Something that can be checked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Property {
-    /// At most one in the critical section; at most one leader; nobody who lives is suspected. Also broken by a grant to
-    /// one that has not asked.
-    Safety,
-    /// It never happens that somebody waits and nothing can happen.
-    Deadlock,
-    /// Nobody waits for ever, though everybody asks again and again or there are faults; everybody agrees on the leader after a given time;
-    /// who has crashed is suspected by all who live, in time and for good.
-    Liveness,
-    /// If request A happened before request B, A is granted first.
-    Order,
-    /// Fences grow from grant to grant.
-    Fence,
-    /// Somebody enters, leads, or beats, at all; two wait at once; and who crashes is suspected by somebody. Always checked:
-    /// a model in which nothing happens proves nothing.
-    Reachability,
-}
-
-impl Property {
-    /// All that can be asked for.
-    pub const ALL: [Property; 5] =
-        [Property::Safety, Property::Deadlock, Property::Liveness, Property::Order, Property::Fence];
-
-    /// All that can be asked of an algorithm of this family.
-    pub fn of(family: Family) -> &'static [Property] {
-        match family {
-            Family::Mutex => &Self::ALL,
-            Family::Election | Family::Detector => &[Property::Safety, Property::Liveness],
-            Family::Append => &[],
-        }
-    }
-
-    /// Whether it is among these promises.
-    pub fn is_promised(self, promises: &Promises) -> bool {
-        match self {
-            Property::Safety => promises.safety,
-            Property::Deadlock | Property::Liveness => promises.liveness,
-            Property::Order => promises.order,
-            Property::Fence => promises.fence,
-            Property::Reachability => true,
-        }
-    }
-
-    /// What the command line calls it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Property::Safety => "safety",
-            Property::Deadlock => "deadlock",
-            Property::Liveness => "liveness",
-            Property::Order => "order",
-            Property::Fence => "fence",
-            Property::Reachability => "reachability",
-        }
-    }
-}
-
-impl fmt::Display for Property {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Property {
-    type Err = CheckError;
-
-    fn from_str(name: &str) -> Result<Self, CheckError> {
-        let found = Property::ALL.into_iter().find(|property| property.name() == name);
-        found.ok_or_else(|| CheckError::UnknownProperty(name.into()))
-    }
-}
-
 impl fmt::Display for LinkOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -177,9 +102,6 @@ pub enum CheckError {
     /// There is no such group.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// No property has this name.
-    #[error("there is no property `{0}`; there are safety, deadlock, liveness, order, fence")]
-    UnknownProperty(String),
     /// No order has this name.
     #[error("there is no order `{0}`; there are fifo and unordered")]
     UnknownOrder(String),
@@ -301,19 +223,28 @@ fn family_has(family: Family) -> &'static str {
     }
 }
 
+/// All that can be asked of an algorithm of this family.
+fn askable(family: Family) -> &'static [Property] {
+    match family {
+        Family::Mutex => &Property::ALL,
+        Family::Election | Family::Detector => &[Property::Safety, Property::Liveness],
+        Family::Append => &[],
+    }
+}
+
 /// What is to be checked: what was asked, or all that is promised and not `left_out`.
 pub fn properties(
     about: &'static About,
     asked: Option<&[Property]>,
     left_out: impl Fn(Property) -> bool,
 ) -> Result<Vec<Property>, CheckError> {
-    let known = Property::of(about.family);
+    let known = askable(about.family);
     if let Some(&property) = asked.and_then(|asked| asked.iter().find(|property| !known.contains(property))) {
         return Err(CheckError::OtherFamily { property, algorithm: about.name, family: about.family });
     }
     let is_wanted = |property: Property| match asked {
         Some(asked) => asked.contains(&property),
-        None => property.is_promised(&about.promises) && !left_out(property),
+        None => about.promises.include(property) && !left_out(property),
     };
     let properties: Vec<Property> = known.iter().copied().filter(|property| is_wanted(*property)).collect();
     if properties.is_empty() { Err(CheckError::NoProperty) } else { Ok(properties) }

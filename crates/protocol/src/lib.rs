@@ -18,10 +18,12 @@ pub mod election;
 pub mod mutex;
 pub mod process;
 pub mod process_set;
+pub mod property;
 pub mod registry;
 pub mod roster;
 pub mod topology;
 
 pub use process::*;
 pub use process_set::ProcessSet;
+pub use property::{PerProperty, Promises, Property};
 pub use registry::Group;

@@ -11,6 +11,7 @@ use crate::append::Append;
 use crate::detector::Detector;
 use crate::election::{Election, Rule};
 use crate::mutex::Mutex;
+pub use crate::property::Promises;
 use crate::{ProcessId, Ticks, append, broken, detector, election, mutex};
 
 algorithms! {
@@ -152,29 +153,6 @@ impl Assumes {
         crashes: Crashes::Never,
         overlap: Overlap::Any,
     };
-}
-
-/// What an algorithm promises while its assumptions hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Promises {
-    /// At most one in the critical section; at most one leader.
-    pub safety: bool,
-    /// Every request is granted; every live process learns of the leader.
-    pub liveness: bool,
-    /// If request A happened before request B, A is granted first.
-    pub order: bool,
-    /// Fences grow from grant to grant.
-    pub fence: bool,
-}
-
-impl Promises {
-    /// All of them.
-    pub const ALL: Promises = Promises { safety: true, liveness: true, order: true, fence: true };
-
-    /// Each by its name, and whether it is promised.
-    pub fn each(&self) -> [(&'static str, bool); 4] {
-        [("safety", self.safety), ("liveness", self.liveness), ("order", self.order), ("fence", self.fence)]
-    }
 }
 
 /// How large a group to make, and of what kind.

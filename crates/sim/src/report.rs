@@ -1,8 +1,10 @@
 //! What comes out of a run, in the words that tools outside read.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 
 use baton_protocol::registry::Topology;
+use baton_protocol::{PerProperty, Promises, Property};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -219,24 +221,23 @@ pub struct AppendReport {
 
 /// What is known of each property after a run. As JSON a verdict each, and in `detail` what there is to say of some.
 #[derive(Clone, Debug)]
-pub struct Properties {
-    /// At most one inside; at most one leader; nobody suspected who lives.
-    pub safety: Finding,
-    /// Every request was granted; all who live agree on a leader; all who crashed are suspected.
-    pub liveness: Finding,
-    /// Grants followed happened-before.
-    pub order: Finding,
-    /// Fences grew.
-    pub fence: Finding,
+pub struct Properties(pub PerProperty<Finding>);
+
+impl Deref for Properties {
+    type Target = PerProperty<Finding>;
+
+    fn deref(&self) -> &PerProperty<Finding> {
+        &self.0
+    }
 }
 
 impl Serialize for Properties {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let detail = |(name, finding): (&'static str, &Finding)| Some((name, finding.detail.clone()?));
+        let detail = |(property, finding): (Property, &Finding)| Some((property.name(), finding.detail.clone()?));
         let details: BTreeMap<&str, String> = self.each().into_iter().filter_map(detail).collect();
         let mut map = serializer.serialize_map(None)?;
-        for (name, finding) in self.each() {
-            map.serialize_entry(name, &finding.verdict)?;
+        for (property, finding) in self.each() {
+            map.serialize_entry(property.name(), &finding.verdict)?;
         }
         map.serialize_entry("detail", &details)?;
         map.end()
@@ -244,17 +245,12 @@ impl Serialize for Properties {
 }
 
 impl Properties {
-    /// Each with its name.
-    pub fn each(&self) -> [(&'static str, &Finding); 4] {
-        [("safety", &self.safety), ("liveness", &self.liveness), ("order", &self.order), ("fence", &self.fence)]
-    }
-
     /// The names of those that are promised and violated.
-    pub fn broken(&self, promises: &baton_protocol::registry::Promises) -> Vec<&'static str> {
-        let each = self.each().into_iter().zip(promises.each());
-        each.filter(|((_, finding), (_, promised))| *promised && finding.verdict == Verdict::Violated)
-            .map(|((name, _), _)| name)
-            .collect()
+    pub fn broken(&self, promises: &Promises) -> Vec<&'static str> {
+        let each = self.each().into_iter();
+        let broken =
+            each.filter(|(property, finding)| promises.include(*property) && finding.verdict == Verdict::Violated);
+        broken.map(|(property, _)| property.name()).collect()
     }
 }
 

@@ -7,7 +7,7 @@ use baton_protocol::detector::Detector;
 use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
 use baton_protocol::registry::{self, About, Params, Promises, SetupError, Survivors, Visitor};
-use baton_protocol::{Group, Protocol, Ticks};
+use baton_protocol::{Group, PerProperty, Protocol, Ticks};
 use baton_trace::{Event, Header, Unit};
 use cpu_time::ThreadTime;
 
@@ -272,12 +272,12 @@ impl Visitor for Run<'_> {
         } else {
             Finding::unchecked(format!("happened-before is kept for up to {} clients", Causality::CLIENTS_MAX))
         };
-        let properties = Properties {
+        let properties = Properties(PerProperty {
             safety: Finding::from_violation(users.violations.get("safety")),
             liveness,
             order,
             fence: Finding::from_violation(users.violations.get("fence")),
-        };
+        });
         let store = store_report(&users);
         let entered = users.entered();
         finish_trace(&mut wire, ended, entered)?;
@@ -346,12 +346,12 @@ impl Visitor for Run<'_> {
             }
         };
         let none = || Finding::unchecked("elections have none");
-        let properties = Properties {
+        let properties = Properties(PerProperty {
             safety: Finding::from_violation(users.violation.as_ref()),
             liveness,
             order: none(),
             fence: none(),
-        };
+        });
         if let (Verdict::Violated, Some(detail)) = (properties.liveness.verdict, properties.liveness.detail.clone()) {
             wire.trace_all(|| Event::Violation { property: "liveness".into(), detail });
         }
@@ -412,7 +412,7 @@ impl Run<'_> {
         }
         let none = || Finding::unchecked("failure detectors have none");
         let safety = Finding::from_violation(users.violation.as_ref());
-        let properties = Properties { safety, liveness, order: none(), fence: none() };
+        let properties = Properties(PerProperty { safety, liveness, order: none(), fence: none() });
         finish_trace(&mut wire, ended, 0)?;
         let time = in_t(wire.now());
         let pairs = (n * (n - 1)) as f64;
@@ -461,7 +461,7 @@ impl Run<'_> {
             }
         }
         let none = || Finding::unchecked("appends have none");
-        let properties = Properties { safety, liveness, order: none(), fence: none() };
+        let properties = Properties(PerProperty { safety, liveness, order: none(), fence: none() });
         finish_trace(&mut wire, ended, 0)?;
         let messages = wire.messages();
         Ok(Report::Append(Box::new(AppendReport {

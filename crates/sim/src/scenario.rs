@@ -1,5 +1,6 @@
 //! Named situations: a run, or several seeds of it, and what must come out.
 
+use baton_protocol::PerProperty;
 use serde::Deserialize;
 
 use crate::oracle::Verdict;
@@ -33,6 +34,7 @@ fn once() -> u64 {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Expect {
+    // The properties stand here one by one, not as a `PerProperty` that is flattened: serde then knows the line of a mistake.
     /// At most one inside; at most one leader.
     pub safety: Option<Verdict>,
     /// Every request granted; all agree on a leader.
@@ -137,23 +139,22 @@ impl Scenario {
 impl Expect {
     fn differences(&self, reports: &[Report]) -> Vec<String> {
         let mut differences = Vec::new();
-        let expected = [self.safety, self.liveness, self.order, self.fence];
-        for (index, expected) in expected.into_iter().enumerate() {
-            let Some(expected) = expected else { continue };
-            let found: Vec<_> = reports.iter().map(|report| report.properties().each()[index]).collect();
-            let name = found.first().map_or("", |(name, _)| name);
-            let verdicts = || found.iter().map(|(_, finding)| finding.verdict);
+        let Expect { safety, liveness, order, fence, .. } = *self;
+        for (property, expected) in (PerProperty { safety, liveness, order, fence }).each() {
+            let Some(expected) = *expected else { continue };
+            let found: Vec<_> = reports.iter().filter_map(|report| report.properties().of(property)).collect();
+            let verdicts = || found.iter().map(|finding| finding.verdict);
             let came_out = match expected {
                 Verdict::Violated => verdicts().any(|verdict| verdict == expected),
                 Verdict::Held | Verdict::Unchecked => verdicts().all(|verdict| verdict == expected),
             };
             if !came_out {
-                let other = found.iter().find(|(_, finding)| finding.verdict != expected);
-                let instead = other.map_or(expected, |(_, finding)| finding.verdict);
-                let detail = other.and_then(|(_, finding)| finding.detail.as_ref());
+                let other = found.iter().find(|finding| finding.verdict != expected);
+                let instead = other.map_or(expected, |finding| finding.verdict);
+                let detail = other.and_then(|finding| finding.detail.as_ref());
                 let detail = detail.map(|detail| format!(": {detail}")).unwrap_or_default();
                 let where_ = if expected == Verdict::Violated { "in every run" } else { "in some run" };
-                differences.push(format!("{name} should come out {expected}, and is {instead} {where_}{detail}"));
+                differences.push(format!("{property} should come out {expected}, and is {instead} {where_}{detail}"));
             }
         }
         if let Some(expected) = self.leader {

@@ -149,7 +149,7 @@ fn comparing_times_alone_is_unsafe() {
     let options = Options::new("ricart-agrawala-time-only", 2);
     let report = mutex(&options);
     assert_eq!(report.broken_promises, ["safety"]);
-    let detail = report.properties.safety.detail.unwrap();
+    let detail = report.properties.0.safety.detail.unwrap();
     assert_eq!(detail, "P1 entered while P0 was in the critical section, at 2 T");
 }
 
@@ -160,7 +160,7 @@ fn a_dead_coordinator_stalls_everybody() {
     options.ignore_assumptions = true;
     let report = mutex(&options);
     assert_eq!(report.broken_promises, ["liveness"]);
-    assert!(report.properties.liveness.detail.unwrap().ends_with("nothing can happen any more"));
+    assert!(report.properties.0.liveness.detail.unwrap().ends_with("nothing can happen any more"));
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn whoever_is_granted_too_late_is_a_violation() {
     assert_eq!(mutex(&options).properties.liveness.verdict, Verdict::Held);
     options.patience = Some(7.9);
     let report = mutex(&options);
-    let detail = report.properties.liveness.detail.unwrap();
+    let detail = report.properties.0.liveness.detail.unwrap();
     assert_eq!(detail, "P2 was granted after more than 7.9 T; it had waited since 0 T, at 8 T");
     assert_eq!((report.broken_promises, report.entries), (vec!["liveness"], 60));
 }
@@ -44,7 +44,7 @@ fn whoever_waits_for_ever_is_found_out_while_others_are_busy() {
     let mut options = Options::new("permission-ring-original", 2);
     options.params.variant = Some("retry".into());
     let report = mutex(&options);
-    let detail = report.properties.liveness.detail.unwrap();
+    let detail = report.properties.0.liveness.detail.unwrap();
     assert_eq!(detail, "P0 has waited since 0 T, and nobody has entered since 0 T");
     assert_eq!(report.entries, 0);
 }

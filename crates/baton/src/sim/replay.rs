@@ -29,11 +29,7 @@ pub fn repeat(args: &Args, path: &Path) -> Outcome {
         fs::write(svg, diagram::draw(&header, &records)).map_err(|error| unwritable(svg, &error))?;
     }
     let about = registry::find(&header.algorithm).map_err(Failure::bad_input)?;
-    // The checker tells deadlock from starvation; who promises to serve everybody promises both.
-    let promised = |property: &str| {
-        let property = if property == "deadlock" { "liveness" } else { property };
-        about.promises.each().contains(&(property, true))
-    };
+    let promised = |property: &str| property.parse().is_ok_and(|property| about.promises.include(property));
     // What a counterexample shows was asked for, promised or not.
     let shown = |property: &str| replayed.shown.as_deref() == Some(property);
     if args.json {
