@@ -5,42 +5,29 @@
 
 use std::collections::BTreeMap;
 
+use baton_protocol::ProcessId;
 use baton_protocol::election::Election;
 use baton_protocol::mutex::{Command, Mutex};
-use baton_protocol::{ProcessId, Protocol};
 use baton_trace::{Action as Deed, DropReason, Wish};
 
 use crate::CheckError;
-use crate::election::{Believer, ElectionAct, ElectionModel};
+use crate::election::{ElectionAct, ElectionModel};
 use crate::explore::{Found, Model, Successor, Violation, expand};
-use crate::faults::Faulty;
-use crate::mutex::{CheckedUser, MutexModel};
+use crate::group::{ActOf, GroupModel, StateOf};
+use crate::mutex::MutexModel;
 use crate::network::Flight;
-use crate::recount::GroupModel;
-use crate::system::{Action, State, Stimulus, System, User};
+use crate::system::{Action, Stimulus};
 
 /// More than any timer takes.
 const TICKS_MAX: usize = 10_000;
 
 /// A model whose steps are actions on a stage.
-pub trait Staged<P: Protocol>: GroupModel + Faulty<Act: Copy> {
-    /// The users of its processes.
-    type User: User<P, Act = Self::Act>;
-
-    /// The group.
-    fn system(&self) -> &System<P, Self::User>;
-
+pub trait Staged: GroupModel {
     /// What the user of a process does, as an action.
-    fn act(at: ProcessId, act: Self::Act) -> Deed;
+    fn act(at: ProcessId, act: ActOf<Self>) -> Deed;
 }
 
-impl<P: Mutex> Staged<P> for MutexModel<P> {
-    type User = CheckedUser;
-
-    fn system(&self) -> &System<P, CheckedUser> {
-        &self.system
-    }
-
+impl<P: Mutex> Staged for MutexModel<P> {
     fn act(process: ProcessId, act: Command) -> Deed {
         let wish = match act {
             Command::Acquire => Wish::Request,
@@ -50,13 +37,7 @@ impl<P: Mutex> Staged<P> for MutexModel<P> {
     }
 }
 
-impl<P: Election> Staged<P> for ElectionModel<P> {
-    type User = Believer;
-
-    fn system(&self) -> &System<P, Believer> {
-        &self.system
-    }
-
+impl<P: Election> Staged for ElectionModel<P> {
     fn act(at: ProcessId, act: ElectionAct) -> Deed {
         match act {
             ElectionAct::Suspect(of) => Deed::Suspect { by: at, of },
@@ -66,7 +47,7 @@ impl<P: Election> Staged<P> for ElectionModel<P> {
 }
 
 /// A step of a model as an action, if it is one that names no message.
-pub fn deed<P: Protocol, M: Staged<P>>(model: &M, state: &M::State, action: &Action<M::Act>) -> Option<Deed> {
+pub fn deed<M: Staged>(model: &M, state: &StateOf<M>, action: &Action<ActOf<M>>) -> Option<Deed> {
     let Action::Step { at, stimulus, .. } = *action else { return None };
     let process = usize::from(at);
     Some(match stimulus {
@@ -93,10 +74,7 @@ pub struct Followed<S> {
 }
 
 /// Goes through a list of actions.
-pub fn follow<P: Protocol, M: Staged<P>>(
-    model: &mut M,
-    actions: &[Deed],
-) -> Result<Followed<State<M::Global>>, CheckError> {
+pub fn follow<M: Staged>(model: &mut M, actions: &[Deed]) -> Result<Followed<StateOf<M>>, CheckError> {
     let mut way = Way { model, letters: BTreeMap::new(), messages: 0, script: Vec::new(), path: Vec::new() };
     let mut next = way.start();
     for (place, action) in actions.iter().enumerate() {
@@ -137,7 +115,7 @@ enum Wanted<'a> {
     Loss { letter: Letter },
 }
 
-impl<M> Way<'_, M> {
+impl<M: Staged> Way<'_, M> {
     fn letter(&self, message: u64) -> Result<Letter, String> {
         self.letters.get(&message).copied().ok_or_else(|| format!("message #{message} is not in flight"))
     }
@@ -153,15 +131,12 @@ impl<M> Way<'_, M> {
     }
 
     /// Carries out an action; returns the state after it, or none if it is no step of the model.
-    fn take<P: Protocol>(
+    fn take(
         &mut self,
-        state: &State<M::Global>,
+        state: &StateOf<M>,
         action: &Deed,
         place: usize,
-    ) -> Result<Option<Result<State<M::Global>, Violation>>, String>
-    where
-        M: Staged<P>,
-    {
+    ) -> Result<Option<Result<StateOf<M>, Violation>>, String> {
         let crashed = self.model.system().rules.crashed;
         match *action {
             Deed::Crash { process } if place == 0 && crashed == Some(process) => return Ok(None),
@@ -199,10 +174,7 @@ impl<M> Way<'_, M> {
     }
 
     /// All processes begin. A list of actions comes after that, so that every choice of theirs comes out as 0.
-    fn start<P: Protocol>(&mut self) -> Result<State<M::Global>, Violation>
-    where
-        M: Staged<P>,
-    {
+    fn start(&mut self) -> Result<StateOf<M>, Violation> {
         let Successor { action, next } = expand(self.model, None).successors.swap_remove(0);
         self.path.push(0);
         if let Action::Start(outcomes) = action {
@@ -212,23 +184,13 @@ impl<M> Way<'_, M> {
     }
 
     /// Numbers the messages that a process has sent, as a stage does.
-    fn number<P: Protocol>(&mut self, at: u8, outcome: u32)
-    where
-        M: Staged<P>,
-    {
+    fn number(&mut self, at: u8, outcome: u32) {
         let sends = self.model.system().outcome(outcome).sends.clone();
         sends.into_iter().for_each(|(to, _, payload)| self.add(at, to, payload, None));
     }
 
     /// Takes the step that is wanted, after as much time as it needs.
-    fn step<P: Protocol>(
-        &mut self,
-        state: &State<M::Global>,
-        wanted: &Wanted,
-    ) -> Result<Option<Result<State<M::Global>, Violation>>, String>
-    where
-        M: Staged<P>,
-    {
+    fn step(&mut self, state: &StateOf<M>, wanted: &Wanted) -> Result<Option<Result<StateOf<M>, Violation>>, String> {
         let mut state = state.clone();
         for _ in 0..TICKS_MAX {
             let mut successors = expand(self.model, Some(&state)).successors;
@@ -250,10 +212,7 @@ impl<M> Way<'_, M> {
         Err("it cannot happen there, with the requests and faults that there may be".into())
     }
 
-    fn is_wanted<P: Protocol>(&self, state: &State<M::Global>, action: &Action<M::Act>, wanted: &Wanted) -> bool
-    where
-        M: Staged<P>,
-    {
+    fn is_wanted(&self, state: &StateOf<M>, action: &Action<ActOf<M>>, wanted: &Wanted) -> bool {
         let same = |letter: &Letter, from, to, payload| (letter.from, letter.to, letter.payload) == (from, to, payload);
         let fits = match (wanted, action) {
             (Wanted::Deed(wanted), action) => deed(self.model, state, action).as_ref() == Some(*wanted),

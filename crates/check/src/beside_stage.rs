@@ -11,15 +11,15 @@ use baton_protocol::{Group, ProcessId, Protocol};
 use baton_sim::replay::{ReplayError, replay};
 use baton_sim::stage::{Action as Deed, Effect, Envelope, Payload, Rules, Stage};
 use baton_trace::{DropReason, Event, Header, Record, Unit};
-use serde_json::json;
 
 use crate::after::{Staged, deed};
 use crate::election::{ElectionModel, Setting, Times};
 use crate::explore::{Successor, Violation, expand};
 use crate::faults::{Faults, FaultsLeft, Recovery};
+use crate::group::{ActOf, StateOf};
 use crate::mutex::{Budget, MutexModel};
 use crate::network::{Flight, LinkOrder};
-use crate::system::{Action, Content, State, Stimulus};
+use crate::system::{Action, Content, Stimulus};
 use crate::{Property, story};
 
 const FAULTS: Faults = Faults { loss: 3, duplicate: 3, crash: 3, recover: Some(3), suspect: 3, detectors_only: false };
@@ -27,9 +27,9 @@ const APP_MESSAGES: u8 = 3;
 const STEPS: usize = 80;
 
 /// A model and a stage, and where they are.
-struct Pair<P: Protocol, M: Staged<P>> {
+struct Pair<M: Staged> {
     model: M,
-    stage: Stage<P>,
+    stage: Stage<M::Protocol>,
     rules: Rules,
     /// Whether the stage can do no more than the model: where there is time it can.
     exact: bool,
@@ -37,7 +37,7 @@ struct Pair<P: Protocol, M: Staged<P>> {
     place: String,
 }
 
-impl<P: Protocol, M: Staged<P>> Pair<P, M> {
+impl<M: Staged> Pair<M> {
     /// Takes a walk, and tells its story.
     fn walk(&mut self) -> story::Told {
         let mut story = story::Story::new(self.stage.processes().len());
@@ -67,8 +67,8 @@ impl<P: Protocol, M: Staged<P>> Pair<P, M> {
     }
 
     /// Processes, timers and messages are the same. A stage loses at once what is sent to a process that is down.
-    fn assert_alike(&self, state: &State<M::Global>, place: &str) {
-        let (system, faults) = (self.model.system(), M::left(&state.global));
+    fn assert_alike(&self, state: &StateOf<M>, place: &str) {
+        let (system, faults) = (self.model.system(), state.global.faults);
         for (at, &local) in state.locals.iter().enumerate() {
             let local = system.local(local);
             assert_eq!(local.process, self.stage.processes()[at], "{place}: P{at}");
@@ -88,7 +88,7 @@ impl<P: Protocol, M: Staged<P>> Pair<P, M> {
         assert_eq!(expected, found, "{place}: messages");
     }
 
-    fn assert_enabled(&self, state: &State<M::Global>, successors: &[Successor<M>], place: &str) {
+    fn assert_enabled(&self, state: &StateOf<M>, successors: &[Successor<M>], place: &str) {
         let of_model = successors.iter().filter_map(|it| self.name(state, &it.action));
         let of_model: BTreeSet<String> = of_model.collect();
         let enabled = self.stage.enabled(&self.rules).into_iter();
@@ -102,7 +102,7 @@ impl<P: Protocol, M: Staged<P>> Pair<P, M> {
     }
 
     /// The stage does what the model has done.
-    fn follow(&mut self, state: &State<M::Global>, action: &Action<M::Act>, wrong: Option<&Violation>, place: &str) {
+    fn follow(&mut self, state: &StateOf<M>, action: &Action<ActOf<M>>, wrong: Option<&Violation>, place: &str) {
         let choices = match action {
             Action::Step { outcome, .. } => &*self.model.system().outcome(*outcome).choices,
             _ => &[],
@@ -125,7 +125,7 @@ impl<P: Protocol, M: Staged<P>> Pair<P, M> {
     }
 
     /// What an action of the model is on a stage. Time does not pass there.
-    fn deeds(&self, state: &State<M::Global>, action: &Action<M::Act>) -> Vec<Deed> {
+    fn deeds(&self, state: &StateOf<M>, action: &Action<ActOf<M>>) -> Vec<Deed> {
         match *action {
             Action::Lost { reason: DropReason::Crashed, .. } => Vec::new(),
             Action::Lost { flight, .. } => vec![Deed::Drop { message: self.find(flight) }],
@@ -140,14 +140,14 @@ impl<P: Protocol, M: Staged<P>> Pair<P, M> {
     }
 
     /// A mistake of a detector, where the same words would be true of a crash that it has not told of yet.
-    fn is_ambiguous(&self, state: &State<M::Global>, action: &Action<M::Act>) -> bool {
+    fn is_ambiguous(&self, state: &StateOf<M>, action: &Action<ActOf<M>>) -> bool {
         let Action::Step { at, stimulus: Stimulus::Suspect { wrongly: true, .. }, .. } = action else { return false };
         let at = usize::from(*at);
-        M::left(&state.global).has_news_for(at, self.model.news(state, at))
+        state.global.faults.has_news_for(at, self.model.system().local(state.locals[at]).news)
     }
 
     /// One name for all actions that come to the same, such as the arrival of one of two equal messages.
-    fn name(&self, state: &State<M::Global>, action: &Action<M::Act>) -> Option<String> {
+    fn name(&self, state: &StateOf<M>, action: &Action<ActOf<M>>) -> Option<String> {
         let deeds = self.deeds(state, action);
         deeds.first().map(|deed| self.name_of(deed))
     }
@@ -213,15 +213,15 @@ impl Walks<'_> {
     }
 
     /// Walks, and insists that a stage can do what the story tells.
-    fn go<P: Protocol, M: Staged<P>>(
+    fn go<M: Staged>(
         self,
         about: &'static About,
-        group: &Group<P>,
+        group: &Group<M::Protocol>,
         model: M,
-        stage: Stage<P>,
+        stage: Stage<M::Protocol>,
     ) -> Vec<Record> {
         let mut header = Header::new(about, self.params, group.processes, &group.topology, Unit::T);
-        header.network = json!({"order": self.order()});
+        header.network.order = Some(self.order().into());
         let place = format!("{}, seed {}", about.name, self.seed);
         let (rules, random) = (self.rules(self.recovery()), fastrand::Rng::with_seed(self.seed));
         let exact = about.family == Family::Mutex;

@@ -7,8 +7,8 @@ use baton_protocol::detector::Detector;
 use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
 use baton_protocol::registry::{self, About, Crashes, Params, SetupError, Visitor};
-use baton_protocol::{Group, Protocol, Ticks};
-use baton_trace::{DatedBy, Header, Order, Unit, Workload};
+use baton_protocol::{Group, Ticks};
+use baton_trace::{DatedBy, Header, Unit, Workload};
 use serde_json::json;
 
 use crate::after::{Followed, From, Staged, follow};
@@ -274,12 +274,7 @@ impl Checker<'_> {
     }
 
     /// The same after a list of actions, if there is one: steps are counted from there, and a counterexample tells of all.
-    fn run_after<P: Protocol, M: Staged<P>>(
-        &self,
-        header: &Header,
-        report: &mut CheckReport,
-        model: &mut M,
-    ) -> Result<(), CheckError> {
+    fn run_after<M: Staged>(&self, header: &Header, report: &mut CheckReport, model: &mut M) -> Result<(), CheckError> {
         if self.options.after.is_empty() {
             self.run(header, report, model);
             return Ok(());
@@ -390,10 +385,7 @@ impl CheckReport {
 
     /// Puts a counterexample into it.
     fn show(&mut self, mut header: Header, steps: Option<usize>, told: Told) {
-        header.network.order = Some(match self.order {
-            LinkOrder::Fifo => Order::Fifo,
-            LinkOrder::Unordered => Order::Unordered,
-        });
+        header.network.order = Some(self.order.into());
         header.workload = Workload {
             notes: baton_trace::notes(json!({"entries": self.entries, "app_messages": self.app_messages})),
             cycle_from: told.cycle_from,

@@ -82,6 +82,15 @@ impl Default for Options {
     }
 }
 
+impl From<LinkOrder> for baton_trace::Order {
+    fn from(order: LinkOrder) -> Self {
+        match order {
+            LinkOrder::Fifo => baton_trace::Order::Fifo,
+            LinkOrder::Unordered => baton_trace::Order::Unordered,
+        }
+    }
+}
+
 impl fmt::Display for LinkOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -5,7 +5,7 @@ use baton_protocol::detector::Detector;
 use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
 use baton_protocol::registry::{self, About, Family, SetupError, Visitor};
-use baton_protocol::{Group, Protocol};
+use baton_protocol::{Group, ProcessId, Protocol};
 use baton_trace::{Event, Header, Order, Record, Unit, is_counterexample};
 
 use self::repeat::{Elects, Repeat};
