@@ -20,7 +20,7 @@ use crate::group::GroupModel;
 use crate::liveness::{WAITERS_MAX, starve};
 use crate::memory::Memory;
 use crate::mutex::{Budget, MutexModel};
-use crate::network::{LinkOrder, PROCESSES_MAX};
+use crate::network::PROCESSES_MAX;
 use crate::options::{self, DELAY_MAX};
 use crate::recount::{recount, recount_normal};
 use crate::report::{CheckReport, Cyclic, Reached, Trace, Unchecked, Verdict};
