@@ -131,7 +131,7 @@ fn rough(about: &About, seed: u64) -> Options {
     let mut options = Options::new(about.name, 3 + seed as usize % 3);
     options.seed = seed;
     options.ignore_assumptions = true;
-    options.network.delay = if seed % 2 == 0 { Delay::Uniform(0.1, 2.0) } else { Delay::Exponential(1.0) };
+    options.network.delay = if seed.is_multiple_of(2) { Delay::Uniform(0.1, 2.0) } else { Delay::Exponential(1.0) };
     options.network.fifo = seed % 4 < 2;
     options.workload.entries = 40;
     options.workload.app_messages = about.family == Family::Mutex;
