@@ -209,7 +209,7 @@ impl Walks<'_> {
     }
 
     fn recovery(&self) -> Recovery {
-        Recovery { memory: &[true, false], after_news: self.seed % 3 == 0 }
+        Recovery { memory: &[true, false], after_news: self.seed.is_multiple_of(3) }
     }
 
     /// Walks, and insists that a stage can do what the story tells.
@@ -262,7 +262,7 @@ impl Visitor for Walks<'_> {
 
     fn election<P: Election>(self, about: &'static About, group: Group<P>) -> Vec<Record> {
         let times = Times { delay_max: 2, notice_max: 20, settled_after: 1_000 };
-        let faults = if self.seed % 4 == 0 { Faults { crash: 0, recover: Some(0), ..FAULTS } } else { FAULTS };
+        let faults = if self.seed.is_multiple_of(4) { Faults { crash: 0, recover: Some(0), ..FAULTS } } else { FAULTS };
         let setting = Setting { times, faults, recovery: self.recovery(), survivors: group.survivors.clone() };
         let model = ElectionModel::new(&group, self.order(), setting, &[Property::Safety]);
         let (group, same) = twice(group);

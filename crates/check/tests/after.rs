@@ -31,7 +31,7 @@ impl Downhill<'_> {
         let (mut actions, mut found) = (Vec::new(), Vec::new());
         let (far, _) = self.distance(about.name, Vec::new());
         for left in (0..far.unwrap()).rev() {
-            let longer = |action: &Action| [actions.as_slice(), &[action.clone()]].concat();
+            let longer = |action: &Action| [actions.as_slice(), std::slice::from_ref(action)].concat();
             let enabled = stage.enabled(&self.rules);
             let reports = enabled.iter().map(|action| self.distance(about.name, longer(action)));
             let reports: Vec<_> = reports.collect();
