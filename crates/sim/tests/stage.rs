@@ -32,7 +32,7 @@ struct Walk {
 impl Walk {
     fn go<P: Protocol>(&self, about: &About, mut stage: Stage<P>) -> usize {
         let mut random = fastrand::Rng::with_seed(self.seed);
-        let rules = all_faults(self.seed % 2 == 0);
+        let rules = all_faults(self.seed.is_multiple_of(2));
         stage.start();
         for step in 0..self.steps {
             let Some(action) = random.choice(stage.enabled(&rules)) else { return step };
