@@ -75,28 +75,26 @@ pub struct Followed<S> {
 
 /// Goes through a list of actions.
 pub fn follow<M: Staged>(model: &mut M, actions: &[Deed]) -> Result<Followed<StateOf<M>>, CheckError> {
-    let mut way = Way { model, letters: BTreeMap::new(), messages: 0, script: Vec::new(), path: Vec::new() };
-    let mut next = way.start();
+    let mut way = Way::begin(model);
     for (place, action) in actions.iter().enumerate() {
-        let refused = |why: &str| CheckError::After { number: place + 1, action: action.to_string(), why: why.into() };
-        let state = next.as_ref().map_err(|wrong| refused(&format!("{} is violated before", wrong.property)))?;
-        if let Some(after) = way.take(state, action, place).map_err(|why| refused(&why))? {
-            next = after;
-        }
+        let refused = |why| CheckError::After { number: place + 1, action: action.to_string(), why };
+        way.take(action, place == 0).map_err(refused)?;
     }
-    Ok(Followed { next, path: way.path })
+    Ok(Followed { next: way.next, path: way.path })
 }
 
 /// The way through a list of actions, as far as it has been gone.
-struct Way<'m, M> {
+struct Way<'m, M: Staged> {
     model: &'m mut M,
+    /// The state there, unless it must not be.
+    next: Result<StateOf<M>, Violation>,
+    path: Vec<usize>,
     /// The messages that were sent, by their number in the list; a copy that has not arrived is another entry.
     letters: BTreeMap<u64, Letter>,
     /// How many messages were sent.
     messages: u64,
     /// How the next choices come out.
     script: Vec<usize>,
-    path: Vec<usize>,
 }
 
 /// What tells messages apart, and which of them are copies of each other.
@@ -115,7 +113,17 @@ enum Wanted<'a> {
     Loss { letter: Letter },
 }
 
-impl<M: Staged> Way<'_, M> {
+impl<'m, M: Staged> Way<'m, M> {
+    /// All processes begin. A list of actions comes after that, so that every choice of theirs comes out as 0.
+    fn begin(model: &'m mut M) -> Self {
+        let Successor { action, next } = expand(model, None).successors.swap_remove(0);
+        let mut way = Way { model, next, path: vec![0], letters: BTreeMap::new(), messages: 0, script: Vec::new() };
+        if let Action::Start(outcomes) = action {
+            (0..).zip(outcomes).for_each(|(at, outcome)| way.number(at, outcome));
+        }
+        way
+    }
+
     fn letter(&self, message: u64) -> Result<Letter, String> {
         self.letters.get(&message).copied().ok_or_else(|| format!("message #{message} is not in flight"))
     }
@@ -130,57 +138,45 @@ impl<M: Staged> Way<'_, M> {
         self.letters.values().any(|other| *other == letter)
     }
 
-    /// Carries out an action; returns the state after it, or none if it is no step of the model.
-    fn take(
-        &mut self,
-        state: &StateOf<M>,
-        action: &Deed,
-        place: usize,
-    ) -> Result<Option<Result<StateOf<M>, Violation>>, String> {
-        let crashed = self.model.system().rules.crashed;
+    /// Carries out an action; not each is a step of the model.
+    fn take(&mut self, action: &Deed, is_first: bool) -> Result<(), String> {
+        if let (true, Some(leader)) = (is_first, self.model.system().rules.crashed) {
+            return match action {
+                Deed::Crash { process } if *process == leader => Ok(()),
+                _ => Err(format!("without crashes to come the leader has crashed: begin with `crash {leader}`")),
+            };
+        }
         match *action {
-            Deed::Crash { process } if place == 0 && crashed == Some(process) => return Ok(None),
-            _ if place == 0 && crashed.is_some() => {
-                let leader = crashed.unwrap_or_default();
-                return Err(format!("without crashes to come the leader has crashed: begin with `crash {leader}`"));
-            }
-            Deed::Choose { ref script } => {
-                self.script.clone_from(script);
-                return Ok(None);
-            }
+            Deed::Choose { ref script } => self.script.clone_from(script),
             Deed::Duplicate { message } => {
                 let Letter { original, from, to, payload } = self.letter(message)?;
                 self.add(from, to, payload, Some(original));
-                return Ok(None);
             }
             Deed::Forge { .. } => return Err("the checker has no forgeries".into()),
             Deed::Deliver { message } => {
                 let letter = self.letter(message)?;
                 self.letters.remove(&message);
-                return self.step(state, &Wanted::Arrival { letter, copied: self.has_copy(letter) });
+                self.step(&Wanted::Arrival { letter, copied: self.has_copy(letter) })?;
             }
             Deed::Drop { message } => {
                 let letter = self.letter(message)?;
                 self.letters.remove(&message);
                 // The model makes a copy only where one arrives.
-                let is_last = !self.has_copy(letter);
-                return if is_last { self.step(state, &Wanted::Loss { letter }) } else { Ok(None) };
+                if !self.has_copy(letter) {
+                    self.step(&Wanted::Loss { letter })?;
+                }
             }
-            Deed::Crash { process } => self.letters.retain(|_, letter| usize::from(letter.to) != process),
-            Deed::Recover { process, .. } => self.letters.retain(|_, letter| usize::from(letter.from) != process),
-            _ => {}
+            Deed::Crash { process } => {
+                self.letters.retain(|_, letter| usize::from(letter.to) != process);
+                self.step(&Wanted::Deed(action))?;
+            }
+            Deed::Recover { process, .. } => {
+                self.letters.retain(|_, letter| usize::from(letter.from) != process);
+                self.step(&Wanted::Deed(action))?;
+            }
+            _ => self.step(&Wanted::Deed(action))?,
         }
-        self.step(state, &Wanted::Deed(action))
-    }
-
-    /// All processes begin. A list of actions comes after that, so that every choice of theirs comes out as 0.
-    fn start(&mut self) -> Result<StateOf<M>, Violation> {
-        let Successor { action, next } = expand(self.model, None).successors.swap_remove(0);
-        self.path.push(0);
-        if let Action::Start(outcomes) = action {
-            (0..).zip(outcomes).for_each(|(at, outcome)| self.number(at, outcome));
-        }
-        next
+        Ok(())
     }
 
     /// Numbers the messages that a process has sent, as a stage does.
@@ -190,23 +186,23 @@ impl<M: Staged> Way<'_, M> {
     }
 
     /// Takes the step that is wanted, after as much time as it needs.
-    fn step(&mut self, state: &StateOf<M>, wanted: &Wanted) -> Result<Option<Result<StateOf<M>, Violation>>, String> {
-        let mut state = state.clone();
+    fn step(&mut self, wanted: &Wanted) -> Result<(), String> {
         for _ in 0..TICKS_MAX {
-            let mut successors = expand(self.model, Some(&state)).successors;
-            let found = successors.iter().position(|successor| self.is_wanted(&state, &successor.action, wanted));
+            let state = self.next.as_ref().map_err(|wrong| format!("{} is violated before", wrong.property))?;
+            let mut successors = expand(self.model, Some(state)).successors;
+            let found = successors.iter().position(|successor| self.is_wanted(state, &successor.action, wanted));
             let passes = || successors.iter().position(|successor| matches!(successor.action, Action::Tick));
             let Some(nth) = found.or_else(passes) else { break };
-            self.path.push(nth);
             let Successor { action, next } = successors.swap_remove(nth);
+            self.path.push(nth);
+            self.next = next;
             if let Action::Step { at, outcome, .. } = action {
                 let choices = self.model.system().outcome(outcome).choices.len();
                 self.script.drain(..choices.min(self.script.len()));
                 self.number(at, outcome);
             }
-            match (found, next) {
-                (None, Ok(next)) => state = next,
-                (_, next) => return Ok(Some(next)),
+            if found.is_some() {
+                return Ok(());
             }
         }
         Err("it cannot happen there, with the requests and faults that there may be".into())

@@ -12,7 +12,7 @@ use baton_sim::replay::{ReplayError, replay};
 use baton_sim::stage::{Action as Deed, Effect, Envelope, Payload, Rules, Stage};
 use baton_trace::{DropReason, Event, Header, Record, Unit};
 
-use crate::after::{Staged, deed};
+use crate::after::{Staged, deed, follow};
 use crate::election::{ElectionModel, Setting, Times};
 use crate::explore::{Successor, Violation, expand};
 use crate::faults::{Faults, FaultsLeft, Recovery};
@@ -35,6 +35,8 @@ struct Pair<M: Staged> {
     exact: bool,
     random: fastrand::Rng,
     place: String,
+    /// All that has been done on the stage.
+    done: Vec<Deed>,
 }
 
 impl<M: Staged> Pair<M> {
@@ -108,14 +110,14 @@ impl<M: Staged> Pair<M> {
             _ => &[],
         };
         let script = choices.iter().map(|choice| choice.chosen).collect();
-        self.stage.apply(&Deed::Choose { script }).unwrap();
         let mut found = BTreeSet::new();
-        for deed in self.deeds(state, action) {
+        for deed in [Deed::Choose { script }].into_iter().chain(self.deeds(state, action)) {
             let effects = self.stage.apply(&deed).unwrap_or_else(|why| panic!("{place}: {deed}: {why}"));
             found.extend(effects.into_iter().filter_map(|effect| match effect {
                 Effect::Violated { property, .. } => Some(property),
                 _ => None,
             }));
+            self.done.push(deed);
         }
         let judged = [Property::Safety, Property::Fence, Property::Order];
         match wrong.filter(|wrong| judged.contains(&wrong.property)) {
@@ -225,10 +227,15 @@ impl Walks<'_> {
         let place = format!("{}, seed {}", about.name, self.seed);
         let (rules, random) = (self.rules(self.recovery()), fastrand::Rng::with_seed(self.seed));
         let exact = about.family == Family::Mutex;
-        let mut pair = Pair { model, stage, rules, exact, random, place: place.clone() };
+        let mut pair = Pair { model, stage, rules, exact, random, place: place.clone(), done: Vec::new() };
         let told = pair.walk();
         let in_flight = pair.stage.in_flight().iter().filter(|message| message.id == message.original);
         assert_eq!(on_their_way(&told.records, &pair.stage), in_flight.count(), "{place}: messages in the story");
+        if exact {
+            // The model can be led to where the walk has ended.
+            let followed = follow(&mut pair.model, &pair.done).unwrap_or_else(|why| panic!("{place}: {why}"));
+            followed.next.into_iter().for_each(|state| pair.assert_alike(&state, &format!("{place}, at the end")));
+        }
         match replay(&header, &told.records) {
             // The walk need not lead to the violation that a counterexample has to end with.
             Ok(_) | Err(ReplayError::Outcome { .. }) => {}

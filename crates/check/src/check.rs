@@ -283,7 +283,10 @@ impl Checker<'_> {
         let Followed { next, path } = follow(model, &self.options.after)?;
         let explored = match next {
             Ok(start) => explore(&mut From { model, start }, &self.bounds(), &|progress| self.watch(progress)),
-            Err(violation) => Explored::violated_at_once(violation),
+            Err(violation) => {
+                let end = End::Violated { violation, path: vec![0] };
+                Explored { states: 0, transitions: 0, depth: 0, reached: Reached::default(), end }
+            }
         };
         report.seconds = started.elapsed().as_secs_f64();
         self.tell(header, report, model, &explored, &path);

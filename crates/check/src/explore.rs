@@ -155,14 +155,6 @@ pub struct Explored {
     pub end: End,
 }
 
-impl Explored {
-    /// A property is violated before the exploration begins.
-    pub fn violated_at_once(violation: Violation) -> Self {
-        let end = End::Violated { violation, path: vec![0] };
-        Explored { states: 0, transitions: 0, depth: 0, reached: Reached::default(), end }
-    }
-}
-
 #[derive(Debug)]
 pub enum End {
     /// All states were seen, and no property is violated.

@@ -16,8 +16,8 @@
 //! Inside, [`explore`](explore::explore) knows nothing of protocols; `system` is a group and its network as a value;
 //! `group` has what all models have in common; `mutex`, `election` and `detector` say what can happen to a group of their
 //! family and what must not, `faults` what can go wrong; `liveness` looks for somebody who waits for ever in runs that never
-//! end; of those who ask for ever `normal` forms make the states finite; `recount` goes the way to a violation again, and
-//! `story` tells it.
+//! end; of those who ask for ever `normal` forms make the states finite; `after` starts a check after a list of actions;
+//! `recount` goes the way to a violation again, and `story` tells it.
 
 mod after;
 #[cfg(test)]

@@ -108,6 +108,21 @@ fn a_deadlock_comes_nearer_with_the_requests_that_lead_to_it() {
     assert_eq!(steps(&[request(0), request(1), request(2)]), Some(far - 3));
 }
 
+/// The quickest way is a copy of the GRANT, in 4 steps. Once the REQUEST has arrived twice there may be no further copy, and
+/// it takes longer until P0 is granted what it has not asked for.
+#[test]
+fn a_copy_in_the_list_is_a_step_only_where_it_arrives() {
+    let faults = Faults { duplicate: 1, ..Faults::NONE };
+    let properties = Some(vec![Property::Safety]);
+    let options = Options { faults, properties, ignore_assumptions: true, ..Options::default() };
+    let steps = |after: &[Action]| {
+        check("central", &Params::new(2, 1), &Options { after: after.to_vec(), ..options.clone() }).unwrap().steps
+    };
+    let list = [request(0), Action::Duplicate { message: 0 }, Action::Deliver { message: 0 }];
+    let steps: Vec<_> = (0..=list.len()).map(|taken| steps(&list[..taken])).collect();
+    assert_eq!(steps, [Some(4), Some(3), Some(3), Some(5)]);
+}
+
 #[test]
 fn faults_of_the_list_are_among_those_that_there_may_be() {
     let params = Params::new(2, 1);

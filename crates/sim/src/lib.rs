@@ -3,6 +3,8 @@
 //! [`run::run`] turns [`run::Options`] into a [`report::Report`]. The same options with the same seed give the same run,
 //! byte for byte.
 //!
+//! [`stage::Stage`] is a group that a caller drives by hand, one action at a time. [`replay`] repeats a trace on it.
+//!
 //! [`service`] is a second simulator, for the lock service and its clients. They are not protocols of the registry.
 //!
 //! **Architecture invariant: outside of [`service`], no module knows a single algorithm.** The world knows processes and

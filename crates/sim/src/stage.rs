@@ -4,6 +4,21 @@
 //! lists what can happen, [`Stage::apply`] lets one [`Action`] happen and returns its [effects](Effect), the findings of the
 //! oracles included. A clone is a second stage that goes on from here, so undo is a matter of keeping the clones.
 //!
+//! ```
+//! use baton_protocol::mutex::central;
+//! use baton_protocol::registry::Params;
+//! use baton_sim::stage::{Action, Rules, Stage, Wish};
+//!
+//! let mut stage = Stage::mutex(central::group(&Params::new(2, 1))?);
+//! stage.start();
+//! stage.apply(&Action::User { process: 0, wish: Wish::Request })?;
+//! let before = stage.clone();
+//! let effects = stage.apply(&Action::Deliver { message: 0 })?;
+//! assert_eq!(effects[1].to_string(), "P2 -> P0 GRANT {fence: 1}");
+//! assert!(before.enabled(&Rules::default()).contains(&Action::Deliver { message: 0 }));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! There is no time: a timer that runs may run out at any moment, and a message may take for ever. There is no randomness
 //! either: [`Action::Choose`] says how choices come out. The meaning of every action is that of [`Protocol`] and
 //! [`Start::Recovered`]:
@@ -34,6 +49,7 @@ mod text;
 pub use effect::{Effect, Envelope, Payload};
 pub use refused::Refused;
 pub use rules::{Rules, Spent};
+pub use text::range;
 
 /// A group, the network between its processes, and their users. See the [module](self) for how to drive it.
 #[derive(Clone)]

@@ -177,6 +177,8 @@ impl<P: Protocol, A: Application<P>> World<P, A> {
             self.wire.now = now;
             self.happen(event);
         }
+        // What the last event made users ask for is in the trace already, so it has to happen, too.
+        self.meet_demands();
         Ended::Limit
     }
 

@@ -20,7 +20,7 @@ struct Member<D> {
     since: Option<Ticks>,
 }
 
-struct Stage<'t, D> {
+struct Beats<'t, D> {
     members: Vec<Member<D>>,
     period: Ticks,
     now: Ticks,
@@ -38,7 +38,7 @@ pub fn repeat<D: Detector>(header: &Header, records: &[Record], group: &Group<D>
         beats_at: Some(0),
         since: None,
     };
-    let mut stage = Stage {
+    let mut beats = Beats {
         members: (0..n).map(member).collect(),
         period: (group.make)(0).period(),
         now: 0,
@@ -46,17 +46,17 @@ pub fn repeat<D: Detector>(header: &Header, records: &[Record], group: &Group<D>
         records,
         next: 0,
     };
-    (0..n).try_for_each(|process| stage.beat(process))?;
-    while let Some(record) = records.get(stage.next) {
-        stage.next += 1;
-        stage.pass_time(record)?;
-        stage.repeat(record)?;
+    (0..n).try_for_each(|process| beats.beat(process))?;
+    while let Some(record) = records.get(beats.next) {
+        beats.next += 1;
+        beats.pass_time(record)?;
+        beats.repeat(record)?;
     }
     if !matches!(records.last(), Some(Record { event: Event::End { .. }, .. })) {
         return Err(ReplayError::CutOff { records: records.len() });
     }
-    let noticed_after = heartbeat::noticed_after(stage.period, &header.group_params());
-    let violations: Vec<Violation> = stage.mistake().into_iter().chain(stage.missed(noticed_after)).collect();
+    let noticed_after = heartbeat::noticed_after(beats.period, &header.group_params());
+    let violations: Vec<Violation> = beats.mistake().into_iter().chain(beats.missed(noticed_after)).collect();
     let found = |property: &str| violations.iter().any(|(found, _)| *found == property);
     if let Some(property) = records.iter().filter_map(claim).find(|property| !found(property)) {
         return Err(ReplayError::Outcome { property: property.into() });
@@ -71,7 +71,7 @@ fn watched<D: Detector>(mut detector: D, now: Ticks) -> (D, bool) {
     (detector, false)
 }
 
-impl<'t, D: Detector> Stage<'t, D> {
+impl<'t, D: Detector> Beats<'t, D> {
     /// Nothing may be due before the time of a record.
     fn pass_time(&mut self, record: &Record) -> Result<(), ReplayError> {
         let time = record.t as Ticks;

@@ -67,7 +67,7 @@ impl Beside<'_> {
         };
         let mut world = World::new(group, users, setup);
         // Some runs end amid the faults.
-        world.run(100 + 200 * options.seed, None);
+        world.run(60 + 60 * options.seed, None);
         let (_, wire, processes) = world.into_parts();
         let (_, records) = baton_trace::read(buffer.0.borrow().as_slice()).unwrap();
 
@@ -165,7 +165,7 @@ fn count(records: &[Record], counts: &mut BTreeMap<&'static str, usize>) {
 fn what_the_fast_world_does_a_stage_does_as_well() {
     let mut counts = BTreeMap::new();
     for about in registry::ALGORITHMS.iter().filter(|about| matches!(about.family, Family::Mutex | Family::Election)) {
-        for seed in 0..8 {
+        for seed in 0..24 {
             let options = rough(about, seed);
             let records = registry::visit(about.name, &options.params, Beside { options: &options }).unwrap();
             count(&records, &mut counts);

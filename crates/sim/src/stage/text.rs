@@ -57,8 +57,8 @@ fn describe<M: Message>(message: &M) -> String {
     format!("{} {fields}", message.kind()).trim_end().to_string()
 }
 
-/// `2`, or `1..=6`.
-fn range(range: &RangeInclusive<Ticks>) -> String {
+/// The time that a timer is set to: `2`, or `1..=6`.
+pub fn range(range: &RangeInclusive<Ticks>) -> String {
     if range.start() == range.end() { range.start().to_string() } else { format!("{range:?}") }
 }
 

@@ -1,10 +1,9 @@
 //! A group on a stage, driven by the commands of a transcript.
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 
-use baton_protocol::{Message, ProcessId, Protocol, Ticks};
-use baton_sim::stage::{Action, Effect, Envelope, Payload, Stage};
+use baton_protocol::{Message, ProcessId, Protocol};
+use baton_sim::stage::{Action, Effect, Envelope, Payload, Stage, range};
 
 use super::command::{Command, Fate, Kind, Which};
 
@@ -134,9 +133,4 @@ fn is<M: Message>(envelope: &Envelope<M>, which: &Which) -> bool {
 /// `P0 P1 P2`.
 fn processes(ids: impl IntoIterator<Item = ProcessId>) -> String {
     ids.into_iter().map(|id| format!("P{id}")).collect::<Vec<_>>().join(" ")
-}
-
-/// `2`, or `1..=6`.
-fn range(range: &RangeInclusive<Ticks>) -> String {
-    if range.start() == range.end() { range.start().to_string() } else { format!("{range:?}") }
 }
