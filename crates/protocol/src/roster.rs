@@ -1,17 +1,18 @@
-//! The members of a ring, as a failure detector without mistakes reports them. A crash removes a member, a recovery
-//! brings it back.
+//! A roster is a numbered list of the members of a ring. It follows the reports of failure detectors that make no
+//! mistakes: a crash removes a member, a recovery brings it back.
 //!
 //! The group starts with roster 0, in which every process is a member. Each crash or recovery makes the next roster.
 //! Detectors report crashes and recoveries to all processes in the same order, so equal numbers mean equal rosters.
 //!
 //! A process learns of a new roster in two ways: from its own detector, or from a message of a member whose detector
-//! was faster. In the second case the process adopts the later roster, and later ignores the reports of its own
-//! detector that this roster already contains. It ignores them by counting: as many reports as there are numbers
-//! between the two rosters. Otherwise it would count a change twice ([`LateReports`]).
+//! was faster. In the second case the process adopts the later roster. Its own detector will report the same changes
+//! later, and the process must ignore these reports, or it would count each change twice ([`LateReports`]). So it
+//! ignores as many reports as the roster number grew by.
 //!
 //! A recovered process has missed reports and cannot count them. It is a newcomer: it has no roster until a member
-//! sends it one. From then on the latest report of its own detector about a process overrules the roster. So the report
-//! of a change must reach a newcomer no later than the messages that other members send because of this change.
+//! sends it one. From then on the latest report of its own detector about a process overrules the roster. If this
+//! report were old, the roster would become wrong. So the report of a change must reach a newcomer no later than
+//! the messages that other members send because of this change. (In the simulator, all detectors are equally fast.)
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -36,7 +37,8 @@ impl Roster {
         !self.gone.contains(&process)
     }
 
-    /// The member of longest standing: the lowest id that never crashed, else the member that recovered first.
+    /// The member that has been in the group for the longest time: the lowest id that never crashed, else the member
+    /// that recovered first.
     pub fn senior(&self, n: usize) -> Option<ProcessId> {
         let returned = |process: &ProcessId| self.returned.contains(process);
         let never_away = (0..n).find(|process| self.contains(*process) && !returned(process));
@@ -59,13 +61,15 @@ impl Roster {
     }
 }
 
-/// What a founder does with a report of its own detector about a change that is already in an adopted roster.
+/// What a founder (a process that has not crashed since the start) does with a late report: its own detector reports a
+/// change that an adopted roster already has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LateReports {
     /// Ignores it: the change is counted already.
     Once,
-    /// Believes it. Then a late report undoes a change of the roster and is counted as another change, so equal numbers
-    /// no longer mean equal rosters. Broken on purpose: [`token_ring_last_word`](crate::broken::token_ring_last_word).
+    /// Believes it. For example, a late report of a crash removes a member whose recovery is already in the roster.
+    /// This counts as another change, so equal numbers no longer mean equal rosters. Broken on purpose:
+    /// [`token_ring_last_word`](crate::broken::token_ring_last_word).
     LastWord,
 }
 
@@ -75,15 +79,14 @@ pub struct Membership {
     me: ProcessId,
     n: usize,
     news: LateReports,
-    /// Whether the detector of this process reports every change since the start of the group, so that late reports can
-    /// be counted. True for a founder, except with [`LateReports::LastWord`]; false for a newcomer.
+    /// Whether this process can count late reports: its detector reports every change since the start of the group.
+    /// True for a founder, except with [`LateReports::LastWord`]; false for a newcomer.
     counts: bool,
     /// `None` at a newcomer.
     roster: Option<Roster>,
-    /// The latest report of the own detector about each process: whether the process is alive. Kept only if not
-    /// `counts`.
+    /// The latest report of this process's detector about each process: whether it is alive. Empty if `counts`.
     heard: BTreeMap<ProcessId, bool>,
-    /// Changes in the roster that the own detector has yet to report.
+    /// Number of changes in the roster that this process's detector has not reported yet.
     untold: u64,
 }
 
@@ -111,7 +114,8 @@ impl Membership {
         self.roster.as_ref().map(|roster| roster.number)
     }
 
-    /// The own detector reports that `process` is alive, or that it crashed. Returns whether this makes a new roster.
+    /// This process's detector reports that `process` is alive, or that it crashed. Returns whether this makes a new
+    /// roster.
     pub fn hear(&mut self, process: ProcessId, alive: bool) -> bool {
         if process == self.me || process >= self.n {
             return false;
@@ -131,7 +135,8 @@ impl Membership {
         false
     }
 
-    /// Another member has sent its roster. Adopts it if it is later than the own roster. Returns whether it did.
+    /// Another member has sent its roster, `theirs`. Adopts a later roster, unless this process is no member of it
+    /// or it names a process that does not exist. Returns whether `theirs` was adopted.
     pub fn adopt(&mut self, theirs: Roster) -> bool {
         let newer = self.number().is_none_or(|number| theirs.number > number);
         if !newer || !theirs.contains(self.me) || !theirs.names_only(self.n) {
@@ -156,7 +161,7 @@ impl Membership {
         self.roster.as_ref().is_some_and(|roster| roster.contains(process))
     }
 
-    /// Whether this process is the [member of longest standing](Roster::senior).
+    /// Whether this process is the [senior](Roster::senior) member.
     pub fn leads(&self) -> bool {
         self.roster.as_ref().and_then(|roster| roster.senior(self.n)) == Some(self.me)
     }

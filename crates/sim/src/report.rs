@@ -1,4 +1,5 @@
-//! The results of a run. They serialize to the JSON that other programs read: the names of the fields are its keys.
+//! The results of a run. Other programs read them as JSON, with the names of the fields as keys. Times are in T: with
+//! `--network sync` a message takes 1 T.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -23,8 +24,8 @@ pub enum Report {
     Append(Box<AppendReport>),
 }
 
-/// The results of a run of a mutual exclusion algorithm. Figures per entry cover the `measured_entries` only; counts
-/// without "per entry" in their name cover the whole run.
+/// The results of a run of a mutual exclusion algorithm. Averages per entry, `client_delay`, `sync_delay` and
+/// `entries_by_client` cover only the `measured_entries`. Everything else covers the whole run.
 #[derive(Clone, Debug, Serialize)]
 pub struct MutexReport {
     /// The name in the registry.
@@ -37,28 +38,27 @@ pub struct MutexReport {
     pub seed: u64,
     /// Number of times that a client entered the critical section, in the whole run.
     pub entries: u64,
-    /// Number of entries behind the per-entry figures: the entries after the warm-up, in whole rounds of n. All entries
-    /// if the run was too short or ended early.
+    /// Number of entries behind the per-entry figures: entries after the warm-up, a multiple of n. If the run was too
+    /// short or ended early, all entries count.
     pub measured_entries: u64,
     pub messages: u64,
     pub messages_per_entry: Option<f64>,
-    /// The most messages that belong to one request. None if the messages of the algorithm do not name their request.
+    /// The largest number of messages for one request. None if the messages of the algorithm do not name their request.
     pub messages_per_entry_max: Option<u64>,
     pub messages_by_kind: BTreeMap<&'static str, u64>,
-    /// Like `messages_per_entry`, but a process that sends the same message to many receivers counts as one
-    /// transmission.
+    /// Like `messages_per_entry`, but all messages of one kind that a process sends in one step count as one.
     pub multicasts_per_entry: Option<f64>,
     pub bytes: u64,
     pub bytes_per_entry: Option<f64>,
-    /// Per entry: all messages except those that a process sends when it leaves.
+    /// Per entry: all messages except the `exit_messages`.
     pub entry_messages: Option<f64>,
-    /// Per entry: the messages that a process sends when it leaves.
+    /// Per entry: the messages that a process sends when it leaves the critical section.
     pub exit_messages: Option<f64>,
-    /// From request to entry, in T.
+    /// The time from a request to its entry, in T.
     pub client_delay: Option<DelaySummary>,
-    /// From one exit to the next entry, while at least one client waits, in T.
+    /// The time from one exit to the next entry, in T. Counts only exits at which a client waits.
     pub sync_delay: Option<DelaySummary>,
-    /// How many later requests were granted before a request. None above
+    /// For each request, the number of later requests that were granted first. None above
     /// [`CLIENTS_MAX`](crate::oracle::bypass::Bypasses::CLIENTS_MAX) clients, because counting would be too slow.
     pub bypass: Option<BypassSummary>,
     /// How long the run took, in T.
@@ -66,7 +66,7 @@ pub struct MutexReport {
     /// The results of the store, if the workload has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store: Option<StoreReport>,
-    /// Number of entries of each client, among the measured entries.
+    /// Number of measured entries of each client.
     #[serde(skip)]
     pub entries_by_client: Vec<u64>,
     #[serde(skip)]
@@ -87,7 +87,7 @@ pub struct StoreReport {
     pub writes: u64,
     /// Number of writes that were refused because their fence was too low.
     pub refused: u64,
-    /// Number of accepted writes that were lost: a holder that had not read the write overwrote it.
+    /// Number of accepted writes that were lost: another holder overwrote the write without having read it.
     pub lost: u64,
     /// Violated if at least one write was lost.
     pub data: Finding,
@@ -109,16 +109,17 @@ pub struct ElectionReport {
     pub term: Option<u64>,
     /// The processes that are down at the end.
     pub dead: Vec<usize>,
-    /// The processes that first noticed that there was no leader.
+    /// The processes that were the first to notice that there was no leader.
     pub noticed: Vec<usize>,
     /// Messages since a process first noticed that there was no leader, or since the first fault.
     pub messages: u64,
-    /// All messages of the run, before the first notice too.
+    /// Covers the whole run, unlike `messages`.
     pub messages_by_kind: BTreeMap<&'static str, u64>,
-    /// From the first notice to the last change of a process's belief, or to the arrival of the last message if that is
-    /// later, in T. None if the live processes do not agree.
+    /// How long the election took, in T. It starts when a process first notices that there is no leader. It ends when a
+    /// process last changes its leader, or when the last message arrives if that is later. None if the live processes
+    /// do not agree.
     pub time: Option<f64>,
-    /// For how long more than one process believed itself the leader, in any terms, in T.
+    /// For how long more than one process led, in T. The leaders may have different terms.
     pub rivals: f64,
     pub properties: Properties,
     /// The properties that the algorithm promises and that were violated.
@@ -138,15 +139,15 @@ pub struct DetectorReport {
     pub n: usize,
     pub seed: u64,
     pub crashes: u64,
-    /// From a crash to the suspicion by each live process, in T.
+    /// The time from a crash until a live process suspects the crashed one, in T. Each live process adds one value.
     pub detection_time: Option<DelaySummary>,
     /// Number of suspicions of a live process.
     pub mistakes: u64,
-    /// Mistakes per T and per pair of processes (one watches the other).
+    /// Mistakes per T and per ordered pair of processes: the first watches the second.
     pub mistake_rate: f64,
-    /// From a mistake to the heartbeat that ended it, in T.
+    /// How long a mistake lasted, in T: until a heartbeat of the suspected process arrived.
     pub mistake_time: Option<DelaySummary>,
-    /// How often each process sends heartbeats, in T.
+    /// The time between two heartbeats of a process, in T.
     pub period: f64,
     /// How long the run was, in T.
     pub time: f64,
@@ -176,22 +177,22 @@ pub struct AppendReport {
     pub appends: u64,
     /// Number of live replicas that have the file at the end.
     pub copies: usize,
-    /// Number of records that a reader of the file sees, each once.
+    /// Number of different records that a reader of the file sees.
     pub records: u64,
     /// Number of slots that a reader skips because a write failed there.
     pub padding: u64,
     /// Number of slots that a reader skips because they repeat a record.
     pub repeats: u64,
     pub messages: u64,
-    /// Over the appends after the warm-up, in whole rounds.
+    /// Covers the appends after the warm-up, in whole rounds, as [`MutexReport::measured_entries`] does.
     pub messages_per_append: Option<f64>,
     pub messages_by_kind: BTreeMap<&'static str, u64>,
     pub bytes: u64,
     /// From the request to the answer, in T.
     pub client_delay: Option<DelaySummary>,
-    /// Appends per T, from the start to the last answer.
+    /// Answered appends per T, from the start of the run to the last answer.
     pub throughput: f64,
-    /// Safety: each record is at the offset that its client was told. Liveness: every client was answered.
+    /// Safety: each record is at the offset that the answer named. Liveness: every client got its answers.
     pub properties: Properties,
     /// The properties that the algorithm promises and that were violated.
     pub broken_promises: Vec<&'static str>,
@@ -199,7 +200,7 @@ pub struct AppendReport {
     pub events_per_s: f64,
 }
 
-/// The verdict on each property. The JSON has one key for each verdict, and the key `detail` with the reasons.
+/// The verdict on each property. The JSON has one key for each property, and the key `detail` with the reasons.
 #[derive(Clone, Debug)]
 pub struct Properties(pub PerProperty<Finding>);
 
@@ -244,7 +245,7 @@ impl Report {
         }
     }
 
-    /// The leader that all live processes agree on. None for runs that are not elections, too.
+    /// The leader that all live processes agree on. None if they do not agree, or if the run is no election.
     pub fn leader(&self) -> Option<usize> {
         match self {
             Report::Election(report) => report.leader,

@@ -1,35 +1,37 @@
 //! The token ring: Le Lann, "Distributed systems: towards a formal approach" (1977).
 //!
-//! The process with the TOKEN may enter, and keeps the token while inside. Otherwise each process sends the token to
-//! the next one on the ring, i to i + 1 mod n, for ever. P0 makes the first token.
+//! The process with the TOKEN may enter, and keeps the token while it is inside. A process that does not want to enter,
+//! or leaves, sends the token to the next process on the ring: process i to process i + 1 mod n. P0 makes the first
+//! token.
 //!
-//! In the variant `parked` the token rests while no process wishes to enter. A process without the token that wants to
-//! enter sends WAKE(id, number) round the ring. A process that waits itself keeps the WAKE until it has the token; the
-//! holder adds the wish to the token; the other processes forward the WAKE. The token carries the number of the last
-//! request served of each process, and moves on while a wish is open.
+//! In the variant `parked` the token rests while no process wants to enter. A process that wants to enter and does not
+//! have the token sends its wish round the ring: WAKE(id, request number). The holder adds the wish to the token. A
+//! process that waits keeps the WAKE until the token comes. All other processes forward it. The token carries, for each
+//! process, the number of the last request served. It moves on while it carries a wish that is not served.
 //!
-//! - Assumes: no message is repeated, and none is lost except in a crash; messages may arrive in any order. The failure
-//!   detector makes no mistakes and reports crashes and recoveries to all processes in the same order, see
-//!   [`roster`](crate::roster). A crashed process recovers only after all live processes know of the crash. At any time
-//!   some live process has a roster.
+//! - Assumes: no message is repeated, and only messages from or to a crashed process are lost; messages may arrive in
+//!   any order. The failure detector makes no mistakes and reports crashes and recoveries to all processes in the same
+//!   order. A crashed process recovers only after all live processes know of the crash. At any time some live process
+//!   has a [`roster`](crate::roster), the numbered list of members.
 //! - Promises: SAFE, LIVE and growing fences. Not ORDER: the process that the token reaches first enters first.
 //! - Invariants: for each roster there is at most one token; a holder and its token have the same roster number.
-//! - Costs: plain: 1 message an entry if all processes want to enter, unbounded if none does; 0 to nT from request to
-//!   grant, n/2 T on average; T to (n-1)T from exit to next entry. Parked: n messages and nT for a single request, 2
-//!   messages and T if all processes want to enter. A new roster of m members costs 2(m-1) messages, and 1 more for a
-//!   newcomer.
+//! - Costs (T is the delay of a message): plain: 1 message an entry if all processes want to enter, unbounded if none
+//!   does; 0 to nT from request to grant, n/2 T on average; T to (n-1)T from exit to next entry. Parked: n messages and
+//!   nT for a single request, 2 messages and T if all processes want to enter. A new roster of m members costs 2(m-1)
+//!   messages, and 1 more if it has a newcomer.
 //! - Fences: a counter on the token. A new token starts far above all fences of the lost one.
 //!
 //! Crashes. Each crash or recovery makes a new roster, with the next number. A token counts only in the roster whose
-//! number it carries. The holder brings its token into the new roster. A token on its way misses the change, and its
-//! receiver destroys it. So in each new roster the member of longest standing sends INQUIRE with the roster to all, and
-//! each member REPORTs whether it has ever had a token of this roster. If no member has, the asking member makes a new
-//! token. No other process makes tokens, so there are never two.
+//! number it carries. The holder gives its token the new number. A token that is in a message keeps the old number, and
+//! the receiver destroys it. So in each new roster the senior member ([`Roster::senior`]) sends INQUIRE with the roster
+//! to all members. Each member answers with REPORT: whether it has ever had a token of this roster. If no member has,
+//! the senior makes a new token. No other process makes tokens, so there are never two.
 //!
-//! Traps. A recovered process is a newcomer. It answers INQUIRE, but takes part only after ADMIT, which answers its
-//! REPORT: the INQUIRE may have been sent to its earlier life. A late report of the own detector must not be counted
-//! twice ([`token_ring_last_word`](crate::broken::token_ring_last_word)). A WAKE of a later roster waits for that
-//! roster.
+//! Traps. A recovered process is a newcomer: it has no roster. It answers INQUIRE with REPORT, but becomes a member
+//! only by the ADMIT that answers this REPORT. The INQUIRE is not enough, because it may be from before the crash. A
+//! process must not count a change twice: once from a message, and again when its own detector reports the change late
+//! ([`token_ring_last_word`](crate::broken::token_ring_last_word)). A process keeps a WAKE of a later roster until it
+//! knows that roster.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -60,10 +62,10 @@ pub struct TokenRing {
     offered: Option<u64>,
     /// At the member that may have to make a new token: the members whose REPORT is missing.
     awaiting: Option<ProcessSet>,
-    /// Number of the own latest WAKE; only in the parked variant.
+    /// Request number of the latest WAKE of this process; only in the parked variant.
     number: u64,
-    /// Wishes of other processes: process and request number. They go onto the token when it comes, or on to the
-    /// successor.
+    /// Wishes of other processes: process and request number. This process adds them to the token when the token comes,
+    /// or forwards them to its successor.
     kept: BTreeMap<ProcessId, u64>,
 }
 
@@ -89,7 +91,7 @@ pub struct Token {
     fence: u64,
     /// Number of the last request served, per process. Empty in the plain ring.
     served: Vec<u64>,
-    /// Waiting processes that the token has met or heard of, with their request numbers.
+    /// Processes that wait for the token, with their request numbers.
     wishes: BTreeMap<ProcessId, u64>,
 }
 
@@ -101,7 +103,7 @@ pub enum Message {
         process: ProcessId,
         number: u64,
     },
-    /// From the member of longest standing to all other members: this is the new roster; have you had its token?
+    /// From the senior member to all other members: this is the new roster; have you ever had a token of it?
     Inquire(Roster),
     /// Answers [`Message::Inquire`].
     Report {
@@ -254,7 +256,8 @@ impl TokenRing {
         self.pass_wishes(out);
     }
 
-    /// Sends the token to the successor, unless it is in use here or (parked) no other member wishes for it.
+    /// Sends the token to the successor. Keeps it while this process uses it, and in the parked variant while no other
+    /// member wants it.
     fn move_on(&mut self, out: &mut Outbox<Self>) {
         if self.state != State::Idle {
             return;
@@ -269,7 +272,7 @@ impl TokenRing {
         }
     }
 
-    /// Sends the own wish round the ring; only in the parked variant.
+    /// Sends the wish of this process round the ring; only in the parked variant.
     fn wake(&mut self, out: &mut Outbox<Self>) {
         if let (Moves::WhileWished, Some(roster)) = (self.moves, self.members.number()) {
             self.number = self.number.max(first_number(roster)) + 1;
@@ -284,10 +287,10 @@ impl TokenRing {
     }
 
     fn on_wake(&mut self, process: ProcessId, number: u64, out: &mut Outbox<Self>) {
-        // The own WAKE has come round if `process` is this process: drop it. It has met neither the holder nor a
-        // waiting process. A moving token is on its way to a waiting process, and that process would have kept the
-        // WAKE. So either the request has been granted meanwhile, or the token is lost. In the second case this process
-        // wishes again in the next roster.
+        // If `process` is this process, its own WAKE has gone round the whole ring: drop it. The WAKE met neither the
+        // holder nor a waiting process. If the token moved towards another process, that process would be waiting, and
+        // would have kept the WAKE. So either this process was granted its request meanwhile, or the token is lost. In
+        // the second case this process repeats its wish in the next roster.
         if process != self.me {
             let kept = self.kept.entry(process).or_default();
             *kept = number.max(*kept);
@@ -295,8 +298,8 @@ impl TokenRing {
         }
     }
 
-    /// Puts the wishes of others onto the token if it is here. Otherwise forwards them, unless the token will come
-    /// here: this process waits for it, or may have to make a new one.
+    /// Adds the wishes of others to the token if this process has it. Keeps the wishes if the token will come here:
+    /// this process waits for the token, or may have to make a new one. Otherwise forwards them.
     fn pass_wishes(&mut self, out: &mut Outbox<Self>) {
         if let Some(mut token) = self.token.take() {
             token.add_wishes(self.take_wishes());
@@ -311,9 +314,9 @@ impl TokenRing {
         }
     }
 
-    /// Takes the wishes of the current roster out of `kept`. Wishes of a later roster stay until that roster is known
-    /// here. If the token moved towards such a process now, a member of the later roster would destroy it as outdated,
-    /// and the process would not repeat its wish.
+    /// Takes the wishes of the current roster out of `kept`. Wishes of a later roster stay until this process knows
+    /// that roster. If such a wish made the token move now, a member of the later roster would destroy the token as
+    /// outdated, and the process with the wish would not repeat it.
     fn take_wishes(&mut self) -> BTreeMap<ProcessId, u64> {
         let Some(roster) = self.members.number() else { return BTreeMap::new() };
         let (now, later) = core::mem::take(&mut self.kept)
@@ -401,8 +404,9 @@ impl TokenRing {
     }
 }
 
-/// Request numbers of a roster start above this one. A waiting process repeats its wish in each new roster, so all
-/// lower numbers count as served: wishes of crashed processes, of earlier lives, and wishes on a lost token.
+/// Request numbers of a roster start above this one, with room for 2^32 requests. A waiting process repeats its wish
+/// in each new roster. So all lower numbers count as served: wishes of crashed processes, from before a recovery, or on
+/// a lost token.
 fn first_number(roster: u64) -> u64 {
     roster << 32
 }
@@ -435,7 +439,7 @@ impl Token {
         }
     }
 
-    /// Skips wishes that were granted before they met the token.
+    /// Adds these wishes, except those that are already served.
     fn add_wishes(&mut self, wishes: BTreeMap<ProcessId, u64>) {
         for (process, number) in wishes {
             if self.served.get(process).is_some_and(|&served| number > served) {
