@@ -137,7 +137,7 @@ struct ModelArgs {
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
     match args.threads {
-        Some(0) => return Err(Failure::bad_input("0 threads see nothing; allow at least 1")),
+        Some(0) => return Err(Failure::bad_input("0 threads are too few; allow at least 1")),
         Some(threads) if threads > THREADS_MAX => {
             return Err(Failure::bad_input(format!("{threads} threads are too many; allow at most {THREADS_MAX}")));
         }
@@ -253,12 +253,12 @@ impl ModelArgs {
     /// Returns an error for an option that has no effect on this algorithm, because it is probably a mistake.
     fn refuse_what_means_nothing(&self, algorithm: &str) -> Result<(), Failure> {
         let about = names::find(algorithm)?;
-        let no_time = "it is for mutual exclusion, which has no time here";
-        let for_ever = "for liveness alone all ask for ever";
-        let silent = "for liveness alone users say nothing to each other";
-        let nobody_enters = "it elects a leader, and nobody enters";
-        let nobody_asks = "it watches for crashes, and nobody asks for anything";
-        let no_timers = "nobody sets one";
+        let no_time = "models of mutual exclusion have no time";
+        let unlimited = "a check of liveness alone has requests without limit";
+        let silent = "a check of liveness alone has no application messages";
+        let elects = "it elects a leader, and the option is for mutual exclusion";
+        let detects = "it detects failures, and the option is for mutual exclusion";
+        let no_timers = "it sets no timers";
         let alone = self.property == [Property::Liveness];
         let faults = self.options().faults.of_processes();
         let given: &[(bool, &str, &str)] = match about.family {
@@ -266,20 +266,20 @@ impl ModelArgs {
                 (self.delay.is_some(), "--delay", no_time),
                 (self.delay_max.is_some(), "--delay-max", no_time),
                 (self.detectors_only, "--detectors-only", no_time),
-                (alone && !faults && self.entries.is_some(), "--entries", for_ever),
+                (alone && !faults && self.entries.is_some(), "--entries", unlimited),
                 (alone && self.app_messages.is_some(), "--app-messages", silent),
-                (alone && self.timers.is_some(), "--timers", "for liveness alone all timers fire again and again"),
+                (alone && self.timers.is_some(), "--timers", "a check of liveness alone has timers without limit"),
                 (self.timers.is_some() && !about.sets_timers(&self.params()), "--timers", no_timers),
             ],
             Family::Election => &[
-                (self.entries.is_some(), "--entries", nobody_enters),
-                (self.app_messages.is_some(), "--app-messages", nobody_enters),
-                (self.timers.is_some(), "--timers", nobody_enters),
+                (self.entries.is_some(), "--entries", elects),
+                (self.app_messages.is_some(), "--app-messages", elects),
+                (self.timers.is_some(), "--timers", elects),
             ],
             Family::Detector => &[
-                (self.entries.is_some(), "--entries", nobody_asks),
-                (self.app_messages.is_some(), "--app-messages", nobody_asks),
-                (self.timers.is_some(), "--timers", "its processes beat for ever"),
+                (self.entries.is_some(), "--entries", detects),
+                (self.app_messages.is_some(), "--app-messages", detects),
+                (self.timers.is_some(), "--timers", "its processes send heartbeats for ever"),
             ],
             Family::Append => &[],
         };
@@ -326,10 +326,10 @@ fn to_text(report: &CheckReport) -> String {
         let runs = if report.faults.of_processes() { "with these faults" } else { "asking for ever" };
         text.push_str(&match (cyclic.result, &cyclic.detail) {
             (Verdict::Holds, _) if cyclic.components == 0 => {
-                format!("{runs}: {states} states, every run ends, and nobody is left waiting\n")
+                format!("{runs}: {states} states, every run ends, and no process is left waiting\n")
             }
             (Verdict::Holds, _) => {
-                format!("{runs}: {states} states, {components} with cycles, nobody starves\n")
+                format!("{runs}: {states} states, {components} with cycles, no process starves\n")
             }
             (Verdict::Violated, _) => format!("{runs}: {states} states, {components} with cycles\n"),
             (Verdict::Limit, Some(why)) if !is_alone(report) => {

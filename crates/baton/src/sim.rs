@@ -15,7 +15,7 @@ use clap::ValueEnum;
 use serde_json::json;
 
 use crate::names;
-use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table};
+use crate::output::{Failure, HELD, Outcome, VIOLATED, narrow_table, print, print_json};
 use crate::progress::Progress;
 use crate::sink::Sink;
 use crate::theory::{
@@ -310,13 +310,16 @@ fn mutex_to_text(report: &MutexReport, theory: &Costs, no_theory: Option<String>
         vec![
             "per entry".into(),
             format!(
-                "{} messages{}, {} of them in leaving; {} if one multicast counts once{}",
+                "{} messages{}{}",
                 number(report.messages_per_entry),
                 beside(&theory.messages_per_entry),
-                number(report.exit_messages),
-                number(report.multicasts_per_entry),
                 report.messages_per_entry_max.map_or(String::new(), |most| format!("; at most {most} for one entry")),
             ),
+        ],
+        vec!["on leaving".into(), format!("{} messages per entry", number(report.exit_messages))],
+        vec![
+            "multicasts".into(),
+            format!("{} messages per entry, if a multicast counts as one", number(report.multicasts_per_entry)),
         ],
         vec!["bytes".into(), report.bytes.to_string()],
     ];
@@ -341,7 +344,7 @@ fn mutex_to_text(report: &MutexReport, theory: &Costs, no_theory: Option<String>
     format!(
         "{title}, seed {}\n\n{}{}",
         report.seed,
-        table(&rows),
+        narrow_table(&rows),
         verdicts(&report.properties, &report.broken_promises)
     )
 }
@@ -350,7 +353,7 @@ fn mutex_to_text(report: &MutexReport, theory: &Costs, no_theory: Option<String>
 fn entries_to_text(MutexReport { entries, measured_entries, .. }: &MutexReport) -> String {
     match measured_entries == entries {
         true => entries.to_string(),
-        false => format!("{entries}; what is told per entry, and delays, are of {measured_entries}, after a warm-up"),
+        false => format!("{entries}; per-entry figures and delays are of {measured_entries}, after a warm-up"),
     }
 }
 
@@ -379,7 +382,7 @@ fn election_to_text(report: &ElectionReport, theory: &ElectionCosts) -> String {
     format!(
         "{title}, seed {}\n\n{}{}",
         report.seed,
-        table(&rows),
+        narrow_table(&rows),
         verdicts(&report.properties, &report.broken_promises)
     )
 }
@@ -405,7 +408,7 @@ fn detector_to_text(report: &DetectorReport, theory: &DetectorTheory) -> String 
     format!(
         "{title}, seed {}\n\n{}{}",
         report.seed,
-        table(&rows),
+        narrow_table(&rows),
         verdicts(&report.properties, &report.broken_promises)
     )
 }
@@ -434,7 +437,7 @@ fn append_to_text(report: &AppendReport, theory: &AppendTheory) -> String {
         "{title}, {} replicas, seed {}\n\n{}{}",
         report.replicas,
         report.seed,
-        table(&rows),
+        narrow_table(&rows),
         verdicts(&report.properties, &report.broken_promises)
     )
 }
@@ -467,5 +470,5 @@ fn verdicts(properties: &Properties, broken: &[&str]) -> String {
             vec![name.into(), verdict.into(), finding.detail.clone().unwrap_or_default()]
         })
         .collect();
-    format!("\n{}", table(&rows))
+    format!("\n{}", narrow_table(&rows))
 }

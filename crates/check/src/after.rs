@@ -79,7 +79,8 @@ pub fn follow<M: Staged>(model: &mut M, actions: &[Deed]) -> Result<Followed<Sta
     let mut next = way.start();
     for (place, action) in actions.iter().enumerate() {
         let refused = |why: &str| CheckError::After { number: place + 1, action: action.to_string(), why: why.into() };
-        let state = next.as_ref().map_err(|wrong| refused(&format!("{} is violated before", wrong.property)))?;
+        let state =
+            next.as_ref().map_err(|wrong| refused(&format!("{} is violated before this action", wrong.property)))?;
         if let Some(after) = way.take(state, action, place).map_err(|why| refused(&why))? {
             next = after;
         }
@@ -142,7 +143,9 @@ impl<M: Staged> Way<'_, M> {
             Deed::Crash { process } if place == 0 && crashed == Some(process) => return Ok(None),
             _ if place == 0 && crashed.is_some() => {
                 let leader = crashed.unwrap_or_default();
-                return Err(format!("without crashes to come the leader has crashed: begin with `crash {leader}`"));
+                return Err(format!(
+                    "without further crashes the model starts with a crashed leader: begin with `crash {leader}`"
+                ));
             }
             Deed::Choose { ref script } => {
                 self.script.clone_from(script);
@@ -209,7 +212,7 @@ impl<M: Staged> Way<'_, M> {
                 (_, next) => return Ok(Some(next)),
             }
         }
-        Err("it cannot happen there, with the requests and faults that there may be".into())
+        Err("it cannot happen there within the limits of requests and faults".into())
     }
 
     fn is_wanted(&self, state: &StateOf<M>, action: &Action<ActOf<M>>, wanted: &Wanted) -> bool {

@@ -103,18 +103,18 @@ impl Visitor for Checker<'_> {
         }
         let undecided = report.properties.is_empty() || report.result == Verdict::Holds;
         let senseless = if !self.options.after.is_empty() {
-            Some("starvation is looked for from the start only, not after a list of actions")
+            Some("starvation can be checked only from the start, not after a list of actions")
         } else if random {
-            Some("who leaves its fate to chance starves with bad luck")
+            Some("processes make random choices, and with bad luck a process starves")
         } else if group.clients > WAITERS_MAX {
-            Some("there are too many who might starve")
+            Some("there are too many processes")
         } else {
             None
         };
         if let Some(why) = senseless.filter(|_| liveness && !asked) {
             report.unchecked.push(Unchecked { property: Property::Liveness, why });
         } else if liveness && undecided {
-            // Normal forms are exact only where nobody is taken for dead; where somebody may be, nobody asks for ever.
+            // Normal forms are exact only where nobody is taken for dead; where live processes may be, nobody asks for ever.
             let entries = budget.entries.filter(|_| report.faults.of_processes());
             let budget = Budget { entries, app_messages: 0, timers: None, ..budget };
             let model = MutexModel::new(&group, report.order, budget, &[Property::Liveness, Property::Deadlock]);
@@ -138,7 +138,7 @@ impl Visitor for Checker<'_> {
         let mut model = ElectionModel::new(&group, report.order, setting, &report.properties);
         self.run_after(&header, &mut report, &mut model)?;
         if report.reached.entries == 0 && self.options.after.is_empty() {
-            report.doubt("nobody ever leads, so nothing has been shown");
+            report.doubt("no process ever leads, so nothing has been shown");
         }
         Ok(report)
     }
@@ -155,7 +155,7 @@ impl Visitor for Checker<'_> {
         let mut model = DetectorModel::new(&group, report.order, self.params, delay, report.faults, &report.properties);
         self.run(&header, &mut report, &mut model);
         if report.faults.crash > 0 && report.reached.suspicions == 0 {
-            report.doubt("nobody who crashes is ever suspected, so nothing has been shown");
+            report.doubt("no crashed process is ever suspected, so nothing has been shown");
         }
         Ok(report)
     }
@@ -216,12 +216,12 @@ impl Checker<'_> {
         let promises = about.promises;
         let mut unchecked = Vec::new();
         if leases {
-            let why = "being alone ends with the lease, and here nothing says how long anything takes";
+            let why = "a holder is alone only until its lease ends, and here steps have no duration";
             let of_leases = [Property::Safety, Property::Fence].into_iter().filter(|it| promises.include(*it));
             unchecked.extend(of_leases.map(|property| Unchecked { property, why }));
         }
         if promises.order && faults.crash > 0 {
-            let why = "with crashes it takes very many states, so it has to be asked for";
+            let why = "with crashes it takes very many states, so it must be requested by name";
             unchecked.push(Unchecked { property: Property::Order, why });
         }
         unchecked
@@ -240,8 +240,8 @@ impl Checker<'_> {
         if about.assumes.synchronous && delay_max > assumed && !self.options.ignore_assumptions {
             return Err(CheckError::WeakerNetwork {
                 algorithm: about.name,
-                assumed: "that no message takes longer than it is told",
-                given: format!("here one may take {delay_max} ticks in place of {assumed}"),
+                assumed: "that no message takes longer than its bound on delays",
+                given: format!("here one may take {delay_max} ticks instead of {assumed}"),
             });
         }
         let settled_after_d = SETTLED_AFTER_D.max(NOTICED_AFTER_D + ROUNDS * self.params.n as Ticks);
@@ -342,7 +342,7 @@ impl Checker<'_> {
             report.conclude(&found.end, &told);
             found.reached.doubt().into_iter().for_each(|why| report.doubt(why));
             if components == 0 && model.normal {
-                report.doubt("no run goes on for ever, so nothing has been shown of those who wait for ever");
+                report.doubt("no run goes on for ever, so nothing has been shown about starvation");
             }
             result = report.result;
         } else {

@@ -312,7 +312,7 @@ impl<P: Election> GroupModel for ElectionModel<P> {
             Some(leader) => format!("believes that P{leader} leads"),
             None => "knows of no leader".into(),
         };
-        let best = best.map_or(", though too few live for that".into(), |best| format!(", not P{best}"));
+        let best = best.map_or(", although too few processes are up".into(), |best| format!(", not P{best}"));
         let detail = format!("{} ticks after the last change P{at} {believes}{best}", next.global.own.elapsed);
         Err(Violation { property: Property::Liveness, detail })
     }

@@ -124,7 +124,7 @@ impl<P: Mutex> MutexModel<P> {
     pub fn new(group: &Group<P>, order: LinkOrder, budget: Budget, properties: &[Property]) -> Self {
         // With crashes some compare counters with numbers of their own.
         let is_exact = !budget.faults.of_processes();
-        assert!(budget.entries.is_some() || is_exact, "normal forms are exact only where nobody is taken for dead");
+        assert!(budget.entries.is_some() || is_exact, "normal forms are exact only if no process is suspected");
         let clients = group.clients;
         let known = properties.contains(&Property::Order).then(|| VectorClock::new(clients));
         let Budget { faults, recovery, .. } = budget;
@@ -279,7 +279,7 @@ fn falling_fence(latest: Option<u64>, fence: u64, at: ProcessId) -> Option<Viola
 }
 
 fn uninvited_guest(at: ProcessId) -> Violation {
-    let detail = format!("P{at} is let into the critical section without having asked");
+    let detail = format!("P{at} was granted without a request");
     Violation { property: Property::Safety, detail }
 }
 

@@ -136,34 +136,30 @@ pub enum CheckError {
     },
     /// A detector that remembers more than moments.
     #[error(
-        "`{algorithm}` cannot be checked: it judges by statistics of the latest beats in floating point, which have no end of \
-         states; the simulator measures it"
+        "`{algorithm}` cannot be checked: its statistics in floating point have infinitely many states; \
+         use the simulator"
     )]
     Statistics {
         /// Which one.
         algorithm: &'static str,
     },
     /// A mistake of the detector that is to be checked.
-    #[error(
-        "wrong suspicions cannot be given to `{algorithm}`: it is the detector, and whether it errs is what is checked"
-    )]
+    #[error("--suspect means nothing for `{algorithm}`: the check itself looks for wrong suspicions; leave it out")]
     OwnMistakes {
         /// Which one.
         algorithm: &'static str,
     },
     /// Time is discrete.
-    #[error(
-        "a timeout of less than one delay cannot be checked: ticks are too coarse for it; the simulator measures it"
-    )]
+    #[error("a timeout of less than one delay cannot be checked: ticks are too coarse for it; use the simulator")]
     ShortTimeout,
     /// Clocks are perfect.
-    #[error("the variant drift means nothing to the checker, where all clocks go alike; leave it out")]
+    #[error("the variant drift means nothing to the checker, where all clocks have the same rate; leave it out")]
     Drift,
     /// Nothing was asked.
     #[error("there is nothing to check; ask for at least one property")]
     NoProperty,
     /// An empty model proves nothing.
-    #[error("0 entries prove nothing; each process must ask at least once")]
+    #[error("0 entries prove nothing; each process must request at least once")]
     NoEntries,
     /// No state may be seen.
     #[error("a limit of 0 states proves nothing; allow at least 1")]
@@ -175,7 +171,7 @@ pub enum CheckError {
         processes: usize,
     },
     /// Too many processes for starvation.
-    #[error("whether one of {clients} processes starves cannot be checked; the checker takes at most {WAITERS_MAX}")]
+    #[error("starvation cannot be checked for {clients} processes; the checker takes at most {WAITERS_MAX}")]
     TooManyToStarve {
         /// How many there would be.
         clients: usize,
@@ -190,7 +186,7 @@ pub enum CheckError {
         processes: usize,
     },
     /// Only who has crashed can come back.
-    #[error("{recoveries} recoveries are too many for {crashes} crashes; there can be at most one after each")]
+    #[error("{recoveries} recoveries are too many for {crashes} crashes; each crash has at most one recovery")]
     TooManyRecoveries {
         /// How many there would be.
         recoveries: u8,
@@ -198,7 +194,7 @@ pub enum CheckError {
         crashes: u8,
     },
     /// Nobody errs.
-    #[error("that only detectors err means nothing where nobody may; allow at least one wrong suspicion")]
+    #[error("--detectors-only means nothing without wrong suspicions; allow at least one with --suspect")]
     NobodyErrs,
     /// Too many crashes.
     #[error("{crashes} crashes are too many; the checker takes at most {}", Faults::CRASHES_MAX)]
@@ -312,23 +308,27 @@ pub fn faults(about: &'static About, options: &Options, processes: usize) -> Res
     let too_much = [
         (faults.loss > 0 && assumes.lossless, "that no message is lost", "here one may be"),
         (faults.duplicate > 0 && assumes.no_duplicates, "that no message arrives twice", "here one may"),
-        (faults.crash > 0 && assumes.crashes == Crashes::Never, "that nobody crashes", "here somebody may"),
-        (faults.recover > Some(0) && !comes_back, "that who has crashed stays dead", "here somebody may come back"),
+        (faults.crash > 0 && assumes.crashes == Crashes::Never, "that no process crashes", "here processes may"),
+        (
+            faults.recover > Some(0) && !comes_back,
+            "that a crashed process never recovers",
+            "here processes may recover",
+        ),
         (
             // The deadlines of an election are suspicions themselves, and what mistakes do is what one wants to know.
             faults.suspect > 0 && assumes.crashes != Crashes::Any && about.family != Family::Election,
-            "that nobody is wrongly suspected",
-            "here somebody may be",
+            "that no live process is suspected",
+            "here live processes may be",
         ),
         (
             faults.crash > 1 && faults.recover != Some(0) && assumes.overlap == Overlap::Final,
             "that a crash and the recovery from it are over before the next crash",
-            "here they may overlap (with --recover 0 nobody comes back)",
+            "here they may overlap (with --recover 0 no process recovers)",
         ),
         (
             faults.crash > 1 && assumes.overlap == Overlap::SameOrder,
-            "that all are told of crashes and recoveries in the same order",
-            "here each may be told in its own",
+            "that all processes learn of crashes and recoveries in the same order",
+            "here the orders may differ",
         ),
     ];
     match too_much.into_iter().find(|(beyond, ..)| *beyond && !options.ignore_assumptions) {
@@ -343,7 +343,7 @@ pub fn leases(about: &'static About, options: &Options, leases: bool) -> Result<
     let of_leases = |property: &Property| matches!(property, Property::Safety | Property::Fence);
     match options.properties.iter().flatten().any(of_leases) && leases && !options.ignore_assumptions {
         true => {
-            Err(weaker(about, "with leases that nobody outlives its own", "here nothing says how long anything takes"))
+            Err(weaker(about, "with leases that a holder stops before its lease ends", "here steps have no duration"))
         }
         false => Ok(()),
     }

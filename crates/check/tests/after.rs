@@ -126,11 +126,11 @@ fn faults_of_the_list_are_among_those_that_there_may_be() {
     let refusal = lossy(0, lost()).unwrap_err().to_string();
     assert_eq!(
         refusal,
-        "action 2 of the list, `drop #0`: it cannot happen there, with the requests and faults that there may be"
+        "action 2 of the list, `drop #0`: it cannot happen there within the limits of requests and faults"
     );
     let beyond = [lost(), vec![request(1)]].concat();
     let refusal = lossy(1, beyond).unwrap_err().to_string();
-    assert_eq!(refusal, "action 3 of the list, `request 1`: deadlock is violated before");
+    assert_eq!(refusal, "action 3 of the list, `request 1`: deadlock is violated before this action");
 }
 
 #[test]
@@ -156,6 +156,6 @@ fn what_a_list_cannot_have_is_refused() {
     let elected = refusal("bully", safety(), vec![Action::Suspect { by: 0, of: 2 }]);
     assert_eq!(
         elected.to_string(),
-        "action 1 of the list, `suspect 0 2`: without crashes to come the leader has crashed: begin with `crash 2`"
+        "action 1 of the list, `suspect 0 2`: without further crashes the model starts with a crashed leader: begin with `crash 2`"
     );
 }

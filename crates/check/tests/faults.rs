@@ -231,7 +231,7 @@ fn a_grant_that_nobody_asked_for_is_seen() {
         4   P0 leaves
         5   P0 -> P2 RELEASE
         6   P2 -> P0 GRANT 2; P0 enters (fence 2)
-            safety: P0 is let into the critical section without having asked
+            safety: P0 was granted without a request
     "#]];
     assert_found(Fault::Confused, &Options::default(), Property::Safety, transcript);
     let report = run(Fault::Eager, &Options::default()).unwrap();
