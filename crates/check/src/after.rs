@@ -1,7 +1,8 @@
-//! The checker starts after a list of actions, so that it can say how far a violation is from there.
+//! Starts the checker after a list of actions, so that it can say how far a violation is from there.
 //!
-//! Each action is a step of the model, which is found among all that can happen. So the list must keep to what was asked for:
-//! its faults and requests count among those that there may be. Where there is time it passes by itself, no longer than needed.
+//! Each action must be a step of the model: `follow` looks for it among the successors of the current state. So the
+//! requests and faults of the list count against the limits of the model. In a model with time, ticks pass as needed
+//! for the next action, and no more.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +19,12 @@ use crate::mutex::MutexModel;
 use crate::network::Flight;
 use crate::system::{Action, Stimulus};
 
-/// More than any timer takes.
+/// More ticks than any timer takes.
 const TICKS_MAX: usize = 10_000;
 
-/// A model whose steps are actions on a stage.
+/// A model whose steps can be written as actions on a stage.
 pub trait Staged: GroupModel {
-    /// What the user of a process does, as an action.
+    /// The step of a user as an action.
     fn act(at: ProcessId, act: ActOf<Self>) -> Deed;
 }
 
@@ -46,7 +47,8 @@ impl<P: Election> Staged for ElectionModel<P> {
     }
 }
 
-/// A step of a model as an action, if it is one that names no message.
+/// A step of a model as an action. None for a start, a tick or a delivery: an action would name the message by its
+/// number.
 pub fn deed<M: Staged>(model: &M, state: &StateOf<M>, action: &Action<ActOf<M>>) -> Option<Deed> {
     let Action::Step { at, stimulus, .. } = *action else { return None };
     let process = usize::from(at);
@@ -65,15 +67,15 @@ pub fn deed<M: Staged>(model: &M, state: &StateOf<M>, action: &Action<ActOf<M>>)
     })
 }
 
-/// Where a list of actions leads.
+/// The result of following a list of actions.
 pub struct Followed<S> {
-    /// The state there, unless it must not be.
+    /// The state after the last action, or the violation by the last action.
     pub next: Result<S, Violation>,
-    /// The way there: which successor to take at the start and in each state from there on.
+    /// The index of the successor to take at the start and in each following state.
     pub path: Vec<usize>,
 }
 
-/// Goes through a list of actions.
+/// Follows a list of actions through the model.
 pub fn follow<M: Staged>(model: &mut M, actions: &[Deed]) -> Result<Followed<StateOf<M>>, CheckError> {
     let mut way = Way { model, letters: BTreeMap::new(), messages: 0, script: Vec::new(), path: Vec::new() };
     let mut next = way.start();
@@ -88,19 +90,19 @@ pub fn follow<M: Staged>(model: &mut M, actions: &[Deed]) -> Result<Followed<Sta
     Ok(Followed { next, path: way.path })
 }
 
-/// The way through a list of actions, as far as it has been gone.
+/// The path through a list of actions so far.
 struct Way<'m, M> {
     model: &'m mut M,
-    /// The messages that were sent, by their number in the list; a copy that has not arrived is another entry.
+    /// The messages in flight, by their number in the list. A copy is an entry of its own.
     letters: BTreeMap<u64, Letter>,
-    /// How many messages were sent.
+    /// Number of messages sent so far.
     messages: u64,
-    /// How the next choices come out.
+    /// The outcomes of the next choices.
     script: Vec<usize>,
     path: Vec<usize>,
 }
 
-/// What tells messages apart, and which of them are copies of each other.
+/// A message in flight. Copies have the same `original`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Letter {
     original: u64,
@@ -109,7 +111,7 @@ struct Letter {
     payload: u32,
 }
 
-/// What has to happen.
+/// The step that the next action asks for.
 enum Wanted<'a> {
     Deed(&'a Deed),
     Arrival { letter: Letter, copied: bool },
@@ -131,7 +133,7 @@ impl<M: Staged> Way<'_, M> {
         self.letters.values().any(|other| *other == letter)
     }
 
-    /// Carries out an action; returns the state after it, or none if it is no step of the model.
+    /// Carries out an action. Returns the state after it, or none if the action is no step of the model.
     fn take(
         &mut self,
         state: &StateOf<M>,
@@ -165,7 +167,7 @@ impl<M: Staged> Way<'_, M> {
             Deed::Drop { message } => {
                 let letter = self.letter(message)?;
                 self.letters.remove(&message);
-                // The model makes a copy only where one arrives.
+                // The model makes a copy only when one copy arrives. So only the loss of the last copy is a step.
                 let is_last = !self.has_copy(letter);
                 return if is_last { self.step(state, &Wanted::Loss { letter }) } else { Ok(None) };
             }
@@ -176,7 +178,7 @@ impl<M: Staged> Way<'_, M> {
         self.step(state, &Wanted::Deed(action))
     }
 
-    /// All processes begin. A list of actions comes after that, so that every choice of theirs comes out as 0.
+    /// Starts all processes. All choices at the start are 0, because the list of actions begins after it.
     fn start(&mut self) -> Result<StateOf<M>, Violation> {
         let Successor { action, next } = expand(self.model, None).successors.swap_remove(0);
         self.path.push(0);
@@ -186,13 +188,13 @@ impl<M: Staged> Way<'_, M> {
         next
     }
 
-    /// Numbers the messages that a process has sent, as a stage does.
+    /// Gives numbers to the messages that a process has sent, as a stage does.
     fn number(&mut self, at: u8, outcome: u32) {
         let sends = self.model.system().outcome(outcome).sends.clone();
         sends.into_iter().for_each(|(to, _, payload)| self.add(at, to, payload, None));
     }
 
-    /// Takes the step that is wanted, after as much time as it needs.
+    /// Takes the wanted step. Lets time pass until the step is possible.
     fn step(&mut self, state: &StateOf<M>, wanted: &Wanted) -> Result<Option<Result<StateOf<M>, Violation>>, String> {
         let mut state = state.clone();
         for _ in 0..TICKS_MAX {
@@ -241,9 +243,7 @@ impl<M: Staged> Way<'_, M> {
 
 /// A model that starts in a given state.
 pub struct From<'m, M: Model> {
-    /// What can happen.
     pub model: &'m mut M,
-    /// Where it starts.
     pub start: M::State,
 }
 

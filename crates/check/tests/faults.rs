@@ -149,7 +149,7 @@ fn without_a_fault_nothing_is_found() {
     assert_eq!((report.result, report.order), (Verdict::Holds, LinkOrder::Fifo));
 }
 
-/// The clerk counts its grants for ever, so its states come to an end only if the checker knows of that counter.
+/// The server counts its grants for ever, so the states are finitely many only if the checker knows of that counter.
 #[test]
 fn an_algorithm_that_shows_no_counters_gets_a_hint_instead_of_a_verdict_on_liveness() {
     let cyclic = |fault, limit| {

@@ -298,12 +298,12 @@ fn order_only() -> Options {
     Options { properties: Some(vec![Property::Order]), ..Options::default() }
 }
 
-/// Two processes that ask once each are enough to see it.
+/// Two processes with one request each are enough to see it.
 #[test]
 fn the_registry_knows_which_algorithms_set_timers() {
     for about in ALGORITHMS.iter().filter(|about| about.family == Family::Mutex) {
         for variant in about.variants.iter().map(|variant| Some(variant.name)).chain([None]) {
-            // 2 is a value that all of those understand that have to do with timers.
+            // All variants with timers accept 2.
             let variant = variant.map(|name| name.split_once(':').map_or(name.into(), |(name, _)| format!("{name}:2")));
             let params = Params { variant, ..Params::new(2, 1) };
             let properties = Some(vec![Property::Deadlock]);
