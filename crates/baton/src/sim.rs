@@ -33,7 +33,7 @@ mod scenario;
 #[derive(clap::Args)]
 #[command(allow_negative_numbers = true)]
 pub struct Args {
-    // Comes first: `mut_args` changes all options that are there by then.
+    // Must be the first field, because `mut_args` changes all options that are already defined.
     #[command(flatten)]
     run: RunArgs,
     /// Play a scenario file, and compare the result with the expected one in the file
@@ -53,7 +53,7 @@ pub struct Args {
     json: bool,
 }
 
-/// How to run an algorithm. A scenario or a trace says that itself, so neither goes with any of these options.
+/// The options of a run. They conflict with a scenario and a trace, which contain their own options.
 #[derive(clap::Args)]
 #[command(mut_args = |arg| arg.conflicts_with_all(["scenario", "replay"]))]
 struct RunArgs {
@@ -90,7 +90,7 @@ struct RunArgs {
     /// Delay of a message, in T: const:1, uniform:A,B, exp:MEAN or pareto:MEAN,SHAPE
     #[arg(long)]
     delay: Option<String>,
-    /// The longest delay that the processes believe in, in T [default: the real one if there is one, else a guess]
+    /// The longest delay that the processes believe in, in T [default: the real bound if there is one, else a guess]
     #[arg(long, value_name = "D")]
     delay_max: Option<f64>,
     /// Whether messages keep their order [default: fifo if the algorithm needs it, else unordered]
@@ -173,7 +173,6 @@ impl From<LoadArg> for Load {
     }
 }
 
-/// Runs the command.
 pub fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.scenario {
         return scenario::play(args, path);
@@ -376,7 +375,7 @@ fn election_to_text(report: &ElectionReport, theory: &ElectionCosts) -> String {
         vec!["leader".into(), leader + &dead_to_text(&report.dead)],
         vec!["messages".into(), format!("{}{}  ({by_kind} in all)", report.messages, beside(&theory.messages))],
         vec!["time".into(), report.time.map_or("-".into(), |time| format!("{time:.3} T{}", beside(&theory.time)))],
-        vec!["rivals".into(), format!("more than one led for {:.3} T", report.rivals)],
+        vec!["rivals".into(), format!("two or more processes led for {:.3} T", report.rivals)],
     ];
     let title = title(report.algorithm, &report.variant, report.n);
     format!(

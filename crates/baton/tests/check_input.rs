@@ -146,7 +146,7 @@ fn what_is_not_settled_and_what_is_not_checked_has_a_line_of_its_own() {
     let lines: Vec<&str> = told.lines().collect();
     assert_eq!(lines[1], "holds in every state: safety, deadlock, fence");
     assert!(
-        lines[2].starts_with("liveness: no verdict: asking for ever, the limit of 300000 states is reached"),
+        lines[2].starts_with("liveness: no verdict: each requests for ever, the limit of 300000 states is reached"),
         "{told}"
     );
 
@@ -159,7 +159,7 @@ fn what_is_not_settled_and_what_is_not_checked_has_a_line_of_its_own() {
     let (status, told) = check(&["central", "-n", "2", "--variant", "lease:3"]);
     assert_eq!(status, Some(0), "{told}");
     assert!(
-        told.starts_with("central (lease:3), n = 2, asking once each, unordered links, at most 2 timers: deadlock\n")
+        told.starts_with("central (lease:3), n = 2, each requests once, unordered links, at most 2 timers: deadlock\n")
     );
     assert!(told.contains("\nnot checked here: safety, fence (a holder is alone only until its lease ends,"), "{told}");
 
