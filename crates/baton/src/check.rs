@@ -89,7 +89,7 @@ struct ModelArgs {
     #[arg(long)]
     order: Option<LinkOrder>,
     /// What to check: safety, deadlock, liveness, order, fence [default: all that the algorithm promises; then the
-    /// search for starvation has a limit of 300,000 states, and with --property liveness it has none]
+    /// search for starvation stops after 300,000 states, but not with --property liveness]
     #[arg(long, value_delimiter = ',', value_name = "PROPERTY")]
     property: Vec<Property>,
     /// Number of messages that may get lost

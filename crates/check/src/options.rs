@@ -194,7 +194,7 @@ fn family_has(family: Family) -> &'static str {
         Family::Mutex => "which is for mutual exclusion; ask for safety, deadlock, liveness, order or fence",
         Family::Election => "which elects a leader; ask for safety or liveness",
         Family::Detector => "which is a failure detector; ask for safety or liveness",
-        Family::Append => "which appends records; the simulator judges those",
+        Family::Append => "which appends records; use the simulator",
     }
 }
 

@@ -161,7 +161,7 @@ impl<'t, P: Protocol> Repeat<'t, P> {
         let clients = || (0..self.stage.clients()).filter(lives);
         let enough = |Survivors { among, least, .. }: &Survivors| among.clone().filter(lives).count() >= *least;
         let best = rule.best(clients());
-        // With too few survivors no process can lead. Then every live process counts, with or without a leader.
+        // With too few survivors every live process disagrees: either no process can lead, or it has a leader nonetheless.
         let too_few = !survivors.as_ref().is_none_or(enough);
         clients().find(|&at| too_few || self.stage.leader(at) != best)
     }

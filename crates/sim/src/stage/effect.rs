@@ -58,7 +58,7 @@ pub enum Effect<P: Protocol> {
     Appended {
         /// The process whose user appended the record.
         process: ProcessId,
-        /// In the file, in bytes.
+        /// The index of the record in the file.
         offset: u64,
     },
     Crashed {
@@ -82,7 +82,7 @@ pub enum Effect<P: Protocol> {
 pub struct Envelope<M> {
     /// Messages are numbered in the order of sending.
     pub id: u64,
-    /// For a copy: the number of the copied message. For any other message: its own number.
+    /// The message's own number, or for a copy the number of the first original.
     pub original: u64,
     pub from: ProcessId,
     pub to: ProcessId,
