@@ -33,7 +33,7 @@ const THREADS_MAX: usize = 1_024;
 #[derive(clap::Args)]
 #[command(allow_negative_numbers = true)]
 pub struct Args {
-    // Comes first: `mut_args` changes all options that are there by then.
+    // Must be the first field, because `mut_args` changes all options that are already defined.
     #[command(flatten)]
     model: ModelArgs,
     /// Check every algorithm, and print a table of verdicts
@@ -42,7 +42,7 @@ pub struct Args {
     /// With --all: write the table to a file, too
     #[arg(long, value_name = "FILE", requires = "all")]
     markdown: Option<PathBuf>,
-    /// With --all: check only this algorithm; the file keeps its lines about the others
+    /// With --all: check only this algorithm; the file keeps its rows of the other algorithms
     #[arg(long, value_name = "ALGORITHM", value_delimiter = ',', requires = "all")]
     only: Vec<String>,
     /// Give up after this many states [default: 20000000; with --minutes no limit]
@@ -51,7 +51,8 @@ pub struct Args {
     /// Give up at this much memory, in MiB, or as in 20GiB [default: most of what is free]
     #[arg(long, value_name = "MIB", value_parser = bytes)]
     memory: Option<usize>,
-    /// Give up after this many minutes. With --all: for each of the main models; the others have a tenth of it [default: no limit]
+    /// Give up after this many minutes. With --all: for each of the main models; the other models have a tenth of it
+    /// [default: no limit]
     #[arg(long, value_name = "M", value_parser = minutes)]
     minutes: Option<Duration>,
     /// Number of threads [default: one for each core]
@@ -62,7 +63,7 @@ pub struct Args {
     json: bool,
 }
 
-/// What to check of one algorithm, and where its counterexample goes. With --all it is all given.
+/// The options for one algorithm. They conflict with --all, which has fixed models.
 #[derive(clap::Args)]
 #[command(mut_args = |arg| arg.conflicts_with("all"))]
 struct ModelArgs {
@@ -87,8 +88,8 @@ struct ModelArgs {
     /// Whether messages keep their order: fifo or unordered [default: the weakest order that the algorithm tolerates]
     #[arg(long)]
     order: Option<LinkOrder>,
-    /// What to check: safety, deadlock, liveness, order, fence [default: all that the algorithm promises. Starvation is then
-    /// looked for in up to 300,000 states; with --property liveness in all states]
+    /// What to check: safety, deadlock, liveness, order, fence [default: all that the algorithm promises; then the
+    /// search for starvation stops after 300,000 states, but not with --property liveness]
     #[arg(long, value_delimiter = ',', value_name = "PROPERTY")]
     property: Vec<Property>,
     /// Number of messages that may get lost
@@ -97,18 +98,19 @@ struct ModelArgs {
     /// Number of messages that may arrive twice
     #[arg(long, value_name = "K", default_value_t = 0)]
     duplicate: u8,
-    /// Number of crashes. Every living process is told of each crash, in any order. A crashed process may recover, with or without its
-    /// memory, as the algorithm tolerates it (with --ignore-assumptions: both ways). Heartbeat detectors are not told: they find out
+    /// Number of crashes. Every live process gets a report of each crash, in any order. A crashed process may recover,
+    /// with or without its memory, as the algorithm tolerates it (with --ignore-assumptions: both ways). Heartbeat
+    /// detectors get no reports: they detect crashes themselves
     #[arg(long, value_name = "K", default_value_t = 0)]
     crash: u8,
     /// Number of crashed processes that may recover [default: all; none if the algorithm does not tolerate recovery]
     #[arg(long, value_name = "K")]
     recover: Option<u8>,
-    /// Number of wrong suspicions: a living process is reported as crashed, until the detector takes that back. In elections also the
-    /// number of deadlines that may end too early
+    /// Number of wrong suspicions: a live process is reported as crashed, until the detector corrects the report. In
+    /// elections also the number of deadlines that may end too early
     #[arg(long, value_name = "K", default_value_t = 0)]
     suspect: u8,
-    /// Elections, with --suspect: only detectors err, and no deadline ends too early
+    /// Elections, with --suspect: only detectors make mistakes, and no deadline ends too early
     #[arg(long)]
     detectors_only: bool,
     /// Number of application messages [default: 1 where order is checked, else none]
@@ -120,10 +122,10 @@ struct ModelArgs {
     /// Elections and heartbeats: the bound on delays that the processes believe in, in ticks [default: 1]
     #[arg(long, value_name = "D")]
     delay_max: Option<u64>,
-    /// Elections and heartbeats: how many ticks a message may really take [default: the bound]
+    /// Elections and heartbeats: the longest real delay of a message, in ticks [default: the bound]
     #[arg(long, value_name = "TICKS")]
     delay: Option<u64>,
-    /// Allow a network that the algorithm does not tolerate
+    /// Allow a network or faults that the algorithm does not tolerate
     #[arg(long)]
     ignore_assumptions: bool,
     /// Write the counterexample to a file, as a trace
@@ -134,17 +136,16 @@ struct ModelArgs {
     svg: Option<PathBuf>,
 }
 
-/// Runs the command.
 pub fn run(args: &Args) -> Outcome {
     match args.threads {
-        Some(0) => return Err(Failure::bad_input("0 threads see nothing; allow at least 1")),
+        Some(0) => return Err(Failure::bad_input("0 threads are too few; allow at least 1")),
         Some(threads) if threads > THREADS_MAX => {
             return Err(Failure::bad_input(format!("{threads} threads are too many; allow at most {THREADS_MAX}")));
         }
         _ => {}
     }
     let Some(algorithm) = &args.model.algorithm else { return gallery::run(args) };
-    // Beside an algorithm, which conflicts with --all, clap does not insist on it.
+    // With an algorithm, which conflicts with --all, clap does not check that these options require --all.
     for (given, option) in [(args.markdown.is_some(), "--markdown"), (!args.only.is_empty(), "--only")] {
         if given {
             let why = "means nothing for one algorithm: it goes with --all; leave it out";
@@ -227,7 +228,7 @@ impl ModelArgs {
         }
     }
 
-    /// Without limits on how long it takes.
+    /// Without the limits of states, memory and time.
     fn options(&self) -> Options {
         let defaults = Options::default();
         Options {
@@ -253,12 +254,12 @@ impl ModelArgs {
     /// Returns an error for an option that has no effect on this algorithm, because it is probably a mistake.
     fn refuse_what_means_nothing(&self, algorithm: &str) -> Result<(), Failure> {
         let about = names::find(algorithm)?;
-        let no_time = "it is for mutual exclusion, which has no time here";
-        let for_ever = "for liveness alone all ask for ever";
-        let silent = "for liveness alone users say nothing to each other";
-        let nobody_enters = "it elects a leader, and nobody enters";
-        let nobody_asks = "it watches for crashes, and nobody asks for anything";
-        let no_timers = "nobody sets one";
+        let no_time = "models of mutual exclusion have no time";
+        let unlimited = "a check of liveness alone has requests without limit";
+        let silent = "a check of liveness alone has no application messages";
+        let elects = "it elects a leader, and the option is for mutual exclusion";
+        let detects = "it detects failures, and the option is for mutual exclusion";
+        let no_timers = "it sets no timers";
         let alone = self.property == [Property::Liveness];
         let faults = self.options().faults.of_processes();
         let given: &[(bool, &str, &str)] = match about.family {
@@ -266,20 +267,20 @@ impl ModelArgs {
                 (self.delay.is_some(), "--delay", no_time),
                 (self.delay_max.is_some(), "--delay-max", no_time),
                 (self.detectors_only, "--detectors-only", no_time),
-                (alone && !faults && self.entries.is_some(), "--entries", for_ever),
+                (alone && !faults && self.entries.is_some(), "--entries", unlimited),
                 (alone && self.app_messages.is_some(), "--app-messages", silent),
-                (alone && self.timers.is_some(), "--timers", "for liveness alone all timers fire again and again"),
+                (alone && self.timers.is_some(), "--timers", "a check of liveness alone has timers without limit"),
                 (self.timers.is_some() && !about.sets_timers(&self.params()), "--timers", no_timers),
             ],
             Family::Election => &[
-                (self.entries.is_some(), "--entries", nobody_enters),
-                (self.app_messages.is_some(), "--app-messages", nobody_enters),
-                (self.timers.is_some(), "--timers", nobody_enters),
+                (self.entries.is_some(), "--entries", elects),
+                (self.app_messages.is_some(), "--app-messages", elects),
+                (self.timers.is_some(), "--timers", elects),
             ],
             Family::Detector => &[
-                (self.entries.is_some(), "--entries", nobody_asks),
-                (self.app_messages.is_some(), "--app-messages", nobody_asks),
-                (self.timers.is_some(), "--timers", "its processes beat for ever"),
+                (self.entries.is_some(), "--entries", detects),
+                (self.app_messages.is_some(), "--app-messages", detects),
+                (self.timers.is_some(), "--timers", "its processes send heartbeats for ever"),
             ],
             Family::Append => &[],
         };
@@ -323,13 +324,13 @@ fn to_text(report: &CheckReport) -> String {
     }
     if let Some(cyclic) = &report.cyclic {
         let (states, components) = (cyclic.states, components(cyclic.components));
-        let runs = if report.faults.of_processes() { "with these faults" } else { "asking for ever" };
+        let runs = if report.faults.of_processes() { "with these faults" } else { "each requests for ever" };
         text.push_str(&match (cyclic.result, &cyclic.detail) {
             (Verdict::Holds, _) if cyclic.components == 0 => {
-                format!("{runs}: {states} states, every run ends, and nobody is left waiting\n")
+                format!("{runs}: {states} states, every run ends, and no process is left waiting\n")
             }
             (Verdict::Holds, _) => {
-                format!("{runs}: {states} states, {components} with cycles, nobody starves\n")
+                format!("{runs}: {states} states, {components} with cycles, no process starves\n")
             }
             (Verdict::Violated, _) => format!("{runs}: {states} states, {components} with cycles\n"),
             (Verdict::Limit, Some(why)) if !is_alone(report) => {
@@ -340,7 +341,7 @@ fn to_text(report: &CheckReport) -> String {
         text.extend(cyclic.hint.map(|hint| format!("hint: {hint}\n")));
     } else if !report.unsettled.is_empty() {
         text.push_str(&format!(
-            "{}: not looked into, since there is no verdict on the rest\n",
+            "{}: not checked, because there is no verdict on the rest\n",
             listed(&report.unsettled)
         ));
     }
@@ -367,9 +368,9 @@ fn model(report: &CheckReport) -> String {
     let witness = if is_witnessed { format!(", P{n} the witness") } else { String::new() };
     let entries = match report.entries {
         0 => String::new(),
-        _ if is_for_ever(report) => ", asking for ever".to_owned(),
-        1 => ", asking once each".to_owned(),
-        entries => format!(", asking {entries} times each"),
+        _ if is_for_ever(report) => ", each requests for ever".to_owned(),
+        1 => ", each requests once".to_owned(),
+        entries => format!(", each requests {entries} times"),
     };
     let budget = budget(report).map(|budget| format!(", at most {budget}")).unwrap_or_default();
     let delays = delays(report);

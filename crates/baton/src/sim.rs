@@ -15,7 +15,7 @@ use clap::ValueEnum;
 use serde_json::json;
 
 use crate::names;
-use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table};
+use crate::output::{Failure, HELD, Outcome, VIOLATED, narrow_table, print, print_json};
 use crate::progress::Progress;
 use crate::sink::Sink;
 use crate::theory::{
@@ -33,7 +33,7 @@ mod scenario;
 #[derive(clap::Args)]
 #[command(allow_negative_numbers = true)]
 pub struct Args {
-    // Comes first: `mut_args` changes all options that are there by then.
+    // Must be the first field, because `mut_args` changes all options that are already defined.
     #[command(flatten)]
     run: RunArgs,
     /// Play a scenario file, and compare the result with the expected one in the file
@@ -53,7 +53,7 @@ pub struct Args {
     json: bool,
 }
 
-/// How to run an algorithm. A scenario or a trace says that itself, so neither goes with any of these options.
+/// The options of a run. They conflict with a scenario and a trace, which contain their own options.
 #[derive(clap::Args)]
 #[command(mut_args = |arg| arg.conflicts_with_all(["scenario", "replay"]))]
 struct RunArgs {
@@ -90,7 +90,7 @@ struct RunArgs {
     /// Delay of a message, in T: const:1, uniform:A,B, exp:MEAN or pareto:MEAN,SHAPE
     #[arg(long)]
     delay: Option<String>,
-    /// The longest delay that the processes believe in, in T [default: the real one if there is one, else a guess]
+    /// The longest delay that the processes believe in, in T [default: the real bound if there is one, else a guess]
     #[arg(long, value_name = "D")]
     delay_max: Option<f64>,
     /// Whether messages keep their order [default: fifo if the algorithm needs it, else unordered]
@@ -173,7 +173,6 @@ impl From<LoadArg> for Load {
     }
 }
 
-/// Runs the command.
 pub fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.scenario {
         return scenario::play(args, path);
@@ -310,13 +309,16 @@ fn mutex_to_text(report: &MutexReport, theory: &Costs, no_theory: Option<String>
         vec![
             "per entry".into(),
             format!(
-                "{} messages{}, {} of them in leaving; {} if one multicast counts once{}",
+                "{} messages{}{}",
                 number(report.messages_per_entry),
                 beside(&theory.messages_per_entry),
-                number(report.exit_messages),
-                number(report.multicasts_per_entry),
                 report.messages_per_entry_max.map_or(String::new(), |most| format!("; at most {most} for one entry")),
             ),
+        ],
+        vec!["on leaving".into(), format!("{} messages per entry", number(report.exit_messages))],
+        vec![
+            "multicasts".into(),
+            format!("{} messages per entry, if a multicast counts as one", number(report.multicasts_per_entry)),
         ],
         vec!["bytes".into(), report.bytes.to_string()],
     ];
@@ -341,7 +343,7 @@ fn mutex_to_text(report: &MutexReport, theory: &Costs, no_theory: Option<String>
     format!(
         "{title}, seed {}\n\n{}{}",
         report.seed,
-        table(&rows),
+        narrow_table(&rows),
         verdicts(&report.properties, &report.broken_promises)
     )
 }
@@ -350,7 +352,7 @@ fn mutex_to_text(report: &MutexReport, theory: &Costs, no_theory: Option<String>
 fn entries_to_text(MutexReport { entries, measured_entries, .. }: &MutexReport) -> String {
     match measured_entries == entries {
         true => entries.to_string(),
-        false => format!("{entries}; what is told per entry, and delays, are of {measured_entries}, after a warm-up"),
+        false => format!("{entries}; per-entry figures and delays are of {measured_entries}, after a warm-up"),
     }
 }
 
@@ -373,13 +375,13 @@ fn election_to_text(report: &ElectionReport, theory: &ElectionCosts) -> String {
         vec!["leader".into(), leader + &dead_to_text(&report.dead)],
         vec!["messages".into(), format!("{}{}  ({by_kind} in all)", report.messages, beside(&theory.messages))],
         vec!["time".into(), report.time.map_or("-".into(), |time| format!("{time:.3} T{}", beside(&theory.time)))],
-        vec!["rivals".into(), format!("more than one led for {:.3} T", report.rivals)],
+        vec!["rivals".into(), format!("two or more processes led for {:.3} T", report.rivals)],
     ];
     let title = title(report.algorithm, &report.variant, report.n);
     format!(
         "{title}, seed {}\n\n{}{}",
         report.seed,
-        table(&rows),
+        narrow_table(&rows),
         verdicts(&report.properties, &report.broken_promises)
     )
 }
@@ -405,7 +407,7 @@ fn detector_to_text(report: &DetectorReport, theory: &DetectorTheory) -> String 
     format!(
         "{title}, seed {}\n\n{}{}",
         report.seed,
-        table(&rows),
+        narrow_table(&rows),
         verdicts(&report.properties, &report.broken_promises)
     )
 }
@@ -434,7 +436,7 @@ fn append_to_text(report: &AppendReport, theory: &AppendTheory) -> String {
         "{title}, {} replicas, seed {}\n\n{}{}",
         report.replicas,
         report.seed,
-        table(&rows),
+        narrow_table(&rows),
         verdicts(&report.properties, &report.broken_promises)
     )
 }
@@ -467,5 +469,5 @@ fn verdicts(properties: &Properties, broken: &[&str]) -> String {
             vec![name.into(), verdict.into(), finding.detail.clone().unwrap_or_default()]
         })
         .collect();
-    format!("\n{}", table(&rows))
+    format!("\n{}", narrow_table(&rows))
 }

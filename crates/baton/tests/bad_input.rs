@@ -150,8 +150,8 @@ fn what_was_typed_wrong_is_told_in_one_sentence() {
 fn what_makes_no_sense_is_told_in_one_sentence() {
     let cases: [(&[&str], &str); 20] = [
         (&["-n", "1"], "a group of 1 is too small; it takes at least 2 processes"),
-        (&["--coordinators", "3"], "`central` does not let one choose its coordinators; only voting does"),
-        (&["--votes", "3"], "`central` does not let one choose its votes; only voting does"),
+        (&["--coordinators", "3"], "`central` has no option for coordinators; only voting has"),
+        (&["--votes", "3"], "`central` has no option for votes; only voting has"),
         (&["--drift", "0.7"], "the drift of clocks cannot be 0.7; a clock is off by at most one half, which is 0.5"),
         (&["--drift", "-0.1"], "the drift of clocks cannot be -0.1; a clock is off by at most one half, which is 0.5"),
         (&["--loss", "-0.1"], "the probability of loss cannot be -0.1; a probability is between 0 and 1"),
@@ -205,7 +205,7 @@ fn a_scenario_is_refused_with_the_line_or_the_reason() {
     );
     assert!(told("algorithm = ").starts_with("this is no scenario: line 4: "));
     assert!(told("algorithm = \"bully\"\nentries = 3").starts_with("`entries` means nothing for `bully`"));
-    assert!(told("algorithm = \"central\"\nvotes = 3").starts_with("`central` does not let one choose its votes"));
+    assert!(told("algorithm = \"central\"\nvotes = 3").starts_with("`central` has no option for votes"));
     assert!(told("algorithm = \"bully\"\ndrift = 0.1").starts_with("`bully` assumes clocks that keep time"));
     assert!(told("algorithm = \"bully\"\nfaults = [\"recover 1 @ 2\"]").starts_with("P1 cannot recover at 2 T"));
 }

@@ -11,42 +11,48 @@ fn check(args: &[&str]) -> (Option<i32>, String) {
 #[test]
 fn options_that_mean_nothing_are_refused() {
     let cases: &[(&[&str], &str)] = &[
-        (&["central", "--delay-max", "5"], "--delay-max means nothing for `central`: it is for mutual exclusion"),
-        (&["central", "--delay", "2"], "--delay means nothing for `central`: it is for mutual exclusion"),
-        (&["lamport", "--detectors-only"], "--detectors-only means nothing for `lamport`: it is for mutual exclusion"),
-        (&["bully", "--entries", "2"], "--entries means nothing for `bully`: it elects a leader, and nobody enters"),
+        (&["central", "--delay-max", "5"], "--delay-max means nothing for `central`: models of mutual exclusion"),
+        (&["central", "--delay", "2"], "--delay means nothing for `central`: models of mutual exclusion"),
+        (&["lamport", "--detectors-only"], "--detectors-only means nothing for `lamport`: models of mutual exclusion"),
+        (&["bully", "--entries", "2"], "--entries means nothing for `bully`: it elects a leader, and the option"),
         (&["bully", "--app-messages", "1"], "--app-messages means nothing for `bully`: it elects a leader"),
-        (&["bully", "--timers", "1"], "--timers means nothing for `bully`: it elects a leader, and nobody enters"),
-        (&["heartbeat", "--entries", "2"], "--entries means nothing for `heartbeat`: it watches for crashes"),
-        (&["heartbeat", "--app-messages", "1"], "--app-messages means nothing for `heartbeat`: it watches for crashes"),
-        (&["heartbeat", "--timers", "1"], "--timers means nothing for `heartbeat`: its processes beat for ever"),
+        (&["bully", "--timers", "1"], "--timers means nothing for `bully`: it elects a leader, and the option"),
+        (&["heartbeat", "--entries", "2"], "--entries means nothing for `heartbeat`: it detects failures"),
+        (&["heartbeat", "--app-messages", "1"], "--app-messages means nothing for `heartbeat`: it detects failures"),
+        (
+            &["heartbeat", "--timers", "1"],
+            "--timers means nothing for `heartbeat`: its processes send heartbeats for ever",
+        ),
         (&["heartbeat", "--property", "fence"], "`fence` cannot be asked of `heartbeat`, which is a failure detector"),
-        (&["heartbeat", "--suspect", "1"], "wrong suspicions cannot be given to `heartbeat`: it is the detector"),
-        (&["phi-accrual"], "`phi-accrual` cannot be checked: it judges by statistics of the latest beats"),
+        (&["heartbeat", "--suspect", "1"], "--suspect means nothing for `heartbeat`: the check itself"),
+        (&["phi-accrual"], "`phi-accrual` cannot be checked: its statistics in floating point"),
         (
             &["central", "--property", "liveness", "--entries", "2"],
-            "--entries means nothing for `central`: for liveness",
+            "--entries means nothing for `central`: a check of liveness",
         ),
         (&["central", "--property", "liveness", "--app-messages", "1"], "--app-messages means nothing for `central`"),
         (
             &["token-ring", "--crash", "1", "--property", "liveness", "--app-messages", "1"],
-            "--app-messages means nothing for `token-ring`: for liveness alone users say nothing to each other",
+            "--app-messages means nothing for `token-ring`: a check of liveness alone has no application messages",
         ),
-        (&["central", "-n", "65", "--property", "liveness"], "whether one of 65 processes starves cannot be checked"),
+        (&["central", "-n", "65", "--property", "liveness"], "starvation cannot be checked for 65 processes"),
         (&["central", "--markdown", "x.md"], "--markdown means nothing for one algorithm: it goes with --all"),
         (&["central", "--only", "nobody"], "--only means nothing for one algorithm: it goes with --all"),
-        (&["bully", "--detectors-only"], "that only detectors err means nothing where nobody may"),
-        (&["bully", "--crash", "1", "--recover", "1"], "`bully` assumes that who has crashed stays dead"),
-        (&["central", "--threads", "0"], "0 threads see nothing; allow at least 1"),
+        (&["bully", "--detectors-only"], "--detectors-only means nothing without wrong suspicions"),
+        (&["bully", "--crash", "1", "--recover", "1"], "`bully` assumes that a crashed process never recovers"),
+        (&["central", "--threads", "0"], "0 threads are too few; allow at least 1"),
         (&["central", "--threads", "100000000"], "100000000 threads are too many; allow at most 1024"),
         (&["central", "--memory", "0"], "invalid value '0' for '--memory <MIB>': give a number of MiB above 0"),
-        (&["lamport", "--timers", "3"], "--timers means nothing for `lamport`: nobody sets one; leave it out"),
-        (&["central", "--timers", "3"], "--timers means nothing for `central`: nobody sets one; leave it out"),
-        (&["voting", "--property", "liveness", "--timers", "3"], "--timers means nothing for `voting`: for liveness"),
+        (&["lamport", "--timers", "3"], "--timers means nothing for `lamport`: it sets no timers; leave it out"),
+        (&["central", "--timers", "3"], "--timers means nothing for `central`: it sets no timers; leave it out"),
+        (
+            &["voting", "--property", "liveness", "--timers", "3"],
+            "--timers means nothing for `voting`: a check of liveness",
+        ),
         (&["centrall"], "there is no algorithm `centrall`; did you mean central? `baton algorithms` lists them all"),
         (
             &["token-ring", "--crash", "2"],
-            "`token-ring` assumes that all are told of crashes and recoveries in the same",
+            "`token-ring` assumes that all processes learn of crashes and recoveries in the same",
         ),
     ];
     for (args, expected) in cases {
@@ -117,7 +123,7 @@ fn a_counterexample_of_heartbeats_is_repeated_and_a_run_is_not() {
     assert_eq!(status, Some(0), "{told}");
     let (status, told) = baton(&["sim", "--replay"]);
     assert_eq!(status, Some(2), "{told}");
-    assert!(told.contains("cannot be repeated: its processes go by their own clocks"), "{told}");
+    assert!(told.contains("cannot be repeated: its processes use their own clocks"), "{told}");
 }
 
 #[test]
@@ -140,7 +146,7 @@ fn what_is_not_settled_and_what_is_not_checked_has_a_line_of_its_own() {
     let lines: Vec<&str> = told.lines().collect();
     assert_eq!(lines[1], "holds in every state: safety, deadlock, fence");
     assert!(
-        lines[2].starts_with("liveness: no verdict: asking for ever, the limit of 300000 states is reached"),
+        lines[2].starts_with("liveness: no verdict: each requests for ever, the limit of 300000 states is reached"),
         "{told}"
     );
 
@@ -153,9 +159,9 @@ fn what_is_not_settled_and_what_is_not_checked_has_a_line_of_its_own() {
     let (status, told) = check(&["central", "-n", "2", "--variant", "lease:3"]);
     assert_eq!(status, Some(0), "{told}");
     assert!(
-        told.starts_with("central (lease:3), n = 2, asking once each, unordered links, at most 2 timers: deadlock\n")
+        told.starts_with("central (lease:3), n = 2, each requests once, unordered links, at most 2 timers: deadlock\n")
     );
-    assert!(told.contains("\nnot checked here: safety, fence (being alone ends with the lease,"), "{told}");
+    assert!(told.contains("\nnot checked here: safety, fence (a holder is alone only until its lease ends,"), "{told}");
 
     let (_, told) = check(&["chang-roberts", "--variant", "witness", "--limit", "1000"]);
     assert!(told.starts_with("chang-roberts (witness), n = 3, P3 the witness, unordered links, D = 1: "), "{told}");

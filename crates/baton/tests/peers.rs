@@ -70,7 +70,7 @@ fn three_processes_take_turns_and_each_writes_its_trace() {
         let replayed = Command::new(BATON).args(["sim", "--replay"]).arg(trace(1)).output().unwrap();
         let complaint = String::from_utf8_lossy(&replayed.stderr).into_owned();
         assert_eq!(replayed.status.code(), Some(2), "{complaint}");
-        assert!(complaint.contains("what P1 alone saw of its group") && complaint.lines().count() == 1, "{complaint}");
+        assert!(complaint.contains("only the records of P1") && complaint.lines().count() == 1, "{complaint}");
     }
 }
 

@@ -10,10 +10,7 @@ fn told(command: &str) -> String {
 #[test]
 fn a_run_says_how_many_of_its_entries_are_measured() {
     let whole = told("sim lamport -n 5 --entries 100");
-    assert!(
-        whole.contains("entries       100; what is told per entry, and delays, are of 80, after a warm-up\n"),
-        "{whole}"
-    );
+    assert!(whole.contains("entries       100; per-entry figures and delays are of 80, after a warm-up\n"), "{whole}");
     let short = told("sim lamport -n 5 --entries 24");
     assert!(short.contains("entries       24\n"), "{short}");
     let json = told("sim lamport -n 5 --entries 100 --json");

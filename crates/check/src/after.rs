@@ -1,7 +1,8 @@
-//! The checker starts after a list of actions, so that it can say how far a violation is from there.
+//! Starts the checker after a list of actions, so that it can say how far a violation is from there.
 //!
-//! Each action is a step of the model, which is found among all that can happen. So the list must keep to what was asked for:
-//! its faults and requests count among those that there may be. Where there is time it passes by itself, no longer than needed.
+//! Each action must be a step of the model: `follow` looks for it among the successors of the current state. So the
+//! requests and faults of the list count against the limits of the model. In a model with time, ticks pass as needed
+//! for the next action, and no more.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +19,12 @@ use crate::mutex::MutexModel;
 use crate::network::Flight;
 use crate::system::{Action, Stimulus};
 
-/// More than any timer takes.
+/// More ticks than any timer takes.
 const TICKS_MAX: usize = 10_000;
 
-/// A model whose steps are actions on a stage.
+/// A model whose steps can be written as actions on a stage.
 pub trait Staged: GroupModel {
-    /// What the user of a process does, as an action.
+    /// The step of a user as an action.
     fn act(at: ProcessId, act: ActOf<Self>) -> Deed;
 }
 
@@ -46,7 +47,8 @@ impl<P: Election> Staged for ElectionModel<P> {
     }
 }
 
-/// A step of a model as an action, if it is one that names no message.
+/// A step of a model as an action. None for a start, a tick or a delivery: an action would name the message by its
+/// number.
 pub fn deed<M: Staged>(model: &M, state: &StateOf<M>, action: &Action<ActOf<M>>) -> Option<Deed> {
     let Action::Step { at, stimulus, .. } = *action else { return None };
     let process = usize::from(at);
@@ -65,15 +67,15 @@ pub fn deed<M: Staged>(model: &M, state: &StateOf<M>, action: &Action<ActOf<M>>)
     })
 }
 
-/// Where a list of actions leads.
+/// The result of following a list of actions.
 pub struct Followed<S> {
-    /// The state there, unless it must not be.
+    /// The state after the last action, or the violation by the last action.
     pub next: Result<S, Violation>,
-    /// The way there: which successor to take at the start and in each state from there on.
+    /// The index of the successor to take at the start and in each following state.
     pub path: Vec<usize>,
 }
 
-/// Goes through a list of actions.
+/// Follows a list of actions through the model.
 pub fn follow<M: Staged>(model: &mut M, actions: &[Deed]) -> Result<Followed<StateOf<M>>, CheckError> {
     let mut way = Way::begin(model);
     for (place, action) in actions.iter().enumerate() {
@@ -83,21 +85,21 @@ pub fn follow<M: Staged>(model: &mut M, actions: &[Deed]) -> Result<Followed<Sta
     Ok(Followed { next: way.next, path: way.path })
 }
 
-/// The way through a list of actions, as far as it has been gone.
+/// The path through a list of actions so far.
 struct Way<'m, M: Staged> {
     model: &'m mut M,
-    /// The state there, unless it must not be.
+    /// The state at the end of the path, or the violation there.
     next: Result<StateOf<M>, Violation>,
     path: Vec<usize>,
-    /// The messages that were sent, by their number in the list; a copy that has not arrived is another entry.
+    /// The messages in flight, by their number in the list. A copy is an entry of its own.
     letters: BTreeMap<u64, Letter>,
-    /// How many messages were sent.
+    /// Number of messages sent so far.
     messages: u64,
-    /// How the next choices come out.
+    /// The outcomes of the next choices.
     script: Vec<usize>,
 }
 
-/// What tells messages apart, and which of them are copies of each other.
+/// A message in flight. Copies have the same `original`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Letter {
     original: u64,
@@ -106,7 +108,7 @@ struct Letter {
     payload: u32,
 }
 
-/// What has to happen.
+/// The step that the next action asks for.
 enum Wanted<'a> {
     Deed(&'a Deed),
     Arrival { letter: Letter, copied: bool },
@@ -114,7 +116,7 @@ enum Wanted<'a> {
 }
 
 impl<'m, M: Staged> Way<'m, M> {
-    /// All processes begin. A list of actions comes after that, so that every choice of theirs comes out as 0.
+    /// Starts all processes. All choices at the start are 0, because the list of actions begins after it.
     fn begin(model: &'m mut M) -> Self {
         let Successor { action, next } = expand(model, None).successors.swap_remove(0);
         let mut way = Way { model, next, path: vec![0], letters: BTreeMap::new(), messages: 0, script: Vec::new() };
@@ -138,12 +140,14 @@ impl<'m, M: Staged> Way<'m, M> {
         self.letters.values().any(|other| *other == letter)
     }
 
-    /// Carries out an action; not each is a step of the model.
+    /// Carries out an action. Some actions are no step of the model.
     fn take(&mut self, action: &Deed, is_first: bool) -> Result<(), String> {
         if let (true, Some(leader)) = (is_first, self.model.system().rules.crashed) {
             return match action {
                 Deed::Crash { process } if *process == leader => Ok(()),
-                _ => Err(format!("without crashes to come the leader has crashed: begin with `crash {leader}`")),
+                _ => Err(format!(
+                    "without further crashes the model starts with a crashed leader: begin with `crash {leader}`"
+                )),
             };
         }
         match *action {
@@ -161,7 +165,7 @@ impl<'m, M: Staged> Way<'m, M> {
             Deed::Drop { message } => {
                 let letter = self.letter(message)?;
                 self.letters.remove(&message);
-                // The model makes a copy only where one arrives.
+                // The model makes a copy only when one copy arrives. So only the loss of the last copy is a step.
                 if !self.has_copy(letter) {
                     self.step(&Wanted::Loss { letter })?;
                 }
@@ -179,16 +183,17 @@ impl<'m, M: Staged> Way<'m, M> {
         Ok(())
     }
 
-    /// Numbers the messages that a process has sent, as a stage does.
+    /// Gives numbers to the messages that a process has sent, as a stage does.
     fn number(&mut self, at: u8, outcome: u32) {
         let sends = self.model.system().outcome(outcome).sends.clone();
         sends.into_iter().for_each(|(to, _, payload)| self.add(at, to, payload, None));
     }
 
-    /// Takes the step that is wanted, after as much time as it needs.
+    /// Takes the wanted step. Lets time pass until the step is possible.
     fn step(&mut self, wanted: &Wanted) -> Result<(), String> {
         for _ in 0..TICKS_MAX {
-            let state = self.next.as_ref().map_err(|wrong| format!("{} is violated before", wrong.property))?;
+            let state =
+                self.next.as_ref().map_err(|wrong| format!("{} is violated before this action", wrong.property))?;
             let mut successors = expand(self.model, Some(state)).successors;
             let found = successors.iter().position(|successor| self.is_wanted(state, &successor.action, wanted));
             let passes = || successors.iter().position(|successor| matches!(successor.action, Action::Tick));
@@ -205,7 +210,7 @@ impl<'m, M: Staged> Way<'m, M> {
                 return Ok(());
             }
         }
-        Err("it cannot happen there, with the requests and faults that there may be".into())
+        Err("it cannot happen there within the limits of requests and faults".into())
     }
 
     fn is_wanted(&self, state: &StateOf<M>, action: &Action<ActOf<M>>, wanted: &Wanted) -> bool {
@@ -234,9 +239,7 @@ impl<'m, M: Staged> Way<'m, M> {
 
 /// A model that starts in a given state.
 pub struct From<'m, M: Model> {
-    /// What can happen.
     pub model: &'m mut M,
-    /// Where it starts.
     pub start: M::State,
 }
 

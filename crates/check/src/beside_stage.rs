@@ -1,5 +1,5 @@
-//! The checker's model and a stage, side by side: on random walks both must be able to do the same, and be the same after it;
-//! and what the story tells of the walk must be possible on a stage.
+//! Compares the checker's model with a stage on random walks. Both must allow the same actions and reach the same
+//! states, and a stage must be able to repeat the walk from its description.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,12 +26,12 @@ const FAULTS: Faults = Faults { loss: 3, duplicate: 3, crash: 3, recover: Some(3
 const APP_MESSAGES: u8 = 3;
 const STEPS: usize = 80;
 
-/// A model and a stage, and where they are.
+/// A model and a stage in the same state.
 struct Pair<M: Staged> {
     model: M,
     stage: Stage<M::Protocol>,
     rules: Rules,
-    /// Whether the stage can do no more than the model: where there is time it can.
+    /// Whether the stage allows only the actions of the model. In a model with time it allows more.
     exact: bool,
     random: fastrand::Rng,
     place: String,
@@ -40,7 +40,7 @@ struct Pair<M: Staged> {
 }
 
 impl<M: Staged> Pair<M> {
-    /// Takes a walk, and tells its story.
+    /// Takes a random walk, and describes it.
     fn walk(&mut self) -> story::Told {
         let mut story = story::Story::new(self.stage.processes().len());
         let Successor { action, next } = expand(&mut self.model, None).successors.swap_remove(0);
@@ -68,7 +68,8 @@ impl<M: Staged> Pair<M> {
         story.end(&violation.unwrap_or_else(nothing))
     }
 
-    /// Processes, timers and messages are the same. A stage loses at once what is sent to a process that is down.
+    /// Checks that processes, timers and messages are equal. Messages to a crashed process are left out, because a
+    /// stage loses them at once.
     fn assert_alike(&self, state: &StateOf<M>, place: &str) {
         let (system, faults) = (self.model.system(), state.global.faults);
         for (at, &local) in state.locals.iter().enumerate() {
@@ -76,7 +77,7 @@ impl<M: Staged> Pair<M> {
             assert_eq!(local.process, self.stage.processes()[at], "{place}: P{at}");
             let running = self.stage.timers().filter(|(owner, ..)| *owner == at).map(|(_, timer, _)| timer);
             let timers: Vec<_> = local.timers.iter().map(|(timer, _)| *timer).collect();
-            // The model looks no more at what has crashed before the first step.
+            // The model ignores a process that has crashed before the first step.
             if system.rules.crashed != Some(at) {
                 assert_eq!(timers, running.collect::<Vec<_>>(), "{place}: the timers of P{at}");
             }
@@ -103,7 +104,7 @@ impl<M: Staged> Pair<M> {
         }
     }
 
-    /// The stage does what the model has done.
+    /// Repeats a step of the model on the stage.
     fn follow(&mut self, state: &StateOf<M>, action: &Action<ActOf<M>>, wrong: Option<&Violation>, place: &str) {
         let choices = match action {
             Action::Step { outcome, .. } => &*self.model.system().outcome(*outcome).choices,
@@ -126,7 +127,7 @@ impl<M: Staged> Pair<M> {
         }
     }
 
-    /// What an action of the model is on a stage. Time does not pass there.
+    /// The actions on a stage for a step of the model. None for a tick, because a stage has no time.
     fn deeds(&self, state: &StateOf<M>, action: &Action<ActOf<M>>) -> Vec<Deed> {
         match *action {
             Action::Lost { reason: DropReason::Crashed, .. } => Vec::new(),
@@ -141,14 +142,15 @@ impl<M: Staged> Pair<M> {
         }
     }
 
-    /// A mistake of a detector, where the same words would be true of a crash that it has not told of yet.
+    /// Whether a step is a wrong suspicion that the stage would take for the report of a real crash that is not
+    /// reported yet.
     fn is_ambiguous(&self, state: &StateOf<M>, action: &Action<ActOf<M>>) -> bool {
         let Action::Step { at, stimulus: Stimulus::Suspect { wrongly: true, .. }, .. } = action else { return false };
         let at = usize::from(*at);
         state.global.faults.has_news_for(at, self.model.system().local(state.locals[at]).news)
     }
 
-    /// One name for all actions that come to the same, such as the arrival of one of two equal messages.
+    /// One name for all actions with the same effect, such as the deliveries of two equal messages.
     fn name(&self, state: &StateOf<M>, action: &Action<ActOf<M>>) -> Option<String> {
         let deeds = self.deeds(state, action);
         deeds.first().map(|deed| self.name_of(deed))
@@ -164,7 +166,7 @@ impl<M: Staged> Pair<M> {
         }
     }
 
-    /// The oldest such message on the stage.
+    /// The number of the oldest equal message on the stage.
     fn find(&self, flight: Flight) -> u64 {
         let wanted = self.text(flight);
         let found = self.stage.in_flight().iter().find(|envelope| envelope.to_string() == wanted);
@@ -184,7 +186,7 @@ impl<M: Staged> Pair<M> {
     }
 }
 
-/// Walks with one algorithm.
+/// Random walks of one algorithm.
 struct Walks<'a> {
     params: &'a Params,
     seed: u64,
@@ -214,7 +216,7 @@ impl Walks<'_> {
         Recovery { memory: &[true, false], after_news: self.seed.is_multiple_of(3) }
     }
 
-    /// Walks, and insists that a stage can do what the story tells.
+    /// Takes a random walk, and checks that a stage can repeat it from its records.
     fn go<M: Staged>(
         self,
         about: &'static About,
@@ -237,7 +239,7 @@ impl Walks<'_> {
             followed.next.into_iter().for_each(|state| pair.assert_alike(&state, &format!("{place}, at the end")));
         }
         match replay(&header, &told.records) {
-            // The walk need not lead to the violation that a counterexample has to end with.
+            // A random walk need not lead to a violation, so the replay may miss one.
             Ok(_) | Err(ReplayError::Outcome { .. }) => {}
             Err(wrong) => panic!("{place}: {wrong}\n{}", told.lines.join("\n")),
         }
@@ -277,7 +279,7 @@ impl Visitor for Walks<'_> {
     }
 }
 
-/// The same group for both.
+/// The same group for the model and for the stage.
 fn twice<P: Protocol>(group: Group<P>) -> (Group<P>, Group<P>) {
     let Group { clients, processes, make, .. } = group;
     let make = Arc::from(make);
@@ -285,7 +287,7 @@ fn twice<P: Protocol>(group: Group<P>) -> (Group<P>, Group<P>) {
     (share(Arc::clone(&make)), share(make))
 }
 
-/// How many messages the records tell to be sent and not to have come to an end, but for those to a process that is down.
+/// Number of messages that the records send and neither deliver nor lose. Messages to crashed processes are left out.
 fn on_their_way<P: Protocol>(records: &[Record], stage: &Stage<P>) -> usize {
     let mut receivers = BTreeMap::new();
     for record in records {
@@ -302,7 +304,7 @@ fn on_their_way<P: Protocol>(records: &[Record], stage: &Stage<P>) -> usize {
     receivers.values().filter(|to| stage.is_up(**to)).count()
 }
 
-/// Walks with all algorithms of a family; returns what has happened, and how often.
+/// Takes random walks of all algorithms of a family. Returns how often each kind of event has happened.
 fn walk_all(family: Family) -> BTreeMap<&'static str, usize> {
     let params = Params::new(3, 1);
     let mut counts = BTreeMap::new();

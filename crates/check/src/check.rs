@@ -1,4 +1,4 @@
-//! From the name of an algorithm and options to a report.
+//! Makes a report from the name of an algorithm and options.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -31,8 +31,9 @@ use crate::{CheckError, Faults, Options, Property};
 /// at every stage of an election.
 const NOTICE_MAX_D: Ticks = 10;
 
-/// Elections: all agree after so many D, unless told otherwise or more take part. The slowest way to notice a crash is the
-/// silence of the leader, some 22 D; and on a ring an election goes round up to three times.
+/// Elections: all processes must agree after this many D, unless the user says otherwise or the group is large. The
+/// slowest sign of a crash is the silence of the leader, about 22 D. On a ring an election goes round up to three
+/// times.
 const SETTLED_AFTER_D: Ticks = 40;
 const NOTICED_AFTER_D: Ticks = 22;
 const ROUNDS: Ticks = 4;
@@ -41,11 +42,11 @@ const ROUNDS: Ticks = 4;
 /// infinitely many states.
 const CYCLIC_STATES_UNASKED: usize = 300_000;
 
-/// How an algorithm that shows no counters may get a verdict after all.
+/// A hint how an algorithm without counters may get a verdict.
 const NO_COUNTERS: &str = "the processes show no counters, so states may differ only by counters and never come to an end; \
      name them in `Protocol::counters` (see CONTRIBUTING.md)";
 
-/// Checks the algorithm of this name.
+/// Checks the algorithm with this name.
 pub fn check(algorithm: &str, params: &Params, options: &Options) -> Result<CheckReport, CheckError> {
     registry::visit(algorithm, params, Checker { params, options })?
 }
@@ -53,9 +54,8 @@ pub fn check(algorithm: &str, params: &Params, options: &Options) -> Result<Chec
 /// Checks any group, even if its algorithm is not in the registry.
 #[derive(Clone, Copy, Debug)]
 pub struct Checker<'a> {
-    /// How the group was made.
+    /// The parameters of the group.
     pub params: &'a Params,
-    /// What to check.
     pub options: &'a Options,
 }
 
@@ -103,18 +103,18 @@ impl Visitor for Checker<'_> {
         }
         let undecided = report.properties.is_empty() || report.result == Verdict::Holds;
         let senseless = if !self.options.after.is_empty() {
-            Some("starvation is looked for from the start only, not after a list of actions")
+            Some("starvation can be checked only from the start, not after a list of actions")
         } else if random {
-            Some("who leaves its fate to chance starves with bad luck")
+            Some("processes make random choices, and with bad luck a process starves")
         } else if group.clients > WAITERS_MAX {
-            Some("there are too many who might starve")
+            Some("there are too many processes")
         } else {
             None
         };
         if let Some(why) = senseless.filter(|_| liveness && !asked) {
             report.unchecked.push(Unchecked { property: Property::Liveness, why });
         } else if liveness && undecided {
-            // Normal forms are exact only where nobody is taken for dead; where somebody may be, nobody asks for ever.
+            // Normal forms are exact only if no process is suspected. If processes may be, the requests are limited.
             let entries = budget.entries.filter(|_| report.faults.of_processes());
             let budget = Budget { entries, app_messages: 0, timers: None, ..budget };
             let model = MutexModel::new(&group, report.order, budget, &[Property::Liveness, Property::Deadlock]);
@@ -138,7 +138,7 @@ impl Visitor for Checker<'_> {
         let mut model = ElectionModel::new(&group, report.order, setting, &report.properties);
         self.run_after(&header, &mut report, &mut model)?;
         if report.reached.entries == 0 && self.options.after.is_empty() {
-            report.doubt("nobody ever leads, so nothing has been shown");
+            report.doubt("no process ever leads, so nothing has been shown");
         }
         Ok(report)
     }
@@ -155,14 +155,14 @@ impl Visitor for Checker<'_> {
         let mut model = DetectorModel::new(&group, report.order, self.params, delay, report.faults, &report.properties);
         self.run(&header, &mut report, &mut model);
         if report.faults.crash > 0 && report.reached.suspicions == 0 {
-            report.doubt("nobody who crashes is ever suspected, so nothing has been shown");
+            report.doubt("no crashed process is ever suspected, so nothing has been shown");
         }
         Ok(report)
     }
 }
 
 impl Checker<'_> {
-    /// A report on nothing yet, if what is asked for can be checked.
+    /// Returns a report without results, or an error if the check is refused.
     fn prepare<P>(&self, about: &'static About, group: &Group<P>) -> Result<CheckReport, CheckError> {
         if group.clients < 2 {
             return Err(SetupError::TooFew { n: group.clients }.into());
@@ -208,7 +208,7 @@ impl Checker<'_> {
         })
     }
 
-    /// Which promises are not checked unless somebody asks for them.
+    /// The promised properties that are checked only if the user requests them by name.
     fn unchecked(&self, about: &'static About, leases: bool, faults: Faults) -> Vec<Unchecked> {
         if self.options.properties.is_some() {
             return Vec::new();
@@ -216,12 +216,12 @@ impl Checker<'_> {
         let promises = about.promises;
         let mut unchecked = Vec::new();
         if leases {
-            let why = "being alone ends with the lease, and here nothing says how long anything takes";
+            let why = "a holder is alone only until its lease ends, and here steps have no duration";
             let of_leases = [Property::Safety, Property::Fence].into_iter().filter(|it| promises.include(*it));
             unchecked.extend(of_leases.map(|property| Unchecked { property, why }));
         }
         if promises.order && faults.crash > 0 {
-            let why = "with crashes it takes very many states, so it has to be asked for";
+            let why = "with crashes it takes very many states, so it must be requested by name";
             unchecked.push(Unchecked { property: Property::Order, why });
         }
         unchecked
@@ -240,8 +240,8 @@ impl Checker<'_> {
         if about.assumes.synchronous && delay_max > assumed && !self.options.ignore_assumptions {
             return Err(CheckError::WeakerNetwork {
                 algorithm: about.name,
-                assumed: "that no message takes longer than it is told",
-                given: format!("here one may take {delay_max} ticks in place of {assumed}"),
+                assumed: "that no message takes longer than its bound on delays",
+                given: format!("here one may take {delay_max} ticks instead of {assumed}"),
             });
         }
         let settled_after_d = SETTLED_AFTER_D.max(NOTICED_AFTER_D + ROUNDS * self.params.n as Ticks);
@@ -265,7 +265,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Explores a model, and says what came of it.
+    /// Explores a model, and puts the result into the report.
     fn run<M: GroupModel>(&self, header: &Header, report: &mut CheckReport, model: &mut M) {
         let started = Instant::now();
         let explored = explore(model, &self.bounds(), &|progress| self.watch(progress));
@@ -273,7 +273,8 @@ impl Checker<'_> {
         self.tell(header, report, model, &explored, &[]);
     }
 
-    /// The same after a list of actions, if there is one: steps are counted from there, and a counterexample tells of all.
+    /// Like `run`, after a list of actions if there is one. Steps count from the end of the list, but a counterexample
+    /// also shows the actions of the list.
     fn run_after<M: Staged>(&self, header: &Header, report: &mut CheckReport, model: &mut M) -> Result<(), CheckError> {
         if self.options.after.is_empty() {
             self.run(header, report, model);
@@ -293,7 +294,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Says what came of an exploration that began at the end of this path, or at the start if there is none.
+    /// Puts the result of an exploration into the report. `before` is the path to the state where the exploration
+    /// began.
     fn tell<M: GroupModel>(
         &self,
         header: &Header,
@@ -306,14 +308,14 @@ impl Checker<'_> {
         (report.states, report.transitions, report.depth) = (explored.states, explored.transitions, explored.depth);
         report.conclude(&explored.end, &self.bounds());
         if let End::Violated { violation, path } = &explored.end {
-            // Where something comes before, the first successor on the path is no more than where it ends.
+            // If there is a path before, the first step of the exploration only leads to its end.
             let path = [before, &path[usize::from(!before.is_empty())..]].concat();
             let told = recount(model, report.processes, violation, &path, None);
             report.show(header.clone(), explored.end.steps(), told);
         }
     }
 
-    /// Looks for somebody who starves in a model in which runs may go on for ever.
+    /// Looks for a client that starves, in a model whose runs may go on for ever.
     fn run_to_the_end<P: Mutex>(
         &self,
         header: &Header,
@@ -328,7 +330,7 @@ impl Checker<'_> {
         }
         bounds.time = bounds.time.map(|time| time.saturating_sub(Duration::from_secs_f64(report.seconds)));
         let found = starve(&mut model, &bounds, &|progress| self.watch(progress));
-        // The time that is over is all the time there was, not what was left of it.
+        // Messages to the user name the whole time limit, not the rest of it.
         let told = Bounds { time: self.options.time, ..bounds };
         report.seconds += started.elapsed().as_secs_f64();
         let (states, transitions, components) = (found.states, found.transitions, found.components);
@@ -338,14 +340,14 @@ impl Checker<'_> {
             report.reached = found.reached;
         }
         let mut result = found.end.verdict();
-        // Nobody has asked for it, and nobody has set this limit.
+        // The user did not request liveness, and the limit is ours. So the verdict on the rest stays.
         let is_ours = !asked && matches!(found.end, End::Limit) && bounds.limit < self.options.limit;
         if !is_ours {
             report.properties.push(Property::Liveness);
             report.conclude(&found.end, &told);
             found.reached.doubt().into_iter().for_each(|why| report.doubt(why));
             if components == 0 && model.normal {
-                report.doubt("no run goes on for ever, so nothing has been shown of those who wait for ever");
+                report.doubt("no run goes on for ever, so nothing has been shown about starvation");
             }
             result = report.result;
         } else {
@@ -366,7 +368,7 @@ impl Checker<'_> {
 }
 
 impl CheckReport {
-    /// What the end of an exploration means.
+    /// Translates the end of an exploration into a verdict.
     fn conclude(&mut self, end: &End, bounds: &Bounds) {
         self.complete = matches!(end, End::Complete);
         self.result = end.verdict();
@@ -378,7 +380,7 @@ impl CheckReport {
         };
     }
 
-    /// A model that holds because too little happens in it proves nothing.
+    /// Reports a violation if the model proves nothing because too little happens in it.
     fn doubt(&mut self, why: &str) {
         if self.result == Verdict::Holds {
             let detail = Some(why.to_owned());
@@ -386,7 +388,7 @@ impl CheckReport {
         }
     }
 
-    /// Puts a counterexample into it.
+    /// Adds a counterexample.
     fn show(&mut self, mut header: Header, steps: Option<usize>, told: Told) {
         header.network.order = Some(self.order.into());
         header.workload = Workload {

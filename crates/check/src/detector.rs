@@ -26,25 +26,25 @@ use crate::report::Reached;
 use crate::story::Story;
 use crate::system::{Action, Global, Local, Rules, State, Stimulus, System, User};
 
-/// The user of a process: what it thinks of the others.
+/// The user of a process: its detectors of the other processes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Watcher<D: Detector> {
-    /// By the watched; of itself it thinks nothing.
+    /// By the id of the watched process. None for the process itself.
     watches: Vec<Option<Watch<D>>>,
     up: bool,
-    /// For how many ticks it has been up, or down; counts no further than it matters.
+    /// Ticks since the process started, recovered or crashed. Does not count beyond the largest value that matters.
     since: Ticks,
     times: Times,
 }
 
-/// What it thinks of one of them.
+/// The detector of one other process.
 #[derive(Clone, Debug, PartialEq)]
 struct Watch<D> {
     detector: D,
     suspected: bool,
 }
 
-// A detector that can recede remembers moments alone, and moments are equal to themselves.
+// The checker accepts only detectors that can recede. They store only times, and each time is equal to itself.
 impl<D: Detector> Eq for Watcher<D> {}
 
 impl<D: Detector> Hash for Watcher<D> {
@@ -54,12 +54,14 @@ impl<D: Detector> Hash for Watcher<D> {
     }
 }
 
-/// What everybody's clock shows, always, and how long things may take, in ticks.
+/// The constant time on all clocks, and time limits, in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Times {
-    /// One tick after the deadline of who was last heard of at 0: what is longer ago is overdue all the same.
+    /// One tick after the deadline of a process that was last heard at 0. Anything that happened before 0 is overdue as
+    /// well.
     now: Ticks,
-    /// How long after a crash everybody must have noticed it, if messages take no longer than the processes believe.
+    /// The time from a crash until every live process must suspect the process, if messages respect the bound on
+    /// delays.
     noticed_after: Ticks,
 }
 
@@ -76,7 +78,7 @@ impl<D: Detector> Watcher<D> {
     fn new(me: ProcessId, group: &Group<D>, times: Times) -> Self {
         let watch = |peer| (peer != me).then(|| Watch { detector: (group.make)(peer), suspected: false });
         let watches = (0..group.processes).map(watch).collect();
-        // Who is there from the start has no excuse: the first wait begins with it.
+        // A process that is up from the start counts as up for long enough: its first wait begins at the start.
         let mut watcher = Watcher { watches, up: true, since: times.noticed_after + 1, times };
         watcher.watch_anew();
         watcher
@@ -89,7 +91,7 @@ impl<D: Detector> Watcher<D> {
         }
     }
 
-    /// Whether it is time to suspect this process.
+    /// Whether the detector must suspect this process now.
     fn is_due(&self, peer: ProcessId) -> bool {
         let due = |watch: &Watch<D>| !watch.suspected && watch.detector.suspects(self.times.now);
         self.watches[peer].as_ref().is_some_and(due)
@@ -100,7 +102,7 @@ impl<D: Detector> Watcher<D> {
     }
 }
 
-/// It looks at its clock, and this process has been silent for too long.
+/// The user looks at its clock, and finds that this process is overdue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Look(ProcessId);
 
@@ -145,19 +147,19 @@ impl<D: Detector> User<Beater> for Watcher<D> {
 /// The properties need nothing beyond the processes and the network.
 type DetectorState = State<Global<()>>;
 
-/// A group that watches each other, with what is asked of it.
+/// A group whose processes watch each other, with its properties.
 pub struct DetectorModel<D: Detector> {
     system: System<Beater, Watcher<D>>,
     properties: Vec<Property>,
     times: Times,
-    /// How many ticks a message may really take.
+    /// The longest real delay of a message.
     delay: Ticks,
 }
 
 type FoundHere<D> = Found<DetectorModel<D>>;
 
 impl<D: Detector> DetectorModel<D> {
-    /// `group`, made with `params`, on a network that takes up to `delay` ticks.
+    /// `params` are those of `group`. A message takes up to `delay` ticks.
     pub fn new(
         group: &Group<D>,
         order: LinkOrder,
@@ -168,9 +170,9 @@ impl<D: Detector> DetectorModel<D> {
     ) -> Self {
         let (n, period, times) = (group.processes, (group.make)(0).period(), Times::new(group, params));
         let beaters = Group::new(n, n, move |me| Beater::new(me, n, period));
-        // There is nothing worth remembering: who comes back beats, and watches anew.
+        // A recovered process needs no memory: it sends heartbeats, and its detectors start again.
         let recovery = Recovery { memory: &[false], after_news: false };
-        // Nobody tells anybody of crashes but the detectors that are checked here.
+        // Only the checked detectors report crashes.
         let rules = Rules { order, timed: true, crashed: None, faults, recovery, told: false };
         let system =
             System::new(&beaters, rules, |me, beater| Local::new(beater, None, None, Watcher::new(me, group, times)));
@@ -181,7 +183,7 @@ impl<D: Detector> DetectorModel<D> {
         &self.system.local(state.locals[at]).user
     }
 
-    /// Everybody who lives, with everybody else.
+    /// Each live process, paired with each other process.
     fn pairs(&self, state: &DetectorState) -> impl Iterator<Item = (ProcessId, ProcessId)> {
         let all = 0..self.system.processes();
         self.live(state.global.faults)
@@ -194,12 +196,12 @@ impl<D: Detector> DetectorModel<D> {
         }
     }
 
-    /// What is wrong when everything has been done that was to be done at an instant.
+    /// The violation at the end of an instant, when everything that was due has happened.
     fn wrong_at_the_end_of(&self, state: &DetectorState) -> Option<Violation> {
         self.pairs(state).find_map(|(at, peer)| self.mistake(state, at, peer).or_else(|| self.missed(state, at, peer)))
     }
 
-    /// A process suspects one who lives, and has lived for long enough to be heard.
+    /// SAFE: a process suspects a process that has been up for long enough to be heard.
     fn mistake(&self, state: &DetectorState, at: ProcessId, peer: ProcessId) -> Option<Violation> {
         let suspected = self.watcher(state, at).suspects(peer);
         let watched = self.watcher(state, peer);
@@ -209,7 +211,8 @@ impl<D: Detector> DetectorModel<D> {
             .then(|| Violation { property: Property::Safety, detail: detail() })
     }
 
-    /// A process does not suspect one who has been dead for too long; it has itself been up for as long.
+    /// LIVE: a process does not suspect a process that has been down for too long, although it has itself been up for
+    /// as long.
     fn missed(&self, state: &DetectorState, at: ProcessId, peer: ProcessId) -> Option<Violation> {
         let (watcher, watched) = (self.watcher(state, at), self.watcher(state, peer));
         let late = watched.since.min(watcher.since) > self.times.noticed_after;
@@ -294,7 +297,7 @@ mod tests {
     use super::*;
     use crate::explore::expand;
 
-    /// A run in which beats take as long as they may, which is much longer than anybody expects.
+    /// A run in which heartbeats take as long as the network allows, which is much longer than the detectors expect.
     #[test]
     fn who_was_suspected_is_trusted_again_with_its_next_beat() {
         let params = Params { variant: Some("period:1".into()), ..Params::new(2, 1) };

@@ -23,21 +23,21 @@ use crate::report::Reached;
 use crate::story::Story;
 use crate::system::{Global, Local, Rules, State, Stimulus, System, User};
 
-/// The user of a process: whom it believes to lead.
+/// The user of a process: knows the leader that the process has reported.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Believer {
     leader: Option<ProcessId>,
     term: Option<u64>,
-    /// Whether it has already noticed that there is no leader.
+    /// Whether the user has already noticed that there is no leader.
     noticed: bool,
 }
 
-/// What happens to it from outside.
+/// An event from outside that starts an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ElectionAct {
-    /// It is told that the leader has crashed.
+    /// The detector reports that the leader has crashed.
     Suspect(ProcessId),
-    /// Nobody leads, and it wants somebody to.
+    /// No process leads, and the user calls an election.
     Elect,
 }
 
@@ -72,21 +72,21 @@ impl<P: Election> User<P> for Believer {
     }
 }
 
-/// What the properties need beyond the processes and the network.
+/// What the properties need in addition to the processes and the network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Own {
-    /// Ticks since the latest crash, recovery, mistake or loss; stands still once all should be settled.
+    /// Ticks since the latest crash, recovery, mistake or loss. Stops when all processes should agree.
     elapsed: Ticks,
-    /// Somebody has had a reason to hold an election.
+    /// Whether a process has had a reason to hold an election.
     begun: bool,
-    /// Who was the first to lead in each term, where there are terms: nobody else may, later neither.
+    /// The first leader of each term, sorted by term. No other process may ever lead in that term.
     terms: SmallVec<[(u64, u8); 4]>,
 }
 
 type ElectionState = State<Global<Own>>;
 
 impl Own {
-    /// Takes note of who leads in a term; returns who has led in it before, if that was another.
+    /// Records the leader of a term. Returns an earlier leader of the same term, if it is another process.
     fn leads(&mut self, leader: ProcessId, term: u64) -> Option<ProcessId> {
         match self.terms.binary_search_by_key(&term, |&(known, _)| known) {
             Ok(place) => Some(self.terms[place].1.into()).filter(|&first| first != leader),
@@ -98,48 +98,46 @@ impl Own {
     }
 }
 
-/// How long things may take, in ticks.
+/// Time limits, in ticks.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// D: how long a message may be on its way.
+    /// D: the longest delay of a message.
     pub delay_max: Ticks,
-    /// How long after the crash failure detectors may tell of it.
+    /// The longest time from a crash until a failure detector reports it.
     pub notice_max: Ticks,
-    /// How long after the crash all must agree.
+    /// The time after the last fault at which all processes must agree.
     pub settled_after: Ticks,
 }
 
-/// What a group has to cope with.
+/// The conditions under which a group must elect.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// How long things may take.
     pub times: Times,
-    /// How many faults there may be.
+    /// The budget of faults.
     pub faults: Faults,
-    /// How processes come back.
+    /// How processes recover.
     pub recovery: Recovery,
-    /// Who must live if anybody is to lead, where the group has a guard.
+    /// The processes that must be up before any process may lead, if the group has a guard.
     pub survivors: Option<Survivors>,
 }
 
-/// A group that elects, with what is asked of it.
+/// An election group with its conditions and properties.
 pub struct ElectionModel<P: Election> {
-    /// The group.
     pub system: System<P, Believer>,
     properties: Vec<Property>,
     setting: Setting,
-    /// Which of the living is to lead.
+    /// Which live process must lead.
     rule: Rule,
-    /// Nobody leads, and any process may ask for an election.
+    /// Whether no process leads at the start. Then any process may call an election.
     leaderless: bool,
-    /// And unless one does, or somebody crashes, there is none.
+    /// Whether no process does anything at the start. Then there is no election until a process calls one or crashes.
     dormant: bool,
 }
 
 type FoundHere<P> = Found<ElectionModel<P>>;
 
 impl<P: Election> ElectionModel<P> {
-    /// `group` with its leader crashed, if it has one and nothing else is to happen to it.
+    /// If the budget has no crashes, the leader at the start has already crashed.
     pub fn new(group: &Group<P>, order: LinkOrder, setting: Setting, properties: &[Property]) -> Self {
         let leader = leader_at_start(group);
         let alive = setting.faults.crash > 0;
@@ -152,7 +150,7 @@ impl<P: Election> ElectionModel<P> {
         ElectionModel { system, properties, setting, rule, leaderless, dormant: leaderless && is_dormant(group) }
     }
 
-    /// The processes that live and may lead.
+    /// The live processes that may lead.
     fn candidates(&self, faults: FaultsLeft) -> impl Iterator<Item = ProcessId> {
         self.live(faults).filter(|&at| at < self.system.clients)
     }
@@ -170,7 +168,7 @@ impl<P: Election> ElectionModel<P> {
         }
     }
 
-    /// A mistake: a process takes the living for dead, since it waits no longer for their answer.
+    /// A mistake: a deadline ends too early, and the process takes live processes for crashed.
     fn early_timers(&self, state: &ElectionState, found: &mut FoundHere<P>) {
         let faults = state.global.faults.after_a_mistake().filter(|_| !self.setting.faults.detectors_only);
         let Some(faults) = faults else { return };
@@ -184,7 +182,8 @@ impl<P: Election> ElectionModel<P> {
         }
     }
 
-    /// At most one ever leads in each term, whoever believes in it; where there are no terms, at a time.
+    /// SAFE: each term has at most one leader, even if no other process knows of it. Without terms: at most one process
+    /// leads at a time.
     fn rivals(&self, next: &mut ElectionState, at: ProcessId, outcome: u32) -> Option<Violation> {
         if !self.properties.contains(&Property::Safety) {
             return None;
@@ -204,7 +203,7 @@ impl<P: Election> ElectionModel<P> {
         })
     }
 
-    /// Who is to lead: the best of those who live, if that is allowed.
+    /// The process that must lead: the best live process, if enough processes are up.
     fn best(&self, faults: FaultsLeft) -> Option<ProcessId> {
         let enough = self.setting.survivors.as_ref().is_none_or(|Survivors { among, least, .. }| {
             self.live(faults).filter(|at| among.contains(at)).count() >= *least
@@ -228,18 +227,18 @@ impl<P: Election> ElectionModel<P> {
     }
 }
 
-/// Who takes itself for the leader as soon as it starts.
+/// The process that leads as soon as it starts.
 fn leader_at_start<P: Election>(group: &Group<P>) -> Option<ProcessId> {
     let leads = |id| move |output| matches!(output, Output::Event(Event::Elected { leader, .. }) if leader == Some(id));
     (0..group.clients).find(|&id| start_of(group, id).into_iter().any(leads(id)))
 }
 
-/// Whether nobody does anything as it starts.
+/// Whether no process has any output at its start.
 fn is_dormant<P: Election>(group: &Group<P>) -> bool {
     (0..group.processes).all(|id| start_of(group, id).is_empty())
 }
 
-/// What a process does as it starts.
+/// The outputs of a process at its start.
 fn start_of<P: Election>(group: &Group<P>, id: ProcessId) -> Vec<Output<P>> {
     let mut out = Outbox::new(Choices::scripted(Vec::new()));
     (group.make)(id).step(Input::Start(Start::Fresh), &mut out);
@@ -260,7 +259,7 @@ impl<P: Election> GroupModel for ElectionModel<P> {
     }
 
     fn own_at_start(&self) -> Own {
-        // Who does something at its start has begun by itself.
+        // If a process has an output at its start, the election has begun.
         let begun = self.system.rules.crashed.is_some() || (self.leaderless && !self.dormant);
         Own { elapsed: 0, begun, terms: SmallVec::new() }
     }
@@ -298,7 +297,7 @@ impl<P: Election> GroupModel for ElectionModel<P> {
         self.rivals(next, event.at, outcome).map_or(Ok(()), Err)
     }
 
-    /// After a given time all that live agree on the best of them, for ever.
+    /// LIVE: after a given time all live processes agree on the best of them, and never change again.
     fn judge(&self, next: &ElectionState) -> Result<(), Violation> {
         if next.global.own.elapsed < self.setting.times.settled_after || !self.properties.contains(&Property::Liveness)
         {
@@ -312,12 +311,12 @@ impl<P: Election> GroupModel for ElectionModel<P> {
             Some(leader) => format!("believes that P{leader} leads"),
             None => "knows of no leader".into(),
         };
-        let best = best.map_or(", though too few live for that".into(), |best| format!(", not P{best}"));
+        let best = best.map_or(", although too few processes are up".into(), |best| format!(", not P{best}"));
         let detail = format!("{} ticks after the last change P{at} {believes}{best}", next.global.own.elapsed);
         Err(Violation { property: Property::Liveness, detail })
     }
 
-    /// Whether a detector has something to tell that cannot wait any longer.
+    /// Whether a detector must report before time goes on.
     fn is_due(&self, state: &ElectionState) -> bool {
         let untold = |at: ProcessId| {
             let news = self.system.local(state.locals[at]).news;
@@ -343,7 +342,7 @@ mod tests {
     use crate::explore::{Bounds, End, explore};
     use crate::memory::Memory;
 
-    /// Whoever is asked to leads, in the term that it is given, and resigns at once.
+    /// A test protocol: a process leads in the given term when it is asked to, and resigns at once.
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
     struct ForAMoment {
         me: ProcessId,
@@ -377,7 +376,7 @@ mod tests {
         }
     }
 
-    /// What is wrong with two of them.
+    /// The violation by two leaders with these terms, if any.
     fn wrong(terms: [Option<u64>; 2]) -> Option<String> {
         let group = Group::new(2, 2, move |me| ForAMoment { me, term: terms[me] });
         let times = Times { delay_max: 1, notice_max: 4, settled_after: 9 };

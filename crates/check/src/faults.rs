@@ -41,60 +41,59 @@ impl Faults {
         self.crash > 0 || self.suspect > 0
     }
 
-    /// How many crashes can be told of.
+    /// The largest budget of crashes.
     pub const CRASHES_MAX: u8 = Tally::MAX / 2;
 }
 
-/// What a failure detector has told of crashes and recoveries.
+/// What the failure detector of a process has reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DetectorReports {
-    /// Of how many, per process.
+    /// Number of reported crashes and recoveries of each process.
     pub told: Tally,
-    /// Whom it has wrongly reported as crashed, a bit each.
+    /// One bit for each process that was wrongly reported as crashed, and not yet corrected.
     pub mistaken: u16,
 }
 
-/// A small number per process.
+/// A small number for each process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Tally(u64);
 
 impl Tally {
     const BITS: usize = 4;
 
-    /// For how many processes there is room.
+    /// The most processes that a `Tally` has room for.
     pub const PROCESSES_MAX: usize = 64 / Self::BITS;
 
-    /// The largest number that there is room for.
     pub const MAX: u8 = (1 << Self::BITS) - 1;
 
-    /// The number of `process`.
     pub fn of(self, process: ProcessId) -> u8 {
         (self.0 >> (process * Self::BITS)) as u8 & Self::MAX
     }
 
-    /// One more for `process`.
+    /// Adds 1 for `process`.
     pub fn add(&mut self, process: ProcessId) {
         self.0 += 1 << (process * Self::BITS);
     }
 
-    /// One less for `process`.
+    /// Subtracts 1 for `process`.
     pub fn remove(&mut self, process: ProcessId) {
         self.0 -= 1 << (process * Self::BITS);
     }
 }
 
-/// How processes come back.
+/// How processes recover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recovery {
-    /// With memory, without, either way, or not at all.
+    /// Whether a process may recover with its memory (`true`) and without it (`false`). Empty: no process recovers.
     pub memory: &'static [bool],
-    /// Not before all who live have been told of the crash: word of it after that would be a mistake.
+    /// A process recovers only after the detectors of all live processes have reported its crash. A later report would
+    /// be a mistake.
     pub after_news: bool,
 }
 
 impl Recovery {
-    /// What an algorithm that can live with these crashes can bear, in a group that may need its memory; everything if
-    /// nobody cares.
+    /// The recoveries that an algorithm tolerates. Everything if the user ignores assumptions. If `keeps_memory`, the
+    /// group needs its memory.
     pub fn of(crashes: Crashes, keeps_memory: bool, ignore_assumptions: bool) -> Self {
         let either: &[bool] = if keeps_memory { &[true] } else { &[true, false] };
         match crashes {
@@ -110,7 +109,7 @@ impl Recovery {
     }
 }
 
-/// How many faults there may still be, and who is down.
+/// The remaining budget of faults, and which processes are down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultsLeft {
     loss: u8,
@@ -118,7 +117,7 @@ pub struct FaultsLeft {
     crash: u8,
     recover: u8,
     suspect: u8,
-    /// Crashes and recoveries so far, per process: who has an odd number is down.
+    /// Crashes and recoveries of each process so far. A process with an odd number is down.
     changes: Tally,
 }
 
@@ -129,34 +128,33 @@ impl From<Faults> for FaultsLeft {
 }
 
 impl FaultsLeft {
-    /// Whether a process runs.
     pub fn is_up(self, process: ProcessId) -> bool {
-        // Most models have no crashes, and may have more processes than there is room for.
+        // Without crashes a model may have more processes than a `Tally` has room for.
         self.changes == Tally::default() || self.changes.of(process).is_multiple_of(2)
     }
 
-    /// What is left after a mistake, if there may be one.
+    /// The budget after one mistake. None if no mistake is left.
     pub fn after_a_mistake(self) -> Option<Self> {
         self.suspect.checked_sub(1).map(|suspect| FaultsLeft { suspect, ..self })
     }
 
-    /// Whether nothing that is on its way will arrive.
+    /// Whether no message in flight will arrive.
     pub fn nothing_arrives(self, network: &[Flight]) -> bool {
         network.iter().all(|flight| !self.is_up(flight.receiver()))
     }
 
-    /// Whether the failure detector of a process has something to tell.
+    /// Whether the failure detector of `observer` must report a crash or a recovery.
     pub fn has_news_for(self, observer: ProcessId, news: DetectorReports) -> bool {
         self.changes != Tally::default() && self.news_for(observer, news).next().is_some()
     }
 
-    /// Of whom the failure detector of a process has something to tell.
+    /// The processes on which the failure detector of `observer` must report.
     fn news_for(self, observer: ProcessId, news: DetectorReports) -> impl Iterator<Item = ProcessId> {
         let untold = move |peer: &ProcessId| *peer != observer && news.told.of(*peer) < self.changes.of(*peer);
         (0..Tally::PROCESSES_MAX).filter(untold)
     }
 
-    /// What a process that comes back has been told: nothing of those who are down.
+    /// The reports that a recovered process starts with: all changes, except the crashes of processes that are down.
     fn told_anew(self, processes: usize) -> Tally {
         let mut told = self.changes;
         (0..processes).filter(|&peer| !self.is_up(peer)).for_each(|peer| told.remove(peer));
@@ -164,35 +162,33 @@ impl FaultsLeft {
     }
 }
 
-/// Something that happens to a process.
+/// An event at a process.
 pub struct Occurrence<A> {
-    /// To which one.
     pub at: ProcessId,
-    /// What.
     pub stimulus: Stimulus<A>,
-    /// The place of the message that arrives by it, if one does and is no copy.
+    /// The place of the message that arrives. None if a copy stays in flight, or if the event is not a delivery.
     pub arrived: Option<usize>,
 }
 
 impl<A> Occurrence<A> {
-    /// Something other than a message.
+    /// An event that is not a delivery.
     pub fn new(at: ProcessId, stimulus: Stimulus<A>) -> Self {
         Occurrence { at, stimulus, arrived: None }
     }
 
-    /// A message, of which a copy may stay behind.
+    /// The delivery of a message. If `copied`, a copy stays in flight.
     pub fn arrival(place: usize, flight: Flight, copied: bool) -> Self {
         let stimulus = Stimulus::Deliver { from: flight.from, payload: flight.payload };
         Occurrence { at: flight.receiver(), stimulus, arrived: (!copied).then_some(place) }
     }
 
-    /// Whether a message arrives, and a copy of it stays behind.
+    /// Whether this is a delivery that leaves a copy in flight.
     pub fn copied(&self) -> bool {
         matches!(self.stimulus, Stimulus::Deliver { .. }) && self.arrived.is_none()
     }
 }
 
-/// Whatever can go wrong, and what failure detectors make of it.
+/// Adds all faults, and the reports of failure detectors.
 pub fn faults<M: GroupModel>(model: &M, state: &StateOf<M>, found: &mut Found<M>) {
     if model.system().rules.faults.any() {
         losses(model, state, found);
@@ -249,7 +245,7 @@ fn recoveries<M: GroupModel>(model: &M, state: &StateOf<M>, found: &mut Found<M>
         }
         let mut changed = FaultsLeft { recover: left.recover - 1, ..left };
         changed.changes.add(at);
-        // What nobody tells nobody has to remember.
+        // If detectors do not report crashes, their reports need not be remembered.
         let told = if model.system().rules.told { changed.told_anew(processes) } else { Tally::default() };
         let global = model.after_fault(&state.global, changed);
         let anew = state.without_those_of(at);
@@ -259,12 +255,12 @@ fn recoveries<M: GroupModel>(model: &M, state: &StateOf<M>, found: &mut Found<M>
     }
 }
 
-/// What its failure detector has told a process.
+/// What the failure detector of `at` has reported to it.
 fn news<M: GroupModel>(model: &M, state: &StateOf<M>, at: ProcessId) -> DetectorReports {
     model.system().local(state.locals[at]).news
 }
 
-/// Whoever lives is told of every crash and every recovery, sooner or later.
+/// Adds the reports of crashes and recoveries. Each live process gets all of them.
 fn reports<M: GroupModel>(model: &M, state: &StateOf<M>, found: &mut Found<M>) {
     let left = state.global.faults;
     for at in (0..state.locals.len()).filter(|&at| left.is_up(at)) {
@@ -279,7 +275,7 @@ fn reports<M: GroupModel>(model: &M, state: &StateOf<M>, found: &mut Found<M>) {
     }
 }
 
-/// Whoever lives may be told that another has crashed who has not, and later that it lives after all.
+/// Adds wrong reports that a live process has crashed, and the corrections of such reports.
 fn mistakes<M: GroupModel>(model: &M, state: &StateOf<M>, found: &mut Found<M>) {
     let left = state.global.faults;
     if model.system().rules.faults.suspect == 0 {

@@ -1,5 +1,5 @@
-//! What the models of all families have in common: how a group starts, what arrives, how time passes, and how anything that
-//! happens to a process leads to the next state. A family says what else can happen, and what must not.
+//! The common part of all models: how a group starts, which messages arrive, how time passes, and how a step of a
+//! process leads to the next state. Each family adds its own steps and properties.
 
 use baton_protocol::{ProcessId, Protocol};
 use baton_trace::DropReason;
@@ -13,52 +13,49 @@ use crate::report::Reached;
 use crate::story::Story;
 use crate::system::{Action, Gap, Global, State, Stimulus, System, User};
 
-/// What the user of a process may do.
+/// What the user of a process can do.
 pub type ActOf<M> = <<M as GroupModel>::User as User<<M as GroupModel>::Protocol>>::Act;
 
-/// A state of the model.
 pub type StateOf<M> = State<GlobalOf<M>>;
 
-/// What it keeps beyond the processes and the network.
+/// What a state holds in addition to the processes and the network.
 pub type GlobalOf<M> = Global<<M as GroupModel>::Own>;
 
-/// A model of a group: a family says what is its own, and has the rest from here.
+/// A model of a group. Each family implements the first part; the rest is the same for all families.
 pub trait GroupModel: Sync + Sized {
-    /// What the processes run.
+    /// The protocol of the processes.
     type Protocol: Protocol;
-    /// Who uses them.
+    /// The users of the processes.
     type User: User<Self::Protocol>;
-    /// What its properties need beyond the processes and the network.
+    /// What the properties of the family need in addition to the processes and the network.
     type Own: Clone + Serialize + DeserializeOwned + Send + Sync;
 
-    /// The group.
     fn system(&self) -> &System<Self::Protocol, Self::User>;
 
-    /// The group, to learn more of it.
     fn system_mut(&mut self) -> &mut System<Self::Protocol, Self::User>;
 
-    /// Whether a process may crash.
+    /// Whether the model lets a process crash.
     fn may_crash(&self, _: ProcessId) -> bool {
         true
     }
 
-    /// What it keeps as the group starts.
+    /// The value of `Own` when the group starts.
     fn own_at_start(&self) -> Self::Own;
 
-    /// What it keeps of that after a fault.
+    /// The value of `Own` after a fault.
     fn own_after_fault(&self, own: &Self::Own) -> Self::Own {
         own.clone()
     }
 
-    /// All that can happen in a state, but for faults.
+    /// All possible steps in a state, except faults.
     fn steps(&self, state: &StateOf<Self>, found: &mut Found<Self>);
 
-    /// Whether what a process does as it starts is in order.
+    /// Checks the outputs of a process at its start.
     fn judge_start(&self, _: &mut StateOf<Self>, _: ProcessId, _: u32) -> Result<(), Violation> {
         Ok(())
     }
 
-    /// Whether the step from `before` to `next` is in order, and what has come about by it.
+    /// Checks the step from `before` to `next`, and counts what it has reached.
     fn judge_step(
         &self,
         before: &StateOf<Self>,
@@ -68,39 +65,39 @@ pub trait GroupModel: Sync + Sized {
         reached: &mut Reached,
     ) -> Result<(), Violation>;
 
-    /// Whether a state may be, however it has come about.
+    /// Checks a state, whatever steps led to it.
     fn judge(&self, _: &StateOf<Self>) -> Result<(), Violation> {
         Ok(())
     }
 
-    /// Where there is time: whether anything but a timer has to happen before time goes on.
+    /// Models with time: whether a step other than a timer must happen before time goes on.
     fn is_due(&self, _: &StateOf<Self>) -> bool {
         false
     }
 
-    /// Where there is time: a tick leads from `before` to `next`. Whether everything was in order when it came.
+    /// Models with time: checks the end of an instant. A tick leads from `before` to `next`.
     fn end_instant(&self, _before: &StateOf<Self>, _next: &mut StateOf<Self>) -> Result<(), Violation> {
         Ok(())
     }
 
-    /// One more thing that can happen.
+    /// Adds a successor.
     fn push(&self, action: Action<ActOf<Self>>, next: Result<StateOf<Self>, Violation>, found: &mut Found<Self>) {
         found.successors.push(Successor { action, next });
     }
 
-    /// How a run begins to be told.
+    /// The beginning of the description of a run.
     fn story(processes: usize) -> Story {
         Story::new(processes)
     }
 
-    /// Tells what `action` does in `state`.
+    /// Describes what `action` does in `state`.
     fn tell(&self, story: &mut Story, state: Option<&StateOf<Self>>, action: &Action<ActOf<Self>>) {
         story.tell(self.system(), state.map_or(&[], |state| &state.locals), action);
     }
 
-    // What follows is the same in all families.
+    // The rest is the same for all families.
 
-    /// Every way in which the group can start.
+    /// Adds every possible start of the group.
     fn start(&self, found: &mut Found<Self>) {
         for begun in self.system().starts(&mut found.gaps) {
             let locals = begun.outcomes.iter().map(|&outcome| self.system().outcome(outcome).local).collect();
@@ -113,21 +110,21 @@ pub trait GroupModel: Sync + Sized {
         }
     }
 
-    /// The processes that live, helpers included.
+    /// The live processes, helpers included.
     fn live(&self, faults: FaultsLeft) -> impl Iterator<Item = ProcessId> {
         let crashed = self.system().rules.crashed;
         (0..self.system().processes()).filter(move |&at| Some(at) != crashed && faults.is_up(at))
     }
 
-    /// Which messages can arrive now, and where they are. Where there is time, a message takes a tick at least, and those
-    /// that arrive do so before any timer fires.
+    /// The messages that can arrive now, with their places in the network. In a model with time a message takes at
+    /// least one tick, and messages arrive before timers fire.
     fn arrivals(&self, state: &StateOf<Self>) -> impl Iterator<Item = (usize, Flight)> {
         let rules = self.system().rules;
         let network: &[Flight] = if state.global.timers_turn { &[] } else { &state.network };
         network::deliverable(network, rules.order).filter(move |(_, flight)| flight.age > 0 || !rules.timed)
     }
 
-    /// Messages arrive.
+    /// Adds the deliveries of messages.
     fn deliveries(&self, state: &StateOf<Self>, found: &mut Found<Self>) {
         for (place, flight) in self.arrivals(state) {
             if state.global.faults.is_up(flight.receiver()) {
@@ -136,7 +133,7 @@ pub trait GroupModel: Sync + Sized {
         }
     }
 
-    /// Where there is time: timers that have run out fire.
+    /// Models with time: adds the timers that are due.
     fn due_timers(&self, state: &StateOf<Self>, found: &mut Found<Self>) {
         for at in self.live(state.global.faults) {
             for (place, (_, left)) in self.system().local(state.locals[at]).timers.iter().enumerate() {
@@ -147,12 +144,12 @@ pub trait GroupModel: Sync + Sized {
         }
     }
 
-    /// Where there is time: something happens whose time has come. Nothing else arrives at this instant.
+    /// Models with time: adds a step that is due. After it, no more messages arrive at this instant.
     fn by_the_clock(&self, state: &StateOf<Self>, event: Occurrence<ActOf<Self>>, found: &mut Found<Self>) {
         self.step(state, event, Global { timers_turn: true, ..state.global.clone() }, found);
     }
 
-    /// Time goes on, for all at once, unless something has to happen first.
+    /// Adds a tick for all processes, unless another step must happen first.
     fn tick(&self, state: &StateOf<Self>, found: &mut Found<Self>) {
         let system = self.system();
         let is_timer_due = |at: ProcessId| system.local(state.locals[at]).timers.iter().any(|(_, left)| *left == 0);
@@ -170,7 +167,7 @@ pub trait GroupModel: Sync + Sized {
         self.push(Action::Tick, judged.map(|()| next), found);
     }
 
-    /// Something happens to a process.
+    /// Adds the steps of one process, one for each outcome.
     fn step(
         &self,
         state: &StateOf<Self>,
@@ -187,12 +184,12 @@ pub trait GroupModel: Sync + Sized {
         }
     }
 
-    /// What is kept after a fault.
+    /// The global part of a state after a fault.
     fn after_fault(&self, global: &GlobalOf<Self>, faults: FaultsLeft) -> GlobalOf<Self> {
         Global { faults, timers_turn: global.timers_turn, own: self.own_after_fault(&global.own) }
     }
 
-    /// The message at this place does not arrive.
+    /// Adds the loss of the message at this place.
     fn lose(
         &self,
         state: &StateOf<Self>,

@@ -13,11 +13,11 @@
 //! # Ok::<(), baton_check::CheckError>(())
 //! ```
 //!
-//! Inside, [`explore`](explore::explore) knows nothing of protocols; `system` is a group and its network as a value;
-//! `group` has what all models have in common; `mutex`, `election` and `detector` say what can happen to a group of their
-//! family and what must not, `faults` what can go wrong; `liveness` looks for somebody who waits for ever in runs that never
-//! end; of those who ask for ever `normal` forms make the states finite; `after` starts a check after a list of actions;
-//! `recount` goes the way to a violation again, and `story` tells it.
+//! Modules: [`explore`](explore::explore) searches any model and knows nothing of protocols. `system` is a group and
+//! its network as a value. `group` is the common part of all models; `mutex`, `election` and `detector` add the steps
+//! and properties of their families, and `faults` adds faults. `liveness` looks for a client that waits for ever in a
+//! run that never ends; if clients request for ever, `normal` makes the states finitely many. `after` starts a
+//! check after a list of actions. `recount` repeats the path to a violation, and `story` describes it.
 
 mod after;
 #[cfg(test)]

@@ -15,17 +15,18 @@ use crate::report::Reached;
 use crate::story::Story;
 use crate::system::{Action, Gap, Global, Local, Rules, State, Stimulus, System, User};
 
-/// The user of a process that may ask.
+/// The user of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CheckedUser {
     phase: Phase,
-    /// How many more times it asks.
+    /// Number of requests that are still to come.
     left: u32,
-    /// What had happened before its request, itself included, until it has left; where ORDER is asked for.
+    /// Where ORDER is checked: the requests that happened before its request, itself included. Kept until the client
+    /// leaves.
     asked: Option<VectorClock>,
 }
 
-/// It asks again and again.
+/// The client requests without limit.
 const FOR_EVER: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,7 +34,7 @@ enum Phase {
     Idle,
     Waiting,
     Inside,
-    /// Inside, and never asked: no state that is kept has one of these.
+    /// In the critical section without a request. No state of the search contains this phase.
     Uninvited,
 }
 
@@ -78,53 +79,49 @@ impl<P: Mutex> User<P> for CheckedUser {
     }
 }
 
-/// What the properties need beyond the processes and the network.
+/// What the properties need in addition to the processes and the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Own {
-    /// Of the latest grant, where growing fences are asked for.
+    /// The latest fence, where fences are checked.
     fence: Option<u64>,
     app_messages_left: u8,
 }
 
-/// A state of the model.
 pub type MutexState = State<Global<Own>>;
 
-/// How much of everything there is.
+/// The limits of a model.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    /// How often each client asks; none: for ever.
+    /// Number of requests of each client. None: no limit.
     pub entries: Option<u32>,
-    /// How many application messages there may be in all.
+    /// Number of application messages in the whole group.
     pub app_messages: u8,
-    /// How many timers may fire at each process; none: no limit.
+    /// Number of timers that may fire at each process. None: no limit.
     pub timers: Option<u32>,
-    /// How many faults there may be.
+    /// The budget of faults.
     pub faults: Faults,
-    /// Who may crash.
+    /// Which processes may crash.
     pub crashes: Crashes,
-    /// How they come back.
+    /// How processes recover.
     pub recovery: Recovery,
 }
 
-/// A group, with what is asked of it.
+/// A mutual exclusion group with its limits and properties.
 pub struct MutexModel<P: Mutex> {
-    /// The group.
     pub system: System<P, CheckedUser>,
     properties: Vec<Property>,
-    /// How much of everything there is.
     pub budget: Budget,
-    /// Whether states are replaced by their normal forms.
+    /// Whether each state is replaced by its normal form.
     pub normal: bool,
 }
 
 type FoundHere<P> = Found<MutexModel<P>>;
 
 impl<P: Mutex> MutexModel<P> {
-    /// `group` on a network with this order.
     pub fn new(group: &Group<P>, order: LinkOrder, budget: Budget, properties: &[Property]) -> Self {
-        // With crashes some compare counters with numbers of their own.
+        // With crashes, some protocols compare counters with constants.
         let is_exact = !budget.faults.of_processes();
-        assert!(budget.entries.is_some() || is_exact, "normal forms are exact only where nobody is taken for dead");
+        assert!(budget.entries.is_some() || is_exact, "normal forms are exact only if no process is suspected");
         let clients = group.clients;
         let known = properties.contains(&Property::Order).then(|| VectorClock::new(clients));
         let Budget { faults, recovery, .. } = budget;
@@ -137,7 +134,7 @@ impl<P: Mutex> MutexModel<P> {
         MutexModel { system, properties: properties.to_vec(), budget, normal: budget.entries.is_none() }
     }
 
-    /// What clients can do by themselves.
+    /// Adds the steps of clients: request, release and application messages.
     fn acts(&self, state: &MutexState, found: &mut FoundHere<P>) {
         let mut waiting = 0;
         for at in (0..self.system.clients).filter(|&at| state.global.faults.is_up(at)) {
@@ -155,7 +152,8 @@ impl<P: Mutex> MutexModel<P> {
         found.reached.waiting_together += u64::from(waiting >= 2);
     }
 
-    /// Whoever runs may tell any other client something: of its own request, or of another's that it has heard of.
+    /// Any live client may send a message to any other client. So the receiver learns of all requests that the sender
+    /// knows of.
     fn app_sends(&self, state: &MutexState, at: usize, found: &mut FoundHere<P>) {
         if state.global.own.app_messages_left > 0 {
             for to in (0..self.system.clients).filter(|&to| to != at) {
@@ -164,7 +162,7 @@ impl<P: Mutex> MutexModel<P> {
         }
     }
 
-    /// Timers have no length here: any that runs may fire.
+    /// Timers have no duration here: any running timer may fire.
     fn timers(&self, state: &MutexState, found: &mut FoundHere<P>) {
         for at in 0..state.locals.len() {
             let local = self.system.local(state.locals[at]);
@@ -182,7 +180,7 @@ impl<P: Mutex> MutexModel<P> {
         self.step(state, Occurrence::new(at, stimulus), global, found);
     }
 
-    /// Whether the grants at `at` that led to `next` were in order.
+    /// Checks the grants at `at` that led to `next`.
     fn judge_grants(&self, next: &mut MutexState, at: ProcessId, outcome: u32) -> Result<(), Violation> {
         for &(_, Event::Granted { fence }) in &self.system.outcome(outcome).events {
             if self.phase(next, at) == Phase::Uninvited {
@@ -210,7 +208,7 @@ impl<P: Mutex> MutexModel<P> {
         Some(Violation { property: Property::Safety, detail })
     }
 
-    /// ORDER: nobody enters while a request that happened before its own still waits.
+    /// ORDER: a process must not enter while a request that happened before its own still waits.
     fn overtaking_entry(&self, next: &MutexState, at: ProcessId) -> Option<Violation> {
         let asked = self.system.local(next.locals[at]).user.asked.as_ref()?;
         let overtaken = (0..self.system.clients).find(|&other| {
@@ -222,8 +220,8 @@ impl<P: Mutex> MutexModel<P> {
         Some(Violation { property: Property::Order, detail })
     }
 
-    /// Nothing is on its way, no timer will fire, no detector has news or errs, nobody is inside, and yet somebody waits. That
-    /// others could still ask or come back does not help: they need not.
+    /// A deadlock: a process waits, but no message will arrive, no timer will fire, no detector must report or correct
+    /// a mistake, and no process is inside. Further requests and recoveries are possible, but they need not happen.
     fn dead(&self, next: &MutexState) -> Option<Violation> {
         let mut waiting = Vec::new();
         for at in 0..next.locals.len() {
@@ -243,7 +241,7 @@ impl<P: Mutex> MutexModel<P> {
         (!waiting.is_empty()).then_some(Violation { property: Property::Deadlock, detail })
     }
 
-    /// Whether a client would ask, and has come back without being ready to: drivers hold its request back.
+    /// Whether a client wants to request but has recovered and is not ready. Drivers hold its request back.
     fn is_held_back(&self, state: &MutexState, at: ProcessId) -> bool {
         let Local { user, process, .. } = self.system.local(state.locals[at]);
         user.phase == Phase::Idle && user.left > 0 && !process.is_ready() && state.global.faults.is_up(at)
@@ -253,7 +251,6 @@ impl<P: Mutex> MutexModel<P> {
         self.system.local(state.locals[at]).user.phase
     }
 
-    /// The normal form of a state.
     pub fn normal_form(&mut self, state: &MutexState) -> MutexState {
         loop {
             let mut attempt = state.clone();
@@ -265,7 +262,7 @@ impl<P: Mutex> MutexModel<P> {
         }
     }
 
-    /// Who waits, a bit each; or is not let ask.
+    /// One bit for each client that waits, or whose request is held back.
     pub fn waiting(&self, state: &MutexState) -> u64 {
         let waits = |&at: &usize| self.phase(state, at) == Phase::Waiting || self.is_held_back(state, at);
         (0..self.system.clients).filter(waits).fold(0, |set, at| set | 1 << at)
@@ -279,7 +276,7 @@ fn falling_fence(latest: Option<u64>, fence: u64, at: ProcessId) -> Option<Viola
 }
 
 fn uninvited_guest(at: ProcessId) -> Violation {
-    let detail = format!("P{at} is let into the critical section without having asked");
+    let detail = format!("P{at} was granted without a request");
     Violation { property: Property::Safety, detail }
 }
 
@@ -314,7 +311,7 @@ impl<P: Mutex> GroupModel for MutexModel<P> {
         self.judge_grants(next, at, outcome)
     }
 
-    /// Only a grant can break anything but liveness.
+    /// Only a grant can violate a property other than liveness.
     fn judge_step(
         &self,
         _: &MutexState,
@@ -327,7 +324,7 @@ impl<P: Mutex> GroupModel for MutexModel<P> {
         self.judge_grants(next, event.at, outcome)
     }
 
-    /// A state must not be if somebody waits in it and nothing can happen.
+    /// Finds deadlocks.
     fn judge(&self, next: &MutexState) -> Result<(), Violation> {
         if self.properties.contains(&Property::Deadlock) && next.global.faults.nothing_arrives(&next.network) {
             return self.dead(next).map_or(Ok(()), Err);

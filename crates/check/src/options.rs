@@ -26,14 +26,14 @@ pub struct Options {
     pub properties: Option<Vec<Property>>,
     /// The budget of application messages, in the whole group. None: one if ORDER is checked, otherwise none.
     pub app_messages: Option<u8>,
-    /// How many timers may fire at each process, for algorithms that retry for ever. Elections have no such limit.
+    /// Number of timers that may fire at each process, for algorithms that retry for ever. Elections have no such
+    /// limit.
     pub timers: u32,
     /// Elections and heartbeats: the longest delay of a message, in ticks. None: the D that the processes believe in.
     pub delay: Option<Ticks>,
-    /// Elections: the time in ticks after which all must agree. None: 40 D, or more in large groups.
+    /// Elections: the time in ticks after which all processes must agree. None: 40 D, or more in large groups.
     pub settled_after: Option<Ticks>,
     pub faults: Faults,
-    /// The limit of states.
     pub limit: usize,
     /// The limit of memory, in bytes. None: most of the free memory.
     pub memory: Option<usize>,
@@ -46,7 +46,6 @@ pub struct Options {
     /// Actions before the exploration begins. The steps of a counterexample are counted from there. The requests and faults
     /// among these actions count against the limits above.
     pub after: Vec<Action>,
-    /// Receives the progress of the check.
     pub watch: Option<Watch>,
 }
 
@@ -109,135 +108,80 @@ impl FromStr for LinkOrder {
     }
 }
 
-/// Why something cannot be checked.
+/// Why a check is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CheckError {
-    /// There is no such group.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// No order has this name.
     #[error("there is no order `{0}`; there are fifo and unordered")]
     UnknownOrder(String),
-    /// The property means nothing there.
+    /// The property has no meaning for the algorithm's family.
     #[error("`{property}` cannot be asked of `{algorithm}`, {}", family_has(*family))]
-    OtherFamily {
-        /// What was asked.
-        property: Property,
-        /// Of which algorithm.
-        algorithm: &'static str,
-        /// What it is for.
-        family: Family,
-    },
-    /// Not a protocol of a kind that has a model.
+    OtherFamily { property: Property, algorithm: &'static str, family: Family },
+    /// The algorithm's family has no model.
     #[error("`{algorithm}` cannot be checked; only mutual exclusion, elections and heartbeats can")]
-    Uncheckable {
-        /// Which algorithm.
-        algorithm: &'static str,
-    },
-    /// A detector that remembers more than moments.
+    Uncheckable { algorithm: &'static str },
+    /// The detector stores more than times, so its states are infinitely many.
     #[error(
-        "`{algorithm}` cannot be checked: it judges by statistics of the latest beats in floating point, which have no end of \
-         states; the simulator measures it"
+        "`{algorithm}` cannot be checked: its statistics in floating point have infinitely many states; \
+         use the simulator"
     )]
-    Statistics {
-        /// Which one.
-        algorithm: &'static str,
-    },
-    /// A mistake of the detector that is to be checked.
-    #[error(
-        "wrong suspicions cannot be given to `{algorithm}`: it is the detector, and whether it errs is what is checked"
-    )]
-    OwnMistakes {
-        /// Which one.
-        algorithm: &'static str,
-    },
-    /// Time is discrete.
-    #[error(
-        "a timeout of less than one delay cannot be checked: ticks are too coarse for it; the simulator measures it"
-    )]
+    Statistics { algorithm: &'static str },
+    /// The detector itself is checked, so its mistakes cannot be faults of the model.
+    #[error("--suspect means nothing for `{algorithm}`: the check itself looks for wrong suspicions; leave it out")]
+    OwnMistakes { algorithm: &'static str },
+    /// Time is discrete, and a tick is the shortest delay.
+    #[error("a timeout of less than one delay cannot be checked: ticks are too coarse for it; use the simulator")]
     ShortTimeout,
-    /// Clocks are perfect.
-    #[error("the variant drift means nothing to the checker, where all clocks go alike; leave it out")]
+    /// All clocks of the model are perfect.
+    #[error("the variant drift means nothing to the checker, where all clocks have the same rate; leave it out")]
     Drift,
-    /// Nothing was asked.
     #[error("there is nothing to check; ask for at least one property")]
     NoProperty,
-    /// An empty model proves nothing.
-    #[error("0 entries prove nothing; each process must ask at least once")]
+    /// A model without requests proves nothing.
+    #[error("0 entries prove nothing; each process must request at least once")]
     NoEntries,
-    /// No state may be seen.
+    /// The search could not look at any state.
     #[error("a limit of 0 states proves nothing; allow at least 1")]
     NoStates,
-    /// Too many processes.
     #[error("{processes} processes, helpers included, are too many; the checker takes at most {PROCESSES_MAX}")]
-    TooManyProcesses {
-        /// How many there would be.
-        processes: usize,
-    },
-    /// Too many processes for starvation.
-    #[error("whether one of {clients} processes starves cannot be checked; the checker takes at most {WAITERS_MAX}")]
-    TooManyToStarve {
-        /// How many there would be.
-        clients: usize,
-    },
-    /// Too many processes for crashes.
+    TooManyProcesses { processes: usize },
+    #[error("starvation cannot be checked for {clients} processes; the checker takes at most {WAITERS_MAX}")]
+    TooManyToStarve { clients: usize },
     #[error(
         "{processes} processes, helpers included, are too many with crashes; the checker takes at most {}",
         Tally::PROCESSES_MAX
     )]
-    TooManyToCrash {
-        /// How many there would be.
-        processes: usize,
-    },
-    /// Only who has crashed can come back.
-    #[error("{recoveries} recoveries are too many for {crashes} crashes; there can be at most one after each")]
-    TooManyRecoveries {
-        /// How many there would be.
-        recoveries: u8,
-        /// After how many crashes.
-        crashes: u8,
-    },
-    /// Nobody errs.
-    #[error("that only detectors err means nothing where nobody may; allow at least one wrong suspicion")]
+    TooManyToCrash { processes: usize },
+    /// A process recovers only after a crash.
+    #[error("{recoveries} recoveries are too many for {crashes} crashes; each crash has at most one recovery")]
+    TooManyRecoveries { recoveries: u8, crashes: u8 },
+    /// The user limits mistakes to detectors, but allows no mistakes.
+    #[error("--detectors-only means nothing without wrong suspicions; allow at least one with --suspect")]
     NobodyErrs,
-    /// Too many crashes.
     #[error("{crashes} crashes are too many; the checker takes at most {}", Faults::CRASHES_MAX)]
-    TooManyCrashes {
-        /// How many there would be.
-        crashes: u8,
-    },
-    /// Out of the range of discrete time.
+    TooManyCrashes { crashes: u8 },
+    /// The delay is out of the range of discrete time.
     #[error("a message delay of {delay} ticks cannot be checked; it must be 1 to {DELAY_MAX}")]
-    Delay {
-        /// What was asked for.
-        delay: Ticks,
-    },
-    /// The list of what happens first asks for something impossible.
+    Delay { delay: Ticks },
+    /// An action of the list before the exploration is impossible.
     #[error("action {number} of the list, `{action}`: {why}")]
     After {
-        /// Which one, from 1.
+        /// The position in the list, from 1.
         number: usize,
-        /// What it is.
         action: String,
-        /// Why it is impossible.
         why: String,
     },
-    /// What is looked for is not a matter of one way.
+    /// The property cannot be checked after a list of actions.
     #[error("`{property}` of `{algorithm}` cannot be checked after a list of actions, only from the start")]
-    FromTheStart {
-        /// What was asked.
-        property: Property,
-        /// Of which algorithm.
-        algorithm: &'static str,
-    },
-    /// The algorithm cannot be expected to work there.
+    FromTheStart { property: Property, algorithm: &'static str },
+    /// The network or the faults break an assumption of the algorithm.
     #[error("`{algorithm}` assumes {assumed}, and {given}; --ignore-assumptions checks it all the same")]
     WeakerNetwork {
-        /// Which algorithm.
         algorithm: &'static str,
-        /// What it needs.
+        /// The assumption.
         assumed: &'static str,
-        /// What it would get.
+        /// What the model has instead.
         given: String,
     },
 }
@@ -250,11 +194,11 @@ fn family_has(family: Family) -> &'static str {
         Family::Mutex => "which is for mutual exclusion; ask for safety, deadlock, liveness, order or fence",
         Family::Election => "which elects a leader; ask for safety or liveness",
         Family::Detector => "which is a failure detector; ask for safety or liveness",
-        Family::Append => "which appends records; the simulator judges those",
+        Family::Append => "which appends records; use the simulator",
     }
 }
 
-/// All that can be asked of an algorithm of this family.
+/// All properties that have a meaning for this family.
 fn askable(family: Family) -> &'static [Property] {
     match family {
         Family::Mutex => &Property::ALL,
@@ -263,7 +207,7 @@ fn askable(family: Family) -> &'static [Property] {
     }
 }
 
-/// What is to be checked: what was asked, or all that is promised and not `left_out`.
+/// The properties to check: the requested ones, or all promised ones except `left_out`.
 pub fn properties(
     about: &'static About,
     asked: Option<&[Property]>,
@@ -312,23 +256,28 @@ pub fn faults(about: &'static About, options: &Options, processes: usize) -> Res
     let too_much = [
         (faults.loss > 0 && assumes.lossless, "that no message is lost", "here one may be"),
         (faults.duplicate > 0 && assumes.no_duplicates, "that no message arrives twice", "here one may"),
-        (faults.crash > 0 && assumes.crashes == Crashes::Never, "that nobody crashes", "here somebody may"),
-        (faults.recover > Some(0) && !comes_back, "that who has crashed stays dead", "here somebody may come back"),
+        (faults.crash > 0 && assumes.crashes == Crashes::Never, "that no process crashes", "here processes may"),
         (
-            // The deadlines of an election are suspicions themselves, and what mistakes do is what one wants to know.
+            faults.recover > Some(0) && !comes_back,
+            "that a crashed process never recovers",
+            "here processes may recover",
+        ),
+        (
+            // Early deadlines in elections are wrong suspicions by design. What such mistakes do is of interest, so
+            // elections are excepted.
             faults.suspect > 0 && assumes.crashes != Crashes::Any && about.family != Family::Election,
-            "that nobody is wrongly suspected",
-            "here somebody may be",
+            "that no live process is suspected",
+            "here live processes may be",
         ),
         (
             faults.crash > 1 && faults.recover != Some(0) && assumes.overlap == Overlap::Final,
             "that a crash and the recovery from it are over before the next crash",
-            "here they may overlap (with --recover 0 nobody comes back)",
+            "here they may overlap (with --recover 0 no process recovers)",
         ),
         (
             faults.crash > 1 && assumes.overlap == Overlap::SameOrder,
-            "that all are told of crashes and recoveries in the same order",
-            "here each may be told in its own",
+            "that all processes learn of crashes and recoveries in the same order",
+            "here the orders may differ",
         ),
     ];
     match too_much.into_iter().find(|(beyond, ..)| *beyond && !options.ignore_assumptions) {
@@ -343,13 +292,13 @@ pub fn leases(about: &'static About, options: &Options, leases: bool) -> Result<
     let of_leases = |property: &Property| matches!(property, Property::Safety | Property::Fence);
     match options.properties.iter().flatten().any(of_leases) && leases && !options.ignore_assumptions {
         true => {
-            Err(weaker(about, "with leases that nobody outlives its own", "here nothing says how long anything takes"))
+            Err(weaker(about, "with leases that a holder stops before its lease ends", "here steps have no duration"))
         }
         false => Ok(()),
     }
 }
 
-/// Refuses detectors that have no finite model, and what would mean nothing in it.
+/// Refuses detectors without a finite model, and options without a meaning in it.
 pub fn clocked<D: Detector>(
     about: &'static About,
     params: &Params,

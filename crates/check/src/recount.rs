@@ -7,7 +7,7 @@ use crate::group::GroupModel;
 use crate::mutex::MutexModel;
 use crate::story::{Story, Told};
 
-/// Goes the path to a violation again, and tells of it; from step `cycle` on it goes round.
+/// Repeats the path to a violation, and describes it. From step `cycle` on the path is a cycle.
 pub fn recount<M: GroupModel>(
     model: &mut M,
     processes: usize,

@@ -22,183 +22,160 @@ use crate::network::{self, Channel, Flight, LinkOrder, Network};
 use crate::normal::{Missing, Normal};
 use crate::story::Story;
 
-/// The user of a process: what it does by itself, and what it makes of the protocol's events.
+/// The user of a process: its own acts, and its reaction to the protocol's events.
 pub trait User<P: Protocol>: Clone + Eq + Hash + Send + Sync {
-    /// What it may do.
+    /// What the user can do.
     type Act: Copy + Eq + Hash + Send + Sync;
 
-    /// Does it; returns what that is to the protocol. `known` counts the requests that have happened before.
+    /// Does `act`, and returns the input for the protocol. `known` counts the requests that have happened before.
     fn act(&mut self, me: ProcessId, act: Self::Act, known: Option<&mut VectorClock>) -> Input<P>;
 
-    /// Takes note of an event.
+    /// Takes note of an event of the protocol.
     fn hear(&mut self, event: &P::Event);
 
-    /// Goes down with its process.
+    /// Called when the process crashes.
     fn crash(&mut self);
 
-    /// Comes back with its process.
+    /// Called when the process recovers.
     fn recover(&mut self) {}
 
-    /// A tick passes, whether its process is up or down.
+    /// Called at each tick, whether the process is up or down.
     fn tick(&mut self) {}
 
-    /// Tells of an act.
+    /// Describes an act.
     fn tell_act(story: &mut Story, at: ProcessId, act: Self::Act);
 
-    /// Tells of an event.
+    /// Describes an event.
     fn tell_event(story: &mut Story, at: ProcessId, event: &P::Event);
 }
 
-/// All that is local to a process.
+/// Everything that is local to a process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Local<P: Protocol, U> {
-    /// The protocol.
     pub process: P,
-    /// Timers that run, by name, with the ticks they have left (0 where there is no time).
+    /// The running timers, sorted by name, with the ticks that are left (0 in models without time).
     pub timers: Vec<(P::Timer, Ticks)>,
-    /// How many more timers may fire; none: no limit.
+    /// Number of timers that may still fire. None: no limit.
     pub timers_left: Option<u32>,
-    /// Requests that have happened before, where ORDER is asked for.
+    /// The requests that have happened before, where ORDER is checked.
     pub known: Option<VectorClock>,
-    /// What its failure detector has told it.
+    /// The reports of its failure detector.
     pub news: DetectorReports,
-    /// The user.
     pub user: U,
 }
 
-/// What a message carries.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Payload<M> {
-    /// The message.
     pub content: Content<M>,
-    /// Requests that have happened before it was sent, where ORDER is asked for.
+    /// The requests that had happened before it was sent, where ORDER is checked.
     pub known: Option<VectorClock>,
 }
 
-/// A message of either channel.
+/// A message of the protocol or of the application.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Content<M> {
-    /// The algorithm's.
+    /// A message of the algorithm.
     Protocol(M),
-    /// The application's, with the algorithm's clock if it has one.
+    /// A message of the application, with the value of the algorithm's clock if it has one.
     App(Option<u64>),
 }
 
-/// What can happen to a process.
+/// An event at a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stimulus<A> {
-    /// It begins.
     Start,
-    /// Its user does something.
+    /// The user acts.
     Act(A),
-    /// Its user sends an application message.
+    /// The user sends an application message.
     AppSend {
-        /// To whom.
         to: u8,
     },
-    /// A message arrives.
     Deliver {
-        /// From whom.
         from: u8,
-        /// What it carries.
         payload: u32,
     },
     /// The timer at this place of the list fires.
     Timer(u8),
-    /// Time passes.
     Tick,
-    /// It crashes.
     Crash,
-    /// It comes back, and knows nothing of later crashes than these.
+    /// The process recovers.
     Recover {
-        /// Of how many changes, per process.
+        /// The changes of each process that its new detector does not report any more.
         told: Tally,
-        /// Whether it has kept its memory; if not, there is left what it does not forget.
+        /// False: the process keeps only what is on its stable storage.
         memory: bool,
     },
-    /// Its failure detector says that a process has crashed.
+    /// The failure detector reports that a process has crashed.
     Suspect {
-        /// Which one.
         peer: u8,
-        /// That process has not.
+        /// Whether the reported process is up.
         wrongly: bool,
     },
-    /// Its failure detector says that a process is alive again.
+    /// The failure detector reports that a process is alive again.
     Trust {
-        /// Which one.
         peer: u8,
-        /// It was so all the time.
+        /// Whether the process was up all the time.
         wrongly: bool,
     },
 }
 
-/// What happens where: the process, its local state, the stimulus.
+/// The process, the number of its local state, and the stimulus.
 pub type StepKey<A> = (u8, u32, Stimulus<A>);
 
-/// What must be computed before a state can be expanded.
+/// A missing result that must be computed before a state can be expanded.
 #[derive(Clone, Copy, Debug)]
 pub enum Gap<A> {
-    /// A step.
     Step(StepKey<A>),
-    /// A part of a normal form.
     Normal(Missing),
 }
 
-/// What a step of a process comes to.
+/// The result of a step of a process.
 #[derive(Debug)]
 pub struct Outcome<P: Protocol> {
-    /// The number of its new local state.
+    /// The number of the new local state.
     pub local: u32,
-    /// What it sent: to whom, on which channel, which payload.
+    /// The sent messages: receiver, channel and number of the payload.
     pub sends: Box<[(u8, Channel, u32)]>,
-    /// What it told its user, each time after so many sends.
+    /// The events for the user, each with the number of messages sent before it.
     pub events: Box<[(usize, P::Event)]>,
-    /// Timers that it set, or set again.
+    /// The timers that the step set, or set again.
     pub timers_set: Box<[P::Timer]>,
-    /// How its choices were resolved.
+    /// The choices of the step.
     pub choices: Box<[Choice]>,
 }
 
-/// The state of a whole group; `G` is what the properties need beyond that.
+/// The state of a whole group. `G` is what the properties need in addition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State<G> {
-    /// The number of each process's local state.
+    /// The numbers of the local states of all processes.
     pub locals: SmallVec<[u32; 8]>,
-    /// What is on its way.
     pub network: Network,
-    /// The rest.
     pub global: G,
 }
 
-/// A step that leads from one state to another.
+/// A step from one state to the next.
 #[derive(Clone, Debug)]
 pub enum Action<A> {
-    /// All processes begin, each with this outcome.
+    /// All processes start. Has the outcome of each process.
     Start(Box<[u32]>),
-    /// Something happens at a process.
     Step {
-        /// Where.
         at: u8,
-        /// What.
         stimulus: Stimulus<A>,
-        /// What comes of it.
+        /// The number of the outcome.
         outcome: u32,
-        /// A message that arrives stays on its way, and will arrive again.
+        /// Whether the delivered message stays in flight, and will arrive again.
         copied: bool,
     },
-    /// Time passes for all.
     Tick,
-    /// A message does not arrive.
+    /// A message is lost.
     Lost {
-        /// Which one.
         flight: Flight,
-        /// Why not.
         reason: DropReason,
     },
 }
 
 impl<A> Action<A> {
-    /// Whether the same kind of thing happens at the same process.
+    /// Whether both are the same kind of event at the same process.
     pub fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Action::Step { at, stimulus, .. }, Action::Step { at: a, stimulus: s, .. }) => {
@@ -209,68 +186,66 @@ impl<A> Action<A> {
     }
 }
 
-/// What a model keeps beyond the processes and the network.
+/// What a state holds in addition to the processes and the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Global<G> {
-    /// Which faults there have been, and which may still be.
+    /// The remaining budget of faults, and the processes that are down.
     pub faults: FaultsLeft,
-    /// Where there is time: a timer has fired at this instant, so what has not arrived by now arrives later.
+    /// Models with time: a timer has fired at this instant. So the messages that are still in flight arrive later.
     pub timers_turn: bool,
     /// What the properties of the family need.
     pub own: G,
 }
 
-/// What the network, the timers and the faults are like.
+/// The rules of the network, the timers and the faults.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// How messages are ordered.
     pub order: LinkOrder,
-    /// Whether there is time; if not, any timer may fire at any moment.
+    /// Whether the model has time. Without time any running timer may fire at any moment.
     pub timed: bool,
-    /// Who has crashed before the start: nothing is delivered to it.
+    /// A process that has crashed before the start. It gets no messages.
     pub crashed: Option<ProcessId>,
-    /// How many faults there may be in all.
+    /// The budget of faults.
     pub faults: Faults,
-    /// How processes come back.
+    /// How processes recover.
     pub recovery: Recovery,
-    /// Whether failure detectors tell processes of crashes, without being part of the model.
+    /// Whether perfect failure detectors outside the model report crashes to the processes.
     pub told: bool,
 }
 
-/// One way in which a group can start.
+/// One possible start of a group.
 pub struct Begun {
-    /// What is on its way after that.
+    /// The messages in flight after the start.
     pub network: Network,
-    /// Of each process in turn.
+    /// The outcome of each process.
     pub outcomes: Vec<u32>,
 }
 
-/// A group, and all steps of its processes as far as they are known.
+/// A group, with all steps of its processes that are known so far.
 pub struct System<P: Protocol, U: User<P>> {
-    /// What the network and the timers are like.
     pub rules: Rules,
-    /// Processes `0..clients` may be given commands.
+    /// Processes `0..clients` get commands.
     pub clients: usize,
     before_start: Vec<u32>,
     locals: IndexSet<Local<P, U>, FxBuildHasher>,
     payloads: IndexSet<Payload<P::Message>, FxBuildHasher>,
     outcomes: Vec<Outcome<P>>,
     known_steps: FxHashMap<StepKey<U::Act>, Range<u32>>,
-    /// Normal forms, as far as they are known.
+    /// The normal forms that are known so far.
     pub normal: Normal,
-    /// Whether a process has ever had a choice or a timer of random length.
+    /// Whether any process has made a choice or set a timer of random duration.
     pub random: bool,
-    /// Whether a process has ever set a timer.
+    /// Whether any process has set a timer.
     pub timers: bool,
-    /// Whether a step has more branches than can be looked at.
+    /// Whether a step had more than [`BRANCHES_MAX`] branches.
     pub too_wide: bool,
 }
 
-/// How many branches a step may have.
+/// The most branches of one step.
 pub const BRANCHES_MAX: usize = 20_000;
 
 impl<P: Protocol, U: User<P>> System<P, U> {
-    /// A group before its start, each process with its `user`.
+    /// A group before its start. `local` makes the local state of each process.
     pub fn new(group: &Group<P>, rules: Rules, local: impl Fn(ProcessId, P) -> Local<P, U>) -> Self {
         let mut system = System {
             rules,
@@ -292,27 +267,23 @@ impl<P: Protocol, U: User<P>> System<P, U> {
         system
     }
 
-    /// How many processes there are.
     pub fn processes(&self) -> usize {
         self.before_start.len()
     }
 
-    /// The local state with this number.
     pub fn local(&self, number: u32) -> &Local<P, U> {
         &self.locals[number as usize]
     }
 
-    /// The outcome with this number.
     pub fn outcome(&self, number: u32) -> &Outcome<P> {
         &self.outcomes[number as usize]
     }
 
-    /// The message with this number.
     pub fn payload(&self, number: u32) -> &Payload<P::Message> {
         &self.payloads[number as usize]
     }
 
-    /// Every way in which the group can start: one, unless a process has a choice at its start.
+    /// Every possible start of the group. There is one, unless a process makes a choice at its start.
     pub fn starts(&self, gaps: &mut Vec<Gap<U::Act>>) -> Vec<Begun> {
         let mut starts = vec![Begun { network: Network::new(), outcomes: Vec::new() }];
         for at in 0..self.before_start.len() {
@@ -340,7 +311,7 @@ impl<P: Protocol, U: User<P>> System<P, U> {
         })
     }
 
-    /// Closes a gap.
+    /// Computes the missing result.
     pub fn learn(&mut self, gap: Gap<U::Act>) {
         match gap {
             Gap::Step(occasion) if !self.known_steps.contains_key(&occasion) => self.learn_step(occasion),
@@ -364,7 +335,7 @@ impl<P: Protocol, U: User<P>> System<P, U> {
         self.known_steps.insert((at, local, stimulus), first..self.outcomes.len() as u32);
     }
 
-    /// Puts what a process has sent on its way.
+    /// Adds the messages of an outcome to the network.
     pub fn send_all(&self, network: &mut Network, at: u8, outcome: u32) {
         for &(to, channel, payload) in &self.outcome(outcome).sends {
             if self.rules.crashed != Some(to.into()) {
@@ -373,7 +344,7 @@ impl<P: Protocol, U: User<P>> System<P, U> {
         }
     }
 
-    /// Takes one branch of a step.
+    /// Computes one branch of a step.
     fn step(&mut self, at: u8, local: u32, stimulus: Stimulus<U::Act>, branch: Vec<usize>) -> Outcome<P> {
         let mut local = self.local(local).clone();
         let mut out = Outbox::new(Choices::scripted(branch));
@@ -414,7 +385,7 @@ impl<P: Protocol, U: User<P>> System<P, U> {
         Outcome { local: self.number_local(local), sends, events, timers_set, choices }
     }
 
-    /// What `stimulus` does outside the protocol, and what it is to the protocol.
+    /// Applies a stimulus to the local state outside the protocol. Returns the input for the protocol, if any.
     fn begin(&self, local: &mut Local<P, U>, at: u8, stimulus: Stimulus<U::Act>) -> Option<Input<P>> {
         match stimulus {
             Stimulus::Start => Some(Input::Start(Start::Fresh)),
@@ -472,18 +443,18 @@ impl<P: Protocol, U: User<P>> System<P, U> {
         }
     }
 
-    /// The number of a message.
+    /// Stores a message, if it is new, and returns its number.
     pub fn number_payload(&mut self, payload: Payload<P::Message>) -> u32 {
         self.payloads.insert_full(payload).0 as u32
     }
 
-    /// The number of a local state.
+    /// Stores a local state, if it is new, and returns its number.
     pub fn number_local(&mut self, local: Local<P, U>) -> u32 {
         self.locals.insert_full(local).0 as u32
     }
 }
 
-/// One of the durations in `range`, each a branch of its own.
+/// One of the durations in `range`. Each duration is a branch of its own.
 fn pick<P: Protocol>(range: std::ops::RangeInclusive<Ticks>, out: &mut Outbox<P>) -> Ticks {
     let (shortest, longest) = range.into_inner();
     match usize::try_from(longest.saturating_sub(shortest)) {
@@ -506,7 +477,7 @@ impl<P: Protocol, U> Local<P, U> {
 }
 
 impl<G> State<G> {
-    /// What becomes of this state, `without` a message that has just arrived, by an outcome at a process.
+    /// The state after an outcome at a process. `without` is the place of the message that has just arrived.
     pub fn after<P: Protocol, U: User<P>>(
         &self,
         system: &System<P, U>,
@@ -525,15 +496,15 @@ impl<G> State<G> {
         State { locals, network, global }
     }
 
-    /// What becomes of this state when a message is lost.
+    /// The state after the loss of a message.
     pub fn without(&self, lost: usize, global: G) -> Self {
         let mut network = self.network.clone();
         network.remove(lost);
         State { locals: self.locals.clone(), network, global }
     }
 
-    /// What becomes of this state when nothing that is on its way to or from a process will arrive: as a process comes back,
-    /// all of it is of an earlier life.
+    /// The state without all messages to and from a process. They belong to the earlier incarnation of a process that
+    /// recovers.
     pub fn without_those_of(&self, process: ProcessId) -> Self
     where
         G: Clone,
@@ -543,7 +514,7 @@ impl<G> State<G> {
         State { locals: self.locals.clone(), network, global: self.global.clone() }
     }
 
-    /// Puts messages back in order after their numbers have changed. On a link that keeps their order they are.
+    /// Sorts the messages after their numbers have changed. A FIFO link keeps the order of its messages.
     pub fn sort_messages(&mut self, order: LinkOrder) {
         match order {
             LinkOrder::Fifo => {

@@ -12,7 +12,7 @@ fn request(process: usize) -> Action {
     Action::User { process, wish: Wish::Request }
 }
 
-/// Always takes an action after which the violation is nearer by one step, until it is there.
+/// In each state takes an action that brings the violation one step nearer, until the violation happens.
 struct Downhill<'a> {
     params: &'a Params,
     options: Options,
@@ -25,7 +25,7 @@ impl Downhill<'_> {
         (report.steps.filter(|_| report.result == Verdict::Violated), report)
     }
 
-    /// Returns the actions, and what the oracles found on the way.
+    /// Returns the actions, and the findings of the oracles on the way.
     fn go<P: Protocol>(self, about: &'static About, mut stage: Stage<P>) -> (Vec<Action>, Vec<&'static str>) {
         stage.start();
         let (mut actions, mut found) = (Vec::new(), Vec::new());
@@ -90,7 +90,7 @@ fn the_steps_of_an_election_are_counted_from_the_end_of_the_list() {
     };
     let way = [Action::Crash { process: 2 }, Action::Suspect { by: 0, of: 2 }, Action::Deliver { message: 0 }];
     let steps: Vec<_> = (0..=way.len()).map(|taken| report(&way[..taken]).steps).collect();
-    // The model begins with the crash. The suspicion of P0 is a detour. Before the message arrives a tick passes.
+    // The model starts with the crash. The suspicion by P0 is a detour. A tick passes before the message arrives.
     assert_eq!(steps, [Some(6), Some(6), Some(7), Some(5)]);
     let trace = report(&way).trace.unwrap();
     assert!(replay(&trace.header, &trace.records).is_ok());
@@ -141,11 +141,11 @@ fn faults_of_the_list_are_among_those_that_there_may_be() {
     let refusal = lossy(0, lost()).unwrap_err().to_string();
     assert_eq!(
         refusal,
-        "action 2 of the list, `drop #0`: it cannot happen there, with the requests and faults that there may be"
+        "action 2 of the list, `drop #0`: it cannot happen there within the limits of requests and faults"
     );
     let beyond = [lost(), vec![request(1)]].concat();
     let refusal = lossy(1, beyond).unwrap_err().to_string();
-    assert_eq!(refusal, "action 3 of the list, `request 1`: deadlock is violated before");
+    assert_eq!(refusal, "action 3 of the list, `request 1`: deadlock is violated before this action");
 }
 
 #[test]
@@ -171,6 +171,6 @@ fn what_a_list_cannot_have_is_refused() {
     let elected = refusal("bully", safety(), vec![Action::Suspect { by: 0, of: 2 }]);
     assert_eq!(
         elected.to_string(),
-        "action 1 of the list, `suspect 0 2`: without crashes to come the leader has crashed: begin with `crash 2`"
+        "action 1 of the list, `suspect 0 2`: without further crashes the model starts with a crashed leader: begin with `crash 2`"
     );
 }

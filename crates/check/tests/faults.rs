@@ -149,7 +149,7 @@ fn without_a_fault_nothing_is_found() {
     assert_eq!((report.result, report.order), (Verdict::Holds, LinkOrder::Fifo));
 }
 
-/// The clerk counts its grants for ever, so its states come to an end only if the checker knows of that counter.
+/// The server counts its grants for ever, so the states are finitely many only if the checker knows of that counter.
 #[test]
 fn an_algorithm_that_shows_no_counters_gets_a_hint_instead_of_a_verdict_on_liveness() {
     let cyclic = |fault, limit| {
@@ -231,7 +231,7 @@ fn a_grant_that_nobody_asked_for_is_seen() {
         4   P0 leaves
         5   P0 -> P2 RELEASE
         6   P2 -> P0 GRANT 2; P0 enters (fence 2)
-            safety: P0 is let into the critical section without having asked
+            safety: P0 was granted without a request
     "#]];
     assert_found(Fault::Confused, &Options::default(), Property::Safety, transcript);
     let report = run(Fault::Eager, &Options::default()).unwrap();

@@ -71,7 +71,7 @@ fn assert_not_stuck_before(report: &CheckReport) {
     let shorter: Vec<_> =
         trace.records.iter().filter(|record| record.t < last || record.p.is_none()).cloned().collect();
     let refusal = replay(&trace.header, &shorter).unwrap_err().to_string();
-    assert_eq!(refusal, "the trace tells of a violation of deadlock, and its steps do not lead to one");
+    assert_eq!(refusal, "the trace claims a violation of deadlock, but its steps do not lead to one");
 }
 
 #[test]

@@ -45,9 +45,9 @@ fn a_counterexample_whose_times_do_not_fit_is_refused() {
     ];
     expect![[r#"
         record 8 does not fit: the trace says P0 {"event":"suspect","peer":1}, the processes say that it is not overdue
-        record 8 does not fit: the trace says P0 {"event":"suspect","peer":1}, the processes say that P0 suspects P1 before
-        the trace tells of a violation of safety, and its steps do not lead to one
-        record 5 does not fit: the trace says P0 {"event":"send","msg":2,"to":1,"kind":"BEAT","bytes":0}, the processes say nothing of the kind
+        record 8 does not fit: the trace says P0 {"event":"suspect","peer":1}, the processes say that P0 first suspects P1
+        the trace claims a violation of safety, but its steps do not lead to one
+        record 5 does not fit: the trace says P0 {"event":"send","msg":2,"to":1,"kind":"BEAT","bytes":0}, the processes say that this did not happen
         record 2 does not fit: the trace says P1 {"event":"deliver","msg":0,"from":0,"kind":"BEAT"}, the processes say that it is tick 0 or a later one
         the trace is cut off after 8 records; its last one must be `end`
     "#]]

@@ -60,32 +60,32 @@ fn what_cannot_be_checked_is_refused_in_one_sentence() {
         a group of 0 is too small; it takes at least 2 processes
         a group of 1 is too small; it takes at least 2 processes
         257 processes, helpers included, are too many; the checker takes at most 256
-        0 entries prove nothing; each process must ask at least once
+        0 entries prove nothing; each process must request at least once
         a limit of 0 states proves nothing; allow at least 1
         there is nothing to check; ask for at least one property
-        whether one of 65 processes starves cannot be checked; the checker takes at most 64
+        starvation cannot be checked for 65 processes; the checker takes at most 64
         `central` assumes that no message is lost, and here one may be; --ignore-assumptions checks it all the same
-        `central` assumes that nobody crashes, and here somebody may; --ignore-assumptions checks it all the same
-        `lamport` assumes that nobody is wrongly suspected, and here somebody may be; --ignore-assumptions checks it all the same
+        `central` assumes that no process crashes, and here processes may; --ignore-assumptions checks it all the same
+        `lamport` assumes that no live process is suspected, and here live processes may be; --ignore-assumptions checks it all the same
         8 crashes are too many; the checker takes at most 7
         17 processes, helpers included, are too many with crashes; the checker takes at most 16
-        1 recoveries are too many for 0 crashes; there can be at most one after each
-        `bully` assumes that who has crashed stays dead, and here somebody may come back; --ignore-assumptions checks it all the same
-        `lamport` assumes that a crash and the recovery from it are over before the next crash, and here they may overlap (with --recover 0 nobody comes back); --ignore-assumptions checks it all the same
-        `ricart-agrawala` assumes that a crash and the recovery from it are over before the next crash, and here they may overlap (with --recover 0 nobody comes back); --ignore-assumptions checks it all the same
-        `token-ring` assumes that all are told of crashes and recoveries in the same order, and here each may be told in its own; --ignore-assumptions checks it all the same
-        that only detectors err means nothing where nobody may; allow at least one wrong suspicion
+        1 recoveries are too many for 0 crashes; each crash has at most one recovery
+        `bully` assumes that a crashed process never recovers, and here processes may recover; --ignore-assumptions checks it all the same
+        `lamport` assumes that a crash and the recovery from it are over before the next crash, and here they may overlap (with --recover 0 no process recovers); --ignore-assumptions checks it all the same
+        `ricart-agrawala` assumes that a crash and the recovery from it are over before the next crash, and here they may overlap (with --recover 0 no process recovers); --ignore-assumptions checks it all the same
+        `token-ring` assumes that all processes learn of crashes and recoveries in the same order, and here the orders may differ; --ignore-assumptions checks it all the same
+        --detectors-only means nothing without wrong suspicions; allow at least one with --suspect
         `fence` cannot be asked of `bully`, which elects a leader; ask for safety or liveness
         a message delay of 0 ticks cannot be checked; it must be 1 to 100
-        `bully` assumes that no message takes longer than it is told, and here one may take 2 ticks in place of 1; --ignore-assumptions checks it all the same
+        `bully` assumes that no message takes longer than its bound on delays, and here one may take 2 ticks instead of 1; --ignore-assumptions checks it all the same
         `deadlock` cannot be asked of `heartbeat`, which is a failure detector; ask for safety or liveness
-        `heartbeat` assumes that no message takes longer than it is told, and here one may take 2 ticks in place of 1; --ignore-assumptions checks it all the same
+        `heartbeat` assumes that no message takes longer than its bound on delays, and here one may take 2 ticks instead of 1; --ignore-assumptions checks it all the same
         `heartbeat` assumes that no message is lost, and here one may be; --ignore-assumptions checks it all the same
-        wrong suspicions cannot be given to `heartbeat`: it is the detector, and whether it errs is what is checked
-        the variant drift means nothing to the checker, where all clocks go alike; leave it out
-        a timeout of less than one delay cannot be checked: ticks are too coarse for it; the simulator measures it
-        `central` assumes with leases that nobody outlives its own, and here nothing says how long anything takes; --ignore-assumptions checks it all the same
-        `phi-accrual` cannot be checked: it judges by statistics of the latest beats in floating point, which have no end of states; the simulator measures it
+        --suspect means nothing for `heartbeat`: the check itself looks for wrong suspicions; leave it out
+        the variant drift means nothing to the checker, where all clocks have the same rate; leave it out
+        a timeout of less than one delay cannot be checked: ticks are too coarse for it; use the simulator
+        `central` assumes with leases that a holder stops before its lease ends, and here steps have no duration; --ignore-assumptions checks it all the same
+        `phi-accrual` cannot be checked: its statistics in floating point have infinitely many states; use the simulator
         `record-append` cannot be checked; only mutual exclusion, elections and heartbeats can
         there is no property `speed`; there are safety, deadlock, liveness, order, fence
         there is no order `random`; there are fifo and unordered
@@ -298,12 +298,12 @@ fn order_only() -> Options {
     Options { properties: Some(vec![Property::Order]), ..Options::default() }
 }
 
-/// Two processes that ask once each are enough to see it.
+/// Two processes with one request each are enough to see it.
 #[test]
 fn the_registry_knows_which_algorithms_set_timers() {
     for about in ALGORITHMS.iter().filter(|about| about.family == Family::Mutex) {
         for variant in about.variants.iter().map(|variant| Some(variant.name)).chain([None]) {
-            // 2 is a value that all of those understand that have to do with timers.
+            // All variants with timers accept 2.
             let variant = variant.map(|name| name.split_once(':').map_or(name.into(), |(name, _)| format!("{name}:2")));
             let params = Params { variant, ..Params::new(2, 1) };
             let properties = Some(vec![Property::Deadlock]);

@@ -312,7 +312,7 @@ mod tests {
         );
         assert_eq!(
             file("algorithm = \"bully\"\nvotes = 2", r#"["a:1", "b:1"]"#),
-            "`bully` does not let one choose its votes; only voting does"
+            "`bully` has no option for votes; only voting has"
         );
         assert!(file("algorithm = \"bully\"\nvotess = 2", "[]").contains("unknown field `votess`"));
         let too_many = PeerGroup::new(GroupFile::new("bully", members(MEMBERS_MAX + 1))).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! What a process shows of itself, as data: so that trees, quorums and tokens can be drawn without knowing the algorithm.
+//! The picture of a process, as data. So a program can draw trees, quorums and tokens without knowing the algorithm.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -11,7 +11,7 @@ use crate::ProcessId;
 use crate::clock::Stamp;
 
 /// The parts of a process's state that are worth drawing, in the order and under the names of the algorithm's paper.
-/// [`Protocol::view`](crate::Protocol::view) makes it. Every name is there once.
+/// [`Protocol::view`](crate::Protocol::view) makes it. All names differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Picture {
@@ -19,88 +19,76 @@ pub struct Picture {
     pub parts: Vec<Part>,
 }
 
-/// A text that the algorithm's file has as a constant, or that was read.
+/// A constant of an algorithm, or a text that was read from a file.
 pub type Text = Cow<'static, str>;
 
-/// One part of a picture.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    /// Always the same one for the same part of a state.
+    /// The same part of a state always has the same name.
     pub name: Text,
-    /// What it is.
     #[serde(flatten)]
     pub kind: Kind,
 }
 
-/// What a part is, and so how it can be drawn.
+/// The kind of a part, which decides how it is drawn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Kind {
-    /// A text or a number.
     Field {
-        /// Which.
         value: Value,
     },
-    /// To another process, or to the process itself, or to none.
+    /// Points to another process, to the process itself, or to none.
     Pointer {
-        /// To which.
         to: Option<ProcessId>,
     },
-    /// A set of processes.
     Set {
         /// In ascending order.
         of: Vec<ProcessId>,
     },
-    /// Requests that wait.
+    /// Waiting requests.
     Queue {
-        /// The next one to be served first.
+        /// The request that is served next comes first.
         of: Vec<Queued>,
     },
-    /// Processes, each with a number.
+    /// A number for each of some processes.
     Numbers {
         /// In ascending order of the processes.
         of: Vec<(ProcessId, u64)>,
     },
-    /// The token is at this process.
+    /// The token, which is at this process.
     Token {
-        /// Of the latest grant.
+        /// The fence of the latest grant.
         fence: u64,
-        /// What is written on the token.
+        /// The state that travels with the token.
         carries: Picture,
     },
 }
 
-/// The value of a field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
-    /// There is none now.
+    /// The field has no value now.
     None,
-    /// Yes or no.
     Flag(bool),
-    /// A number.
     Number(u64),
-    /// A few words.
     Text(Text),
 }
 
-/// A request in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queued {
-    /// Who asks.
+    /// The process that requests.
     pub process: ProcessId,
-    /// The Lamport time or the number of the request, where the algorithm gives it one.
+    /// The Lamport time or the number of the request, if the algorithm has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stamp: Option<u64>,
 }
 
 impl Picture {
-    /// An empty picture, to add parts to.
+    /// An empty picture. The caller adds parts.
     pub fn new() -> Self {
         Picture::default()
     }
 
-    /// Adds a text or a number.
     pub fn field(self, name: &'static str, value: impl Into<Value>) -> Self {
         self.with(name, Kind::Field { value: value.into() })
     }
@@ -113,7 +101,6 @@ impl Picture {
         self.field("state", name.0)
     }
 
-    /// Adds a pointer.
     pub fn pointer(self, name: &'static str, to: impl Into<Option<ProcessId>>) -> Self {
         self.with(name, Kind::Pointer { to: to.into() })
     }
@@ -123,17 +110,17 @@ impl Picture {
         self.with(name, Kind::Set { of: of.into_iter().collect() })
     }
 
-    /// Adds a queue, the next request to be served first.
+    /// Adds a queue. The request that is served next comes first.
     pub fn queue(self, name: &'static str, of: impl IntoIterator<Item: Into<Queued>>) -> Self {
         self.with(name, Kind::Queue { of: of.into_iter().map(Into::into).collect() })
     }
 
-    /// Adds a number for each of some processes, given in ascending order.
+    /// Adds a number for each of some processes, in ascending order of the processes.
     pub fn numbers(self, name: &'static str, of: impl IntoIterator<Item = (ProcessId, u64)>) -> Self {
         self.with(name, Kind::Numbers { of: of.into_iter().collect() })
     }
 
-    /// Adds the token, if the process has it: its fence, and what is written on it.
+    /// Adds the token, if the process has it: its fence, and the state that travels with it.
     pub fn token(self, token: Option<(u64, Picture)>) -> Self {
         match token {
             Some((fence, carries)) => self.with("token", Kind::Token { fence, carries }),
@@ -141,13 +128,12 @@ impl Picture {
         }
     }
 
-    /// Adds all parts of another picture.
     pub fn and(mut self, other: Picture) -> Self {
         self.parts.extend(other.parts);
         self
     }
 
-    /// Adds all parts of a protocol that runs inside this one; `name` comes before their names.
+    /// Adds all parts of a protocol that runs inside this one, with `name` before their names.
     pub fn inside(self, name: &'static str, mut inside: Picture) -> Self {
         inside.parts.iter_mut().for_each(|part| part.name = alloc::format!("{name} {}", part.name).into());
         self.and(inside)
@@ -159,7 +145,7 @@ impl Picture {
     }
 }
 
-/// Takes letters and digits, and refuses everything from the first other character on.
+/// Accepts letters and digits, and returns an error at the first other character.
 struct FirstWord(String);
 
 impl Write for FirstWord {

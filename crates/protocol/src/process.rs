@@ -191,7 +191,7 @@ impl<P: Protocol> Outbox<P> {
         self.outputs.push(Output::CancelTimer(timer));
     }
 
-    /// Tells the user of this process.
+    /// Sends an event to the user of this process.
     pub fn emit(&mut self, event: P::Event) {
         self.outputs.push(Output::Event(event));
     }

@@ -190,7 +190,7 @@ impl Params {
     /// it a message.
     pub fn at_most_quadratic(&self) -> Result<(), SetupError> {
         let n = self.n.max(self.coordinators.unwrap_or_default());
-        let reason = "each of them keeps something for every other, or sends it something";
+        let reason = "each process keeps state for every other process or sends it messages";
         if n <= PAIRS_MAX { Ok(()) } else { Err(SetupError::TooMany { n, max: PAIRS_MAX, reason }) }
     }
 
@@ -322,7 +322,7 @@ pub enum SetupError {
     #[error("a group of {n} is too small; it takes at least 2 processes")]
     TooFew { n: usize },
     /// Only some algorithms have this parameter.
-    #[error("`{algorithm}` does not let one choose its {what}; only {} does", users.join(", "))]
+    #[error("`{algorithm}` has no option for {what}; only {} has", users.join(", "))]
     Unused {
         algorithm: &'static str,
         what: &'static str,
@@ -480,10 +480,7 @@ mod tests {
         );
         assert_eq!(refusal("central", &Params::new(1, 1)), "a group of 1 is too small; it takes at least 2 processes");
         let coordinated = Params { coordinators: Some(3), ..Params::new(3, 1) };
-        assert_eq!(
-            refusal("central", &coordinated),
-            "`central` does not let one choose its coordinators; only voting does"
-        );
+        assert_eq!(refusal("central", &coordinated), "`central` has no option for coordinators; only voting has");
         assert!(find("voting").and_then(|about| validate(about, &coordinated)).is_ok());
         assert_eq!(refusal("suzuki-kasami", &params("x")), "`suzuki-kasami` has no variant `x`; it has none");
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What processes show of themselves, on runs without faults: the token, the tree, the quorums, and the serde form.
+//! The pictures of processes on runs without faults: the token, the tree, the quorums, and the serde form.
 
 use std::collections::BTreeSet;
 
@@ -17,13 +17,13 @@ const SEEDS: u64 = 5;
 /// A group at one moment.
 struct Moment {
     pictures: Vec<Picture>,
-    /// Sender and receiver of each TOKEN on its way.
+    /// Sender and receiver of each TOKEN in flight.
     tokens: Vec<(ProcessId, ProcessId)>,
     topology: Topology,
 }
 
 impl Moment {
-    /// The processes that show the token.
+    /// The processes whose picture has the token.
     fn holders(&self) -> Vec<ProcessId> {
         let shows = |picture: &Picture| picture.parts.iter().any(|part| matches!(part.kind, Kind::Token { .. }));
         (0..self.pictures.len()).filter(|&process| shows(&self.pictures[process])).collect()
@@ -81,7 +81,7 @@ fn the_holders_of_raymond_lead_along_the_tree_to_the_token() {
             };
             for process in 0..7 {
                 let mut at = process;
-                // No path in a tree of 7 has more edges than 6.
+                // A path in a tree of 7 processes has at most 6 edges.
                 for _ in 0..6 {
                     let next = moment.pointer(at, "holder").unwrap();
                     assert!(next == at || tree.contains(&(at, next)) || tree.contains(&(next, at)), "{at} -> {next}");
@@ -112,7 +112,7 @@ fn the_voting_sets_of_maekawa_are_those_of_the_topology() {
     }
 }
 
-/// P0 of each algorithm, and its first helper if it has any, when three have asked and five messages have arrived.
+/// P0 of each algorithm, and its first helper if there is one, after three requests and five deliveries.
 #[test]
 fn the_serde_form_is_stable() {
     let variants = [("token-ring", "parked"), ("bully", "quorum"), ("bully", "witness")];
@@ -133,19 +133,19 @@ fn params(n: usize, variant: Option<&str>) -> Params {
     Params { variant: variant.map(str::to_owned), ..Params::new(n, 10) }
 }
 
-/// All that a group for mutual exclusion shows, after each step of some random runs.
+/// The pictures of a mutual exclusion group after each step of some random runs.
 fn random_moments(name: &str, variant: Option<&str>, n: usize) -> Vec<Moment> {
     let run = |seed| registry::visit(name, &params(n, variant), RandomRun { seed }).unwrap();
     (0..SEEDS).flat_map(run).collect()
 }
 
-/// Messages arrive in the order in which they were sent on their link. Nobody crashes.
+/// Each link delivers messages in the order of sending. No process crashes.
 struct World<P: Protocol> {
     group: Group<P>,
     processes: Vec<P>,
     in_flight: Vec<(ProcessId, ProcessId, P::Message)>,
     timers: Vec<(ProcessId, P::Timer)>,
-    /// The processes that have been told something since they asked.
+    /// The processes that have got an event since their request.
     answered: BTreeSet<ProcessId>,
 }
 
@@ -235,7 +235,6 @@ impl Visitor for RandomRun {
     }
 }
 
-/// The pictures of an interesting moment.
 struct Example;
 
 impl Example {
@@ -273,7 +272,7 @@ impl Visitor for Example {
         Self::of(group, append::Command::Append { data: vec![1] })
     }
 
-    /// Of a process that has beaten once, and then not for two periods.
+    /// Of a process that has sent one heartbeat, and then none for two periods.
     fn detector<D: Detector>(self, _: &'static About, group: Group<D>) -> Self::Output {
         let mut detector = (group.make)(0);
         let beat = detector.period();

@@ -201,7 +201,7 @@ fn check_options(about: &'static About, options: &Options) -> Result<(), RunErro
         (FaultKind::Pause { process, .. }, _) if assumes.synchronous => {
             refuse("a bound on delays", format!("P{process} would keep its messages waiting"))
         }
-        (FaultKind::Crash(process), Crashes::Never) => refuse("that nobody crashes", format!("P{process} would")),
+        (FaultKind::Crash(process), Crashes::Never) => refuse("that no process crashes", format!("P{process} would")),
         (FaultKind::Crash(process), Crashes::Coordinators) if *process < options.params.n => {
             refuse("that no client crashes", format!("P{process} is one and would"))
         }

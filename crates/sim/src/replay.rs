@@ -1,5 +1,5 @@
-//! Repeats a trace step by step: gives the processes the same inputs in the same order, insists on the same outputs,
-//! and judges again. Whoever wrote the trace, simulator or checker, the steps are those of the protocol.
+//! Repeats a trace step by step: gives the processes the same inputs in the same order, requires the same outputs, and
+//! judges the run again. The trace may come from the simulator or from the checker.
 
 use baton_protocol::detector::Detector;
 use baton_protocol::election::Election;
@@ -18,87 +18,74 @@ mod beside_world;
 mod recurrence;
 mod repeat;
 
-/// What a replay has shown.
+/// The result of a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replayed {
-    /// How many records were repeated.
+    /// Number of repeated records.
     pub steps: usize,
-    /// How many times somebody entered.
+    /// Number of entries into the critical section.
     pub entries: u64,
-    /// What the oracles found: property and detail.
+    /// The findings of the oracles: property and detail.
     pub violations: Vec<Violation>,
-    /// What they have watched, and found nothing.
+    /// The properties that the oracles checked without finding a violation.
     pub held: Vec<&'static str>,
-    /// What a counterexample is there to show, promised or not; nothing if it is a run.
+    /// The property that a counterexample violates, even if the algorithm does not promise it. None for a simulated
+    /// run.
     pub shown: Option<String>,
 }
 
 /// Why a trace cannot be repeated.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// No such group can be made.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// Not a protocol whose steps a trace tells.
+    /// The trace lacks what a replay of this algorithm needs.
     #[error("a trace of `{algorithm}` cannot be repeated: {reason}")]
     Unsupported {
-        /// Which algorithm.
         algorithm: &'static str,
         /// What is missing in the trace.
         reason: &'static str,
     },
-    /// It is the trace of one member of a group over sockets.
+    /// The trace is from one member of a group over sockets.
     #[error(
-        "this is what P{member} alone saw of its group, without what the others sent it, and cannot be repeated; \
+        "this trace has only the records of P{member}, not those of its whole group, and cannot be repeated; \
          traces of `baton sim` and `baton check` can"
     )]
-    OneMember {
-        /// Which one.
-        member: ProcessId,
-    },
-    /// The trace speaks of other processes than the group has.
+    OneMember { member: ProcessId },
+    /// The trace and the group have different numbers of processes.
     #[error("the trace has {found} processes, and `{algorithm}` with {clients} clients has {expected}")]
     Processes {
-        /// Which algorithm.
         algorithm: &'static str,
-        /// How many may ask.
+        /// In the group.
         clients: usize,
         /// In the trace.
         found: usize,
         /// In the group.
         expected: usize,
     },
-    /// The processes do something else than the trace says.
+    /// The processes do not do what the trace says.
     #[error("record {seq} does not fit: the trace says {found}, the processes say {expected}")]
     Differs {
-        /// Which record.
         seq: u64,
         /// What the trace says.
         found: String,
-        /// What would fit.
+        /// What the processes do.
         expected: String,
     },
-    /// The network is none.
+    /// The trace names an unknown order of messages.
     #[error("the trace says that the order of its network is `{found}`; there are fifo and unordered")]
-    Order {
-        /// What it says.
-        found: String,
-    },
-    /// The last line is missing.
+    Order { found: String },
+    /// The last record is missing.
     #[error("the trace is cut off after {records} records; its last one must be `end`")]
-    CutOff {
-        /// How many there are.
-        records: usize,
-    },
-    /// The steps fit, and their outcome does not.
-    #[error("the trace tells of a violation of {property}, and its steps do not lead to one")]
+    CutOff { records: usize },
+    /// The steps fit, but do not lead to the violation in the trace.
+    #[error("the trace claims a violation of {property}, but its steps do not lead to one")]
     Outcome {
-        /// What it tells of.
+        /// The property that the trace claims to be violated.
         property: String,
     },
 }
 
-/// Repeats a trace.
 pub fn replay(header: &Header, records: &[Record]) -> Result<Replayed, ReplayError> {
     if let Some(member) = header.network.member {
         return Err(ReplayError::OneMember { member });
@@ -112,7 +99,7 @@ struct Replay<'t> {
 }
 
 impl Replay<'_> {
-    /// Refuses a trace of another number of processes.
+    /// Returns an error if the trace has another number of processes than the group.
     fn check_size<P>(&self, about: &'static About, group: &Group<P>) -> Result<(), ReplayError> {
         let (clients, found, expected) = (group.clients, self.header.processes, group.processes);
         let wrong = || ReplayError::Processes { algorithm: about.name, clients, found, expected };
@@ -132,7 +119,7 @@ impl Replay<'_> {
             Event::End { reason, .. } => Some(reason.as_str()),
             _ => None,
         });
-        // A process that is killed writes no last line; the simulator and the checker always do.
+        // A killed process writes no last record; the simulator and the checker always do.
         if end.is_none() && self.header.unit == Unit::T {
             return Err(ReplayError::CutOff { records: self.records.len() });
         }
@@ -141,7 +128,8 @@ impl Replay<'_> {
         for record in self.records {
             match &record.event {
                 Event::Violation { property, detail } if property == "liveness" && record.p.is_some() => {
-                    // Granted too late: the steps are those of the trace, and so are their times.
+                    // Granted too late. The replay takes this finding from the trace, because the times are the trace's
+                    // own.
                     repeat.violations.push(("liveness", detail.clone()));
                 }
                 Event::Violation { property, .. } if ["deadlock", "liveness"].contains(&property.as_str()) => {
@@ -150,7 +138,8 @@ impl Replay<'_> {
                 _ => {}
             }
         }
-        // A counterexample ends with what it shows; a run of the simulator goes on, and may be judged by its times.
+        // A counterexample ends with its violation. A run of the simulator goes on, and some of its findings depend on
+        // times.
         let found = |property: &str| repeat.violations.iter().any(|(found, _)| *found == property);
         if let (true, Some(property)) = (counterexample, claims().find(|property| !found(property))) {
             return Err(ReplayError::Outcome { property: property.into() });
@@ -170,18 +159,15 @@ impl Visitor for Replay<'_> {
 
     fn unsupported(self, about: &'static About) -> Self::Output {
         let reason = match about.family {
-            Family::Detector => {
-                "its processes go by their own clocks, and the trace tells the time of the simulator only"
-            }
-            Family::Append => {
-                "the trace format has no event for what a client appends, or for the offset that it is told"
-            }
+            Family::Detector => "its processes use their own clocks, and the trace has only the time of the simulator",
+            Family::Append => "the trace format has no events for appends and their offsets",
             Family::Mutex | Family::Election => "this family of algorithms is not known to the replay",
         };
         Err(ReplayError::Unsupported { algorithm: about.name, reason })
     }
 
-    /// A run of the simulator tells no process's clock; in the checker they all show the same.
+    /// The trace of a simulated run does not have the clocks of the processes. In the checker all clocks show the same
+    /// time.
     fn detector<D: Detector>(self, about: &'static About, group: Group<D>) -> Self::Output {
         if !self.header.is_dated_by_ticks() {
             return self.unsupported(about);
@@ -202,7 +188,7 @@ impl Visitor for Replay<'_> {
     }
 }
 
-/// The property that a record tells to be violated, if it does.
+/// The property that a record reports as violated.
 fn claim(record: &Record) -> Option<&str> {
     match &record.event {
         Event::Violation { property, .. } => Some(property),

@@ -1,8 +1,9 @@
-//! A group that is driven by hand: the one place that says what a crash, a recovery and a delivery mean.
+//! A group that a caller drives by hand. This module defines what a crash, a recovery and a delivery mean.
 //!
-//! A [`Stage`] holds the processes of a group, the messages between them, their timers and their users. [`Stage::enabled`]
-//! lists what can happen, [`Stage::apply`] lets one [`Action`] happen and returns its [effects](Effect), the findings of the
-//! oracles included. A clone is a second stage that goes on from here, so undo is a matter of keeping the clones.
+//! A [`Stage`] holds the processes of a group, the messages between them, their timers and their users.
+//! [`Stage::enabled`] lists the possible actions. [`Stage::apply`] carries out one [`Action`] and returns its
+//! [effects](Effect), with the findings of the oracles. A clone of a stage continues from the same state, so a caller
+//! that keeps clones can undo actions.
 //!
 //! ```
 //! use baton_protocol::mutex::central;
@@ -19,14 +20,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! There is no time: a timer that runs may run out at any moment, and a message may take for ever. There is no randomness
-//! either: [`Action::Choose`] says how choices come out. The meaning of every action is that of [`Protocol`] and
-//! [`Start::Recovered`]:
+//! A stage has no time: a running timer may fire at any moment, and a message may stay in flight for any time. A stage
+//! has no randomness: [`Action::Choose`] sets the outcomes of choices. Actions mean what [`Protocol`] and
+//! [`Start::Recovered`] say:
 //!
-//! - A process that crashes loses its timers and the messages on their way to it. Its user is neither inside nor waiting.
-//! - What a crashed process had sent may still arrive until it recovers. Then the rest is lost: it is of an earlier life.
-//! - A process that recovers without memory [forgets](Protocol::forget). Its failure detector begins anew either way.
-//! - A process that has recovered is given no command before it [is ready](Protocol::is_ready).
+//! - A crash stops the timers of the process and loses the messages to it. Its user then neither waits nor is inside.
+//! - Messages from the crashed process may still arrive until it recovers. Its recovery loses the remaining ones,
+//!   because they belong to its earlier incarnation.
+//! - A process that recovers without memory [forgets](Protocol::forget). Its failure detector starts again in any case.
+//! - A recovered process gets no command before it [is ready](Protocol::is_ready).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -51,7 +53,7 @@ pub use refused::Refused;
 pub use rules::{Rules, Spent};
 pub use text::range;
 
-/// A group, the network between its processes, and their users. See the [module](self) for how to drive it.
+/// A group, the network between its processes, and their users. The [module](self) says how to drive it.
 #[derive(Clone)]
 pub struct Stage<P: Protocol> {
     clients: usize,
@@ -59,18 +61,17 @@ pub struct Stage<P: Protocol> {
     words: Words<P>,
     processes: Vec<P>,
     down: BTreeSet<ProcessId>,
-    /// Processes that have recovered and are not ready yet.
+    /// Recovered processes that are not ready yet.
     catching_up: BTreeSet<ProcessId>,
-    /// By number, which is the order of sending; a copy is behind everything that was in flight when it was made.
+    /// In ascending order of numbers, which is the order of sending. A copy gets the next number when it is made.
     in_flight: Vec<Envelope<P::Message>>,
-    /// The number of the next message.
     next_message: u64,
     timers: BTreeMap<(ProcessId, P::Timer), RangeInclusive<Ticks>>,
-    /// Processes whose user has asked and has no answer yet.
+    /// Processes whose user has a pending request or append.
     waiting: BTreeSet<ProcessId>,
     /// Processes whose user is in the critical section.
     inside: BTreeSet<ProcessId>,
-    /// The outcomes of the next choices.
+    /// The outcomes of the next choices, in order.
     script: Vec<usize>,
     detectors: Detectors,
     oracles: Oracles,
@@ -79,7 +80,7 @@ pub struct Stage<P: Protocol> {
 }
 
 impl<P: Protocol> Stage<P> {
-    /// The group before its start.
+    /// Makes the group, but does not start it.
     fn new(group: Group<P>, words: Words<P>) -> Self {
         Stage {
             clients: group.clients,
@@ -101,19 +102,19 @@ impl<P: Protocol> Stage<P> {
         }
     }
 
-    /// Starts all processes, in order. Comes before any action but [`Action::Choose`].
+    /// Starts all processes, in order of their ids. Call it before any action except [`Action::Choose`].
     pub fn start(&mut self) -> Vec<Effect<P>> {
         (0..self.processes.len()).flat_map(|process| self.start_one(process)).collect()
     }
 
-    /// Starts one process; all must be started before anything else happens.
+    /// Starts one process. All processes must start before the first action.
     pub(crate) fn start_one(&mut self, process: ProcessId) -> Vec<Effect<P>> {
         let mut effects = Vec::new();
         self.step(process, Input::Start(Start::Fresh), &mut effects);
         effects
     }
 
-    /// Lets an action happen; returns what follows from it, in order. An action that is refused changes nothing.
+    /// Carries out an action and returns its effects, in order. A refused action changes nothing.
     pub fn apply(&mut self, action: &Action) -> Result<Vec<Effect<P>>, Refused> {
         let mut effects = Vec::new();
         let told = &mut effects;
@@ -150,7 +151,7 @@ impl<P: Protocol> Stage<P> {
         Ok(effects)
     }
 
-    /// Users ask in turns, as they have to: no request while one is pending or granted, no release but of a grant.
+    /// A user requests only if it has neither a pending request nor a grant, and releases only a grant.
     fn user(&mut self, process: ProcessId, wish: Wish, told: &mut Vec<Effect<P>>) -> Result<(), Refused> {
         let command = (self.words.command)(wish).ok_or(Refused::OtherFamily)?;
         self.check_wish(process, wish)?;
@@ -250,7 +251,7 @@ impl<P: Protocol> Stage<P> {
         self.detectors.change(process);
         self.detectors.begin_anew(process, self.processes.len());
         told.push(Effect::Recovered { process });
-        // Of an earlier life. What was on its way to the process is lost already.
+        // These messages belong to the earlier incarnation. The crash has already lost the messages to the process.
         self.lose_those(|envelope| envelope.from == process, told);
         self.step(process, Input::Start(Start::Recovered), told);
         if !self.processes[process].is_ready() {
@@ -315,12 +316,12 @@ impl<P: Protocol> Stage<P> {
                 }
             }
             Output::Event(event) => self.hear((self.words.event)(process, event), told),
-            // Asked for by nothing but an application message, which has taken it already.
+            // Only an application message asks for a stamp, and `app` has already taken it.
             Output::Stamp(_) => {}
         }
     }
 
-    /// A message to a process that is down is lost at once: nothing sent before its recovery arrives after it.
+    /// A message to a crashed process is lost at once. So no message sent before a recovery arrives after it.
     fn send(&mut self, from: ProcessId, to: ProcessId, payload: Payload<P::Message>, told: &mut Vec<Effect<P>>) {
         let id = self.number_message();
         let message = Envelope { id, original: id, from, to, payload };
@@ -332,12 +333,12 @@ impl<P: Protocol> Stage<P> {
         told.push(Effect::Sent { message, lost });
     }
 
-    /// A process tells its user something; the oracles listen.
+    /// Passes an event of a process to its user and to the oracles.
     fn hear(&mut self, mut event: Effect<P>, told: &mut Vec<Effect<P>>) {
         let found = match &mut event {
             Effect::Granted { process, fence, asked } => {
                 *asked = self.waiting.remove(process);
-                // A process that has not asked does not enter.
+                // A process without a pending request does not enter.
                 if *asked {
                     self.inside.insert(*process);
                 }
@@ -391,52 +392,51 @@ impl<P: Protocol> Stage<P> {
     }
 }
 
-/// What there is to see.
+/// Access to the state of the stage.
 impl<P: Protocol> Stage<P> {
     /// Processes `0..clients` have a user.
     pub fn clients(&self) -> usize {
         self.clients
     }
 
-    /// All processes, by id; one that is down is as it was when it crashed.
+    /// All processes, by id. A crashed process has the state in which it crashed.
     pub fn processes(&self) -> &[P] {
         &self.processes
     }
 
-    /// The messages in flight, the oldest first.
+    /// Oldest first.
     pub fn in_flight(&self) -> &[Envelope<P::Message>] {
         &self.in_flight
     }
 
-    /// The message with this number, if it is in flight.
+    /// None if no message with this number is in flight.
     pub fn message(&self, number: u64) -> Option<&Envelope<P::Message>> {
         self.place(number).ok().map(|place| &self.in_flight[place])
     }
 
-    /// The messages of the protocol that were sent earlier on the same link and are still on their way. A copy counts from
-    /// when its original was sent.
+    /// The messages of the protocol that were sent earlier on the same link and are still in flight. A copy counts as
+    /// sent when its original was sent.
     pub fn earlier_on_its_link(&self, message: &Envelope<P::Message>) -> impl Iterator<Item = &Envelope<P::Message>> {
         let (link, original) = ((message.from, message.to), message.original);
         let earlier = move |other: &&Envelope<P::Message>| (other.from, other.to) == link && other.original < original;
         self.in_flight.iter().filter(earlier).filter(|other| matches!(other.payload, Payload::Protocol(_)))
     }
 
-    /// The timers that run, with the time that each was set to.
+    /// The running timers, each with the duration that it was set to.
     pub fn timers(&self) -> impl Iterator<Item = (ProcessId, P::Timer, &RangeInclusive<Ticks>)> {
         self.timers.iter().map(|((process, timer), after)| (*process, *timer, after))
     }
 
-    /// Whether a process is not down.
     pub fn is_up(&self, process: ProcessId) -> bool {
         !self.down.contains(&process)
     }
 
-    /// Whether a process has recovered and may not be given a command yet.
+    /// Whether a process has recovered and takes no commands yet.
     pub fn is_catching_up(&self, process: ProcessId) -> bool {
         self.catching_up.contains(&process)
     }
 
-    /// Processes whose user has asked and has no answer yet.
+    /// Processes whose user has a pending request or append.
     pub fn waiting(&self) -> &BTreeSet<ProcessId> {
         &self.waiting
     }
@@ -446,27 +446,27 @@ impl<P: Protocol> Stage<P> {
         &self.inside
     }
 
-    /// The leader in which a process believes, as it last told its user since it is up.
+    /// The leader that a process last reported to its user, since its last crash.
     pub fn leader(&self, process: ProcessId) -> Option<ProcessId> {
         self.oracles.leader(process)
     }
 
-    /// Whether the failure detector of a process takes another for crashed.
+    /// Whether the failure detector of `by` believes that `of` has crashed.
     pub fn suspects(&self, by: ProcessId, of: ProcessId) -> bool {
         self.detectors.suspects(by, of)
     }
 
-    /// Messages that processes have sent, by kind; those of the application are not counted.
+    /// Messages of the protocol sent so far, by kind. Application messages are not counted.
     pub fn sent(&self) -> &BTreeMap<&'static str, u64> {
         &self.sent
     }
 
-    /// Faults, and messages of the application, so far.
+    /// Faults and application messages so far.
     pub fn spent(&self) -> Spent {
         self.spent
     }
 
-    /// Whether ORDER is watched: in large groups it is not.
+    /// Whether the oracle checks ORDER. In large groups it does not.
     pub fn watches_order(&self) -> bool {
         self.oracles.watches_order()
     }

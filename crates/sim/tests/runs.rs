@@ -213,7 +213,7 @@ fn a_trace_of_messages_that_cannot_arrive_so_is_refused() {
         let network = serde_json::from_value(serde_json::json!({ "order": order })).unwrap();
         replay(&Header { network, ..header.clone() }, records).unwrap_err().to_string()
     };
-    let overtakes = "the processes say that an earlier message on this link is still on its way";
+    let overtakes = "the processes say that an earlier message on this link is still in flight";
     assert!(refusal("fifo", &records).ends_with(overtakes), "{}", refusal("fifo", &records));
     let wibble = "the trace says that the order of its network is `wibble`; there are fifo and unordered";
     assert_eq!(refusal("wibble", &records), wibble);
@@ -221,7 +221,9 @@ fn a_trace_of_messages_that_cannot_arrive_so_is_refused() {
     let arrival = elsewhere.iter_mut().find(|record| matches!(record.event, Event::Deliver { .. })).unwrap();
     let to = arrival.p.unwrap();
     arrival.p = Some((to + 1) % 3);
-    assert!(refusal("unordered", &elsewhere).ends_with(&format!("the processes say that it was sent to P{to}")));
+    assert!(
+        refusal("unordered", &elsewhere).ends_with(&format!("the processes say that the message was sent to P{to}"))
+    );
 }
 
 #[test]
@@ -269,7 +271,7 @@ fn what_an_algorithm_does_not_assume_is_refused_and_can_be_forced() {
     );
     assert_eq!(
         refusal(|options| options.faults = vec!["crash 0 @ 1".parse().unwrap()], "central"),
-        format!("`central` assumes that nobody crashes, and P0 would{forced}")
+        format!("`central` assumes that no process crashes, and P0 would{forced}")
     );
     assert_eq!(
         refusal(|options| options.faults = faults(&["crash 3 @ 1", "recover 3 @ 2 without-memory"]), "voting"),

@@ -174,7 +174,7 @@ fn what_makes_no_sense_is_refused_in_one_sentence() {
     let mut stage = two();
     let refusals = [
         (request(2), "there is no P2"),
-        (Action::User { process: 0, wish: Wish::Elect }, "this is not what the algorithm is for"),
+        (Action::User { process: 0, wish: Wish::Elect }, "the algorithm has no such command"),
         (release(0), "P0 is not inside"),
         (Action::Recover { process: 0, memory: true }, "P0 is not down"),
         (Action::Drop { message: 7 }, "message #7 is not in flight"),
@@ -186,7 +186,7 @@ fn what_makes_no_sense_is_refused_in_one_sentence() {
         assert_eq!(stage.apply(&action).unwrap_err().to_string(), sentence);
     }
     go(&mut stage, &[request(0)]);
-    assert_eq!(stage.apply(&request(0)).unwrap_err().to_string(), "P0 has asked already");
+    assert_eq!(stage.apply(&request(0)).unwrap_err().to_string(), "P0 is already waiting");
     go(&mut stage, &[Action::Crash { process: 0 }]);
     assert_eq!(stage.apply(&request(0)).unwrap_err().to_string(), "P0 is down");
 }

@@ -1,9 +1,9 @@
-//! Transcripts: what each algorithm does, input by input, in files that can be read.
+//! Transcripts: text files that show what each algorithm does, input by input.
 //!
-//! Every `transcripts/<algorithm>/<topic>.txt` holds commands and their full output. The commands are played against
-//! the step functions, on a [`Stage`](baton_sim::stage::Stage), and the file must come out as it was.
+//! Every `transcripts/<algorithm>/<topic>.txt` holds commands and their full output. The test plays the commands on a
+//! [`Stage`](baton_sim::stage::Stage) and compares the output with the file.
 //! `UPDATE_EXPECT=1 cargo test -p baton-sim --test transcripts` writes the outputs anew: read the difference.
-//! `TRANSCRIPTS=raymond` before it plays those of one algorithm only.
+//! `TRANSCRIPTS=raymond` limits the test to one algorithm.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,7 +22,7 @@ fn every_algorithm_does_what_its_transcripts_say() {
     assert!(!folders.is_empty(), "there are no transcripts of {only:?}");
     for folder in folders {
         for file in files_in(&folder) {
-            // Shown only if something fails below.
+            // The test runner shows this only if the test fails.
             println!("in {}", file.display());
             let text = fs::read_to_string(&file).unwrap();
             well_formed(&file, &text);
@@ -50,7 +50,7 @@ fn every_algorithm_has_transcripts_and_a_page() {
     assert_same(&registered, &pages, "a page in docs/algorithms");
 }
 
-/// Each algorithm in the registry, and nothing else, has one of these.
+/// Compares the algorithms of the registry with the algorithms that have `what`.
 fn assert_same(registered: &BTreeSet<String>, found: &BTreeSet<String>, what: &str) {
     let (missing, unknown): (Vec<_>, Vec<_>) =
         (registered.difference(found).collect(), found.difference(registered).collect());
@@ -62,7 +62,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts")
 }
 
-/// In order of their names.
+/// Sorted by name.
 fn files_in(folder: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();

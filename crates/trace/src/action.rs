@@ -1,105 +1,93 @@
-//! What can be done to a group by hand, one action at a time. The simulator's `Stage` carries actions out and the checker can
-//! start after a list of them, so the type belongs to neither.
+//! Actions with which a caller drives a group by hand. The simulator's `Stage` carries them out, and the checker can
+//! start after a list of them. So the type is in a crate that both use.
 
 use std::fmt;
 
 use baton_protocol::ProcessId;
 use serde::{Deserialize, Serialize};
 
-/// One thing that happens to a group. Messages go by their number: the first message of a run, of the protocol or of the
-/// application, is 0, and every further one, copies and forgeries included, is one more.
+/// One action on a group. It names a message by its number. The first message of a run has number 0. Each further
+/// message of the protocol or the application, copies and forgeries included, has the next number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
     /// The user of a process asks for something.
     User {
-        /// Whose user.
         process: ProcessId,
-        /// What for.
         wish: Wish,
     },
     /// A message arrives.
     Deliver {
-        /// Its number.
         message: u64,
     },
     /// The network loses a message.
     Drop {
-        /// Its number.
         message: u64,
     },
     /// The network makes a copy of a message.
     Duplicate {
-        /// Its number.
         message: u64,
     },
-    /// The receiver is sent a copy of another message in flight, as if the copy were from this sender.
+    /// The network delivers a copy of a message in flight to another receiver, with a false sender.
     Forge {
-        /// The pretended sender.
+        /// The false sender.
         from: ProcessId,
-        /// The receiver.
         to: ProcessId,
-        /// The number of the message that is copied.
+        /// The number of the copied message.
         like: u64,
     },
-    /// A running timer runs out.
+    /// A running timer fires.
     Timer {
-        /// Whose timer.
+        /// The owner of the timer.
         process: ProcessId,
-        /// Which one, as its protocol calls it.
+        /// The `Debug` text of the protocol's timer.
         name: String,
     },
-    /// A failure detector says that a process has crashed.
+    /// A failure detector reports that a process has crashed.
     Suspect {
-        /// Whose detector.
+        /// The process that gets the report.
         by: ProcessId,
-        /// Who is said to have crashed.
+        /// The process that is reported as crashed.
         of: ProcessId,
     },
-    /// A failure detector says that a process is alive.
+    /// A failure detector reports that a process is alive.
     Trust {
-        /// Whose detector.
+        /// The process that gets the report.
         by: ProcessId,
-        /// Who is said to be alive.
+        /// The process that is reported as alive.
         of: ProcessId,
     },
-    /// A process stops.
     Crash {
-        /// Which one.
         process: ProcessId,
     },
-    /// A process that has crashed runs again.
+    /// A crashed process runs again.
     Recover {
-        /// Which one.
         process: ProcessId,
-        /// Whether it still has its memory; if not, it has what it does not forget.
+        /// False: the process keeps only what is on its stable storage.
         memory: bool,
     },
-    /// The application at a process sends a message of its own.
+    /// The application at a process sends a message to the application at another process.
     App {
-        /// The sender.
         from: ProcessId,
-        /// The receiver.
         to: ProcessId,
     },
-    /// Says how the next choices of steps come out; after the last of them every choice comes out as 0.
+    /// Sets the outcomes of the next choices, in order. Choices after the end of the script are 0.
     Choose {
-        /// The outcomes, in order.
         script: Vec<usize>,
     },
 }
 
-/// What a user may ask for.
+/// What a user asks its process for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wish {
-    /// The critical section.
+    /// Enter the critical section.
     Request,
-    /// To leave the critical section.
+    /// Leave the critical section.
     Release,
-    /// An election.
+    /// Start an election.
     Elect,
-    /// A record of one byte at the end of the file.
+    /// Append a record of this one byte to the file.
     Append(u8),
 }
 

@@ -204,7 +204,7 @@ fn lease(params: &Params) -> Result<Option<Ticks>, SetupError> {
         _ => Err(SetupError::Value {
             what: "a lease",
             value: value.to_string(),
-            reason: "it counts delays; write a whole number from 1 on".to_string(),
+            reason: "write a whole number of message delays, at least 1".to_string(),
         }),
     }
 }

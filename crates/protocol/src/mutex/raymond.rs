@@ -246,7 +246,7 @@ pub fn group(params: &Params) -> Result<Group<Raymond>, SetupError> {
         _ => Err(SetupError::Value {
             what: "the bound on greed",
             value: bound.to_string(),
-            reason: "it is how often in a row, at least 1, as in greedy:3".to_string(),
+            reason: "write the most entries in a row, at least 1, as in greedy:3".to_string(),
         }),
     }
 }

@@ -53,13 +53,13 @@ impl InformationStructure {
         let Some(request) = params.value("request") else {
             return match params.value("inform") {
                 None => Ok(None),
-                Some(inform) => Err(refuse("inform", inform, "say with `request:` whom to ask, too")),
+                Some(inform) => Err(refuse("inform", inform, "give the request sets with `request:`, too")),
             };
         };
         let (inform_name, inform) = params.value("inform").map_or(("request", request), |inform| ("inform", inform));
         let (request, inform) = (parse(params.n, "request", request)?, parse(params.n, inform_name, inform)?);
         if let Some(i) = request.iter().position(Vec::is_empty) {
-            let reason = format!("P{i} would ask nobody; whoever wants to enter must ask at least one process");
+            let reason = format!("the request set of P{i} is empty; each client must ask at least one process");
             return Err(refuse("request", "", &reason));
         }
         let named = request.iter().chain(&inform).flatten().map(|last| last + 1);
@@ -90,7 +90,8 @@ impl InformationStructure {
     pub fn check(&self) -> Result<(), SetupError> {
         let untold = (0..self.clients()).find(|&i| !self.inform[i].within(&self.request[i]));
         if let Some(i) = untold {
-            let reason = format!("P{i} tells some whom it does not ask; whom it tells must be among those it asks");
+            let reason =
+                format!("P{i} informs a process that it does not ask; its request set must contain its inform set");
             return Err(SetupError::Value { what: "an inform set", value: format!("{:?}", self.inform[i]), reason });
         }
         let mut pairs = (0..self.clients()).flat_map(|i| (i + 1..self.clients()).map(move |j| (i, j)));
@@ -106,12 +107,12 @@ impl InformationStructure {
         let forgetful = [i, j].into_iter().find(|&process| !self.inform[process].contains(process));
         let lacking = match (silent, forgetful) {
             (Some((asks, asked)), _) => format!("P{asks} does not ask P{asked}"),
-            (None, Some(process)) => format!("P{process} does not tell itself"),
+            (None, Some(process)) => format!("P{process} does not inform itself"),
             (None, None) => return None,
         };
         let reason = format!(
             "P{i} and P{j} could be inside at once, since their inform sets do not meet and {lacking}; \
-             let the sets meet, or let the two ask each other and tell themselves"
+             let the sets meet, or let the two ask each other and inform themselves"
         );
         let value = format!("{:?} and {:?}", self.inform[i], self.inform[j]);
         Some(SetupError::Value { what: "inform sets", value, reason })
@@ -188,15 +189,15 @@ mod tests {
         assert_eq!(
             refusal(4, "request:0,1|1,2|2,3|3,0"),
             "`{0, 1} and {2, 3}` does not work as inform sets: P0 and P2 could be inside at once, since their inform \
-             sets do not meet and P0 does not ask P2; let the sets meet, or let the two ask each other and tell themselves"
+             sets do not meet and P0 does not ask P2; let the sets meet, or let the two ask each other and inform themselves"
         );
         assert!(refusal(3, "request:0,1,2|0,1,2|0,1,2+inform:0|1|").contains(
-            "P0 and P2 could be inside at once, since their inform sets do not meet and P2 does not tell itself"
+            "P0 and P2 could be inside at once, since their inform sets do not meet and P2 does not inform itself"
         ));
         assert_eq!(
             refusal(2, "request:0|0,1+inform:0,1|0"),
-            "`{0, 1}` does not work as an inform set: P0 tells some whom it does not ask; \
-             whom it tells must be among those it asks"
+            "`{0, 1}` does not work as an inform set: P0 informs a process that it does not ask; \
+             its request set must contain its inform set"
         );
     }
 
@@ -213,12 +214,12 @@ mod tests {
         assert!(refusal(2, "request:0|1+inform:0|9999").starts_with("`9999` does not work as a value of `inform`"));
         assert_eq!(
             refusal(2, "request:0|"),
-            "`` does not work as a value of `request`: P1 would ask nobody; \
-             whoever wants to enter must ask at least one process"
+            "`` does not work as a value of `request`: the request set of P1 is empty; \
+             each client must ask at least one process"
         );
         assert_eq!(
             refusal(2, "inform:0|1"),
-            "`0|1` does not work as a value of `inform`: say with `request:` whom to ask, too"
+            "`0|1` does not work as a value of `inform`: give the request sets with `request:`, too"
         );
     }
 }

@@ -58,7 +58,7 @@ impl MutexJudge {
     /// `process` is granted. Returns the violations. A process that has not requested does not enter.
     pub fn grant(&mut self, process: ProcessId, fence: u64) -> Vec<Violation> {
         if !self.waiting.remove(&process) {
-            return vec![("safety", format!("P{process} was granted what it had not asked for"))];
+            return vec![("safety", format!("P{process} was granted without a request"))];
         }
         let found = [
             ("safety", self.safety.enter(process)),
@@ -91,7 +91,7 @@ mod tests {
     fn a_grant_that_nobody_asked_for_is_a_violation_and_no_entry() {
         let mut judge = MutexJudge::new(2, false);
         let found = judge.grant(1, 1);
-        assert_eq!(found, [("safety", "P1 was granted what it had not asked for".to_owned())]);
+        assert_eq!(found, [("safety", "P1 was granted without a request".to_owned())]);
         judge.request(0, None);
         assert!(judge.is_waiting(0) && judge.grant(0, 1).is_empty() && judge.waiting() == 0);
         judge.request(1, None);

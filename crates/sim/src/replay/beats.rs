@@ -1,5 +1,6 @@
-//! Repeats what the checker tells of heartbeats. There all clocks show the ticks by which the records are dated, so that
-//! detectors can be asked again: whoever is suspected must be overdue, and what is due must have happened before time goes on.
+//! Repeats a counterexample of the checker with heartbeats. In the checker all clocks show the ticks of the records. So
+//! the replay can ask the detectors again: a suspected process must be overdue, and everything that is due must happen
+//! before time goes on.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +11,13 @@ use baton_trace::{Event, Header, Record};
 use super::{ReplayError, Replayed, claim, differs};
 use crate::oracle::mutex::Violation;
 
-/// A process that beats, and watches the others.
+/// A process that sends heartbeats and watches the other processes.
 struct Member<D> {
-    /// Its detectors, by the watched, and whether it suspects them; of itself it has none.
+    /// A detector for each other process, and whether it suspects that process. None for the process itself.
     watches: Vec<Option<(D, bool)>>,
-    /// When it beats next; none while it is down.
+    /// The time of the next heartbeat. None while the process is down.
     beats_at: Option<Ticks>,
-    /// Since when it is up or down, unless it has been up from the start.
+    /// The time of the last crash or recovery.
     since: Option<Ticks>,
 }
 
@@ -24,13 +25,13 @@ struct Beats<'t, D> {
     members: Vec<Member<D>>,
     period: Ticks,
     now: Ticks,
-    /// To whom, and when they were sent.
+    /// By message number: the receiver and the time of sending.
     letters: BTreeMap<u64, (ProcessId, Ticks)>,
     records: &'t [Record],
     next: usize,
 }
 
-/// Repeats a counterexample, and says whether its outcome is what it claims.
+/// Repeats a counterexample, and checks that it violates the property that it claims to violate.
 pub fn repeat<D: Detector>(header: &Header, records: &[Record], group: &Group<D>) -> Result<Replayed, ReplayError> {
     let n = group.processes;
     let member = |me| Member {
@@ -72,7 +73,7 @@ fn watched<D: Detector>(mut detector: D, now: Ticks) -> (D, bool) {
 }
 
 impl<'t, D: Detector> Beats<'t, D> {
-    /// Nothing may be due before the time of a record.
+    /// Moves time forward to a record. Fails if a heartbeat or a suspicion was due before that time.
     fn pass_time(&mut self, record: &Record) -> Result<(), ReplayError> {
         let time = record.t as Ticks;
         if time as f64 != record.t || time < self.now {
@@ -81,15 +82,15 @@ impl<'t, D: Detector> Beats<'t, D> {
         if let Some(last) = time.checked_sub(1).filter(|_| time > self.now) {
             for (at, member) in self.members.iter().enumerate() {
                 if member.beats_at.is_some_and(|due| due <= last) {
-                    return Err(differs(record, format!("that P{at} beats before")));
+                    return Err(differs(record, format!("that P{at} first sends a heartbeat")));
                 }
                 let is_due = |(_, watch): &(usize, &Option<(D, bool)>)| {
                     watch.as_ref().is_some_and(|(detector, suspects)| !suspects && detector.suspects(last))
                 };
                 let due = member.watches.iter().enumerate().find(is_due).filter(|_| member.beats_at.is_some());
-                // The last tick of a counterexample shows what has not happened, and should have.
+                // The violation itself may be a suspicion that is missing.
                 if let (Some((peer, _)), false) = (due, matches!(record.event, Event::Violation { .. })) {
-                    return Err(differs(record, format!("that P{at} suspects P{peer} before")));
+                    return Err(differs(record, format!("that P{at} first suspects P{peer}")));
                 }
             }
         }
@@ -106,17 +107,18 @@ impl<'t, D: Detector> Beats<'t, D> {
         match &record.event {
             Event::Timer { name } => {
                 if *name != format!("{Period:?}") || member.beats_at != Some(now) {
-                    return Err(wrong("that it is not time to beat"));
+                    return Err(wrong("that no heartbeat is due"));
                 }
                 self.beat(at)
             }
             Event::Deliver { msg, from, .. } => {
-                let (to, sent) = self.letters.get(msg).copied().ok_or_else(|| wrong("that nobody has sent it"))?;
+                let (to, sent) =
+                    self.letters.get(msg).copied().ok_or_else(|| wrong("that no process has sent this message"))?;
                 if to != at || sent >= now || member.beats_at.is_none() {
-                    return Err(wrong("that it cannot arrive here and now"));
+                    return Err(wrong("that the message cannot arrive here now"));
                 }
                 let watch = member.watches.get_mut(*from).and_then(Option::as_mut);
-                let (detector, suspects) = watch.ok_or_else(|| wrong("that nobody of that name beats"))?;
+                let (detector, suspects) = watch.ok_or_else(|| wrong("that no other process has this id"))?;
                 detector.beat(now);
                 let trusts = std::mem::take(suspects);
                 let peer = *from;
@@ -124,7 +126,7 @@ impl<'t, D: Detector> Beats<'t, D> {
             }
             Event::Suspect { peer } => {
                 let watch = member.watches.get_mut(*peer).and_then(Option::as_mut);
-                let (detector, suspects) = watch.ok_or_else(|| wrong("that nobody of that name beats"))?;
+                let (detector, suspects) = watch.ok_or_else(|| wrong("that no other process has this id"))?;
                 if member.beats_at.is_none() || *suspects || !detector.suspects(now) {
                     return Err(wrong("that it is not overdue"));
                 }
@@ -145,21 +147,21 @@ impl<'t, D: Detector> Beats<'t, D> {
                 watches.for_each(|watch| *watch = watched(watch.0.clone(), now));
                 self.beat(at)
             }
-            _ => Err(wrong("nothing of the kind")),
+            _ => Err(wrong("that this did not happen")),
         }
     }
 
-    /// A process beats to all others: the next records must tell of that.
+    /// Sends a heartbeat to every other process. The next records must be these messages.
     fn beat(&mut self, at: ProcessId) -> Result<(), ReplayError> {
         for to in (0..self.members.len()).filter(|&to| to != at) {
-            let record = self.output(|| format!("that P{at} beats to P{to}"))?;
+            let record = self.output(|| format!("that P{at} sends a heartbeat to P{to}"))?;
             match &record.event {
                 Event::Send { msg, to: traced, kind, .. }
                     if record.p == Some(at) && *traced == to && kind == Beat.kind() =>
                 {
                     self.letters.insert(*msg, (to, self.now));
                 }
-                _ => return Err(differs(record, format!("that P{at} beats to P{to}"))),
+                _ => return Err(differs(record, format!("that P{at} sends a heartbeat to P{to}"))),
             }
         }
         self.members[at].beats_at = Some(self.now + self.period);
@@ -182,13 +184,14 @@ impl<'t, D: Detector> Beats<'t, D> {
         Ok(record)
     }
 
-    /// Somebody is suspected who lives.
+    /// A live process is suspected.
     fn mistake(&self) -> Option<Violation> {
         let (at, peer) = self.pairs().find(|&(at, peer)| self.suspects(at, peer) && self.is_up(peer))?;
         Some(("safety", format!("P{at} suspects P{peer}, which is alive")))
     }
 
-    /// Somebody has been dead for too long, by the tick before now, and one who has lived for as long does not suspect it.
+    /// A process has been down for too long, by the tick before now. A process that has been up for as long does not
+    /// suspect it.
     fn missed(&self, noticed_after: Ticks) -> Option<Violation> {
         let for_long = |process: ProcessId| {
             let since = self.members[process].since;
@@ -202,7 +205,7 @@ impl<'t, D: Detector> Beats<'t, D> {
         Some(("liveness", detail))
     }
 
-    /// Everybody who lives, with everybody else.
+    /// Each live process, paired with each other process.
     fn pairs(&self) -> impl Iterator<Item = (ProcessId, ProcessId)> {
         let n = self.members.len();
         let live = (0..n).filter(|&at| self.is_up(at));

@@ -1,5 +1,5 @@
-//! The fast world and a stage, side by side: what the one does under faults, as its trace tells it, the other must do as well,
-//! and in the end all must be the same in both.
+//! Runs the fast world of the simulator under faults, and repeats its trace on a stage. Both must end in the same
+//! state.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ use crate::swarm;
 use crate::tracer::Tracer;
 use crate::world::{Setup, World};
 
-/// A trace in memory, which is read while its writer is still there.
+/// A trace in memory. The test reads it while its writer still exists.
 #[derive(Clone, Default)]
 struct Buffer(Rc<RefCell<Vec<u8>>>);
 
@@ -40,7 +40,7 @@ impl Write for Buffer {
     }
 }
 
-/// One run in both.
+/// One run in the world and on a stage.
 struct Beside<'o> {
     options: &'o Options,
 }
@@ -66,13 +66,13 @@ impl Beside<'_> {
             causality: false,
         };
         let mut world = World::new(group, users, setup);
-        // Some runs end amid the faults.
+        // Some runs end in the middle of the faults.
         world.run(60 + 60 * options.seed, None);
         let (_, wire, processes) = world.into_parts();
         let (_, records) = baton_trace::read(buffer.0.borrow().as_slice()).unwrap();
 
         let place = format!("{}, seed {}", about.name, options.seed);
-        // What is lost with a crash the stage has to know by itself.
+        // The stage itself must lose the messages that a crash loses.
         let with_a_crash = |record: &&Record| matches!(record.event, Event::Drop { reason: DropReason::Crashed, .. });
         let untold: Vec<Record> = records.iter().filter(|record| !with_a_crash(record)).cloned().collect();
         let mut repeat = Repeat::new(stage, options.network.fifo, &untold, elects);
@@ -118,7 +118,7 @@ impl Visitor for Beside<'_> {
     }
 }
 
-/// The same group for both.
+/// The same group for the world and for the stage.
 fn twice<P: Protocol>(group: Group<P>) -> (Group<P>, Group<P>) {
     let Group { clients, processes, make, .. } = group;
     let make = Arc::from(make);
@@ -126,7 +126,7 @@ fn twice<P: Protocol>(group: Group<P>) -> (Group<P>, Group<P>) {
     (share(Arc::clone(&make)), share(make))
 }
 
-/// A short run with whatever the seed draws.
+/// A short run, with the faults that the seed draws.
 fn rough(about: &About, seed: u64) -> Options {
     let mut options = Options::new(about.name, 3 + seed as usize % 3);
     options.seed = seed;
@@ -138,7 +138,7 @@ fn rough(about: &About, seed: u64) -> Options {
     swarm::draw(&options).unwrap()
 }
 
-/// What has happened, and how often.
+/// Counts the events of each kind.
 fn count(records: &[Record], counts: &mut BTreeMap<&'static str, usize>) {
     let mut arrived = BTreeSet::new();
     for record in records {

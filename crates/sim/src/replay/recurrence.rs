@@ -1,23 +1,22 @@
-//! Whether everything is as it was before, but for counters that have gone on: then what happened in between can happen again
-//! and again.
+//! Compares two moments of a run, up to counters that have grown. If both are equal, the steps between them can repeat
+//! for ever.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_protocol::{Counter, Message, ProcessId, Protocol};
 
-/// A whole group and what is on its way, with every family of counters lowered by its smallest member.
+/// A group and its messages in flight. From every family of counters the smallest member is subtracted.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Snapshot<P: Protocol> {
     processes: Vec<P>,
-    /// From whom, to whom, what; in a fixed order.
+    /// Sender, receiver and message, sorted.
     messages: Vec<(ProcessId, ProcessId, P::Message)>,
     timers: BTreeSet<(ProcessId, P::Timer)>,
-    /// Who waits, and who is inside.
+    /// The waiting processes, and the processes in the critical section.
     phases: (BTreeSet<ProcessId>, BTreeSet<ProcessId>),
 }
 
 impl<P: Protocol> Snapshot<P> {
-    /// Of these.
     pub fn new(
         processes: &[P],
         messages: Vec<(ProcessId, ProcessId, P::Message)>,

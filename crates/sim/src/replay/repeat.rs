@@ -1,4 +1,4 @@
-//! The records of a trace as actions on a stage: whatever follows from an action the next records must tell of.
+//! Turns the records of a trace into actions on a stage. The effects of each action must be the next records.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,39 +11,36 @@ use super::{ReplayError, differs};
 use crate::oracle::mutex::Violation;
 use crate::stage::{Action, Effect, Envelope, Payload, Refused, Stage, Wish};
 
-/// Who is to lead a group that elects.
+/// The rules for the leader of an election group.
 pub struct Elects {
-    /// Which of the living.
+    /// Which live process must lead.
     pub rule: election::Rule,
-    /// Who must live if anybody is to lead.
+    /// The processes that must be up before any process may lead.
     pub survivors: Option<Survivors>,
 }
 
-/// A trace as far as it has been repeated.
+/// A trace during its replay.
 pub struct Repeat<'t, P: Protocol> {
     stage: Stage<P>,
-    /// None: a group for mutual exclusion.
+    /// None for mutual exclusion.
     elects: Option<Elects>,
     records: &'t [Record],
     next: usize,
-    /// Whether links keep the order of messages.
+    /// Whether each link keeps the order of messages.
     fifo: bool,
-    /// The number on the stage of each message in the trace; of several copies, of one that is still on its way.
+    /// The number on the stage of each message of the trace. If there are copies: of a copy that is still in flight.
     messages: BTreeMap<u64, u64>,
-    /// How often the trace has still to tell of a message that it arrives or is lost.
+    /// Number of deliveries and losses of each message that are still to come in the trace.
     ends_left: BTreeMap<u64, u32>,
-    /// What everything was like where the cycle begins, if there is one.
+    /// The group at the record where the cycle begins.
     cycle: Option<Snapshot<P>>,
-    /// Who has entered since the cycle began.
+    /// Processes that have entered since the cycle began.
     entered: BTreeSet<ProcessId>,
-    /// How many times somebody entered.
     pub entries: u64,
-    /// What is wrong.
     pub violations: Vec<Violation>,
 }
 
 impl<'t, P: Protocol> Repeat<'t, P> {
-    /// Nothing has been repeated yet.
     pub fn new(stage: Stage<P>, fifo: bool, records: &'t [Record], elects: Option<Elects>) -> Self {
         let mut ends_left = BTreeMap::new();
         for record in records {
@@ -66,7 +63,6 @@ impl<'t, P: Protocol> Repeat<'t, P> {
         }
     }
 
-    /// What there is now.
     #[cfg(test)]
     pub fn stage(&self) -> &Stage<P> {
         &self.stage
@@ -78,7 +74,7 @@ impl<'t, P: Protocol> Repeat<'t, P> {
         self.messages.get(&msg).is_some_and(|&message| self.stage.message(message).is_some())
     }
 
-    /// Repeats all records, and remembers what everything was like at record `cycle_from`.
+    /// Repeats all records, and keeps a snapshot of the group at record `cycle_from`.
     pub fn play(&mut self, cycle_from: Option<u64>) -> Result<(), ReplayError> {
         for process in 0..self.stage.processes().len() {
             self.script();
@@ -106,8 +102,8 @@ impl<'t, P: Protocol> Repeat<'t, P> {
         Snapshot::new(self.stage.processes(), on_their_way.collect(), timers, phases)
     }
 
-    /// Whether what the trace says of the end is so: somebody waits and nothing can happen, or it waits for ever while
-    /// the same happens again and again, or those who live do not agree on a leader.
+    /// Checks the claim of a trace about its end. One of these must be true: a process waits and nothing can happen; a
+    /// process waits for ever while the same steps repeat; the live processes do not agree on a leader.
     pub fn judge_the_end(&mut self, property: &str, in_a_cycle: bool, end: Option<&str>) {
         let property = if property == "deadlock" { "deadlock" } else { "liveness" };
         let name = |waiting: Vec<ProcessId>| {
@@ -123,24 +119,27 @@ impl<'t, P: Protocol> Repeat<'t, P> {
             let passed_over = |process: &ProcessId| !self.entered.contains(process);
             let starving: Vec<ProcessId> = waiting.into_iter().filter(passed_over).collect();
             if !starving.is_empty() {
-                let detail = format!("{} for ever: all is as it was, and can happen again and again", name(starving));
+                let detail =
+                    format!("{} for ever: the state is as before, so the same steps can repeat", name(starving));
                 self.violations.push(("liveness", detail));
             }
         } else if let Some(at) = self.who_disagrees() {
-            let detail = format!("P{at} does not follow the one that is to lead");
+            let detail = format!("P{at} does not follow the process that must lead");
             self.violations.push(("liveness", detail));
         } else if let (Some(end @ ("finished" | "limit")), None) = (end, &self.elects) {
-            // Things still happen, in vain: a counterexample would have to show that by a cycle, but a run has an end.
+            // Steps are still possible, but a process waits. A counterexample would need a cycle to show that; a run
+            // just ends.
             let who = match waiting.is_empty() {
-                true => (end == "limit").then(|| "not everybody has asked".into()),
+                true => (end == "limit").then(|| "not all requests were made".into()),
                 false => Some(name(waiting)),
             };
-            let detail = who.map(|who| ("liveness", format!("{who}, and the run has come to its end")));
+            let detail = who.map(|who| ("liveness", format!("{who}, and the run has ended")));
             self.violations.extend(detail);
         }
     }
 
-    /// What has been watched, without a violation. That a counterexample ends while somebody waits says nothing.
+    /// The properties that were checked and not violated. In a counterexample a process may wait at the end, which says
+    /// nothing about liveness.
     pub fn held(&self, counterexample: bool) -> Vec<&'static str> {
         let elects = self.elects.is_some();
         let served = if elects { self.who_disagrees().is_none() } else { self.stage.waiting().is_empty() };
@@ -155,19 +154,19 @@ impl<'t, P: Protocol> Repeat<'t, P> {
         watched.iter().filter(|property| held(property)).map(|(property, _)| *property).collect()
     }
 
-    /// One of the living that does not believe in the leader that is to be.
+    /// A live process whose leader is not the process that must lead.
     fn who_disagrees(&self) -> Option<ProcessId> {
         let Elects { rule, survivors } = self.elects.as_ref()?;
         let lives = |process: &ProcessId| self.stage.is_up(*process);
         let clients = || (0..self.stage.clients()).filter(lives);
         let enough = |Survivors { among, least, .. }: &Survivors| among.clone().filter(lives).count() >= *least;
         let best = rule.best(clients());
-        // With too few nobody can be elected, which is what is wrong, or somebody is believed in nonetheless.
+        // With too few survivors every live process disagrees: either no process can lead, or it has a leader nonetheless.
         let too_few = !survivors.as_ref().is_none_or(enough);
         clients().find(|&at| too_few || self.stage.leader(at) != best)
     }
 
-    /// Lets happen what a record tells of. Records that tell of nothing that happens to a process are passed over.
+    /// Carries out a record. Ignores records without an effect on a process.
     fn repeat(&mut self, record: &Record) -> Result<(), ReplayError> {
         let processes = self.stage.processes().len();
         let Some(process) = record.p.filter(|&process| process < processes) else {
@@ -179,7 +178,7 @@ impl<'t, P: Protocol> Repeat<'t, P> {
         if let Some(wish) = self.wish(&record.event) {
             let clients = self.stage.clients();
             if process >= clients {
-                return Err(differs(record, format!("that only P0 to P{} may ask", clients - 1)));
+                return Err(differs(record, format!("that only P0 to P{} may request", clients - 1)));
             }
             return self.apply(record, process, Action::User { process, wish });
         }
@@ -207,13 +206,13 @@ impl<'t, P: Protocol> Repeat<'t, P> {
             Event::Crash => self.apply(record, process, Action::Crash { process }),
             Event::Recover { memory } => self.apply(record, process, Action::Recover { process, memory: *memory }),
             Event::Send { .. } | Event::Enter { .. } | Event::Elected { .. } | Event::Choice { .. } => {
-                Err(differs(record, "nothing of the kind".into()))
+                Err(differs(record, "that this did not happen".into()))
             }
             _ => Ok(()),
         }
     }
 
-    /// What a user asks for by this event, if it is a command.
+    /// The user's command in this event.
     fn wish(&self, event: &Event) -> Option<Wish> {
         match (event, &self.elects) {
             (Event::Request { .. }, None) => Some(Wish::Request),
@@ -223,29 +222,30 @@ impl<'t, P: Protocol> Repeat<'t, P> {
         }
     }
 
-    /// The message that arrives, if it can.
+    /// The stage's number of the message that arrives, if the message can arrive now.
     fn arrival(&mut self, record: &Record, process: ProcessId, msg: u64) -> Result<u64, ReplayError> {
-        let unsent = || differs(record, "that nobody has sent it".into());
+        let unsent = || differs(record, "that no process has sent this message".into());
         let number = *self.messages.get(&msg).ok_or_else(unsent)?;
         let envelope = self.stage.message(number);
-        let envelope = envelope.ok_or_else(|| differs(record, "that it is not on its way any more".into()))?;
+        let envelope = envelope.ok_or_else(|| differs(record, "that the message is no longer in flight".into()))?;
         let is_app = matches!(envelope.payload, Payload::App(_));
         if is_app != matches!(record.event, Event::AppDeliver { .. }) {
             return Err(unsent());
         }
         if envelope.to != process {
-            return Err(differs(record, format!("that it was sent to P{}", envelope.to)));
+            return Err(differs(record, format!("that the message was sent to P{}", envelope.to)));
         }
-        // A copy that comes late is no reason to wait: its original has arrived in its turn.
+        // A late copy does not hold up later messages, because its original has already arrived in order.
         let is_original = |other: &Envelope<P::Message>| other.id == other.original;
         if self.fifo && !is_app && self.stage.earlier_on_its_link(envelope).any(is_original) {
-            return Err(differs(record, "that an earlier message on this link is still on its way".into()));
+            return Err(differs(record, "that an earlier message on this link is still in flight".into()));
         }
         self.end(msg, number);
         Ok(number)
     }
 
-    /// A message is about to arrive or to be lost. If the trace tells of that once more, a copy stays behind.
+    /// A message is about to arrive or to be lost. If the trace has a further delivery or loss of it, a copy stays in
+    /// flight.
     fn end(&mut self, msg: u64, number: u64) {
         let left = self.ends_left.entry(msg).or_default();
         *left = left.saturating_sub(1);
@@ -260,13 +260,13 @@ impl<'t, P: Protocol> Repeat<'t, P> {
         }
     }
 
-    /// A message is lost; on the stage it may be lost already, since its sender or its receiver has crashed.
+    /// Loses a message. The stage may have lost it already, because its sender or its receiver has crashed.
     fn lose(&mut self, msg: u64) {
         if let Some(&message) = self.messages.get(&msg)
             && self.stage.message(message).is_some()
         {
             self.end(msg, message);
-            // It is on its way, and so cannot be refused.
+            // The message is in flight, so the stage does not refuse this.
             let _ = self.stage.apply(&Action::Drop { message });
         }
     }
@@ -284,18 +284,18 @@ impl<'t, P: Protocol> Repeat<'t, P> {
         })
     }
 
-    /// The next step chooses as the trace says.
+    /// Takes the choices of the next step from the trace.
     fn script(&mut self) {
         let mut script = Vec::new();
         while let Some(Event::Choice { chosen, .. }) = self.records.get(self.next).map(|record| &record.event) {
             script.push(*chosen);
             self.next += 1;
         }
-        // A script is never refused.
+        // The stage never refuses a script.
         let _ = self.stage.apply(&Action::Choose { script });
     }
 
-    /// The next records must tell of what a step has sent and told.
+    /// The next records must be the messages and events of this step.
     fn compare(&mut self, process: ProcessId, effects: Vec<Effect<P>>) -> Result<(), ReplayError> {
         for effect in effects {
             match effect {
@@ -310,7 +310,7 @@ impl<'t, P: Protocol> Repeat<'t, P> {
                         self.entries += 1;
                         self.entered.insert(process);
                     } else {
-                        // Some tell of such a grant as an entry, some only of the violation.
+                        // Some traces have an entry for a grant without a request, others only the violation.
                         let told = |record: &&Record| record.p == Some(process) && told(&record.event);
                         self.next += usize::from(self.records.get(self.next).filter(told).is_some());
                     }
@@ -353,7 +353,7 @@ impl<'t, P: Protocol> Repeat<'t, P> {
         if fits { Ok(()) } else { Err(differs(record, expected())) }
     }
 
-    /// The next record that tells of an output; what oracles and networks added in between is passed over.
+    /// The next record of an output. Skips violations and lost messages in between.
     fn next_output(&mut self, expected: impl Fn() -> String) -> Result<&'t Record, ReplayError> {
         let skipped = |event: &Event| matches!(event, Event::Violation { .. } | Event::Drop { .. });
         while let Some(record) = self.records.get(self.next).filter(|record| skipped(&record.event)) {

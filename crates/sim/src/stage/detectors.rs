@@ -1,36 +1,34 @@
-//! What the failure detectors have told: of every crash and every recovery, in order, and what was a mistake.
+//! The failure detectors of a group: which crashes and recoveries each detector has reported, in order, and which of
+//! its reports were mistakes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_protocol::ProcessId;
 
-/// The failure detectors of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Detectors {
-    /// Crashes and recoveries of each process: with an odd number it is down.
+    /// Number of crashes and recoveries of each process. If the number is odd, the process is down.
     changes: BTreeMap<ProcessId, u32>,
-    /// Of how many changes of a process an observer has been told: observer, process.
+    /// Number of changes of a process that the detector of an observer has reported. Key: observer, process.
     told: BTreeMap<(ProcessId, ProcessId), u32>,
-    /// Whom an observer was told to have crashed by mistake: observer, process.
+    /// Pairs (observer, process) in which the detector of the observer has wrongly reported the process as crashed.
     mistaken: BTreeSet<(ProcessId, ProcessId)>,
 }
 
-/// What a failure detector has to tell.
+/// A change of a process that a failure detector reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum News {
-    /// The process has crashed.
+pub enum Change {
     Crash,
-    /// The process has recovered.
     Recovery,
 }
 
 impl Detectors {
-    /// `process` has crashed or recovered.
+    /// Records that `process` has crashed or recovered.
     pub fn change(&mut self, process: ProcessId) {
         *self.changes.entry(process).or_default() += 1;
     }
 
-    /// The detector of `observer` begins anew: it suspects nobody, and will tell of those among `processes` that are down.
+    /// Restarts the detector of `observer`. It suspects no process, and will report every process that is down.
     pub fn begin_anew(&mut self, observer: ProcessId, processes: usize) {
         self.mistaken.retain(|(other, _)| *other != observer);
         for process in 0..processes {
@@ -39,16 +37,16 @@ impl Detectors {
         }
     }
 
-    /// What the detector of `observer` has to tell next of `process`.
-    pub fn news(&self, observer: ProcessId, process: ProcessId) -> Option<News> {
+    /// The change of `process` that the detector of `observer` reports next.
+    pub fn next_report(&self, observer: ProcessId, process: ProcessId) -> Option<Change> {
         let told = self.told(observer, process);
-        let news = if told.is_multiple_of(2) { News::Crash } else { News::Recovery };
-        (observer != process && told < self.changes(process)).then_some(news)
+        let change = if told.is_multiple_of(2) { Change::Crash } else { Change::Recovery };
+        (observer != process && told < self.changes(process)).then_some(change)
     }
 
-    /// The detector of `observer` says that `process` has crashed; returns whether that is a mistake.
+    /// The detector of `observer` reports that `process` has crashed. Returns whether the report is a mistake.
     pub fn suspect(&mut self, observer: ProcessId, process: ProcessId) -> bool {
-        if self.news(observer, process) == Some(News::Crash) {
+        if self.next_report(observer, process) == Some(Change::Crash) {
             self.tell(observer, process);
             self.mistaken.remove(&(observer, process));
             return false;
@@ -60,21 +58,22 @@ impl Detectors {
         mistaken
     }
 
-    /// The detector of `observer` says that `process` is alive.
+    /// The detector of `observer` reports that `process` is alive.
     pub fn trust(&mut self, observer: ProcessId, process: ProcessId) {
-        if self.news(observer, process) == Some(News::Recovery) {
+        if self.next_report(observer, process) == Some(Change::Recovery) {
             self.tell(observer, process);
         } else {
             self.mistaken.remove(&(observer, process));
         }
     }
 
-    /// Whether `observer` was told that `process` had crashed when it had not, and was not told otherwise since.
+    /// Whether the detector of `observer` has wrongly reported a crash of `process`, and has not corrected the report
+    /// yet.
     pub fn is_mistaken(&self, observer: ProcessId, process: ProcessId) -> bool {
         self.mistaken.contains(&(observer, process))
     }
 
-    /// Whether the last that `observer` was told of `process` is that it has crashed.
+    /// Whether the last report on `process` to `observer` was a crash.
     pub fn suspects(&self, observer: ProcessId, process: ProcessId) -> bool {
         !self.told(observer, process).is_multiple_of(2) || self.is_mistaken(observer, process)
     }
@@ -105,11 +104,11 @@ mod tests {
         assert!(!detectors.suspects(0, 1));
         detectors.change(1);
         detectors.change(1);
-        assert_eq!(detectors.news(0, 1), Some(News::Crash), "P0 has not been told of either");
+        assert_eq!(detectors.next_report(0, 1), Some(Change::Crash), "P0 has not been told of either");
         assert!(!detectors.suspect(0, 1));
-        assert_eq!(detectors.news(0, 1), Some(News::Recovery));
+        assert_eq!(detectors.next_report(0, 1), Some(Change::Recovery));
         detectors.trust(0, 1);
-        assert_eq!((detectors.news(0, 1), detectors.news(1, 1)), (None, None));
+        assert_eq!((detectors.next_report(0, 1), detectors.next_report(1, 1)), (None, None));
     }
 
     #[test]
@@ -122,7 +121,7 @@ mod tests {
         detectors.change(0);
         detectors.begin_anew(0, 3);
         assert!(!detectors.suspects(0, 1) && !detectors.suspects(0, 2));
-        assert_eq!(detectors.news(0, 1), Some(News::Crash));
-        assert_eq!(detectors.news(0, 2), None);
+        assert_eq!(detectors.next_report(0, 1), Some(Change::Crash));
+        assert_eq!(detectors.next_report(0, 2), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What follows from an action, and what the families of protocols call it.
+//! The effects of an action, and the translation of the commands and events of each family of protocols.
 
 use std::ops::RangeInclusive;
 
@@ -10,129 +10,103 @@ use baton_trace::Wish;
 
 use super::Stage;
 
-/// One thing that follows from an action.
+/// One effect of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect<P: Protocol> {
-    /// A step had a choice, and this is how it came out.
+    /// A step made a choice.
     Chose {
-        /// Who chose.
         process: ProcessId,
-        /// Among how many, and which.
         choice: Choice,
     },
-    /// A message was sent.
     Sent {
-        /// Which one.
         message: Envelope<P::Message>,
-        /// Its receiver is down, so that it will not arrive.
+        /// Whether the message is lost at once, because its receiver is down.
         lost: bool,
     },
-    /// A message has arrived; the effects after this one are those of its arrival.
+    /// A message has arrived. The later effects in the list follow from it.
     Delivered(Envelope<P::Message>),
-    /// A message that was in flight will not arrive.
     Lost(Envelope<P::Message>),
-    /// A message is in flight once more: this is the copy.
+    /// The network has made this copy of a message.
     Copied(Envelope<P::Message>),
-    /// A timer was started, or started again.
+    /// A timer was set, or a running timer was set again.
     TimerSet {
-        /// Whose timer.
         process: ProcessId,
-        /// Which one.
         timer: P::Timer,
-        /// After how long it runs out.
+        /// The timer fires after a time in this range.
         after: RangeInclusive<Ticks>,
     },
-    /// A timer that was running was stopped.
+    /// A running timer was stopped.
     TimerCancelled {
-        /// Whose timer.
         process: ProcessId,
-        /// Which one.
         timer: P::Timer,
     },
-    /// A process is let into the critical section.
+    /// A process grants its user the critical section.
     Granted {
-        /// Which one.
         process: ProcessId,
-        /// The number of the grant.
         fence: u64,
-        /// Whether its user had asked; if not, nobody enters.
+        /// Whether the user has a pending request. Without one, it does not enter.
         asked: bool,
     },
-    /// A process believes in a leader, or in none.
+    /// A process has changed its leader.
     Elected {
-        /// Which process.
         process: ProcessId,
-        /// Its leader.
+        /// None: the process has no leader.
         leader: Option<ProcessId>,
-        /// In which term, where terms are counted.
+        /// None if the algorithm has no terms.
         term: Option<u64>,
     },
-    /// A record was appended.
     Appended {
-        /// Whose record.
+        /// The process whose user appended the record.
         process: ProcessId,
-        /// Where it is in the file.
+        /// The index of the record in the file.
         offset: u64,
     },
-    /// A process is down.
     Crashed {
-        /// Which one.
         process: ProcessId,
     },
-    /// A process is up again.
     Recovered {
-        /// Which one.
         process: ProcessId,
     },
-    /// A process that has recovered may be given commands from now on.
+    /// A recovered process takes commands from now on.
     Ready {
-        /// Which one.
         process: ProcessId,
     },
-    /// An oracle has found something wrong.
+    /// An oracle has found a violation.
     Violated {
-        /// With which property.
         property: &'static str,
-        /// What.
         detail: String,
     },
 }
 
-/// A message that has been sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Envelope<M> {
-    /// Its number; messages are numbered in the order of sending.
+    /// Messages are numbered in the order of sending.
     pub id: u64,
-    /// The number of the message that it is a copy of; of an original its own.
+    /// The message's own number, or for a copy the number of the first original.
     pub original: u64,
-    /// The sender.
     pub from: ProcessId,
-    /// The receiver.
     pub to: ProcessId,
-    /// What it carries.
     pub payload: Payload<M>,
 }
 
-/// What a message carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Payload<M> {
-    /// A message of the protocol.
     Protocol(M),
-    /// A message of the application, with the protocol's clock if it has one.
+    /// A message of the application, with the value of the protocol's clock if it has one.
     App(Option<u64>),
 }
 
-/// How the commands and the events of a family of protocols are called.
+/// Translates the commands and events of a family of protocols.
 #[derive(Clone)]
 pub struct Words<P: Protocol> {
-    /// The command for a wish; none if the family has no such wish.
+    /// None if the family has no such command.
     pub command: fn(Wish) -> Option<P::Command>,
-    /// An event of a process as an effect. The stage fills in what the process cannot know.
+    /// Makes an effect from an event of a process. The stage fills in the fields that the process does not know.
     pub event: fn(ProcessId, P::Event) -> Effect<P>,
 }
 
 impl<P: Mutex> Stage<P> {
-    /// A group for mutual exclusion, before its start.
+    /// A mutual exclusion group before its start.
     pub fn mutex(group: Group<P>) -> Self {
         let command = |wish| match wish {
             Wish::Request => Some(mutex::Command::Acquire),
@@ -145,7 +119,7 @@ impl<P: Mutex> Stage<P> {
 }
 
 impl<P: Election> Stage<P> {
-    /// A group that elects a leader, before its start.
+    /// An election group before its start.
     pub fn election(group: Group<P>) -> Self {
         let command = |wish| match wish {
             Wish::Elect => Some(election::Command::Elect),
@@ -157,7 +131,7 @@ impl<P: Election> Stage<P> {
 }
 
 impl<P: Append> Stage<P> {
-    /// A group for record append, before its start.
+    /// A record append group before its start.
     pub fn append(group: Group<P>) -> Self {
         let command = |wish| match wish {
             Wish::Append(byte) => Some(append::Command::Append { data: vec![byte] }),

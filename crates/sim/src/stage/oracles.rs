@@ -1,4 +1,4 @@
-//! The oracles of the simulator, attached to a stage.
+//! The simulator's oracles, attached to a stage.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,15 @@ use crate::oracle::causality::{Causality, Past};
 use crate::oracle::leaders::Leaders;
 use crate::oracle::mutex::{MutexJudge, Violation};
 
-/// What they have seen so far.
 #[derive(Clone, Debug)]
 pub struct Oracles {
     mutex: MutexJudge,
-    /// Which requests happened before others; not kept in large groups.
+    /// Which requests happened before others. None in large groups.
     causality: Option<Causality>,
-    /// What each message in flight carries of that, by its number.
+    /// For each message in flight: the causal past that it carries.
     pasts: BTreeMap<u64, Past>,
     leaders: Leaders,
-    /// The leader in which each process believes.
+    /// The leader that each process last reported.
     beliefs: BTreeMap<ProcessId, Option<ProcessId>>,
 }
 
@@ -67,7 +66,7 @@ impl Oracles {
         }
     }
 
-    /// A message is not in flight any more.
+    /// Called when a message is no longer in flight.
     pub fn forget(&mut self, message: u64) {
         self.pasts.remove(&message);
     }

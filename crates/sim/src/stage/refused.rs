@@ -1,85 +1,44 @@
-//! Why an action cannot happen now.
+//! The reasons to refuse an action.
 
 use baton_protocol::ProcessId;
 
-/// Why an action cannot happen now.
+/// The reason to refuse an action.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// The group is smaller.
     #[error("there is no P{process}")]
-    NoProcess {
-        /// Who was named.
-        process: ProcessId,
-    },
-    /// A request to an election, or the like.
-    #[error("this is not what the algorithm is for")]
+    NoProcess { process: ProcessId },
+    /// The algorithm belongs to a family without this command.
+    #[error("the algorithm has no such command")]
     OtherFamily,
-    /// A helper is given no commands.
+    /// Helpers get no commands.
     #[error("P{process} has no user")]
-    NoUser {
-        /// Which one.
-        process: ProcessId,
-    },
-    /// It has crashed.
+    NoUser { process: ProcessId },
     #[error("P{process} is down")]
-    Down {
-        /// Which one.
-        process: ProcessId,
-    },
-    /// Only a process that is down recovers.
+    Down { process: ProcessId },
+    /// Only a process that is down can recover.
     #[error("P{process} is not down")]
-    NotDown {
-        /// Which one.
-        process: ProcessId,
-    },
-    /// It has the critical section already.
+    NotDown { process: ProcessId },
+    /// The process already has the critical section.
     #[error("P{process} is inside")]
-    Inside {
-        /// Which one.
-        process: ProcessId,
-    },
+    Inside { process: ProcessId },
     /// Only a grant can be released.
     #[error("P{process} is not inside")]
-    NotInside {
-        /// Which one.
-        process: ProcessId,
-    },
-    /// Its user waits for an answer.
-    #[error("P{process} has asked already")]
-    AskedAlready {
-        /// Which one.
-        process: ProcessId,
-    },
-    /// It has recovered, and must first hear from others.
+    NotInside { process: ProcessId },
+    /// The user has a pending request or append.
+    #[error("P{process} is already waiting")]
+    AskedAlready { process: ProcessId },
+    /// The process must first learn from other processes what it missed.
     #[error("P{process} has recovered and is not ready yet")]
-    CatchingUp {
-        /// Which one.
-        process: ProcessId,
-    },
-    /// It has arrived, is lost, or was never sent.
+    CatchingUp { process: ProcessId },
+    /// The message has arrived, is lost, or was never sent.
     #[error("message #{message} is not in flight")]
-    NoMessage {
-        /// Its number.
-        message: u64,
-    },
-    /// No such timer runs.
+    NoMessage { message: u64 },
     #[error("P{process} has no timer {name} running")]
-    NoTimer {
-        /// Whose timer.
-        process: ProcessId,
-        /// Which one.
-        name: String,
-    },
-    /// What a process has to tell itself it handles inside its step.
+    NoTimer { process: ProcessId, name: String },
+    /// A process handles its messages to itself inside the step.
     #[error("P{process} cannot send to itself")]
-    ToItself {
-        /// Which one.
-        process: ProcessId,
-    },
-    /// A detector watches the others.
+    ToItself { process: ProcessId },
+    /// A detector watches only other processes.
     #[error("P{process} does not watch itself")]
-    OfItself {
-        /// Which one.
-        process: ProcessId,
-    },
+    OfItself { process: ProcessId },
 }

@@ -1,37 +1,35 @@
-//! What can happen next, under given rules.
+//! The actions that are possible next, under given rules.
 
 use baton_protocol::{ProcessId, Protocol};
 use baton_trace::{Action, Wish};
 
 use super::{Payload, Stage};
-use crate::stage::detectors::News;
+use crate::stage::detectors::Change;
 
-/// What the network and the processes may do: which order, and how many faults of each kind in the whole run.
+/// What the network and the processes may do. The numbers are limits for the whole run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// Messages of the protocol from one process to another arrive in the order in which they were sent.
+    /// Whether each link delivers the messages of the protocol in the order of sending.
     pub fifo: bool,
-    /// Messages that the network loses.
+    /// The most messages that the network may lose.
     pub losses: u32,
-    /// Messages that the network copies.
+    /// The most messages that the network may copy.
     pub duplicates: u32,
-    /// Crashes.
     pub crashes: u32,
-    /// Whether clients may crash, or only helpers.
+    /// False: only helpers may crash.
     pub clients_crash: bool,
-    /// Recoveries.
     pub recoveries: u32,
-    /// How a process recovers: with its memory, without it, or either.
+    /// The allowed values of [`Action::Recover`]'s `memory`.
     pub memory: Vec<bool>,
-    /// A process recovers only after all processes that are up have been told of its crash.
+    /// Whether a process recovers only after the detectors of all live processes have reported its crash.
     pub recover_when_told: bool,
-    /// Processes that are suspected although they are up.
+    /// The most wrong reports of crashes.
     pub mistakes: u32,
-    /// Messages of the application.
+    /// The most messages of the application.
     pub app_messages: u32,
 }
 
-/// A reliable network in any order: no faults, and no messages of the application.
+/// A reliable network without order: no faults, and no application messages.
 impl Default for Rules {
     fn default() -> Self {
         Rules {
@@ -49,28 +47,22 @@ impl Default for Rules {
     }
 }
 
-/// Faults, and messages of the application, so far.
+/// Faults and application messages so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// Messages that the network has lost.
     pub losses: u32,
-    /// Messages that it has copied.
     pub duplicates: u32,
-    /// Crashes.
     pub crashes: u32,
-    /// Recoveries.
     pub recoveries: u32,
-    /// Wrong suspicions.
     pub mistakes: u32,
     /// Messages of the application.
     pub app_messages: u32,
-    /// Records appended.
     pub appended: u32,
 }
 
 impl<P: Protocol> Stage<P> {
-    /// All actions that are possible now under these rules. A choice is none of them: an action whose step makes choices
-    /// stands for all outcomes.
+    /// All actions that are possible now under these rules, except [`Action::Choose`]. An action whose step makes
+    /// choices stands for all outcomes.
     pub fn enabled(&self, rules: &Rules) -> Vec<Action> {
         let mut actions = Vec::new();
         let up = || (0..self.processes.len()).filter(|&process| self.is_up(process));
@@ -102,7 +94,7 @@ impl<P: Protocol> Stage<P> {
         }
     }
 
-    /// What the network can do with the messages in flight.
+    /// The possible fates of the messages in flight.
     fn fates(&self, rules: &Rules, actions: &mut Vec<Action>) {
         for envelope in &self.in_flight {
             let message = envelope.id;
@@ -125,23 +117,23 @@ impl<P: Protocol> Stage<P> {
             return;
         }
         for &process in &self.down {
-            let untold = |by: ProcessId| self.is_up(by) && self.detectors.news(by, process).is_some();
+            let untold = |by: ProcessId| self.is_up(by) && self.detectors.next_report(by, process).is_some();
             if !(rules.recover_when_told && (0..self.processes.len()).any(untold)) {
                 actions.extend(rules.memory.iter().map(|&memory| Action::Recover { process, memory }));
             }
         }
     }
 
-    /// What the failure detector of a process may say.
+    /// The possible reports of the failure detector of `by`.
     fn reports(&self, by: ProcessId, rules: &Rules, actions: &mut Vec<Action>) {
         for of in (0..self.processes.len()).filter(|&of| of != by) {
-            let news = self.detectors.news(by, of);
+            let report = self.detectors.next_report(by, of);
             let mistaken = self.detectors.is_mistaken(by, of) && self.is_up(of);
             let may_err = !mistaken && self.is_up(of) && self.spent.mistakes < rules.mistakes;
-            if news == Some(News::Crash) || may_err {
+            if report == Some(Change::Crash) || may_err {
                 actions.push(Action::Suspect { by, of });
             }
-            if news == Some(News::Recovery) || mistaken {
+            if report == Some(Change::Recovery) || mistaken {
                 actions.push(Action::Trust { by, of });
             }
         }

@@ -1,4 +1,4 @@
-//! How effects and messages read.
+//! Effects and messages as text.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -50,7 +50,7 @@ impl<M: Message> fmt::Display for Payload<M> {
     }
 }
 
-/// The kind of a message and what it carries: `REPLY {time: 3, request: 1}`.
+/// The kind and the fields of a message: `REPLY {time: 3, request: 1}`.
 fn describe<M: Message>(message: &M) -> String {
     let debug = format!("{message:?}");
     let fields = fields(&debug).replace("{ ", "{").replace(" }", "}");
@@ -62,7 +62,7 @@ pub fn range(range: &RangeInclusive<Ticks>) -> String {
     if range.start() == range.end() { range.start().to_string() } else { format!("{range:?}") }
 }
 
-/// The debug text of a value without the name of its type, and without the parentheses around a single struct.
+/// The `Debug` text of a value without the name of its type, and without the parentheses around a single struct.
 fn fields(debug: &str) -> &str {
     let fields = debug.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_').trim_start();
     let inner = fields.strip_prefix('(').and_then(|fields| fields.strip_suffix(')'));

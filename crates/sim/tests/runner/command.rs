@@ -4,22 +4,22 @@ use baton_protocol::ProcessId;
 use baton_protocol::registry::Params;
 use baton_sim::stage::{Action, Wish};
 
-/// What a transcript can ask for, one a line. `group` is not among them: it begins a new transcript.
+/// A command of a transcript, one a line. `group` is not among them, because it begins a new scene.
 #[derive(Debug)]
 pub enum Command {
     /// An action that names no message: `request 1`, `timer 1 Answer`, `crash 2`, `recover 2 without-memory` and the like.
     Plain(Action),
     /// `deliver 1->2`, `drop 1->2 REPLY`, `duplicate app 1->2`: something happens to a message in flight.
     Network { fate: Fate, which: Which },
-    /// `forge 0->1 2->0 COORDINATOR`: P1 is sent a copy of that message from P2 to P0, as if it were from P0.
+    /// `forge 0->1 2->0 COORDINATOR`: P1 gets a copy of that message from P2 to P0, with P0 as its sender.
     Forge { from: ProcessId, to: ProcessId, like: Which },
-    /// `stabilize`: deliver, the oldest message first, until none is in flight.
+    /// `stabilize`: deliver the oldest message until no message is in flight.
     Stabilize,
-    /// `messages`: list what is in flight, the oldest first.
+    /// `messages`: list the messages in flight, oldest first.
     Messages,
-    /// `timers`: list what is running.
+    /// `timers`: list the running timers.
     Timers,
-    /// `count`: how many messages have been sent since the last `count`; those of the application are left out.
+    /// `count`: the number of messages since the last `count`, without application messages.
     Count,
     /// `state 1`: the whole state of P1.
     State { process: ProcessId },
@@ -30,7 +30,7 @@ pub enum Command {
 pub enum Fate {
     Deliver,
     Drop,
-    /// A second copy is put behind everything else in flight.
+    /// The copy comes after every other message in flight.
     Duplicate,
 }
 
@@ -45,15 +45,15 @@ pub struct Which {
 /// Which kind of message.
 #[derive(Debug)]
 pub enum Kind {
-    /// Any of the protocol's.
+    /// Any message of the protocol.
     Any,
-    /// Of the protocol's, those of this name.
+    /// A message of the protocol of this kind.
     Named(String),
-    /// Those of the application.
+    /// A message of the application.
     App,
 }
 
-/// Reads a command, without the `> ` before it; none if there is no such command.
+/// Reads a command without its `> `. None if there is no such command.
 pub fn parse(text: &str) -> Option<Command> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let user = |process: &str, wish| Some(Action::User { process: number(process)?, wish });
@@ -96,8 +96,8 @@ fn parse_other(words: &[&str]) -> Option<Command> {
     }
 }
 
-/// Reads `group voting 3 variant=ask-all coordinators=5 votes=3 delay_max=1`, without its first word: which algorithm,
-/// and how. D is 1 unless told. None if it makes no sense.
+/// Reads `group voting 3 variant=ask-all coordinators=5 votes=3 delay_max=1`, without its first word. The default of D
+/// is 1. None if the text is not understood.
 pub fn parse_group(text: &str) -> Option<(&str, Params)> {
     let mut words = text.split_whitespace();
     let algorithm = words.next()?;

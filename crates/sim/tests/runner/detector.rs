@@ -1,8 +1,8 @@
-//! A failure detector, driven by hand: `watch 0`, `beat 10`, `ask 21`, each with the watcher's time.
+//! Drives a failure detector by hand: `watch 0`, `beat 10`, `ask 21`, each with the watcher's time.
 
 use baton_protocol::detector::Detector;
 
-/// Carries out one command and says what follows; none if there is no such command.
+/// Carries out one command and returns its output. None if there is no such command.
 pub fn run<D: Detector>(detector: &mut D, command: &str) -> Option<String> {
     let (name, now) = command.split_once(' ')?;
     let now = now.parse().ok()?;

@@ -1,8 +1,8 @@
-//! Plays transcripts: text files that hold commands and everything that follows from them.
+//! Plays transcripts: text files with commands and their output.
 //!
 //! A line that begins with `> ` is a command, and the indented lines below it are its output. Lines that begin with
 //! `#` are comments. `> group <algorithm> <n> [variant=..] [coordinators=..] [votes=..] [delay_max=..]` makes a new
-//! group of processes; the other commands are those of [`Command`](command::Command), or of [`detector::run`].
+//! group of processes. [`Command`](command::Command) and [`detector::run`] list the other commands.
 
 use std::fmt::Write;
 
@@ -20,7 +20,7 @@ mod scene;
 
 use scene::Scene;
 
-/// Plays the transcript `text` and returns it with the outputs that its commands have in fact.
+/// Plays the transcript `text` and returns it with the actual outputs of its commands.
 ///
 /// # Panics
 /// If a line cannot be understood, or if a group does not run `algorithm`.
@@ -49,7 +49,7 @@ pub fn render(text: &str, algorithm: &str) -> String {
     rendered
 }
 
-/// A line of a transcript that stays as it is: a comment, a command or an empty one. Outputs are made anew.
+/// A line of a transcript that is not output: a comment, a command or an empty line. `render` writes the outputs anew.
 struct Line<'a> {
     number: usize,
     text: &'a str,

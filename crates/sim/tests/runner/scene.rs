@@ -7,23 +7,22 @@ use baton_sim::stage::{Action, Effect, Envelope, Payload, Stage, range};
 
 use super::command::{Command, Fate, Kind, Which};
 
-/// Far more than any transcript needs: who sends more keeps on sending.
+/// Far more than any transcript needs. A group that sends more probably never stops.
 const STABILIZE_DELIVERIES_MAX: usize = 1_000;
 
-/// A group on a stage.
 pub struct Scene<P: Protocol> {
     stage: Stage<P>,
-    /// Messages sent when they were last counted, by kind.
+    /// Messages sent until the last `count`, by kind.
     counted: BTreeMap<&'static str, u64>,
 }
 
 impl<P: Protocol> Scene<P> {
-    /// The group as it is before its start.
+    /// The group before its start.
     pub fn new(stage: Stage<P>) -> Self {
         Scene { stage, counted: BTreeMap::new() }
     }
 
-    /// Starts all processes; returns what there is to tell.
+    /// Starts all processes and returns the lines of output.
     pub fn start(&mut self) -> Vec<String> {
         let clients = self.stage.clients();
         let helpers = processes(clients..self.stage.processes().len());
@@ -32,7 +31,7 @@ impl<P: Protocol> Scene<P> {
         [group].into_iter().chain(lines(&self.stage.start())).collect()
     }
 
-    /// Carries out a command; returns what there is to tell.
+    /// Carries out a command and returns the lines of output.
     pub fn run(&mut self, command: Command) -> Vec<String> {
         let told = self.try_run(command).unwrap_or_else(|why| vec![format!("refused: {why}")]);
         if told.is_empty() { vec!["nothing follows".to_string()] } else { told }
@@ -109,7 +108,7 @@ impl<P: Protocol> Scene<P> {
     }
 }
 
-/// What effects are told as; those of an arrival are indented.
+/// The effects as lines. Effects of a delivery are indented.
 fn lines<P: Protocol>(effects: &[Effect<P>]) -> Vec<String> {
     let arrival = effects.iter().position(|effect| matches!(effect, Effect::Delivered(_)));
     let indent = |place: usize| if arrival.is_some_and(|arrival| place > arrival) { "  " } else { "" };
