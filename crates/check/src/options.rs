@@ -81,11 +81,11 @@ impl Default for Options {
     }
 }
 
-impl From<LinkOrder> for baton_trace::Order {
+impl From<LinkOrder> for baton_trace::TracedOrder {
     fn from(order: LinkOrder) -> Self {
         match order {
-            LinkOrder::Fifo => baton_trace::Order::Fifo,
-            LinkOrder::Unordered => baton_trace::Order::Unordered,
+            LinkOrder::Fifo => baton_trace::TracedOrder::Fifo,
+            LinkOrder::Unordered => baton_trace::TracedOrder::Unordered,
         }
     }
 }

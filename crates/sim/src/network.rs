@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use baton_protocol::{ProcessId, Ticks};
-use baton_trace::Order;
+use baton_trace::TracedOrder;
 use rustc_hash::FxHashMap;
 
 use crate::time::{in_t, ticks};
@@ -164,7 +164,7 @@ impl Network {
     /// The network as data.
     pub fn traced(&self) -> baton_trace::Network {
         baton_trace::Network {
-            order: Some(if self.fifo { Order::Fifo } else { Order::Unordered }),
+            order: Some(if self.fifo { TracedOrder::Fifo } else { TracedOrder::Unordered }),
             member: None,
             notes: baton_trace::notes(serde_json::json!({
                 "delay": self.delay.to_string(),

@@ -6,7 +6,7 @@ use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
 use baton_protocol::registry::{self, About, Family, SetupError, Visitor};
 use baton_protocol::{Group, ProcessId, Protocol};
-use baton_trace::{Event, Header, Order, Record, Unit, is_counterexample};
+use baton_trace::{Event, Header, Record, TracedOrder, Unit, is_counterexample};
 
 use self::repeat::{Elects, Repeat};
 use crate::oracle::mutex::Violation;
@@ -109,9 +109,9 @@ impl Replay<'_> {
     fn go<P: Protocol>(self, stage: Stage<P>, elects: Option<Elects>) -> Result<Replayed, ReplayError> {
         let cycle_from = self.header.cycle_from();
         let fifo = match &self.header.network.order {
-            Some(Order::Fifo) => true,
-            Some(Order::Unordered) | None => false,
-            Some(Order::Unknown(found)) => return Err(ReplayError::Order { found: found.clone() }),
+            Some(TracedOrder::Fifo) => true,
+            Some(TracedOrder::Unordered) | None => false,
+            Some(TracedOrder::Unknown(found)) => return Err(ReplayError::Order { found: found.clone() }),
         };
         let mut repeat = Repeat::new(stage, fifo, self.records, elects);
         repeat.play(cycle_from)?;

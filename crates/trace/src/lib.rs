@@ -97,7 +97,7 @@ pub struct Network {
     pub notes: Notes,
     /// The order in which the messages of a link arrived. None: any order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub order: Option<Order>,
+    pub order: Option<TracedOrder>,
     /// The process that wrote this trace, if it was one member of a group over sockets. Such a trace cannot be replayed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<usize>,
@@ -131,7 +131,7 @@ pub fn notes(object: Value) -> Notes {
 /// The order in which the messages of a link arrive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Order {
+pub enum TracedOrder {
     /// The order in which they were sent.
     Fifo,
     /// Any order.
@@ -429,13 +429,13 @@ mod tests {
         let read_header = |line: &str| read(line.as_bytes()).unwrap().0;
         let sim = line(r#"{"delay":"const:1","drift":0.25,"loss":0.0,"order":"fifo"}"#, r#"{"entries":9}"#);
         let header = read_header(&sim);
-        assert_eq!((&header.network.order, header.network.member), (&Some(Order::Fifo), None));
+        assert_eq!((&header.network.order, header.network.member), (&Some(TracedOrder::Fifo), None));
         assert_eq!((&header.network.notes["drift"], &header.workload.notes["entries"]), (&0.25.into(), &9.into()));
         assert_eq!(serde_json::to_string(&header).unwrap(), sim, "nothing is lost, and nothing is added");
 
         let check = line(r#"{"order":"unordered"}"#, r#"{"app_messages":1,"cycle_from":4,"dated_by":"ticks"}"#);
         let header = read_header(&check);
-        assert_eq!((&header.network.order, header.cycle_from()), (&Some(Order::Unordered), Some(4)));
+        assert_eq!((&header.network.order, header.cycle_from()), (&Some(TracedOrder::Unordered), Some(4)));
         assert!(header.is_dated_by_ticks());
         assert_eq!(serde_json::to_string(&header).unwrap(), check);
 
@@ -444,7 +444,7 @@ mod tests {
         assert_eq!(serde_json::to_string(&read_header(&peer)).unwrap(), peer);
 
         let later = line(r#"{"order":"sideways"}"#, r#"{"dated_by":"suns"}"#);
-        assert_eq!(read_header(&later).network.order, Some(Order::Unknown("sideways".into())));
+        assert_eq!(read_header(&later).network.order, Some(TracedOrder::Unknown("sideways".into())));
         assert!(!read_header(&later).is_dated_by_ticks());
         let wrong = line(r#"{"order":"fifo","member":"P2"}"#, "{}");
         let refusal = read(wrong.as_bytes()).unwrap_err().to_string();

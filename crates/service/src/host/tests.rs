@@ -13,16 +13,16 @@ async fn host(disk: &FakeDisk) -> Arc<Host> {
     Arc::new(tokio::time::timeout(LONG, opened).await.expect("it leads").unwrap())
 }
 
-struct Client {
+struct TestClient {
     stream: Stream,
     heard: Heard,
 }
 
-impl Client {
+impl TestClient {
     /// Opens a session.
     async fn open(host: &Host, session: u64) -> Self {
         let (stream, heard) = host.stream(ConnectionId(session), None);
-        let mut client = Client { stream, heard };
+        let mut client = TestClient { stream, heard };
         let (label, host, secret) = (String::new(), String::new(), Some(Secret([1; 32])));
         let open = Open { session, attempt: 1, ttl_ms: 10_000, label, host, pid: 0, resume: false, secret };
         client.stream.hears(Ok(ToServer::Open(open))).await;
@@ -58,7 +58,7 @@ fn acquire(name: &str) -> Operation {
 async fn on_a_full_disk_locks_are_given_back_and_not_given_out() {
     let disk = FakeDisk::default();
     let host = host(&disk).await;
-    let mut client = Client::open(&host, 7).await;
+    let mut client = TestClient::open(&host, 7).await;
     assert_eq!(client.answer(1, acquire("a")).await, Answer::Granted { fence: 1 });
     assert!(!host.status().low_space);
     disk.set_full(true);
@@ -79,7 +79,7 @@ async fn on_a_full_disk_locks_are_given_back_and_not_given_out() {
 async fn a_client_that_pipelines_gets_all_of_its_answers_in_order() {
     const REQUESTS: u64 = 500;
     let host = host(&FakeDisk::default()).await;
-    let Client { mut stream, mut heard } = Client::open(&host, 7).await;
+    let TestClient { mut stream, mut heard } = TestClient::open(&host, 7).await;
     let asks = tokio::spawn(async move {
         for number in 1..=REQUESTS {
             let (seen, missing, operation) = (number - 1, Vec::new(), acquire(&format!("lock {number}")));
@@ -100,7 +100,7 @@ async fn a_client_that_pipelines_gets_all_of_its_answers_in_order() {
 #[tokio::test]
 async fn a_stop_ends_every_stream_and_every_lease_and_answers_every_call() {
     let host = host(&FakeDisk::default()).await;
-    let mut client = Client::open(&host, 7).await;
+    let mut client = TestClient::open(&host, 7).await;
     host.stop();
     let said = tokio::time::timeout(LONG, client.heard.recv()).await.unwrap();
     assert_eq!(said, Some(Err(Closing::Stopping)));
