@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use baton_protocol::ProcessId;
 use baton_protocol::election::Election;
 use baton_protocol::mutex::{Command, Mutex};
-use baton_trace::{Action as Deed, DropReason, Wish};
+use baton_trace::{Action as StageAction, DropReason, Wish};
 
 use crate::CheckError;
 use crate::election::{ElectionAct, ElectionModel};
@@ -25,44 +25,44 @@ const TICKS_MAX: usize = 10_000;
 /// A model whose steps can be written as actions on a stage.
 pub trait Staged: GroupModel {
     /// The step of a user as an action.
-    fn act(at: ProcessId, act: ActOf<Self>) -> Deed;
+    fn act(at: ProcessId, act: ActOf<Self>) -> StageAction;
 }
 
 impl<P: Mutex> Staged for MutexModel<P> {
-    fn act(process: ProcessId, act: Command) -> Deed {
+    fn act(process: ProcessId, act: Command) -> StageAction {
         let wish = match act {
             Command::Acquire => Wish::Request,
             Command::Release => Wish::Release,
         };
-        Deed::User { process, wish }
+        StageAction::User { process, wish }
     }
 }
 
 impl<P: Election> Staged for ElectionModel<P> {
-    fn act(at: ProcessId, act: ElectionAct) -> Deed {
+    fn act(at: ProcessId, act: ElectionAct) -> StageAction {
         match act {
-            ElectionAct::Suspect(of) => Deed::Suspect { by: at, of },
-            ElectionAct::Elect => Deed::User { process: at, wish: Wish::Elect },
+            ElectionAct::Suspect(of) => StageAction::Suspect { by: at, of },
+            ElectionAct::Elect => StageAction::User { process: at, wish: Wish::Elect },
         }
     }
 }
 
 /// A step of a model as an action. None for a start, a tick or a delivery: an action would name the message by its
 /// number.
-pub fn deed<M: Staged>(model: &M, state: &StateOf<M>, action: &Action<ActOf<M>>) -> Option<Deed> {
+pub fn deed<M: Staged>(model: &M, state: &StateOf<M>, action: &Action<ActOf<M>>) -> Option<StageAction> {
     let Action::Step { at, stimulus, .. } = *action else { return None };
     let process = usize::from(at);
     Some(match stimulus {
         Stimulus::Act(act) => M::act(process, act),
-        Stimulus::AppSend { to } => Deed::App { from: process, to: to.into() },
+        Stimulus::AppSend { to } => StageAction::App { from: process, to: to.into() },
         Stimulus::Timer(place) => {
             let (timer, _) = model.system().local(state.locals[process]).timers[usize::from(place)];
-            Deed::Timer { process, name: format!("{timer:?}") }
+            StageAction::Timer { process, name: format!("{timer:?}") }
         }
-        Stimulus::Crash => Deed::Crash { process },
-        Stimulus::Recover { memory, .. } => Deed::Recover { process, memory },
-        Stimulus::Suspect { peer, .. } => Deed::Suspect { by: process, of: peer.into() },
-        Stimulus::Trust { peer, .. } => Deed::Trust { by: process, of: peer.into() },
+        Stimulus::Crash => StageAction::Crash { process },
+        Stimulus::Recover { memory, .. } => StageAction::Recover { process, memory },
+        Stimulus::Suspect { peer, .. } => StageAction::Suspect { by: process, of: peer.into() },
+        Stimulus::Trust { peer, .. } => StageAction::Trust { by: process, of: peer.into() },
         Stimulus::Deliver { .. } | Stimulus::Start | Stimulus::Tick => return None,
     })
 }
@@ -76,7 +76,7 @@ pub struct Followed<S> {
 }
 
 /// Follows a list of actions through the model.
-pub fn follow<M: Staged>(model: &mut M, actions: &[Deed]) -> Result<Followed<StateOf<M>>, CheckError> {
+pub fn follow<M: Staged>(model: &mut M, actions: &[StageAction]) -> Result<Followed<StateOf<M>>, CheckError> {
     let mut way = Way::begin(model);
     for (place, action) in actions.iter().enumerate() {
         let refused = |why| CheckError::After { number: place + 1, action: action.to_string(), why };
@@ -110,7 +110,7 @@ struct Letter {
 
 /// The step that the next action asks for.
 enum Wanted<'a> {
-    Deed(&'a Deed),
+    Action(&'a StageAction),
     Arrival { letter: Letter, copied: bool },
     Loss { letter: Letter },
 }
@@ -141,28 +141,28 @@ impl<'m, M: Staged> Way<'m, M> {
     }
 
     /// Carries out an action. Some actions are no step of the model.
-    fn take(&mut self, action: &Deed, is_first: bool) -> Result<(), String> {
+    fn take(&mut self, action: &StageAction, is_first: bool) -> Result<(), String> {
         if let (true, Some(leader)) = (is_first, self.model.system().rules.crashed) {
             return match action {
-                Deed::Crash { process } if *process == leader => Ok(()),
+                StageAction::Crash { process } if *process == leader => Ok(()),
                 _ => Err(format!(
                     "without further crashes the model starts with a crashed leader: begin with `crash {leader}`"
                 )),
             };
         }
         match *action {
-            Deed::Choose { ref script } => self.script.clone_from(script),
-            Deed::Duplicate { message } => {
+            StageAction::Choose { ref script } => self.script.clone_from(script),
+            StageAction::Duplicate { message } => {
                 let Letter { original, from, to, payload } = self.letter(message)?;
                 self.add(from, to, payload, Some(original));
             }
-            Deed::Forge { .. } => return Err("the checker has no forgeries".into()),
-            Deed::Deliver { message } => {
+            StageAction::Forge { .. } => return Err("the checker has no forgeries".into()),
+            StageAction::Deliver { message } => {
                 let letter = self.letter(message)?;
                 self.letters.remove(&message);
                 self.step(&Wanted::Arrival { letter, copied: self.has_copy(letter) })?;
             }
-            Deed::Drop { message } => {
+            StageAction::Drop { message } => {
                 let letter = self.letter(message)?;
                 self.letters.remove(&message);
                 // The model makes a copy only when one copy arrives. So only the loss of the last copy is a step.
@@ -170,15 +170,15 @@ impl<'m, M: Staged> Way<'m, M> {
                     self.step(&Wanted::Loss { letter })?;
                 }
             }
-            Deed::Crash { process } => {
+            StageAction::Crash { process } => {
                 self.letters.retain(|_, letter| usize::from(letter.to) != process);
-                self.step(&Wanted::Deed(action))?;
+                self.step(&Wanted::Action(action))?;
             }
-            Deed::Recover { process, .. } => {
-                self.letters.retain(|_, letter| usize::from(letter.from) != process);
-                self.step(&Wanted::Deed(action))?;
+            StageAction::Recover { process, .. } => {
+                self.letters.retain(|_, letter| ![letter.from, letter.to].map(usize::from).contains(&process));
+                self.step(&Wanted::Action(action))?;
             }
-            _ => self.step(&Wanted::Deed(action))?,
+            _ => self.step(&Wanted::Action(action))?,
         }
         Ok(())
     }
@@ -196,7 +196,11 @@ impl<'m, M: Staged> Way<'m, M> {
                 self.next.as_ref().map_err(|wrong| format!("{} is violated before this action", wrong.property))?;
             let mut successors = expand(self.model, Some(state)).successors;
             let found = successors.iter().position(|successor| self.is_wanted(state, &successor.action, wanted));
-            let passes = || successors.iter().position(|successor| matches!(successor.action, Action::Tick));
+            // A message to a crashed process is lost by itself, and time may have to wait for that.
+            let by_itself = |action: &Action<ActOf<M>>| {
+                matches!(action, Action::Tick | Action::Lost { reason: DropReason::Crashed, .. })
+            };
+            let passes = || successors.iter().position(|successor| by_itself(&successor.action));
             let Some(nth) = found.or_else(passes) else { break };
             let Successor { action, next } = successors.swap_remove(nth);
             self.path.push(nth);
@@ -216,7 +220,7 @@ impl<'m, M: Staged> Way<'m, M> {
     fn is_wanted(&self, state: &StateOf<M>, action: &Action<ActOf<M>>, wanted: &Wanted) -> bool {
         let same = |letter: &Letter, from, to, payload| (letter.from, letter.to, letter.payload) == (from, to, payload);
         let fits = match (wanted, action) {
-            (Wanted::Deed(wanted), action) => deed(self.model, state, action).as_ref() == Some(*wanted),
+            (Wanted::Action(wanted), action) => deed(self.model, state, action).as_ref() == Some(*wanted),
             (
                 Wanted::Arrival { letter, copied: wanted },
                 &Action::Step { at, stimulus: Stimulus::Deliver { from, payload }, copied, .. },
@@ -238,12 +242,12 @@ impl<'m, M: Staged> Way<'m, M> {
 }
 
 /// A model that starts in a given state.
-pub struct From<'m, M: Model> {
+pub struct StartingAt<'m, M: Model> {
     pub model: &'m mut M,
     pub start: M::State,
 }
 
-impl<M: Model<State: Clone>> Model for From<'_, M> {
+impl<M: Model<State: Clone>> Model for StartingAt<'_, M> {
     type State = M::State;
     /// None: the start.
     type Action = Option<M::Action>;

@@ -9,7 +9,7 @@ use baton_protocol::mutex::Mutex;
 use baton_protocol::registry::{self, About, Crashes, Family, Params, Visitor};
 use baton_protocol::{Group, ProcessId, Protocol};
 use baton_sim::replay::{ReplayError, replay};
-use baton_sim::stage::{Action as Deed, Effect, Envelope, Payload, Rules, Stage};
+use baton_sim::stage::{Action as StageAction, Effect, Envelope, Payload, Rules, Stage};
 use baton_trace::{DropReason, Event, Header, Record, Unit};
 
 use crate::after::{Staged, deed, follow};
@@ -36,7 +36,7 @@ struct Pair<M: Staged> {
     random: fastrand::Rng,
     place: String,
     /// All that has been done on the stage.
-    done: Vec<Deed>,
+    done: Vec<StageAction>,
 }
 
 impl<M: Staged> Pair<M> {
@@ -47,7 +47,7 @@ impl<M: Staged> Pair<M> {
         self.model.tell(&mut story, None, &action);
         self.stage.start();
         if let Some(process) = self.model.system().rules.crashed {
-            self.stage.apply(&Deed::Crash { process }).unwrap();
+            self.stage.apply(&StageAction::Crash { process }).unwrap();
         }
         let mut violation = next.as_ref().err().cloned();
         let mut state = next.ok();
@@ -112,7 +112,7 @@ impl<M: Staged> Pair<M> {
         };
         let script = choices.iter().map(|choice| choice.chosen).collect();
         let mut found = BTreeSet::new();
-        for deed in [Deed::Choose { script }].into_iter().chain(self.deeds(state, action)) {
+        for deed in [StageAction::Choose { script }].into_iter().chain(self.deeds(state, action)) {
             let effects = self.stage.apply(&deed).unwrap_or_else(|why| panic!("{place}: {deed}: {why}"));
             found.extend(effects.into_iter().filter_map(|effect| match effect {
                 Effect::Violated { property, .. } => Some(property),
@@ -128,15 +128,15 @@ impl<M: Staged> Pair<M> {
     }
 
     /// The actions on a stage for a step of the model. None for a tick, because a stage has no time.
-    fn deeds(&self, state: &StateOf<M>, action: &Action<ActOf<M>>) -> Vec<Deed> {
+    fn deeds(&self, state: &StateOf<M>, action: &Action<ActOf<M>>) -> Vec<StageAction> {
         match *action {
             Action::Lost { reason: DropReason::Crashed, .. } => Vec::new(),
-            Action::Lost { flight, .. } => vec![Deed::Drop { message: self.find(flight) }],
+            Action::Lost { flight, .. } => vec![StageAction::Drop { message: self.find(flight) }],
             Action::Step { at, stimulus: Stimulus::Deliver { from, payload }, copied, .. } => {
                 let arrives = |flight: &&Flight| (flight.from, flight.to, flight.payload) == (from, at, payload);
                 let message = self.find(*state.network.iter().find(arrives).unwrap());
-                let copies = copied.then_some(Deed::Duplicate { message });
-                copies.into_iter().chain([Deed::Deliver { message }]).collect()
+                let copies = copied.then_some(StageAction::Duplicate { message });
+                copies.into_iter().chain([StageAction::Deliver { message }]).collect()
             }
             _ => deed(&self.model, state, action).into_iter().collect(),
         }
@@ -156,12 +156,12 @@ impl<M: Staged> Pair<M> {
         deeds.first().map(|deed| self.name_of(deed))
     }
 
-    fn name_of(&self, deed: &Deed) -> String {
+    fn name_of(&self, deed: &StageAction) -> String {
         let named = |word: &str, message: &u64| format!("{word} {}", self.stage.message(*message).unwrap());
         match deed {
-            Deed::Deliver { message } => named("deliver", message),
-            Deed::Drop { message } => named("drop", message),
-            Deed::Duplicate { message } => named("duplicate", message),
+            StageAction::Deliver { message } => named("deliver", message),
+            StageAction::Drop { message } => named("drop", message),
+            StageAction::Duplicate { message } => named("duplicate", message),
             deed => deed.to_string(),
         }
     }
@@ -203,7 +203,6 @@ impl Walks<'_> {
             losses: FAULTS.loss.into(),
             duplicates: FAULTS.duplicate.into(),
             crashes: FAULTS.crash.into(),
-            clients_crash: true,
             recoveries: FAULTS.crash.into(),
             memory: recovery.memory.to_vec(),
             recover_when_told: recovery.after_news,

@@ -11,7 +11,7 @@ use baton_protocol::{Group, Ticks};
 use baton_trace::{DatedBy, Header, Unit, Workload};
 use serde_json::json;
 
-use crate::after::{Followed, From, Staged, follow};
+use crate::after::{Followed, Staged, StartingAt, follow};
 use crate::detector::DetectorModel;
 use crate::election::{ElectionModel, Setting, Times};
 use crate::explore::{Bounds, End, Explored, Progress, explore};
@@ -267,9 +267,10 @@ impl Checker<'_> {
 
     /// Explores a model, and puts the result into the report.
     fn run<M: GroupModel>(&self, header: &Header, report: &mut CheckReport, model: &mut M) {
-        let started = Instant::now();
-        let explored = explore(model, &self.bounds(), &|progress| self.watch(progress));
+        let (started, bounds) = (Instant::now(), self.bounds());
+        let explored = explore(model, &bounds, &|progress| self.watch(progress));
         report.seconds = started.elapsed().as_secs_f64();
+        report.conclude(&explored.end, &bounds);
         self.tell(header, report, model, &explored, &[]);
     }
 
@@ -280,22 +281,23 @@ impl Checker<'_> {
             self.run(header, report, model);
             return Ok(());
         }
-        let started = Instant::now();
+        let (started, bounds) = (Instant::now(), self.bounds());
         let Followed { next, path } = follow(model, &self.options.after)?;
         let explored = match next {
-            Ok(start) => explore(&mut From { model, start }, &self.bounds(), &|progress| self.watch(progress)),
+            Ok(start) => explore(&mut StartingAt { model, start }, &bounds, &|progress| self.watch(progress)),
             Err(violation) => {
                 let end = End::Violated { violation, path: vec![0] };
                 Explored { states: 0, transitions: 0, depth: 0, reached: Reached::default(), end }
             }
         };
         report.seconds = started.elapsed().as_secs_f64();
+        report.conclude(&explored.end, &bounds);
         self.tell(header, report, model, &explored, &path);
         Ok(())
     }
 
-    /// Puts the result of an exploration into the report. `before` is the path to the state where the exploration
-    /// began.
+    /// Puts the numbers of an exploration and its counterexample into the report. `before` is the path to the state where
+    /// the exploration began.
     fn tell<M: GroupModel>(
         &self,
         header: &Header,
@@ -306,7 +308,6 @@ impl Checker<'_> {
     ) {
         report.reached = explored.reached;
         (report.states, report.transitions, report.depth) = (explored.states, explored.transitions, explored.depth);
-        report.conclude(&explored.end, &self.bounds());
         if let End::Violated { violation, path } = &explored.end {
             // If there is a path before, the first step of the exploration only leads to its end.
             let path = [before, &path[usize::from(!before.is_empty())..]].concat();

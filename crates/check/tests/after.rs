@@ -148,6 +148,28 @@ fn faults_of_the_list_are_among_those_that_there_may_be() {
     assert_eq!(refusal, "action 3 of the list, `request 1`: deadlock is violated before this action");
 }
 
+/// In elections time passes by itself. The message of P0 to the crashed P2 must not stop it.
+#[test]
+fn a_message_to_a_crashed_process_does_not_stop_time() {
+    let faults = Faults { crash: 1, recover: Some(1), ..Faults::NONE };
+    let after = |more: &[Action]| {
+        let first = [
+            Action::Crash { process: 2 },
+            Action::Suspect { by: 0, of: 2 },
+            Action::Deliver { message: 0 },
+            Action::Deliver { message: 2 },
+        ];
+        let properties = Some(vec![Property::Safety]);
+        let options = Options { properties, faults, after: [&first, more].concat(), ..Options::default() };
+        check("bully", &Params::new(3, 1), &options)
+    };
+    after(&[]).unwrap();
+    // P2 was down when P0 sent message 1, so no recovery brings the message back.
+    let recovered = [Action::Recover { process: 2, memory: true }, Action::Deliver { message: 1 }];
+    let refusal = after(&recovered).unwrap_err().to_string();
+    assert_eq!(refusal, "action 6 of the list, `deliver #1`: message #1 is not in flight");
+}
+
 #[test]
 fn what_a_list_cannot_have_is_refused() {
     let refusal = |algorithm: &str, properties, after: Vec<Action>| {

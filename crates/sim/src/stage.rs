@@ -40,6 +40,7 @@ pub use baton_trace::{Action, Wish};
 use self::detectors::Detectors;
 use self::effect::Words;
 use self::oracles::Oracles;
+use self::rules::Spent;
 
 mod detectors;
 mod effect;
@@ -50,7 +51,7 @@ mod text;
 
 pub use effect::{Effect, Envelope, Payload};
 pub use refused::Refused;
-pub use rules::{Rules, Spent};
+pub use rules::Rules;
 pub use text::range;
 
 /// A group, the network between its processes, and their users. The [module](self) says how to drive it.
@@ -459,11 +460,6 @@ impl<P: Protocol> Stage<P> {
     /// Messages of the protocol sent so far, by kind. Application messages are not counted.
     pub fn sent(&self) -> &BTreeMap<&'static str, u64> {
         &self.sent
-    }
-
-    /// Faults and application messages so far.
-    pub fn spent(&self) -> Spent {
-        self.spent
     }
 
     /// Whether the oracle checks ORDER. In large groups it does not.

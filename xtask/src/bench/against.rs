@@ -53,7 +53,7 @@ pub fn run(folder: &Path) -> Result<(), String> {
         turns.iter_mut().zip(measured).for_each(|(turns, more)| turns.extend(more));
         fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     }
-    let title = format!("medians of {} turns", RUNS * TURNS);
+    let title = format!("medians of {} turns (memory: {RUNS})", RUNS * TURNS);
     println!("{title:62} {:>12} {:>12} {:>8}  the middle half of the ratios", "this", "other", "ratio");
     for ((name, better), turns) in FIGURES.into_iter().zip(&turns) {
         println!("{}", line(name, turns, better));

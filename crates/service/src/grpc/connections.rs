@@ -161,8 +161,8 @@ impl AsyncRead for Connection {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         self.preface_bytes_left = self.preface_bytes_left.saturating_sub(buffer.filled().len() - before);
-        // Even a client that sends without end (only pings, say) leaves nothing to read now and then.
-        if read.is_pending()
+        // Once each time the socket is empty. A client that sends without a pause fills every buffer instead.
+        if (read.is_pending() || buffer.remaining() == 0)
             && let Err(error) = self.look(cx)
         {
             return Poll::Ready(Err(error));
@@ -247,6 +247,24 @@ mod tests {
         assert_eq!(error(&mut connection).await, "it has no call");
         drop(connection);
         speaks.await.unwrap();
+    }
+
+    /// The socket is never empty: every read fills its buffer.
+    #[tokio::test]
+    async fn who_sends_without_a_pause_and_does_not_call_is_hung_up_on() {
+        let (mut connection, mut client) = connected(Duration::from_millis(50)).await;
+        let sends = tokio::spawn(async move { while client.write_all(&[b'x'; 1 << 16]).await.is_ok() {} });
+        let reads = async {
+            loop {
+                if let Err(error) = connection.read_exact(&mut [0; PREFACE_BYTES]).await {
+                    return error.to_string();
+                }
+            }
+        };
+        let error = tokio::time::timeout(Duration::from_secs(60), reads).await;
+        assert_eq!(error.expect("the connection was not closed"), "it has no call");
+        drop(connection);
+        sends.await.unwrap();
     }
 
     /// Clients wait for the next server. A client that does not read must not delay the stop.

@@ -59,7 +59,7 @@ impl Acknowledgement {
 impl Drop for Acknowledgement {
     fn drop(&mut self) {
         let callback = std::mem::replace(&mut self.0, IOFlushed::Noop);
-        // Nearly always it has been told already, and an error would be made for nobody.
+        // `tell` leaves a no-op behind, which needs no error.
         if !matches!(callback, IOFlushed::Noop) {
             callback.io_completed(Err(stopped()));
         }

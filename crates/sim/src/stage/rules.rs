@@ -16,8 +16,6 @@ pub struct Rules {
     /// The most messages that the network may copy.
     pub duplicates: u32,
     pub crashes: u32,
-    /// False: only helpers may crash.
-    pub clients_crash: bool,
     pub recoveries: u32,
     /// The allowed values of [`Action::Recover`]'s `memory`.
     pub memory: Vec<bool>,
@@ -37,7 +35,6 @@ impl Default for Rules {
             losses: 0,
             duplicates: 0,
             crashes: 0,
-            clients_crash: true,
             recoveries: 0,
             memory: vec![true, false],
             recover_when_told: false,
@@ -77,8 +74,7 @@ impl<P: Protocol> Stage<P> {
         let timers = self.timers.keys();
         actions.extend(timers.map(|(process, timer)| Action::Timer { process: *process, name: format!("{timer:?}") }));
         if self.spent.crashes < rules.crashes {
-            let may_crash = up().filter(|&process| rules.clients_crash || process >= self.clients);
-            actions.extend(may_crash.map(|process| Action::Crash { process }));
+            actions.extend(up().map(|process| Action::Crash { process }));
         }
         self.recoveries(rules, &mut actions);
         up().for_each(|by| self.reports(by, rules, &mut actions));
@@ -113,7 +109,7 @@ impl<P: Protocol> Stage<P> {
     }
 
     fn recoveries(&self, rules: &Rules, actions: &mut Vec<Action>) {
-        if self.spent.recoveries == rules.recoveries {
+        if self.spent.recoveries >= rules.recoveries {
             return;
         }
         for &process in &self.down {
