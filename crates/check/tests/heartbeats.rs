@@ -54,6 +54,42 @@ fn a_counterexample_whose_times_do_not_fit_is_refused() {
     .assert_eq(&format!("{}\n", told.join("\n")));
 }
 
+#[test]
+fn a_counterexample_with_impossible_crashes_is_refused() {
+    let trace = heartbeats(&Params::new(2, 1), &slow(4, Options::default())).trace.unwrap();
+    let (crash, recover) = (Event::Crash, Event::Recover { memory: true });
+    // P0 and P1 have sent their first heartbeats, messages 0 and 1. These events follow at P0, at tick 0.
+    let refusal = |events: &[&Event], arrives: Option<(usize, u64)>| {
+        let mut records = trace.records[..2].to_vec();
+        let record = |p: usize, t: f64, event: Event| Record { seq: 0, t, p: Some(p), event };
+        for &event in events {
+            records.push(record(0, 0.0, event.clone()));
+            if matches!(event, Event::Recover { .. }) {
+                let Event::Send { to, kind, bytes, body, .. } = records[0].event.clone() else { panic!() };
+                records.push(record(0, 0.0, Event::Send { msg: 100, to, kind, bytes, body }));
+            }
+        }
+        let arrival =
+            |(to, msg): (usize, u64)| record(to, 1.0, Event::Deliver { msg, from: 1 - to, kind: "BEAT".into() });
+        records.extend(arrives.map(arrival));
+        replay(&trace.header, &records).unwrap_err().to_string()
+    };
+    let told = [
+        refusal(&[&crash, &crash], None),
+        refusal(&[&recover], None),
+        refusal(&[&crash, &recover], Some((0, 1))),
+        refusal(&[&crash, &recover], Some((1, 0))),
+        refusal(&[&crash, &recover], Some((1, 100))),
+    ];
+    expect![[r#"
+        record 0 does not fit: the trace says P0 {"event":"crash"}, the processes say that P0 is down
+        record 0 does not fit: the trace says P0 {"event":"recover","memory":true}, the processes say that P0 is not down
+        record 0 does not fit: the trace says P0 {"event":"deliver","msg":1,"from":1,"kind":"BEAT"}, the processes say that this message is not in flight
+        record 0 does not fit: the trace says P1 {"event":"deliver","msg":0,"from":0,"kind":"BEAT"}, the processes say that this message is not in flight
+        the trace is cut off after 6 records; its last one must be `end`
+    "#]].assert_eq(&format!("{}\n", told.join("\n")));
+}
+
 fn crashes(crash: u8) -> Options {
     Options { faults: Faults { crash, ..Faults::NONE }, ..Options::default() }
 }

@@ -1,6 +1,7 @@
 //! Repeats a counterexample of the checker with heartbeats. In the checker all clocks show the ticks of the records. So
 //! the replay can ask the detectors again: a suspected process must be overdue, and everything that is due must happen
-//! before time goes on.
+//! before time goes on. A [`Stage`](crate::stage::Stage) has no clocks, so this loop is its own. A crash and a recovery mean
+//! the same in both.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +11,7 @@ use baton_trace::{Event, Header, Record};
 
 use super::{ReplayError, Replayed, claim, differs};
 use crate::oracle::mutex::Violation;
+use crate::stage::Refused;
 
 /// A process that sends heartbeats and watches the other processes.
 struct Member<D> {
@@ -21,12 +23,18 @@ struct Member<D> {
     since: Option<Ticks>,
 }
 
+struct InFlight {
+    from: ProcessId,
+    to: ProcessId,
+    sent: Ticks,
+}
+
 struct Beats<'t, D> {
     members: Vec<Member<D>>,
     period: Ticks,
     now: Ticks,
-    /// By message number: the receiver and the time of sending.
-    letters: BTreeMap<u64, (ProcessId, Ticks)>,
+    /// The messages in flight, by their number.
+    in_flight: BTreeMap<u64, InFlight>,
     records: &'t [Record],
     next: usize,
 }
@@ -43,7 +51,7 @@ pub fn repeat<D: Detector>(header: &Header, records: &[Record], group: &Group<D>
         members: (0..n).map(member).collect(),
         period: (group.make)(0).period(),
         now: 0,
-        letters: BTreeMap::new(),
+        in_flight: BTreeMap::new(),
         records,
         next: 0,
     };
@@ -112,9 +120,8 @@ impl<'t, D: Detector> Beats<'t, D> {
                 self.beat(at)
             }
             Event::Deliver { msg, from, .. } => {
-                let (to, sent) =
-                    self.letters.get(msg).copied().ok_or_else(|| wrong("that no process has sent this message"))?;
-                if to != at || sent >= now || member.beats_at.is_none() {
+                let message = self.in_flight.get(msg).ok_or_else(|| wrong("that this message is not in flight"))?;
+                if message.to != at || message.sent >= now || member.beats_at.is_none() {
                     return Err(wrong("that the message cannot arrive here now"));
                 }
                 let watch = member.watches.get_mut(*from).and_then(Option::as_mut);
@@ -134,15 +141,23 @@ impl<'t, D: Detector> Beats<'t, D> {
                 Ok(())
             }
             Event::Drop { msg, .. } => {
-                self.letters.remove(msg);
+                self.in_flight.remove(msg);
                 Ok(())
             }
             Event::Crash => {
+                if member.beats_at.is_none() {
+                    return Err(wrong(&format!("that {}", Refused::Down { process: at })));
+                }
                 (member.beats_at, member.since) = (None, Some(now));
+                self.in_flight.retain(|_, message| message.to != at);
                 Ok(())
             }
             Event::Recover { .. } => {
+                if member.beats_at.is_some() {
+                    return Err(wrong(&format!("that {}", Refused::NotDown { process: at })));
+                }
                 member.since = Some(now);
+                self.in_flight.retain(|_, message| message.from != at);
                 let watches = member.watches.iter_mut().flatten();
                 watches.for_each(|watch| *watch = watched(watch.0.clone(), now));
                 self.beat(at)
@@ -159,7 +174,11 @@ impl<'t, D: Detector> Beats<'t, D> {
                 Event::Send { msg, to: traced, kind, .. }
                     if record.p == Some(at) && *traced == to && kind == Beat.kind() =>
                 {
-                    self.letters.insert(*msg, (to, self.now));
+                    let message = InFlight { from: at, to, sent: self.now };
+                    // A message to a crashed process is lost.
+                    if self.is_up(to) {
+                        self.in_flight.insert(*msg, message);
+                    }
                 }
                 _ => return Err(differs(record, format!("that P{at} sends a heartbeat to P{to}"))),
             }
