@@ -28,7 +28,7 @@ pub enum Action {
     Duplicate {
         message: u64,
     },
-    /// The network delivers a copy of a message in flight to another receiver, with a false sender.
+    /// A copy of a message in flight, with a false sender, is on its way to another receiver.
     Forge {
         /// The false sender.
         from: ProcessId,

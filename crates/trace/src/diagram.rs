@@ -45,7 +45,7 @@ const STYLE: &str = "
 
 pub fn draw(header: &Header, records: &[Record]) -> String {
     let scale = Scale::new(records);
-    let mut picture = Picture { scale, svg: String::new(), lanes: header.processes };
+    let mut picture = Drawing { scale, svg: String::new(), lanes: header.processes };
     let violations = violations(records);
     let longest = violations.iter().map(|text| text.chars().count()).max().unwrap_or_default();
     let width = (picture.scale.width() + RIGHT).max(2.0 * MARGIN + LETTER * longest as f64);
@@ -170,13 +170,13 @@ impl Arrows {
     }
 }
 
-struct Picture {
+struct Drawing {
     scale: Scale,
     svg: String,
     lanes: usize,
 }
 
-impl Picture {
+impl Drawing {
     fn y(&self, process: usize) -> f64 {
         TOP + LANE * process as f64
     }

@@ -105,9 +105,9 @@ impl Construction {
     }
 }
 
-/// Properties of voting sets, one set for each process.
+/// Facts about voting sets, one set for each process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Properties {
+pub struct QuorumFacts {
     /// Two processes whose sets do not meet, if any.
     pub apart: Option<(ProcessId, ProcessId)>,
     /// A process that is not in its own set, if any.
@@ -118,7 +118,7 @@ pub struct Properties {
     pub loads: RangeInclusive<usize>,
 }
 
-impl Properties {
+impl QuorumFacts {
     /// Whether the sets have all properties that Maekawa wants.
     pub fn perfect(&self) -> bool {
         let equal = |range: &RangeInclusive<usize>| range.start() == range.end();
@@ -127,14 +127,14 @@ impl Properties {
 }
 
 /// `sets` begins with the set of P0.
-pub fn properties(sets: &[ProcessSet]) -> Properties {
+pub fn properties(sets: &[ProcessSet]) -> QuorumFacts {
     let n = sets.len();
     let mut pairs = (0..n).flat_map(|i| (i + 1..n).map(move |j| (i, j)));
     let mut loads = vec![0; n];
     for member in sets.iter().flat_map(ProcessSet::iter).filter(|&member| member < n) {
         loads[member] += 1;
     }
-    Properties {
+    QuorumFacts {
         apart: pairs.find(|&(i, j)| !sets[i].meets(&sets[j])),
         outside: (0..n).find(|&i| !sets[i].contains(i)),
         sizes: span(sets.iter().map(ProcessSet::len)),
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
     use Construction::{Grid, Majority, PaddedGrid, Plane, Tree};
 
-    fn of(construction: Construction, n: usize) -> Properties {
+    fn of(construction: Construction, n: usize) -> QuorumFacts {
         properties(&construction.quorums(n).unwrap())
     }
 
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn sets_that_do_not_meet_are_found() {
         let sets = [[0, 1], [1, 2], [2, 3], [0, 3]].map(|members| ProcessSet::of(4, members));
-        let expected = Properties { apart: Some((0, 2)), outside: None, sizes: 2..=2, loads: 2..=2 };
+        let expected = QuorumFacts { apart: Some((0, 2)), outside: None, sizes: 2..=2, loads: 2..=2 };
         assert_eq!(properties(&sets), expected);
         let sets = [[1], [1]].map(|members| ProcessSet::of(2, members));
         assert_eq!(properties(&sets).outside, Some(0));

@@ -132,24 +132,24 @@ pub(super) struct Connection {
     pub cut_down: Option<Micros>,
 }
 
-struct Scheduled {
+struct Due {
     at: Micros,
     order: u64,
     event: WorldEvent,
 }
 
-impl PartialEq for Scheduled {
+impl PartialEq for Due {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
-impl Eq for Scheduled {}
-impl PartialOrd for Scheduled {
+impl Eq for Due {}
+impl PartialOrd for Due {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
-impl Ord for Scheduled {
+impl Ord for Due {
     fn cmp(&self, other: &Self) -> Ordering {
         (self.at, self.order).cmp(&(other.at, other.order))
     }
@@ -160,7 +160,7 @@ pub struct World {
     pub(super) options: Options,
     pub(super) rng: fastrand::Rng,
     pub(super) now: Micros,
-    queue: BinaryHeap<Reverse<Scheduled>>,
+    queue: BinaryHeap<Reverse<Due>>,
     order: u64,
     pub(super) ttl_ms: u64,
     pub(super) locks: Vec<LockKind>,
@@ -244,7 +244,7 @@ impl World {
             self.after(delay, WorldEvent::ToClient { client, event });
         }
         self.plan_faults();
-        while let Some(Reverse(Scheduled { at, event, .. })) = self.queue.pop() {
+        while let Some(Reverse(Due { at, event, .. })) = self.queue.pop() {
             self.now = at;
             self.events += 1;
             self.happen(event)?;
@@ -288,7 +288,7 @@ impl World {
 
     pub(super) fn at(&mut self, at: Micros, event: WorldEvent) {
         self.order += 1;
-        self.queue.push(Reverse(Scheduled { at: at.max(self.now), order: self.order, event }));
+        self.queue.push(Reverse(Due { at: at.max(self.now), order: self.order, event }));
     }
 
     pub(super) fn tell(&mut self, line: impl FnOnce() -> String) {
