@@ -77,7 +77,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
     print_while_read(text).map(|_| ())
 }
 
-/// Like [`print`], and returns false if the reader has closed the pipe.
+/// Like [`print()`], and returns false if the reader has closed the pipe.
 pub fn print_while_read(text: &str) -> Result<bool, Failure> {
     let mut stdout = io::stdout();
     written(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
