@@ -155,7 +155,7 @@ pub fn run(args: &Args) -> Outcome {
     args.model.refuse_what_means_nothing(algorithm)?;
     let new_files = [&args.model.trace, &args.model.svg].into_iter().flatten().map(|path| Target::open(path));
     let new_files: Vec<Target> = new_files.collect::<Result<_, _>>()?;
-    let progress = Progress::news(algorithm.clone());
+    let progress = Progress::unbounded(algorithm.clone());
     let options = Options { watch: Some(watch(&progress)), ..args.options() };
     let report = check(algorithm, &args.model.params(), &options).map_err(Failure::bad_input);
     progress.finish();

@@ -27,7 +27,7 @@ impl Progress {
     }
 
     /// A text without a bar, for work whose size is unknown.
-    pub fn news(what: impl Into<String>) -> Self {
+    pub fn unbounded(what: impl Into<String>) -> Self {
         Self::new(what.into(), "{msg}, {elapsed}")
     }
 
@@ -49,9 +49,9 @@ impl Progress {
     }
 
     /// Shows a text after the name of the work.
-    pub fn tell(&self, news: impl FnOnce() -> String) {
+    pub fn tell(&self, state: impl FnOnce() -> String) {
         if self.since.elapsed() >= PATIENCE {
-            self.line.set_message(format!("{}: {}", self.what, news()));
+            self.line.set_message(format!("{}: {}", self.what, state()));
             self.line.tick();
         }
     }

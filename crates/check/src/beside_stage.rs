@@ -147,7 +147,7 @@ impl<M: Staged> Pair<M> {
     fn is_ambiguous(&self, state: &StateOf<M>, action: &Action<ActOf<M>>) -> bool {
         let Action::Step { at, stimulus: Stimulus::Suspect { wrongly: true, .. }, .. } = action else { return false };
         let at = usize::from(*at);
-        state.global.faults.has_news_for(at, self.model.system().local(state.locals[at]).news)
+        state.global.faults.has_reports_for(at, self.model.system().local(state.locals[at]).reports)
     }
 
     /// One name for all actions with the same effect, such as the deliveries of two equal messages.
@@ -205,14 +205,14 @@ impl Walks<'_> {
             crashes: FAULTS.crash.into(),
             recoveries: FAULTS.crash.into(),
             memory: recovery.memory.to_vec(),
-            recover_when_told: recovery.after_news,
+            recover_when_told: recovery.after_reports,
             mistakes: FAULTS.suspect.into(),
             app_messages: APP_MESSAGES.into(),
         }
     }
 
     fn recovery(&self) -> Recovery {
-        Recovery { memory: &[true, false], after_news: self.seed.is_multiple_of(3) }
+        Recovery { memory: &[true, false], after_reports: self.seed.is_multiple_of(3) }
     }
 
     /// Takes a random walk, and checks that a stage can repeat it from its records.

@@ -171,7 +171,7 @@ impl<D: Detector> DetectorModel<D> {
         let (n, period, times) = (group.processes, (group.make)(0).period(), Times::new(group, params));
         let beaters = Group::new(n, n, move |me| Beater::new(me, n, period));
         // A recovered process needs no memory: it sends heartbeats, and its detectors start again.
-        let recovery = Recovery { memory: &[false], after_news: false };
+        let recovery = Recovery { memory: &[false], after_reports: false };
         // Only the checked detectors report crashes.
         let rules = Rules { order, timed: true, crashed: None, faults, recovery, told: false };
         let system =

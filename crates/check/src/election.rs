@@ -319,8 +319,8 @@ impl<P: Election> GroupModel for ElectionModel<P> {
     /// Whether a detector must report before time goes on.
     fn is_due(&self, state: &ElectionState) -> bool {
         let untold = |at: ProcessId| {
-            let news = self.system.local(state.locals[at]).news;
-            news.mistaken != 0 || state.global.faults.has_news_for(at, news)
+            let reports = self.system.local(state.locals[at]).reports;
+            reports.mistaken != 0 || state.global.faults.has_reports_for(at, reports)
         };
         state.global.own.elapsed >= self.setting.times.notice_max && self.live(state.global.faults).any(untold)
     }
@@ -380,7 +380,7 @@ mod tests {
     fn wrong(terms: [Option<u64>; 2]) -> Option<String> {
         let group = Group::new(2, 2, move |me| ForAMoment { me, term: terms[me] });
         let times = Times { delay_max: 1, notice_max: 4, settled_after: 9 };
-        let recovery = Recovery { memory: &[], after_news: true };
+        let recovery = Recovery { memory: &[], after_reports: true };
         let setting = Setting { times, faults: Faults::NONE, recovery, survivors: None };
         let mut model = ElectionModel::new(&group, LinkOrder::Unordered, setting, &[Property::Safety]);
         let bounds = Bounds { limit: 1_000, memory: Memory::UNBOUNDED, time: None, threads: 1 };

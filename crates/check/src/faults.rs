@@ -88,7 +88,7 @@ pub struct Recovery {
     pub memory: &'static [bool],
     /// A process recovers only after the detectors of all live processes have reported its crash. A later report would
     /// be a mistake.
-    pub after_news: bool,
+    pub after_reports: bool,
 }
 
 impl Recovery {
@@ -98,13 +98,13 @@ impl Recovery {
         let either: &[bool] = if keeps_memory { &[true] } else { &[true, false] };
         match crashes {
             _ if ignore_assumptions => {
-                let after_news = !matches!(crashes, Crashes::Any | Crashes::Coordinators);
-                Recovery { memory: &[true, false], after_news }
+                let after_reports = !matches!(crashes, Crashes::Any | Crashes::Coordinators);
+                Recovery { memory: &[true, false], after_reports }
             }
-            Crashes::Never | Crashes::Final => Recovery { memory: &[], after_news: true },
-            Crashes::Detected | Crashes::ButOne => Recovery { memory: either, after_news: true },
-            Crashes::Coordinators => Recovery { memory: &[true], after_news: false },
-            Crashes::Any => Recovery { memory: either, after_news: false },
+            Crashes::Never | Crashes::Final => Recovery { memory: &[], after_reports: true },
+            Crashes::Detected | Crashes::ButOne => Recovery { memory: either, after_reports: true },
+            Crashes::Coordinators => Recovery { memory: &[true], after_reports: false },
+            Crashes::Any => Recovery { memory: either, after_reports: false },
         }
     }
 }
@@ -144,13 +144,13 @@ impl FaultsLeft {
     }
 
     /// Whether the failure detector of `observer` must report a crash or a recovery.
-    pub fn has_news_for(self, observer: ProcessId, news: DetectorReports) -> bool {
-        self.changes != Tally::default() && self.news_for(observer, news).next().is_some()
+    pub fn has_reports_for(self, observer: ProcessId, reports: DetectorReports) -> bool {
+        self.changes != Tally::default() && self.reports_for(observer, reports).next().is_some()
     }
 
     /// The processes on which the failure detector of `observer` must report.
-    fn news_for(self, observer: ProcessId, news: DetectorReports) -> impl Iterator<Item = ProcessId> {
-        let untold = move |peer: &ProcessId| *peer != observer && news.told.of(*peer) < self.changes.of(*peer);
+    fn reports_for(self, observer: ProcessId, reports: DetectorReports) -> impl Iterator<Item = ProcessId> {
+        let untold = move |peer: &ProcessId| *peer != observer && reports.told.of(*peer) < self.changes.of(*peer);
         (0..Tally::PROCESSES_MAX).filter(untold)
     }
 
@@ -237,10 +237,11 @@ fn recoveries<M: GroupModel>(model: &M, state: &StateOf<M>, found: &mut Found<M>
     if left.recover == 0 {
         return;
     }
-    let Recovery { memory, after_news } = model.system().rules.recovery;
+    let Recovery { memory, after_reports } = model.system().rules.recovery;
     for at in (0..processes).filter(|&at| !left.is_up(at)) {
-        let untold = |peer: ProcessId| left.is_up(peer) && news(model, state, peer).told.of(at) < left.changes.of(at);
-        if after_news && (0..processes).any(|peer| peer != at && untold(peer)) {
+        let untold =
+            |peer: ProcessId| left.is_up(peer) && reports_to(model, state, peer).told.of(at) < left.changes.of(at);
+        if after_reports && (0..processes).any(|peer| peer != at && untold(peer)) {
             continue;
         }
         let mut changed = FaultsLeft { recover: left.recover - 1, ..left };
@@ -256,17 +257,17 @@ fn recoveries<M: GroupModel>(model: &M, state: &StateOf<M>, found: &mut Found<M>
 }
 
 /// What the failure detector of `at` has reported to it.
-fn news<M: GroupModel>(model: &M, state: &StateOf<M>, at: ProcessId) -> DetectorReports {
-    model.system().local(state.locals[at]).news
+fn reports_to<M: GroupModel>(model: &M, state: &StateOf<M>, at: ProcessId) -> DetectorReports {
+    model.system().local(state.locals[at]).reports
 }
 
 /// Adds the reports of crashes and recoveries. Each live process gets all of them.
 fn reports<M: GroupModel>(model: &M, state: &StateOf<M>, found: &mut Found<M>) {
     let left = state.global.faults;
     for at in (0..state.locals.len()).filter(|&at| left.is_up(at)) {
-        let news = news(model, state, at);
-        for peer in left.news_for(at, news) {
-            let stimulus = match news.told.of(peer).is_multiple_of(2) {
+        let reports = reports_to(model, state, at);
+        for peer in left.reports_for(at, reports) {
+            let stimulus = match reports.told.of(peer).is_multiple_of(2) {
                 true => Stimulus::Suspect { peer: peer as u8, wrongly: false },
                 false => Stimulus::Trust { peer: peer as u8, wrongly: false },
             };
@@ -282,7 +283,7 @@ fn mistakes<M: GroupModel>(model: &M, state: &StateOf<M>, found: &mut Found<M>) 
         return;
     }
     for at in model.live(left) {
-        let mistaken = news(model, state, at).mistaken;
+        let mistaken = reports_to(model, state, at).mistaken;
         for peer in model.live(left).filter(|&peer| peer != at) {
             if mistaken >> peer & 1 == 1 {
                 let stimulus = Stimulus::Trust { peer: peer as u8, wrongly: true };

@@ -227,9 +227,9 @@ impl<P: Mutex> MutexModel<P> {
         for at in 0..next.locals.len() {
             let local = self.system.local(next.locals[at]);
             let timer = !local.timers.is_empty();
-            let news = local.news.mistaken != 0 || next.global.faults.has_news_for(at, local.news);
-            let news = news && next.global.faults.is_up(at);
-            if timer || news || local.user.phase == Phase::Inside {
+            let reports = local.reports.mistaken != 0 || next.global.faults.has_reports_for(at, local.reports);
+            let reports = reports && next.global.faults.is_up(at);
+            if timer || reports || local.user.phase == Phase::Inside {
                 return None;
             }
             if local.user.phase == Phase::Waiting || self.is_held_back(next, at) {

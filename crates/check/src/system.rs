@@ -60,7 +60,7 @@ pub struct Local<P: Protocol, U> {
     /// The requests that have happened before, where ORDER is checked.
     pub known: Option<VectorClock>,
     /// The reports of its failure detector.
-    pub news: DetectorReports,
+    pub reports: DetectorReports,
     pub user: U,
 }
 
@@ -393,8 +393,8 @@ impl<P: Protocol, U: User<P>> System<P, U> {
             Stimulus::AppSend { .. } => Some(Input::AppSend),
             Stimulus::Deliver { from, payload } => {
                 let payload = self.payload(payload);
-                if let (Some(known), Some(news)) = (&mut local.known, &payload.known) {
-                    known.merge(news);
+                if let (Some(known), Some(others)) = (&mut local.known, &payload.known) {
+                    known.merge(others);
                 }
                 match &payload.content {
                     Content::Protocol(message) => Some(Input::Message { from: from.into(), message: message.clone() }),
@@ -419,25 +419,25 @@ impl<P: Protocol, U: User<P>> System<P, U> {
                 if !memory {
                     local.process.forget(self.local(self.before_start[usize::from(at)]).process.clone());
                 }
-                local.news = DetectorReports { told, mistaken: 0 };
+                local.reports = DetectorReports { told, mistaken: 0 };
                 local.user.recover();
                 Some(Input::Start(Start::Recovered))
             }
             Stimulus::Suspect { peer, wrongly: false } => {
-                local.news.told.add(peer.into());
-                local.news.mistaken &= !(1 << peer);
+                local.reports.told.add(peer.into());
+                local.reports.mistaken &= !(1 << peer);
                 Some(Input::Suspect(peer.into()))
             }
             Stimulus::Trust { peer, wrongly: false } => {
-                local.news.told.add(peer.into());
+                local.reports.told.add(peer.into());
                 Some(Input::Trust(peer.into()))
             }
             Stimulus::Suspect { peer, wrongly: true } => {
-                local.news.mistaken |= 1 << peer;
+                local.reports.mistaken |= 1 << peer;
                 Some(Input::Suspect(peer.into()))
             }
             Stimulus::Trust { peer, wrongly: true } => {
-                local.news.mistaken &= !(1 << peer);
+                local.reports.mistaken &= !(1 << peer);
                 Some(Input::Trust(peer.into()))
             }
         }
@@ -466,7 +466,7 @@ fn pick<P: Protocol>(range: std::ops::RangeInclusive<Ticks>, out: &mut Outbox<P>
 impl<P: Protocol, U> Local<P, U> {
     /// A process before its start.
     pub fn new(process: P, timers_left: Option<u32>, known: Option<VectorClock>, user: U) -> Self {
-        Local { process, timers: Vec::new(), timers_left, known, news: DetectorReports::default(), user }
+        Local { process, timers: Vec::new(), timers_left, known, reports: DetectorReports::default(), user }
     }
 
     fn set_timer(&mut self, timer: P::Timer, after: Ticks) {

@@ -216,7 +216,7 @@ fn faults_that_an_algorithm_does_not_expect_are_repeated_too() {
 /// A fault that the checker found in our own rules: P2 learns of the recovery by an INQUIRE before its detector reports
 /// it, counts two changes more than P0, and never answers.
 #[test]
-fn a_token_lost_in_a_crash_is_not_made_anew_if_late_news_of_the_recovery_count_twice() {
+fn a_token_lost_in_a_crash_is_not_made_anew_if_late_reports_of_the_recovery_count_twice() {
     let crash = |options: &mut Options| options.faults = Faults { crash: 1, ..Faults::NONE };
     case("token-ring-last-word", 3).property(Property::Deadlock).with(crash).breaks(Property::Deadlock, 12);
 }

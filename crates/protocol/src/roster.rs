@@ -78,7 +78,7 @@ pub enum LateReports {
 pub struct Membership {
     me: ProcessId,
     n: usize,
-    news: LateReports,
+    late_reports: LateReports,
     /// Whether this process can count late reports: its detector reports every change since the start of the group.
     /// True for a founder, except with [`LateReports::LastWord`]; false for a newcomer.
     counts: bool,
@@ -92,17 +92,21 @@ pub struct Membership {
 
 impl Membership {
     /// For a process that has recovered, or has not started yet: it has no roster.
-    pub fn newcomer(me: ProcessId, n: usize, news: LateReports) -> Self {
-        Membership { me, n, news, counts: false, roster: None, heard: BTreeMap::new(), untold: 0 }
+    pub fn newcomer(me: ProcessId, n: usize, late_reports: LateReports) -> Self {
+        Membership { me, n, late_reports, counts: false, roster: None, heard: BTreeMap::new(), untold: 0 }
     }
 
     /// For a process that starts together with the whole group: roster 0.
-    pub fn founder(me: ProcessId, n: usize, news: LateReports) -> Self {
-        Membership { counts: news == LateReports::Once, roster: Some(Roster::default()), ..Self::newcomer(me, n, news) }
+    pub fn founder(me: ProcessId, n: usize, late_reports: LateReports) -> Self {
+        Membership {
+            counts: late_reports == LateReports::Once,
+            roster: Some(Roster::default()),
+            ..Self::newcomer(me, n, late_reports)
+        }
     }
 
-    pub fn news(&self) -> LateReports {
-        self.news
+    pub fn late_reports(&self) -> LateReports {
+        self.late_reports
     }
 
     /// `None` at a newcomer.
@@ -212,8 +216,8 @@ mod tests {
     fn news_that_come_later_than_the_roster_that_tells_of_them_count_once() {
         let mut p0 = Membership::founder(0, 3, LateReports::Once);
         assert!(p0.hear(1, false) && p0.hear(1, true));
-        for (news, in_the_end) in [(LateReports::Once, 2), (LateReports::LastWord, 4)] {
-            let mut p2 = Membership::founder(2, 3, news);
+        for (late_reports, in_the_end) in [(LateReports::Once, 2), (LateReports::LastWord, 4)] {
+            let mut p2 = Membership::founder(2, 3, late_reports);
             assert!(p2.hear(1, false) && p2.adopt(p0.roster().unwrap().clone()));
             p2.hear(1, true);
             assert_eq!(p2.number(), Some(in_the_end));

@@ -105,7 +105,7 @@ pub fn check<P>(
         check_living(about, &options.faults, survivors)?;
     }
     if let Some(detection) = detection {
-        check_news(about, &options.faults, group.processes, detection)?;
+        check_reports(about, &options.faults, group.processes, detection)?;
     }
     Ok(())
 }
@@ -136,7 +136,12 @@ pub fn check_living(about: &'static About, faults: &[Fault], survivors: &Survivo
 
 /// Refuses a recovery before every live process has learnt of the crash, for algorithms that rely on a detector. The
 /// detector reports a crash after `detection`; a report after the recovery would be a mistake.
-pub fn check_news(about: &'static About, faults: &[Fault], processes: usize, detection: Ticks) -> Result<(), RunError> {
+pub fn check_reports(
+    about: &'static About,
+    faults: &[Fault],
+    processes: usize,
+    detection: Ticks,
+) -> Result<(), RunError> {
     if !matches!(about.assumes.crashes, Crashes::Detected | Crashes::ButOne) {
         return Ok(());
     }
@@ -151,8 +156,8 @@ pub fn check_news(about: &'static About, faults: &[Fault], processes: usize, det
             FaultKind::Recover { process, .. } => {
                 let Some(crashed) = down.remove(&process) else { continue };
                 let told = (0..processes).filter(|&peer| peer != process && !down.contains_key(&peer)).map(|peer| {
-                    let news = up_since[peer].max(crashed) + detection;
-                    (awake(faults, peer, up_since[peer], news), peer)
+                    let reported = up_since[peer].max(crashed) + detection;
+                    (awake(faults, peer, up_since[peer], reported), peer)
                 });
                 if let Some((last, peer)) = told.max().filter(|&(last, _)| last >= fault.at) {
                     let (at, last) = (in_t(fault.at), in_t(last));

@@ -22,8 +22,8 @@ impl Detector {
     /// learns of it.
     pub fn see(&mut self, observer: ProcessId, peer: ProcessId, heard: bool) -> Option<Ticks> {
         let pair = (observer, peer);
-        let news = if heard { self.unheard.remove(&pair) } else { self.unheard.insert(pair) };
-        self.delay.filter(|_| news)
+        let is_new = if heard { self.unheard.remove(&pair) } else { self.unheard.insert(pair) };
+        self.delay.filter(|_| is_new)
     }
 
     /// `observer` starts anew: it takes all peers for live until a report says otherwise.

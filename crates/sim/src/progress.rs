@@ -19,9 +19,9 @@ impl Watch {
     /// The watch for one of `pieces` equal pieces of work, of which `done` are complete.
     pub fn of_piece(&self, done: u64, pieces: u64) -> Watch {
         let whole = Arc::clone(&self.0);
-        Watch(Arc::new(move |news| {
+        Watch(Arc::new(move |progress| {
             let part = |part: f64| Done::Part((done as f64 + part) / pieces as f64);
-            whole(match news {
+            whole(match progress {
                 Done::Events(_) if pieces > 1 => part(0.0),
                 Done::Events(events) => Done::Events(events),
                 Done::Part(of_piece) => part(of_piece),

@@ -237,7 +237,7 @@ impl Swarm<'_> {
             self.size.survivors.as_ref().is_none_or(|survivors| {
                 all.is_empty() || assumptions::check_living(self.about, &all, survivors).is_ok()
             });
-        let told = assumptions::check_news(self.about, &all, self.size.processes, detection).is_ok();
+        let told = assumptions::check_reports(self.about, &all, self.size.processes, detection).is_ok();
         self.free() || (enough_live && told)
     }
 }

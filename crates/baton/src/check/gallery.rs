@@ -68,7 +68,7 @@ pub fn run(args: &Args) -> Outcome {
     let exhibits: Vec<Exhibit> = gallery().into_iter().filter(asked).collect();
     let mut reports: Vec<CheckReport> = Vec::new();
     for (number, exhibit) in exhibits.iter().enumerate() {
-        let progress = Progress::news(format!("{}/{} {}", number + 1, exhibits.len(), exhibit.algorithm));
+        let progress = Progress::unbounded(format!("{}/{} {}", number + 1, exhibits.len(), exhibit.algorithm));
         let report = within_limits(exhibit, args, &progress).check().map_err(Failure::bad_input)?;
         progress.finish();
         if args.json {

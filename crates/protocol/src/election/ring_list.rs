@@ -216,9 +216,9 @@ impl RingList {
     fn on_welcome(&mut self, leader: Option<ProcessId>, out: &mut Outbox<Self>) {
         match leader {
             Some(leader) => {
-                let news = self.leader != Some(leader);
+                let is_new = self.leader != Some(leader);
                 self.accept(leader, out);
-                if news && self.leader == Some(leader) {
+                if is_new && self.leader == Some(leader) {
                     // After a partition, the next processes on the ring may not know this leader either.
                     self.pass_on(Message::Welcome(Some(leader)), out);
                 }

@@ -147,7 +147,7 @@ impl Protocol for TokenRing {
         match input {
             Input::Start(Start::Fresh) => self.start(out),
             Input::Start(Start::Recovered) => {
-                *self = TokenRing::newcomer(self.me, self.n, self.moves, self.members.news())
+                *self = TokenRing::newcomer(self.me, self.n, self.moves, self.members.late_reports())
             }
             Input::Command(Command::Acquire) => self.acquire(out),
             Input::Command(Command::Release) => self.release(out),
@@ -184,12 +184,12 @@ impl Protocol for TokenRing {
 }
 
 impl TokenRing {
-    fn newcomer(me: ProcessId, n: usize, moves: Moves, news: LateReports) -> Self {
+    fn newcomer(me: ProcessId, n: usize, moves: Moves, late_reports: LateReports) -> Self {
         TokenRing {
             me,
             n,
             moves,
-            members: Membership::newcomer(me, n, news),
+            members: Membership::newcomer(me, n, late_reports),
             state: State::Idle,
             token: None,
             seen: false,
@@ -202,7 +202,7 @@ impl TokenRing {
     }
 
     fn start(&mut self, out: &mut Outbox<Self>) {
-        self.members = Membership::founder(self.me, self.n, self.members.news());
+        self.members = Membership::founder(self.me, self.n, self.members.late_reports());
         if self.me == 0 {
             self.make_token(out);
         }
@@ -475,10 +475,10 @@ pub fn group(params: &Params) -> Result<Group<TokenRing>, SetupError> {
 }
 
 /// Also used by the broken variant, which treats late reports differently.
-pub fn group_with(params: &Params, news: LateReports) -> Result<Group<TokenRing>, SetupError> {
+pub fn group_with(params: &Params, late_reports: LateReports) -> Result<Group<TokenRing>, SetupError> {
     let n = params.n;
     let moves = if params.has("parked") { Moves::WhileWished } else { Moves::Always };
     // Every process is made as a newcomer without a token, and becomes a founder at its fresh start. So a process that
     // recovers without memory does not make a second token.
-    Ok(Group::new(n, n, move |me| TokenRing::newcomer(me, n, moves, news)))
+    Ok(Group::new(n, n, move |me| TokenRing::newcomer(me, n, moves, late_reports)))
 }

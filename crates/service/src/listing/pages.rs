@@ -181,8 +181,8 @@ fn lock(
         shown = Some(AfterInLock::Claim(ticket));
     }
     // The parts that were still to be shown may be gone by now.
-    let has_news = after.is_none() || !lock.holders.is_empty() || !lock.waiters.is_empty();
-    (has_news.then_some(lock), Some(AfterInLock::All))
+    let has_more = after.is_none() || !lock.holders.is_empty() || !lock.waiters.is_empty();
+    (has_more.then_some(lock), Some(AfterInLock::All))
 }
 
 /// A page of these sessions, and where it ended, if another page follows. `views` are in order of id, and begin with
@@ -231,8 +231,8 @@ fn session(
         if holds { &mut session.holds } else { &mut session.waits }.push(name.to_vec());
         shown = Some(place);
     }
-    let has_news = after.is_none() || !session.holds.is_empty() || !session.waits.is_empty();
-    (has_news.then_some(session), Some(AfterInSession::All))
+    let has_more = after.is_none() || !session.holds.is_empty() || !session.waits.is_empty();
+    (has_more.then_some(session), Some(AfterInSession::All))
 }
 
 /// The names of the locks that a session holds or waits for, after the last one that was shown, in the order of its

@@ -248,8 +248,8 @@ impl<P: Protocol, X> Wire<P, X> {
                     && let Some(after) = self.detector.see(process, peer, heard)
                 {
                     let suspect = Scheduled::Suspect { process, peer };
-                    let news = if heard { Scheduled::Trust { process, peer } } else { suspect };
-                    self.queue.insert(self.now + after, Class::Timer, news);
+                    let report = if heard { Scheduled::Trust { process, peer } } else { suspect };
+                    self.queue.insert(self.now + after, Class::Timer, report);
                 }
             }
         }
