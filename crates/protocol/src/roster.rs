@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn news_that_come_later_than_the_roster_that_tells_of_them_count_once() {
+    fn reports_that_come_later_than_the_roster_that_tells_of_them_count_once() {
         let mut p0 = Membership::founder(0, 3, LateReports::Once);
         assert!(p0.hear(1, false) && p0.hear(1, true));
         for (late_reports, in_the_end) in [(LateReports::Once, 2), (LateReports::LastWord, 4)] {
