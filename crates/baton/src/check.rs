@@ -10,10 +10,9 @@ use std::time::Duration;
 use baton_check::explore::Progress as Explored;
 use baton_check::gallery::{budget, components, delays, is_for_ever};
 use baton_check::{CheckReport, Faults, LinkOrder, Options, Property, Unchecked, Verdict, Watch, check};
-use baton_protocol::registry::{Family, Params};
+use baton_protocol::registry::{self, Family, Params};
 use baton_trace::diagram;
 
-use crate::names;
 use crate::output::{COLUMNS, Failure, HELD, Outcome, Target, VIOLATED, print, print_json, unwritable, warn, wrapped};
 use crate::progress::Progress;
 
@@ -253,7 +252,7 @@ impl ModelArgs {
 
     /// Returns an error for an option that has no effect on this algorithm, because it is probably a mistake.
     fn refuse_what_means_nothing(&self, algorithm: &str) -> Result<(), Failure> {
-        let about = names::find(algorithm)?;
+        let about = registry::find(algorithm).map_err(Failure::bad_input)?;
         let no_time = "models of mutual exclusion have no time";
         let unlimited = "a check of liveness alone has requests without limit";
         let silent = "a check of liveness alone has no application messages";
