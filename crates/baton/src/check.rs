@@ -256,8 +256,7 @@ impl ModelArgs {
         let no_time = "models of mutual exclusion have no time";
         let unlimited = "a check of liveness alone has requests without limit";
         let silent = "a check of liveness alone has no application messages";
-        let elects = "it elects a leader, and the option is for mutual exclusion";
-        let detects = "it detects failures, and the option is for mutual exclusion";
+        let no_lock = "only algorithms for mutual exclusion use it";
         let no_timers = "it sets no timers";
         let alone = self.property == [Property::Liveness];
         let faults = self.options().faults.of_processes();
@@ -272,13 +271,13 @@ impl ModelArgs {
                 (self.timers.is_some() && !about.sets_timers(&self.params()), "--timers", no_timers),
             ],
             Family::Election => &[
-                (self.entries.is_some(), "--entries", elects),
-                (self.app_messages.is_some(), "--app-messages", elects),
-                (self.timers.is_some(), "--timers", elects),
+                (self.entries.is_some(), "--entries", no_lock),
+                (self.app_messages.is_some(), "--app-messages", no_lock),
+                (self.timers.is_some(), "--timers", no_lock),
             ],
             Family::Detector => &[
-                (self.entries.is_some(), "--entries", detects),
-                (self.app_messages.is_some(), "--app-messages", detects),
+                (self.entries.is_some(), "--entries", no_lock),
+                (self.app_messages.is_some(), "--app-messages", no_lock),
                 (self.timers.is_some(), "--timers", "its processes send heartbeats for ever"),
             ],
             Family::Append => &[],

@@ -179,7 +179,7 @@ fn what_makes_no_sense_is_told_in_one_sentence() {
     }
     assert_eq!(
         refusal(&["sim", "bully", "--hold", "1"]),
-        "`hold` means nothing for `bully`: only algorithms for mutual exclusion use it; `baton algorithms` lists them"
+        "--hold means nothing for `bully`: only algorithms for mutual exclusion use it; leave it out"
     );
     assert_eq!(
         refusal(&["sim", "bully", "--drift", "0.1"]),
@@ -204,7 +204,7 @@ fn a_scenario_is_refused_with_the_line_or_the_reason() {
             .ends_with("line 5: invalid type: string \"x\", expected a whole number from 0 on")
     );
     assert!(told("algorithm = ").starts_with("this is no scenario: line 4: "));
-    assert!(told("algorithm = \"bully\"\nentries = 3").starts_with("`entries` means nothing for `bully`"));
+    assert!(told("algorithm = \"bully\"\nentries = 3").starts_with("--entries means nothing for `bully`"));
     assert!(told("algorithm = \"central\"\nvotes = 3").starts_with("`central` has no option for votes"));
     assert!(told("algorithm = \"bully\"\ndrift = 0.1").starts_with("`bully` assumes clocks that keep time"));
     assert!(told("algorithm = \"bully\"\nfaults = [\"recover 1 @ 2\"]").starts_with("P1 cannot recover at 2 T"));

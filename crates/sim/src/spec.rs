@@ -158,11 +158,9 @@ impl Spec {
         };
         for (option, _, users) in said.into_iter().filter(|&(_, said, _)| said) {
             let reason = match users.contains(&about.family) {
-                true if struck.contains(&option) => {
-                    "the faults say what happens; leave out the faults or this option".into()
-                }
+                true if struck.contains(&option) => "the faults say what happens".into(),
                 true => continue,
-                false => format!("only algorithms for {} use it; `baton algorithms` lists them", in_words(users)),
+                false => format!("only algorithms for {} use it", in_words(users)),
             };
             return Err(RunError::Meaningless { option, algorithm: about.name, reason });
         }
