@@ -139,7 +139,7 @@ pub enum CheckError {
     #[error("there is nothing to check; ask for at least one property")]
     NoProperty,
     /// A model without requests proves nothing.
-    #[error("0 entries prove nothing; each process must request at least once")]
+    #[error("the number of entries cannot be 0; ask for at least 1")]
     NoEntries,
     /// The search could not look at any state.
     #[error("a limit of 0 states proves nothing; allow at least 1")]

@@ -60,7 +60,7 @@ fn what_cannot_be_checked_is_refused_in_one_sentence() {
         a group of 0 is too small; it takes at least 2 processes
         a group of 1 is too small; it takes at least 2 processes
         257 processes, helpers included, are too many; the checker takes at most 256
-        0 entries prove nothing; each process must request at least once
+        the number of entries cannot be 0; ask for at least 1
         a limit of 0 states proves nothing; allow at least 1
         there is nothing to check; ask for at least one property
         starvation cannot be checked for 65 processes; the checker takes at most 64
