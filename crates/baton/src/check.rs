@@ -15,6 +15,7 @@ use baton_trace::diagram;
 
 use crate::output::{COLUMNS, Failure, HELD, Outcome, Target, VIOLATED, print, print_json, unwritable, warn, wrapped};
 use crate::progress::Progress;
+use crate::sim::OrderArg;
 
 mod gallery;
 
@@ -84,9 +85,9 @@ struct ModelArgs {
     /// Number of requests of each process [default: 1]
     #[arg(long, value_name = "K")]
     entries: Option<u32>,
-    /// Whether messages keep their order: fifo or unordered [default: the weakest order that the algorithm tolerates]
+    /// Whether messages keep their order [default: the weakest order that the algorithm tolerates]
     #[arg(long)]
-    order: Option<LinkOrder>,
+    order: Option<OrderArg>,
     /// What to check: safety, deadlock, liveness, order, fence [default: all that the algorithm promises; then the
     /// search for starvation stops after 300,000 states, but not with --property liveness]
     #[arg(long, value_delimiter = ',', value_name = "PROPERTY")]
@@ -232,7 +233,10 @@ impl ModelArgs {
         let defaults = Options::default();
         Options {
             entries: self.entries.unwrap_or(defaults.entries),
-            order: self.order,
+            order: self.order.map(|order| match order {
+                OrderArg::Fifo => LinkOrder::Fifo,
+                OrderArg::Unordered => LinkOrder::Unordered,
+            }),
             properties: (!self.property.is_empty()).then(|| self.property.clone()),
             app_messages: self.app_messages,
             timers: self.timers.unwrap_or(defaults.timers),

@@ -148,7 +148,7 @@ enum NetworkArg {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum OrderArg {
+pub enum OrderArg {
     Fifo,
     Unordered,
 }

@@ -127,7 +127,7 @@ fn what_was_typed_wrong_is_told_in_one_sentence() {
         ),
         (
             &["check", "central", "--order", "x"],
-            "invalid value 'x' for '--order <ORDER>': there is no order `x`; there",
+            "invalid value 'x' for '--order <ORDER>'; it can be fifo, unordered; see `baton check --help`",
         ),
         (
             &["demo", "counter", "--processes", "-3"],

@@ -1,7 +1,6 @@
 //! The options of a check, and the reasons to refuse them.
 
 use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -99,22 +98,11 @@ impl fmt::Display for LinkOrder {
     }
 }
 
-impl FromStr for LinkOrder {
-    type Err = CheckError;
-
-    fn from_str(name: &str) -> Result<Self, CheckError> {
-        let found = [LinkOrder::Fifo, LinkOrder::Unordered].into_iter().find(|order| order.to_string() == name);
-        found.ok_or_else(|| CheckError::UnknownOrder(name.into()))
-    }
-}
-
 /// Why a check is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CheckError {
     #[error(transparent)]
     Setup(#[from] SetupError),
-    #[error("there is no order `{0}`; there are fifo and unordered")]
-    UnknownOrder(String),
     /// The property has no meaning for the algorithm's family.
     #[error("`{property}` cannot be asked of `{algorithm}`, {}", family_has(*family))]
     OtherFamily { property: Property, algorithm: &'static str, family: Family },

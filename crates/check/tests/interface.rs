@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use baton_check::{CheckError, Faults, LinkOrder, Options, Property, Verdict, check};
+use baton_check::{CheckError, Faults, Options, Property, Verdict, check};
 use baton_protocol::registry::{ALGORITHMS, Family, Params, SetupError};
 use baton_trace::Event;
 use expect_test::expect;
@@ -54,7 +54,6 @@ fn what_cannot_be_checked_is_refused_in_one_sentence() {
         refusal("phi-accrual", n(2), Options::default()),
         refusal("record-append", n(2), Options::default()),
         "speed".parse::<Property>().unwrap_err().to_string(),
-        "random".parse::<LinkOrder>().unwrap_err().to_string(),
     ];
     expect![[r#"
         a group of 0 is too small; it takes at least 2 processes
@@ -88,7 +87,6 @@ fn what_cannot_be_checked_is_refused_in_one_sentence() {
         `phi-accrual` cannot be checked: its statistics in floating point have infinitely many states; use the simulator
         `record-append` cannot be checked; only mutual exclusion, elections and heartbeats can
         there is no property `speed`; there are safety, deadlock, liveness, order, fence
-        there is no order `random`; there are fifo and unordered
     "#]].assert_eq(&format!("{}\n", refusals.join("\n")));
 }
 
@@ -173,9 +171,6 @@ fn the_steps_of_a_counterexample_are_told_without_names_of_types_and_ticks_in_on
 fn names_are_read_as_they_are_written() {
     for property in Property::ALL {
         assert_eq!(property.to_string().parse(), Ok(property));
-    }
-    for order in [LinkOrder::Fifo, LinkOrder::Unordered] {
-        assert_eq!(order.to_string().parse(), Ok(order));
     }
 }
 
