@@ -148,7 +148,7 @@ fn what_was_typed_wrong_is_told_in_one_sentence() {
 
 #[test]
 fn what_makes_no_sense_is_told_in_one_sentence() {
-    let cases: [(&[&str], &str); 20] = [
+    let cases: [(&[&str], &str); 21] = [
         (&["-n", "1"], "a group of 1 is too small; it takes at least 2 processes"),
         (&["--coordinators", "3"], "`central` has no option for coordinators; only voting has"),
         (&["--votes", "3"], "`central` has no option for votes; only voting has"),
@@ -161,6 +161,7 @@ fn what_makes_no_sense_is_told_in_one_sentence() {
             "with the delay `exp:1000000` processes would assume delays of up to 5000000 T; the limit is",
         ),
         (&["--hold", "nan"], "the hold time cannot be NaN; a time is between 0 and 1,000,000,000 T"),
+        (&["--delay-max", "0"], "--delay-max cannot be 0; it must be from 0.000001 to 1,000,000 T"),
         (&["--runs", "0"], "--runs cannot be 0; ask for at least 1"),
         (&["--entries", "1000000001"], "1000000001 entries are too many; at most 1,000,000,000 entries in all"),
         (&["--runs", "10000001"], "10000001 runs of 100 entries are too many; at most 1,000,000,000 entries in all"),

@@ -150,8 +150,8 @@ pub enum CheckError {
     #[error("{crashes} crashes are too many; the checker takes at most {}", Faults::CRASHES_MAX)]
     TooManyCrashes { crashes: u8 },
     /// The delay is out of the range of discrete time.
-    #[error("a message delay of {delay} ticks cannot be checked; it must be 1 to {DELAY_MAX}")]
-    Delay { delay: Ticks },
+    #[error("{option} cannot be {delay}; it must be from 1 to {DELAY_MAX} ticks")]
+    Delay { option: &'static str, delay: Ticks },
     /// An action of the list before the exploration is impossible.
     #[error("action {number} of the list, `{action}`: {why}")]
     After {

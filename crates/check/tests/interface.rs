@@ -75,7 +75,7 @@ fn what_cannot_be_checked_is_refused_in_one_sentence() {
         `token-ring` assumes that all processes learn of crashes and recoveries in the same order, and here the orders may differ; --ignore-assumptions checks it all the same
         --detectors-only means nothing without wrong suspicions; allow at least one with --suspect
         `fence` cannot be asked of `bully`, which elects a leader; ask for safety or liveness
-        a message delay of 0 ticks cannot be checked; it must be 1 to 100
+        --delay-max cannot be 0; it must be from 1 to 100 ticks
         `bully` assumes that no message takes longer than its bound on delays, and here one may take 2 ticks instead of 1; --ignore-assumptions checks it all the same
         `deadlock` cannot be asked of `heartbeat`, which is a failure detector; ask for safety or liveness
         `heartbeat` assumes that no message takes longer than its bound on delays, and here one may take 2 ticks instead of 1; --ignore-assumptions checks it all the same
