@@ -74,6 +74,9 @@ fn algorithms_are_listed_in_100_columns_and_told_in_full_one_by_one() {
 
 #[test]
 fn what_was_typed_wrong_is_told_in_one_sentence() {
+    let long = "x".repeat(3_000);
+    let too_long = "invalid value 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...' for '--label <TEXT>': \
+        the label of a session has 3000 bytes; it must have at most 256; see `baton lock --help`";
     let cases: &[(&[&str], &str)] = &[
         (&["lok"], "unrecognized subcommand 'lok'; a similar subcommand exists: 'lock'; see `baton --help`"),
         (&["dance"], "unrecognized subcommand 'dance'; see `baton --help`"),
@@ -139,6 +142,7 @@ fn what_was_typed_wrong_is_told_in_one_sentence() {
             "there is no algorithm `centrall`; did you mean central? `baton algorithms` lists them all",
         ),
         (&["algorithms", "nobody"], "there is no algorithm `nobody`; `baton algorithms` lists them all"),
+        (&["lock", "a", "--label", &long], too_long),
     ];
     for (args, expected) in cases {
         let told = refusal(args);
