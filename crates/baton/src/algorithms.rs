@@ -2,11 +2,10 @@
 
 use std::process::ExitCode;
 
-use baton_protocol::registry::{ALGORITHMS, About, Crashes, Family, Overlap};
+use baton_protocol::registry::{self, ALGORITHMS, About, Crashes, Family, Overlap};
 use serde_json::{Value, json};
 
-use crate::names;
-use crate::output::{COLUMNS, Outcome, print, print_json, wrapped};
+use crate::output::{COLUMNS, Failure, Outcome, print, print_json, wrapped};
 
 /// List the algorithms, or describe one: what it assumes and promises, and its variants
 ///
@@ -21,7 +20,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let one = args.name.as_deref().map(names::find).transpose()?;
+    let one = args.name.as_deref().map(registry::find).transpose().map_err(Failure::bad_input)?;
     if args.json {
         let all: Vec<Value> = match one {
             Some(about) => vec![to_json(about)],

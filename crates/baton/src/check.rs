@@ -10,12 +10,12 @@ use std::time::Duration;
 use baton_check::explore::Progress as Explored;
 use baton_check::gallery::{budget, components, delays, is_for_ever};
 use baton_check::{CheckReport, Faults, LinkOrder, Options, Property, Unchecked, Verdict, Watch, check};
-use baton_protocol::registry::{Family, Params};
+use baton_protocol::registry::{self, Family, Params};
 use baton_trace::diagram;
 
-use crate::names;
 use crate::output::{COLUMNS, Failure, HELD, Outcome, Target, VIOLATED, print, print_json, unwritable, warn, wrapped};
 use crate::progress::Progress;
+use crate::sim::OrderArg;
 
 mod gallery;
 
@@ -85,9 +85,9 @@ struct ModelArgs {
     /// Number of requests of each process [default: 1]
     #[arg(long, value_name = "K")]
     entries: Option<u32>,
-    /// Whether messages keep their order: fifo or unordered [default: the weakest order that the algorithm tolerates]
+    /// Whether messages keep their order [default: the weakest order that the algorithm tolerates]
     #[arg(long)]
-    order: Option<LinkOrder>,
+    order: Option<OrderArg>,
     /// What to check: safety, deadlock, liveness, order, fence [default: all that the algorithm promises; then the
     /// search for starvation stops after 300,000 states, but not with --property liveness]
     #[arg(long, value_delimiter = ',', value_name = "PROPERTY")]
@@ -233,7 +233,10 @@ impl ModelArgs {
         let defaults = Options::default();
         Options {
             entries: self.entries.unwrap_or(defaults.entries),
-            order: self.order,
+            order: self.order.map(|order| match order {
+                OrderArg::Fifo => LinkOrder::Fifo,
+                OrderArg::Unordered => LinkOrder::Unordered,
+            }),
             properties: (!self.property.is_empty()).then(|| self.property.clone()),
             app_messages: self.app_messages,
             timers: self.timers.unwrap_or(defaults.timers),
@@ -253,12 +256,11 @@ impl ModelArgs {
 
     /// Returns an error for an option that has no effect on this algorithm, because it is probably a mistake.
     fn refuse_what_means_nothing(&self, algorithm: &str) -> Result<(), Failure> {
-        let about = names::find(algorithm)?;
+        let about = registry::find(algorithm).map_err(Failure::bad_input)?;
         let no_time = "models of mutual exclusion have no time";
         let unlimited = "a check of liveness alone has requests without limit";
         let silent = "a check of liveness alone has no application messages";
-        let elects = "it elects a leader, and the option is for mutual exclusion";
-        let detects = "it detects failures, and the option is for mutual exclusion";
+        let no_lock = "only algorithms for mutual exclusion use it";
         let no_timers = "it sets no timers";
         let alone = self.property == [Property::Liveness];
         let faults = self.options().faults.of_processes();
@@ -273,13 +275,13 @@ impl ModelArgs {
                 (self.timers.is_some() && !about.sets_timers(&self.params()), "--timers", no_timers),
             ],
             Family::Election => &[
-                (self.entries.is_some(), "--entries", elects),
-                (self.app_messages.is_some(), "--app-messages", elects),
-                (self.timers.is_some(), "--timers", elects),
+                (self.entries.is_some(), "--entries", no_lock),
+                (self.app_messages.is_some(), "--app-messages", no_lock),
+                (self.timers.is_some(), "--timers", no_lock),
             ],
             Family::Detector => &[
-                (self.entries.is_some(), "--entries", detects),
-                (self.app_messages.is_some(), "--app-messages", detects),
+                (self.entries.is_some(), "--entries", no_lock),
+                (self.app_messages.is_some(), "--app-messages", no_lock),
                 (self.timers.is_some(), "--timers", "its processes send heartbeats for ever"),
             ],
             Family::Append => &[],

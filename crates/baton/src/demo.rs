@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use baton_protocol::registry::Family;
+use baton_protocol::registry::{self, Family};
 use baton_sim::app::mutex::{Load, StoreKind};
 use baton_sim::report::Report;
 use baton_sim::run::{Options, run as simulate};
@@ -10,7 +10,6 @@ use baton_sim::spec::Spec;
 use clap::Subcommand;
 use serde_json::json;
 
-use crate::names;
 use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table};
 use crate::progress::Progress;
 
@@ -64,7 +63,7 @@ pub fn run(args: &Args) -> Outcome {
 
 impl Counter {
     fn tell(&self) -> Outcome {
-        let about = names::find(&self.algorithm)?;
+        let about = registry::find(&self.algorithm).map_err(Failure::bad_input)?;
         if about.family != Family::Mutex {
             return Err(not_a_lock(about.name));
         }

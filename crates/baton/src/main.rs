@@ -9,7 +9,6 @@ mod lock;
 mod lock_info;
 mod locks;
 mod log;
-mod names;
 mod output;
 mod peer;
 mod progress;

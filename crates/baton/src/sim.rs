@@ -14,7 +14,6 @@ use baton_theory::mutex::Costs;
 use clap::ValueEnum;
 use serde_json::json;
 
-use crate::names;
 use crate::output::{Failure, HELD, Outcome, VIOLATED, narrow_table, print, print_json};
 use crate::progress::Progress;
 use crate::sink::Sink;
@@ -149,7 +148,7 @@ enum NetworkArg {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum OrderArg {
+pub enum OrderArg {
     Fifo,
     Unordered,
 }
@@ -180,7 +179,6 @@ pub fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.replay {
         return replay::repeat(args, path);
     }
-    args.run.algorithm.as_deref().map(names::find).transpose()?;
     let mut options = args.run.spec().options().map_err(Failure::bad_input)?;
     let progress = Progress::bar(&options.algorithm);
     options.watch = Some(progress.watch());

@@ -8,6 +8,9 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::output::{Failure, written};
 
+/// An error shows at most this many characters of a value.
+const VALUE_CHARS_MAX: usize = 60;
+
 /// Parses the command line. `--help` and `--version` print and end the process.
 pub fn parse<P: Parser>() -> Result<P, Failure> {
     P::try_parse().map_err(|error| {
@@ -25,6 +28,10 @@ pub fn parse<P: Parser>() -> Result<P, Failure> {
 /// Makes one sentence of clap's lines. It keeps the error and the similar name, and names the help for the rest.
 fn in_one_sentence(error: &clap::Error) -> String {
     let text = error.render().to_string();
+    let text = match error.get(ContextKind::InvalidValue) {
+        Some(ContextValue::String(value)) if !value.is_empty() => text.replace(value, &shortened(value)),
+        _ => text,
+    };
     // If clap prints no usage, the first argument is a valid subcommand.
     let used = || format!("baton {}", std::env::args().nth(1).unwrap_or_default());
     let (wrong, usage) =
@@ -72,12 +79,27 @@ fn number(error: &clap::Error) -> Option<String> {
         None => source.downcast_ref::<ParseFloatError>().map(|_| "is not a number")?,
     };
     let (value, option) = (error.get(ContextKind::InvalidValue)?, error.get(ContextKind::InvalidArg)?);
-    Some(format!("'{value}' {wrong}, for '{option}'"))
+    Some(format!("'{}' {wrong}, for '{option}'", shortened(&value.to_string())))
+}
+
+/// The value if it is short, else its start: a long value would hide the rest of the error.
+fn shortened(value: &str) -> String {
+    match value.char_indices().nth(VALUE_CHARS_MAX) {
+        Some((end, _)) => format!("{}...", &value[..end]),
+        None => value.to_owned(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_start_of_a_long_value_is_shown() {
+        let long = "é".repeat(VALUE_CHARS_MAX);
+        assert_eq!(shortened(&long), long);
+        assert_eq!(shortened(&format!("{long}x")), format!("{long}..."));
+    }
 
     #[test]
     fn possible_values_lose_their_brackets_and_nothing_else_does() {

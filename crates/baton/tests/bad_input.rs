@@ -74,6 +74,9 @@ fn algorithms_are_listed_in_100_columns_and_told_in_full_one_by_one() {
 
 #[test]
 fn what_was_typed_wrong_is_told_in_one_sentence() {
+    let long = "x".repeat(3_000);
+    let too_long = "invalid value 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...' for '--label <TEXT>': \
+        the label of a session has 3000 bytes; it must have at most 256; see `baton lock --help`";
     let cases: &[(&[&str], &str)] = &[
         (&["lok"], "unrecognized subcommand 'lok'; a similar subcommand exists: 'lock'; see `baton --help`"),
         (&["dance"], "unrecognized subcommand 'dance'; see `baton --help`"),
@@ -127,7 +130,7 @@ fn what_was_typed_wrong_is_told_in_one_sentence() {
         ),
         (
             &["check", "central", "--order", "x"],
-            "invalid value 'x' for '--order <ORDER>': there is no order `x`; there",
+            "invalid value 'x' for '--order <ORDER>'; it can be fifo, unordered; see `baton check --help`",
         ),
         (
             &["demo", "counter", "--processes", "-3"],
@@ -139,6 +142,7 @@ fn what_was_typed_wrong_is_told_in_one_sentence() {
             "there is no algorithm `centrall`; did you mean central? `baton algorithms` lists them all",
         ),
         (&["algorithms", "nobody"], "there is no algorithm `nobody`; `baton algorithms` lists them all"),
+        (&["lock", "a", "--label", &long], too_long),
     ];
     for (args, expected) in cases {
         let told = refusal(args);
@@ -148,7 +152,7 @@ fn what_was_typed_wrong_is_told_in_one_sentence() {
 
 #[test]
 fn what_makes_no_sense_is_told_in_one_sentence() {
-    let cases: [(&[&str], &str); 20] = [
+    let cases: [(&[&str], &str); 21] = [
         (&["-n", "1"], "a group of 1 is too small; it takes at least 2 processes"),
         (&["--coordinators", "3"], "`central` has no option for coordinators; only voting has"),
         (&["--votes", "3"], "`central` has no option for votes; only voting has"),
@@ -161,6 +165,7 @@ fn what_makes_no_sense_is_told_in_one_sentence() {
             "with the delay `exp:1000000` processes would assume delays of up to 5000000 T; the limit is",
         ),
         (&["--hold", "nan"], "the hold time cannot be NaN; a time is between 0 and 1,000,000,000 T"),
+        (&["--delay-max", "0"], "--delay-max cannot be 0; it must be from 0.000001 to 1,000,000 T"),
         (&["--runs", "0"], "--runs cannot be 0; ask for at least 1"),
         (&["--entries", "1000000001"], "1000000001 entries are too many; at most 1,000,000,000 entries in all"),
         (&["--runs", "10000001"], "10000001 runs of 100 entries are too many; at most 1,000,000,000 entries in all"),
@@ -179,7 +184,7 @@ fn what_makes_no_sense_is_told_in_one_sentence() {
     }
     assert_eq!(
         refusal(&["sim", "bully", "--hold", "1"]),
-        "`hold` means nothing for `bully`: only algorithms for mutual exclusion use it; `baton algorithms` lists them"
+        "--hold means nothing for `bully`: only algorithms for mutual exclusion use it; leave it out"
     );
     assert_eq!(
         refusal(&["sim", "bully", "--drift", "0.1"]),
@@ -204,7 +209,7 @@ fn a_scenario_is_refused_with_the_line_or_the_reason() {
             .ends_with("line 5: invalid type: string \"x\", expected a whole number from 0 on")
     );
     assert!(told("algorithm = ").starts_with("this is no scenario: line 4: "));
-    assert!(told("algorithm = \"bully\"\nentries = 3").starts_with("`entries` means nothing for `bully`"));
+    assert!(told("algorithm = \"bully\"\nentries = 3").starts_with("--entries means nothing for `bully`"));
     assert!(told("algorithm = \"central\"\nvotes = 3").starts_with("`central` has no option for votes"));
     assert!(told("algorithm = \"bully\"\ndrift = 0.1").starts_with("`bully` assumes clocks that keep time"));
     assert!(told("algorithm = \"bully\"\nfaults = [\"recover 1 @ 2\"]").starts_with("P1 cannot recover at 2 T"));

@@ -14,11 +14,26 @@ fn options_that_mean_nothing_are_refused() {
         (&["central", "--delay-max", "5"], "--delay-max means nothing for `central`: models of mutual exclusion"),
         (&["central", "--delay", "2"], "--delay means nothing for `central`: models of mutual exclusion"),
         (&["lamport", "--detectors-only"], "--detectors-only means nothing for `lamport`: models of mutual exclusion"),
-        (&["bully", "--entries", "2"], "--entries means nothing for `bully`: it elects a leader, and the option"),
-        (&["bully", "--app-messages", "1"], "--app-messages means nothing for `bully`: it elects a leader"),
-        (&["bully", "--timers", "1"], "--timers means nothing for `bully`: it elects a leader, and the option"),
-        (&["heartbeat", "--entries", "2"], "--entries means nothing for `heartbeat`: it detects failures"),
-        (&["heartbeat", "--app-messages", "1"], "--app-messages means nothing for `heartbeat`: it detects failures"),
+        (
+            &["bully", "--entries", "2"],
+            "--entries means nothing for `bully`: only algorithms for mutual exclusion use it",
+        ),
+        (
+            &["bully", "--app-messages", "1"],
+            "--app-messages means nothing for `bully`: only algorithms for mutual exclusion use it",
+        ),
+        (
+            &["bully", "--timers", "1"],
+            "--timers means nothing for `bully`: only algorithms for mutual exclusion use it",
+        ),
+        (
+            &["heartbeat", "--entries", "2"],
+            "--entries means nothing for `heartbeat`: only algorithms for mutual exclusion use it",
+        ),
+        (
+            &["heartbeat", "--app-messages", "1"],
+            "--app-messages means nothing for `heartbeat`: only algorithms for mutual exclusion use it",
+        ),
         (
             &["heartbeat", "--timers", "1"],
             "--timers means nothing for `heartbeat`: its processes send heartbeats for ever",

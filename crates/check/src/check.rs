@@ -234,8 +234,10 @@ impl Checker<'_> {
     fn times(&self, about: &'static About) -> Result<Times, CheckError> {
         let assumed = self.params.delay_max;
         let delay_max = self.options.delay.unwrap_or(assumed);
-        if let Some(delay) = [assumed, delay_max].into_iter().find(|delay| !(1..=DELAY_MAX).contains(delay)) {
-            return Err(CheckError::Delay { delay });
+        for (option, delay) in [("--delay-max", assumed), ("--delay", delay_max)] {
+            if !(1..=DELAY_MAX).contains(&delay) {
+                return Err(CheckError::Delay { option, delay });
+            }
         }
         if about.assumes.synchronous && delay_max > assumed && !self.options.ignore_assumptions {
             return Err(CheckError::WeakerNetwork {

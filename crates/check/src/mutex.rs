@@ -3,7 +3,7 @@
 use baton_protocol::clock::VectorClock;
 use baton_protocol::mutex::{Command, Event, Mutex};
 use baton_protocol::registry::Crashes;
-use baton_protocol::{Group, Input, ProcessId};
+use baton_protocol::{Group, Input, ProcessId, property};
 use serde::{Deserialize, Serialize};
 
 use crate::Property;
@@ -204,7 +204,7 @@ impl<P: Mutex> MutexModel<P> {
 
     fn unsafe_entry(&self, next: &MutexState, at: ProcessId) -> Option<Violation> {
         let other = (0..self.system.clients).find(|&other| other != at && self.phase(next, other) == Phase::Inside)?;
-        let detail = format!("P{at} and P{other} are in the critical section at once");
+        let detail = property::two_inside(at, other);
         Some(Violation { property: Property::Safety, detail })
     }
 
@@ -216,7 +216,7 @@ impl<P: Mutex> MutexModel<P> {
             let request = local.known.as_ref().map(|known| known.of(other));
             other != at && local.user.phase == Phase::Waiting && Some(asked.of(other)) == request
         })?;
-        let detail = format!("P{at} enters, and the request of P{overtaken}, which happened before, still waits");
+        let detail = property::overtaking(at, overtaken);
         Some(Violation { property: Property::Order, detail })
     }
 
@@ -271,12 +271,12 @@ impl<P: Mutex> MutexModel<P> {
 
 fn falling_fence(latest: Option<u64>, fence: u64, at: ProcessId) -> Option<Violation> {
     let latest = latest.filter(|&latest| fence <= latest)?;
-    let detail = format!("P{at} enters with fence {fence}, after an entry with fence {latest}");
+    let detail = property::falling_fence(at, fence, latest);
     Some(Violation { property: Property::Fence, detail })
 }
 
 fn uninvited_guest(at: ProcessId) -> Violation {
-    let detail = format!("P{at} was granted without a request");
+    let detail = property::uninvited(at);
     Violation { property: Property::Safety, detail }
 }
 

@@ -1,7 +1,6 @@
 //! The options of a check, and the reasons to refuse them.
 
 use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -99,22 +98,11 @@ impl fmt::Display for LinkOrder {
     }
 }
 
-impl FromStr for LinkOrder {
-    type Err = CheckError;
-
-    fn from_str(name: &str) -> Result<Self, CheckError> {
-        let found = [LinkOrder::Fifo, LinkOrder::Unordered].into_iter().find(|order| order.to_string() == name);
-        found.ok_or_else(|| CheckError::UnknownOrder(name.into()))
-    }
-}
-
 /// Why a check is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CheckError {
     #[error(transparent)]
     Setup(#[from] SetupError),
-    #[error("there is no order `{0}`; there are fifo and unordered")]
-    UnknownOrder(String),
     /// The property has no meaning for the algorithm's family.
     #[error("`{property}` cannot be asked of `{algorithm}`, {}", family_has(*family))]
     OtherFamily { property: Property, algorithm: &'static str, family: Family },
@@ -139,7 +127,7 @@ pub enum CheckError {
     #[error("there is nothing to check; ask for at least one property")]
     NoProperty,
     /// A model without requests proves nothing.
-    #[error("0 entries prove nothing; each process must request at least once")]
+    #[error("the number of entries cannot be 0; ask for at least 1")]
     NoEntries,
     /// The search could not look at any state.
     #[error("a limit of 0 states proves nothing; allow at least 1")]
@@ -162,8 +150,8 @@ pub enum CheckError {
     #[error("{crashes} crashes are too many; the checker takes at most {}", Faults::CRASHES_MAX)]
     TooManyCrashes { crashes: u8 },
     /// The delay is out of the range of discrete time.
-    #[error("a message delay of {delay} ticks cannot be checked; it must be 1 to {DELAY_MAX}")]
-    Delay { delay: Ticks },
+    #[error("{option} cannot be {delay}; it must be from 1 to {DELAY_MAX} ticks")]
+    Delay { option: &'static str, delay: Ticks },
     /// An action of the list before the exploration is impossible.
     #[error("action {number} of the list, `{action}`: {why}")]
     After {

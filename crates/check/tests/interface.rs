@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use baton_check::{CheckError, Faults, LinkOrder, Options, Property, Verdict, check};
+use baton_check::{CheckError, Faults, Options, Property, Verdict, check};
 use baton_protocol::registry::{ALGORITHMS, Family, Params, SetupError};
 use baton_trace::Event;
 use expect_test::expect;
@@ -54,13 +54,12 @@ fn what_cannot_be_checked_is_refused_in_one_sentence() {
         refusal("phi-accrual", n(2), Options::default()),
         refusal("record-append", n(2), Options::default()),
         "speed".parse::<Property>().unwrap_err().to_string(),
-        "random".parse::<LinkOrder>().unwrap_err().to_string(),
     ];
     expect![[r#"
         a group of 0 is too small; it takes at least 2 processes
         a group of 1 is too small; it takes at least 2 processes
         257 processes, helpers included, are too many; the checker takes at most 256
-        0 entries prove nothing; each process must request at least once
+        the number of entries cannot be 0; ask for at least 1
         a limit of 0 states proves nothing; allow at least 1
         there is nothing to check; ask for at least one property
         starvation cannot be checked for 65 processes; the checker takes at most 64
@@ -76,7 +75,7 @@ fn what_cannot_be_checked_is_refused_in_one_sentence() {
         `token-ring` assumes that all processes learn of crashes and recoveries in the same order, and here the orders may differ; --ignore-assumptions checks it all the same
         --detectors-only means nothing without wrong suspicions; allow at least one with --suspect
         `fence` cannot be asked of `bully`, which elects a leader; ask for safety or liveness
-        a message delay of 0 ticks cannot be checked; it must be 1 to 100
+        --delay-max cannot be 0; it must be from 1 to 100 ticks
         `bully` assumes that no message takes longer than its bound on delays, and here one may take 2 ticks instead of 1; --ignore-assumptions checks it all the same
         `deadlock` cannot be asked of `heartbeat`, which is a failure detector; ask for safety or liveness
         `heartbeat` assumes that no message takes longer than its bound on delays, and here one may take 2 ticks instead of 1; --ignore-assumptions checks it all the same
@@ -88,7 +87,6 @@ fn what_cannot_be_checked_is_refused_in_one_sentence() {
         `phi-accrual` cannot be checked: its statistics in floating point have infinitely many states; use the simulator
         `record-append` cannot be checked; only mutual exclusion, elections and heartbeats can
         there is no property `speed`; there are safety, deadlock, liveness, order, fence
-        there is no order `random`; there are fifo and unordered
     "#]].assert_eq(&format!("{}\n", refusals.join("\n")));
 }
 
@@ -173,9 +171,6 @@ fn the_steps_of_a_counterexample_are_told_without_names_of_types_and_ticks_in_on
 fn names_are_read_as_they_are_written() {
     for property in Property::ALL {
         assert_eq!(property.to_string().parse(), Ok(property));
-    }
-    for order in [LinkOrder::Fifo, LinkOrder::Unordered] {
-        assert_eq!(order.to_string().parse(), Ok(order));
     }
 }
 

@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_what_would_be_right() {
         let file = |head: &str, members: &str| refusal(&format!("{head}\nmembers = {members}"));
-        assert!(file("algorithm = \"centrall\"", "[]").starts_with("there is no algorithm `centrall`; there are cent"));
+        assert!(file("algorithm = \"centrall\"", "[]").starts_with("there is no algorithm `centrall`; did you mean"));
         assert_eq!(file("algorithm = \"bully\"", "[]"), "0 members cannot run `bully`; 2 clients need 2 members");
         assert!(file("algorithm = \"bully\"\nvariant = \"x\"", "[]").starts_with("`bully` has no variant `x`"));
         assert_eq!(

@@ -58,7 +58,7 @@ impl Grant {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AcquireError {
     /// This member is a helper and makes no requests.
-    #[error("process {id} is a helper; only processes 0 to {} may request the critical section", clients - 1)]
+    #[error("P{id} is a helper, and only P0 to P{} may request", clients - 1)]
     NotAClient { id: ProcessId, clients: usize },
     #[error("{CALLERS_MAX} callers of this process already wait, which is the limit")]
     TooManyCallers,

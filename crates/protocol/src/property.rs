@@ -1,10 +1,13 @@
 //! The properties that algorithms promise. Simulator and checker judge runs and models by them.
 
+use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt;
 use core::str::FromStr;
 
 use serde::Serialize;
+
+use crate::ProcessId;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -62,6 +65,27 @@ impl FromStr for Property {
         let found = Property::ALL.into_iter().find(|property| property.name() == name);
         found.ok_or_else(|| UnknownProperty(name.to_string()))
     }
+}
+
+/// What is wrong with an entry: `entering` enters, and `other` is inside. Simulator and checker use the same text, and
+/// also those of [`overtaking`] and [`falling_fence`], so that a replay of a counterexample repeats what the checker said.
+pub fn two_inside(entering: ProcessId, other: ProcessId) -> String {
+    format!("P{entering} and P{other} are in the critical section at once")
+}
+
+/// What is wrong with an entry that violates ORDER.
+pub fn overtaking(entering: ProcessId, overtaken: ProcessId) -> String {
+    format!("P{entering} enters, and the request of P{overtaken}, which happened before, still waits")
+}
+
+/// What is wrong with an entry whose fence is not above the highest fence before.
+pub fn falling_fence(entering: ProcessId, fence: u64, highest: u64) -> String {
+    format!("P{entering} enters with fence {fence}, after an entry with fence {highest}")
+}
+
+/// What is wrong with an entry of a process that has not requested.
+pub fn uninvited(entering: ProcessId) -> String {
+    format!("P{entering} was granted without a request")
 }
 
 /// A value for each property that algorithms promise.

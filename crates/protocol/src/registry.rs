@@ -13,6 +13,9 @@ use crate::election::{Election, Rule};
 use crate::mutex::Mutex;
 pub use crate::property::Promises;
 use crate::{ProcessId, Ticks, append, broken, detector, election, mutex};
+use nearest::nearest;
+
+mod nearest;
 
 algorithms! {
     mutex mutex::central;
@@ -306,8 +309,15 @@ pub trait Visitor {
 /// Why a group cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SetupError {
-    #[error("there is no algorithm `{name}`; there are {}", known.join(", "))]
-    UnknownAlgorithm { name: String, known: Vec<&'static str> },
+    #[error(
+        "there is no algorithm `{name}`; {}`baton algorithms` lists them all",
+        nearest.map(|nearest| alloc::format!("did you mean {nearest}? ")).unwrap_or_default()
+    )]
+    UnknownAlgorithm {
+        name: String,
+        /// The algorithm that the user probably means.
+        nearest: Option<&'static str>,
+    },
     #[error("`{algorithm}` has no variant `{variant}`; it has {}", if known.is_empty() { "none".to_string() } else { known.join(", ") })]
     UnknownVariant { algorithm: &'static str, variant: String, known: Vec<&'static str> },
     #[error("`{one}` and `{other}` exclude each other; ask for one of them")]
@@ -346,7 +356,7 @@ pub fn check(name: &str, params: &Params) -> Result<(), SetupError> {
 pub fn find(name: &str) -> Result<&'static About, SetupError> {
     ALGORITHMS.iter().copied().find(|about| about.name == name).ok_or_else(|| SetupError::UnknownAlgorithm {
         name: name.to_string(),
-        known: ALGORITHMS.iter().map(|about| about.name).collect(),
+        nearest: nearest(name, ALGORITHMS.iter().map(|about| about.name)),
     })
 }
 
@@ -475,8 +485,9 @@ mod tests {
     fn what_cannot_be_is_refused_in_one_sentence() {
         let refusal =
             |name: &str, params: &Params| find(name).and_then(|about| validate(about, params)).unwrap_err().to_string();
-        assert!(
-            refusal("centrall", &Params::new(3, 1)).starts_with("there is no algorithm `centrall`; there are central,")
+        assert_eq!(
+            refusal("centrall", &Params::new(3, 1)),
+            "there is no algorithm `centrall`; did you mean central? `baton algorithms` lists them all"
         );
         assert_eq!(refusal("central", &Params::new(1, 1)), "a group of 1 is too small; it takes at least 2 processes");
         let coordinated = Params { coordinators: Some(3), ..Params::new(3, 1) };

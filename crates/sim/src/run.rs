@@ -128,7 +128,7 @@ pub enum RunError {
         reason: String,
     },
     /// An option that has no meaning for the algorithm.
-    #[error("`{option}` means nothing for `{algorithm}`: {reason}")]
+    #[error("--{option} means nothing for `{algorithm}`: {reason}; leave it out")]
     Meaningless {
         option: &'static str,
         algorithm: &'static str,

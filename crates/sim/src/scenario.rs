@@ -230,8 +230,7 @@ mod tests {
             "the scenario expects nothing; its [expect] must name a property, a count or a leader"
         );
         let unknown = scenario("safety = \"held\"").replace("central", "centrall");
-        assert!(
-            Scenario::parse(&unknown).unwrap().play().unwrap_err().to_string().starts_with("there is no algorithm")
-        );
+        let refused = Scenario::parse(&unknown).unwrap().play().unwrap_err().to_string();
+        assert!(refused.starts_with("there is no algorithm `centrall`; did you mean central?"), "{refused}");
     }
 }

@@ -101,8 +101,8 @@ impl Spec {
         options.network.duplicate = self.duplicate;
         options.drift = self.drift;
         if let Some(value) = self.delay_max.filter(|delay| !(1e-6..=1e6).contains(delay)) {
-            let right = "it is between 0.000001 and 1,000,000 T";
-            return Err(RunError::OutOfRange { what: "the longest delay", value, right });
+            let right = "it must be from 0.000001 to 1,000,000 T";
+            return Err(RunError::OutOfRange { what: "--delay-max", value, right });
         }
         let guess = options.network.delay.guess();
         if self.delay_max.is_none() && guess > registry::DELAY_MAX {
@@ -158,11 +158,9 @@ impl Spec {
         };
         for (option, _, users) in said.into_iter().filter(|&(_, said, _)| said) {
             let reason = match users.contains(&about.family) {
-                true if struck.contains(&option) => {
-                    "the faults say what happens; leave out the faults or this option".into()
-                }
+                true if struck.contains(&option) => "the faults say what happens".into(),
                 true => continue,
-                false => format!("only algorithms for {} use it; `baton algorithms` lists them", in_words(users)),
+                false => format!("only algorithms for {} use it", in_words(users)),
             };
             return Err(RunError::Meaningless { option, algorithm: about.name, reason });
         }

@@ -178,7 +178,7 @@ impl<P: Protocol> Stage<P> {
     fn check_wish(&self, process: ProcessId, wish: Wish) -> Result<(), Refused> {
         self.check_process(process)?;
         if process >= self.clients {
-            return Err(Refused::NoUser { process });
+            return Err(Refused::Helper { process, clients: self.clients });
         }
         self.check_up(process)?;
         let (inside, waiting) = (self.inside.contains(&process), self.waiting.contains(&process));

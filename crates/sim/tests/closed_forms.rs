@@ -150,7 +150,7 @@ fn comparing_times_alone_is_unsafe() {
     let report = mutex(&options);
     assert_eq!(report.broken_promises, ["safety"]);
     let detail = report.properties.0.safety.detail.unwrap();
-    assert_eq!(detail, "P1 entered while P0 was in the critical section, at 2 T");
+    assert_eq!(detail, "P1 and P0 are in the critical section at once, at 2 T");
 }
 
 #[test]

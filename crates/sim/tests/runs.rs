@@ -413,8 +413,7 @@ fn options_that_mean_nothing_are_refused_with_those_who_use_them() {
     let refusal = |spec: Spec| spec.options().unwrap_err().to_string();
     let of = |algorithm: &str| Spec { algorithm: algorithm.into(), ..Spec::default() };
     let only = |option: &str, algorithm: &str, users: &str| {
-        let users = format!("only algorithms for {users} use it; `baton algorithms` lists them");
-        format!("`{option}` means nothing for `{algorithm}`: {users}")
+        format!("--{option} means nothing for `{algorithm}`: only algorithms for {users} use it; leave it out")
     };
     let three = "mutual exclusion, failure detection, record append";
     assert_eq!(refusal(Spec { entries: Some(1), ..of("bully") }), only("entries", "bully", three));
@@ -439,8 +438,8 @@ fn options_that_mean_nothing_are_refused_with_those_who_use_them() {
     ] {
         assert!(spec.options().is_ok());
         let algorithm = spec.algorithm.clone();
-        let reason = "the faults say what happens; leave out the faults or this option";
-        assert_eq!(refusal(struck(spec)), format!("`{option}` means nothing for `{algorithm}`: {reason}"));
+        let reason = "the faults say what happens; leave it out";
+        assert_eq!(refusal(struck(spec)), format!("--{option} means nothing for `{algorithm}`: {reason}"));
     }
     let meant = Spec { load: Some(Load::Solo), entries: Some(3), think: Some(1.0), ..of("record-append") };
     assert!(meant.options().is_ok());

@@ -9,7 +9,6 @@ use baton_check::{CheckReport, Property, Verdict};
 use baton_protocol::registry;
 
 use super::{Args, LIMIT, watch};
-use crate::names;
 use crate::output::{Failure, HELD, Outcome, VIOLATED, narrow_table, print, print_json, unwritable};
 use crate::progress::Progress;
 
@@ -61,7 +60,7 @@ is 3 if a limit was reached, and 0 if not.
 
 pub fn run(args: &Args) -> Outcome {
     for name in &args.only {
-        names::find(name)?;
+        registry::find(name).map_err(Failure::bad_input)?;
     }
     let page = args.markdown.as_deref().map(Page::open).transpose()?;
     let asked = |exhibit: &Exhibit| args.only.is_empty() || args.only.iter().any(|name| name == exhibit.algorithm);

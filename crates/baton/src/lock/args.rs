@@ -166,10 +166,11 @@ fn label(command: &[OsString]) -> String {
 
 /// Parses `--label`.
 fn told_label(text: &str) -> Result<String, String> {
+    // The text for a label that is too long is the text of the server.
     match text.len() {
         0 => Err("the label is empty; without --label it is the name of the program".into()),
         1..=LABEL_BYTES_MAX => Ok(on_one_line(text)),
-        bytes => Err(format!("the label has {bytes} bytes; it must have at most {LABEL_BYTES_MAX}")),
+        bytes => Err(format!("the label of a session has {bytes} bytes; it must have at most {LABEL_BYTES_MAX}")),
     }
 }
 

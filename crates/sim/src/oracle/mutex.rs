@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use baton_protocol::ProcessId;
+use baton_protocol::{ProcessId, property};
 
 use super::causality::Past;
 use super::fence::Fences;
@@ -58,7 +58,7 @@ impl MutexJudge {
     /// `process` is granted. Returns the violations. A process that has not requested does not enter.
     pub fn grant(&mut self, process: ProcessId, fence: u64) -> Vec<Violation> {
         if !self.waiting.remove(&process) {
-            return vec![("safety", format!("P{process} was granted without a request"))];
+            return vec![("safety", property::uninvited(process))];
         }
         let found = [
             ("safety", self.safety.enter(process)),

@@ -1,6 +1,6 @@
 //! ORDER: if request A happened before request B, A is granted before B.
 
-use baton_protocol::ProcessId;
+use baton_protocol::{ProcessId, property};
 
 use super::causality::Past;
 
@@ -29,9 +29,7 @@ impl OrderOracle {
         self.settled[process] += 1;
         let known = past.entries().iter().zip(&self.settled);
         let overtaken = known.enumerate().find(|(_, (known, settled))| known > settled);
-        overtaken.map(|(other, (number, _))| {
-            format!("P{process} was granted before request {number} of P{other}, which happened before its own")
-        })
+        overtaken.map(|(other, _)| property::overtaking(process, other))
     }
 
     /// The pending request of `process`, if there is one, is void: later requests need not wait for it.
@@ -60,7 +58,7 @@ mod tests {
     #[test]
     fn a_grant_before_an_earlier_request_is_a_violation() {
         let wrong = two_requests_in_a_chain().enter(1).unwrap();
-        assert_eq!(wrong, "P1 was granted before request 1 of P0, which happened before its own");
+        assert_eq!(wrong, "P1 enters, and the request of P0, which happened before, still waits");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! SAFE: at most one process is in the critical section.
 
-use baton_protocol::ProcessId;
+use baton_protocol::{ProcessId, property};
 
 /// Watches entries and exits.
 #[derive(Clone, Debug, Default)]
@@ -13,7 +13,7 @@ impl Safety {
     pub fn enter(&mut self, process: ProcessId) -> Option<String> {
         let other = self.inside.first().copied();
         self.inside.push(process);
-        other.map(|other| format!("P{process} entered while P{other} was in the critical section"))
+        other.map(|other| property::two_inside(process, other))
     }
 
     /// `process` has left, or crashed.
@@ -32,6 +32,6 @@ mod tests {
         assert_eq!(safety.enter(0), None);
         safety.leave(0);
         assert_eq!(safety.enter(1), None);
-        assert_eq!(safety.enter(2).unwrap(), "P2 entered while P1 was in the critical section");
+        assert_eq!(safety.enter(2).unwrap(), "P2 and P1 are in the critical section at once");
     }
 }

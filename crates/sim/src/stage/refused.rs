@@ -11,8 +11,8 @@ pub enum Refused {
     #[error("the algorithm has no such command")]
     OtherFamily,
     /// Helpers get no commands.
-    #[error("P{process} has no user")]
-    NoUser { process: ProcessId },
+    #[error("P{process} is a helper, and only P0 to P{} may request", clients - 1)]
+    Helper { process: ProcessId, clients: usize },
     #[error("P{process} is down")]
     Down { process: ProcessId },
     /// Only a process that is down can recover.
