@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use baton_types::name::Quoted;
 
-use crate::output::{Failure, Outcome, VIOLATED, print, print_json, shown, table};
+use crate::output::{Failure, Outcome, VIOLATED, narrow_table, print, print_json, shown};
 use crate::service_args::{NameArgs, ServerArgs, block_on, no_server};
 use crate::view::{Lock, ago, duration};
 
@@ -50,7 +50,7 @@ fn to_text(name: &[u8], lock: &Lock) -> String {
     let mut section = |title: &str, head: &[&str], rows: Vec<Vec<String>>| {
         if !rows.is_empty() {
             let head = vec![head.iter().map(|cell| (*cell).to_owned()).collect()];
-            text += &format!("\n{title}\n{}", table(&[head, rows].concat()));
+            text += &format!("\n{title}\n{}", narrow_table(&[head, rows].concat()));
         }
     };
     let holders = lock.holders.iter().map(|holder| {
