@@ -14,7 +14,7 @@ use baton_protocol::registry::{Family, Params};
 use baton_trace::diagram;
 
 use crate::names;
-use crate::output::{COLUMNS, Failure, HELD, Outcome, Target, VIOLATED, print, print_json, unwritable, warn, wrapped};
+use crate::output::{Failure, HELD, Outcome, Target, VIOLATED, folded, print, print_json, unwritable, warn};
 use crate::progress::Progress;
 
 mod gallery;
@@ -318,9 +318,7 @@ impl ModelArgs {
 }
 
 fn to_text(report: &CheckReport) -> String {
-    let title = format!("{}: {}", model(report), listed(&report.properties));
-    let title = wrapped(&title, COLUMNS - 2).join("\n  ");
-    let mut text = format!("{title}\n{}\n", verdict(report));
+    let mut text = format!("{}: {}\n{}\n", model(report), listed(&report.properties), verdict(report));
     for line in report.counterexample.iter().flatten() {
         text.push_str(&format!("  {line}\n"));
     }
@@ -358,7 +356,7 @@ fn to_text(report: &CheckReport) -> String {
         "{} states, {} steps between them, {} deep, {:.2} s ({rate:.0} states/s)\n",
         report.states, report.transitions, report.depth, report.seconds
     ));
-    text
+    folded(&text)
 }
 
 /// A line that describes the checked model.

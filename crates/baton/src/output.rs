@@ -193,6 +193,21 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// Wraps the long lines of a text. A line may begin with spaces and a number; it continues two columns to the right of
+/// the first word after them.
+pub fn folded(text: &str) -> String {
+    let fold = |line: &str| {
+        if line.chars().count() <= COLUMNS {
+            return line.to_owned() + "\n";
+        }
+        let words = line.trim_start_matches(|c: char| c == ' ' || c.is_ascii_digit());
+        let (head, _) = line.split_at(line.len() - words.len());
+        let lines = wrapped(words, COLUMNS.saturating_sub(head.len() + 2));
+        head.to_owned() + &lines.join(&format!("\n{}", " ".repeat(head.len() + 2))) + "\n"
+    };
+    text.lines().map(fold).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,5 +252,18 @@ mod tests {
         assert_eq!(cell_lines("äöüß", 4), ["äöüß"]);
         assert_eq!(cell_lines("", 4), [""]);
         assert_eq!(wrapped("abcdefgh ab c", 4), ["abcdefgh", "ab c"]);
+    }
+
+    #[test]
+    fn only_long_lines_are_folded() {
+        let short = "a  b\n\n  c\n";
+        assert_eq!(folded(short), short);
+        let long = format!("x\n  5   {}\n", "word ".repeat(30).trim());
+        let text = folded(&long);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        assert!(lines[1].starts_with("  5   word") && lines[2].starts_with("        word"), "{text}");
+        assert!(lines.iter().all(|line| line.chars().count() <= COLUMNS), "{text}");
+        assert_eq!(text.matches("word").count(), 30);
     }
 }
