@@ -29,7 +29,8 @@ const THREADS_MAX: usize = 1_024;
 ///
 /// The words of the output (budget, component, ...) are explained in docs/glossary.md.
 ///
-/// Exit status 0: everything holds; 1: a property is violated; 2: bad input; 3: no verdict within the limits.
+/// Exit status 0: everything holds; 1: a property is violated; 2: bad input; 3: no verdict within the limits; 74: the
+/// output cannot be written.
 #[derive(clap::Args)]
 #[command(allow_negative_numbers = true)]
 pub struct Args {

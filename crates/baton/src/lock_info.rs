@@ -10,6 +10,8 @@ use crate::view::{Lock, ago, duration};
 
 /// Show one lock: its holders, its waiters and its history
 ///
+/// The words of the output (holder, fence, lease, ...) are explained in docs/glossary.md.
+///
 /// Exit status 0: success; 1: the lock has no holder, no waiter and no history; 2: bad input; 69: no server answered;
 /// 74: the output cannot be written.
 #[derive(clap::Args)]

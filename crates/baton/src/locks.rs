@@ -11,6 +11,8 @@ use crate::view::{Holder, Lock, ago, duration, or_dash};
 
 /// List the locks with their holders and the number of waiters
 ///
+/// The words of the output (holder, fence, lease, ...) are explained in docs/glossary.md.
+///
 /// Exit status 0: success; 2: bad input; 69: no server answered, or the server went away while the JSON was printed;
 /// 74: the output cannot be written.
 #[derive(clap::Args)]
