@@ -49,6 +49,9 @@ enum Part {
         /// tmpfs there to avoid noise from the disk.
         #[arg(long, value_name = "FOLDER")]
         against: Option<PathBuf>,
+        /// Measure only the rows whose names contain TEXT, and not `looking`
+        #[arg(long, value_name = "TEXT", conflicts_with = "against")]
+        only: Option<String>,
     },
     /// How long another client waits while a million locks are listed, or a snapshot of them is written
     Looking,
@@ -58,11 +61,11 @@ enum Part {
 pub fn run(args: &Args) -> Result<(), String> {
     match &args.part {
         None => everything(),
-        Some(Part::Service { against: None }) => {
+        Some(Part::Service { against: Some(folder), .. }) => against::run(folder),
+        Some(Part::Service { against: None, only }) => {
             head();
-            service::run()
+            service::run(only.as_deref())
         }
-        Some(Part::Service { against: Some(folder) }) => against::run(folder),
         Some(Part::Looking) => {
             head();
             looking::run(&builds::ours()?, &builds::load()?)
@@ -81,7 +84,7 @@ fn everything() -> Result<(), String> {
     deliveries("the same with heavy-tailed delays: deliveries/s", &["--network=async"], Asked::Nothing)?;
     raymond()?;
     counter()?;
-    service::run()?;
+    service::run(None)?;
     succeed(&mut cargo(&["build", "--release", "--package=baton-check", "--example=against_stateright", "--quiet"]))?;
     for threads in ["1", "2"] {
         against_stateright("n = 3, three entries", ["3", "3"], threads)?;

@@ -9,6 +9,8 @@ use crate::output::{COLUMNS, Failure, Outcome, print, print_json, wrapped};
 
 /// List the algorithms, or describe one: what it assumes and promises, and its variants
 ///
+/// The words of the output (safety, liveness, order, fence) are explained in docs/glossary.md.
+///
 /// Exit status 0: done; 2: bad input; 74: the output cannot be written.
 #[derive(clap::Args)]
 pub struct Args {

@@ -13,7 +13,7 @@ use baton_check::{CheckReport, Faults, LinkOrder, Options, Property, Unchecked, 
 use baton_protocol::registry::{self, Family, Params};
 use baton_trace::diagram;
 
-use crate::output::{COLUMNS, Failure, HELD, Outcome, Target, VIOLATED, print, print_json, unwritable, warn, wrapped};
+use crate::output::{Failure, HELD, Outcome, Target, VIOLATED, folded, print, print_json, unwritable, warn};
 use crate::progress::Progress;
 use crate::sim::OrderArg;
 
@@ -29,7 +29,8 @@ const THREADS_MAX: usize = 1_024;
 ///
 /// The words of the output (budget, component, ...) are explained in docs/glossary.md.
 ///
-/// Exit status 0: everything holds; 1: a property is violated; 2: bad input; 3: no verdict within the limits.
+/// Exit status 0: everything holds; 1: a property is violated; 2: bad input; 3: no verdict within the limits; 74: the
+/// output cannot be written.
 #[derive(clap::Args)]
 #[command(allow_negative_numbers = true)]
 pub struct Args {
@@ -320,9 +321,7 @@ impl ModelArgs {
 }
 
 fn to_text(report: &CheckReport) -> String {
-    let title = format!("{}: {}", model(report), listed(&report.properties));
-    let title = wrapped(&title, COLUMNS - 2).join("\n  ");
-    let mut text = format!("{title}\n{}\n", verdict(report));
+    let mut text = format!("{}: {}\n{}\n", model(report), listed(&report.properties), verdict(report));
     for line in report.counterexample.iter().flatten() {
         text.push_str(&format!("  {line}\n"));
     }
@@ -360,7 +359,7 @@ fn to_text(report: &CheckReport) -> String {
         "{} states, {} steps between them, {} deep, {:.2} s ({rate:.0} states/s)\n",
         report.states, report.transitions, report.depth, report.seconds
     ));
-    text
+    folded(&text)
 }
 
 /// A line that describes the checked model.

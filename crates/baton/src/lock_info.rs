@@ -4,11 +4,13 @@ use std::process::ExitCode;
 
 use baton_types::name::Quoted;
 
-use crate::output::{Failure, Outcome, VIOLATED, print, print_json, shown, table};
+use crate::output::{Failure, Outcome, VIOLATED, narrow_table, print, print_json, shown};
 use crate::service_args::{NameArgs, ServerArgs, block_on, no_server};
 use crate::view::{Lock, ago, duration};
 
 /// Show one lock: its holders, its waiters and its history
+///
+/// The words of the output (holder, fence, lease, ...) are explained in docs/glossary.md.
 ///
 /// Exit status 0: success; 1: the lock has no holder, no waiter and no history; 2: bad input; 69: no server answered;
 /// 74: the output cannot be written.
@@ -50,7 +52,7 @@ fn to_text(name: &[u8], lock: &Lock) -> String {
     let mut section = |title: &str, head: &[&str], rows: Vec<Vec<String>>| {
         if !rows.is_empty() {
             let head = vec![head.iter().map(|cell| (*cell).to_owned()).collect()];
-            text += &format!("\n{title}\n{}", table(&[head, rows].concat()));
+            text += &format!("\n{title}\n{}", narrow_table(&[head, rows].concat()));
         }
     };
     let holders = lock.holders.iter().map(|holder| {

@@ -5,11 +5,13 @@ use std::process::ExitCode;
 
 use baton_client::ListLocks;
 
-use crate::output::{Failure, Outcome, print, print_while_read, shown, table};
+use crate::output::{Failure, Outcome, narrow_table, print, print_while_read, shown};
 use crate::service_args::{ServerArgs, block_on, no_server, typed_bytes};
 use crate::view::{Holder, Lock, ago, duration, or_dash};
 
 /// List the locks with their holders and the number of waiters
+///
+/// The words of the output (holder, fence, lease, ...) are explained in docs/glossary.md.
 ///
 /// Exit status 0: success; 2: bad input; 69: no server answered, or the server went away while the JSON was printed;
 /// 74: the output cannot be written.
@@ -68,7 +70,7 @@ async fn print_table(mut listing: ListLocks) -> Result<(), Failure> {
     while let Some(locks) = listing.next().await.map_err(no_server)? {
         locks.into_iter().map(Lock::from).for_each(|lock| rows.extend(to_rows(&lock)));
     }
-    print(&table(&rows))
+    print(&narrow_table(&rows))
 }
 
 /// One row for each holder, or one row if there is no holder.

@@ -33,6 +33,7 @@ use output::{Outcome, warn};
 /// Distributed mutual exclusion and leader election.
 #[derive(Parser)]
 #[command(name = "baton", version, arg_required_else_help = true)]
+#[command(after_help = "The words of the commands (fence, lease, term, ...) are explained in docs/glossary.md.")]
 struct Cli {
     #[command(subcommand)]
     command: Command,

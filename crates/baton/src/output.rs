@@ -111,7 +111,7 @@ pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(&(text + "\n"))
 }
 
-/// The width of tables and lists for people. A longer word makes them wider.
+/// The width of tables and texts for people. A longer word makes a text wider.
 pub const COLUMNS: usize = 100;
 /// The least width of a wrapped column.
 const NARROW_MIN: usize = 16;
@@ -132,27 +132,46 @@ pub fn table(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// Like [`table`], but wraps the widest column so that the table has at most [`COLUMNS`] characters a line.
+/// Like [`table`], but wraps cells so that the table has at most [`COLUMNS`] characters a line. The widest column is the
+/// first to become narrower. A table with too many columns stays wider, because no column goes below [`NARROW_MIN`].
 pub fn narrow_table(rows: &[Vec<String>]) -> String {
-    let widths = widths(rows);
-    let width = widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
-    let Some(widest) = (0..widths.len()).max_by_key(|&column| widths[column]).filter(|_| width > COLUMNS) else {
+    let natural = widths(rows);
+    let narrow = fitting(natural.clone());
+    if narrow == natural {
         return table(rows);
-    };
-    let narrow = widths[widest].saturating_sub(width - COLUMNS).max(NARROW_MIN);
+    }
     let mut lines = Vec::new();
     for row in rows {
-        let mut row = row.clone();
-        let cell = row.get(widest).map(|cell| wrapped(cell, narrow)).unwrap_or_default();
-        for (index, line) in cell.into_iter().enumerate() {
-            if index > 0 {
-                row = vec![String::new(); row.len()];
-            }
-            row[widest] = line;
-            lines.push(row.clone());
-        }
+        let cells: Vec<Vec<String>> = row.iter().zip(&narrow).map(|(cell, width)| cell_lines(cell, *width)).collect();
+        let height = cells.iter().map(Vec::len).max().unwrap_or_default();
+        lines.extend((0..height).map(|line| {
+            let part = |cell: &Vec<String>| cell.get(line).cloned().unwrap_or_default();
+            cells.iter().map(part).collect()
+        }));
     }
     table(&lines)
+}
+
+/// Takes single characters from the widest column until the columns fit.
+fn fitting(mut widths: Vec<usize>) -> Vec<usize> {
+    let gaps = 2 * widths.len().saturating_sub(1);
+    while widths.iter().sum::<usize>() + gaps > COLUMNS
+        && let Some(widest) = widths.iter_mut().max().filter(|width| **width > NARROW_MIN)
+    {
+        *widest -= 1;
+    }
+    widths
+}
+
+/// The lines of a cell in a column of this width. A longer word is broken.
+fn cell_lines(cell: &str, width: usize) -> Vec<String> {
+    if cell.chars().count() <= width {
+        return vec![cell.to_owned()];
+    }
+    let broken = |line: String| -> Vec<String> {
+        line.chars().collect::<Vec<char>>().chunks(width).map(|part| part.iter().collect()).collect()
+    };
+    wrapped(cell, width).into_iter().flat_map(broken).collect()
 }
 
 fn widths(rows: &[Vec<String>]) -> Vec<usize> {
@@ -165,14 +184,28 @@ fn widths(rows: &[Vec<String>]) -> Vec<usize> {
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
-        let line = lines.last_mut().filter(|line| line.chars().count() + 1 + word.chars().count() <= width);
-        match line {
+        match lines.last_mut() {
             Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) => *line += &format!(" {word}"),
-            None => lines.push(word.to_owned()),
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => *line += &format!(" {word}"),
+            _ => lines.push(word.to_owned()),
         }
     }
     lines
+}
+
+/// Wraps the long lines of a text. A line may begin with spaces and a number; it continues two columns to the right of
+/// the first word after them.
+pub fn folded(text: &str) -> String {
+    let fold = |line: &str| {
+        if line.chars().count() <= COLUMNS {
+            return line.to_owned() + "\n";
+        }
+        let words = line.trim_start_matches(|c: char| c == ' ' || c.is_ascii_digit());
+        let (head, _) = line.split_at(line.len() - words.len());
+        let lines = wrapped(words, COLUMNS.saturating_sub(head.len() + 2));
+        head.to_owned() + &lines.join(&format!("\n{}", " ".repeat(head.len() + 2))) + "\n"
+    };
+    text.lines().map(fold).collect()
 }
 
 #[cfg(test)]
@@ -191,5 +224,46 @@ mod tests {
         assert!(lines[2].starts_with("   word") && lines[2].ends_with("word"), "{text}");
         assert_eq!(text.matches("word").count(), 30);
         assert_eq!(narrow_table(&[row(["a", "b", "c"])]), "a  b  c\n");
+    }
+
+    #[test]
+    fn several_columns_of_a_wide_table_become_narrow_together() {
+        let row = |cells: [&str; 3]| cells.map(String::from).to_vec();
+        let (name, label) = ("n".repeat(90), "l".repeat(80));
+        let text = narrow_table(&[row(["NAME", "LABEL", "FENCE"]), row([&name, &label, "7"]), row(["a", "b", "8"])]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines.iter().all(|line| line.chars().count() <= COLUMNS), "{text}");
+        assert_eq!((text.matches('n').count(), text.matches('l').count()), (90, 80), "nothing is cut off: {text}");
+        assert_eq!(lines.len(), 4, "{text}");
+        assert!(lines[1].ends_with("l  7") && lines[2].ends_with('l') && lines[3].ends_with("  8"), "{text}");
+    }
+
+    #[test]
+    fn no_column_becomes_too_narrow_to_read() {
+        assert_eq!(fitting(vec![200; 9]), [NARROW_MIN; 9]);
+        assert_eq!(fitting(vec![5, 200, 40]), [5, 51, 40]);
+        assert_eq!(fitting(vec![60, 38]), [60, 38], "it fits");
+        assert_eq!(fitting(Vec::new()), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn a_word_that_is_too_long_is_broken_in_a_cell_and_whole_in_a_text() {
+        assert_eq!(cell_lines("ab abcdefgh c", 4), ["ab", "abcd", "efgh", "c"]);
+        assert_eq!(cell_lines("äöüß", 4), ["äöüß"]);
+        assert_eq!(cell_lines("", 4), [""]);
+        assert_eq!(wrapped("abcdefgh ab c", 4), ["abcdefgh", "ab c"]);
+    }
+
+    #[test]
+    fn only_long_lines_are_folded() {
+        let short = "a  b\n\n  c\n";
+        assert_eq!(folded(short), short);
+        let long = format!("x\n  5   {}\n", "word ".repeat(30).trim());
+        let text = folded(&long);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        assert!(lines[1].starts_with("  5   word") && lines[2].starts_with("        word"), "{text}");
+        assert!(lines.iter().all(|line| line.chars().count() <= COLUMNS), "{text}");
+        assert_eq!(text.matches("word").count(), 30);
     }
 }

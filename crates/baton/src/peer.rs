@@ -24,9 +24,12 @@ use crate::output::{Failure, Outcome, VIOLATED, print, print_json, table, unwrit
 /// end when all are done. Members of an election print each change of the leader,
 /// until SIGINT or SIGTERM.
 ///
+/// The words of the output (entry, fence, ...) are explained in docs/glossary.md.
+///
 /// Exit status:
 ///   0    done
-///   1    a member was lost that the algorithm needs, or that was not done
+///   1    a member that the algorithm needs was lost, or a client was lost
+///        before it was done
 ///   2    bad input, or the group was not complete in time
 ///   74   the output cannot be written
 #[derive(clap::Args)]

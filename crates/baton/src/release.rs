@@ -14,6 +14,8 @@ use crate::view::Holder;
 /// For locks whose holder does not release them. The server tells the holders to stop. The lock is free as soon as
 /// every holder has released it or has lost its lease. With --now the lock is free at once, and a lock-delay ends.
 ///
+/// The words (holder, lease, lock-delay, ...) are explained in docs/glossary.md.
+///
 /// Exit status 0: success, also if the lock has no holder; 2: bad input; 69: no server answered; 74: the output cannot
 /// be written.
 #[derive(clap::Args)]

@@ -22,6 +22,8 @@ use crate::output::{Failure, Outcome, print};
 /// stops it within two seconds, a second signal at once. Locks that are held then are still held when the server starts
 /// again.
 ///
+/// The words (session, waiter, ...) are explained in docs/glossary.md.
+///
 /// Exit status 0: a signal stopped the server; 1: the server cannot start or go on; 2: bad input; 74: the output cannot
 /// be written.
 #[derive(clap::Args)]

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::output::{Outcome, print, print_json, shown, table};
+use crate::output::{Outcome, narrow_table, print, print_json, shown};
 use crate::service_args::{ServerArgs, block_on, no_server};
 use crate::view::{Session, duration, place};
 
@@ -56,7 +56,7 @@ fn to_text(sessions: &[Session]) -> String {
             names(&session.waits),
         ]
     }));
-    table(&rows)
+    narrow_table(&rows)
 }
 
 #[cfg(test)]

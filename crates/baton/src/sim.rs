@@ -28,7 +28,8 @@ mod scenario;
 ///
 /// The words of the output (T, client delay, bypass, ...) are explained in docs/glossary.md.
 ///
-/// Exit status 0: every property that the algorithm promises held; 1: one was violated; 2: bad input.
+/// Exit status 0: every property that the algorithm promises held; 1: one was violated; 2: bad input; 74: the output
+/// cannot be written.
 #[derive(clap::Args)]
 #[command(allow_negative_numbers = true)]
 pub struct Args {

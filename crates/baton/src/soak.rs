@@ -20,6 +20,8 @@ const FAILURES_SHOWN_MAX: usize = 20;
 /// locks are granted in order and not before their lock-delay is over, that a request is refused as a deadlock if and
 /// only if it is one, that a repeated request is applied once, and that every client is served after the last fault.
 ///
+/// The words of the output (deadlock, forced release, ...) are explained in docs/glossary.md.
+///
 /// Exit status 0: every run passed; 1: a run failed; 2: bad input; 74: the output cannot be written.
 #[derive(clap::Args)]
 pub struct Args {

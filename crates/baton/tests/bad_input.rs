@@ -260,3 +260,14 @@ fn help_is_no_error() {
         assert!(output.status.success() && output.stderr.is_empty() && !output.stdout.is_empty(), "{args:?}");
     }
 }
+
+#[test]
+fn the_help_of_a_command_with_words_of_its_own_says_where_they_are_explained() {
+    let commands = "algorithms check compare lock locks lock-info peer release serve sim soak";
+    let commands = commands.split(' ').map(|command| vec![command, "--help"]).chain([vec!["--help"]]);
+    for args in commands {
+        let help = String::from_utf8(baton(&args).stdout).unwrap();
+        assert!(help.contains("explained in docs/glossary.md."), "{args:?}: {help}");
+        assert!(args.len() == 1 || help.contains("74"), "{args:?} does not list the exit status 74: {help}");
+    }
+}

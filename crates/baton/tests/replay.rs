@@ -32,8 +32,9 @@ fn a_counterexample_counts_though_the_property_is_not_promised() {
         "order VIOLATED, though not promised; the trace was written to show it: \
          P1 enters, and the request of P0, which happened before, still waits"
     );
-    assert_eq!(lines[2], "held: safety, fence");
-    assert_eq!(lines.len(), 3);
+    assert!(lines[2].starts_with("  ") && lines.iter().all(|line| line.len() <= 100), "{told}");
+    assert_eq!(lines[3], "held: safety, fence");
+    assert_eq!(lines.len(), 4);
 }
 
 #[test]

@@ -31,6 +31,8 @@ pub const OWNER: &str = "BATON_OWNER";
 /// seconds of CLOCK_BOOTTIME, as of the start), and BATON_OWNER and BATON_SERVER
 /// for a nested `baton lock`. Without a command, the fence is printed.
 ///
+/// The words (holder, lease, fence, ...) are explained in docs/glossary.md.
+///
 /// Exit status:
 ///   the command's; 128 + n if signal n ended it
 ///   1, or -E's   the lock was not acquired

@@ -11,7 +11,7 @@ use baton_trace::diagram;
 use serde_json::{Value, json};
 
 use super::Args;
-use crate::output::{Failure, HELD, Outcome, VIOLATED, counted, print, print_json, unreadable, unwritable};
+use crate::output::{Failure, HELD, Outcome, VIOLATED, counted, folded, print, print_json, unreadable, unwritable};
 use crate::progress::Progress;
 
 pub fn repeat(args: &Args, path: &Path) -> Outcome {
@@ -62,7 +62,7 @@ pub fn repeat(args: &Args, path: &Path) -> Outcome {
                 (false, true) => "VIOLATED, though not promised; the trace was written to show it",
                 (false, false) => "violated, not promised",
             };
-            print(&format!("{property} {verdict}: {detail}\n"))?;
+            print(&folded(&format!("{property} {verdict}: {detail}")))?;
         }
         if !replayed.held.is_empty() {
             print(&format!("held: {}\n", replayed.held.join(", ")))?;

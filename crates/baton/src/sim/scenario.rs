@@ -9,7 +9,9 @@ use baton_sim::scenario::{Played, Scenario};
 use serde_json::json;
 
 use super::{Args, to_text};
-use crate::output::{Failure, HELD, Outcome, VIOLATED, counted, print, print_json, unreadable};
+use crate::output::{
+    COLUMNS, Failure, HELD, Outcome, VIOLATED, counted, folded, print, print_json, unreadable, wrapped,
+};
 use crate::progress::Progress;
 use crate::sink::Sink;
 
@@ -53,7 +55,7 @@ fn show_json(scenario: &Scenario, played: &Played) -> Result<(), Failure> {
 }
 
 fn show(scenario: &Scenario, played: &Played) -> Result<(), Failure> {
-    print(&format!("{}\n\n{}\n\n", scenario.title, scenario.story.trim()))?;
+    print(&format!("{}\n{}\n", folded(&scenario.title), paragraphs(&scenario.story)))?;
     if let Some((_, report)) = played.telling() {
         print(&to_text(report, None))?;
     }
@@ -62,6 +64,12 @@ fn show(scenario: &Scenario, played: &Played) -> Result<(), Failure> {
             let runs = counted(played.reports.len() as u64, "run", "runs");
             print(&format!("\nthe result is as expected, in {runs}\n"))
         }
-        differences => print(&format!("\n{}\n", differences.join("\n"))),
+        differences => print(&format!("\n{}", folded(&differences.join("\n")))),
     }
+}
+
+/// The story with its paragraphs wrapped: its lines in the file are longer than a terminal is wide.
+fn paragraphs(story: &str) -> String {
+    let paragraphs = story.trim().split("\n\n").map(|paragraph| wrapped(paragraph, COLUMNS).join("\n") + "\n");
+    paragraphs.collect::<Vec<_>>().join("\n")
 }
