@@ -4,6 +4,7 @@ use baton_protocol::append::Append;
 use baton_protocol::detector::Detector;
 use baton_protocol::election::Election;
 use baton_protocol::mutex::Mutex;
+use baton_protocol::mutex::central;
 use baton_protocol::mutex::ricart_agrawala::{self, RicartAgrawala};
 use baton_protocol::registry::{self, About, Params, Visitor};
 use baton_protocol::{Group, ProcessId, Protocol};
@@ -189,4 +190,8 @@ fn what_makes_no_sense_is_refused_in_one_sentence() {
     assert_eq!(stage.apply(&request(0)).unwrap_err().to_string(), "P0 is already waiting");
     go(&mut stage, &[Action::Crash { process: 0 }]);
     assert_eq!(stage.apply(&request(0)).unwrap_err().to_string(), "P0 is down");
+    // The coordinator is P2.
+    let mut coordinated = Stage::mutex(central::group(&Params::new(2, 1)).unwrap());
+    let refused = coordinated.apply(&request(2)).unwrap_err();
+    assert_eq!(refused.to_string(), "P2 is a helper, and only P0 to P1 may request");
 }
