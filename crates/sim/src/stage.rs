@@ -165,8 +165,9 @@ impl<P: Protocol> Stage<P> {
                 self.inside.remove(&process);
                 self.oracles.leave(process);
             }
-            Wish::Append(_) => {
+            Wish::Append(byte) => {
                 self.waiting.insert(process);
+                self.oracles.append(process, byte);
                 self.spent.appended += 1;
             }
             Wish::Elect => {}
@@ -346,9 +347,11 @@ impl<P: Protocol> Stage<P> {
                 self.oracles.grant(*process, *fence)
             }
             Effect::Elected { process, leader, term } => self.oracles.elect(*process, *leader, *term),
-            Effect::Appended { process, .. } => {
+            Effect::Appended { process, offset } => {
                 self.waiting.remove(process);
-                Vec::new()
+                let live = self.processes.iter().enumerate().filter(|(id, _)| !self.down.contains(id));
+                let files: Vec<_> = live.filter_map(|(id, replica)| Some((id, (self.words.file)(replica)?))).collect();
+                self.oracles.appended(*process, *offset, &files)
             }
             _ => Vec::new(),
         };

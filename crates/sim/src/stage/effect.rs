@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use baton_protocol::append::{self, Append};
+use baton_protocol::append::{self, Append, Slot};
 use baton_protocol::election::{self, Election};
 use baton_protocol::mutex::{self, Mutex};
 use baton_protocol::{Choice, Group, ProcessId, Protocol, Ticks};
@@ -103,6 +103,8 @@ pub struct Words<P: Protocol> {
     pub command: fn(Wish) -> Option<P::Command>,
     /// Makes an effect from an event of a process. The stage fills in the fields that the process does not know.
     pub event: fn(ProcessId, P::Event) -> Effect<P>,
+    /// The file of a replica. None if the process has no file.
+    pub file: fn(&P) -> Option<&[Slot]>,
 }
 
 impl<P: Mutex> Stage<P> {
@@ -114,7 +116,7 @@ impl<P: Mutex> Stage<P> {
             Wish::Elect | Wish::Append(_) => None,
         };
         let event = |process, mutex::Event::Granted { fence }| Effect::Granted { process, fence, asked: false };
-        Stage::new(group, Words { command, event })
+        Stage::new(group, Words { command, event, file: |_| None })
     }
 }
 
@@ -126,7 +128,7 @@ impl<P: Election> Stage<P> {
             Wish::Request | Wish::Release | Wish::Append(_) => None,
         };
         let event = |process, election::Event::Elected { leader, term }| Effect::Elected { process, leader, term };
-        Stage::new(group, Words { command, event })
+        Stage::new(group, Words { command, event, file: |_| None })
     }
 }
 
@@ -138,6 +140,6 @@ impl<P: Append> Stage<P> {
             Wish::Request | Wish::Release | Wish::Elect => None,
         };
         let event = |process, append::Event::Appended { offset }| Effect::Appended { process, offset };
-        Stage::new(group, Words { command, event })
+        Stage::new(group, Words { command, event, file: P::file })
     }
 }

@@ -1,10 +1,12 @@
 //! The simulator's oracles, attached to a stage.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use baton_protocol::ProcessId;
+use baton_protocol::append::Slot;
 
 use crate::oracle::causality::{Causality, Past};
+use crate::oracle::file::Files;
 use crate::oracle::leaders::Leaders;
 use crate::oracle::mutex::{MutexJudge, Violation};
 
@@ -18,6 +20,11 @@ pub struct Oracles {
     leaders: Leaders,
     /// The leader that each process last reported.
     beliefs: BTreeMap<ProcessId, Option<ProcessId>>,
+    /// None after a user has appended a byte again: the oracle tells records apart by their content.
+    files: Option<Files>,
+    /// For each process that waits for the offset of its record: the byte.
+    appends: BTreeMap<ProcessId, u8>,
+    bytes: BTreeSet<u8>,
 }
 
 impl Oracles {
@@ -29,6 +36,9 @@ impl Oracles {
             pasts: BTreeMap::new(),
             leaders: Leaders::default(),
             beliefs: BTreeMap::new(),
+            files: Some(Files::default()),
+            appends: BTreeMap::new(),
+            bytes: BTreeSet::new(),
         }
     }
 
@@ -81,7 +91,25 @@ impl Oracles {
         found.map(|detail| ("safety", detail)).into_iter().collect()
     }
 
+    pub fn append(&mut self, process: ProcessId, byte: u8) {
+        self.appends.insert(process, byte);
+        if !self.bytes.insert(byte) {
+            self.files = None;
+        }
+        if let Some(files) = &mut self.files {
+            files.append(process, vec![byte]);
+        }
+    }
+
+    /// `files` are those of the live replicas.
+    pub fn appended(&mut self, process: ProcessId, offset: u64, files: &[(ProcessId, &[Slot])]) -> Vec<Violation> {
+        let (Some(byte), Some(judge)) = (self.appends.remove(&process), &mut self.files) else { return Vec::new() };
+        judge.told(vec![byte], offset);
+        judge.judge(files, false).map(|detail| ("safety", detail)).into_iter().collect()
+    }
+
     pub fn crash(&mut self, process: ProcessId) {
+        self.appends.remove(&process);
         self.mutex.crash(process);
         self.leaders.gone(process);
         self.beliefs.remove(&process);
