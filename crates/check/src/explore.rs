@@ -159,15 +159,12 @@ pub struct Explored {
 pub enum End {
     /// All states were seen, and no property is violated.
     Complete,
-    /// The limit of states.
     Limit,
-    /// The limit of memory.
     MemoryLimit,
     /// The machine has almost no free memory left, although the limit of memory is not reached.
     MachineFull,
     /// A step had too many outcomes to look at all of them.
     TooWide,
-    /// The limit of time.
     Time,
     Violated {
         violation: Violation,

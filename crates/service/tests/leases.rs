@@ -71,7 +71,7 @@ fn a_condemned_session_is_not_kept_alive() {
     assert_eq!((leases.is_condemned(A), leases.is_live(A)), (true, false));
     assert_eq!((leases.is_condemned(B), leases.is_live(B)), (false, true));
     assert_eq!(leases.sessions(), 2);
-    // Not even an Open that comes before the Expire in the log: its client must not believe that the session goes on.
+    // An Open before the Expire in the log does not help: the client must not believe that the session goes on.
     assert!(!leases.observe(TTL_MS + 13, &Effect::Opened { session: A, ttl_ms: TTL_MS }));
     assert!(leases.observe(TTL_MS + 13, &Effect::Opened { session: B, ttl_ms: TTL_MS }));
     // Expire is proposed once.

@@ -377,7 +377,6 @@ impl Visitor for Run<'_> {
 }
 
 impl Run<'_> {
-    /// Runs a failure detector.
     fn detectors<D: Detector>(self, about: &'static About, group: Group<D>) -> Result<Report, RunError> {
         let (options, n) = (self.options, group.clients);
         let lasts = |fault: &Fault| match fault.kind {
@@ -428,7 +427,6 @@ impl Run<'_> {
 }
 
 impl Run<'_> {
-    /// Runs record append.
     fn appends<P: Append>(self, about: &'static About, group: Group<P>) -> Result<Report, RunError> {
         let (options, n, replicas) = (self.options, group.clients, group.processes - group.clients);
         let detection = 2 * options.params.delay_max;

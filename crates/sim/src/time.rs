@@ -10,7 +10,6 @@ pub fn ticks(in_t: f64) -> Ticks {
     (in_t * T as f64).round() as Ticks
 }
 
-/// Converts ticks to T.
 pub fn in_t(ticks: Ticks) -> f64 {
     ticks as f64 / T as f64
 }

@@ -13,7 +13,7 @@ pub fn detection_time(period: f64, delay_max: f64) -> Expectation {
     Expectation::between("D .. P + 2D", delay_max, period + 2.0 * delay_max)
 }
 
-/// The same on average, if the crash comes at a random moment: the last beat left half a period before the crash and
+/// The mean detection time, if the crash comes at a random moment: the last beat left half a period before the crash and
 /// arrived a mean delay later. `allowed` is the D of the watchers, which may differ from the real bound on delays.
 /// `drift` is r.
 pub fn detection_time_mean(period: f64, allowed: f64, drift: f64, delay_mean: f64) -> Expectation {

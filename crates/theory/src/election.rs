@@ -15,7 +15,6 @@ pub enum NoticedBy {
     All,
 }
 
-/// The expected costs of an election.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ElectionCosts {
     /// From the first notice on.

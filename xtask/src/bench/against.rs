@@ -93,7 +93,7 @@ fn take_turns(mut turn: impl FnMut(usize) -> Result<f64, String>) -> Result<Vec<
     (0..TURNS).map(|turn| turn % 2).map(both).collect()
 }
 
-/// The value below which this part of the values lies.
+/// The `part` quantile; 0.5 is the median.
 fn quantile(values: impl Iterator<Item = f64>, part: f64) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);

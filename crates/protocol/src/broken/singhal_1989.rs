@@ -190,7 +190,7 @@ impl Singhal1989 {
     }
 }
 
-/// The numbers, and who is believed to be in which of the paper's states; those left are in O.
+/// The numbers, and the processes that this one believes to be in each state of the paper. All others are in O.
 fn show(beliefs: &[Belief]) -> Picture {
     let believed = |state| (0..beliefs.len()).filter(move |&process| beliefs[process].state == state);
     Picture::new()

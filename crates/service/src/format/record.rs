@@ -69,7 +69,6 @@ pub struct NodeRecord {
     pub name: String,
     /// The address for other nodes; empty if the node has no peers.
     pub peer_address: String,
-    /// The address for clients.
     pub client_address: String,
 }
 

@@ -1,5 +1,5 @@
 //! The limits of the server. A refusal here leaves no trace in the log, so it must not hit a request that the log has
-//! already: the client would believe that it holds nothing, and nobody would release the lock.
+//! already: the client would believe that it holds nothing, and no client would release the lock.
 
 use std::collections::hash_map::Entry;
 use std::net::SocketAddr;

@@ -19,7 +19,6 @@ struct TestClient {
 }
 
 impl TestClient {
-    /// Opens a session.
     async fn open(host: &Host, session: u64) -> Self {
         let (stream, heard) = host.stream(ConnectionId(session), None);
         let mut client = TestClient { stream, heard };

@@ -48,7 +48,6 @@ pub enum AfterInSession {
     Head,
     /// A lock of a claim.
     Name {
-        /// The number of the acquire.
         acquire: RequestNumber,
         /// Which lock of the acquire, from 0 on.
         lock: usize,

@@ -83,7 +83,6 @@ pub(super) enum NodeEvent {
     },
 }
 
-/// An event at a client.
 #[derive(Debug)]
 pub enum ClientEvent {
     /// It is time to connect.

@@ -16,7 +16,6 @@ pub struct Claim {
     /// The revision at which the claim entered its lines.
     pub revision: u64,
     pub session: SessionId,
-    /// The number of the acquire.
     pub number: RequestNumber,
     /// Deadlocks are detected among owners. A session may have several.
     pub owner: OwnerId,

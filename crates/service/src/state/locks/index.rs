@@ -102,12 +102,10 @@ impl Locks {
         self.delays.iter().map(|name| (name, self.locks[name].delay().expect("a lock in this index is closed")))
     }
 
-    /// The claims of this owner that hold.
     pub(super) fn holds_of(&self, owner: OwnerId) -> impl Iterator<Item = &Claim> {
         self.claims_in(&self.holds, owner)
     }
 
-    /// The claims of this owner that wait.
     pub(super) fn waits_of(&self, owner: OwnerId) -> impl Iterator<Item = &Claim> {
         self.claims_in(&self.waits, owner)
     }

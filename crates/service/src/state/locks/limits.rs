@@ -36,7 +36,6 @@ pub enum Invalid {
     /// A release or cancel names an acquire that is not earlier.
     #[error("request {number} speaks of acquire {acquire}; it can only speak of an earlier one, from 1 on")]
     NotEarlier {
-        /// The number of the request.
         number: RequestNumber,
         /// The number that it names.
         acquire: RequestNumber,

@@ -37,7 +37,6 @@ pub enum Record {
     /// The acquires of a session whose holds were ended by force, until the client releases or cancels them.
     Forced {
         session: SessionId,
-        /// The numbers of the acquires.
         acquires: Vec<RequestNumber>,
     },
 }

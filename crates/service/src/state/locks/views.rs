@@ -16,7 +16,6 @@ pub struct LockView<'a> {
 pub struct HolderView<'a> {
     pub ticket: Ticket,
     pub session: SessionId,
-    /// The number of the acquire.
     pub acquire: RequestNumber,
     pub owner: OwnerId,
     pub mode: Mode,
@@ -33,7 +32,6 @@ pub struct HolderView<'a> {
 pub struct WaiterView<'a> {
     pub ticket: Ticket,
     pub session: SessionId,
-    /// The number of the acquire.
     pub acquire: RequestNumber,
     pub owner: OwnerId,
     pub mode: Mode,

@@ -14,11 +14,7 @@ pub enum Command {
     /// The lock-delay of this generation is over.
     EndLockDelay { lock: LockName, generation: u64 },
     /// An acquire has reached its time-out.
-    CancelWait {
-        session: SessionId,
-        /// The number of the acquire.
-        number: RequestNumber,
-    },
+    CancelWait { session: SessionId, number: RequestNumber },
     /// An operator forces the release of a lock.
     Force {
         lock: LockName,
@@ -33,12 +29,10 @@ pub enum Operation {
     Acquire(Acquire),
     /// Releases the locks of an acquire.
     Release {
-        /// The number of the acquire.
         acquire: RequestNumber,
     },
     /// Cancels an acquire, whether it waits, holds, or has not arrived yet.
     Cancel {
-        /// The number of the acquire.
         acquire: RequestNumber,
     },
 }
@@ -84,18 +78,9 @@ pub enum Mode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// The session must release this acquire.
-    Revoked {
-        session: SessionId,
-        /// The number of the acquire.
-        acquire: RequestNumber,
-    },
+    Revoked { session: SessionId, acquire: RequestNumber },
     /// An acquire begins to wait. The leader must propose `CancelWait` after this time.
-    Waits {
-        session: SessionId,
-        /// The number of the acquire.
-        number: RequestNumber,
-        timeout_ms: u64,
-    },
+    Waits { session: SessionId, number: RequestNumber, timeout_ms: u64 },
     /// A `Force` was applied. Emitted once per `Force`, for the answer to its caller.
     Forced {
         /// The lock that the command names, whether it exists or not.

@@ -27,7 +27,6 @@ pub enum Invalid {
     NumberZero,
     #[error("request {number} misses {missing} answers; it can miss at most {MISSING_MAX}")]
     MissingTooMany {
-        /// The number of the request.
         number: RequestNumber,
         /// How many answers the request lists as missing.
         missing: usize,
@@ -37,7 +36,6 @@ pub enum Invalid {
         "the missing answers of request {number} are not in order, from 1 on, before it and up to {seen}, which was seen"
     )]
     Missing {
-        /// The number of the request.
         number: RequestNumber,
         /// The client says that it has seen the answers up to this one.
         seen: RequestNumber,
