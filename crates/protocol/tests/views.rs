@@ -272,7 +272,7 @@ impl Visitor for Example {
         Self::of(group, append::Command::Append { data: vec![1] })
     }
 
-    /// Of a process that has sent one heartbeat, and then none for two periods.
+    /// The watched process has sent one heartbeat, and then none for two periods.
     fn detector<D: Detector>(self, _: &'static About, group: Group<D>) -> Self::Output {
         let mut detector = (group.make)(0);
         let beat = detector.period();
