@@ -1,305 +1,243 @@
-//! The loop that owns one process of a protocol: it passes inputs to the step function and carries out the outputs.
-//! `mutex` and `election` drive it with [`Driver::next`] and [`Driver::handle`].
+//! The processes of one resource that a member carries. The driver passes inputs to the step function and carries out
+//! the outputs. It takes the time as an argument, and everything else outside goes through [`Wires`].
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use baton_protocol::clock::LamportClock;
-use baton_protocol::{Choices, Input, Message, Outbox, Output, ProcessId, Protocol, Start};
-use baton_trace::{DropReason, Event};
+use baton_protocol::{Choices, Group, Input, Message, Outbox, Output, ProcessId, Protocol, Start};
+use baton_trace::Event;
 use serde::Serialize;
-use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::Instant;
 
-use crate::frame::{self, Envelope, Frame, FrameError};
+use crate::frame::{self, Envelope};
 use crate::handshake::LinkError;
-use crate::journal::Journal;
-use crate::link::{Arrival, Assembled, Link};
-use crate::options::{Warning, Warnings};
-
-/// How many arrivals may wait for the driver. Beyond that the readers wait, and so does the network.
-const ARRIVALS_MAX: usize = 1024;
-
-/// How long leaving waits until the other members close their side.
-const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
+use crate::wires::{Touched, Wires};
 
 /// Counters of one member since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stats {
-    /// Messages of the protocol that this member sent.
+    /// Messages that the processes of this member sent, to each other as well.
     pub messages: u64,
     /// The same by kind, e.g. `REQUEST`.
     pub messages_by_kind: BTreeMap<&'static str, u64>,
     /// The bytes of these messages, without envelopes and frames.
     pub bytes: u64,
-    /// How often this member requested the critical section.
+    /// How often this member requested a critical section.
     pub requests: u64,
-    /// How often this member entered the critical section.
+    /// How often this member entered a critical section.
     pub entries: u64,
     /// How often the caller had given up before the grant came.
     pub cancelled: u64,
+    /// Number of resources that this member knows.
+    pub resources: u64,
 }
 
-/// What one member knows of the other members.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Status {
-    /// Members whose users will make no more requests.
-    pub done: BTreeSet<ProcessId>,
-    /// Members that left or crashed, in order of time. Their connections are closed and will not be opened again.
-    pub lost: Vec<ProcessId>,
+impl Stats {
+    pub(crate) fn add(&mut self, other: &Stats) {
+        self.messages += other.messages;
+        self.bytes += other.bytes;
+        self.requests += other.requests;
+        self.entries += other.entries;
+        self.cancelled += other.cancelled;
+        self.resources += other.resources;
+        for (kind, count) in &other.messages_by_kind {
+            *self.messages_by_kind.entry(kind).or_default() += count;
+        }
+    }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PeerError {
-    /// The protocol sends a message that is too long for a frame.
-    #[error("cannot send {kind}: {error}")]
-    Unsendable { kind: &'static str, error: FrameError },
-    #[error("the runtime was shut down before the member could leave the group")]
-    RuntimeGone,
+/// One process of the algorithm.
+struct Process<P: Protocol> {
+    id: ProcessId,
+    protocol: P,
+    clock: LamportClock,
+    timers: BTreeMap<P::Timer, Instant>,
 }
 
-/// An input for the process that does not come from its user.
-#[derive(Debug)]
-pub(crate) enum Incoming<T> {
-    Arrived(ProcessId, Arrival),
-    TimerDue(T),
+/// A message for a process of this member.
+struct Arrived<P: Protocol> {
+    from: ProcessId,
+    to: ProcessId,
+    id: u64,
+    lamport: u64,
+    message: P::Message,
 }
 
 pub(crate) struct Driver<P: Protocol> {
-    pub me: ProcessId,
-    pub stats: Stats,
-    pub journal: Journal,
-    pub warnings: Warnings,
-    protocol: P,
+    /// The number of the resource at this member.
+    resource: u32,
+    /// In ascending order of ids. The first one is the member's own process.
+    processes: Vec<Process<P>>,
     outbox: Outbox<P>,
-    clock: LamportClock,
-    timers: BTreeMap<P::Timer, Instant>,
-    links: Vec<Option<Link>>,
-    arrivals: mpsc::Receiver<(ProcessId, Arrival)>,
-    /// The readers and writers of all links.
-    tasks: JoinSet<()>,
-    listening: JoinSet<()>,
-    status: watch::Sender<Status>,
+    outputs: Vec<Output<P>>,
+    /// Messages from other members, and between two processes of this member.
+    arrived: VecDeque<Arrived<P>>,
     /// Events of the protocol that the user has not taken yet.
-    events: VecDeque<P::Event>,
-    /// Links that broke during a step. The process suspects these members as soon as the step is over.
-    broken: VecDeque<(ProcessId, LinkError)>,
+    events: VecDeque<(ProcessId, P::Event)>,
+    pub stats: Stats,
 }
 
 impl<P: Protocol> Driver<P> {
-    /// Makes a driver for `protocol`, which has not made its first step, over these connections.
-    pub fn new(me: ProcessId, processes: usize, protocol: P, assembled: Assembled, journal: Journal) -> Self {
-        let (arrival, arrivals) = mpsc::channel(ARRIVALS_MAX);
-        let mut tasks = JoinSet::new();
-        let mut links: Vec<Option<Link>> = (0..processes).map(|_| None).collect();
-        for (peer, stream) in assembled.streams {
-            links[peer] = Some(Link::open(peer, stream, arrival.clone(), &mut tasks));
-        }
-        Driver {
-            me,
-            stats: Stats::default(),
-            warnings: journal.warnings().clone(),
-            journal,
-            protocol,
-            outbox: Outbox::new(Choices::seeded(fastrand::u64(..))),
+    /// Makes the processes with these ids. They have not made their first step.
+    pub fn new(resource: u32, group: &Group<P>, carried: impl Iterator<Item = ProcessId>) -> Self {
+        let process = |id| Process {
+            id,
+            protocol: (group.make)(id),
             clock: LamportClock::default(),
             timers: BTreeMap::new(),
-            links,
-            arrivals,
-            tasks,
-            listening: assembled.listening,
-            status: watch::Sender::default(),
-            events: VecDeque::new(),
-            broken: VecDeque::new(),
-        }
-    }
-
-    pub fn watch_status(&self) -> watch::Receiver<Status> {
-        self.status.subscribe()
-    }
-
-    pub fn start(&mut self) -> Result<(), PeerError> {
-        self.step(Input::Start(Start::Fresh))
-    }
-
-    /// Waits for the next input. Safe to cancel: no input is lost.
-    pub async fn next(&mut self) -> Incoming<P::Timer> {
-        let due = self.timers.iter().min_by_key(|(_, at)| **at).map(|(timer, at)| (*timer, *at));
-        let timer_due = async move {
-            match due {
-                Some((timer, at)) => {
-                    sleep_until(at).await;
-                    timer
-                }
-                None => std::future::pending().await,
-            }
         };
-        tokio::select! {
-            timer = timer_due => Incoming::TimerDue(timer),
-            Some((from, arrival)) = self.arrivals.recv() => Incoming::Arrived(from, arrival),
+        Driver {
+            resource,
+            processes: carried.map(process).collect(),
+            outbox: Outbox::new(Choices::seeded(fastrand::u64(..))),
+            outputs: Vec::new(),
+            arrived: VecDeque::new(),
+            events: VecDeque::new(),
+            stats: Stats { resources: 1, ..Stats::default() },
         }
     }
 
-    /// Passes the input to the process.
-    pub fn handle(&mut self, incoming: Incoming<P::Timer>) -> Result<(), PeerError> {
-        match incoming {
-            Incoming::TimerDue(timer) => {
-                self.timers.remove(&timer);
-                self.journal.write(|| Event::Timer { name: format!("{timer:?}") });
-                self.step(Input::Timer(timer))
-            }
-            // An arrival of a connection that was given up.
-            Incoming::Arrived(from, _) if self.links[from].is_none() => Ok(()),
-            Incoming::Arrived(from, Arrival::Message(envelope)) => self.deliver(from, envelope),
-            Incoming::Arrived(from, Arrival::Done) => {
-                self.status.send_modify(|status| {
-                    status.done.insert(from);
-                });
-                Ok(())
-            }
-            Incoming::Arrived(from, Arrival::Closed(error)) => {
-                self.give_up(from, error);
-                self.suspect_the_broken()
+    pub fn start(&mut self, start: Start, wires: &Wires, touched: &mut Touched) {
+        for at in 0..self.processes.len() {
+            self.step(at, Input::Start(start), wires, touched);
+        }
+    }
+
+    /// A command for the member's own process.
+    pub fn command(&mut self, command: P::Command, wires: &Wires, touched: &mut Touched) {
+        self.step(0, Input::Command(command), wires, touched);
+    }
+
+    /// Whether the member's own process takes commands.
+    pub fn is_ready(&self) -> bool {
+        self.processes[0].protocol.is_ready()
+    }
+
+    /// A message has arrived from another member.
+    pub fn deliver(&mut self, envelope: &Envelope<'_>, wires: &Wires, touched: &mut Touched) -> Result<(), LinkError> {
+        let &Envelope { from, to, id, lamport, payload, .. } = envelope;
+        if self.place(to).is_none() {
+            return Err(LinkError::Foreign { id, from, to });
+        }
+        let message = frame::decode_exactly::<P::Message>(payload, "a message of the protocol")?;
+        self.arrived.push_back(Arrived { from, to, id, lamport, message });
+        self.receive(wires, touched);
+        Ok(())
+    }
+
+    /// The detector of this member suspects a process, or trusts it again.
+    pub fn suspect(&mut self, peer: ProcessId, suspected: bool, wires: &Wires, touched: &mut Touched) {
+        for at in 0..self.processes.len() {
+            let event = if suspected { Event::Suspect { peer } } else { Event::Trust { peer } };
+            wires.journal(self.resource, self.processes[at].id, || event);
+            let input = if suspected { Input::Suspect(peer) } else { Input::Trust(peer) };
+            self.step(at, input, wires, touched);
+        }
+    }
+
+    /// Fires the timers that are due.
+    pub fn tick(&mut self, now: Instant, wires: &Wires, touched: &mut Touched) {
+        for at in 0..self.processes.len() {
+            while let Some(timer) = self.processes[at].due(now) {
+                self.processes[at].timers.remove(&timer);
+                wires.journal(self.resource, self.processes[at].id, || Event::Timer { name: format!("{timer:?}") });
+                self.step(at, Input::Timer(timer), wires, touched);
             }
         }
     }
 
-    pub fn command(&mut self, command: P::Command) -> Result<(), PeerError> {
-        self.step(Input::Command(command))
+    /// When the next timer is due.
+    pub fn next_due(&self) -> Option<Instant> {
+        self.processes.iter().flat_map(|process| process.timers.values()).min().copied()
     }
 
-    /// Takes the oldest event of the protocol.
-    pub fn take_event(&mut self) -> Option<P::Event> {
+    /// Takes the oldest event of the protocol, and the process that it happened to.
+    pub fn take_event(&mut self) -> Option<(ProcessId, P::Event)> {
         self.events.pop_front()
     }
 
-    /// Counts a local event in the sense of Lamport, and returns its time.
-    pub fn tick(&mut self) -> u64 {
-        self.clock.tick()
+    /// The user of the member's own process makes a request: an event in the sense of Lamport.
+    pub fn request(&mut self, req: u64, wires: &Wires) {
+        self.stats.requests += 1;
+        let lamport = self.processes[0].clock.tick();
+        self.journal(wires, || Event::Request { req, lamport });
     }
 
-    /// Tells all other members that this member's user will make no more requests.
-    pub fn announce_done(&mut self) -> Result<(), PeerError> {
-        for to in 0..self.links.len() {
-            self.transmit(to, &Frame::Done, "DONE")?;
-        }
-        self.suspect_the_broken()
+    /// Writes an event of the member's own process to the trace.
+    pub fn journal(&self, wires: &Wires, event: impl FnOnce() -> Event) {
+        wires.journal(self.resource, self.processes[0].id, event);
     }
 
-    /// Leaves the group: sends the queued frames, and waits a little until the other members close their side. If a
-    /// socket is closed with unread data, the system discards data that the other side has not read yet.
-    pub async fn leave(mut self, reason: &str) -> Stats {
-        self.listening.abort_all();
-        self.links.clear();
-        let goodbye = async {
-            while self.arrivals.recv().await.is_some() {}
-            while self.tasks.join_next().await.is_some() {}
-        };
-        // If the other members take too long, dropping `tasks` cuts off the rest.
-        let _ = timeout(LEAVE_TIMEOUT, goodbye).await;
-        let (entries, messages) = (self.stats.entries, self.stats.messages);
-        self.journal.end(|| Event::End { reason: reason.to_string(), entries, messages });
-        self.stats
+    fn place(&self, id: ProcessId) -> Option<usize> {
+        self.processes.iter().position(|process| process.id == id)
     }
 
-    fn deliver(&mut self, from: ProcessId, envelope: Envelope) -> Result<(), PeerError> {
-        let id = envelope.id;
-        let message = match frame::decode_exactly::<P::Message>(&envelope.payload, "a message of the protocol") {
-            _ if frame::maker_of(id) != from => Err(LinkError::Foreign { id, from }),
-            Ok(message) => Ok(message),
-            Err(error) => Err(error.into()),
-        };
-        match message {
-            Ok(message) => {
-                self.clock.receive(envelope.lamport);
-                self.journal.write(|| Event::Deliver { msg: id, from, kind: message.kind().to_string() });
-                self.step(Input::Message { from, message })
-            }
-            Err(error) => {
-                self.give_up(from, error);
-                self.suspect_the_broken()
-            }
+    /// A step, and then the steps for the messages that it sends to processes of this member.
+    fn step(&mut self, at: usize, input: Input<P>, wires: &Wires, touched: &mut Touched) {
+        self.step_once(at, input, wires, touched);
+        self.receive(wires, touched);
+    }
+
+    fn receive(&mut self, wires: &Wires, touched: &mut Touched) {
+        while let Some(Arrived { from, to, id, lamport, message }) = self.arrived.pop_front() {
+            let at = self.place(to).expect("only messages to processes of this member arrive here");
+            self.processes[at].clock.receive(lamport);
+            wires.journal(self.resource, to, || Event::Deliver { msg: id, from, kind: message.kind().to_string() });
+            self.step_once(at, Input::Message { from, message }, wires, touched);
         }
     }
 
-    fn step(&mut self, input: Input<P>) -> Result<(), PeerError> {
-        self.step_once(input)?;
-        self.suspect_the_broken()
-    }
-
-    fn step_once(&mut self, input: Input<P>) -> Result<(), PeerError> {
-        self.protocol.step(input, &mut self.outbox);
+    fn step_once(&mut self, at: usize, input: Input<P>, wires: &Wires, touched: &mut Touched) {
+        self.processes[at].protocol.step(input, &mut self.outbox);
         for choice in self.outbox.choices().take_made() {
-            self.journal.write(|| Event::Choice { of: choice.of, chosen: choice.chosen });
+            let id = self.processes[at].id;
+            wires.journal(self.resource, id, || Event::Choice { of: choice.of, chosen: choice.chosen });
         }
-        let outputs: Vec<Output<P>> = self.outbox.drain().collect();
-        outputs.into_iter().try_for_each(|output| self.carry_out(output))
+        let mut outputs = std::mem::take(&mut self.outputs);
+        outputs.extend(self.outbox.drain());
+        outputs.drain(..).for_each(|output| self.carry_out(at, output, wires, touched));
+        self.outputs = outputs;
     }
 
-    fn carry_out(&mut self, output: Output<P>) -> Result<(), PeerError> {
+    fn carry_out(&mut self, at: usize, output: Output<P>, wires: &Wires, touched: &mut Touched) {
+        let process = &mut self.processes[at];
         match output {
-            Output::Send { to, message } => return self.send(to, &message),
+            Output::Send { to, message } => self.send(at, to, message, wires, touched),
             Output::SetTimer { timer, after } => {
                 let after = Duration::from_micros(fastrand::u64(after));
-                self.timers.insert(timer, Instant::now() + after);
+                process.timers.insert(timer, Instant::now() + after);
             }
             Output::CancelTimer(timer) => {
-                self.timers.remove(&timer);
+                process.timers.remove(&timer);
             }
-            Output::Event(event) => self.events.push_back(event),
-            // No application messages travel over these connections.
+            Output::Event(event) => self.events.push_back((process.id, event)),
+            // No application messages travel over these links.
             Output::Stamp(_) => {}
         }
-        Ok(())
     }
 
-    fn send(&mut self, to: ProcessId, message: &P::Message) -> Result<(), PeerError> {
-        assert!(to != self.me && to < self.links.len(), "process {} sends to {to}", self.me);
-        let (kind, payload) = (message.kind(), frame::encode_payload(message));
-        let (msg, bytes) = (frame::unique_id(self.me, self.stats.messages), payload.len() as u64);
+    fn send(&mut self, at: usize, to: ProcessId, message: P::Message, wires: &Wires, touched: &mut Touched) {
+        let process = &mut self.processes[at];
+        let (from, lamport, id, kind) = (process.id, process.clock.tick(), wires.next_id(), message.kind());
+        assert!(to != from, "process {from} sends {kind} to itself");
+        let payload = frame::encode_payload(&message);
         self.stats.messages += 1;
-        self.stats.bytes += bytes;
+        self.stats.bytes += payload.len() as u64;
         *self.stats.messages_by_kind.entry(kind).or_default() += 1;
-        let lamport = self.clock.tick();
-        self.journal.write(|| Event::send(msg, to, message, bytes));
-        self.transmit(to, &Frame::Message(Envelope { id: msg, lamport, payload }), kind)?;
-        if self.links[to].is_none() {
-            self.journal.write(|| Event::Drop { msg, reason: DropReason::Crashed });
-        }
-        Ok(())
-    }
-
-    fn transmit(&mut self, to: ProcessId, frame: &Frame, kind: &'static str) -> Result<(), PeerError> {
-        let Some(link) = &self.links[to] else { return Ok(()) };
-        let bytes = frame::encode(frame).map_err(|error| PeerError::Unsendable { kind, error })?;
-        if let Err(error) = link.send(bytes) {
-            self.give_up(to, error);
-        }
-        Ok(())
-    }
-
-    /// Closes the connection. The process suspects the member as soon as the step is over, and only once, because the
-    /// link is gone then.
-    fn give_up(&mut self, peer: ProcessId, error: LinkError) {
-        if let Some(link) = self.links[peer].take() {
-            link.stop_reading();
-            self.broken.push_back((peer, error));
+        wires.journal(self.resource, from, || Event::send(id, to, &message, payload.len() as u64));
+        if self.place(to).is_some() {
+            self.arrived.push_back(Arrived { from, to, id, lamport, message });
+        } else {
+            let envelope = Envelope { resource: self.resource, from, to, id, lamport, payload: &payload };
+            wires.send(envelope, kind, touched);
         }
     }
+}
 
-    fn suspect_the_broken(&mut self) -> Result<(), PeerError> {
-        while let Some((peer, error)) = self.broken.pop_front() {
-            self.journal.write(|| Event::Suspect { peer });
-            // A member that announced that it is done may leave. That is no reason for a warning.
-            if !self.status.borrow().done.contains(&peer) {
-                self.warnings.tell(Warning::Lost { peer, error });
-            }
-            self.status.send_modify(|status| {
-                status.lost.push(peer);
-            });
-            self.step_once(Input::Suspect(peer))?;
-        }
-        Ok(())
+impl<P: Protocol> Process<P> {
+    fn due(&self, now: Instant) -> Option<P::Timer> {
+        let first = self.timers.iter().min_by_key(|(_, at)| **at);
+        first.filter(|(_, at)| **at <= now).map(|(timer, _)| *timer)
     }
 }

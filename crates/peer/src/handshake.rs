@@ -6,15 +6,16 @@
 
 use std::time::Duration;
 
-use baton_protocol::ProcessId;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
-use crate::frame::{self, FRAME_BYTES_MAX, Frame, FrameError, TransferError};
+use crate::frame::{self, FRAME_BYTES_MAX, FrameError, Greeting, TransferError};
+use crate::group::MemberId;
+use crate::session::SessionError;
 
 /// The version of the wire format. A member talks only to members of the same version.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 const MAGIC: [u8; 6] = *b"baton\0";
 
@@ -28,15 +29,15 @@ pub struct Hello {
     pub algorithm: String,
     /// The variant of the algorithm. None: the default variant.
     pub variant: Option<String>,
-    /// The number of processes in the group.
-    pub processes: usize,
+    /// The number of members of the group.
+    pub members: usize,
     /// The hash of everything that the members must agree on: [`PeerGroup::hash`](crate::PeerGroup::hash).
     pub group_hash: u64,
     /// The sender.
-    pub from: ProcessId,
+    pub from: MemberId,
     /// The process that the sender expects at the other end.
-    pub to: ProcessId,
-    /// A random number, new at every start of a process.
+    pub to: MemberId,
+    /// The time of the sender's start, in nanoseconds since 1970. A later start of the same member has a higher number.
     pub incarnation: u64,
 }
 
@@ -47,30 +48,36 @@ pub enum Refusal {
     Algorithm { ours: String, theirs: String },
     #[error("it runs {}, but this group runs {}", variant_name(theirs), variant_name(ours))]
     Variant { ours: Option<String>, theirs: Option<String> },
-    #[error("its group has {theirs} processes, but this one has {ours}")]
-    Processes { ours: usize, theirs: usize },
-    /// The group files differ in something else.
-    #[error("its group file differs in the members, the coordinators, the votes or the delay; all need the same file")]
+    #[error("its group has {theirs} members, but this one has {ours}")]
+    Members { ours: usize, theirs: usize },
+    /// The group files differ in something else than addresses.
+    #[error("its group file differs in the coordinators, the votes, the delay or in assume_synchronous")]
     GroupFile,
-    #[error("there is no member {id}; there are 0 to {}", processes.saturating_sub(1))]
-    UnknownId { id: ProcessId, processes: usize },
+    #[error("there is no member {id}; there are 0 to {}", members.saturating_sub(1))]
+    UnknownId { id: MemberId, members: usize },
     /// The answering process is not the one that the refusing side connected to.
     #[error("it is process {found} and not {expected}; is its address at the right place in the group file?")]
-    NotWhomICalled { expected: ProcessId, found: ProcessId },
+    NotWhomICalled { expected: MemberId, found: MemberId },
     /// The connecting process expected another process here.
     #[error(
         "it expected process {called} here, but this is {me}; is the address at the right place in the group file?"
     )]
-    NotMe { called: ProcessId, me: ProcessId },
+    NotMe { called: MemberId, me: MemberId },
     /// Of two members, the one with the higher id connects to the other.
     #[error("process {id} must not connect to process {me}: of two members, the one with the higher id connects")]
-    NotTheCaller { id: ProcessId, me: ProcessId },
-    /// This process, with the same incarnation, is already connected.
-    #[error("process {id} is already connected")]
-    AlreadyConnected { id: ProcessId },
-    /// This member was connected before, as another incarnation. The restarted process has lost its memory.
-    #[error("process {id} was restarted; a group runs only with the processes it began with: restart the whole group")]
-    Restarted { id: ProcessId },
+    NotTheCaller { id: MemberId, me: MemberId },
+    /// A later incarnation of a member that has lost its memory, or a second process with the same id.
+    #[error(
+        "process {id} was started again, or runs twice; what the first start knew is lost, and `{algorithm}` cannot go \
+         on without it: restart the whole group"
+    )]
+    Restarted { id: MemberId, algorithm: String },
+    /// An earlier incarnation of a member.
+    #[error("process {id} has been started again since, and takes no part any more")]
+    Outdated { id: MemberId },
+    /// This member had sent something that no member may send.
+    #[error("process {id} broke the rules of the group: {why}")]
+    Faulty { id: MemberId, why: String },
     #[error("it did not finish the handshake in time")]
     Silent,
 }
@@ -95,18 +102,28 @@ pub enum LinkError {
     Version { found: u16 },
     #[error("expected {expected}, but received another frame")]
     OutOfPlace { expected: &'static str },
-    /// Another process made the id of this message.
-    #[error("message {id:#x} was not made by process {from}, which sent it")]
-    Foreign { id: u64, from: ProcessId },
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The message names a process that is not where the message comes from or goes to, or another maker of its id.
+    #[error("it sent message {id:#x} from process {from} to process {to}, which is not its business")]
+    Foreign { id: u64, from: usize, to: usize },
+    #[error("it sent a message for its resource {resource}, which it has not opened")]
+    NotOpen { resource: u32 },
+    #[error("it opened more than {limit} resources, which is the limit")]
+    TooManyResources { limit: usize },
+    #[error("the name of its resource has {bytes} bytes; at most {limit} are allowed")]
+    LongName { bytes: usize, limit: usize },
     /// This side refused the connection.
     #[error("refused: {0}")]
     Refused(Refusal),
     /// The other side refused the connection.
     #[error("refused by the other side: {0}")]
     RefusedByPeer(Refusal),
-    /// The other side reads more slowly than this side writes.
-    #[error("it is too slow: {frames} frames wait to be sent, which is the limit")]
-    TooSlow { frames: usize },
+    #[error("it was not heard of for {0:?}")]
+    SilentFor(Duration),
+    /// A later connection of the same member has taken over.
+    #[error("it has connected again")]
+    Replaced,
 }
 
 impl From<TransferError> for LinkError {
@@ -132,9 +149,19 @@ impl LinkError {
     pub fn is_final(&self) -> bool {
         match self {
             LinkError::Refused(refusal) | LinkError::RefusedByPeer(refusal) => *refusal != Refusal::Silent,
-            LinkError::NotBaton(_) | LinkError::Version { .. } | LinkError::Frame(_) => true,
-            LinkError::OutOfPlace { .. } | LinkError::Foreign { .. } => true,
-            LinkError::Closed(_) | LinkError::Left | LinkError::TooSlow { .. } => false,
+            LinkError::NotBaton(_) | LinkError::Version { .. } => true,
+            error => error.is_fault(),
+        }
+    }
+
+    /// Whether the other side has sent something that no member may send.
+    pub fn is_fault(&self) -> bool {
+        match self {
+            LinkError::Frame(_) | LinkError::OutOfPlace { .. } | LinkError::Session(_) | LinkError::Foreign { .. } => true,
+            LinkError::NotOpen { .. } | LinkError::TooManyResources { .. } | LinkError::LongName { .. } => true,
+            LinkError::Closed(_) | LinkError::Left | LinkError::SilentFor(_) | LinkError::Replaced => false,
+            LinkError::Refused(_) | LinkError::RefusedByPeer(_) => false,
+            LinkError::NotBaton(_) | LinkError::Version { .. } => false,
         }
     }
 }
@@ -162,12 +189,12 @@ pub fn check_group(ours: &Hello, theirs: &Hello) -> Result<(), Refusal> {
         Err(Refusal::Algorithm { ours: ours.algorithm.clone(), theirs: theirs.algorithm.clone() })
     } else if ours.variant != theirs.variant {
         Err(Refusal::Variant { ours: ours.variant.clone(), theirs: theirs.variant.clone() })
-    } else if ours.processes != theirs.processes {
-        Err(Refusal::Processes { ours: ours.processes, theirs: theirs.processes })
+    } else if ours.members != theirs.members {
+        Err(Refusal::Members { ours: ours.members, theirs: theirs.members })
     } else if ours.group_hash != theirs.group_hash {
         Err(Refusal::GroupFile)
-    } else if theirs.from >= ours.processes {
-        Err(Refusal::UnknownId { id: theirs.from, processes: ours.processes })
+    } else if theirs.from >= ours.members {
+        Err(Refusal::UnknownId { id: theirs.from, members: ours.members })
     } else if theirs.to != ours.from {
         Err(Refusal::NotMe { called: theirs.to, me: ours.from })
     } else {
@@ -177,45 +204,70 @@ pub fn check_group(ours: &Hello, theirs: &Hello) -> Result<(), Refusal> {
 
 /// Whether `theirs` comes from the process that this side connected to.
 pub fn check_answer(ours: &Hello, theirs: &Hello) -> Result<(), Refusal> {
-    if theirs.from < ours.processes && theirs.from != ours.to {
+    if theirs.from < ours.members && theirs.from != ours.to {
         return Err(Refusal::NotWhomICalled { expected: ours.to, found: theirs.from });
     }
     check_group(ours, theirs)
 }
 
-/// The processes that have connected to this one, with their incarnations. A process stays in the roster after its
-/// connection is closed, so that each process can connect only once.
+/// The incarnation of every other member with which this member has talked, and the members that broke the rules. A
+/// member stays here after its connection is closed, so that a later start of it is noticed.
 #[derive(Clone, Debug)]
-pub struct Roster {
+pub struct Incarnations {
     seen: Vec<Option<u64>>,
+    faulty: Vec<Option<String>>,
+    /// Whether the algorithm bears a member that starts again.
+    bears_restarts: bool,
 }
 
-impl Roster {
-    pub fn new(processes: usize) -> Self {
-        Roster { seen: vec![None; processes] }
+/// Which incarnation of a member begins a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Met {
+    First,
+    /// The one that was met before. The conversation goes on.
+    Again,
+    /// A later one. The conversation begins anew.
+    Later,
+}
+
+impl Incarnations {
+    pub fn new(members: usize, bears_restarts: bool) -> Self {
+        Incarnations { seen: vec![None; members], faulty: vec![None; members], bears_restarts }
     }
 
-    /// Adds the connecting process, if it is a member that is not in the roster yet.
-    pub fn admit(&mut self, ours: &Hello, theirs: &Hello) -> Result<(), Refusal> {
-        check_group(ours, theirs)?;
+    /// Whether a connection with the sender of `theirs` may be used. Changes nothing: see [`meet`](Self::meet).
+    pub fn judge(&self, theirs: &Hello) -> Result<Met, Refusal> {
         let id = theirs.from;
-        if id <= ours.from {
-            return Err(Refusal::NotTheCaller { id, me: ours.from });
+        if let Some(why) = &self.faulty[id] {
+            return Err(Refusal::Faulty { id, why: why.clone() });
         }
         match self.seen[id] {
-            Some(incarnation) if incarnation == theirs.incarnation => Err(Refusal::AlreadyConnected { id }),
-            Some(_) => Err(Refusal::Restarted { id }),
-            None => {
-                self.seen[id] = Some(theirs.incarnation);
-                Ok(())
-            }
+            None => Ok(Met::First),
+            Some(seen) if seen == theirs.incarnation => Ok(Met::Again),
+            Some(seen) if seen > theirs.incarnation => Err(Refusal::Outdated { id }),
+            Some(_) if self.bears_restarts => Ok(Met::Later),
+            Some(_) => Err(Refusal::Restarted { id, algorithm: theirs.algorithm.clone() }),
         }
     }
 
-    /// Removes the process, because its handshake failed after `admit`.
-    pub fn forget(&mut self, id: ProcessId) {
-        self.seen[id] = None;
+    /// Both sides have accepted the connection.
+    pub fn meet(&mut self, theirs: &Hello) -> Result<Met, Refusal> {
+        let met = self.judge(theirs)?;
+        self.seen[theirs.from] = Some(theirs.incarnation);
+        Ok(met)
     }
+
+    /// The member broke the rules: nothing that it says is believed from now on.
+    pub fn condemn(&mut self, id: MemberId, why: String) {
+        self.faulty[id] = Some(why);
+    }
+}
+
+/// Whether the process that connects may do so. Of two members, the one with the higher id connects.
+pub fn check_caller(ours: &Hello, theirs: &Hello) -> Result<(), Refusal> {
+    check_group(ours, theirs)?;
+    let id = theirs.from;
+    if id > ours.from { Ok(()) } else { Err(Refusal::NotTheCaller { id, me: ours.from }) }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -260,7 +312,7 @@ async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
 ) -> Result<Hello, LinkError> {
     if side == Side::Caller {
         stream.write_all(&preamble(VERSION)).await?;
-        frame::write(stream, &Frame::Hello(ours.clone())).await?;
+        frame::write(stream, &Greeting::Hello(ours.clone())).await?;
     }
     let mut found = [0; 8];
     stream.read_exact(&mut found).await?;
@@ -268,20 +320,20 @@ async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
         stream.write_all(&preamble(VERSION)).await?;
     }
     check_preamble(found)?;
-    let Frame::Hello(theirs) = frame::read(stream).await? else {
+    let Greeting::Hello(theirs) = frame::read(stream, "a greeting").await? else {
         return Err(LinkError::OutOfPlace { expected: "a greeting" });
     };
     if side == Side::Called {
         let answer = Hello { to: theirs.from, ..ours.clone() };
-        frame::write(stream, &Frame::Hello(answer)).await?;
+        frame::write(stream, &Greeting::Hello(answer)).await?;
     }
     let verdict = judge(&theirs);
-    frame::write(stream, &Frame::Verdict(verdict.clone())).await?;
+    frame::write(stream, &Greeting::Verdict(verdict.clone())).await?;
     verdict.map_err(LinkError::Refused)?;
-    match frame::read(stream).await? {
-        Frame::Verdict(Ok(())) => Ok(theirs),
-        Frame::Verdict(Err(refusal)) => Err(LinkError::RefusedByPeer(refusal)),
-        _ => Err(LinkError::OutOfPlace { expected: "a verdict" }),
+    match frame::read(stream, "a verdict").await? {
+        Greeting::Verdict(Ok(())) => Ok(theirs),
+        Greeting::Verdict(Err(refusal)) => Err(LinkError::RefusedByPeer(refusal)),
+        Greeting::Hello(_) => Err(LinkError::OutOfPlace { expected: "a verdict" }),
     }
 }
 
@@ -290,11 +342,11 @@ mod tests {
     use super::*;
 
     /// The Hello of process `from` of three, to process `to`.
-    fn hello(from: ProcessId, to: ProcessId) -> Hello {
+    fn hello(from: MemberId, to: MemberId) -> Hello {
         Hello {
             algorithm: "central".into(),
             variant: None,
-            processes: 3,
+            members: 3,
             group_hash: 9,
             from,
             to,
@@ -321,9 +373,9 @@ mod tests {
         assert_eq!(algorithm, Refusal::Algorithm { ours: "central".into(), theirs: "voting".into() });
         let variant = refusal(|theirs| theirs.variant = Some("ask-all".into()));
         assert_eq!(variant.to_string(), "it runs variant `ask-all`, but this group runs the default variant");
-        assert_eq!(refusal(|theirs| theirs.processes = 4), Refusal::Processes { ours: 3, theirs: 4 });
+        assert_eq!(refusal(|theirs| theirs.members = 4), Refusal::Members { ours: 3, theirs: 4 });
         assert_eq!(refusal(|theirs| theirs.group_hash = 0), Refusal::GroupFile);
-        assert_eq!(refusal(|theirs| theirs.from = 3), Refusal::UnknownId { id: 3, processes: 3 });
+        assert_eq!(refusal(|theirs| theirs.from = 3), Refusal::UnknownId { id: 3, members: 3 });
         assert_eq!(refusal(|theirs| theirs.to = 2), Refusal::NotMe { called: 2, me: 0 });
         assert_eq!(check_group(&ours, &hello(1, 0)), Ok(()));
     }
@@ -336,15 +388,34 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_given_once() {
-        let (ours, mut roster) = (hello(1, 2), Roster::new(3));
-        assert_eq!(roster.admit(&ours, &hello(0, 1)), Err(Refusal::NotTheCaller { id: 0, me: 1 }));
-        assert_eq!(roster.admit(&ours, &hello(1, 1)), Err(Refusal::NotTheCaller { id: 1, me: 1 }));
-        assert_eq!(roster.admit(&ours, &hello(2, 1)), Ok(()));
-        assert_eq!(roster.admit(&ours, &hello(2, 1)), Err(Refusal::AlreadyConnected { id: 2 }));
-        let restarted = Hello { incarnation: 1, ..hello(2, 1) };
-        assert_eq!(roster.admit(&ours, &restarted), Err(Refusal::Restarted { id: 2 }));
-        roster.forget(2);
-        assert_eq!(roster.admit(&ours, &restarted), Ok(()));
+    fn the_member_with_the_higher_id_connects() {
+        assert_eq!(check_caller(&hello(1, 2), &hello(2, 1)), Ok(()));
+        assert_eq!(check_caller(&hello(1, 0), &hello(0, 1)), Err(Refusal::NotTheCaller { id: 0, me: 1 }));
+        assert_eq!(check_caller(&hello(1, 1), &hello(1, 1)), Err(Refusal::NotTheCaller { id: 1, me: 1 }));
+    }
+
+    #[test]
+    fn a_member_comes_back_only_as_the_same_incarnation() {
+        let later = Hello { incarnation: 500, ..hello(2, 1) };
+        let mut met = Incarnations::new(3, false);
+        assert_eq!(met.judge(&hello(2, 1)), Ok(Met::First));
+        assert_eq!(met.meet(&hello(2, 1)), Ok(Met::First));
+        assert_eq!(met.meet(&hello(2, 1)), Ok(Met::Again));
+        assert_eq!(met.meet(&later), Err(Refusal::Restarted { id: 2, algorithm: "central".into() }));
+        assert_eq!(met.meet(&hello(2, 1)), Ok(Met::Again), "the first one goes on");
+
+        let mut met = Incarnations::new(3, true);
+        met.meet(&hello(2, 1)).unwrap();
+        assert_eq!(met.meet(&later), Ok(Met::Later));
+        assert_eq!(met.meet(&hello(2, 1)), Err(Refusal::Outdated { id: 2 }));
+    }
+
+    #[test]
+    fn a_member_that_broke_the_rules_does_not_come_back() {
+        let mut met = Incarnations::new(3, true);
+        met.meet(&hello(2, 1)).unwrap();
+        met.condemn(2, "it sent item 5 where item 3 is next".into());
+        let refusal = met.meet(&hello(2, 1)).unwrap_err().to_string();
+        assert_eq!(refusal, "process 2 broke the rules of the group: it sent item 5 where item 3 is next");
     }
 }

@@ -1,4 +1,5 @@
-//! Writes the trace of one member, in the format of all drivers. The traces of all members together describe the run.
+//! Writes the trace of one member, in the format of all drivers. `baton trace merge` makes one trace of the traces of
+//! all members.
 
 use std::io::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,58 +9,60 @@ use baton_trace::{Event, Header, Network, Unit, Writer};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::group::PeerGroup;
+use crate::group::{MemberId, PeerGroup};
 use crate::options::{Warning, Warnings};
 
-/// The trace of this member. Without a sink it writes nothing.
+/// The trace of this member. After a failed write it writes nothing more.
 pub(crate) struct Journal {
     writer: Option<Writer<Box<dyn Write + Send>>>,
-    me: ProcessId,
     start: Instant,
+    /// The names of the resources, by number.
+    names: Vec<String>,
     warnings: Warnings,
 }
 
 impl Journal {
     /// Begins the trace. Times in the trace are seconds from now.
-    pub fn new(group: &PeerGroup, me: ProcessId, sink: Option<Box<dyn Write + Send>>, warnings: Warnings) -> Self {
-        let mut journal = Journal { writer: None, me, start: Instant::now(), warnings };
-        match sink.map(|sink| Writer::new(sink, &header(group, me))).transpose() {
-            Ok(writer) => journal.writer = writer,
-            Err(error) => journal.fail(error),
+    pub fn new(group: &PeerGroup, me: MemberId, sink: Box<dyn Write + Send>, warnings: Warnings) -> Self {
+        let mut journal = Journal { writer: None, start: Instant::now(), names: Vec::new(), warnings };
+        match Writer::new(sink, &header(group, me)) {
+            Ok(writer) => journal.writer = Some(writer),
+            Err(error) => journal.fail(&error),
         }
         journal
     }
 
-    pub fn warnings(&self) -> &Warnings {
-        &self.warnings
+    /// The name of the next resource.
+    pub fn name(&mut self, name: &[u8]) {
+        self.names.push(String::from_utf8_lossy(name).into_owned());
     }
 
-    /// Writes the event. Makes the event only if there is a trace.
-    pub fn write(&mut self, event: impl FnOnce() -> Event) {
-        if let Some(writer) = &mut self.writer {
-            let t = self.start.elapsed().as_secs_f64();
-            if let Err(error) = writer.write(t, Some(self.me), event()) {
-                self.fail(error);
-            }
+    pub fn write(&mut self, resource: u32, process: ProcessId, event: Event) {
+        let t = self.start.elapsed().as_secs_f64();
+        let _name = self.names.get(resource as usize);
+        if let Some(Err(error)) = self.writer.as_mut().map(|writer| writer.write(t, Some(process), event)) {
+            self.fail(&error);
         }
     }
 
     /// Writes the last event and flushes the trace.
-    pub fn end(&mut self, event: impl FnOnce() -> Event) {
-        self.write(event);
-        if let Some(Err(error)) = self.writer.as_mut().map(Writer::flush) {
-            self.fail(error);
+    pub fn end(&mut self, reason: &str, entries: u64, messages: u64) {
+        let t = self.start.elapsed().as_secs_f64();
+        let end = Event::End { reason: reason.to_string(), entries, messages };
+        let ended = self.writer.take().map(|mut writer| writer.write(t, None, end).and_then(|()| writer.flush()));
+        if let Some(Err(error)) = ended {
+            self.fail(&error);
         }
     }
 
-    fn fail(&mut self, error: std::io::Error) {
+    fn fail(&mut self, error: &std::io::Error) {
         self.writer = None;
         self.warnings.tell(Warning::TraceFailed(error.to_string()));
     }
 }
 
-fn header(group: &PeerGroup, me: ProcessId) -> Header {
-    // The start time helps people to compare the traces of several members. A clock before 1970 gives 0, not an error.
+fn header(group: &PeerGroup, me: MemberId) -> Header {
+    // The start time helps to merge the traces of several members. A clock before 1970 gives 0, not an error.
     let started_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
     let notes = baton_trace::notes(json!({ "kind": "tcp", "started_unix_s": started_unix_s }));
     Header {

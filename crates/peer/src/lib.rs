@@ -1,58 +1,70 @@
-//! Runs protocols over TCP: every process of a group is a real process, on one machine or on several.
+//! Runs the algorithms between real processes, on one machine or on several, without a server.
 //!
-//! A group is described by a file that all members share ([`PeerGroup`]). Each member starts with [`MutexPeer::join`]
-//! or [`ElectionPeer::join`], listens at its address, and waits until it is connected with all other members. Then the
-//! algorithm begins. The simulator and the checker run the same code of the algorithm.
+//! A group is described by a file that all members share ([`PeerGroup`]). Each member starts with [`Member::join`],
+//! listens at its address, and waits until it is connected with all other members. Then its program takes locks by name.
+//! The simulator and the checker run the same code of the algorithm.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use baton_peer::{MutexPeer, Options, PeerGroup};
+//! use baton_peer::{Member, Options, PeerGroup};
 //!
 //! let group = PeerGroup::read("group.toml")?;
-//! let peer = MutexPeer::join(&group, 0, Options::default()).await?;
-//! let grant = peer.acquire().await?;
+//! let member = Member::join(&group, 0, Options::default()).await?;
+//! let grant = member.lock(b"deploy")?.acquire().await?;
 //! println!("mine, under fence {}", grant.fence());
 //! grant.release();
-//! peer.shutdown().await?;
+//! member.shutdown().await;
 //! # Ok(())
 //! # }
 //! ```
 //!
 //! # What to expect
 //!
-//! A group runs with the processes that it began with. A closed connection is not opened again: the member suspects the
-//! other process from then on, for good. The group refuses a member that is restarted, both for mutual exclusion and
-//! for elections, because groups have no views yet; restart the whole group instead. Messages are neither encrypted nor
-//! signed, and any program that connects to a member before the right process does can take that process's place. So
-//! use this crate only in a trusted network.
+//! A broken connection is not a crash: the member opens it again, and no message is lost or comes twice. Every link has
+//! heartbeats, so a member notices when another one is silent. Only elections are told of that, behind their guard or
+//! with `assume_synchronous`, since a silent member may be alive. All other algorithms wait for it, and
+//! [`Member::hopeless`] tells which one they wait for.
+//!
+//! A group runs with the processes that it began with. It refuses a member that is restarted, except in failure detection
+//! and in Chang-Roberts without a guard: restart the whole group instead. Messages are neither encrypted nor signed, and
+//! any program that connects to a member before the right process does can take that process's place. So use this crate
+//! only in a trusted network.
 //!
 //! # Inside
 //!
-//! `frame` and `handshake` decide what bytes mean and which processes may talk to each other. `link` makes the
-//! connections. `driver` owns one process and carries out its outputs. `mutex` and `election` are the user's side of
-//! the driver. `run` has whole runs. **Architecture invariant: only `driver` calls the step function**, and no module
-//! here knows a particular algorithm.
+//! `frame`, `handshake` and `session` decide what bytes mean, which processes may talk to each other, and what is sent
+//! again after a cut. `link` and `reception` make the connections. `driver` owns the processes of one resource and carries
+//! out their outputs; `resource` is one resource behind its lock, with its user: `lock`, `election` or `detector`.
+//! `resources` is the table of them, and `member` the whole. **Architecture invariant: only `driver` calls the step
+//! function**, and no module here knows a particular algorithm.
 
+mod detector;
 mod driver;
 mod election;
 mod frame;
 mod group;
 mod handshake;
-mod join;
 mod journal;
 mod link;
-mod mutex;
+mod lock;
+mod member;
 mod options;
-#[cfg(test)]
-mod refusal_tests;
-mod run;
+mod reception;
+mod resource;
+mod resources;
+mod session;
+mod wires;
 
-pub use driver::{PeerError, Stats, Status};
-pub use election::{ElectionPeer, Leader};
+pub use detector::Detector;
+pub use driver::Stats;
+pub use election::{Election, Leader};
 pub use frame::{FRAME_BYTES_MAX, FrameError};
-pub use group::{GroupError, GroupFile, MEMBERS_MAX, PeerGroup};
+pub use group::{GroupError, GroupFile, MEMBERS_MAX, MemberId, PeerGroup};
 pub use handshake::{LinkError, Refusal, VERSION};
-pub use link::{JoinError, Missing};
-pub use mutex::{AcquireError, CALLERS_MAX, Grant, MutexPeer};
+pub use link::PeerHealth;
+pub use lock::{AcquireError, CALLERS_MAX, Grant, Lock};
+pub use member::{Hopeless, JoinError, Member, Missing};
 pub use options::{Options, Warning};
-pub use run::{MemberReport, RunError, Turns, run_election, run_turns};
+pub use resources::NAME_BYTES_MAX;
+pub use session::SessionError;
+pub use wires::PeerError;

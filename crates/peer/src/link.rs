@@ -1,23 +1,24 @@
-//! The connections to all other members: how they are made, and the tasks that read and write them.
+//! The links to the other members: a task for each, which connects, reads, writes and beats, and opens the connection
+//! again whenever it breaks.
 //!
-//! Of two members, the one with the higher id connects to the other, and retries until the other one accepts. A member
-//! goes on listening for the whole run, so that a process that connects later learns why it is refused.
+//! Of two members, the one with the higher id connects to the other. A member goes on listening for the whole run.
+//!
+//! A broken connection loses nothing: see `session`. So the members of a group notice only that a message takes longer.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use baton_protocol::ProcessId;
-use tokio::io::{AsyncWriteExt, BufReader, BufWriter};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
-use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+use tokio_util::bytes::{Buf, BytesMut};
 
-use crate::frame::{self, Envelope, Frame};
-use crate::group::{GroupError, PeerGroup};
-use crate::handshake::{Hello, LinkError, Roster, Side, check_answer, hang_up, shake_hands};
-use crate::options::{Warning, Warnings};
+use crate::frame::{self, Cutter, Frame, Item, decode_exactly};
+use crate::group::MemberId;
+use crate::handshake::{Hello, LinkError, Met, Refusal, Side, check_answer, hang_up, shake_hands};
+use crate::session::Session;
+use crate::wires::Touched;
 
 /// The pause between two attempts grows from the first to the second of these.
 const RETRY_AFTER: Duration = Duration::from_millis(10);
@@ -25,151 +26,229 @@ const RETRY_AFTER_MAX: Duration = Duration::from_millis(500);
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The pause after the system failed to accept a connection, e.g. for want of file descriptors.
-const ACCEPT_AFTER: Duration = Duration::from_millis(100);
+/// How many bytes are written and read at once.
+const CHUNK_BYTES: usize = 64 * 1024;
 
-/// How many handshakes may run at once. Further connections wait.
-const HANDSHAKES_MAX: usize = 512;
-
-/// How many frames to one member may wait to be written.
-pub(crate) const OUTGOING_MAX: usize = 8192;
-
-#[derive(Debug, thiserror::Error)]
-pub enum JoinError {
-    #[error(transparent)]
-    Group(#[from] GroupError),
-    #[error("`{algorithm}` is an algorithm for {found}, but this needs one for {needed}")]
-    Family { algorithm: &'static str, found: &'static str, needed: &'static str },
-    #[error("cannot listen on {address}: {source}")]
-    Listen { address: String, source: std::io::Error },
-    /// One of the two members refused the connection.
-    #[error("no connection with process {peer} at {address}: {error}")]
-    Refused { peer: ProcessId, address: String, error: LinkError },
-    /// Some members did not connect in time.
-    #[error("the group is not complete after {waited:?}; missing: {}", missing_text(missing))]
-    Incomplete { waited: Duration, missing: Vec<Missing> },
+/// How often a link beats, and after which silence it is taken for broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pace {
+    pub beat_every: Duration,
+    pub silent_after: Duration,
 }
 
-/// A member that is not connected.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing {
-    pub id: ProcessId,
-    pub address: String,
-    /// The error of the last attempt. None if the missing member has to connect, not this one.
-    pub last: Option<LinkError>,
-}
-
-fn missing_text(missing: &[Missing]) -> String {
-    let texts: Vec<String> = missing
-        .iter()
-        .map(|Missing { id, address, last }| match last {
-            Some(error) => format!("{id} at {address} ({error})"),
-            None => format!("{id} at {address} (has not connected)"),
-        })
-        .collect();
-    texts.join(", ")
-}
-
-/// The connections to all other members.
+/// The link to one other member.
 #[derive(Debug)]
-pub(crate) struct Assembled {
-    pub streams: Vec<(ProcessId, TcpStream)>,
-    /// Accepts and refuses late connections until dropped.
-    pub listening: JoinSet<()>,
+pub(crate) struct Link {
+    pub peer: MemberId,
+    inner: Mutex<Inner>,
+    /// Notified when the socket takes no more bytes: the task of the link goes on writing.
+    blocked: Notify,
+    /// Bytes that the peer has not acknowledged, for callers that do not want to take the lock.
+    backlog: AtomicUsize,
 }
 
-/// A new connection with this member, or a failed attempt.
-type Outcome = (ProcessId, Result<TcpStream, LinkError>);
+#[derive(Debug)]
+struct Inner {
+    session: Session,
+    connection: Option<Arc<TcpStream>>,
+    /// The bytes that go to this connection next.
+    out: BytesMut,
+    heard: Instant,
+    /// Why there is no connection.
+    last_error: Option<LinkError>,
+    left: bool,
+}
 
-/// Upper limit for a time given by the user, so that `Instant` does not overflow.
-const START_WITHIN_MAX: Duration = Duration::from_secs(365 * 86_400);
+/// What one member knows of another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerHealth {
+    pub id: MemberId,
+    pub connected: bool,
+    /// How long ago the last byte of the member arrived.
+    pub not_heard_for: Duration,
+    /// Bytes that the member has not acknowledged.
+    pub backlog_bytes: usize,
+    /// Whether the member has said that it leaves the group.
+    pub left: bool,
+    /// Why there is no connection, as far as this member knows.
+    pub last_error: Option<LinkError>,
+}
 
-/// Waits until there is a connection to every other member.
-pub(crate) async fn assemble(
-    group: &PeerGroup,
-    id: ProcessId,
-    listener: TcpListener,
-    start_within: Duration,
-    warnings: &Warnings,
-) -> Result<Assembled, JoinError> {
-    let ours = greeting(group, id);
-    let deadline = Instant::now() + start_within.min(START_WITHIN_MAX);
-    let (outcome, mut outcomes) = mpsc::channel(group.processes());
-    let reception = Reception {
-        ours: ours.clone(),
-        roster: Arc::new(Mutex::new(Roster::new(group.processes()))),
-        outcome: outcome.clone(),
-        warnings: warnings.clone(),
-    };
-    let mut listening = JoinSet::new();
-    listening.spawn(listen(listener, reception));
-    let mut calling = JoinSet::new();
-    for to in 0..id {
-        let address = group.address(to)?.to_string();
-        calling.spawn(call(Hello { to, ..ours.clone() }, address, outcome.clone()));
+/// What the owner of a link does with it.
+pub(crate) trait Owner: Send + Sync + 'static {
+    /// The member's Hello to `peer`.
+    fn hello(&self, peer: MemberId) -> Hello;
+    fn judge(&self, theirs: &Hello) -> Result<(), Refusal>;
+    /// Both sides have accepted the connection. No item of the peer is being delivered.
+    fn meets(&self, theirs: &Hello) -> Result<Met, Refusal>;
+    /// A later incarnation of the peer begins a conversation of its own.
+    fn restarted(&self, peer: MemberId);
+    /// An item has arrived. The owner notes in `touched` which links have something to write.
+    fn item(&self, peer: MemberId, item: Item<'_>, touched: &mut Touched) -> Result<(), LinkError>;
+    /// Everything that has arrived together was delivered: writes to the links.
+    fn flush(&self, touched: &mut Touched);
+    /// The connection is open.
+    fn connected(&self, peer: MemberId);
+    /// The connection is broken, or an attempt to open one failed.
+    fn broken(&self, peer: MemberId, error: &LinkError);
+    /// The peer's backlog has changed.
+    fn backlog(&self, peer: MemberId, bytes: usize);
+}
+
+impl Link {
+    pub fn new(peer: MemberId) -> Self {
+        let inner = Inner {
+            session: Session::default(),
+            connection: None,
+            out: BytesMut::new(),
+            heard: Instant::now(),
+            last_error: None,
+            left: false,
+        };
+        Link { peer, inner: Mutex::new(inner), blocked: Notify::new(), backlog: AtomicUsize::new(0) }
     }
 
-    let mut streams: Vec<Option<TcpStream>> = group.file().members.iter().map(|_| None).collect();
-    let mut last: Vec<Option<LinkError>> = vec![None; group.processes()];
-    while (0..group.processes()).any(|other| other != id && streams[other].is_none()) {
-        match timeout_at(deadline, outcomes.recv()).await {
-            Ok(Some((peer, Ok(stream)))) => streams[peer] = Some(stream),
-            Ok(Some((peer, Err(error)))) if error.is_final() => {
-                return Err(JoinError::Refused { peer, address: group.address(peer)?.to_string(), error });
+    /// Adds an item to the conversation. [`flush`](Link::flush) writes it. Returns the backlog in bytes.
+    pub fn send(&self, item: Item<'_>) -> Result<usize, frame::FrameError> {
+        let mut inner = self.inner();
+        inner.session.push(item)?;
+        let backlog = inner.session.backlog();
+        self.backlog.store(backlog, Ordering::Relaxed);
+        Ok(backlog)
+    }
+
+    /// Writes as much as the socket takes now. The task of the link writes the rest.
+    pub fn flush(&self) {
+        self.inner().flush(&self.blocked);
+    }
+
+    pub fn backlog(&self) -> usize {
+        self.backlog.load(Ordering::Relaxed)
+    }
+
+    pub fn health(&self) -> PeerHealth {
+        let inner = self.inner();
+        PeerHealth {
+            id: self.peer,
+            connected: inner.connection.is_some(),
+            not_heard_for: inner.heard.elapsed(),
+            backlog_bytes: inner.session.backlog(),
+            left: inner.left,
+            last_error: inner.last_error.clone(),
+        }
+    }
+
+    /// Tells the peer that this member leaves, if there is a connection.
+    pub fn leave(&self) {
+        let mut inner = self.inner();
+        if inner.connection.is_some() {
+            inner.control(&Frame::Leave);
+            inner.flush(&self.blocked);
+        }
+    }
+
+    /// Whether everything was written, or cannot be.
+    pub fn is_quiet(&self) -> bool {
+        let inner = self.inner();
+        inner.connection.is_none() || inner.session.backlog() == 0
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        // A poisoned lock is harmless: no code panics in the middle of a change.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn disconnect(&self, error: &LinkError) {
+        let mut inner = self.inner();
+        inner.connection = None;
+        inner.out.clear();
+        inner.last_error = Some(error.clone());
+    }
+}
+
+impl Inner {
+    fn control(&mut self, frame: &Frame<'_>) {
+        let mut bytes = Vec::new();
+        frame::encode_to(&mut bytes, frame).expect("a frame of a number is short");
+        self.out.extend_from_slice(&bytes);
+    }
+
+    fn flush(&mut self, blocked: &Notify) {
+        let Some(connection) = self.connection.clone() else { return };
+        loop {
+            self.session.fill(&mut self.out, CHUNK_BYTES);
+            if self.out.is_empty() {
+                return;
             }
-            Ok(Some((peer, Err(error)))) => last[peer] = Some(error),
-            // `outcome` is still alive here, so the channel never closes.
-            Ok(None) | Err(_) => {
-                let absent = |other: &ProcessId| *other != id && streams[*other].is_none();
-                let missing = (0..group.processes()).filter(absent).map(|id| Missing {
-                    id,
-                    address: group.file().members[id].clone(),
-                    last: last[id].clone(),
-                });
-                return Err(JoinError::Incomplete { waited: start_within, missing: missing.collect() });
+            match connection.try_write(&self.out) {
+                Ok(written) => self.out.advance(written),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return blocked.notify_one(),
+                // Reading meets the same error, and ends the connection.
+                Err(_) => return,
             }
         }
     }
-    let streams = streams.into_iter().enumerate().filter_map(|(peer, stream)| Some((peer, stream?))).collect();
-    Ok(Assembled { streams, listening })
 }
 
-/// This member's Hello. The caller sets `to`.
-pub(crate) fn greeting(group: &PeerGroup, id: ProcessId) -> Hello {
-    Hello {
-        algorithm: group.about().name.to_string(),
-        variant: group.file().variant.clone(),
-        processes: group.processes(),
-        group_hash: group.hash(),
-        from: id,
-        to: id,
-        incarnation: fastrand::u64(..),
+/// Runs the link until its task is aborted. `accepted` has the connections that the peer makes.
+pub(crate) async fn run(
+    link: Arc<Link>,
+    owner: Arc<impl Owner>,
+    address: Option<String>,
+    pace: Pace,
+    mut accepted: mpsc::Receiver<(TcpStream, Hello)>,
+) {
+    let mut next = None;
+    loop {
+        let (stream, theirs) = match next.take() {
+            Some(connection) => connection,
+            None => match connect(&link, &*owner, address.as_deref(), &mut accepted).await {
+                Some(connection) => connection,
+                None => return,
+            },
+        };
+        let error = match talk(&link, &*owner, stream, &theirs, pace, &mut accepted).await {
+            Ended::Replaced(connection) => {
+                next = Some(connection);
+                LinkError::Replaced
+            }
+            Ended::Broken(error) => error,
+        };
+        link.disconnect(&error);
+        owner.broken(link.peer, &error);
     }
 }
 
-/// Connects to one member. Retries until there is a connection or a final error.
-async fn call(ours: Hello, address: String, outcome: mpsc::Sender<Outcome>) {
+/// Waits for a connection: calls the peer at `address`, or waits until it calls. None: the member stops.
+async fn connect(
+    link: &Link,
+    owner: &impl Owner,
+    address: Option<&str>,
+    accepted: &mut mpsc::Receiver<(TcpStream, Hello)>,
+) -> Option<(TcpStream, Hello)> {
+    let Some(address) = address else { return accepted.recv().await };
     let mut pause = RETRY_AFTER;
     loop {
-        let attempt = call_once(&ours, &address).await;
-        let ended = match &attempt {
-            Ok(_) => true,
-            Err(error) => error.is_final(),
-        };
-        if outcome.send((ours.to, attempt)).await.is_err() || ended {
-            return;
+        match call(link.peer, owner, address).await {
+            Ok(connection) => return Some(connection),
+            Err(error) => {
+                link.disconnect(&error);
+                owner.broken(link.peer, &error);
+            }
         }
         sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
         pause = (pause * 2).min(RETRY_AFTER_MAX);
     }
 }
 
-async fn call_once(ours: &Hello, address: &str) -> Result<TcpStream, LinkError> {
+async fn call(peer: MemberId, owner: &impl Owner, address: &str) -> Result<(TcpStream, Hello), LinkError> {
     let connecting = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
     let mut stream = connecting.map_err(|_| LinkError::Closed("it does not answer".into()))??;
     stream.set_nodelay(true)?;
-    match shake_hands(&mut stream, Side::Caller, ours, |theirs| check_answer(ours, theirs)).await {
-        Ok(_) => Ok(stream),
+    let ours = owner.hello(peer);
+    let judge = |theirs: &Hello| check_answer(&ours, theirs).and_then(|()| owner.judge(theirs));
+    match shake_hands(&mut stream, Side::Caller, &ours, judge).await {
+        Ok(theirs) => Ok((stream, theirs)),
         Err(error) => {
             hang_up(&mut stream).await;
             Err(error)
@@ -177,136 +256,189 @@ async fn call_once(ours: &Hello, address: &str) -> Result<TcpStream, LinkError> 
     }
 }
 
-/// The state for answering connections.
-#[derive(Clone)]
-struct Reception {
-    ours: Hello,
-    roster: Arc<Mutex<Roster>>,
-    outcome: mpsc::Sender<Outcome>,
-    warnings: Warnings,
+/// Why a connection is no longer in use.
+enum Ended {
+    Broken(LinkError),
+    Replaced((TcpStream, Hello)),
 }
 
-/// Answers connections as long as the member runs.
-async fn listen(listener: TcpListener, reception: Reception) {
-    let mut handshakes = JoinSet::new();
+/// Uses a connection until it breaks.
+async fn talk(
+    link: &Link,
+    owner: &impl Owner,
+    stream: TcpStream,
+    theirs: &Hello,
+    pace: Pace,
+    accepted: &mut mpsc::Receiver<(TcpStream, Hello)>,
+) -> Ended {
+    let stream = Arc::new(stream);
+    let mut reader = match begin(link, owner, &stream, theirs, pace).await {
+        Ok(reader) => reader,
+        Err(error) => return Ended::Broken(error),
+    };
+    let mut beats = interval(pace.beat_every);
+    beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut blocked = false;
     loop {
-        tokio::select! {
-            accepted = listener.accept(), if handshakes.len() < HANDSHAKES_MAX => match accepted {
-                Ok((stream, from)) => {
-                    handshakes.spawn(reception.clone().answer(stream, from));
-                }
-                Err(error) => {
-                    reception.warnings.tell(Warning::CannotAccept(error.to_string()));
-                    sleep(ACCEPT_AFTER).await;
-                }
-            },
-            Some(_) = handshakes.join_next() => {}
+        let step = tokio::select! {
+            readable = stream.readable() => readable.map_err(LinkError::from).and_then(|()| reader.read(link, owner)),
+            () = link.blocked.notified() => { blocked = true; Ok(()) }
+            writable = stream.writable(), if blocked => {
+                blocked = false;
+                writable.map_err(LinkError::from).map(|()| link.flush())
+            }
+            _ = beats.tick() => beat(link, pace),
+            Some(connection) = accepted.recv() => return Ended::Replaced(connection),
+        };
+        if let Err(error) = step {
+            return Ended::Broken(error);
         }
     }
 }
 
-impl Reception {
-    async fn answer(self, mut stream: TcpStream, from: std::net::SocketAddr) {
-        let mut admitted = None;
-        let judge = |theirs: &Hello| {
-            let mut roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
-            roster.admit(&self.ours, theirs)?;
-            admitted = Some(theirs.from);
-            Ok(())
-        };
-        let shaken = match stream.set_nodelay(true) {
-            Ok(()) => shake_hands(&mut stream, Side::Called, &self.ours, judge).await,
+/// Agrees with the peer where the conversation goes on.
+async fn begin<'a>(
+    link: &Link,
+    owner: &impl Owner,
+    stream: &'a Arc<TcpStream>,
+    theirs: &Hello,
+    pace: Pace,
+) -> Result<Reader<'a>, LinkError> {
+    let met = owner.meets(theirs).map_err(LinkError::Refused)?;
+    if met == Met::Later {
+        link.inner().session = Session::default();
+        owner.restarted(link.peer);
+    }
+    let mut first = Vec::new();
+    {
+        let mut inner = link.inner();
+        inner.heard = Instant::now();
+        (inner.last_error, inner.left) = (None, false);
+        let received = inner.session.received();
+        frame::encode_to(&mut first, &Frame::Resume { received }).expect("a frame of a number is short");
+    }
+    let resume = async {
+        write_all(stream, &first).await?;
+        let mut reader = Reader { stream, buffer: BytesMut::with_capacity(CHUNK_BYTES), cutter: Cutter::new() };
+        let received = reader.resume().await?;
+        Ok::<_, LinkError>((reader, received))
+    };
+    let (reader, received) = timeout(pace.silent_after, resume).await.unwrap_or_else(|_| {
+        Err(LinkError::SilentFor(pace.silent_after))
+    })?;
+    {
+        let mut inner = link.inner();
+        inner.session.resume(received)?;
+        inner.out.clear();
+        inner.connection = Some(stream.clone());
+        inner.flush(&link.blocked);
+    }
+    owner.connected(link.peer);
+    Ok(reader)
+}
+
+async fn write_all(stream: &TcpStream, mut bytes: &[u8]) -> Result<(), LinkError> {
+    while !bytes.is_empty() {
+        stream.writable().await?;
+        match stream.try_write(bytes) {
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Acknowledges what has arrived, and notices a peer that is silent.
+fn beat(link: &Link, pace: Pace) -> Result<(), LinkError> {
+    let mut inner = link.inner();
+    if inner.heard.elapsed() > pace.silent_after {
+        return Err(LinkError::SilentFor(pace.silent_after));
+    }
+    let beat = inner.session.beat();
+    // If the socket takes nothing, one beat that waits is enough.
+    if inner.out.len() < CHUNK_BYTES {
+        inner.control(&beat);
+    }
+    inner.flush(&link.blocked);
+    Ok(())
+}
+
+/// Reads the frames of one connection.
+struct Reader<'a> {
+    stream: &'a TcpStream,
+    buffer: BytesMut,
+    cutter: Cutter,
+}
+
+impl Reader<'_> {
+    /// Reads the first frame.
+    async fn resume(&mut self) -> Result<u64, LinkError> {
+        loop {
+            if let Some(bytes) = self.cutter.cut(&mut self.buffer)? {
+                return match decode_exactly(&bytes, "a frame")? {
+                    Frame::Resume { received } => Ok(received),
+                    _ => Err(LinkError::OutOfPlace { expected: "where the conversation goes on" }),
+                };
+            }
+            self.stream.readable().await?;
+            self.fill()?;
+        }
+    }
+
+    /// Reads what there is. Returns false if there is nothing.
+    fn fill(&mut self) -> Result<bool, LinkError> {
+        self.buffer.reserve(CHUNK_BYTES);
+        match self.stream.try_read_buf(&mut self.buffer) {
+            Ok(0) => Err(LinkError::Left),
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(false),
             Err(error) => Err(error.into()),
-        };
-        match shaken {
-            Ok(theirs) => {
-                // The receiver is gone only if the start has failed.
-                let _ = self.outcome.send((theirs.from, Ok(stream))).await;
-            }
-            Err(error) => {
-                if let Some(id) = admitted {
-                    self.roster.lock().unwrap_or_else(PoisonError::into_inner).forget(id);
+        }
+    }
+
+    /// Reads what there is, and delivers it.
+    fn read(&mut self, link: &Link, owner: &impl Owner) -> Result<(), LinkError> {
+        if !self.fill()? {
+            return Ok(());
+        }
+        link.inner().heard = Instant::now();
+        let mut touched = Touched::default();
+        let outcome = self.deliver(link, owner, &mut touched);
+        owner.flush(&mut touched);
+        outcome
+    }
+
+    fn deliver(&mut self, link: &Link, owner: &impl Owner, touched: &mut Touched) -> Result<(), LinkError> {
+        while let Some(bytes) = self.cutter.cut(&mut self.buffer)? {
+            match decode_exactly(&bytes, "a frame")? {
+                Frame::Item { number, item } => {
+                    let is_new = {
+                        let mut inner = link.inner();
+                        let is_new = inner.session.receive(number, bytes.len())?;
+                        if inner.session.owes_acknowledgement() && inner.out.len() < CHUNK_BYTES {
+                            let beat = inner.session.beat();
+                            inner.control(&beat);
+                            inner.flush(&link.blocked);
+                        }
+                        is_new
+                    };
+                    if is_new {
+                        owner.item(link.peer, item, touched)?;
+                    }
                 }
-                self.warnings.tell(Warning::Refused { from, error });
-                hang_up(&mut stream).await;
+                Frame::Beat { received } => {
+                    let mut inner = link.inner();
+                    inner.session.acknowledge(received)?;
+                    let backlog = inner.session.backlog();
+                    drop(inner);
+                    link.backlog.store(backlog, Ordering::Relaxed);
+                    owner.backlog(link.peer, backlog);
+                }
+                Frame::Leave => link.inner().left = true,
+                Frame::Resume { .. } => return Err(LinkError::OutOfPlace { expected: "a message" }),
             }
         }
+        Ok(())
     }
-}
-
-/// What another member sent.
-#[derive(Debug)]
-pub(crate) enum Arrival {
-    Message(Envelope),
-    Done,
-    /// Always the last arrival of a member.
-    Closed(LinkError),
-}
-
-/// A connection in use. After a drop, the writer still writes the queued frames and then closes its direction.
-#[derive(Debug)]
-pub(crate) struct Link {
-    outgoing: mpsc::Sender<Vec<u8>>,
-    reader: AbortHandle,
-}
-
-impl Link {
-    /// Starts two tasks for the connection: one reads into `arrivals`, the other writes the frames of
-    /// [`send`](Link::send).
-    pub fn open(
-        peer: ProcessId,
-        stream: TcpStream,
-        arrivals: mpsc::Sender<(ProcessId, Arrival)>,
-        tasks: &mut JoinSet<()>,
-    ) -> Link {
-        let (source, sink) = stream.into_split();
-        let (outgoing, queue) = mpsc::channel(OUTGOING_MAX);
-        let reader = tasks.spawn(read(peer, source, arrivals));
-        tasks.spawn(write(sink, queue));
-        Link { outgoing, reader }
-    }
-
-    /// Queues the frame for writing. Does not wait.
-    pub fn send(&self, frame: Vec<u8>) -> Result<(), LinkError> {
-        self.outgoing.try_send(frame).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => LinkError::TooSlow { frames: OUTGOING_MAX },
-            mpsc::error::TrySendError::Closed(_) => LinkError::Closed("it can no longer be written to".into()),
-        })
-    }
-
-    pub fn stop_reading(&self) {
-        self.reader.abort();
-    }
-}
-
-async fn read(peer: ProcessId, source: OwnedReadHalf, arrivals: mpsc::Sender<(ProcessId, Arrival)>) {
-    let mut source = BufReader::new(source);
-    loop {
-        let arrival = match frame::read(&mut source).await {
-            Ok(Frame::Message(envelope)) => Arrival::Message(envelope),
-            Ok(Frame::Done) => Arrival::Done,
-            Ok(Frame::Hello(_) | Frame::Verdict(_)) => Arrival::Closed(LinkError::OutOfPlace { expected: "a message" }),
-            Err(error) => Arrival::Closed(error.into()),
-        };
-        let last = matches!(arrival, Arrival::Closed(_));
-        if arrivals.send((peer, arrival)).await.is_err() || last {
-            return;
-        }
-    }
-}
-
-/// Writes until the link is dropped. Does not report errors, because the reader of the same connection meets them too.
-async fn write(sink: OwnedWriteHalf, mut queue: mpsc::Receiver<Vec<u8>>) {
-    let mut sink = BufWriter::new(sink);
-    while let Some(frame) = queue.recv().await {
-        if sink.write_all(&frame).await.is_err() {
-            return;
-        }
-        // Flush only when no other frame waits, so that waiting frames go out together.
-        if queue.is_empty() && sink.flush().await.is_err() {
-            return;
-        }
-    }
-    // Ignore an error: the other side notices the end anyway.
-    let _ = sink.shutdown().await;
 }

@@ -5,10 +5,10 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use baton_protocol::ProcessId;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
+use crate::group::MemberId;
 use crate::handshake::LinkError;
 
 pub struct Options {
@@ -16,6 +16,11 @@ pub struct Options {
     pub listener: Option<TcpListener>,
     /// How long to wait until all other members are connected. Default: 60 s.
     pub start_within: Duration,
+    /// How many bytes may be unacknowledged by one other member. From half of it on new acquires are refused. At the
+    /// limit the member stops. Default: 16 MiB.
+    pub backlog_max: usize,
+    /// How many resources the callers of this member may use. Default: 65,536.
+    pub resources_max: usize,
     /// Where to write the trace of this member. Writes should be quick: wrap a file in a `BufWriter`.
     pub trace: Option<Box<dyn Write + Send>>,
     /// Where to send warnings. If the channel is full, the member drops the warning.
@@ -24,7 +29,14 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { listener: None, start_within: Duration::from_secs(60), trace: None, warnings: None }
+        Options {
+            listener: None,
+            start_within: Duration::from_secs(60),
+            backlog_max: 16 << 20,
+            resources_max: 1 << 16,
+            trace: None,
+            warnings: None,
+        }
     }
 }
 
@@ -33,6 +45,8 @@ impl fmt::Debug for Options {
         f.debug_struct("Options")
             .field("listener", &self.listener)
             .field("start_within", &self.start_within)
+            .field("backlog_max", &self.backlog_max)
+            .field("resources_max", &self.resources_max)
             .field("trace", &self.trace.is_some())
             .field("warnings", &self.warnings.is_some())
             .finish()
@@ -44,14 +58,16 @@ impl fmt::Debug for Options {
 pub enum Warning {
     #[error("the connection from {from} failed: {error}")]
     Refused { from: SocketAddr, error: LinkError },
-    #[error("lost process {peer}: {error}")]
-    Lost { peer: ProcessId, error: LinkError },
+    /// The member opens the connection again.
+    #[error("the connection with process {peer} is broken: {error}")]
+    Broken { peer: MemberId, error: LinkError },
+    #[error("process {peer} is connected again")]
+    Back { peer: MemberId },
+    #[error("process {peer} was not heard of for {silence:?}")]
+    Silent { peer: MemberId, silence: Duration },
     /// The system accepts no connection, for example for want of file descriptors. The member tries again.
     #[error("cannot accept connections for now: {0}")]
     CannotAccept(String),
-    /// A member granted a request that this member had not made.
-    #[error("a grant with fence {fence} came without a request, and is ignored")]
-    UnexpectedGrant { fence: u64 },
     /// The trace ends here.
     #[error("cannot write the trace, which ends here: {0}")]
     TraceFailed(String),

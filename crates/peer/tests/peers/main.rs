@@ -10,7 +10,7 @@ mod turns;
 use std::future::Future;
 use std::time::Duration;
 
-use baton_peer::{GroupFile, MutexPeer, Options, PeerGroup, Stats};
+use baton_peer::{GroupFile, Member, Options, PeerGroup, Stats};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -32,33 +32,41 @@ fn listening(listener: TcpListener) -> Options {
     Options { listener: Some(listener), ..Options::default() }
 }
 
-/// Starts all members of a group for mutual exclusion.
-async fn join_all(group: &PeerGroup, options: Vec<Options>) -> Vec<MutexPeer> {
+/// Starts all members of a group.
+async fn join_all(group: &PeerGroup, options: Vec<Options>) -> Vec<Member> {
     let mut joining = JoinSet::new();
     for (id, options) in options.into_iter().enumerate() {
         let group = group.clone();
-        joining.spawn(async move { (id, MutexPeer::join(&group, id, options).await.unwrap()) });
+        joining.spawn(async move { Member::join(&group, id, options).await.unwrap() });
     }
-    let mut peers = joining.join_all().await;
-    peers.sort_by_key(|(id, _)| *id);
-    peers.into_iter().map(|(_, peer)| peer).collect()
+    let mut members = joining.join_all().await;
+    members.sort_by_key(Member::id);
+    members
 }
 
-async fn start(algorithm: &str, members: usize) -> (PeerGroup, Vec<MutexPeer>) {
-    let (file, listeners) = listeners(algorithm, members).await;
-    let group = PeerGroup::new(file).unwrap();
-    let peers = join_all(&group, listeners.into_iter().map(listening).collect()).await;
-    (group, peers)
+async fn start(algorithm: &str, members: usize) -> Vec<Member> {
+    start_with(algorithm, members, |_| {}).await
 }
 
-async fn messages(peers: &[MutexPeer]) -> u64 {
-    let mut sum = 0;
-    for peer in peers {
-        sum += stats(peer).await.messages;
+async fn start_with(algorithm: &str, members: usize, change: impl FnOnce(&mut GroupFile)) -> Vec<Member> {
+    let (mut file, listeners) = listeners(algorithm, members).await;
+    change(&mut file);
+    join_all(&PeerGroup::new(file).unwrap(), listeners.into_iter().map(listening).collect()).await
+}
+
+fn sum(members: &[Member]) -> Stats {
+    let mut sum = Stats::default();
+    for stats in members.iter().map(Member::stats) {
+        sum.messages += stats.messages;
+        sum.requests += stats.requests;
+        sum.entries += stats.entries;
     }
     sum
 }
 
-async fn stats(peer: &MutexPeer) -> Stats {
-    peer.stats().await.expect("it runs")
+/// Waits until the member has made this many requests.
+async fn requests(member: &Member, requests: u64) {
+    while member.stats().requests < requests {
+        tokio::task::yield_now().await;
+    }
 }

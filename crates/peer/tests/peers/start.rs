@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use baton_peer::{ElectionPeer, JoinError, LinkError, MutexPeer, Options, PeerGroup};
+use baton_peer::{JoinError, LinkError, Member, Options, PeerGroup};
 use tokio::net::TcpSocket;
 
-use crate::{listeners, listening, within_a_minute};
+use crate::{listeners, listening, start, within_a_minute};
 
 #[tokio::test]
 async fn who_is_missing_is_named() {
@@ -17,7 +17,7 @@ async fn who_is_missing_is_named() {
         file.members[0] = mute.local_addr().unwrap().to_string();
         let group = PeerGroup::new(file).unwrap();
         let options = Options { start_within: Duration::from_millis(200), ..listening(listeners.swap_remove(1)) };
-        let error = MutexPeer::join(&group, 1, options).await.unwrap_err();
+        let error = Member::join(&group, 1, options).await.unwrap_err();
         let JoinError::Incomplete { missing, .. } = &error else { panic!("{error}") };
         assert_eq!(missing.iter().map(|missing| missing.id).collect::<Vec<_>>(), [0, 2]);
         assert!(matches!(missing[0].last, Some(LinkError::Closed(_))), "{missing:?}");
@@ -29,13 +29,11 @@ async fn who_is_missing_is_named() {
 }
 
 #[tokio::test]
-async fn a_group_for_something_else_is_refused_before_anybody_is_called() {
+async fn a_member_that_is_not_in_the_file_is_refused() {
     within_a_minute(async {
-        let (file, _listeners) = listeners("bully", 2).await;
+        let (file, _listeners) = listeners("raymond", 2).await;
         let group = PeerGroup::new(file).unwrap();
-        let error = MutexPeer::join(&group, 0, Options::default()).await.unwrap_err().to_string();
-        assert_eq!(error, "`bully` is an algorithm for leader election, but this needs one for mutual exclusion");
-        let error = ElectionPeer::join(&group, 2, Options::default()).await.unwrap_err().to_string();
+        let error = Member::join(&group, 2, Options::default()).await.unwrap_err().to_string();
         assert_eq!(error, "there is no member 2; there are 0 to 1");
     })
     .await;
@@ -44,10 +42,22 @@ async fn a_group_for_something_else_is_refused_before_anybody_is_called() {
 #[tokio::test]
 async fn an_address_in_use_is_named() {
     within_a_minute(async {
-        let (file, _listeners) = listeners("bully", 2).await;
+        let (file, _listeners) = listeners("raymond", 2).await;
         let group = PeerGroup::new(file).unwrap();
-        let error = ElectionPeer::join(&group, 0, Options::default()).await.unwrap_err();
+        let error = Member::join(&group, 0, Options::default()).await.unwrap_err();
         assert!(matches!(&error, JoinError::Listen { address, .. } if address == group.address(0).unwrap()), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_group_serves_what_its_algorithm_is_for() {
+    within_a_minute(async {
+        let members = start("raymond", 2).await;
+        let error = members[0].election(b"leader").unwrap_err().to_string();
+        assert_eq!(error, "`raymond` is an algorithm for mutual exclusion, but this needs one for leader election");
+        let error = members[0].detector(b"leader").unwrap_err().to_string();
+        assert_eq!(error, "`raymond` is an algorithm for mutual exclusion, but this needs one for failure detection");
     })
     .await;
 }
