@@ -16,8 +16,8 @@
 //! | [`reopen`](Proxy::reopen) | ends `hold`, `cut_one_way` and `cut` | pass |
 //! | [`heal`](Proxy::heal) | ends everything; waiting bytes pass | pass |
 //!
-//! A command holds for every byte that was sent after the command returned. Bytes sent earlier may still be ahead of the
-//! command. Closed and reset connections lose the bytes that are inside the proxy, as real connections do.
+//! A command holds for every byte that was sent after the command returned. Bytes sent earlier may still be ahead of
+//! the command. Closed and reset connections lose the bytes that are inside the proxy, as real connections do.
 //!
 //! A [`Mesh`] has a proxy for every link of a group.
 //!

@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::link::Direction;
 use crate::{Counters, Proxy, Weather, mix};
 
-/// A proxy for every ordered pair of members: what one dials to reach the other. A group uses both proxies of a pair, or
-/// one of them if only one of the two members dials. Commands for two members go to both proxies.
+/// A proxy for every ordered pair of members: what one dials to reach the other. A group uses both proxies of a pair,
+/// or one of them if only one of the two members dials. Commands for two members go to both proxies.
 pub struct Mesh {
     /// The address at which each member really listens.
     targets: Vec<String>,
@@ -108,8 +108,8 @@ impl Mesh {
         self.others(member).for_each(|other| self.hold(member, other));
     }
 
-    /// Reopens the links of a member, except those to members that are themselves cut off or unplugged. Delays and weather
-    /// stay.
+    /// Reopens the links of a member, except those to members that are themselves cut off or unplugged. Delays and
+    /// weather stay.
     pub fn bring_back(&self, member: usize) {
         let mut gone = self.gone();
         gone[member] = false;

@@ -96,8 +96,8 @@ impl Proxy {
         });
     }
 
-    /// Each chunk of bytes arrives later, by a time in this range that is drawn from the seed. The order stays. Bytes that
-    /// are inside the proxy obey too: a shorter delay lets them pass earlier.
+    /// Each chunk of bytes arrives later, by a time in this range that is drawn from the seed. The order stays. Bytes
+    /// that are inside the proxy obey too: a shorter delay lets them pass earlier.
     pub fn delay(&self, range: RangeInclusive<Duration>) {
         self.change(|conditions| conditions.delay = range.into());
     }

@@ -2,12 +2,14 @@
 
 mod common;
 
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use baton_proxy::{Conditions, Direction, Proxy, Weather};
 use common::{Line, a_while, is_refused, is_reset, receive, rest, send, soon, talks};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::runtime::Handle;
 
 const HOUR: Duration = Duration::from_secs(3600);
 const MEGABYTE: usize = 1 << 20;
@@ -85,7 +87,9 @@ async fn held_bytes_wait_and_pass_after_the_heal() {
 async fn a_held_direction_stops_the_sender_and_loses_nothing() {
     let line = Line::start().await;
     let (mut dialler, mut accepted) = line.open().await;
-    let sent: Vec<u8> = (0..64 * MEGABYTE).map(|i| (i / 251) as u8).collect();
+    // The length of the pattern is no multiple of any buffer, so a wrong order shows.
+    let pattern: Vec<u8> = (0..1_000_003).map(|i| (i / 251) as u8).collect();
+    let sent = pattern.repeat(64);
     line.proxy.hold();
     let copy = sent.clone();
     let sender = tokio::spawn(async move {
@@ -213,6 +217,26 @@ async fn a_cut_in_mid_frame_delivers_exactly_so_many_bytes() {
     }
 }
 
+/// The receiver's buffer is full when the cut comes, and the proxy has not read what the receiver sent.
+#[tokio::test]
+async fn a_cut_loses_no_byte_that_was_passed_on() {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let listener = socket.listen(8).unwrap();
+    let proxy = Proxy::start(listener.local_addr().unwrap(), 7).unwrap();
+    let line = Line { proxy, listener };
+    let (mut dialler, mut accepted) = line.open().await;
+    line.proxy.cut_one_way(Direction::Backward);
+    send(&mut accepted, b"not read by the proxy").await;
+    line.proxy.cut_after(Direction::Forward, 100_000);
+    let sent = tokio::spawn(async move { dialler.write_all(&[1; 200_000]).await });
+    line.wait("the cut", |counters| counters.cut_after == 1).await;
+    a_while().await;
+    assert_eq!(rest(&mut accepted).await.len(), 100_000);
+    let _ = soon("the sender goes on", sent).await.unwrap();
+}
+
 /// The limit holds over several connections, until it is used up.
 #[tokio::test]
 async fn the_next_connection_goes_on_counting() {
@@ -239,28 +263,28 @@ async fn an_end_that_resets_resets_the_other_end() {
 
 #[tokio::test]
 async fn a_target_that_does_not_listen_resets_the_dialler_and_may_come_later() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let target = listener.local_addr().unwrap();
-    drop(listener);
-    let proxy = Proxy::start(target, 7).unwrap();
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let proxy = Proxy::start(socket.local_addr().unwrap(), 7).unwrap();
     is_refused(proxy.address()).await;
     assert_eq!((proxy.counters().unreachable, proxy.counters().open), (1, 0));
+    Line { proxy, listener: socket.listen(8).unwrap() }.open().await;
 }
 
 #[tokio::test]
-async fn a_dropped_proxy_ends_its_connections_and_its_listener() {
+async fn a_dropped_proxy_ends_all_its_tasks() {
     let Line { proxy, listener } = Line::start().await;
-    let address = proxy.address();
-    let mut dialler = TcpStream::connect(address).await.unwrap();
+    let mut dialler = TcpStream::connect(proxy.address()).await.unwrap();
     let (mut accepted, _) = soon("accept", listener.accept()).await.unwrap();
     talks(&mut dialler, &mut accepted).await;
-    proxy.weather(Weather { delay: (HOUR..=HOUR).into(), ..Weather::default() });
+    proxy.weather(Weather { calm: HOUR, ..Weather::default() });
+    assert_eq!(Handle::current().metrics().num_alive_tasks(), 3, "listener, connection, weather");
     drop(proxy);
     // The end of the stream or a reset: both mean that the socket is closed.
     assert_eq!(soon("the dialler sees the end", dialler.read(&mut [0])).await.unwrap_or(0), 0);
     assert_eq!(soon("the target sees the end", accepted.read(&mut [0])).await.unwrap_or(0), 0);
-    soon("the port is closed", async {
-        while TcpStream::connect(address).await.is_ok() {
+    soon("all tasks end", async {
+        while Handle::current().metrics().num_alive_tasks() > 0 {
             tokio::task::yield_now().await;
         }
     })
@@ -283,7 +307,7 @@ async fn conditions_are_a_value() {
     assert_eq!(line.proxy.conditions(), Conditions { hold_backward: false, ..conditions });
 }
 
-/// A command holds for each byte that was sent after the command returned, on whatever thread the proxy is at that time.
+/// A command holds for each byte that was sent after the command returned, on whatever thread the proxy runs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_byte_passes_that_was_sent_after_a_command() {
     let line = Line::start().await;
