@@ -81,12 +81,8 @@ pub(crate) struct Driver<P: Protocol> {
 impl<P: Protocol> Driver<P> {
     /// Makes the processes with these ids. They have not made their first step.
     pub fn new(resource: u32, group: &Group<P>, carried: impl Iterator<Item = ProcessId>) -> Self {
-        let process = |id| Process {
-            id,
-            protocol: (group.make)(id),
-            clock: LamportClock::default(),
-            timers: BTreeMap::new(),
-        };
+        let process =
+            |id| Process { id, protocol: (group.make)(id), clock: LamportClock::default(), timers: BTreeMap::new() };
         Driver {
             resource,
             processes: carried.map(process).collect(),

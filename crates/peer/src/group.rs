@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use baton_protocol::detector::Detector;
 use baton_protocol::election::{Election, chang_roberts};
 use baton_protocol::mutex::Mutex;
-use baton_protocol::detector::Detector;
 use baton_protocol::registry::{self, About, Family, Params, SetupError, Topology, Visitor};
 use baton_protocol::{Group, ProcessId, Ticks};
 use serde::{Deserialize, Serialize};
@@ -246,9 +246,7 @@ fn is_guarded(params: &Params) -> bool {
 fn check_synchrony(file: &GroupFile, about: &'static About) -> Result<(), GroupError> {
     let trusts_silence = about.family == Family::Election && !is_guarded(&params(file));
     match (trusts_silence, file.assume_synchronous) {
-        (true, false) => {
-            Err(GroupError::NeedsSynchrony { algorithm: about.name, guards: "`quorum` or `witness`" })
-        }
+        (true, false) => Err(GroupError::NeedsSynchrony { algorithm: about.name, guards: "`quorum` or `witness`" }),
         (false, true) => {
             let variant = file.variant.as_ref().map_or(String::new(), |variant| format!(" with `{variant}`"));
             Err(GroupError::NeedsNoSynchrony { algorithm: about.name, variant })

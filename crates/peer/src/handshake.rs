@@ -157,7 +157,9 @@ impl LinkError {
     /// Whether the other side has sent something that no member may send.
     pub fn is_fault(&self) -> bool {
         match self {
-            LinkError::Frame(_) | LinkError::OutOfPlace { .. } | LinkError::Session(_) | LinkError::Foreign { .. } => true,
+            LinkError::Frame(_) | LinkError::OutOfPlace { .. } | LinkError::Session(_) | LinkError::Foreign { .. } => {
+                true
+            }
             LinkError::NotOpen { .. } | LinkError::TooManyResources { .. } | LinkError::LongName { .. } => true,
             LinkError::Closed(_) | LinkError::Left | LinkError::SilentFor(_) | LinkError::Replaced => false,
             LinkError::Refused(_) | LinkError::RefusedByPeer(_) => false,

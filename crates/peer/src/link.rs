@@ -138,13 +138,14 @@ impl Link {
         }
     }
 
-    /// Tells the peer that this member leaves, if there is a connection.
+    /// Tells the peer that this member leaves, if there is a connection, and closes it.
     pub fn leave(&self) {
         let mut inner = self.inner();
         if inner.connection.is_some() {
             inner.control(&Frame::Leave);
             inner.flush(&self.blocked);
         }
+        inner.connection = None;
     }
 
     /// Whether everything was written, or cannot be.
@@ -323,9 +324,8 @@ async fn begin<'a>(
         let received = reader.resume().await?;
         Ok::<_, LinkError>((reader, received))
     };
-    let (reader, received) = timeout(pace.silent_after, resume).await.unwrap_or_else(|_| {
-        Err(LinkError::SilentFor(pace.silent_after))
-    })?;
+    let (reader, received) =
+        timeout(pace.silent_after, resume).await.unwrap_or_else(|_| Err(LinkError::SilentFor(pace.silent_after)))?;
     {
         let mut inner = link.inner();
         inner.session.resume(received)?;

@@ -135,8 +135,13 @@ impl Caller {
 enum Turn {
     Idle,
     /// The protocol has the request. No caller: the caller of this step waits for the outcome of the step.
-    Requested { req: u64, caller: Option<Caller> },
-    Inside { req: u64 },
+    Requested {
+        req: u64,
+        caller: Option<Caller>,
+    },
+    Inside {
+        req: u64,
+    },
 }
 
 /// The callers of one lock at one member.
@@ -191,7 +196,16 @@ impl<P: Mutex> AnyLock for Resource<P, Callers> {
     }
 
     fn release(self: Arc<Self>) {
-        self.step(|core, wires, touched| core.user.release(&mut core.driver, wires, touched));
+        self.step(|core, wires, touched| {
+            let Core { user, .. } = core;
+            let turn = std::mem::replace(&mut user.turn, Turn::Idle);
+            if let Turn::Inside { req } = turn {
+                core.drive(|driver| {
+                    driver.journal(wires, || Traced::Exit { req });
+                    driver.command(Command::Release, wires, touched);
+                });
+            }
+        });
     }
 }
 
@@ -295,13 +309,6 @@ impl Callers {
                 // A protocol grants only what was requested.
                 turn @ (Turn::Idle | Turn::Inside { .. }) => self.turn = turn,
             }
-        }
-    }
-
-    fn release<P: Mutex>(&mut self, driver: &mut Driver<P>, wires: &Wires, touched: &mut Touched) {
-        if let Turn::Inside { req } = std::mem::replace(&mut self.turn, Turn::Idle) {
-            driver.journal(wires, || Traced::Exit { req });
-            driver.command(Command::Release, wires, touched);
         }
     }
 }

@@ -214,9 +214,9 @@ impl Member {
         while Instant::now() < deadline && !links().all(|link| link.is_quiet()) {
             sleep(Duration::from_millis(5)).await;
         }
-        links().for_each(|link| link.leave());
         let mut tasks = std::mem::take(&mut *self.tasks());
         tasks.shutdown().await;
+        links().for_each(|link| link.leave());
         let stats = self.stats();
         self.shared.wires.journal_end("shutdown", stats.entries, stats.messages);
         stats
@@ -250,9 +250,11 @@ impl Member {
                 }
             }
             if timeout_at(deadline, met.changed()).await.is_err() {
-                let missing = others()
-                    .filter(|(_, standing)| !standing.connected)
-                    .map(|(id, standing)| Missing { id, address: address(id), last: standing.last.clone() });
+                let missing = others().filter(|(_, standing)| !standing.connected).map(|(id, standing)| Missing {
+                    id,
+                    address: address(id),
+                    last: standing.last.clone(),
+                });
                 return Err(JoinError::Incomplete { waited: start_within, missing: missing.collect() });
             }
         }
@@ -393,7 +395,8 @@ impl Owner for Shared {
         if error.is_fault() {
             self.incarnations().condemn(peer, error.to_string());
         }
-        if let LinkError::RefusedByPeer(handshake::Refusal::Outdated { .. } | handshake::Refusal::Faulty { .. }) = error {
+        if let LinkError::RefusedByPeer(handshake::Refusal::Outdated { .. } | handshake::Refusal::Faulty { .. }) = error
+        {
             self.wires.fail(PeerError::Refused { peer, error: error.clone() });
         }
         // Attempts go on for ever. Each new reason is told once.

@@ -50,12 +50,14 @@ pub(crate) struct Core<P: Protocol, U> {
     pub user: U,
     /// When the earliest timer is due for which a task sleeps.
     armed: Option<Instant>,
+    /// The member serves no longer: no process makes a step.
+    stopped: bool,
 }
 
 impl<P: Protocol, U: User<P>> Resource<P, U> {
     pub fn new(number: u32, group: &Group<P>, peers: &PeerGroup, wires: Arc<Wires>, user: U) -> Arc<Self> {
         let driver = Driver::new(number, group, peers.carried_by(wires.me));
-        Arc::new(Resource { wires, core: Mutex::new(Core { driver, user, armed: None }) })
+        Arc::new(Resource { wires, core: Mutex::new(Core { driver, user, armed: None, stopped: false }) })
     }
 
     pub fn wires(&self) -> &Wires {
@@ -82,9 +84,9 @@ impl<P: Protocol, U: User<P>> Resource<P, U> {
     ) -> T {
         let mut core = self.core();
         let outcome = step(&mut core, &self.wires, touched);
-        let calls = {
-            let Core { driver, user, .. } = &mut *core;
-            user.settle(driver, &self.wires, touched)
+        let calls = match &mut *core {
+            Core { stopped: true, .. } => U::Calls::default(),
+            Core { driver, user, .. } => user.settle(driver, &self.wires, touched),
         };
         self.arm(&mut core);
         drop(core);
@@ -94,7 +96,7 @@ impl<P: Protocol, U: User<P>> Resource<P, U> {
 
     /// Starts a task that sleeps until the next timer is due, unless one sleeps that will wake in time.
     fn arm(self: &Arc<Self>, core: &mut Core<P, U>) {
-        let Some(due) = core.driver.next_due() else { return };
+        let Some(due) = core.driver.next_due().filter(|_| !core.stopped) else { return };
         if core.armed.is_none_or(|armed| due < armed) {
             core.armed = Some(due);
             let resource = Arc::downgrade(self);
@@ -103,28 +105,42 @@ impl<P: Protocol, U: User<P>> Resource<P, U> {
                 let Some(resource) = resource.upgrade() else { return };
                 resource.step(|core, wires, touched| {
                     core.armed = core.armed.filter(|&armed| armed != due);
-                    core.driver.tick(Instant::now(), wires, touched);
+                    core.drive(|driver| driver.tick(Instant::now(), wires, touched));
                 });
             });
         }
     }
 }
 
+impl<P: Protocol, U> Core<P, U> {
+    /// Drives the processes, unless the member serves no longer.
+    pub fn drive<T>(&mut self, drive: impl FnOnce(&mut Driver<P>) -> T) -> Option<T> {
+        (!self.stopped).then(|| drive(&mut self.driver))
+    }
+}
+
 impl<P: Protocol, U: User<P>> AnyResource for Resource<P, U> {
     fn start(self: Arc<Self>, start: Start) {
-        self.step(|core, wires, touched| core.driver.start(start, wires, touched));
+        self.step(|core, wires, touched| core.drive(|driver| driver.start(start, wires, touched)));
     }
 
     fn deliver(self: Arc<Self>, envelope: &Envelope<'_>, touched: &mut Touched) -> Result<(), LinkError> {
-        self.step_unflushed(touched, |core, wires, touched| core.driver.deliver(envelope, wires, touched))
+        let deliver = |core: &mut Core<P, U>, wires: &Wires, touched: &mut Touched| {
+            core.drive(|driver| driver.deliver(envelope, wires, touched)).unwrap_or(Ok(()))
+        };
+        self.step_unflushed(touched, deliver)
     }
 
     fn suspect(self: Arc<Self>, peer: ProcessId, suspected: bool) {
-        self.step(|core, wires, touched| core.driver.suspect(peer, suspected, wires, touched));
+        self.step(|core, wires, touched| core.drive(|driver| driver.suspect(peer, suspected, wires, touched)));
     }
 
     fn stop(self: Arc<Self>, error: &PeerError) {
-        let told = self.core().user.stop(error);
+        let told = {
+            let mut core = self.core();
+            core.stopped = true;
+            core.user.stop(error)
+        };
         told.into_iter().for_each(|tell| tell());
     }
 

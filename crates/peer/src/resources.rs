@@ -241,4 +241,3 @@ impl Visitor for Maker {
         }))
     }
 }
-

@@ -43,9 +43,10 @@ impl Touched {
 
     fn take(&mut self) -> impl Iterator<Item = MemberId> + use<> {
         let words = std::mem::take(&mut self.0);
-        words.into_iter().enumerate().flat_map(|(at, word)| {
-            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * 64 + bit)
-        })
+        words
+            .into_iter()
+            .enumerate()
+            .flat_map(|(at, word)| (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * 64 + bit))
     }
 
     fn is_empty(&self) -> bool {

@@ -24,6 +24,8 @@ async fn the_next_highest_leads_when_the_leader_has_left() {
             })
             .await;
             let elections = elections(&members);
+            // A ring holds its first election when a member asks for it.
+            elections[0].elect();
             for election in &elections {
                 follows(election, 2).await;
             }
@@ -44,9 +46,10 @@ async fn an_election_can_be_asked_for() {
         for election in &elections {
             follows(election, 2).await;
         }
-        let before = members[2].stats().messages_by_kind["COORDINATOR"];
+        let announced = || members[2].stats().messages_by_kind.get("COORDINATOR").copied();
+        let before = announced();
         elections[0].elect();
-        while members[2].stats().messages_by_kind["COORDINATOR"] == before {
+        while announced() == before {
             tokio::task::yield_now().await;
         }
         follows(&elections[0], 2).await;
