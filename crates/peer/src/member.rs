@@ -197,6 +197,11 @@ impl Member {
         self.shared.resources.stats()
     }
 
+    /// Why the member can serve no longer, if so.
+    pub fn failure(&self) -> Option<PeerError> {
+        self.shared.wires.failed.borrow().clone()
+    }
+
     /// Resolves when the member can serve no longer.
     pub async fn failed(&self) -> PeerError {
         let mut failed = self.shared.wires.failed.subscribe();
