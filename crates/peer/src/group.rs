@@ -61,6 +61,21 @@ fn delay_max_ms() -> u64 {
 }
 
 impl GroupFile {
+    pub fn read(path: impl AsRef<Path>) -> Result<Self, GroupError> {
+        let path = path.as_ref();
+        let text = std::fs::read_to_string(path).map_err(|source| GroupError::Read { path: path.into(), source })?;
+        Self::parse(&text)
+    }
+
+    pub fn parse(text: &str) -> Result<Self, GroupError> {
+        Ok(toml::from_str(text)?)
+    }
+
+    /// The text of a file with these contents.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("a group file has names, numbers and a list of names")
+    }
+
     /// A group of these members that runs the default variant of `algorithm`.
     pub fn new(algorithm: impl Into<String>, members: Vec<String>) -> Self {
         GroupFile {
@@ -118,14 +133,12 @@ pub enum GroupError {
 
 impl PeerGroup {
     pub fn read(path: impl AsRef<Path>) -> Result<Self, GroupError> {
-        let path = path.as_ref();
-        let text = std::fs::read_to_string(path).map_err(|source| GroupError::Read { path: path.into(), source })?;
-        Self::parse(&text)
+        Self::new(GroupFile::read(path)?)
     }
 
     /// Parses and checks the text of a group file.
     pub fn parse(text: &str) -> Result<Self, GroupError> {
-        Self::new(toml::from_str(text)?)
+        Self::new(GroupFile::parse(text)?)
     }
 
     /// Checks that the group can run.
@@ -362,6 +375,12 @@ mod tests {
         assert_eq!(params.variant.as_deref(), Some("ask-all"));
         assert_eq!(group.address(2).unwrap(), "[::1]:1");
         assert_eq!(group.address(3).unwrap_err().to_string(), "there is no member 3; there are 0 to 2");
+    }
+
+    #[test]
+    fn a_file_comes_back_from_its_text() {
+        let file = GroupFile { variant: Some("parked".into()), ..GroupFile::new("token-ring", members(3)) };
+        assert_eq!(GroupFile::parse(&file.to_toml()).unwrap(), file);
     }
 
     #[test]

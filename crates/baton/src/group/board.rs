@@ -1,0 +1,133 @@
+//! The table of `baton group up`: who holds, who wants, who waits. Pure.
+
+use serde::Serialize;
+
+use crate::output::{narrow_table, shown};
+
+/// What is known of one member.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Row {
+    pub member: usize,
+    pub state: State,
+    /// Where clients reach it.
+    pub clients: Option<String>,
+    /// The locks that its clients hold.
+    pub holds: Vec<String>,
+    /// The locks for which its clients wait.
+    pub wants: Vec<String>,
+    /// How many of its clients wait.
+    pub waiters: usize,
+    /// The leader that it believes in.
+    pub leader: Option<usize>,
+    /// The processes that it suspects, or does not hear of.
+    pub not_heard: Vec<u64>,
+    /// Its last message to the operator.
+    pub says: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    #[default]
+    Starts,
+    Runs,
+    Stopped,
+    CutOff,
+    StoppedAndCutOff,
+    /// Killed, or ended by itself.
+    Gone,
+}
+
+impl State {
+    fn text(self) -> &'static str {
+        match self {
+            State::Starts => "starts",
+            State::Runs => "runs",
+            State::Stopped => "stopped",
+            State::CutOff => "cut off",
+            State::StoppedAndCutOff => "stopped, cut off",
+            State::Gone => "gone",
+        }
+    }
+}
+
+/// The table. `chosen` is marked.
+pub fn to_text(title: &str, rows: &[Row], chosen: Option<usize>) -> String {
+    let has_clients = rows.iter().any(|row| row.clients.is_some());
+    let head = match has_clients {
+        true => ["", "MEMBER", "STATE", "CLIENTS", "HOLDS", "WANTS", "WAITERS", "NOT HEARD OF"].as_slice(),
+        false => ["", "MEMBER", "STATE", "LEADER", "NOT HEARD OF"].as_slice(),
+    };
+    let mut lines = vec![head.iter().map(|&cell| cell.to_owned()).collect::<Vec<_>>()];
+    for row in rows {
+        let mark = if chosen == Some(row.member) { ">" } else { " " };
+        let mut cells = vec![mark.to_owned(), row.member.to_string(), row.state.text().to_owned()];
+        if has_clients {
+            cells.push(row.clients.clone().unwrap_or_else(|| "-".into()));
+            cells.push(names(&row.holds));
+            cells.push(names(&row.wants));
+            cells.push(if row.waiters == 0 { "-".into() } else { row.waiters.to_string() });
+        } else {
+            cells.push(row.leader.map_or("-".into(), |leader| format!("P{leader}")));
+        }
+        let not_heard: Vec<String> = row.not_heard.iter().map(|peer| format!("P{peer}")).collect();
+        cells.push(if not_heard.is_empty() { "-".into() } else { not_heard.join(" ") });
+        lines.push(cells);
+    }
+    let mut text = format!("{title}\n\n{}", narrow_table(&lines));
+    for row in rows {
+        if let Some(says) = &row.says {
+            text.push_str(&format!("\n{}: {says}", row.member));
+        }
+    }
+    text + "\n"
+}
+
+/// A few names, and how many more there are.
+fn names(names: &[String]) -> String {
+    const SHOWN: usize = 3;
+    let mut text = names.iter().take(SHOWN).map(|name| shown(name)).collect::<Vec<_>>().join(" ");
+    if names.len() > SHOWN {
+        text.push_str(&format!(" and {} more", names.len() - SHOWN));
+    }
+    if text.is_empty() { "-".into() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_shows_who_holds_who_wants_and_who_is_gone() {
+        let row = |member| Row { member, state: State::Runs, clients: Some(format!("127.0.0.1:{member}")), ..Row::default() };
+        let many = ["a", "b", "c", "d", "e"].map(String::from).to_vec();
+        let rows = [
+            Row { holds: vec!["deploy".into()], ..row(0) },
+            Row { wants: many, waiters: 7, not_heard: vec![2], ..row(1) },
+            Row { state: State::Gone, says: Some("killed".into()), ..Row { clients: None, ..row(2) } },
+        ];
+        expect_test::expect![[r#"
+            raymond, 3 members
+
+               MEMBER  STATE  CLIENTS      HOLDS   WANTS             WAITERS  NOT HEARD OF
+               0       runs   127.0.0.1:0  deploy  -                 -        -
+            >  1       runs   127.0.0.1:1  -       a b c and 2 more  7        P2
+               2       gone   -            -       -                 -        -
+
+            2: killed
+        "#]]
+        .assert_eq(&to_text("raymond, 3 members", &rows, Some(1)));
+    }
+
+    #[test]
+    fn an_election_shows_the_leaders() {
+        let rows = [Row { leader: Some(1), state: State::CutOff, ..Row::default() }];
+        expect_test::expect![[r#"
+            bully, 1 member
+
+               MEMBER  STATE    LEADER  NOT HEARD OF
+               0       cut off  P1      -
+        "#]]
+        .assert_eq(&to_text("bully, 1 member", &rows, None));
+    }
+}
