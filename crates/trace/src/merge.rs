@@ -4,7 +4,7 @@
 //! order, and every delivery comes after its send. Events that no message orders are ordered by time. For that, the
 //! clock of a member is corrected if its messages show that it is wrong: no message arrives before it was sent.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::iter::Peekable;
 
 use serde_json::{Value, json};
@@ -228,8 +228,16 @@ fn sends(parts: &[Part]) -> Result<HashMap<u64, Place>, MergeError> {
     Ok(sends)
 }
 
-/// For each record of each trace: the place of the record that must come before it.
-type Needs = Vec<Vec<Option<Place>>>;
+/// A record that must come before another.
+#[derive(Clone, Copy)]
+struct Need {
+    place: Place,
+    /// A guess, which is dropped if it contradicts the messages.
+    is_guess: bool,
+}
+
+/// For each record of each trace: the record that must come before it.
+type Needs = Vec<Vec<Option<Need>>>;
 
 /// Also returns, for each trace, how many of its messages arrive although it has no send of them.
 fn needs(parts: &[Part], sends: &HashMap<u64, Place>, group: &Placement) -> Result<(Needs, Vec<usize>), MergeError> {
@@ -238,7 +246,7 @@ fn needs(parts: &[Part], sends: &HashMap<u64, Place>, group: &Placement) -> Resu
     for (number, part) in parts.iter().enumerate() {
         let mut needs = Vec::with_capacity(part.trace.records.len());
         for (index, record) in part.trace.records.iter().enumerate() {
-            needs.push(match &record.event {
+            let place = match &record.event {
                 Event::Drop { msg, .. } => sends.get(msg).copied(),
                 Event::Deliver { msg, from, .. } | Event::AppDeliver { msg, from } => match sends.get(msg) {
                     Some(place) => Some(*place),
@@ -249,11 +257,43 @@ fn needs(parts: &[Part], sends: &HashMap<u64, Place>, group: &Placement) -> Resu
                     }
                 },
                 _ => None,
-            });
+            };
+            needs.push(place.map(|place| Need { place, is_guess: false }));
         }
         all.push(needs);
     }
+    guess_suspicions(parts, &mut all);
     Ok((all, lost))
+}
+
+/// No message orders a crash and the suspicion of it. If the suspicion is the last word of its process about a process
+/// that stays dead, it probably came after the crash.
+fn guess_suspicions(parts: &[Part], needs: &mut Needs) {
+    let mut crashes: HashMap<usize, Place> = HashMap::new();
+    for (number, part) in parts.iter().enumerate() {
+        for (index, record) in part.trace.records.iter().enumerate() {
+            match (&record.event, record.p) {
+                (Event::Crash, Some(p)) => _ = crashes.insert(p, (number, index)),
+                (Event::Recover { .. }, Some(p)) => _ = crashes.remove(&p),
+                _ => {}
+            }
+        }
+    }
+    for (number, part) in parts.iter().enumerate() {
+        // Pairs of processes, the first of which hears of the second later in the trace.
+        let mut heard = HashSet::new();
+        for (index, record) in part.trace.records.iter().enumerate().rev() {
+            let Some(p) = record.p else { continue };
+            let mut is_last = |peer: &usize| heard.insert((record.resource.as_deref(), p, *peer));
+            match &record.event {
+                Event::Suspect { peer } if is_last(peer) => {
+                    needs[number][index] = crashes.get(peer).map(|place| Need { place: *place, is_guess: true });
+                }
+                Event::Trust { peer: other } | Event::Deliver { from: other, .. } => _ = is_last(other),
+                _ => {}
+            }
+        }
+    }
 }
 
 /// A killed member may have lost its last records. Then the delivery comes after all that is left of the sender's trace.
@@ -331,16 +371,20 @@ fn in_order(parts: Vec<Part>, needs: &Needs, starts: &[f64]) -> Result<Vec<Recor
     let mut taken = vec![0; queues.len()];
     let mut merged: Vec<Record> = Vec::with_capacity(needs.iter().map(Vec::len).sum());
     loop {
-        let mut next: Option<(f64, usize)> = None;
+        // The earliest record that may come next, and the earliest that only a guess holds back.
+        let mut next: [Option<(f64, usize)>; 2] = [None, None];
         for (number, queue) in queues.iter_mut().enumerate() {
             let Some(record) = queue.peek() else { continue };
-            let is_ready = needs[number][taken[number]].is_none_or(|(part, index)| index < taken[part]);
+            let need = needs[number][taken[number]].filter(|need| need.place.1 >= taken[need.place.0]);
             let t = starts[number] + record.t;
-            if is_ready && next.is_none_or(|(earliest, _)| t < earliest) {
-                next = Some((t, number));
+            let rank = need.map_or(Some(0), |need| need.is_guess.then_some(1));
+            if let Some(rank) = rank
+                && next[rank].is_none_or(|(earliest, _)| t < earliest)
+            {
+                next[rank] = Some((t, number));
             }
         }
-        let Some((t, number)) = next else { break };
+        let Some((t, number)) = next[0].or(next[1]) else { break };
         let Some(record) = queues[number].next() else { break };
         taken[number] += 1;
         // Times never fall, since the order of the records counts more than the clocks.
@@ -348,7 +392,7 @@ fn in_order(parts: Vec<Part>, needs: &Needs, starts: &[f64]) -> Result<Vec<Recor
         merged.push(Record { seq: merged.len() as u64, t, ..record });
     }
     let stuck = (0..queues.len()).find_map(|number| {
-        let (needed, index) = needs[number].get(taken[number]).copied().flatten()?;
+        let (needed, index) = needs[number].get(taken[number]).copied().flatten()?.place;
         Some(MergeError::Cycle {
             name: names[number].clone(),
             line: line(taken[number]),

@@ -10,9 +10,12 @@ use std::io::{self, Write};
 
 use crate::{DropReason, Event, Record};
 
+/// Each process has a clock with a number for each process.
+pub const PROCESSES_MAX: usize = 4_096;
+
 const PARSER: &str = r"(?<host>\S+) (?<clock>\{.*\}) (?<t>\S+)\n(?<event>.*)";
 
-/// Writes the events of all processes. Records without a process have no place in the log.
+/// Writes the events of all processes, of which there are at most [`PROCESSES_MAX`]. Records without a process have no place in the log.
 pub fn write(processes: usize, records: &[Record], mut sink: impl Write) -> io::Result<()> {
     writeln!(sink, "{PARSER}\n")?;
     let mut clocks = vec![vec![0_u64; processes]; processes];

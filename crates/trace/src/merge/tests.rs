@@ -145,3 +145,24 @@ fn traces_that_are_not_of_one_run_are_refused() {
          are they of one run?";
     assert_eq!(refusal(vec![knot(0), knot(1)]), told);
 }
+
+#[test]
+fn a_suspicion_comes_after_the_crash_unless_messages_say_otherwise() {
+    let suspect = || Event::Suspect { peer: 0 };
+    let order = |zero: Part, one: Part| {
+        let merged = merge(vec![one, zero]).unwrap();
+        merged.records.iter().map(|record| record.p.unwrap_or(9)).collect::<Vec<_>>()
+    };
+    // The clock of member 0 is 50 s fast, and no message shows it.
+    let zero = || part(0, 50.0, [(1.0, 0, exit(0))]);
+    let one = part(1, 0.0, [(2.0, 1, suspect()), (3.0, 1, end())]);
+    assert_eq!(order(zero(), one), [0, 0, 1, 2, 9]);
+    // The suspicion was wrong: the member was heard of again.
+    let trust = Event::Trust { peer: 0 };
+    let one = part(1, 0.0, [(2.0, 1, suspect()), (2.5, 1, trust), (3.0, 1, end())]);
+    assert_eq!(order(zero(), one), [1, 1, 0, 0, 2, 9]);
+    // The suspicion was wrong: the member received an answer later.
+    let zero = part(0, 50.0, [(1.0, 0, deliver(4, 1))]);
+    let one = part(1, 0.0, [(2.0, 1, suspect()), (2.5, 1, send(4, 0)), (3.0, 1, end())]);
+    assert_eq!(order(zero, one), [1, 1, 0, 0, 2, 9]);
+}
