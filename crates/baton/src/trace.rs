@@ -12,8 +12,8 @@ use baton_trace::{Header, Record, Trace, Unit, Writer, diagram, resource, shiviz
 use serde_json::json;
 
 use crate::output::{
-    Failure, HELD, Outcome, Target, VIOLATED, counted, narrow_table, print, print_json, shown, unreadable, unwritable,
-    warn, written,
+    Failure, HELD, Outcome, VIOLATED, counted, narrow_table, print, print_json, shown, unreadable, unwritable, warn,
+    written,
 };
 use crate::progress::Progress;
 
@@ -104,14 +104,13 @@ fn run_merge(args: &MergeArgs) -> Outcome {
     let parts = args.files.iter().map(part).collect::<Result<Vec<Part>, Failure>>()?;
     let (files, merged) = (parts.len(), merge(parts));
     let Merged { header, records, warnings } = merged.map_err(Failure::bad_input)?;
-    let outputs = [&args.output, &args.svg].into_iter().flatten();
-    outputs.clone().try_for_each(|output| refuse_input(output, &args.files))?;
-    outputs.map(|output| Target::open(output).map(drop)).collect::<Result<(), Failure>>()?;
+    let mut outputs = [&args.output, &args.svg].into_iter().flatten();
+    outputs.try_for_each(|output| refuse_input(output, &args.files))?;
     let drawing = draw(&header, &records, args.resource.as_deref(), args.svg.as_deref())?;
     let resources = resource::resources(&records).len() as u64;
-    warnings.iter().for_each(warn);
     write_to(args.output.as_deref(), |sink| write_trace(&header, &records, sink))?;
     save(drawing)?;
+    warnings.iter().for_each(warn);
     if let Some(output) = &args.output {
         let resources = match resources {
             0 => String::new(),
