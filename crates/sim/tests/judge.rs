@@ -251,6 +251,26 @@ fn two_inside_at_once_are_named_with_their_records() {
 }
 
 #[test]
+fn two_leaders_in_one_term_are_found() {
+    let guarded = Spec { variant: Some("quorum".into()), entries: None, ..spec("bully", 2) };
+    let (_, trace) = traced(&guarded);
+    assert!(!judge(&trace.header, &trace.records).unwrap().is_broken());
+    let is_report = |event: &Event| matches!(event, Event::Elected { leader: Some(_), term: Some(_) });
+    let last = *positions(&trace, is_report).last().unwrap();
+    let mut records = trace.records.clone();
+    if let Event::Elected { leader: Some(leader), .. } = &mut records[last].event {
+        *leader = (*leader + 1) % trace.header.clients;
+    }
+    let judgement = judge(&trace.header, &records).unwrap();
+    let safety = property(&judgement, "safety");
+    assert!(
+        safety.is_broken() && safety.finding.detail.as_ref().unwrap().contains(" both lead in term "),
+        "{safety:?}"
+    );
+    assert!(safety.events.len() > 1 && safety.events.last().unwrap().seq == last as u64, "{safety:?}");
+}
+
+#[test]
 fn messages_that_overtake_each_other_break_what_the_algorithm_assumes() {
     let (_, trace) = traced(&spec("lamport", 2));
     assert!(!judge(&trace.header, &trace.records).unwrap().is_broken());

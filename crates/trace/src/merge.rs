@@ -387,7 +387,9 @@ fn in_order(parts: Vec<Part>, needs: &Needs, starts: &[f64]) -> Result<Vec<Recor
         let Some((t, number)) = next[0].or(next[1]) else { break };
         let Some(record) = queues[number].next() else { break };
         taken[number] += 1;
-        // Times never fall, since the order of the records counts more than the clocks.
+        // Times never fall, since the order of the records counts more than the clocks. No clock knows less than a
+        // nanosecond.
+        let t = (t * 1e9).round() / 1e9;
         let t = merged.last().map_or(t, |last| last.t.max(t));
         merged.push(Record { seq: merged.len() as u64, t, ..record });
     }

@@ -34,6 +34,8 @@ pub enum ReadError {
     Size { processes: usize, clients: usize },
     #[error("line {line} of the trace names P{process}, and the processes are P0 to P{last}")]
     NoProcess { line: usize, process: usize, last: usize },
+    #[error("line {line} of the trace has an event of a process, but no `p`")]
+    Nobody { line: usize },
 }
 
 /// A trace whose last line may be missing, because its writer was killed.
@@ -57,6 +59,9 @@ impl Trace {
         for (line, record) in (2..).zip(&trace.records) {
             if let Some(process) = named(record).into_iter().flatten().find(|process| *process >= processes) {
                 return Err(ReadError::NoProcess { line, process, last: processes - 1 });
+            }
+            if record.p.is_none() && !may_be_of_all(&record.event) {
+                return Err(ReadError::Nobody { line });
             }
         }
         Ok(trace)
@@ -102,6 +107,11 @@ fn read_line(source: &mut impl BufRead, bytes: &mut Vec<u8>, line: usize) -> Res
         _ if bytes.len() > LINE_BYTES_MAX => Err(ReadError::TooLong { line }),
         _ => Ok(Some(is_whole)),
     }
+}
+
+/// Whether an event may concern no single process.
+fn may_be_of_all(event: &Event) -> bool {
+    matches!(event, Event::Partition { .. } | Event::Heal | Event::Violation { .. } | Event::End { .. })
 }
 
 /// The processes that a record names.
@@ -163,6 +173,9 @@ mod tests {
     fn a_process_that_cannot_be_is_refused_with_the_line() {
         let event = r#"{"seq":0,"t":0.5,"p":1,"event":"suspect","peer":3}"#;
         let told = "line 2 of the trace names P3, and the processes are P0 to P2";
+        assert_eq!(refusal(&format!("{HEADER}\n{event}\n")), told);
+        let event = r#"{"seq":0,"t":0.5,"event":"crash"}"#;
+        let told = "line 2 of the trace has an event of a process, but no `p`";
         assert_eq!(refusal(&format!("{HEADER}\n{event}\n")), told);
         for processes in ["0", "1", "9999999999"] {
             let header = HEADER.replace("\"processes\":3", &format!("\"processes\":{processes}"));

@@ -11,10 +11,18 @@ use crate::oracle::leaders::Leaders;
 
 pub struct ElectionWatch {
     leaders: Leaders,
-    /// The leader and the term that each client last reported, and where. None before its first report.
-    beliefs: Vec<Option<(Option<ProcessId>, Option<u64>, Place)>>,
+    /// What each client last reported. None before its first report.
+    beliefs: Vec<Option<Belief>>,
     crashed: BTreeSet<ProcessId>,
-    elections: u64,
+    /// Number of reports.
+    reports: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Belief {
+    leader: Option<ProcessId>,
+    term: Option<u64>,
+    place: Place,
 }
 
 impl ElectionWatch {
@@ -23,26 +31,20 @@ impl ElectionWatch {
             leaders: Leaders::default(),
             beliefs: vec![None; rules.clients],
             crashed: BTreeSet::new(),
-            elections: 0,
+            reports: 0,
         }
     }
 
     pub fn see(&mut self, p: ProcessId, event: &Event, place: Place, found: &mut Found) {
         match event {
             Event::Elected { leader, term } => {
-                self.elections += 1;
+                self.reports += 1;
+                let belief = Belief { leader: *leader, term: *term, place };
                 if let Some(detail) = self.leaders.believes(p, *leader, *term) {
-                    let rival = |(other, belief): (ProcessId, &Option<(Option<ProcessId>, Option<u64>, Place)>)| {
-                        let (led, in_term, at) = (*belief)?;
-                        let clashes =
-                            if term.is_some() { in_term == *term && led != *leader } else { led == Some(other) };
-                        (other != p && clashes).then_some(at)
-                    };
-                    let rivals = self.beliefs.iter().enumerate().filter_map(rival);
-                    found.add("safety", detail, rivals.chain([place]));
+                    found.add("safety", detail, self.rivals(p, belief).chain([place]));
                 }
-                if let Some(belief) = self.beliefs.get_mut(p) {
-                    *belief = Some((*leader, *term, place));
+                if let Some(own) = self.beliefs.get_mut(p) {
+                    *own = Some(belief);
                 }
             }
             Event::Crash => {
@@ -59,6 +61,19 @@ impl ElectionWatch {
         }
     }
 
+    /// The reports of other processes that contradict a report of `p`.
+    fn rivals(&self, p: ProcessId, new: Belief) -> impl Iterator<Item = Place> {
+        let others = self.beliefs.iter().enumerate().filter(move |(other, _)| *other != p);
+        others.filter_map(move |(other, belief)| {
+            let Belief { leader, term, place } = (*belief)?;
+            let contradicts = match new.term {
+                Some(_) => term == new.term && leader != new.leader,
+                None => leader == Some(other),
+            };
+            contradicts.then_some(place)
+        })
+    }
+
     pub fn verdicts(self, rules: &Rules, found: &mut Found) -> Vec<JudgedProperty> {
         let promised = |property| rules.about.promises.include(property);
         let disagreement = self.disagreement();
@@ -70,7 +85,7 @@ impl ElectionWatch {
             )),
             (Some(detail), None) => Finding::violated(format!("{detail} at the end")),
         };
-        let one = format!("at most one leader at a time, or in each term; {} reports of a leader", self.elections);
+        let one = format!("at most one leader at a time, or in each term; {} reports of a leader", self.reports);
         let agree = "the live processes agree on a live leader at the end".to_owned();
         vec![
             found.verdict("safety", promised(Property::Safety), one, Finding::held()),
@@ -81,7 +96,7 @@ impl ElectionWatch {
     /// How the live processes differ in their beliefs. None if they agree.
     fn disagreement(&self) -> Option<String> {
         let live = || (0..self.beliefs.len()).filter(|process| !self.crashed.contains(process));
-        let belief = |process: ProcessId| self.beliefs[process].and_then(|(leader, term, _)| Some((leader?, term)));
+        let belief = |process: ProcessId| self.beliefs[process].and_then(|belief| Some((belief.leader?, belief.term)));
         let first = live().next()?;
         if let Some(other) = live().find(|other| belief(*other) != belief(first)) {
             return Some(format!("P{first} and P{other} do not believe in the same leader"));
