@@ -21,6 +21,7 @@ mod sink;
 mod soak;
 mod status;
 mod theory;
+mod trace;
 mod usage;
 mod view;
 
@@ -55,6 +56,7 @@ enum Command {
     Sim(Box<sim::Args>),
     Compare(compare::Args),
     Soak(soak::Args),
+    Trace(trace::Args),
 }
 
 /// Subcommands that only `baton lock` starts. They are not in [`Command`], so that help and suggestions never name
@@ -101,5 +103,6 @@ fn run() -> Outcome {
         Command::Sim(args) => sim::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Soak(args) => soak::run(&args),
+        Command::Trace(args) => trace::run(&args),
     }
 }

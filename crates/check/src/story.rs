@@ -331,7 +331,7 @@ impl Story {
 
     fn record(&mut self, p: Option<ProcessId>, event: Event) {
         let seq = self.records.len() as u64;
-        self.records.push(Record { seq, t: self.time.unwrap_or(self.steps) as f64, p, event });
+        self.records.push(Record { seq, t: self.time.unwrap_or(self.steps) as f64, p, resource: None, event });
     }
 }
 

@@ -61,7 +61,7 @@ fn a_counterexample_with_impossible_crashes_is_refused() {
     // P0 and P1 have sent their first heartbeats, messages 0 and 1. These events follow at P0, at tick 0.
     let refusal = |events: &[&Event], arrives: Option<(usize, u64)>| {
         let mut records = trace.records[..2].to_vec();
-        let record = |p: usize, t: f64, event: Event| Record { seq: 0, t, p: Some(p), event };
+        let record = |p: usize, t: f64, event: Event| Record { seq: 0, t, p: Some(p), resource: None, event };
         for &event in events {
             records.push(record(0, 0.0, event.clone()));
             if matches!(event, Event::Recover { .. }) {

@@ -5,6 +5,8 @@
 //!
 //! [`stage::Stage`] is a group that a caller drives by hand, one action at a time. [`replay`] repeats a trace on it.
 //!
+//! [`judge`] judges a trace by its events alone, also a trace of real processes.
+//!
 //! [`service`] is a second simulator, for the lock service and its clients. They are not protocols of the registry.
 //!
 //! **Architecture invariant: outside of [`service`], no module knows a single algorithm.** The world knows processes and
@@ -16,6 +18,7 @@ pub mod assumptions;
 pub mod clocks;
 pub mod detector;
 pub mod faults;
+pub mod judge;
 pub mod metrics;
 pub mod network;
 pub mod oracle;

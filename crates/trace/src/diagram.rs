@@ -447,7 +447,7 @@ mod tests {
     }
 
     fn records(events: impl IntoIterator<Item = (f64, usize, Event)>) -> Vec<Record> {
-        (0..).zip(events).map(|(seq, (t, p, event))| Record { seq, t, p: Some(p), event }).collect()
+        (0..).zip(events).map(|(seq, (t, p, event))| Record { seq, t, p: Some(p), resource: None, event }).collect()
     }
 
     fn send(msg: u64, kind: &str) -> Event {
@@ -552,7 +552,7 @@ mod tests {
         let mut records = records(events.map(|(t, event)| (t, 0, event)));
         for (msg, kind) in [(0, "REQUEST"), (1, "MORE")] {
             let deliver = Event::Deliver { msg, from: 0, kind: kind.into() };
-            records.insert(3 + msg as usize, Record { seq: 2, t: 1.0, p: Some(1), event: deliver });
+            records.insert(3 + msg as usize, Record { seq: 2, t: 1.0, p: Some(1), resource: None, event: deliver });
         }
         let svg = draw(&header, &records);
         let drawn = [

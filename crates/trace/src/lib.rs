@@ -1,7 +1,7 @@
 //! The trace format. One run is one NDJSON file: a [`Header`], then one [`Record`] a line, in order of time. The
 //! simulator, the checker and the peers write it. `docs/trace-format.md` says what a reader may rely on.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, Write};
 
 use baton_protocol::Message;
 use baton_protocol::registry::{self, About, Topology};
@@ -10,8 +10,13 @@ use serde_json::Value;
 
 mod action;
 pub mod diagram;
+pub mod merge;
+mod read;
+pub mod resource;
+pub mod shiviz;
 
 pub use action::{Action, Wish};
+pub use read::{ReadError, Trace, read};
 
 /// The version of the format that this crate writes and reads.
 pub const VERSION: u32 = 1;
@@ -185,8 +190,25 @@ pub struct Record {
     /// The process. None for events of the whole network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p: Option<usize>,
+    /// The resource (lock) of a peer group, as `docs/trace-format.md` writes names. None if the run has only one
+    /// resource, and for events that concern all resources of a member, such as a crash.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
     #[serde(flatten)]
     pub event: Event,
+}
+
+/// A record that borrows its text, so that a writer need not copy it.
+#[derive(Serialize)]
+struct Line<'a> {
+    seq: u64,
+    t: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource: Option<&'a str>,
+    #[serde(flatten)]
+    event: &'a Event,
 }
 
 /// What happened. `docs/trace-format.md` explains the fields.
@@ -330,9 +352,14 @@ impl<W: Write> Writer<W> {
     }
 
     pub fn write(&mut self, t: f64, p: Option<usize>, event: Event) -> io::Result<()> {
-        let record = Record { seq: self.seq, t, p, event };
+        self.write_for(t, p, None, &event)
+    }
+
+    /// Writes an event of a member that runs several resources. The text of `resource` is the escaped form of its name.
+    pub fn write_for(&mut self, t: f64, p: Option<usize>, resource: Option<&str>, event: &Event) -> io::Result<()> {
+        let line = Line { seq: self.seq, t, p, resource, event };
         self.seq += 1;
-        write_line(&mut self.sink, &record)
+        write_line(&mut self.sink, &line)
     }
 
     /// Flushes the sink.
@@ -344,40 +371,6 @@ impl<W: Write> Writer<W> {
 fn write_line(sink: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut *sink, line)?;
     sink.write_all(b"\n")
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    #[error("cannot read the trace: {0}")]
-    Io(#[from] io::Error),
-    #[error("the trace is empty; its first line must be a header")]
-    Empty,
-    #[error(
-        "this is not a trace: its first line is not a header ({0}); name a file that `baton sim --trace` or \
-         `baton check --trace` has written"
-    )]
-    NoTrace(serde_json::Error),
-    #[error("line {line} of the trace is not an event: {source}")]
-    Malformed {
-        /// Counts from 1.
-        line: usize,
-        source: serde_json::Error,
-    },
-    #[error("the trace has version {found}; this program reads version {VERSION}")]
-    Version { found: u32 },
-}
-
-pub fn read(source: impl BufRead) -> Result<(Header, Vec<Record>), ReadError> {
-    let mut lines = source.lines().enumerate();
-    let (_, first) = lines.next().ok_or(ReadError::Empty)?;
-    let malformed = |line| move |source| ReadError::Malformed { line: line + 1, source };
-    let header: Header = serde_json::from_str(&first?).map_err(ReadError::NoTrace)?;
-    if header.baton_trace != VERSION {
-        return Err(ReadError::Version { found: header.baton_trace });
-    }
-    let records =
-        lines.map(|(line, text)| serde_json::from_str(&text?).map_err(malformed(line))).collect::<Result<_, _>>()?;
-    Ok((header, records))
 }
 
 #[cfg(test)]
@@ -416,6 +409,19 @@ mod tests {
         assert_eq!(read_header, header());
         assert_eq!(records.len(), 2);
         assert_eq!(records[1].event, Event::Heal);
+    }
+
+    #[test]
+    fn a_member_names_the_resource_of_an_event() {
+        let mut bytes = Vec::new();
+        let mut writer = Writer::new(&mut bytes, &header()).unwrap();
+        writer.write_for(0.5, Some(1), Some(r"caf\xe9"), &Event::Exit { req: 3 }).unwrap();
+        let text = String::from_utf8(bytes.clone()).unwrap();
+        let line = text.lines().nth(1).unwrap();
+        assert_eq!(line, r#"{"seq":0,"t":0.5,"p":1,"resource":"caf\\xe9","event":"exit","req":3}"#);
+        let (_, records) = read(bytes.as_slice()).unwrap();
+        assert_eq!(records[0].resource.as_deref(), Some(r"caf\xe9"));
+        assert_eq!(serde_json::to_string(&records[0]).unwrap(), line, "a record is written like a line");
     }
 
     /// Simulator, checker and peers have written these before the fields had types.

@@ -73,13 +73,18 @@ impl MutexJudge {
         self.safety.leave(process);
     }
 
-    /// `process` has crashed: it is no longer in the critical section, and its request is void.
-    pub fn crash(&mut self, process: ProcessId) {
+    /// The user of `process` has given up its request before the grant.
+    pub fn cancel(&mut self, process: ProcessId) {
         self.waiting.remove(&process);
-        self.safety.leave(process);
         if let Some(order) = &mut self.order {
             order.forget(process);
         }
+    }
+
+    /// `process` has crashed: it is no longer in the critical section, and its request is void.
+    pub fn crash(&mut self, process: ProcessId) {
+        self.cancel(process);
+        self.safety.leave(process);
     }
 }
 
