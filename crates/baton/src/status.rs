@@ -106,9 +106,9 @@ waiters    2
 up for     0.0 s
 version    1.0
 
-member  connected  last heard      not acknowledged
-0       yes        0.1 s ago       0 B
-2       no         1 min 4 s ago   3.0 MiB
+member  connected  last heard     not acknowledged
+0       yes        0.1 s ago      0 B
+2       no         1 min 4 s ago  3.0 MiB
 ";
         assert_eq!(to_text(&Status::from(status)), expected);
     }
