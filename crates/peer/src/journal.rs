@@ -34,13 +34,15 @@ impl Journal {
 
     /// The name of the next resource.
     pub fn name(&mut self, name: &[u8]) {
-        self.names.push(String::from_utf8_lossy(name).into_owned());
+        self.names.push(baton_types::name::escaped(name));
     }
 
     pub fn write(&mut self, resource: u32, process: ProcessId, event: Event) {
-        let t = self.start.elapsed().as_secs_f64();
-        let _name = self.names.get(resource as usize);
-        if let Some(Err(error)) = self.writer.as_mut().map(|writer| writer.write(t, Some(process), event)) {
+        let Some(writer) = &mut self.writer else { return };
+        let (t, name) = (self.start.elapsed().as_secs_f64(), self.names.get(resource as usize));
+        let written = writer.write_for(t, Some(process), name.map(String::as_str), &event);
+        // The trace of a member that is killed must have everything that other members could see of it.
+        if let Err(error) = written.and_then(|()| writer.flush()) {
             self.fail(&error);
         }
     }

@@ -21,7 +21,8 @@ pub struct Options {
     pub backlog_max: usize,
     /// How many resources the callers of this member may use. Default: 65,536.
     pub resources_max: usize,
-    /// Where to write the trace of this member. Writes should be quick: wrap a file in a `BufWriter`.
+    /// Where to write the trace of this member. Writes should be quick: wrap a file in a `BufWriter`. The member flushes
+    /// it after every event.
     pub trace: Option<Box<dyn Write + Send>>,
     /// Where to send warnings. If the channel is full, the member drops the warning.
     pub warnings: Option<mpsc::Sender<Warning>>,
