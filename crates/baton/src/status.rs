@@ -2,11 +2,13 @@
 
 use std::process::ExitCode;
 
-use crate::output::{Outcome, print, print_json, table};
+use crate::output::{Outcome, print, print_json, shown, table};
 use crate::service_args::{ServerArgs, block_on, no_server};
-use crate::view::{Status, duration, size};
+use crate::view::{Group, Peer, Status, duration, size};
 
 /// Show the server's role, log, counts and free space
+///
+/// A member of a peer group shows its group instead of log and free space: the algorithm, and the other members.
 ///
 /// Exit status 0: the server answered; 2: bad input; 69: no server answered; 74: the output cannot be written.
 #[derive(clap::Args)]
@@ -31,17 +33,37 @@ pub fn run(args: &Args) -> Outcome {
 
 fn to_text(status: &Status) -> String {
     let row = |name: &str, value: String| vec![name.to_owned(), value];
-    table(&[
-        row("node", format!("{}, {}", status.node, status.role)),
-        row("term", status.term.to_string()),
-        row("log", format!("{} committed, {} applied", status.commit, status.applied)),
+    let counts = [
         row("locks", status.locks.to_string()),
         row("sessions", status.sessions.to_string()),
         row("waiters", status.waiters.to_string()),
-        row("free space", free_space(status)),
-        row("up for", duration(status.uptime_ms)),
-        row("version", status.version.clone()),
-    ])
+    ];
+    let end = [row("up for", duration(status.uptime_ms)), row("version", status.version.clone())];
+    let Some(group) = &status.group else {
+        let node = [
+            row("node", format!("{}, {}", status.node, status.role)),
+            row("term", status.term.to_string()),
+            row("log", format!("{} committed, {} applied", status.commit, status.applied)),
+        ];
+        return table(&[&node[..], &counts, &[row("free space", free_space(status))], &end].concat());
+    };
+    let serves = if group.serves { "" } else { "; does not serve" };
+    let variant = if group.variant.is_empty() { String::new() } else { format!(", {}", shown(&group.variant)) };
+    let member = [
+        row("member", format!("{}, of {} members{serves}", group.member, group.members)),
+        row("algorithm", format!("{}{variant}", shown(&group.algorithm))),
+    ];
+    format!("{}\n{}", table(&[&member[..], &counts, &end].concat()), table(&peers(group)))
+}
+
+fn peers(group: &Group) -> Vec<Vec<String>> {
+    let title = ["member", "connected", "last heard", "not acknowledged"].map(str::to_owned).to_vec();
+    let row = |peer: &Peer| {
+        let connected = if peer.connected { "yes" } else { "no" };
+        let heard = format!("{} ago", duration(peer.not_heard_ms));
+        vec![peer.id.to_string(), connected.to_owned(), heard, size(peer.backlog_bytes)]
+    };
+    std::iter::once(title).chain(group.peers.iter().map(row)).collect()
 }
 
 fn free_space(status: &Status) -> String {
@@ -65,5 +87,29 @@ mod tests {
         assert_eq!(line(Some(5 << 30), false).as_deref(), Some("5.0 GiB"));
         assert_eq!(line(Some(3 << 20), true).as_deref(), Some("3.0 MiB: too little for new sessions and acquires"));
         assert_eq!(line(None, false).as_deref(), Some("unknown"));
+    }
+
+    #[test]
+    fn a_member_shows_its_group() {
+        let peer =
+            |id, connected, not_heard_ms, backlog_bytes| views::Peer { id, connected, not_heard_ms, backlog_bytes };
+        let peers = vec![peer(0, true, 120, 0), peer(2, false, 64_000, 3 << 20)];
+        let (algorithm, variant, version) = ("raymond".to_owned(), "k-ary:3".to_owned(), "1.0".to_owned());
+        let group = views::Group { algorithm, variant, member: 1, members: 3, serves: false, peers };
+        let status = views::Status { locks: 5, waiters: 2, version, group: Some(group), ..views::Status::default() };
+        let expected = "\
+member     1, of 3 members; does not serve
+algorithm  raymond, k-ary:3
+locks      5
+sessions   0
+waiters    2
+up for     0.0 s
+version    1.0
+
+member  connected  last heard     not acknowledged
+0       yes        0.1 s ago      0 B
+2       no         1 min 4 s ago  3.0 MiB
+";
+        assert_eq!(to_text(&Status::from(status)), expected);
     }
 }

@@ -96,6 +96,34 @@ pub struct Status {
     pub free_bytes: Option<u64>,
     /// Whether the free space is too little for new sessions and acquires.
     pub low_space: bool,
+    /// Only a member of a peer group has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<Group>,
+}
+
+/// A peer group, as one of its members sees it.
+#[derive(Serialize)]
+pub struct Group {
+    pub algorithm: String,
+    /// Empty if the algorithm has no variants.
+    pub variant: String,
+    /// The id of the member that answered.
+    pub member: u64,
+    /// The number of members.
+    pub members: u64,
+    /// Whether the member that answered serves its clients.
+    pub serves: bool,
+    /// The other members.
+    pub peers: Vec<Peer>,
+}
+
+#[derive(Serialize)]
+pub struct Peer {
+    pub id: u64,
+    pub connected: bool,
+    pub not_heard_ms: u64,
+    /// The bytes for this member that it has not acknowledged.
+    pub backlog_bytes: u64,
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -172,7 +200,7 @@ impl From<views::Session> for Session {
 impl From<views::Status> for Status {
     fn from(status: views::Status) -> Self {
         let views::Status { node, role, term, commit, applied, locks, sessions, waiters, .. } = status;
-        let views::Status { uptime_ms, version, free_bytes, low_space, .. } = status;
+        let views::Status { uptime_ms, version, free_bytes, low_space, group, .. } = status;
         Status {
             node,
             role,
@@ -186,7 +214,21 @@ impl From<views::Status> for Status {
             version,
             free_bytes,
             low_space,
+            group: group.map(Group::from),
         }
+    }
+}
+
+impl From<views::Group> for Group {
+    fn from(group: views::Group) -> Self {
+        let views::Group { algorithm, variant, member, members, serves, peers } = group;
+        let peer = |views::Peer { id, connected, not_heard_ms, backlog_bytes }| Peer {
+            id,
+            connected,
+            not_heard_ms,
+            backlog_bytes,
+        };
+        Group { algorithm, variant, member, members, serves, peers: peers.into_iter().map(peer).collect() }
     }
 }
 
@@ -309,6 +351,15 @@ mod tests {
         let status = Status::from(views::Status { free_bytes: Some(7), low_space: true, ..Default::default() });
         let told = serde_json::to_string(&status).unwrap();
         assert!(told.ends_with(r#","free_bytes":7,"low_space":true}"#), "{told}");
+        let peers = vec![views::Peer { id: 2, connected: true, not_heard_ms: 3, backlog_bytes: 4 }];
+        let (algorithm, variant) = ("raymond".to_owned(), String::new());
+        let group = Some(views::Group { algorithm, variant, member: 1, members: 2, serves: true, peers });
+        let told = serde_json::to_string(&Status::from(views::Status { group, ..Default::default() })).unwrap();
+        let expected = concat!(
+            r#","group":{"algorithm":"raymond","variant":"","member":1,"members":2,"serves":true,"#,
+            r#""peers":[{"id":2,"connected":true,"not_heard_ms":3,"backlog_bytes":4}]}}"#,
+        );
+        assert!(told.ends_with(expected), "{told}");
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! The builder with which a program acquires a lock.
 
+use std::convert::Infallible;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_types::frames::Refusal;
+use baton_types::frames::{Hopeless, Refusal};
+use tokio::sync::watch;
 
 use crate::error::{AcquireError, check_name};
 use crate::guard::{GOODBYE_MAX, Guard};
@@ -22,12 +25,23 @@ pub struct Acquire<S = Session> {
     owner: Option<Owner>,
     timeout: Option<Duration>,
     lock_delay: Duration,
+    on_hopeless: Option<OnHopeless>,
+}
+
+/// Called while an acquire waits.
+#[derive(Clone)]
+struct OnHopeless(Arc<dyn Fn(&Hopeless) + Send + Sync>);
+
+impl fmt::Debug for OnHopeless {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnHopeless")
+    }
 }
 
 impl<S> Acquire<S> {
     pub(crate) fn new(session: S, name: &[u8]) -> Self {
         let (name, mode, lock_delay) = (name.to_vec(), Mode::Exclusive, Duration::ZERO);
-        Acquire { session, name, mode, owner: None, timeout: None, lock_delay }
+        Acquire { session, name, mode, owner: None, timeout: None, lock_delay, on_hopeless: None }
     }
 
     /// Sets the mode of the request. Default: exclusive.
@@ -62,8 +76,17 @@ impl<S> Acquire<S> {
         self
     }
 
+    /// Sets a function that is called when the wait has turned from busy to hopeless: the server is a member of a peer
+    /// group, and a process that the group waits for is silent. The acquire goes on waiting, because the process may come
+    /// back. The function is called by the future of the acquire, at most about once a second. A server that is not a
+    /// member of a group never reports this.
+    pub fn on_hopeless(mut self, call: impl Fn(&Hopeless) + Send + Sync + 'static) -> Self {
+        self.on_hopeless = Some(OnHopeless(Arc::new(call)));
+        self
+    }
+
     /// The request for the server, without the session.
-    fn wish(self) -> Result<(S, Wish, Owner), AcquireError> {
+    fn wish(self) -> Result<(S, Wish, Owner, Option<OnHopeless>), AcquireError> {
         check_name(&self.name)?;
         let owner = self.owner.map_or_else(Owner::new, Ok)?;
         // Round up, so that a wait of less than a millisecond does not become "do not wait".
@@ -71,7 +94,7 @@ impl<S> Acquire<S> {
         let lock_delay_ms = millis(self.lock_delay);
         let (name, mode, parent) = (self.name, self.mode, owner.parent());
         let wish = Wish { name, mode, owner: owner.to_raw(), parent, timeout_ms, lock_delay_ms };
-        Ok((self.session, wish, owner))
+        Ok((self.session, wish, owner, self.on_hopeless))
     }
 }
 
@@ -79,8 +102,8 @@ impl Acquire<Session> {
     /// Waits until the lock is granted. If this future is dropped, the client cancels the request, or releases the lock
     /// if the server has already granted it.
     pub async fn acquire(self) -> Result<Guard, AcquireError> {
-        let (session, wish, owner) = self.wish()?;
-        acquire(session.handle, wish, owner, false).await
+        let (session, wish, owner, on_hopeless) = self.wish()?;
+        acquire(session.handle, wish, owner, on_hopeless, false).await
     }
 
     /// Acquires the lock if it is free, without waiting. Returns `None` if it is not free.
@@ -106,9 +129,9 @@ impl Acquire<SessionBuilder> {
     /// Opens the session and waits until the lock is granted. Opening the session takes at most 10 seconds. If this
     /// future is dropped, the client cancels the request, or releases the lock if the server has already granted it.
     pub async fn acquire(self) -> Result<Guard, AcquireError> {
-        let (session, wish, owner) = self.wish()?;
+        let (session, wish, owner, on_hopeless) = self.wish()?;
         let handle = session.open().await?.handle;
-        let acquired = acquire(Arc::clone(&handle), wish, owner, true).await;
+        let acquired = acquire(Arc::clone(&handle), wish, owner, on_hopeless, true).await;
         if acquired.is_err() {
             // Many programs end after this error. Close the session first, so that the request does not stay in the
             // queue until the lease ends.
@@ -123,11 +146,26 @@ impl Acquire<SessionBuilder> {
     }
 }
 
-async fn acquire(handle: Arc<Handle>, wish: Wish, owner: Owner, is_alone: bool) -> Result<Guard, AcquireError> {
-    let (number, outcome) = handle.shared.acquire(&wish);
+async fn acquire(
+    handle: Arc<Handle>,
+    wish: Wish,
+    owner: Owner,
+    on_hopeless: Option<OnHopeless>,
+    is_alone: bool,
+) -> Result<Guard, AcquireError> {
+    let (sender, hopeless) = watch::channel(None);
+    let (number, mut outcome) = handle.shared.acquire(&wish, on_hopeless.is_some().then_some(sender));
     // From here on, dropping this future drops the guard, which gives up the acquire.
     let guard = Guard::new(handle, number, wish.name, owner, is_alone);
-    match outcome.await {
+    let outcome = match on_hopeless {
+        None => outcome.await,
+        Some(OnHopeless(call)) => tokio::select! {
+            biased;
+            outcome = &mut outcome => outcome,
+            never = report(hopeless, &*call) => match never {},
+        },
+    };
+    match outcome {
         Ok(Ok(_fence)) => match guard.loss() {
             None => Ok(guard),
             Some(loss) => Err(AcquireError::Lost(loss)),
@@ -138,10 +176,25 @@ async fn acquire(handle: Arc<Handle>, wish: Wish, owner: Owner, is_alone: bool) 
     }
 }
 
+/// Calls the function for each reason, until the caller drops this future.
+async fn report(
+    mut hopeless: watch::Receiver<Option<Hopeless>>,
+    call: &(dyn Fn(&Hopeless) + Send + Sync),
+) -> Infallible {
+    // The sender is gone once the acquire has its result.
+    while hopeless.changed().await.is_ok() {
+        let why = hopeless.borrow_and_update().clone();
+        why.iter().for_each(call);
+    }
+    std::future::pending().await
+}
+
 fn if_free(acquired: Result<Guard, AcquireError>) -> Result<Option<Guard>, AcquireError> {
     match acquired {
         Ok(guard) => Ok(Some(guard)),
         Err(AcquireError::Refused { kind: Refusal::NotAvailable, .. }) => Ok(None),
+        // A member of a peer group waits a little, because only its group knows whether the lock is free.
+        Err(AcquireError::TimedOut { .. }) => Ok(None),
         Err(error) => Err(error),
     }
 }

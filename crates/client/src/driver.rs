@@ -18,7 +18,7 @@ use crate::error::OpenError;
 use crate::failures::{Failure, Failures};
 use crate::servers::{BACKOFF_MAX, Rounds, Servers, pause};
 use crate::session::{
-    AcquireNumber, Event, Loss, Millis, NotGranted, Output, ReleaseFailure, Session, SessionState, why_ended,
+    AcquireNumber, Event, Hopeless, Loss, Millis, NotGranted, Output, ReleaseFailure, Session, SessionState, why_ended,
 };
 
 /// The result of an acquire. `Ok` has the fence.
@@ -57,7 +57,7 @@ struct State {
     outgoing: Option<mpsc::UnboundedSender<ClientFrame>>,
     /// The server for the next connection, modulo the number of servers.
     turn: usize,
-    acquiring: HashMap<AcquireNumber, oneshot::Sender<Granted>>,
+    acquiring: HashMap<AcquireNumber, Acquiring>,
     releasing: HashMap<AcquireNumber, oneshot::Sender<Released>>,
     /// `Some` when the session has ended: whether the server confirmed the end.
     finished: Option<bool>,
@@ -65,6 +65,13 @@ struct State {
     failures: Failures,
     /// The current attempt, until the server answers it.
     trying: Option<Trying>,
+}
+
+/// A task that waits for a lock.
+struct Acquiring {
+    granted: oneshot::Sender<Granted>,
+    /// Receives the latest reason why the wait has no hope; none if the task does not want to know.
+    hopeless: Option<watch::Sender<Option<Hopeless>>>,
 }
 
 /// An attempt to reach a server.
@@ -175,10 +182,15 @@ impl Shared {
     fn pass_on(&self, state: &mut State, event: Event) {
         match event {
             Event::Granted { acquire, fence } => {
-                let _ = state.acquiring.remove(&acquire).map(|waiting| waiting.send(Ok(fence)));
+                let _ = state.acquiring.remove(&acquire).map(|waiting| waiting.granted.send(Ok(fence)));
             }
             Event::Refused { acquire, refusal } => {
-                let _ = state.acquiring.remove(&acquire).map(|waiting| waiting.send(Err(refusal)));
+                let _ = state.acquiring.remove(&acquire).map(|waiting| waiting.granted.send(Err(refusal)));
+            }
+            Event::Hopeless { acquire, why } => {
+                if let Some(hopeless) = state.acquiring.get(&acquire).and_then(|waiting| waiting.hopeless.as_ref()) {
+                    hopeless.send_replace(Some(why));
+                }
             }
             Event::Released { acquire, result } => {
                 let _ = state.releasing.remove(&acquire).map(|waiting| waiting.send(result));
@@ -198,12 +210,17 @@ impl Shared {
         }
     }
 
-    /// Requests a lock. The receiver gets the result.
-    pub(crate) fn acquire(&self, wish: &crate::session::Wish) -> (AcquireNumber, oneshot::Receiver<Granted>) {
-        let (sender, receiver) = oneshot::channel();
+    /// Requests a lock. The receiver gets the result. `hopeless` gets the reason whenever the server reports that the
+    /// wait has no hope.
+    pub(crate) fn acquire(
+        &self,
+        wish: &crate::session::Wish,
+        hopeless: Option<watch::Sender<Option<Hopeless>>>,
+    ) -> (AcquireNumber, oneshot::Receiver<Granted>) {
+        let (granted, receiver) = oneshot::channel();
         let mut state = self.state();
         let number = state.session.acquire(BootTime::now().as_millis(), wish);
-        state.acquiring.insert(number, sender);
+        state.acquiring.insert(number, Acquiring { granted, hopeless });
         self.tell(&mut state, |_, _| ());
         (number, receiver)
     }

@@ -83,7 +83,8 @@ mod servers;
 
 #[cfg(feature = "net")]
 pub use acquire::Acquire;
-pub use baton_types::{frames::Refusal, name, views};
+pub use baton_types::frames::{Hopeless, Refusal};
+pub use baton_types::{name, views};
 #[cfg(feature = "net")]
 pub use client::Client;
 #[cfg(feature = "net")]

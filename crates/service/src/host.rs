@@ -1,11 +1,11 @@
-//! The shell of the front end: it owns the node, the clocks, and the channels to the clients. It makes no decisions.
+//! The shell of the front end: it owns the replica, the clocks, and the channels to the clients. It makes no decisions.
 
+mod reports;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -20,23 +20,35 @@ use crate::clock;
 use crate::frontend::{CallId, Closing, ConnectionId, Frontend, Output, Reply, RoundId, StreamId, words};
 use crate::listing::{self, ListLocks, Moment};
 use crate::notes;
-use crate::raft::{Leadership, Node, OnApply, Options, Role};
+use crate::raft::{Node, OnApply, Options};
+use crate::replica::{Leadership, Replica, Role};
 use crate::state::{Caller, Command, Entry, State};
 use crate::store::{Disk, FREE_BYTES_MIN, OpenError};
+pub use reports::Reports;
 
-/// How often the host checks the disk: whether the data folder exists, and how much space is free.
-const DISK_EVERY: Duration = Duration::from_secs(1);
+/// How often the host checks whether the replica can still serve, and how much space is free.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// The most frames that may wait until a client reads them. Beyond it the server ends the stream. The client then
 /// reconnects and asks again; the state has kept the answers.
 const FRAMES_WAITING_MAX: usize = 4096;
 
-/// A node with its front end.
-pub struct Host {
-    shell: Arc<Shell>,
+/// A replica with its front end.
+pub struct Host<R: Replica = Node> {
+    shell: Arc<Shell<R>>,
     /// Start time of the host, on the clock for leases.
     started_ms: u64,
-    data: PathBuf,
+}
+
+/// The replica stopped before it led.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the node stopped before it led")]
+pub struct NeverLed;
+
+impl From<NeverLed> for OpenError {
+    fn from(never: NeverLed) -> Self {
+        OpenError::Raft(never.to_string())
+    }
 }
 
 /// The frames for the client of a stream; the last item says why the stream ends.
@@ -59,16 +71,16 @@ pub enum CallError {
 /// Why a host ended without a call of [`Host::stop`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The data folder, or a file that must be in it, is missing.
-    Gone(String),
-    /// The node has stopped.
+    /// The replica can no longer serve. The sentence is from [`Replica::failure`].
+    Failed(String),
+    /// The replica has stopped.
     Stopped,
 }
 
-struct Shell {
+struct Shell<R> {
     inner: Mutex<Inner>,
-    /// Set as soon as the node is open, before it can lead.
-    node: OnceLock<Node>,
+    /// Set as soon as the replica is open, before it can lead.
+    replica: OnceLock<R>,
     /// Notified when the front end needs an earlier wake-up than `armed_for_ms`.
     rearmed: Notify,
     /// Whether the front end leads.
@@ -92,14 +104,14 @@ struct Speaker {
 }
 
 /// One stream of a client. Dropping it tells the front end that the stream is gone.
-pub struct Stream {
+pub struct Stream<R: Replica = Node> {
     id: StreamId,
-    shell: Arc<Shell>,
+    shell: Arc<Shell<R>>,
     listen: Arc<Notify>,
     ended: watch::Receiver<()>,
 }
 
-impl Stream {
+impl<R: Replica> Stream<R> {
     /// Passes a frame of the client, or malformed bytes, to the front end. Returns when the next frame may be read, or
     /// when the stream has ended.
     pub async fn hears(&mut self, said: Result<ToServer, Malformed>) {
@@ -125,14 +137,14 @@ impl Stream {
     }
 
     /// Resolves when the front end has ended the stream.
-    pub fn ended(&self) -> impl Future<Output = ()> + use<> {
+    pub fn ended(&self) -> impl Future<Output = ()> + use<R> {
         let mut ended = self.ended.clone();
         // The sender sends nothing. Dropping it ends this wait.
         async move { drop(ended.changed().await) }
     }
 }
 
-impl Drop for Stream {
+impl<R: Replica> Drop for Stream<R> {
     fn drop(&mut self) {
         let mut inner = self.shell.inner();
         if inner.streams.remove(&self.id).is_some() {
@@ -142,19 +154,19 @@ impl Drop for Stream {
     }
 }
 
-impl Shell {
+impl<R: Replica> Shell<R> {
     fn inner(&self) -> MutexGuard<'_, Inner> {
         // A poisoned lock is harmless: no code panics in the middle of a change.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn node(&self) -> &Node {
-        self.node.get().expect("the node is set before the first client connects")
+    fn replica(&self) -> &R {
+        self.replica.get().expect("the replica is set before the first client connects")
     }
 
     /// Lock order: the state, then the front end. Code that holds the front end never takes the state.
     fn with_state<T>(&self, look: impl FnOnce(&State) -> T) -> T {
-        self.node().with_state(look)
+        self.replica().with_state(look)
     }
 
     /// Reports an event to the front end, and carries out all outputs.
@@ -185,7 +197,7 @@ impl Shell {
         match output {
             Output::Propose { term, command } => {
                 trace!(term, ?command, "proposed");
-                self.node().submit(term, entry(command));
+                self.replica().submit(term, entry(command));
             }
             Output::BeginRound(round) => {
                 let shell = self.clone();
@@ -220,7 +232,7 @@ impl Shell {
     }
 
     async fn round(self: Arc<Self>, round: RoundId) {
-        let led = self.node().read_index().await.is_ok();
+        let led = self.replica().read_index().await;
         self.step(|frontend, now_ms| frontend.round_done(now_ms, round, led));
     }
 
@@ -230,14 +242,24 @@ impl Shell {
 }
 
 impl Host {
-    /// Opens the data folder `data` on this disk, and returns once the node leads. `client_address` is where clients
-    /// reach the node.
-    pub async fn open(
-        disk: Arc<dyn Disk>,
-        data: &Path,
+    /// Opens the data on this disk, and returns once the node leads. `client_address` is where clients reach the node.
+    pub async fn open(disk: Arc<dyn Disk>, limits: ServerLimits, client_address: String) -> Result<Self, OpenError> {
+        Host::start(limits, async |reports: Reports<Node>| {
+            let mut options = Options { on_apply: on_apply(reports.clone()), ..Options::default() };
+            options.record.client_address = client_address;
+            options.on_lost = Arc::new(move |term| reports.lost(term));
+            Node::open(disk, options).await
+        })
+        .await
+    }
+}
+
+impl<R: Replica> Host<R> {
+    /// Opens a replica, which reports through the given [`Reports`], and returns once it leads.
+    pub async fn start<E: From<NeverLed>>(
         limits: ServerLimits,
-        client_address: String,
-    ) -> Result<Self, OpenError> {
+        open: impl AsyncFnOnce(Reports<R>) -> Result<R, E>,
+    ) -> Result<Self, E> {
         let inner = Inner {
             frontend: Frontend::new(limits),
             streams: HashMap::new(),
@@ -246,52 +268,34 @@ impl Host {
         };
         let shell = Arc::new(Shell {
             inner: Mutex::new(inner),
-            node: OnceLock::new(),
+            replica: OnceLock::new(),
             rearmed: Notify::new(),
             leads: watch::Sender::new(false),
             ids: AtomicU64::new(1),
         });
-        let mut options = Options { on_apply: on_apply(&shell), ..Options::default() };
-        options.record.client_address = client_address;
-        let lost = Arc::downgrade(&shell);
-        options.on_lost = Arc::new(move |term| {
-            if let Some(shell) = lost.upgrade() {
-                shell.step(|frontend, now_ms| frontend.lost(now_ms, term));
-            }
-        });
-        let node = Node::open(disk, options).await?;
-        let mut leadership = node.leadership();
-        assert!(shell.node.set(node).is_ok(), "the node is set once");
-        let host = Host { shell, started_ms: clock::boot_ms(), data: data.to_owned() };
+        let replica = open(Reports::new(&shell)).await?;
+        shell.inner().frontend.try_waits(replica.try_ms());
+        let mut leadership = replica.leadership();
+        assert!(shell.replica.set(replica).is_ok(), "the replica is set once");
+        let host = Host { shell, started_ms: clock::boot_ms() };
         host.look_at_space();
         let mut leads = host.shell.leads.subscribe();
-        let begins = async {
-            while !*leads.borrow_and_update() {
-                host.tell_leadership(*leadership.borrow_and_update());
-                tokio::select! {
-                    changed = leadership.changed() => {
-                        changed.map_err(|_| OpenError::Raft("the node stopped before it led".to_owned()))?;
-                    }
-                    // `changed` cannot fail: the sender is part of the shell.
-                    _ = leads.changed() => {}
-                    // The first `Lead` may be lost. The front end then proposes it again after a pause.
-                    () = host.keep_time() => {}
-                }
+        while !*leads.borrow_and_update() {
+            host.tell_leadership(*leadership.borrow_and_update());
+            tokio::select! {
+                changed = leadership.changed() => changed.map_err(|_| NeverLed)?,
+                // `changed` cannot fail: the sender is part of the shell.
+                _ = leads.changed() => {}
+                // The first `Lead` may be lost. The front end then proposes it again after a pause.
+                () = host.keep_time() => {}
             }
-            Ok(())
-        };
-        begins.await?;
+        }
         Ok(host)
-    }
-
-    /// The data folder.
-    pub fn data(&self) -> &Path {
-        &self.data
     }
 
     /// A client at address `from` begins a stream on this connection. The frames for the client come through the
     /// channel.
-    pub fn stream(&self, connection: ConnectionId, from: Option<SocketAddr>) -> (Stream, Heard) {
+    pub fn stream(&self, connection: ConnectionId, from: Option<SocketAddr>) -> (Stream<R>, Heard) {
         let caller = Caller { from, ..Caller::default() };
         let shell = self.shell.clone();
         let id = StreamId(shell.next_id());
@@ -335,7 +339,8 @@ impl Host {
     }
 
     pub fn status(&self) -> Status {
-        let (node, counts) = (self.shell.node().status(), self.shell.with_state(State::counts));
+        let (node, group) = (self.shell.replica().status(), self.shell.replica().group());
+        let counts = self.shell.with_state(State::counts);
         let inner = self.shell.inner();
         Status {
             node: node.node,
@@ -350,6 +355,7 @@ impl Host {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             free_bytes: inner.frontend.free_bytes(),
             low_space: inner.frontend.is_space_low(),
+            group,
         }
     }
 
@@ -358,12 +364,12 @@ impl Host {
         self.shell.leads.subscribe()
     }
 
-    /// Drives the front end. Returns only if the node stops or its data is missing.
+    /// Drives the front end. Returns only if the replica stops or can no longer serve.
     pub async fn run(&self) -> Ended {
         tokio::select! {
             () = self.follow_leadership() => Ended::Stopped,
             () = self.keep_time() => Ended::Stopped,
-            what = self.watch_disk() => Ended::Gone(what),
+            why = self.watch_replica() => Ended::Failed(why),
         }
     }
 
@@ -373,11 +379,11 @@ impl Host {
         self.shell.step(|frontend, _| frontend.stop());
     }
 
-    /// Stops the node. Returns a sentence if a part of its data is missing.
+    /// Stops the replica. Returns a sentence if it could no longer serve.
     pub async fn shutdown(&self) -> Option<String> {
-        let missing = self.shell.node().missing();
-        self.shell.node().shutdown().await;
-        missing
+        let failure = self.shell.replica().failure();
+        self.shell.replica().shutdown().await;
+        failure
     }
 
     /// Waits until the state is at least as new as this call.
@@ -402,15 +408,14 @@ impl Host {
 
     /// Builds pages from a clone of the state, so that no client waits meanwhile.
     fn show<T>(&self, show: impl FnOnce(&State, &Moment<'_>) -> T) -> T {
-        let state = self.shell.node().state();
+        let state = self.shell.with_state(State::clone);
         let expires_in_ms =
             |session| self.shell.inner().frontend.leases().expires_in(session, clock::boot_ms()).unwrap_or(0);
         show(&state, &Moment { now_ms: clock::wall_ms(), expires_in_ms: &expires_in_ms })
     }
 
     fn look_at_space(&self) {
-        // If the disk does not tell its free space, the server writes until a write fails.
-        let free_bytes = self.shell.node().free_bytes().ok();
+        let free_bytes = self.shell.replica().free_bytes();
         self.shell.step(|frontend, _| frontend.space(free_bytes, FREE_BYTES_MIN));
     }
 
@@ -422,7 +427,7 @@ impl Host {
     }
 
     async fn follow_leadership(&self) {
-        let mut leadership = self.shell.node().leadership();
+        let mut leadership = self.shell.replica().leadership();
         loop {
             self.tell_leadership(*leadership.borrow_and_update());
             if leadership.changed().await.is_err() {
@@ -451,32 +456,20 @@ impl Host {
         }
     }
 
-    /// Returns when the data folder, or a file that must be in it, is missing, and says which.
-    async fn watch_disk(&self) -> String {
+    /// Returns when the replica can no longer serve, and says why.
+    async fn watch_replica(&self) -> String {
         loop {
-            if let Some(what) = self.shell.node().missing() {
-                return what;
+            if let Some(why) = self.shell.replica().failure() {
+                return why;
             }
             self.look_at_space();
-            tokio::time::sleep(DISK_EVERY).await;
+            tokio::time::sleep(CHECK_EVERY).await;
         }
     }
 }
 
-fn on_apply(shell: &Arc<Shell>) -> OnApply {
-    // A weak reference, because the shell owns the node, and the node owns this closure.
-    let shell = Arc::downgrade(shell);
-    Box::new(move |entry, applied, state| {
-        // While the node opens, it applies the entries that it had applied before. It does not lead then, so the front end
-        // needs none of them.
-        let Some(shell) = shell.upgrade().filter(|shell| shell.node.get().is_some()) else { return };
-        // The front end proposes one command per entry. Other entries are from older versions and earlier terms.
-        if let [command] = &entry.commands[..] {
-            shell.step(|frontend, now_ms| {
-                frontend.applied(now_ms, state, applied.term, command, &applied.outcome);
-            });
-        }
-    })
+fn on_apply(reports: Reports<Node>) -> OnApply {
+    Box::new(move |entry, applied, state| reports.applied(applied.term, entry, &applied.outcome, state))
 }
 
 fn invalid(why: impl std::fmt::Display) -> CallError {
@@ -503,6 +496,7 @@ fn role(role: Role) -> &'static str {
         Role::Follower => "follower",
         Role::Candidate => "candidate",
         Role::Learner => "learner",
+        Role::Member => "member",
         Role::Stopped => "stopped",
     }
 }

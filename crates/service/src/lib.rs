@@ -1,8 +1,9 @@
 //! The lock service. `state`, `leases` and `frontend` are pure and make all decisions. `raft` replicates the state,
-//! `format` defines its encoding, and `store` keeps the bytes on disk. `host` drives them, and `grpc` serves clients.
+//! `format` defines its encoding, and `store` keeps the bytes on disk. `host` drives the front end over a `replica`, which
+//! is a node of `raft` or a member of a peer group, and `grpc` serves clients.
 
 #[cfg(feature = "server")]
-mod clock;
+pub mod clock;
 #[cfg(feature = "server")]
 mod format;
 pub mod frontend;
@@ -17,6 +18,8 @@ pub mod listing;
 mod notes;
 #[cfg(feature = "server")]
 pub mod raft;
+#[cfg(feature = "server")]
+pub mod replica;
 #[cfg(feature = "server")]
 pub mod server;
 pub mod state;

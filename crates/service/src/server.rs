@@ -1,4 +1,4 @@
-//! A whole server: the node with its front end, and the port that serves them.
+//! A whole server: the replica with its front end, and the port that serves them.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,6 +16,8 @@ use tracing::warn;
 
 use crate::grpc::{CountCalls, GrpcLocks, accept};
 use crate::host::{Ended, Host};
+use crate::raft::Node;
+use crate::replica::Replica;
 use crate::store::{Folder, OpenError};
 
 #[derive(Clone, Debug)]
@@ -47,6 +49,9 @@ pub enum ServeError {
     /// The data folder, or a file that must be in it, is missing.
     #[error("data is gone from the data folder {data}: {what}; acknowledged requests may be lost")]
     Gone { data: String, what: String },
+    /// A replica without a data folder can no longer serve.
+    #[error("{0}")]
+    Failed(String),
     #[error("the node stopped by itself; the log has the reason")]
     Stopped,
     #[error("the server stopped serving: {0}")]
@@ -54,8 +59,10 @@ pub enum ServeError {
 }
 
 /// A server that is ready to serve.
-pub struct Server {
-    host: Arc<Host>,
+pub struct Server<R: Replica = Node> {
+    host: Arc<Host<R>>,
+    /// The data folder of the replica, if it has one.
+    data: Option<PathBuf>,
     listener: TcpListener,
     address: SocketAddr,
     connections_max: usize,
@@ -65,15 +72,34 @@ pub struct Server {
 impl Server {
     /// Binds the port, opens the data, and waits until the node leads. From then on clients can connect.
     pub async fn start(options: &Options) -> Result<Self, ServeError> {
-        let refused = |error| ServeError::Listen { listen: options.listen, error };
         // The port comes first: a second server on the same port should report the port, whatever its data folder is.
-        let listener = TcpListener::bind(options.listen).await.map_err(refused)?;
-        let address = listener.local_addr().map_err(refused)?;
+        let (listener, address) = bind(options.listen).await?;
         let closed = |error| ServeError::Open { data: options.data.clone(), error };
         let folder = Arc::new(Folder::open(&options.data).map_err(closed)?);
-        let host = Host::open(folder, &options.data, options.limits, address.to_string()).await.map_err(closed)?;
+        let host = Host::open(folder, options.limits, address.to_string()).await.map_err(closed)?;
         let (connections_max, streams_max) = (options.connections_max, options.limits.streams);
-        Ok(Server { host: Arc::new(host), listener, address, connections_max, streams_max })
+        let data = Some(options.data.clone());
+        Ok(Server { host: Arc::new(host), data, listener, address, connections_max, streams_max })
+    }
+}
+
+/// Binds the port for clients. Returns the address with the actual port, too.
+pub async fn bind(listen: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
+    let refused = |error| ServeError::Listen { listen, error };
+    let listener = TcpListener::bind(listen).await.map_err(refused)?;
+    let address = listener.local_addr().map_err(refused)?;
+    Ok((listener, address))
+}
+
+impl<R: Replica> Server<R> {
+    /// A server over a replica without a data folder, on a port from [`bind`].
+    pub fn new(
+        host: Host<R>,
+        (listener, address): (TcpListener, SocketAddr),
+        connections_max: usize,
+        streams_max: usize,
+    ) -> Self {
+        Server { host: Arc::new(host), data: None, listener, address, connections_max, streams_max }
     }
 
     /// The address with the actual port, if the system chose it.
@@ -84,7 +110,7 @@ impl Server {
     /// Serves until `stop` resolves; then ends the streams, and closes the data. A client that keeps its connection
     /// open delays the stop by at most one second.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
-        let Server { host, listener, connections_max, streams_max, .. } = self;
+        let Server { host, data, listener, connections_max, streams_max, .. } = self;
         let stopping = CancellationToken::new();
         let (health, health_service) = tonic_health::server::health_reporter();
         let served = tonic::transport::Server::builder()
@@ -106,7 +132,7 @@ impl Server {
             stop.await;
             host.stop();
             stopping.cancel();
-            end_health(health.clone()).await;
+            end_health::<R>(health.clone()).await;
             tokio::time::sleep(STOP_MAX).await;
             warn!("some connections did not end in time, and are closed");
         };
@@ -116,33 +142,33 @@ impl Server {
             ended = host.run() => Some(ended),
             () = report_health(&host, &health) => None,
         };
-        let missing = host.shutdown().await;
-        let data = host.data().display().to_string();
-        match ended.or(missing.map(Ended::Gone)) {
-            None => Ok(()),
-            Some(Ended::Gone(what)) => Err(ServeError::Gone { data, what }),
-            Some(Ended::Stopped) => Err(ServeError::Stopped),
+        let failure = host.shutdown().await;
+        match (ended.or(failure.map(Ended::Failed)), data) {
+            (None, _) => Ok(()),
+            (Some(Ended::Failed(what)), Some(data)) => Err(ServeError::Gone { data: data.display().to_string(), what }),
+            (Some(Ended::Failed(why)), None) => Err(ServeError::Failed(why)),
+            (Some(Ended::Stopped), _) => Err(ServeError::Stopped),
         }
     }
 }
 
 /// Reports that this node does not serve, and ends the health calls that watch it.
-async fn end_health(mut health: HealthReporter) {
+async fn end_health<R: Replica>(mut health: HealthReporter) {
     // The empty name stands for the whole server.
-    for name in ["", <LocksServer<GrpcLocks> as NamedService>::NAME] {
+    for name in ["", <LocksServer<GrpcLocks<R>> as NamedService>::NAME] {
         health.set_service_status(name, ServingStatus::NotServing).await;
         health.clear_service_status(name).await;
     }
 }
 
 /// Reports through gRPC's health service whether this node serves. Returns only when the node is gone.
-async fn report_health(host: &Host, health: &HealthReporter) {
+async fn report_health<R: Replica>(host: &Host<R>, health: &HealthReporter) {
     let mut leads = host.leads();
     loop {
         let serves = *leads.borrow_and_update();
         match serves {
-            true => health.set_serving::<LocksServer<GrpcLocks>>().await,
-            false => health.set_not_serving::<LocksServer<GrpcLocks>>().await,
+            true => health.set_serving::<LocksServer<GrpcLocks<R>>>().await,
+            false => health.set_not_serving::<LocksServer<GrpcLocks<R>>>().await,
         }
         if leads.changed().await.is_err() {
             return;

@@ -154,6 +154,22 @@ pub enum ToClient {
         /// One sentence for people.
         message: String,
     },
+    /// An acquire waits for a process that is silent. It goes on waiting: the process may come back. Sent at most once a
+    /// second, while the process is silent.
+    Hopeless {
+        /// The number of the acquire that waits.
+        acquire: u64,
+        why: Hopeless,
+    },
+}
+
+/// Why a wait has no hope for now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hopeless {
+    /// The process of the peer group that is waited for, so that a client can tell a new one from the last one.
+    pub process: u64,
+    /// For people, such as "waiting for process 3, not heard of for 4.2 s".
+    pub message: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -215,6 +231,10 @@ pub enum Refusal {
     TooManyWaiters,
     /// The session has reached the limit of locks per session.
     TooManyHolds,
+    /// The server is a member of a peer group, and a group cannot do this.
+    Unsupported,
+    /// The peer group cannot take the request now.
+    Unavailable,
     /// A newer server sent a reason that this client does not know.
     Unknown,
 }

@@ -109,6 +109,35 @@ pub struct Status {
     pub free_bytes: Option<u64>,
     /// Whether the server refuses new sessions and acquires because of low space.
     pub low_space: bool,
+    /// None if the server is not a member of a peer group.
+    pub group: Option<Group>,
+}
+
+/// A peer group, as one of its members sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Group {
+    pub algorithm: String,
+    /// Empty if the algorithm has no variants.
+    pub variant: String,
+    /// The id of the member that answers.
+    pub member: u64,
+    /// Number of members.
+    pub members: u64,
+    /// Whether the member that answers serves its clients.
+    pub serves: bool,
+    /// The other members, in order of id.
+    pub peers: Vec<Peer>,
+}
+
+/// Another member of the group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Peer {
+    pub id: u64,
+    pub connected: bool,
+    /// How long nothing was heard of the member.
+    pub not_heard_ms: u64,
+    /// Bytes for the member that it has not acknowledged.
+    pub backlog_bytes: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Converts the frames on the stream of a session.
 
 use baton_types::frames::{
-    Acquire, Answer, CancelOutcome, EndReason, Malformed, Mode, Open, Operation, Part, Refusal, Refused, Request,
-    Secret, ToClient, ToServer, Wait,
+    Acquire, Answer, CancelOutcome, EndReason, Hopeless, Malformed, Mode, Open, Operation, Part, Refusal, Refused,
+    Request, Secret, ToClient, ToServer, Wait,
 };
 use baton_types::limits::SECRET_BYTES;
 
@@ -121,6 +121,9 @@ pub fn to_client(said: ToClient) -> v1::ServerFrame {
         ToClient::Ended { reason, message } => {
             server_frame::Frame::Ended(v1::Ended { reason: reason_to_wire(reason).into(), message })
         }
+        ToClient::Hopeless { acquire, why: Hopeless { process, message } } => {
+            server_frame::Frame::Hopeless(v1::Hopeless { acquire, process, message })
+        }
     };
     v1::ServerFrame { frame: Some(frame) }
 }
@@ -162,6 +165,8 @@ fn refusal_to_wire(refusal: Refusal) -> v1::Refusal {
         Refusal::TooManyLocks => v1::Refusal::TooManyLocks,
         Refusal::TooManyWaiters => v1::Refusal::TooManyWaiters,
         Refusal::TooManyHolds => v1::Refusal::TooManyHolds,
+        Refusal::Unsupported => v1::Refusal::Unsupported,
+        Refusal::Unavailable => v1::Refusal::Unavailable,
         Refusal::Unknown => v1::Refusal::Unspecified,
     }
 }
@@ -181,6 +186,8 @@ fn refusal_from_wire(refusal: v1::Refusal) -> Refusal {
         v1::Refusal::TooManyLocks => Refusal::TooManyLocks,
         v1::Refusal::TooManyWaiters => Refusal::TooManyWaiters,
         v1::Refusal::TooManyHolds => Refusal::TooManyHolds,
+        v1::Refusal::Unsupported => Refusal::Unsupported,
+        v1::Refusal::Unavailable => Refusal::Unavailable,
         v1::Refusal::Unspecified => Refusal::Unknown,
     }
 }
@@ -218,6 +225,9 @@ pub fn from_server(frame: v1::ServerFrame) -> Option<ToClient> {
                 v1::ended::Reason::WrongSecret => EndReason::WrongSecret,
             };
             ToClient::Ended { reason, message: ended.message }
+        }
+        server_frame::Frame::Hopeless(v1::Hopeless { acquire, process, message }) => {
+            ToClient::Hopeless { acquire, why: Hopeless { process, message } }
         }
     })
 }

@@ -1,10 +1,10 @@
 //! Every frame survives the conversion to the wire and back, and invalid messages get an error.
 
 use baton_types::frames::{
-    Acquire, Answer, CancelOutcome, EndReason, Mode, Open, Operation, Part, Refusal, Refused, Request, Secret,
-    ToClient, ToServer, Wait,
+    Acquire, Answer, CancelOutcome, EndReason, Hopeless, Mode, Open, Operation, Part, Refusal, Refused, Request,
+    Secret, ToClient, ToServer, Wait,
 };
-use baton_types::views::{Holder, HowEnded, Lock, Past, Session, Status, Waiter};
+use baton_types::views::{Group, Holder, HowEnded, Lock, Past, Peer, Session, Status, Waiter};
 
 use super::{from_client, from_server, to_client, to_server};
 use crate::v1;
@@ -50,6 +50,8 @@ fn a_client_hears_what_the_service_says() {
         Refusal::TooManyLocks,
         Refusal::TooManyWaiters,
         Refusal::TooManyHolds,
+        Refusal::Unsupported,
+        Refusal::Unavailable,
         Refusal::Unknown,
     ];
     let reasons = [
@@ -71,6 +73,7 @@ fn a_client_hears_what_the_service_says() {
     said.push(ToClient::Opened { session: 1, ttl_ms: 2 });
     said.push(ToClient::Alive { number: 1 });
     said.push(ToClient::Revoked { acquire: 1 });
+    said.push(ToClient::Hopeless { acquire: 1, why: Hopeless { process: 2, message: "m".to_owned() } });
     for said in said {
         assert_eq!(from_server(to_client(said.clone())), Some(said));
     }
@@ -119,7 +122,13 @@ fn people_see_what_the_service_shows() {
         version: "v".to_owned(),
         free_bytes: Some(9),
         low_space: true,
+        group: None,
     };
+    assert_eq!(Status::from(v1::GetStatusResponse::from(status.clone())), status);
+    let peers = vec![Peer { id: 1, connected: true, not_heard_ms: 2, backlog_bytes: 3 }];
+    let (algorithm, variant) = ("raymond".to_owned(), "k-ary:3".to_owned());
+    let group = Some(Group { algorithm, variant, member: 1, members: 2, serves: true, peers });
+    let status = Status { group, ..status };
     assert_eq!(Status::from(v1::GetStatusResponse::from(status.clone())), status);
 }
 

@@ -1,6 +1,6 @@
 //! Converts the views that the service shows to people.
 
-use baton_types::views::{Holder, HowEnded, Lock, Past, Session, Status, Waiter};
+use baton_types::views::{Group, Holder, HowEnded, Lock, Past, Peer, Session, Status, Waiter};
 
 use super::frames::{mode, mode_to_wire};
 use crate::v1;
@@ -119,6 +119,7 @@ impl From<Status> for v1::GetStatusResponse {
             version: status.version,
             free_bytes: status.free_bytes,
             low_space: status.low_space,
+            group: status.group.map(Into::into),
         }
     }
 }
@@ -138,6 +139,33 @@ impl From<v1::GetStatusResponse> for Status {
             version: status.version,
             free_bytes: status.free_bytes,
             low_space: status.low_space,
+            group: status.group.map(Into::into),
         }
+    }
+}
+
+impl From<Group> for v1::Group {
+    fn from(group: Group) -> Self {
+        let Group { algorithm, variant, member, members, serves, peers } = group;
+        let peer = |Peer { id, connected, not_heard_ms, backlog_bytes }| v1::Peer {
+            id,
+            connected,
+            not_heard_ms,
+            backlog_bytes,
+        };
+        v1::Group { algorithm, variant, member, members, serves, peers: peers.into_iter().map(peer).collect() }
+    }
+}
+
+impl From<v1::Group> for Group {
+    fn from(group: v1::Group) -> Self {
+        let v1::Group { algorithm, variant, member, members, serves, peers } = group;
+        let peer = |v1::Peer { id, connected, not_heard_ms, backlog_bytes }| Peer {
+            id,
+            connected,
+            not_heard_ms,
+            backlog_bytes,
+        };
+        Group { algorithm, variant, member, members, serves, peers: peers.into_iter().map(peer).collect() }
     }
 }

@@ -10,6 +10,7 @@ mod channel;
 mod clock;
 pub mod exec;
 mod hold;
+mod hopeless;
 mod reports;
 mod run;
 mod signals;
@@ -174,7 +175,9 @@ async fn open_again(session: impl Fn() -> SessionBuilder, time: &Time) -> Result
 /// The lock; none if it was not granted in time. As with flock, that is reported by the exit status alone, without a
 /// message.
 async fn acquire(wanted: &Wanted<'_>, session: &Session, time: &Time) -> Result<Option<Guard>, Failure> {
-    let mut acquire = session.lock(&wanted.name).mode(wanted.mode).lock_delay(wanted.lock_delay);
+    let hopeless = hopeless::Reporter::default();
+    let acquire = session.lock(&wanted.name).mode(wanted.mode).lock_delay(wanted.lock_delay);
+    let mut acquire = acquire.on_hopeless(move |why| hopeless.report(why));
     if let Some(parent) = wanted.parent {
         acquire = acquire.owner(&Owner::from_raw(parent).child().map_err(failed)?);
     }
@@ -188,7 +191,9 @@ async fn acquire(wanted: &Wanted<'_>, session: &Session, time: &Time) -> Result<
     };
     acquired.map(Some).or_else(|error| match error {
         AcquireError::TimedOut { .. } | AcquireError::Refused { kind: Refusal::NotAvailable, .. } => Ok(None),
-        AcquireError::Refused { kind: Refusal::Invalid | Refusal::PermitsDiffer, .. } => Err(Failure::bad_input(error)),
+        AcquireError::Refused { kind: Refusal::Invalid | Refusal::PermitsDiffer | Refusal::Unsupported, .. } => {
+            Err(Failure::bad_input(error))
+        }
         AcquireError::InvalidName(_) => Err(Failure::bad_input(error)),
         AcquireError::NoRandomness(_) => Err(failed(error)),
         AcquireError::Lost(Loss::Unacknowledged) | AcquireError::Open(_) => Err(no_server(error)),

@@ -2,7 +2,9 @@
 
 use baton_types::frames::{Answer, Operation, Refusal, Refused};
 
-use super::{AcquireNumber, Event, LockState, Loss, Millis, NotGranted, Phase, ReleaseFailure, Session, SessionState};
+use super::{
+    AcquireNumber, Event, Hopeless, LockState, Loss, Millis, NotGranted, Phase, ReleaseFailure, Session, SessionState,
+};
 use super::{Timeout, Wish};
 
 /// An acquire that the user waits for or holds.
@@ -173,6 +175,13 @@ impl Session {
                 self.event(Event::Revoked { acquire });
             }
             Some(Claim::Revoked) | None => {}
+        }
+    }
+
+    /// The frame may be late: the acquire has its answer, or the user has given it up.
+    pub(super) fn on_hopeless(&mut self, acquire: AcquireNumber, why: Hopeless) {
+        if matches!(self.claims.get(&acquire), Some(Claim::Waiting { .. })) {
+            self.event(Event::Hopeless { acquire, why });
         }
     }
 

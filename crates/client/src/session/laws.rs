@@ -26,6 +26,7 @@ enum Step {
     /// Answers one of the sent requests, possibly for the second time.
     Answer(usize, u8),
     Revoked(u64),
+    Hopeless(u64),
     Ended,
 }
 
@@ -42,6 +43,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (0usize..4).prop_map(Step::Alive),
         8 => (0usize..8, 0u8..5).prop_map(|(which, how)| Step::Answer(which, how)),
         1 => (1u64..12).prop_map(Step::Revoked),
+        1 => (1u64..12).prop_map(Step::Hopeless),
         1 => Just(Step::Ended),
     ]
 }
@@ -123,6 +125,10 @@ impl Witness {
             }
             Event::Lost(_) => assert!(!std::mem::replace(&mut self.lost, true), "lost twice"),
             Event::Revoked { acquire } => drop(self.revoked.insert(acquire)),
+            Event::Hopeless { acquire, .. } => {
+                let is_over = self.settled.contains(&acquire) || self.given_up.contains(&acquire);
+                assert!(!is_over, "acquire {acquire} does not wait");
+            }
             Event::Opened | Event::Released { .. } | Event::AtRisk | Event::Confirmed | Event::Finished { .. } => {}
         }
     }
@@ -201,6 +207,10 @@ fn take(step: Step, now: &mut Millis, session: &mut Session, witness: &mut Witne
             }
         }
         Step::Revoked(acquire) => session.receive(*now, ToClient::Revoked { acquire }),
+        Step::Hopeless(acquire) => {
+            let why = Hopeless { process: 3, message: String::new() };
+            session.receive(*now, ToClient::Hopeless { acquire, why });
+        }
         Step::Ended => {
             session.receive(*now, ToClient::Ended { reason: EndReason::Expired, message: String::new() });
         }

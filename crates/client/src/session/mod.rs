@@ -41,7 +41,8 @@ use words::Timeout;
 pub(crate) use words::in_words;
 pub(crate) use words::why_ended;
 pub use words::{
-    AcquireNumber, Config, Event, LockState, Loss, Mode, NotGranted, Output, ReleaseFailure, SessionState, Wait, Wish,
+    AcquireNumber, Config, Event, Hopeless, LockState, Loss, Mode, NotGranted, Output, ReleaseFailure, SessionState,
+    Wait, Wish,
 };
 
 /// Milliseconds of CLOCK_BOOTTIME.
@@ -166,6 +167,7 @@ impl Session {
             ToClient::Answer { number, answer } => self.on_answer(number, answer),
             ToClient::Revoked { acquire } => self.on_revoked(acquire),
             ToClient::Ended { reason, message } => self.on_ended(now, reason, message),
+            ToClient::Hopeless { acquire, why } => self.on_hopeless(acquire, why),
         }
         self.say_goodbye();
     }

@@ -1,6 +1,6 @@
 //! The inputs and outputs of a session: its configuration, outputs, events and errors.
 
-pub use baton_types::frames::{Acquire as Wish, Mode, Wait};
+pub use baton_types::frames::{Acquire as Wish, Hopeless, Mode, Wait};
 use baton_types::frames::{EndReason, Refusal, Refused, Secret, ToServer};
 use baton_types::name::{Quoted, short};
 
@@ -68,6 +68,11 @@ pub enum Event {
     /// An operator forced the release of the lock. The holder must stop its work, and then release the lock.
     Revoked {
         acquire: AcquireNumber,
+    },
+    /// The acquire waits for a silent process of a peer group. It goes on waiting.
+    Hopeless {
+        acquire: AcquireNumber,
+        why: Hopeless,
     },
     /// No keep-alive was acknowledged for half of the time to live.
     AtRisk,

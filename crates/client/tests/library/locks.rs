@@ -42,6 +42,47 @@ async fn what_is_dropped_is_given_back() {
 }
 
 #[tokio::test]
+async fn who_waits_hears_that_the_wait_is_hopeless_and_goes_on_waiting() {
+    let mut server = Server::start().await;
+    let (session, mut stream) = server.session(LONG).await;
+    let (heard, mut hears) = tokio::sync::mpsc::unbounded_channel();
+    let acquire = session.lock("a").on_hopeless(move |why| heard.send(why.clone()).unwrap());
+    let acquires = tokio::spawn(acquire.acquire());
+    let (number, _) = stream.request().await;
+    for process in [3, 4] {
+        let message = format!("waiting for process {process}");
+        let hopeless = v1::Hopeless { acquire: number, process, message: message.clone() };
+        stream.say(server_frame::Frame::Hopeless(hopeless)).await;
+        assert_eq!(hears.recv().await.unwrap(), Hopeless { process, message });
+    }
+    stream.answer(number, answer::Answer::Granted(v1::Granted { fence: 40 })).await;
+    assert_eq!(acquires.await.unwrap().unwrap().fence(), Ok(40));
+    assert_eq!(hears.recv().await, None);
+}
+
+/// A client of an earlier version hears a frame of a later server like this one: as a frame of no kind.
+#[tokio::test]
+async fn a_frame_of_an_unknown_kind_is_ignored() {
+    let mut server = Server::start().await;
+    let (session, mut stream) = server.session(LONG).await;
+    let acquires = tokio::spawn(session.lock("a").acquire());
+    let (number, _) = stream.request().await;
+    stream.answers.send(Ok(v1::ServerFrame { frame: None })).await.unwrap();
+    stream.answer(number, answer::Answer::Granted(v1::Granted { fence: 40 })).await;
+    assert_eq!(acquires.await.unwrap().unwrap().fence(), Ok(40));
+}
+
+#[tokio::test]
+async fn a_try_that_a_group_could_not_serve_in_time_finds_no_free_lock() {
+    let mut server = Server::start().await;
+    let (session, mut stream) = server.session(LONG).await;
+    let tries = tokio::spawn(async move { session.try_lock("a").await });
+    let (number, _) = stream.request().await;
+    stream.refuse(number, v1::Refusal::TimedOut, "").await;
+    assert!(tries.await.unwrap().unwrap().is_none());
+}
+
+#[tokio::test]
 async fn a_time_out_cancels() {
     let mut server = Server::start().await;
     let (session, mut stream) = server.session(LONG).await;

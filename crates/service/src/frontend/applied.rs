@@ -53,6 +53,17 @@ impl Frontend {
         }
     }
 
+    /// A lock of a gated state was granted or denied: see [`State::admit`]. `state` is the state right after that. Nothing
+    /// was proposed for it, so it is not counted as under way.
+    pub fn admitted(&mut self, now_ms: u64, state: &State, outcome: &Outcome) {
+        if self.leads() {
+            for effect in &outcome.effects {
+                let may_tell = self.leases.observe(now_ms, effect);
+                self.follow(now_ms, state, &UnderWay::Timer, effect, may_tell);
+            }
+        }
+    }
+
     fn follow(&mut self, now_ms: u64, state: &State, asked: &UnderWay, effect: &Effect, may_tell: bool) {
         match effect {
             &Effect::Opened { session, ttl_ms } => {

@@ -5,7 +5,8 @@
 //! frame](Frontend::hears), is [slow](Frontend::stream_slow) or [gone](Frontend::stream_gone); a call wants to
 //! [look](Frontend::look) or to [force](Frontend::force) a release; an entry [was applied](Frontend::applied); this
 //! node [was elected](Frontend::elected) or [deposed](Frontend::deposed); a proposal [was lost](Frontend::lost); a
-//! round [is over](Frontend::round_done); [free space](Frontend::space) was measured; [time passes](Frontend::tick).
+//! round [is over](Frontend::round_done); [free space](Frontend::space) was measured; [time passes](Frontend::tick); a
+//! gated state [granted a lock](Frontend::admitted), or its waiters are [without hope](Frontend::hopeless).
 //! After each report, carry out all outputs of [`Frontend::poll`], in order, before the next report. Call
 //! [`Frontend::tick`] at [`Frontend::next_wake`].
 //!
@@ -22,6 +23,7 @@
 //! counts its lease from the moment when it sent that Open.
 
 mod applied;
+mod hopeless;
 mod limits;
 mod open;
 mod rounds;
@@ -41,6 +43,7 @@ use baton_types::views::Holder;
 use crate::leases::Leases;
 use crate::state::locks::LockName;
 use crate::state::{Caller, Command, RequestNumber, SessionId, State, locks, sessions};
+pub use hopeless::HOPELESS_AGAIN_MS;
 pub use limits::LIMIT_AGAIN_MS;
 use rounds::Rounds;
 pub use rounds::{ROUND_AGAIN_MS, ROUNDS_MAX, RoundId};
@@ -239,6 +242,10 @@ pub struct Frontend {
     /// How many proposals in `under_way` acquire each lock.
     locks_under_way: HashMap<LockName, usize>,
     space: Space,
+    /// How long an acquire with time-out 0 waits; none if it does not wait.
+    try_ms: Option<u64>,
+    /// The acquires that were told in the last second that they wait without hope, and when.
+    told_hopeless: BTreeMap<(SessionId, RequestNumber), u64>,
     /// When the operator was last told of each limit, by its flag.
     limits_told: BTreeMap<&'static str, u64>,
     out: VecDeque<Output>,
@@ -261,9 +268,16 @@ impl Frontend {
             acquires_under_way: 0,
             locks_under_way: HashMap::new(),
             space: Space::default(),
+            try_ms: None,
+            told_hopeless: BTreeMap::new(),
             limits_told: BTreeMap::new(),
             out: VecDeque::new(),
         }
+    }
+
+    /// From now on an acquire with time-out 0 waits this long. None: it does not wait, as from the start.
+    pub fn try_waits(&mut self, try_ms: Option<u64>) {
+        self.try_ms = try_ms;
     }
 
     /// The next action for the shell.
@@ -437,6 +451,7 @@ impl Frontend {
         }
         (self.opens_under_way, self.acquires_under_way) = (0, 0);
         self.locks_under_way.clear();
+        self.told_hopeless.clear();
     }
 
     /// The reason for a refusal while this node does not lead.

@@ -183,6 +183,7 @@ impl Frontend {
             return self.close(stream, if self.leads() { Closing::Busy } else { self.why_not_leading() });
         }
         let (number, closes) = (request.number, request.operation == Operation::Close);
+        let request = self.with_patience(request);
         let request = match words::request(session, request, caller) {
             Ok(request) => request,
             Err(invalid) => return self.refuse(stream, number, Refusal::Invalid, invalid.to_string()),
@@ -204,6 +205,15 @@ impl Frontend {
             stream.under_way += 1;
         }
         self.propose(Command::Request(request), UnderWay::Request { stream, session, number, acquires });
+    }
+
+    /// A try waits a little, if the state cannot tell at once whether a lock is free. A repeated try changes in the same
+    /// way, so the state recognises it.
+    fn with_patience(&self, mut request: Request) -> Request {
+        if let (Some(try_ms), Operation::Acquire(acquire)) = (self.try_ms, &mut request.operation) {
+            acquire.timeout_ms = acquire.timeout_ms.map(|timeout_ms| if timeout_ms == 0 { try_ms } else { timeout_ms });
+        }
+        request
     }
 
     /// A request of this stream was applied. The stream may be gone already.

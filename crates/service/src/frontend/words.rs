@@ -105,6 +105,8 @@ fn lock_refusal(refusal: &locks::Refusal) -> Refused {
         Lock::Deadlock(_) => Refusal::Deadlock,
         Lock::PermitsDiffer { .. } => Refusal::PermitsDiffer,
         Lock::NotHolder { .. } => Refusal::NotHolder,
+        Lock::NoSharing | Lock::NoPermits | Lock::NoSeveral => Refusal::Unsupported,
+        Lock::Unavailable(_) => Refusal::Unavailable,
     };
     let wait = |step: &locks::WaitFor| {
         let (owner, label, lock) = (step.owner.0, step.label.clone(), step.lock.as_bytes().to_vec());

@@ -16,18 +16,18 @@ use super::calls::Peer;
 use crate::frontend::Closing;
 use crate::host::{self, CallError, Host};
 use crate::listing::ListLocks;
+use crate::replica::Replica;
 
-#[derive(Clone)]
-pub struct GrpcLocks(Arc<Host>);
+pub struct GrpcLocks<R: Replica>(Arc<Host<R>>);
 
-impl GrpcLocks {
-    pub fn new(host: Arc<Host>) -> Self {
+impl<R: Replica> GrpcLocks<R> {
+    pub fn new(host: Arc<Host<R>>) -> Self {
         GrpcLocks(host)
     }
 }
 
 #[tonic::async_trait]
-impl Locks for GrpcLocks {
+impl<R: Replica> Locks for GrpcLocks<R> {
     type SessionStream = Pin<Box<dyn Stream<Item = Result<v1::ServerFrame, Status>> + Send>>;
 
     async fn session(
@@ -89,7 +89,7 @@ impl Locks for GrpcLocks {
 }
 
 /// Passes the client's frames to the front end, until the client or the front end ends the stream.
-async fn carry(mut stream: host::Stream, mut frames: Streaming<v1::ClientFrame>) {
+async fn carry<R: Replica>(mut stream: host::Stream<R>, mut frames: Streaming<v1::ClientFrame>) {
     let ended = stream.ended();
     tokio::pin!(ended);
     loop {

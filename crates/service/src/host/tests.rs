@@ -9,7 +9,7 @@ use crate::store::fake::FakeDisk;
 const LONG: Duration = Duration::from_secs(60);
 
 async fn host(disk: &FakeDisk) -> Arc<Host> {
-    let opened = Host::open(Arc::new(disk.clone()), Path::new("data"), ServerLimits::default(), String::new());
+    let opened = Host::open(Arc::new(disk.clone()), ServerLimits::default(), String::new());
     Arc::new(tokio::time::timeout(LONG, opened).await.expect("it leads").unwrap())
 }
 

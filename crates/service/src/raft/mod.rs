@@ -26,9 +26,10 @@ mod types;
 mod writer;
 
 pub use crate::format::record::NodeRecord;
+pub use crate::replica::{Leadership, Role, Status};
 pub use compaction::Pause;
 pub use log_store::{Fatal, Warn, abort, complain};
 pub use machine::OnApply;
-pub use node::{Leadership, Node, Options, Pending, ProposeError, ReadError, Role, Status};
+pub use node::{Node, Options, Pending, ProposeError, ReadError};
 pub use receipt::OnLost;
 pub use types::Applied;

@@ -24,6 +24,7 @@ use super::snapshot::Kept;
 use super::types::{Applied, LogId, TypeConfig};
 use crate::format::FromOlder;
 use crate::format::record::NodeRecord;
+use crate::replica::{Leadership, Replica, Role, Status};
 use crate::state::{Entry, State};
 use crate::store::{Disk, Files, Identity, OpenError, SEGMENT_BYTES, Store};
 
@@ -60,40 +61,6 @@ impl Default for Options {
             warn: complain(),
         }
     }
-}
-
-/// Whether this node leads, as far as it knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leadership {
-    /// A majority has confirmed that this node leads.
-    Leads { term: u64 },
-    /// This node does not lead, or no majority has confirmed it yet.
-    DoesNotLead {
-        /// The node that leads, if this node knows it.
-        leader: Option<u64>,
-    },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    Leader,
-    /// Also while the group has no leader.
-    Follower,
-    Candidate,
-    /// A follower without a vote.
-    Learner,
-    Stopped,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Status {
-    pub node: u64,
-    pub role: Role,
-    pub term: u64,
-    /// Index of the last committed entry.
-    pub commit: u64,
-    /// Index of the last applied entry.
-    pub applied: u64,
 }
 
 /// Why an entry is not applied, or may not be.
@@ -348,6 +315,41 @@ impl Node {
         // openraft's worker and its log readers end on their own, soon after.
         let nothing = running.gone.recv().await;
         assert!(nothing.is_none(), "no message is ever sent here");
+    }
+}
+
+impl Replica for Node {
+    fn submit(&self, term: u64, entry: Entry) {
+        self.submit(term, entry);
+    }
+
+    async fn read_index(&self) -> bool {
+        self.read_index().await.is_ok()
+    }
+
+    fn with_state<T>(&self, look: impl FnOnce(&State) -> T) -> T {
+        self.with_state(look)
+    }
+
+    fn leadership(&self) -> watch::Receiver<Leadership> {
+        self.leadership()
+    }
+
+    fn status(&self) -> Status {
+        self.status()
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        // If the disk does not tell its free space, the server writes until a write fails.
+        self.free_bytes().ok()
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.missing()
+    }
+
+    async fn shutdown(&self) {
+        self.shutdown().await;
     }
 }
 

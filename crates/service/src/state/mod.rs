@@ -35,6 +35,8 @@ mod turn;
 mod views;
 mod words;
 
+use std::num::NonZeroU64;
+
 pub use change::{Change, Outcome, What};
 pub use ids::{OwnerId, RequestNumber, SessionId};
 pub use locks::{HolderView, LockView, Standing, WaiterView};
@@ -42,7 +44,7 @@ pub use record::Record;
 pub use views::{Counts, PendingTimers, SessionView};
 pub use words::{Answer, Caller, Command, Effect, Entry, Operation, Principal, Request};
 
-use locks::Locks;
+use locks::{LockName, Locks};
 use sessions::{Arrival, EndReason, Refusal, Sessions};
 use turn::Turn;
 
@@ -70,6 +72,12 @@ impl Default for State {
 }
 
 impl State {
+    /// An empty state in gated mode, for one member of a peer group. It is kept in memory only. It refuses what a group
+    /// cannot do, and grants only by [`State::admit`].
+    pub fn gated() -> Self {
+        State { locks: Locks::gated(), ..State::default() }
+    }
+
     /// Applies a command of the entry at `index`, which was proposed at `now_ms`. Adds effects and changes to
     /// `outcome`, which collects them for the whole entry.
     pub fn apply(&mut self, index: u64, now_ms: u64, command: &Command, outcome: &mut Outcome) {
@@ -91,6 +99,28 @@ impl State {
             Command::Request(request) => apply_request(&mut turn, locks, request),
             Command::Locks(command) => locks.apply(&mut turn, command),
         }
+    }
+
+    /// For a gated state: grants the lock to its first waiter, with this fence of the group's algorithm. Does nothing if
+    /// no claim waits, or if the lock is held or closed. `index` and `now_ms` are as in [`State::apply`].
+    pub fn admit(&mut self, index: u64, now_ms: u64, lock: &LockName, fence: NonZeroU64) -> Outcome {
+        self.outside(index, now_ms, |locks, turn| locks.admit(turn, lock, fence))
+    }
+
+    /// For a gated state: refuses the first waiter of the lock, because the group cannot take its request now. `why` is a
+    /// sentence for people. Does nothing if no claim waits.
+    pub fn deny(&mut self, index: u64, now_ms: u64, lock: &LockName, why: String) -> Outcome {
+        self.outside(index, now_ms, |locks, turn| locks.deny(turn, lock, why))
+    }
+
+    /// Changes the locks without a command.
+    fn outside(&mut self, index: u64, now_ms: u64, change: impl FnOnce(&mut Locks, &mut Turn<'_>)) -> Outcome {
+        self.now_ms = self.now_ms.max(now_ms);
+        let State { now_ms, revision, sessions, locks } = self;
+        let mut outcome = Outcome::default();
+        let mut turn = Turn { index, now_ms: *now_ms, revision, raised: false, sessions, outcome: &mut outcome };
+        change(locks, &mut turn);
+        outcome
     }
 
     /// Counts the commands that began or ended a claim. Such a command raises the revision by one, however many claims

@@ -7,6 +7,7 @@ mod counts;
 mod deadlocks;
 mod delays;
 mod ended;
+mod gate;
 mod locks;
 mod missing;
 mod model;

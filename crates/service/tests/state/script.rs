@@ -8,6 +8,8 @@
 //!     lock deploy | session a | ended a | claims a | timers | counts | revision
 //!     waiters deploy | claimed a | known a 1       number of waiters, number of claims, whether the request is known
 //!     changes                                      of the last command: index, position, revision, before -> after
+//!     gated                                        as the first line: the state is gated
+//!     admit deploy 7 | deny deploy                 for a gated state: with this fence; for the reason "no"
 //!
 //! A session has one letter. Its owner has the same letter, unless the command names another owner. A parent is a
 //! letter or a number. Names of locks are in the escaped form. The first command has index 101 and comes at 1 ms; the
@@ -71,6 +73,17 @@ impl Script {
             ["counts"] => vec![format!("{:?}", self.state.counts())],
             ["revision"] => vec![self.state.revision().to_string()],
             ["changes"] => self.changes.iter().map(show_change).collect(),
+            ["gated"] => {
+                self.state = State::gated();
+                vec![]
+            }
+            ["admit", lock, fence] => {
+                let fence = fence.parse().unwrap();
+                self.outside(line, |state, index, now_ms| state.admit(index, now_ms, &name(lock), fence))
+            }
+            ["deny", lock] => {
+                self.outside(line, |state, index, now_ms| state.deny(index, now_ms, &name(lock), "no".to_owned()))
+            }
             _ => {
                 let command = command(&words).unwrap_or_else(|| panic!("no such command: {line}"));
                 let effects = self.apply(&command);
@@ -81,9 +94,22 @@ impl Script {
     }
 
     pub fn apply(&mut self, command: &Command) -> Vec<Effect> {
+        self.change(|state, index, now_ms| {
+            let mut outcome = Outcome::default();
+            state.apply(index, now_ms, command, &mut outcome);
+            outcome
+        })
+    }
+
+    fn outside(&mut self, line: &str, change: impl FnOnce(&mut State, u64, u64) -> Outcome) -> Vec<String> {
+        let effects = self.change(change);
+        assert_eq!(self.state.check(), Ok(()), "after {line}");
+        effects.iter().map(show).collect()
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut State, u64, u64) -> Outcome) -> Vec<Effect> {
         self.now_ms += 1;
-        let mut outcome = Outcome::default();
-        self.state.apply(self.now_ms + 100, self.now_ms, command, &mut outcome);
+        let outcome = change(&mut self.state, self.now_ms + 100, self.now_ms);
         self.changes = outcome.changes.into_vec();
         outcome.effects.into_vec()
     }
@@ -123,6 +149,10 @@ impl Script {
         };
         view.claims().map(show).collect()
     }
+}
+
+fn name(escaped: &str) -> LockName {
+    LockName::from(&parse_escaped(escaped).unwrap())
 }
 
 /// A session, by its letter.

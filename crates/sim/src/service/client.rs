@@ -324,7 +324,7 @@ impl SimulatedClient {
                 Some(rng.u64(..100_000))
             }
             Event::Finished { .. } => Some(rng.u64(1_000..300_000)),
-            Event::Released { .. } | Event::AtRisk | Event::Confirmed => None,
+            Event::Released { .. } | Event::Hopeless { .. } | Event::AtRisk | Event::Confirmed => None,
         }
     }
 

@@ -129,6 +129,23 @@ fn what_was_revoked_before_its_grant_was_known_is_given_back() {
 }
 
 #[test]
+fn only_a_waiting_acquire_is_told_that_its_wait_is_hopeless() {
+    let mut driver = Driver::holding();
+    driver.acquire(&wish("b"));
+    let why = Hopeless { process: 3, message: "m".into() };
+    for acquire in [1, 2, 3] {
+        driver.hear(ToClient::Hopeless { acquire, why: why.clone() });
+    }
+    driver.give_up(2);
+    driver.hear(ToClient::Hopeless { acquire: 2, why });
+    driver.says(expect![[r#"
+        > 2 (seen 1): acquire b
+        Hopeless { acquire: 2, why: Hopeless { process: 3, message: "m" } }
+        > 3 (seen 1): cancel 2
+    "#]]);
+}
+
+#[test]
 fn a_close_ends_everything_at_once_for_the_user_and_is_repeated_until_it_is_answered() {
     let mut driver = Driver::holding();
     driver.acquire(&wish("b"));

@@ -1,5 +1,6 @@
 //! The front end together with the state. The test decides when a proposal is applied.
 
+mod gate;
 mod leadership;
 mod limits;
 mod opens;
@@ -45,6 +46,13 @@ impl Node {
 
     pub fn new() -> Self {
         Node::leader(ServerLimits::default())
+    }
+
+    /// A member of a peer group: its state is gated.
+    pub fn member() -> Self {
+        let mut node = Node::new();
+        node.state = State::gated();
+        node
     }
 
     pub fn tell(&mut self, tell: impl FnOnce(&mut Frontend, u64, &State)) {

@@ -60,7 +60,7 @@ impl Locks {
         let is_shared = modes().take(lock.held).flatten().all(|mode| mode == Mode::Shared);
         says(is_shared || lock.held <= lock.permits as usize, "has too many holders")?;
         says(lock.holders().is_sorted_by_key(|claim| claim.fence), "has a fence that is lower than an earlier one")?;
-        says(self.grantable(lock).is_none(), "is free for its first waiter")?;
+        says(self.gated || self.grantable(lock).is_none(), "is free for its first waiter")?;
 
         let last_delay = lock.delay().map_or(0, |delay| delay.generation);
         says(last_delay <= self.last_delay, "has a lock-delay that was never begun")?;
@@ -91,7 +91,9 @@ impl Locks {
         says(!claim.revoked || claim.holds(), "was revoked while it waits")?;
         says(claim.timeout_ms.is_none() || !claim.holds(), "holds, but has a time-out")?;
         says((1..=self.last_ticket).contains(&claim.ticket), "has a ticket that was never given")?;
-        says(claim.fence.map_or(0, u64::from) <= self.last_fence, "has a fence that was never given")?;
+        let was_given = self.gated || claim.fence.map_or(0, u64::from) <= self.last_fence;
+        says(was_given, "has a fence that was never given")?;
+        says(self.beyond_gate(&claim.wants).is_none(), "wants what a gated state refuses")?;
         says(claim.revision <= revision, "entered at a revision in the future")?;
         says(u64::from(claim.lock_delay_ms) <= LOCK_DELAY_MS_MAX, "has a lock-delay that is too long")
     }

@@ -10,9 +10,9 @@ use crate::state::turn::Turn;
 
 impl Locks {
     /// Whether a new claim can be granted now: no claim waits for one of its locks, and each lock admits it. While a
-    /// lock is in use, all claims must name the same number of permits.
+    /// lock is in use, all claims must name the same number of permits. Never true in a gated state.
     pub(super) fn are_free(&self, wants: &[Want]) -> Result<bool, Refusal> {
-        let mut are_free = true;
+        let mut are_free = !self.gated;
         for want in wants {
             let Some(lock) = self.locks.get(&want.lock) else { continue };
             let says = want.mode.permits();
@@ -37,16 +37,18 @@ impl Locks {
     }
 
     /// Grants these locks, one after the other, to as many waiters as possible, and forgets idle locks. If a claim of
-    /// several locks is granted, the claims behind it may be next at its other locks. Those locks are checked last.
+    /// several locks is granted, the claims behind it may be next at its other locks. Those locks are checked last. A
+    /// gated state only forgets idle locks.
     pub(super) fn grant_next(&mut self, turn: &mut Turn<'_>, mut names: Names) {
         let mut looked_at = 0;
         while let Some(name) = names.get(looked_at).cloned() {
             looked_at += 1;
             while let Some(lock) = self.locks.get(&name) {
-                if let Some(claim) = self.grantable(lock) {
+                if let Some(claim) = self.grantable(lock).filter(|_| !self.gated) {
                     let others = claim.wants.iter().map(|want| &want.lock).filter(|lock| **lock != name);
                     names.extend(others.cloned());
-                    self.grant(turn, &claim);
+                    let fence = self.fence_for(&claim.wants);
+                    self.grant(turn, &claim, fence);
                 } else if lock.is_idle() {
                     self.locks.remove(&name);
                 } else {
@@ -67,8 +69,7 @@ impl Locks {
         first.wants.iter().all(is_next).then(|| first.clone())
     }
 
-    fn grant(&mut self, turn: &mut Turn<'_>, waiter: &Arc<Claim>) {
-        let fence = self.fence_for(&waiter.wants);
+    pub(super) fn grant(&mut self, turn: &mut Turn<'_>, waiter: &Arc<Claim>, fence: NonZeroU64) {
         let holder = Claim { fence: Some(fence), since_ms: turn.now_ms, timeout_ms: None, ..Claim::clone(waiter) };
         let holder = Arc::new(holder);
         self.replace(&holder);

@@ -6,11 +6,13 @@
 //!   is granted when it is the first waiter of each lock and each lock admits it: in one command, with one fence. Until
 //!   then no other claim overtakes it in any line.
 //! - One counter gives all fences, so that the state can forget a lock as soon as it is neither used nor remembered.
+//! - A *gated* state is different (`gate.rs`): an algorithm outside decides when a lock is granted, and with which fence.
 
 mod check;
 mod claim;
 mod deadlock;
 mod force;
+mod gate;
 mod grant;
 mod history;
 mod index;
@@ -74,6 +76,8 @@ pub struct Locks {
     history: OrdMap<u64, LockName>,
     /// Number of locks that are in use, and not only remembered.
     used: usize,
+    /// True if only [`Locks::admit`] grants. Never true in a replicated state, so no snapshot contains it.
+    gated: bool,
 }
 
 impl Locks {
@@ -149,6 +153,9 @@ impl Locks {
     }
 
     fn acquire(&mut self, turn: &mut Turn<'_>, session: SessionId, number: RequestNumber, acquire: &Acquire) {
+        if let Some(refusal) = self.beyond_gate(&acquire.wants) {
+            return turn.answer(session, number, Answer::Refused(refusal));
+        }
         let are_free = match self.are_free(&acquire.wants) {
             Err(refusal) => return turn.answer(session, number, Answer::Refused(refusal)),
             Ok(are_free) => are_free,

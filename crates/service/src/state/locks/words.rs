@@ -155,6 +155,16 @@ pub enum Refusal {
         /// The number in the release.
         acquire: RequestNumber,
     },
+    // Only a gated state gives the refusals below, so they are in no log.
+    #[error("this server is a member of a peer group: a lock there has one holder, and cannot be shared")]
+    NoSharing,
+    #[error("this server is a member of a peer group: a lock there has one holder, and no permits")]
+    NoPermits,
+    #[error("this server is a member of a peer group: a request there names one lock")]
+    NoSeveral,
+    /// The peer group cannot take the request now, for this reason.
+    #[error("{0}")]
+    Unavailable(String),
 }
 
 /// A step of a cycle: this owner waits for this lock.

@@ -1,0 +1,59 @@
+//! Decides how often `baton lock` reports that its wait is hopeless.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use baton_client::Hopeless;
+
+use crate::output::warn;
+
+/// A process is reported at once, and again after this time. The server reports it every second.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// The processes that were reported, and when.
+#[derive(Default)]
+pub struct Reporter(Mutex<Reported>);
+
+#[derive(Default)]
+struct Reported(BTreeMap<u64, Instant>);
+
+impl Reporter {
+    /// Prints the reason, unless the same process was reported a short time ago.
+    pub fn report(&self, why: &Hopeless) {
+        // A poisoned lock is harmless: the map is always complete.
+        if self.0.lock().unwrap_or_else(PoisonError::into_inner).is_due(why.process, Instant::now()) {
+            warn(&why.message);
+        }
+    }
+}
+
+impl Reported {
+    fn is_due(&mut self, process: u64, now: Instant) -> bool {
+        self.0.retain(|_, told| now < *told + AGAIN);
+        let is_due = !self.0.contains_key(&process);
+        if is_due {
+            self.0.insert(process, now);
+        }
+        is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_process_is_reported_at_once_and_the_same_again_after_a_while() {
+        let (mut reported, start) = (Reported::default(), Instant::now());
+        let steps =
+            [(3, 0, true), (3, 1, false), (4, 2, true), (3, 9, false), (3, 10, true), (4, 11, false), (3, 19, false)];
+        for (process, seconds, is_due) in steps {
+            assert_eq!(
+                reported.is_due(process, start + Duration::from_secs(seconds)),
+                is_due,
+                "{process} at {seconds}"
+            );
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! How a replica reports to its host.
+
+use std::sync::{Arc, Weak};
+
+use baton_types::frames::Hopeless;
+
+use super::Shell;
+use crate::frontend::Frontend;
+use crate::replica::Replica;
+use crate::state::locks::LockName;
+use crate::state::{Entry, Outcome, State};
+
+/// Through this a replica reports to its host. A report takes the lock of the front end, and never the replica's state.
+pub struct Reports<R>(Weak<Shell<R>>);
+
+impl<R> Clone for Reports<R> {
+    fn clone(&self) -> Self {
+        Reports(self.0.clone())
+    }
+}
+
+impl<R: Replica> Reports<R> {
+    pub(super) fn new(shell: &Arc<Shell<R>>) -> Self {
+        Reports(Arc::downgrade(shell))
+    }
+
+    /// An entry of this term was applied. `state` is the state right after it; no other entry may be applied meanwhile.
+    pub fn applied(&self, term: u64, entry: &Entry, outcome: &Outcome, state: &State) {
+        // The front end proposes one command per entry. Other entries are from older versions and earlier terms.
+        if let [command] = &entry.commands[..] {
+            self.tell(|frontend, now_ms| frontend.applied(now_ms, state, term, command, outcome));
+        }
+    }
+
+    /// Proposals of this term may be lost.
+    pub fn lost(&self, term: u64) {
+        self.tell(|frontend, now_ms| frontend.lost(now_ms, term));
+    }
+
+    /// A lock of a gated state was granted or denied: see [`State::admit`]. `state` is the state right after that.
+    pub fn admitted(&self, outcome: &Outcome, state: &State) {
+        self.tell(|frontend, now_ms| frontend.admitted(now_ms, state, outcome));
+    }
+
+    /// The waiters for these locks wait without hope: see [`Frontend::hopeless`].
+    pub fn hopeless<'a>(&self, state: &State, locks: impl IntoIterator<Item = &'a LockName>, why: &Hopeless) {
+        self.tell(|frontend, now_ms| frontend.hopeless(now_ms, state, locks, why));
+    }
+
+    /// Does nothing while the replica opens. A node of Raft then applies the entries that it had applied before; it does
+    /// not lead yet, so the front end needs none of them.
+    fn tell(&self, tell: impl FnOnce(&mut Frontend, u64)) {
+        // A weak reference, because the shell owns the replica, and the replica owns this.
+        if let Some(shell) = self.0.upgrade().filter(|shell| shell.replica.get().is_some()) {
+            shell.step(tell);
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The gated mode, for a member of a peer group. The state serves the clients of one member. An algorithm of the group
+//! decides when the member may enter, and gives the fence. So no claim is granted by an acquire or a release: a claim
+//! waits until [`Locks::admit`] lets in the first waiter of its lock.
+//!
+//! The group has one holder of a lock at a time, and enters one lock at a time. So shared claims, permits and claims of
+//! several locks are refused. Fences come from the algorithm, one sequence per lock; `last_fence` counts nothing here.
+
+use std::num::NonZeroU64;
+
+use super::{LockName, Locks, Mode, Refusal, Want};
+use crate::state::turn::Turn;
+
+impl Locks {
+    pub(in crate::state) fn gated() -> Self {
+        Locks { gated: true, ..Locks::default() }
+    }
+
+    /// Why a gated state refuses these wants, if it does.
+    pub(super) fn beyond_gate(&self, wants: &[Want]) -> Option<Refusal> {
+        match wants {
+            _ if !self.gated => None,
+            [Want { mode: Mode::Exclusive, .. }] => None,
+            [Want { mode: Mode::Shared, .. }] => Some(Refusal::NoSharing),
+            [Want { mode: Mode::Permit { .. }, .. }] => Some(Refusal::NoPermits),
+            _ => Some(Refusal::NoSeveral),
+        }
+    }
+
+    /// Grants the lock to its first waiter. Does nothing if no claim waits, or if the lock is held or closed.
+    pub(in crate::state) fn admit(&mut self, turn: &mut Turn<'_>, name: &LockName, fence: NonZeroU64) {
+        assert!(self.gated, "only a gated state is told when to grant");
+        if let Some(first) = self.locks.get(name).and_then(|lock| self.grantable(lock)) {
+            self.grant(turn, &first, fence);
+        }
+    }
+
+    /// Refuses the first waiter of the lock. Does nothing if no claim waits.
+    pub(in crate::state) fn deny(&mut self, turn: &mut Turn<'_>, name: &LockName, why: String) {
+        assert!(self.gated, "only a gated state is told whom to refuse");
+        if let Some(first) = self.locks.get(name).and_then(|lock| lock.next_waiter()).cloned() {
+            self.stop_waiting(turn, &first, Refusal::Unavailable(why));
+        }
+    }
+}
