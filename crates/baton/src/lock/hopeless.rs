@@ -30,8 +30,7 @@ impl Reporter {
 
 impl Reported {
     fn is_due(&mut self, process: u64, now: Instant) -> bool {
-        self.0.retain(|_, told| now < *told + AGAIN);
-        let is_due = !self.0.contains_key(&process);
+        let is_due = self.0.get(&process).is_none_or(|told| now >= *told + AGAIN);
         if is_due {
             self.0.insert(process, now);
         }

@@ -1,5 +1,7 @@
 //! Tells waiting clients that they wait for a process of the peer group that is silent.
 
+use std::collections::btree_map::Entry;
+
 use baton_types::frames::{Hopeless, ToClient};
 
 use super::Frontend;
@@ -27,8 +29,8 @@ impl Frontend {
         for lock in locks {
             let waiters = state.lock(lock.as_bytes()).into_iter().flat_map(|lock| lock.waiters());
             for (session, acquire) in waiters.map(|waiter| (waiter.session, waiter.acquire)) {
-                if !self.told_hopeless.contains_key(&(session, acquire)) {
-                    self.told_hopeless.insert((session, acquire), now_ms);
+                if let Entry::Vacant(vacant) = self.told_hopeless.entry((session, acquire)) {
+                    vacant.insert(now_ms);
                     self.say(session, ToClient::Hopeless { acquire, why: why.clone() });
                 }
             }
