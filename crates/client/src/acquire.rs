@@ -153,13 +153,15 @@ async fn acquire(
     on_hopeless: Option<OnHopeless>,
     is_alone: bool,
 ) -> Result<Guard, AcquireError> {
-    let (sender, hopeless) = watch::channel(None);
-    let (number, mut outcome) = handle.shared.acquire(&wish, on_hopeless.is_some().then_some(sender));
+    // Most callers do not want to know, and need no channel.
+    let hopeless = on_hopeless.is_some().then(|| watch::Sender::new(None));
+    let reports = on_hopeless.zip(hopeless.as_ref().map(watch::Sender::subscribe));
+    let (number, mut outcome) = handle.shared.acquire(&wish, hopeless);
     // From here on, dropping this future drops the guard, which gives up the acquire.
     let guard = Guard::new(handle, number, wish.name, owner, is_alone);
-    let outcome = match on_hopeless {
+    let outcome = match reports {
         None => outcome.await,
-        Some(OnHopeless(call)) => tokio::select! {
+        Some((OnHopeless(call), hopeless)) => tokio::select! {
             biased;
             outcome = &mut outcome => outcome,
             never = report(hopeless, &*call) => match never {},

@@ -1,6 +1,6 @@
 //! `baton lock` without failures, and its messages if it cannot start.
 
-use baton_api::v1;
+use baton_api::v1::{self, server_frame};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::ffi::OsStr;
@@ -228,6 +228,9 @@ fn a_lock_that_is_not_acquired() {
     let (status, output, error) = refused(v1::Refusal::PermitsDiffer, &["-k", "2"]);
     assert_eq!((status, output.as_str()), (2, ""));
     assert!(error.contains("not with me"), "{error}");
+    let (status, output, error) = refused(v1::Refusal::Unsupported, &["-s"]);
+    assert_eq!((status, output.as_str()), (2, ""));
+    assert!(error.contains("not with me"), "{error}");
 }
 
 #[test]
@@ -239,6 +242,29 @@ fn who_waits_can_be_interrupted_and_leaves_the_queue() {
     send(running.process.id(), Signal::SIGINT);
     assert_eq!(running.ends(), 130);
     assert!(server.facts().closed.is_some());
+}
+
+#[test]
+fn who_waits_for_a_silent_process_is_told_once_for_each() {
+    let server = Server::start();
+    server.facts().answer = Answer::Nothing;
+    let mut command = baton(&server, &["lock", "a", "--", "echo", "never"]);
+    command.stderr(Stdio::piped());
+    let mut running = start(command);
+    let mut error = Output::new(running.process.stderr.take().unwrap());
+    until("it waits", || server.facts().acquired.len() == 1);
+    let hopeless = |process: u64| {
+        let message = format!("waiting for process {process}, not heard of for 4.2 s");
+        server.say(|acquire| server_frame::Frame::Hopeless(v1::Hopeless { acquire, process, message }));
+    };
+    hopeless(3);
+    assert_eq!(error.line(), "baton: waiting for process 3, not heard of for 4.2 s");
+    hopeless(3);
+    hopeless(4);
+    assert_eq!(error.line(), "baton: waiting for process 4, not heard of for 4.2 s");
+    send(running.process.id(), Signal::SIGINT);
+    assert_eq!(error.rest().0, "baton: SIGINT ended the wait for the lock\n");
+    assert_eq!(running.ends(), 130);
 }
 
 #[test]

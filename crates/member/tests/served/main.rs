@@ -47,7 +47,7 @@ async fn the_clients_of_all_members_exclude_each_other() {
 }
 
 #[tokio::test]
-async fn a_listing_shows_the_fence_of_the_group_and_the_waiters_of_the_member() {
+async fn a_listing_shows_the_fence_of_the_group() {
     let network = Network::default();
     network.starts_with_fence(u64::MAX - 1);
     let member = Member::start(&network, 0).await;
