@@ -53,7 +53,7 @@ struct Shared<A> {
 
 impl<A> Shared<A> {
     fn read(&self) -> RwLockReadGuard<'_, Local> {
-        // If a change of it panics, its task ends, and then the host stops.
+        // A panic during a change ends the worker, and then the host stops.
         self.local.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -171,6 +171,10 @@ impl<A: Algorithm> Worker<A> {
     }
 
     fn answered(&mut self, Answer { lock, entered }: Answer<A::Entry>) {
+        if !self.reports.serves() {
+            // The host is stopping, and no client would hear of a grant. Dropping the entry leaves at once.
+            return;
+        }
         let now_ms = clock::wall_ms();
         let entered = entered.map(|(fence, entry)| {
             let before = self.inside.insert(lock.clone(), ManuallyDrop::new(entry));

@@ -301,7 +301,7 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
 
     /// No grant without a turn of the algorithm, each turn is left exactly once, and every waiter is served in order,
     /// with the algorithm's fence.

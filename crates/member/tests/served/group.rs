@@ -55,6 +55,18 @@ impl Network {
         self.sections().refuses = Some(why.to_owned());
     }
 
+    /// Enters a free lock, for the test itself.
+    pub fn enter(&self, lock: &str) -> Entry {
+        let lock = LockName::from(lock);
+        assert!(!self.section(&lock, |section| std::mem::replace(&mut section.is_entered, true)));
+        Entry { network: self.clone(), lock }
+    }
+
+    /// Number of members that wait to enter.
+    pub fn waiting(&self, lock: &str) -> usize {
+        self.section(&LockName::from(lock), |section| section.queue.len())
+    }
+
     pub fn is_entered(&self, lock: &str) -> bool {
         self.section(&LockName::from(lock), |section| section.is_entered)
     }
@@ -85,14 +97,14 @@ impl Network {
 }
 
 /// One member's end of the group.
-struct Queue {
+pub struct Queue {
     network: Network,
     id: u64,
     tells: Arc<Mutex<Tells>>,
 }
 
 #[derive(Default)]
-struct Tells {
+pub struct Tells {
     hopeless: Option<Hopeless>,
     failure: Option<String>,
 }
@@ -128,6 +140,13 @@ impl Algorithm for Queue {
     async fn shutdown(&self) {}
 }
 
+/// A member without a server.
+pub async fn host(network: &Network, id: u64, try_ms: u64, tells: Arc<Mutex<Tells>>) -> Host<MemberReplica<Queue>> {
+    let queue = Queue { network: network.clone(), id, tells };
+    let start = async |reports: Reports<_>| Ok::<_, NeverLed>(MemberReplica::start(queue, try_ms, reports));
+    Host::start(ServerLimits::default(), start).await.unwrap()
+}
+
 /// A member and its server.
 pub struct Member {
     address: SocketAddr,
@@ -144,14 +163,11 @@ impl Member {
     /// An acquire with time-out 0 waits `try_ms`.
     pub async fn with_try(network: &Network, id: u64, try_ms: u64) -> Self {
         let tells = Arc::<Mutex<Tells>>::default();
-        let queue = Queue { network: network.clone(), id, tells: tells.clone() };
-        let limits = ServerLimits::default();
-        let start = async |reports: Reports<_>| Ok::<_, NeverLed>(MemberReplica::start(queue, try_ms, reports));
-        let host = Host::start(limits, start).await.unwrap();
+        let host = host(network, id, try_ms, tells.clone()).await;
         let port = bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
         let address = port.1;
         let (stop, stopped) = oneshot::channel();
-        let server = Server::new(host, port, 100, limits.streams);
+        let server = Server::new(host, port, 100, ServerLimits::default().streams);
         let served = tokio::spawn(server.run(async move { drop(stopped.await) }));
         Member { address, tells, stop: Mutex::new(Some(stop)), served }
     }

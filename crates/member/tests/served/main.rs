@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use baton_client::{AcquireError, Hopeless, Refusal, views};
+use baton_service::frontend::ConnectionId;
 use baton_service::server::ServeError;
+use baton_types::frames::{Acquire, Mode, Open, Operation, Request, ToClient, ToServer};
 
 use group::{Member, Network};
 
@@ -151,6 +153,38 @@ async fn a_member_that_stops_does_not_leave_what_its_clients_hold() {
     tokio::time::timeout(LONG, member.ends()).await.expect("it ends").unwrap();
     assert_eq!([network.is_entered("held"), network.is_entered("released")], [true, false]);
     drop(guard);
+}
+
+/// A client that waits is not told of a grant any more, so the member must not keep the lock for it.
+#[tokio::test]
+async fn a_member_that_stops_leaves_what_no_client_has_heard_of() {
+    let network = Network::default();
+    let entry = network.enter("a");
+    let host = group::host(&network, 0, 10, Arc::default()).await;
+    let (mut stream, mut heard) = host.stream(ConnectionId(1), None);
+    let (label, host_name, secret) = (String::new(), String::new(), None);
+    let open = Open { session: 1, attempt: 1, ttl_ms: 60_000, label, host: host_name, pid: 0, resume: false, secret };
+    stream.hears(Ok(ToServer::Open(open))).await;
+    assert_eq!(heard.recv().await, Some(Ok(ToClient::Opened { session: 1, ttl_ms: 60_000 })));
+    let (name, mode, parent, timeout_ms) = (b"a".to_vec(), Mode::Exclusive, None, None);
+    let operation = Operation::Acquire(Acquire { name, mode, owner: 1, parent, timeout_ms, lock_delay_ms: 0 });
+    stream.hears(Ok(ToServer::Request(Request { number: 1, seen: 0, missing: Vec::new(), operation }))).await;
+    until(|| network.waiting("a") == 1).await;
+    host.stop();
+    drop(entry);
+    assert!(network.is_entered("a"), "the group lets the member in");
+    until(|| !network.is_entered("a")).await;
+    host.shutdown().await;
+}
+
+/// Waits until it is so, for a bounded time.
+async fn until(is_so: impl Fn() -> bool) {
+    let waits = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(LONG, waits).await.expect("it becomes so");
 }
 
 /// A client that dies without a word: its member counts its lease, and then leaves.

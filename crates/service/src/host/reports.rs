@@ -47,6 +47,11 @@ impl<R: Replica> Reports<R> {
         self.tell(|frontend, now_ms| frontend.hopeless(now_ms, state, locks, why));
     }
 
+    /// Whether the front end answers clients. It never does so again once the host has stopped.
+    pub fn serves(&self) -> bool {
+        self.0.upgrade().is_some_and(|shell| shell.inner().frontend.leads())
+    }
+
     /// Does nothing while the replica opens. A node of Raft then applies the entries that it had applied before; it does
     /// not lead yet, so the front end needs none of them.
     fn tell(&self, tell: impl FnOnce(&mut Frontend, u64)) {
