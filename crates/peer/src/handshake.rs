@@ -39,6 +39,8 @@ pub struct Hello {
     pub to: MemberId,
     /// The time of the sender's start, in nanoseconds since 1970. A later start of the same member has a higher number.
     pub incarnation: u64,
+    /// The sender counts its calls to this member. An answer has 0 here. See [`Refusal::Late`].
+    pub connection: u64,
 }
 
 /// Why one member refuses a connection with another. `ours` is the refusing side, `theirs` the refused side.
@@ -75,6 +77,9 @@ pub enum Refusal {
     /// An earlier incarnation of a member.
     #[error("process {id} has been started again since, and takes no part any more")]
     Outdated { id: MemberId },
+    /// An earlier connection was held up in the network, and must not take the place of a later one.
+    #[error("process {id} has connected again since")]
+    Late { id: MemberId },
     /// This member had sent something that no member may send.
     #[error("process {id} broke the rules of the group: {why}")]
     Faulty { id: MemberId, why: String },
@@ -148,7 +153,9 @@ impl LinkError {
     /// Whether another attempt would fail, too.
     pub fn is_final(&self) -> bool {
         match self {
-            LinkError::Refused(refusal) | LinkError::RefusedByPeer(refusal) => *refusal != Refusal::Silent,
+            LinkError::Refused(refusal) | LinkError::RefusedByPeer(refusal) => {
+                !matches!(refusal, Refusal::Silent | Refusal::Late { .. })
+            }
             LinkError::NotBaton(_) | LinkError::Version { .. } => true,
             error => error.is_fault(),
         }
@@ -216,7 +223,8 @@ pub fn check_answer(ours: &Hello, theirs: &Hello) -> Result<(), Refusal> {
 /// member stays here after its connection is closed, so that a later start of it is noticed.
 #[derive(Clone, Debug)]
 pub struct Incarnations {
-    seen: Vec<Option<u64>>,
+    /// The incarnation, and the number of its latest connection.
+    seen: Vec<Option<(u64, u64)>>,
     faulty: Vec<Option<String>>,
     /// Whether the algorithm bears a member that starts again.
     bears_restarts: bool,
@@ -245,8 +253,14 @@ impl Incarnations {
         }
         match self.seen[id] {
             None => Ok(Met::First),
-            Some(seen) if seen == theirs.incarnation => Ok(Met::Again),
-            Some(seen) if seen > theirs.incarnation => Err(Refusal::Outdated { id }),
+            Some((seen, _)) if seen > theirs.incarnation => Err(Refusal::Outdated { id }),
+            Some((seen, latest)) if seen == theirs.incarnation => {
+                if theirs.connection < latest {
+                    Err(Refusal::Late { id })
+                } else {
+                    Ok(Met::Again)
+                }
+            }
             Some(_) if self.bears_restarts => Ok(Met::Later),
             Some(_) => Err(Refusal::Restarted { id, algorithm: theirs.algorithm.clone() }),
         }
@@ -255,7 +269,7 @@ impl Incarnations {
     /// Both sides have accepted the connection.
     pub fn meet(&mut self, theirs: &Hello) -> Result<Met, Refusal> {
         let met = self.judge(theirs)?;
-        self.seen[theirs.from] = Some(theirs.incarnation);
+        self.seen[theirs.from] = Some((theirs.incarnation, theirs.connection));
         Ok(met)
     }
 
@@ -353,6 +367,7 @@ mod tests {
             from,
             to,
             incarnation: 100 + from as u64,
+            connection: 0,
         }
     }
 

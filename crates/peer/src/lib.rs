@@ -50,6 +50,8 @@ mod lock;
 mod member;
 mod options;
 mod reception;
+#[cfg(test)]
+mod refusal_tests;
 mod resource;
 mod resources;
 mod session;

@@ -5,7 +5,7 @@
 //!
 //! A broken connection loses nothing: see `session`. So the members of a group notice only that a message takes longer.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -45,6 +45,8 @@ pub(crate) struct Link {
     blocked: Notify,
     /// Bytes that the peer has not acknowledged, for callers that do not want to take the lock.
     backlog: AtomicUsize,
+    /// How often this member has called the peer.
+    calls: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -81,12 +83,14 @@ pub(crate) trait Owner: Send + Sync + 'static {
     fn judge(&self, theirs: &Hello) -> Result<(), Refusal>;
     /// Both sides have accepted the connection. No item of the peer is being delivered.
     fn meets(&self, theirs: &Hello) -> Result<Met, Refusal>;
-    /// A later incarnation of the peer begins a conversation of its own.
+    /// A later incarnation of the peer appears: the owner begins a new conversation with it.
     fn restarted(&self, peer: MemberId);
     /// An item has arrived. The owner notes in `touched` which links have something to write.
     fn item(&self, peer: MemberId, item: Item<'_>, touched: &mut Touched) -> Result<(), LinkError>;
     /// Everything that has arrived together was delivered: writes to the links.
     fn flush(&self, touched: &mut Touched);
+    /// The peer has sent something that no member may send.
+    fn condemn(&self, peer: MemberId, error: &LinkError);
     /// The connection is open.
     fn connected(&self, peer: MemberId);
     /// The connection is broken, or an attempt to open one failed.
@@ -105,13 +109,24 @@ impl Link {
             last_error: None,
             left: false,
         };
-        Link { peer, inner: Mutex::new(inner), blocked: Notify::new(), backlog: AtomicUsize::new(0) }
+        let (inner, blocked) = (Mutex::new(inner), Notify::new());
+        Link { peer, inner, blocked, backlog: AtomicUsize::new(0), calls: AtomicU64::new(0) }
     }
 
     /// Adds an item to the conversation. [`flush`](Link::flush) writes it. Returns the backlog in bytes.
     pub fn send(&self, item: Item<'_>) -> Result<usize, frame::FrameError> {
         let mut inner = self.inner();
         inner.session.push(item)?;
+        let backlog = inner.session.backlog();
+        self.backlog.store(backlog, Ordering::Relaxed);
+        Ok(backlog)
+    }
+
+    /// Begins a new conversation, with these resources. Nothing else can come before them.
+    pub fn restart<'a>(&self, names: impl Iterator<Item = &'a [u8]>) -> Result<usize, frame::FrameError> {
+        let mut inner = self.inner();
+        inner.session = Session::default();
+        names.map(|name| Item::Open { name }).try_for_each(|item| inner.session.push(item))?;
         let backlog = inner.session.backlog();
         self.backlog.store(backlog, Ordering::Relaxed);
         Ok(backlog)
@@ -145,7 +160,14 @@ impl Link {
             inner.control(&Frame::Leave);
             inner.flush(&self.blocked);
         }
+        // A socket that is closed with unread bytes discards what was written to it.
+        while inner.connection.as_ref().is_some_and(|stream| matches!(stream.try_read(&mut [0; 4096]), Ok(1..))) {}
         inner.connection = None;
+    }
+
+    /// Closes the connection without a word.
+    pub fn hang_up(&self) {
+        self.inner().connection = None;
     }
 
     /// Whether everything was written, or cannot be.
@@ -216,6 +238,9 @@ pub(crate) async fn run(
             Ended::Broken(error) => error,
         };
         link.disconnect(&error);
+        if error.is_fault() {
+            owner.condemn(link.peer, &error);
+        }
         owner.broken(link.peer, &error);
     }
 }
@@ -230,7 +255,7 @@ async fn connect(
     let Some(address) = address else { return accepted.recv().await };
     let mut pause = RETRY_AFTER;
     loop {
-        match call(link.peer, owner, address).await {
+        match call(link, owner, address).await {
             Ok(connection) => return Some(connection),
             Err(error) => {
                 link.disconnect(&error);
@@ -242,11 +267,12 @@ async fn connect(
     }
 }
 
-async fn call(peer: MemberId, owner: &impl Owner, address: &str) -> Result<(TcpStream, Hello), LinkError> {
+async fn call(link: &Link, owner: &impl Owner, address: &str) -> Result<(TcpStream, Hello), LinkError> {
     let connecting = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
     let mut stream = connecting.map_err(|_| LinkError::Closed("it does not answer".into()))??;
     stream.set_nodelay(true)?;
-    let ours = owner.hello(peer);
+    let connection = link.calls.fetch_add(1, Ordering::Relaxed);
+    let ours = Hello { connection, ..owner.hello(link.peer) };
     let judge = |theirs: &Hello| check_answer(&ours, theirs).and_then(|()| owner.judge(theirs));
     match shake_hands(&mut stream, Side::Caller, &ours, judge).await {
         Ok(theirs) => Ok((stream, theirs)),
@@ -273,7 +299,13 @@ async fn talk(
     accepted: &mut mpsc::Receiver<(TcpStream, Hello)>,
 ) -> Ended {
     let stream = Arc::new(stream);
-    let mut reader = match begin(link, owner, &stream, theirs, pace).await {
+    let begun = tokio::select! {
+        begun = begin(link, owner, &stream, theirs, pace) => begun,
+        connection = later(owner, accepted) => return Ended::Replaced(connection),
+    };
+    // Items may have come together with the beginning.
+    let begun = begun.and_then(|mut reader| reader.deliver(link, owner).map(|()| reader));
+    let mut reader = match begun {
         Ok(reader) => reader,
         Err(error) => return Ended::Broken(error),
     };
@@ -289,10 +321,22 @@ async fn talk(
                 writable.map_err(LinkError::from).map(|()| link.flush())
             }
             _ = beats.tick() => beat(link, pace),
-            Some(connection) = accepted.recv() => return Ended::Replaced(connection),
+            connection = later(owner, accepted) => return Ended::Replaced(connection),
         };
         if let Err(error) = step {
             return Ended::Broken(error);
+        }
+    }
+}
+
+/// The next connection of the peer that may take the place of the present one.
+async fn later(owner: &impl Owner, accepted: &mut mpsc::Receiver<(TcpStream, Hello)>) -> (TcpStream, Hello) {
+    loop {
+        match accepted.recv().await {
+            Some((stream, theirs)) if owner.judge(&theirs).is_ok() => return (stream, theirs),
+            Some(_) => {}
+            // The member stops.
+            None => std::future::pending().await,
         }
     }
 }
@@ -307,7 +351,6 @@ async fn begin<'a>(
 ) -> Result<Reader<'a>, LinkError> {
     let met = owner.meets(theirs).map_err(LinkError::Refused)?;
     if met == Met::Later {
-        link.inner().session = Session::default();
         owner.restarted(link.peer);
     }
     let mut first = Vec::new();
@@ -403,13 +446,18 @@ impl Reader<'_> {
             return Ok(());
         }
         link.inner().heard = Instant::now();
+        self.deliver(link, owner)
+    }
+
+    /// Delivers the frames that were read.
+    fn deliver(&mut self, link: &Link, owner: &impl Owner) -> Result<(), LinkError> {
         let mut touched = Touched::default();
-        let outcome = self.deliver(link, owner, &mut touched);
+        let outcome = self.deliver_unflushed(link, owner, &mut touched);
         owner.flush(&mut touched);
         outcome
     }
 
-    fn deliver(&mut self, link: &Link, owner: &impl Owner, touched: &mut Touched) -> Result<(), LinkError> {
+    fn deliver_unflushed(&mut self, link: &Link, owner: &impl Owner, touched: &mut Touched) -> Result<(), LinkError> {
         while let Some(bytes) = self.cutter.cut(&mut self.buffer)? {
             match decode_exactly(&bytes, "a frame")? {
                 Frame::Item { number, item } => {

@@ -247,12 +247,15 @@ impl<P: Mutex> User<P> for Callers {
 }
 
 impl Callers {
-    fn may_ask(&self, wires: &Wires) -> Result<(), AcquireError> {
+    fn may_ask(&mut self, wires: &Wires) -> Result<(), AcquireError> {
         if let Some(error) = wires.failed.borrow().clone() {
             return Err(error.into());
         }
         if let Some(peer) = wires.congested() {
             return Err(AcquireError::Congested { peer });
+        }
+        if self.waiting.len() >= CALLERS_MAX {
+            self.waiting.retain(|caller| !caller.has_given_up());
         }
         if self.waiting.len() >= CALLERS_MAX { Err(AcquireError::TooManyCallers) } else { Ok(()) }
     }

@@ -94,8 +94,29 @@ impl fmt::Display for Hopeless {
 #[derive(Clone)]
 pub struct Member {
     shared: Arc<Shared>,
-    /// Aborted when the last clone is dropped.
-    tasks: Arc<Mutex<JoinSet<()>>>,
+    tasks: Arc<Tasks>,
+}
+
+/// The tasks of a member. They end when the last clone of the member is dropped.
+struct Tasks {
+    shared: Arc<Shared>,
+    running: Mutex<JoinSet<()>>,
+}
+
+impl Tasks {
+    fn running(&self) -> std::sync::MutexGuard<'_, JoinSet<()>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Tasks {
+    /// Locks and grants may outlive the member. Without its tasks, nobody else would tell those who wait.
+    fn drop(&mut self) {
+        self.running().abort_all();
+        self.shared.wires.fail(PeerError::Left);
+        self.shared.resources.stop(&PeerError::Left);
+        self.shared.wires.links.iter().flatten().for_each(|link| link.hang_up());
+    }
 }
 
 pub(crate) struct Shared {
@@ -140,11 +161,11 @@ impl Member {
             met: watch::Sender::new(vec![Standing::default(); group.members()]),
             wires,
         });
-        let tasks = shared.clone().spawn(listener);
-        let member = Member { shared, tasks: Arc::new(Mutex::new(tasks)) };
+        let tasks = Tasks { shared: shared.clone(), running: Mutex::new(shared.clone().spawn(listener)) };
+        let member = Member { shared, tasks: Arc::new(tasks) };
         member.complete(options.start_within).await?;
         let shared = member.shared.clone();
-        member.tasks().spawn(async move { shared.watch_health().await });
+        member.tasks.running().spawn(async move { shared.watch_health().await });
         Ok(member)
     }
 
@@ -219,16 +240,12 @@ impl Member {
         while Instant::now() < deadline && !links().all(|link| link.is_quiet()) {
             sleep(Duration::from_millis(5)).await;
         }
-        let mut tasks = std::mem::take(&mut *self.tasks());
+        let mut tasks = std::mem::take(&mut *self.tasks.running());
         tasks.shutdown().await;
         links().for_each(|link| link.leave());
         let stats = self.stats();
         self.shared.wires.journal_end("shutdown", stats.entries, stats.messages);
         stats
-    }
-
-    fn tasks(&self) -> std::sync::MutexGuard<'_, JoinSet<()>> {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn wrong_family(&self, needed: Family) -> AcquireError {
@@ -250,7 +267,7 @@ impl Member {
                 return Ok(());
             }
             for (peer, standing) in others() {
-                if let Some(error) = standing.last.clone().filter(|error| error.is_final() && peer < me) {
+                if let Some(error) = standing.last.clone().filter(|error| error.is_final()) {
                     return Err(JoinError::Refused { peer, address: address(peer), error });
                 }
             }
@@ -362,6 +379,7 @@ impl Owner for Shared {
             from: self.wires.me,
             to: peer,
             incarnation: self.incarnation,
+            connection: 0,
         }
     }
 
@@ -388,8 +406,13 @@ impl Owner for Shared {
         self.wires.flush(touched);
     }
 
+    fn condemn(&self, peer: MemberId, error: &LinkError) {
+        self.incarnations().condemn(peer, error.to_string());
+    }
+
     fn connected(&self, peer: MemberId) {
-        let was_broken = self.met.borrow()[peer].last.is_some();
+        let Standing { connected, last, .. } = self.met.borrow()[peer].clone();
+        let was_broken = connected && last.is_some();
         self.met.send_modify(|met| (met[peer].connected, met[peer].last) = (true, None));
         if was_broken {
             self.warnings.tell(Warning::Back { peer });
@@ -397,9 +420,6 @@ impl Owner for Shared {
     }
 
     fn broken(&self, peer: MemberId, error: &LinkError) {
-        if error.is_fault() {
-            self.incarnations().condemn(peer, error.to_string());
-        }
         if let LinkError::RefusedByPeer(handshake::Refusal::Outdated { .. } | handshake::Refusal::Faulty { .. }) = error
         {
             self.wires.fail(PeerError::Refused { peer, error: error.clone() });

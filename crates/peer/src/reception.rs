@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::handshake::{Hello, Side, check_caller, hang_up, shake_hands};
+use crate::handshake::{Hello, LinkError, Side, check_caller, hang_up, shake_hands};
 use crate::link::Owner;
 use crate::options::{Warning, Warnings};
 
@@ -52,7 +52,12 @@ impl<O: Owner> Reception<O> {
     async fn answer(&self, mut stream: TcpStream, from: SocketAddr) {
         // The handshake tells who calls.
         let ours = self.owner.hello(usize::MAX);
-        let judge = |theirs: &Hello| check_caller(&ours, theirs).and_then(|()| self.owner.judge(theirs));
+        let mut caller = None;
+        let judge = |theirs: &Hello| {
+            check_caller(&ours, theirs)?;
+            caller = Some(theirs.from);
+            self.owner.judge(theirs)
+        };
         let shaken = match stream.set_nodelay(true) {
             Ok(()) => shake_hands(&mut stream, Side::Called, &ours, judge).await,
             Err(error) => Err(error.into()),
@@ -63,6 +68,10 @@ impl<O: Owner> Reception<O> {
                 let _ = self.accepted[theirs.from].send((stream, theirs)).await;
             }
             Err(error) => {
+                // A member that refuses this one tells so when it calls, too.
+                if let (Some(peer), LinkError::RefusedByPeer(_)) = (caller, &error) {
+                    self.owner.broken(peer, &error);
+                }
                 self.warnings.tell(Warning::Refused { from, error });
                 hang_up(&mut stream).await;
             }

@@ -1,6 +1,7 @@
 //! One resource at one member: the driver of its processes, and the user's side of it. Whatever the algorithm is, the
 //! same code here passes on messages, timers and suspicions.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use baton_protocol::{Group, ProcessId, Protocol, Start};
@@ -48,8 +49,8 @@ pub(crate) struct Resource<P: Protocol, U> {
 pub(crate) struct Core<P: Protocol, U> {
     pub driver: Driver<P>,
     pub user: U,
-    /// When the earliest timer is due for which a task sleeps.
-    armed: Option<Instant>,
+    /// When the tasks wake that sleep until a timer is due.
+    armed: BTreeSet<Instant>,
     /// The member serves no longer: no process makes a step.
     stopped: bool,
 }
@@ -57,7 +58,7 @@ pub(crate) struct Core<P: Protocol, U> {
 impl<P: Protocol, U: User<P>> Resource<P, U> {
     pub fn new(number: u32, group: &Group<P>, peers: &PeerGroup, wires: Arc<Wires>, user: U) -> Arc<Self> {
         let driver = Driver::new(number, group, peers.carried_by(wires.me));
-        Arc::new(Resource { wires, core: Mutex::new(Core { driver, user, armed: None, stopped: false }) })
+        Arc::new(Resource { wires, core: Mutex::new(Core { driver, user, armed: BTreeSet::new(), stopped: false }) })
     }
 
     pub fn wires(&self) -> &Wires {
@@ -97,14 +98,14 @@ impl<P: Protocol, U: User<P>> Resource<P, U> {
     /// Starts a task that sleeps until the next timer is due, unless one sleeps that will wake in time.
     fn arm(self: &Arc<Self>, core: &mut Core<P, U>) {
         let Some(due) = core.driver.next_due().filter(|_| !core.stopped) else { return };
-        if core.armed.is_none_or(|armed| due < armed) {
-            core.armed = Some(due);
+        if core.armed.first().is_none_or(|&armed| due < armed) {
+            core.armed.insert(due);
             let resource = Arc::downgrade(self);
             self.wires.runtime.spawn(async move {
                 sleep_until(due).await;
                 let Some(resource) = resource.upgrade() else { return };
                 resource.step(|core, wires, touched| {
-                    core.armed = core.armed.filter(|&armed| armed != due);
+                    core.armed.remove(&due);
                     core.drive(|driver| driver.tick(Instant::now(), wires, touched));
                 });
             });

@@ -87,6 +87,9 @@ impl Resources {
         if let Some(error) = self.wires.failed.borrow().clone() {
             return Err(error.into());
         }
+        if let Some(peer) = self.wires.congested() {
+            return Err(AcquireError::Congested { peer });
+        }
         if table.opened >= self.resources_max {
             return Err(AcquireError::TooManyResources { limit: self.resources_max });
         }
@@ -137,8 +140,7 @@ impl Resources {
         table.theirs[peer].clear();
         let mut names: Vec<_> = table.by_name.iter().map(|(name, &number)| (number, name.clone())).collect();
         names.sort_unstable();
-        let mut touched = Touched::default();
-        names.iter().for_each(|(_, name)| self.wires.open_at(peer, name, &mut touched));
+        self.wires.restart(peer, names.iter().map(|(_, name)| &**name));
         // The member was down for a moment at least. If it is suspected already, the first report that it is heard of
         // tells its processes.
         if self.group.bears_wrong_suspicions() && !table.suspected.contains(&peer) {

@@ -100,8 +100,17 @@ impl Wires {
         }
     }
 
-    pub fn open_at(&self, peer: MemberId, name: &[u8], touched: &mut Touched) {
+    fn open_at(&self, peer: MemberId, name: &[u8], touched: &mut Touched) {
         self.send_item(peer, Item::Open { name }, "OPEN", touched);
+    }
+
+    /// Begins a new conversation with a later incarnation of a member, which knows none of these resources.
+    pub fn restart<'a>(&self, peer: MemberId, names: impl Iterator<Item = &'a [u8]>) {
+        let link = self.links[peer].as_ref().expect("no member starts itself again");
+        match link.restart(names) {
+            Ok(backlog) => self.look_at_backlog(peer, backlog),
+            Err(error) => self.fail(PeerError::Unsendable { kind: "OPEN", error }),
+        }
     }
 
     fn send_item(&self, peer: MemberId, item: Item<'_>, kind: &'static str, touched: &mut Touched) {

@@ -2,7 +2,9 @@
 //! stops a test that hangs.
 
 mod cancel;
+mod cuts;
 mod election;
+mod refusals;
 mod start;
 mod trace;
 mod turns;
