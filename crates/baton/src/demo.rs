@@ -1,5 +1,8 @@
 //! `baton demo`: small demonstrations for a lecture.
 
+mod real;
+pub mod worker;
+
 use std::process::ExitCode;
 
 use baton_protocol::registry::{self, Family};
@@ -10,7 +13,7 @@ use baton_sim::spec::Spec;
 use clap::Subcommand;
 use serde_json::json;
 
-use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json, table};
+use crate::output::{Failure, HELD, Outcome, VIOLATED, counted, print, print_json, table};
 use crate::progress::Progress;
 
 /// Small demonstrations for a lecture
@@ -27,7 +30,8 @@ enum Story {
 
 /// Processes increment one counter: first without a lock, then with a lock
 ///
-/// Every process reads a shared counter, adds one and writes the sum, again and again.
+/// Every process reads a shared counter, adds one and writes the sum, again and again. The processes are simulated; with
+/// --real they are processes of this machine, and the counter is in a file.
 ///
 /// Exit status 0: with the lock, no increment is lost; 1: with the lock, an increment is lost or never made; 2: bad
 /// input; 74: the output cannot be written.
@@ -40,9 +44,12 @@ struct Counter {
     /// Number of processes
     #[arg(long, default_value_t = 10)]
     processes: usize,
-    /// Number of increments of each process
-    #[arg(long, default_value_t = 1_000_000)]
-    increments: u64,
+    /// Number of increments of each process [default: 1000000; with --real: 1000]
+    #[arg(long)]
+    increments: Option<u64>,
+    /// Start real processes, which run the algorithm between each other
+    #[arg(long)]
+    real: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -53,8 +60,20 @@ struct Counted {
     /// Number of increments that were written, including those that were lost.
     made: u64,
     messages: u64,
+    /// In T, or in seconds.
     time: f64,
 }
+
+/// The two runs of one demonstration.
+struct Told {
+    without: Counted,
+    with: Counted,
+    /// How many runs without a lock lost nothing, and were repeated.
+    lucky: u32,
+}
+
+/// How often the run without a lock is repeated if it loses nothing.
+const LUCK_MAX: u32 = 5;
 
 pub fn run(args: &Args) -> Outcome {
     let Story::Counter(counter) = &args.story;
@@ -67,30 +86,49 @@ impl Counter {
         if about.family != Family::Mutex {
             return Err(not_a_lock(about.name));
         }
-        let expected = self.increments.checked_mul(self.processes as u64).filter(|&entries| entries <= 1_000_000_000);
+        let increments = self.increments();
+        let expected = increments.checked_mul(self.processes as u64).filter(|&entries| entries <= 1_000_000_000);
         let expected = expected
             .ok_or_else(|| Failure::bad_input("these are too many increments; at most 1,000,000,000 in all"))?;
         // The run with the lock comes first, because the algorithm may refuse this number of processes.
-        let with = self.count(about.name, expected)?;
-        let without = self.count("no-lock", expected)?;
+        let told = if self.real {
+            let with = real::count(Some(about), self.processes, increments)?;
+            let mut without = real::count(None, self.processes, increments)?;
+            let mut lucky = 0;
+            while without.total == expected && lucky < LUCK_MAX {
+                lucky += 1;
+                without = real::count(None, self.processes, increments)?;
+            }
+            Told { without, with, lucky }
+        } else {
+            let with = self.simulate(about.name, expected)?;
+            Told { without: self.simulate("no-lock", expected)?, with, lucky: 0 }
+        };
+        let Told { without, with, lucky } = &told;
         if self.json {
             print_json(&json!({
                 "algorithm": about.name,
                 "processes": self.processes,
-                "increments": self.increments,
+                "increments": increments,
+                "real": self.real,
                 "expected": expected,
                 "without_lock": without.total,
                 "with_lock": with.total,
                 "never_made": expected - with.made.min(expected),
                 "messages": with.messages,
+                "repeated": lucky,
             }))?;
         } else {
-            print(&self.to_text(expected, &without, &with))?;
+            print(&self.to_text(expected, &told))?;
         }
         Ok(ExitCode::from(if with.total == expected { HELD } else { VIOLATED }))
     }
 
-    fn count(&self, algorithm: &str, entries: u64) -> Result<Counted, Failure> {
+    fn increments(&self) -> u64 {
+        self.increments.unwrap_or(if self.real { 1_000 } else { 1_000_000 })
+    }
+
+    fn simulate(&self, algorithm: &str, entries: u64) -> Result<Counted, Failure> {
         let spec = Spec {
             algorithm: algorithm.into(),
             n: Some(self.processes),
@@ -115,7 +153,7 @@ impl Counter {
         })
     }
 
-    fn to_text(&self, expected: u64, without: &Counted, with: &Counted) -> String {
+    fn to_text(&self, expected: u64, Told { without, with, lucky }: &Told) -> String {
         let row = |name: &str, counted: &Counted| {
             let lost = counted.made.min(expected) - counted.total.min(expected);
             vec![
@@ -123,22 +161,38 @@ impl Counter {
                 counted.total.to_string(),
                 lost.to_string(),
                 counted.messages.to_string(),
-                format!("{:.0} T", counted.time),
+                if self.real { format!("{:.1} s", counted.time) } else { format!("{:.0} T", counted.time) },
             ]
         };
         let rows = vec![
-            ["", "total", "lost", "messages", "virtual time"].map(String::from).to_vec(),
+            ["", "total", "lost", "messages", if self.real { "time" } else { "virtual time" }]
+                .map(String::from)
+                .to_vec(),
             row("without a lock", without),
             row(&format!("with {}", self.algorithm), with),
         ];
-        let (processes, increments) = (self.processes, self.increments);
+        let (processes, increments) = (self.processes, self.increments());
         let never = expected - with.made.min(expected);
         let stuck = if never == 0 {
             String::new()
         } else {
             format!("\n{never} increments were never made: all processes wait\n")
         };
-        format!("{processes} processes, {increments} increments each: {expected} in all\n\n{}{stuck}", table(&rows))
+        let luck = match lucky {
+            0 => String::new(),
+            _ => format!("\n{}\n", luck_text(u64::from(*lucky), without.total == expected)),
+        };
+        let real = if self.real { "real " } else { "" };
+        let head = format!("{processes} {real}processes, {increments} increments each: {expected} in all");
+        format!("{head}\n\n{}{stuck}{luck}", table(&rows))
+    }
+}
+
+fn luck_text(lucky: u64, is_exact: bool) -> String {
+    let runs = counted(lucky, "run", "runs");
+    match is_exact {
+        true => format!("no run without a lock lost an increment; {runs} more were tried: use more --increments"),
+        false => format!("by luck {runs} without a lock lost nothing before this one"),
     }
 }
 

@@ -5,6 +5,7 @@ mod algorithms;
 mod check;
 mod compare;
 mod demo;
+mod group;
 mod lock;
 mod lock_info;
 mod locks;
@@ -46,6 +47,7 @@ enum Command {
     Check(Box<check::Args>),
     Demo(demo::Args),
     Peer(peer::Args),
+    Group(group::Args),
     Serve(serve::Args),
     Lock(Box<lock::Args>),
     Locks(locks::Args),
@@ -59,17 +61,20 @@ enum Command {
     Trace(trace::Args),
 }
 
-/// Subcommands that only `baton lock` starts. They are not in [`Command`], so that help and suggestions never name
+/// Subcommands that only `baton` itself starts. They are not in [`Command`], so that help and suggestions never name
 /// them.
 #[derive(Parser)]
 #[command(name = "baton")]
 enum Step {
     LockWatchdog(lock::watchdog::Args),
     LockExec(lock::exec::Args),
+    DemoWorker(demo::worker::Args),
 }
 
+const STEPS: [&str; 3] = ["lock-watchdog", "lock-exec", "demo-worker"];
+
 fn main() -> ExitCode {
-    let is_step = std::env::args_os().nth(1).is_some_and(|name| name == "lock-watchdog" || name == "lock-exec");
+    let is_step = std::env::args_os().nth(1).is_some_and(|name| STEPS.iter().any(|step| name == *step));
     let result = if is_step { run_step() } else { run() };
     match result {
         Ok(status) => status,
@@ -84,6 +89,7 @@ fn run_step() -> Outcome {
     match usage::parse::<Step>()? {
         Step::LockWatchdog(args) => lock::watchdog::run(&args),
         Step::LockExec(args) => lock::exec::run(&args),
+        Step::DemoWorker(args) => demo::worker::run(&args),
     }
 }
 
@@ -93,6 +99,7 @@ fn run() -> Outcome {
         Command::Check(args) => check::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Peer(args) => peer::run(&args),
+        Command::Group(args) => group::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Lock(args) => lock::run(&args),
         Command::Locks(args) => locks::run(&args),

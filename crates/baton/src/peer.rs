@@ -1,153 +1,374 @@
-//! `baton peer`: run one member of a group over real sockets.
+//! `baton peer`: run one member of a group, until a signal stops it.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use baton_peer::{MemberReport, Options, PeerGroup, RunError, Turns, Warning, run_election, run_turns};
+use baton_peer::{Detector, Election, GroupError, GroupFile, Leader, Member, Options, PeerGroup, Stats, Warning};
+use baton_protocol::ProcessId;
 use baton_protocol::registry::Family;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
+use serde_json::{Value, json};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
 
-use crate::output::{Failure, Outcome, VIOLATED, print, print_json, table, unwritable, warn};
+use crate::output::{Failure, OUTPUT_FAILED, Outcome, Target, VIOLATED, print, print_json, table, warn};
+use crate::sink::Late;
 
-/// Run one member of a group over TCP
+/// Run one member of a group, without a server
 ///
-/// All members share one file with the algorithm and the address of each member:
+/// All members share one file with the algorithm and the address of each member.
+/// `baton group init` writes such a file. Start every member with its own id, in
+/// any order. The member then answers the other members until SIGINT or SIGTERM
+/// stops it. In an election it prints each change of the leader, and in failure
+/// detection each change of the suspected processes.
 ///
-///   algorithm = "ricart-agrawala"
-///   members = ["127.0.0.1:7501", "127.0.0.1:7502", "127.0.0.1:7503"]
-///
-/// Members of a mutual exclusion group enter the critical section in turn, and
-/// end when all are done. Members of an election print each change of the leader,
-/// until SIGINT or SIGTERM.
-///
-/// The words of the output (entry, fence, ...) are explained in docs/glossary.md.
+/// The words of the output (leader, suspicion, ...) are explained in docs/glossary.md.
 ///
 /// Exit status:
-///   0    done
-///   1    a member that the algorithm needs was lost, or a client was lost
-///        before it was done
+///   0    a signal stopped the member
+///   1    the member can serve no longer
 ///   2    bad input, or the group was not complete in time
-///   74   the output cannot be written
+///   74   the output or the trace cannot be written
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment, allow_negative_numbers = true)]
 pub struct Args {
     /// The file that all members share, in TOML
+    #[arg(long, value_name = "FILE")]
     group: PathBuf,
     /// The id of this member: its place in `members`, from 0 on
     #[arg(long)]
     id: usize,
-    /// Number of entries of this member
-    #[arg(long, value_name = "K", default_value_t = 10)]
-    entries: u64,
-    /// Time in the critical section, in milliseconds
-    #[arg(long, value_name = "MS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(..=86_400_000))]
-    hold_ms: u64,
-    /// Longest time to wait for the other members to start, in seconds
-    #[arg(long, value_name = "SECS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(..=86_400))]
-    start_within: u64,
     /// Write the trace of this member to a file
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Print JSON: one object at the end; in elections, also one for every change of leader
+    /// Longest time to wait for the other members to start, in seconds
+    #[arg(long, value_name = "SECS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(..=86_400))]
+    start_within: u64,
+    /// How many bytes another member may leave unacknowledged, such as 16MiB or 512KiB. From half of it on this member
+    /// refuses new requests; at the limit it stops
+    #[arg(long, value_name = "BYTES", default_value = "16MiB", value_parser = bytes)]
+    backlog: usize,
+    /// The network keeps the bound `delay_max_ms`, and no process pauses. An election then needs no guard. All members
+    /// must say so
+    #[arg(long)]
+    assume_synchronous: bool,
+    /// Print JSON: one object for each event
     #[arg(long)]
     json: bool,
 }
 
+/// The resource of a group that elects a leader.
+const LEADER: &[u8] = b"leader";
+/// The resource of a group that detects failures.
+const DETECTOR: &[u8] = b"detector";
+
+/// At most this many warnings are printed in [`WARNINGS_WINDOW`]: a program that connects again and again must not flood
+/// the standard error.
+const WARNINGS_MAX: u64 = 20;
+const WARNINGS_WINDOW: Duration = Duration::from_secs(10);
+
 pub fn run(args: &Args) -> Outcome {
-    let group = PeerGroup::read(&args.group).map_err(Failure::bad_input)?;
+    let group = args.read_group().map_err(Failure::bad_input)?;
+    group.address(args.id).map_err(Failure::bad_input)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::bad_input(format!("cannot start the event loop: {error}")))?;
-    runtime.block_on(async {
-        match group.about().family {
-            Family::Mutex => take_turns(args, &group).await,
-            _ => elect(args, &group).await,
-        }
-    })
+    runtime.block_on(serve(args, &group))
 }
 
-async fn take_turns(args: &Args, group: &PeerGroup) -> Outcome {
-    let turns = Turns { entries: args.entries, hold: Duration::from_millis(args.hold_ms) };
-    let report = run_turns(group, args.id, turns, args.options()?).await.map_err(failure)?;
-    if args.json {
-        print_json(&report)?
-    } else {
-        print(&to_text(&report))?
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-async fn elect(args: &Args, group: &PeerGroup) -> Outcome {
-    let unwatched = |error| Failure::bad_input(format!("cannot watch for signals: {error}"));
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(unwatched)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(unwatched)?;
-    let stop = async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
+async fn serve(args: &Args, group: &PeerGroup) -> Outcome {
+    let mut signals = Signals::new()?;
+    let target = args.trace.as_deref().map(Target::open).transpose()?;
+    let (warnings, printer) = print_warnings();
+    let options = args.options(warnings);
+    let joined = tokio::select! {
+        joined = Member::join(group, args.id, options) => joined.map_err(|error| Err(Failure::bad_input(error))),
+        () = signals.stop() => Err(Ok(ExitCode::SUCCESS)),
+    };
+    let member = match joined {
+        Ok(member) => member,
+        Err(outcome) => {
+            target.into_iter().for_each(Target::leave_as_it_was);
+            return outcome;
         }
     };
-    let mut printed = Ok(());
-    let on_change = |leader: baton_peer::Leader| {
-        let line = if args.json {
-            print_json(&leader)
-        } else {
-            print(&leader.id.map_or("no leader\n".into(), |leader| format!("leader: P{leader}\n")))
-        };
-        printed = std::mem::replace(&mut printed, Ok(())).and(line);
-    };
-    let stats = run_election(group, args.id, args.options()?, stop, on_change).await.map_err(failure)?;
+    let served = take_part(args, &member, &mut signals).await;
+    let stats = member.shutdown().await;
+    drop(member);
+    // The printer ends when the member is gone. The bound is for a standard error that blocks.
+    let is_traced = timeout(Duration::from_secs(1), printer).await.is_ok_and(|all| all.unwrap_or(true));
+    let printed = args.print_stats(group, &stats);
+    let status = served?;
     printed?;
-    if args.json {
-        print_json(&stats)?;
+    Ok(if is_traced { status } else { ExitCode::from(OUTPUT_FAILED) })
+}
+
+/// Prints what happens until a signal comes or the member can serve no longer.
+async fn take_part(args: &Args, member: &Member, signals: &mut Signals) -> Outcome {
+    args.print_complete(member)?;
+    let mut news = News::of(member).map_err(|error| cannot_serve(&error))?;
+    loop {
+        tokio::select! {
+            () = signals.stop() => return Ok(ExitCode::SUCCESS),
+            error = member.failed() => return Err(cannot_serve(&error)),
+            event = news.next() => args.print_event(&event)?,
+        }
     }
-    Ok(ExitCode::SUCCESS)
+}
+
+fn cannot_serve(error: &dyn std::error::Error) -> Failure {
+    Failure { message: error.to_string(), status: ExitCode::from(VIOLATED) }
+}
+
+/// SIGINT and SIGTERM.
+pub struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    pub fn new() -> Result<Self, Failure> {
+        let watch =
+            |kind| signal(kind).map_err(|error| Failure::bad_input(format!("cannot watch for signals: {error}")));
+        Ok(Signals { interrupt: watch(SignalKind::interrupt())?, terminate: watch(SignalKind::terminate())? })
+    }
+
+    pub async fn stop(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+/// What a member of this family of algorithms has to tell.
+enum News {
+    /// Locks: nothing.
+    None,
+    Leader(watch::Receiver<Leader>),
+    Suspected {
+        changes: watch::Receiver<BTreeSet<ProcessId>>,
+        told: BTreeSet<ProcessId>,
+    },
+}
+
+#[derive(Debug, PartialEq)]
+enum Event {
+    Leader(Leader),
+    /// All processes that are suspected now, and what has changed.
+    Suspected {
+        now: BTreeSet<ProcessId>,
+        before: BTreeSet<ProcessId>,
+    },
+}
+
+impl News {
+    fn of(member: &Member) -> Result<Self, baton_peer::AcquireError> {
+        Ok(match member.group().about().family {
+            Family::Election => News::of_election(&member.election(LEADER)?),
+            Family::Detector => News::of_detector(&member.detector(DETECTOR)?),
+            Family::Mutex | Family::Append => News::None,
+        })
+    }
+
+    fn of_election(election: &Election) -> Self {
+        let mut leader = election.watch_leader();
+        if leader.borrow().id.is_none() {
+            // A ring elects only if one of its processes asks for it.
+            election.elect();
+        } else {
+            leader.mark_changed();
+        }
+        News::Leader(leader)
+    }
+
+    fn of_detector(detector: &Detector) -> Self {
+        News::Suspected { changes: detector.watch_suspected(), told: BTreeSet::new() }
+    }
+
+    /// The next event. Never ends if there is none. Safe to drop.
+    async fn next(&mut self) -> Event {
+        // A change fails if the member has left. The caller notices that elsewhere.
+        let (is_there, event) = match self {
+            News::None => (false, None),
+            News::Leader(leader) => {
+                let is_there = leader.changed().await.is_ok();
+                (is_there, Some(Event::Leader(*leader.borrow_and_update())))
+            }
+            News::Suspected { changes, told } => {
+                let is_there = changes.changed().await.is_ok();
+                let now = changes.borrow_and_update().clone();
+                let before = std::mem::replace(told, now.clone());
+                (is_there, Some(Event::Suspected { now, before }))
+            }
+        };
+        match event.filter(|_| is_there) {
+            Some(event) => event,
+            None => std::future::pending().await,
+        }
+    }
 }
 
 impl Args {
-    fn options(&self) -> Result<Options, Failure> {
-        let trace = self.trace.as_ref().map(|path| match File::create(path) {
-            Ok(file) => Ok(Box::new(BufWriter::new(file)) as Box<dyn Write + Send>),
-            Err(error) => Err(unwritable(path, &error)),
-        });
-        Ok(Options {
-            listener: None,
+    /// Like [`PeerGroup::read`], with `--assume-synchronous` added before the check.
+    fn read_group(&self) -> Result<PeerGroup, GroupError> {
+        let read = fs::read_to_string(&self.group);
+        let text = read.map_err(|source| GroupError::Read { path: self.group.clone(), source })?;
+        let file: GroupFile = toml::from_str(&text)?;
+        let assume_synchronous = file.assume_synchronous || self.assume_synchronous;
+        PeerGroup::new(GroupFile { assume_synchronous, ..file })
+    }
+
+    fn options(&self, warnings: mpsc::Sender<Warning>) -> Options {
+        Options {
             start_within: Duration::from_secs(self.start_within),
-            trace: trace.transpose()?,
-            warnings: Some(tell_of_warnings()),
-        })
-    }
-}
-
-/// Prints each warning of the member to standard error.
-fn tell_of_warnings() -> mpsc::Sender<Warning> {
-    let (sender, mut warnings) = mpsc::channel::<Warning>(64);
-    tokio::spawn(async move {
-        while let Some(notice) = warnings.recv().await {
-            warn(notice);
+            backlog_max: self.backlog,
+            trace: self.trace.clone().map(|path| Box::new(Late::new(path)) as Box<dyn Write + Send>),
+            warnings: Some(warnings),
+            ..Options::default()
         }
-    });
-    sender
-}
+    }
 
-fn failure(error: RunError) -> Failure {
-    match error {
-        RunError::Lost { .. } => Failure { message: error.to_string(), status: ExitCode::from(VIOLATED) },
-        other => Failure::bad_input(other),
+    fn print_complete(&self, member: &Member) -> Result<(), Failure> {
+        let (id, group) = (member.id(), member.group());
+        let (members, file) = (group.members(), group.file());
+        let address = &file.members[id];
+        if self.json {
+            return print_json(&json!({
+                "event": "complete",
+                "member": id,
+                "members": members,
+                "algorithm": file.algorithm,
+                "variant": file.variant,
+                "address": address,
+            }));
+        }
+        let variant = file.variant.as_ref().map_or(String::new(), |variant| format!(" ({variant})"));
+        let algorithm = &file.algorithm;
+        print(&format!("member {id} of {members} runs {algorithm}{variant} on {address}; the group is complete\n"))
+    }
+
+    fn print_event(&self, event: &Event) -> Result<(), Failure> {
+        if self.json { print_json(&event_json(event)) } else { print(&event_text(event)) }
+    }
+
+    fn print_stats(&self, group: &PeerGroup, stats: &Stats) -> Result<(), Failure> {
+        if !self.json {
+            return print(&stats_text(group.about().family, stats));
+        }
+        let mut object = serde_json::to_value(stats).map_err(Failure::bad_input)?;
+        object["event"] = "end".into();
+        print_json(&object)
     }
 }
 
-fn to_text(report: &MemberReport) -> String {
-    let by_kind: Vec<String> = report.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
-    let fences: Vec<String> = report.fences.iter().map(u64::to_string).collect();
-    let rows = vec![
-        vec!["member".into(), format!("P{}", report.id)],
-        vec!["entries".into(), report.entries.to_string()],
-        vec!["messages sent".into(), format!("{}  ({})", report.messages, by_kind.join(", "))],
-        vec!["fences".into(), fences.join(" ")],
+fn event_json(event: &Event) -> Value {
+    match event {
+        Event::Leader(Leader { id, term }) => json!({ "event": "leader", "leader": id, "term": term }),
+        Event::Suspected { now, .. } => json!({ "event": "suspected", "suspected": now }),
+    }
+}
+
+fn event_text(event: &Event) -> String {
+    match event {
+        Event::Leader(Leader { id: None, .. }) => "no leader\n".into(),
+        Event::Leader(Leader { id: Some(id), term: None }) => format!("leader: P{id}\n"),
+        Event::Leader(Leader { id: Some(id), term: Some(term) }) => format!("leader: P{id} in term {term}\n"),
+        Event::Suspected { now, before } => {
+            let suspected = now.difference(before).map(|id| format!("suspects P{id}\n"));
+            let trusted = before.difference(now).map(|id| format!("trusts P{id} again\n"));
+            suspected.chain(trusted).collect()
+        }
+    }
+}
+
+fn stats_text(family: Family, stats: &Stats) -> String {
+    let by_kind: Vec<String> = stats.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+    let kinds = if by_kind.is_empty() { String::new() } else { format!("  ({})", by_kind.join(", ")) };
+    let locks = [
+        ("locks", stats.resources.to_string()),
+        ("requests", stats.requests.to_string()),
+        ("entries", stats.entries.to_string()),
     ];
+    let locks = locks.into_iter().filter(|_| family == Family::Mutex);
+    let sent = [("messages sent", format!("{}{kinds}", stats.messages)), ("bytes sent", stats.bytes.to_string())];
+    let rows: Vec<_> = locks.chain(sent).map(|(name, value)| vec![name.into(), value]).collect();
     table(&rows)
+}
+
+/// A number of bytes, with or without a unit.
+fn bytes(text: &str) -> Result<usize, &'static str> {
+    let units = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
+    let with_unit = units.iter().find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, *bytes)));
+    let (number, unit) = with_unit.unwrap_or((text, 1));
+    let bytes = number.parse::<usize>().ok().and_then(|number| number.checked_mul(unit));
+    bytes.filter(|bytes| *bytes > 0).ok_or("give a number of bytes above 0, such as 16MiB, 512KiB or 65536")
+}
+
+/// A task that prints each warning to standard error, but not too many. Its result: whether the whole trace was
+/// written.
+fn print_warnings() -> (mpsc::Sender<Warning>, JoinHandle<bool>) {
+    let (sender, mut warnings) = mpsc::channel::<Warning>(256);
+    let printer = tokio::spawn(async move {
+        let mut is_traced = true;
+        while let Some(first) = warnings.recv().await {
+            let (mut next, mut shown, mut left_out) = (Some(first), 0, 0);
+            let window_ends = sleep(WARNINGS_WINDOW);
+            tokio::pin!(window_ends);
+            while let Some(warning) = next {
+                is_traced &= !matches!(warning, Warning::TraceFailed(_));
+                if shown < WARNINGS_MAX {
+                    warn(warning);
+                    shown += 1;
+                } else {
+                    left_out += 1;
+                }
+                next = tokio::select! {
+                    warning = warnings.recv() => warning,
+                    () = &mut window_ends => None,
+                };
+            }
+            if left_out > 0 {
+                warn(format!("{left_out} more warnings in {} s are not shown", WARNINGS_WINDOW.as_secs()));
+            }
+        }
+        is_traced
+    });
+    (sender, printer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_of_bytes_may_have_a_unit() {
+        assert_eq!(bytes("16MiB"), Ok(16 << 20));
+        assert_eq!(bytes("512KiB"), Ok(512 << 10));
+        assert_eq!(bytes("1GiB"), Ok(1 << 30));
+        assert_eq!(bytes("7"), Ok(7));
+        for wrong in ["", "0", "MiB", "0KiB", "-1", "1.5MiB", "16MB", "99999999999999999999", "18446744073709551615GiB"]
+        {
+            assert!(bytes(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn each_suspicion_that_begins_or_ends_has_a_line() {
+        let event = Event::Suspected { now: [1, 3].into(), before: [2, 3].into() };
+        assert_eq!(event_text(&event), "suspects P1\ntrusts P2 again\n");
+        assert_eq!(event_json(&event), json!({ "event": "suspected", "suspected": [1, 3] }));
+    }
+
+    #[test]
+    fn a_leader_is_shown_with_its_term_if_it_has_one() {
+        let text = |id, term| event_text(&Event::Leader(Leader { id, term }));
+        assert_eq!(text(None, None), "no leader\n");
+        assert_eq!(text(Some(2), None), "leader: P2\n");
+        assert_eq!(text(Some(2), Some(5)), "leader: P2 in term 5\n");
+    }
 }

@@ -23,7 +23,7 @@ impl<'a> Sink<'a> {
         svg: Option<&'a PathBuf>,
     ) -> Result<(Self, Option<Box<dyn Write>>), Failure> {
         let targets = [trace, svg].into_iter().flatten().map(|path| Target::open(path)).collect::<Result<_, _>>()?;
-        let file = trace.map(|path| Late { path: path.clone(), file: None });
+        let file = trace.cloned().map(Late::new);
         let memory = Rc::default();
         let writer: Option<Box<dyn Write>> = match (file, svg) {
             (None, None) => None,
@@ -47,9 +47,15 @@ impl<'a> Sink<'a> {
 }
 
 /// A file that is emptied at the first write. So a refused run does not change it.
-struct Late {
+pub struct Late {
     path: PathBuf,
     file: Option<BufWriter<File>>,
+}
+
+impl Late {
+    pub fn new(path: PathBuf) -> Self {
+        Late { path, file: None }
+    }
 }
 
 impl Write for Late {

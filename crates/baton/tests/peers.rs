@@ -1,15 +1,12 @@
-//! `baton peer` with real processes and sockets, and the same runs in the simulator.
+//! `baton peer`, `baton group` and `baton demo counter --real` with real processes and sockets.
 
+use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 
-use baton_peer::{GroupFile, MutexPeer, Options as PeerOptions, PeerGroup};
-use baton_protocol::registry::ALGORITHMS;
-use baton_sim::app::mutex::Load;
-use baton_sim::report::Report;
-use baton_sim::run::{Options, run};
-use baton_trace::Event;
+use baton_trace::{Event, Record};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 const BATON: &str = env!("CARGO_BIN_EXE_baton");
@@ -20,146 +17,297 @@ fn addresses(members: usize) -> Vec<String> {
     listeners.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect()
 }
 
-fn write_group(folder: &Path, algorithm: &str, members: usize) -> PathBuf {
+/// The file of a group. `head` is everything but the addresses.
+fn write_group(folder: &Path, head: &str, members: usize) -> PathBuf {
     let path = folder.join("group.toml");
-    let text = format!("algorithm = {algorithm:?}\nmembers = {:?}\n", addresses(members));
+    let text = format!("{head}\nmembers = {:?}\n", addresses(members));
     std::fs::write(&path, text).unwrap();
     path
 }
 
-fn spawn(group: &Path, id: usize, extra: &[&str]) -> Child {
-    let mut command = Command::new(BATON);
-    command.arg("peer").arg(group).args(["--id", &id.to_string(), "--json"]).args(extra);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+/// A running member. It is killed when it is dropped, so that no failed test leaves one behind.
+struct Peer {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
 }
 
-fn json(output: &Output) -> Value {
-    let text = String::from_utf8_lossy(&output.stdout);
-    serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}{}", String::from_utf8_lossy(&output.stderr)))
-}
-
-#[test]
-fn three_processes_take_turns_and_each_writes_its_trace() {
-    for (algorithm, members, per_entry) in
-        [("ricart-agrawala", 3, Some(4)), ("central", 4, Some(3)), ("suzuki-kasami", 3, None)]
-    {
-        let folder = tempfile::tempdir().unwrap();
-        let group = write_group(folder.path(), algorithm, members);
-        let trace = |id: usize| folder.path().join(format!("{id}.trace"));
-        let children: Vec<Child> = (0..members)
-            .map(|id| spawn(&group, id, &["--entries=5", "--hold-ms=1", "--trace", trace(id).to_str().unwrap()]))
-            .collect();
-        let outputs: Vec<Output> = children.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
-        assert!(outputs.iter().all(|output| output.status.success()), "{algorithm}: {outputs:?}");
-        let reports: Vec<Value> = outputs.iter().map(json).collect();
-        let sum = |field: &str| reports.iter().map(|report| report[field].as_u64().unwrap()).sum::<u64>();
-        assert_eq!(sum("entries"), 15, "{algorithm}");
-        if let Some(per_entry) = per_entry {
-            assert_eq!(sum("messages"), 15 * per_entry, "{algorithm}");
-        }
-        let mut fences: Vec<u64> = reports
-            .iter()
-            .flat_map(|report| report["fences"].as_array().unwrap())
-            .map(|fence| fence.as_u64().unwrap())
-            .collect();
-        fences.sort_unstable();
-        fences.dedup();
-        assert_eq!(fences.len(), 15, "{algorithm}: every entry has a fence of its own");
-        let traced = (0..members).map(|id| entries_in(&trace(id))).sum::<usize>();
-        assert_eq!(traced, 15, "{algorithm}");
-        let replayed = Command::new(BATON).args(["sim", "--replay"]).arg(trace(1)).output().unwrap();
-        let complaint = String::from_utf8_lossy(&replayed.stderr).into_owned();
-        assert_eq!(replayed.status.code(), Some(2), "{complaint}");
-        assert!(complaint.contains("only the records of P1") && complaint.lines().count() == 1, "{complaint}");
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
-fn entries_in(trace: &Path) -> usize {
-    let file = std::io::BufReader::new(std::fs::File::open(trace).unwrap());
-    let (_, records) = baton_trace::read(file).unwrap();
-    records.iter().filter(|record| matches!(record.event, Event::Enter { .. })).count()
+impl Peer {
+    fn spawn(group: &Path, id: usize, extra: &[&str]) -> Self {
+        let mut command = Command::new(BATON);
+        command.arg("peer").arg("--group").arg(group).args(["--id", &id.to_string()]).args(extra);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Peer { child, stdout }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// Reads lines until one begins like this.
+    fn line_with(&mut self, beginning: &str) -> String {
+        loop {
+            let line = self.line();
+            assert!(!line.is_empty(), "the output ended before {beginning:?}: {}", self.complaint());
+            if line.starts_with(beginning) {
+                return line;
+            }
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// The rest of the output, and how the member ended.
+    fn end(&mut self) -> (String, ExitStatus) {
+        let mut text = String::new();
+        self.stdout.read_to_string(&mut text).unwrap();
+        (text, self.child.wait().unwrap())
+    }
+
+    /// The whole standard error of a member that has ended.
+    fn complaint(&mut self) -> String {
+        let mut text = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+        text
+    }
+}
+
+fn spawn_all(group: &Path, members: usize, extra: &[&str]) -> Vec<Peer> {
+    (0..members).map(|id| Peer::spawn(group, id, extra)).collect()
+}
+
+fn records(trace: &Path) -> Vec<Record> {
+    let file = BufReader::new(std::fs::File::open(trace).unwrap());
+    baton_trace::read(file).unwrap().1
+}
+
+fn baton(args: &[&str]) -> Output {
+    Command::new(BATON).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+#[test]
+fn members_of_an_election_print_the_leader_and_elect_another_when_it_is_gone() {
+    for head in [
+        "algorithm = \"bully\"\nvariant = \"quorum\"",
+        "algorithm = \"chang-roberts\"\nvariant = \"quorum\"",
+        "algorithm = \"ring-list\"\nassume_synchronous = true",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let group = write_group(folder.path(), &format!("{head}\ndelay_max_ms = 20"), 3);
+        let trace = |id: usize| folder.path().join(format!("{id}.trace"));
+        let mut peers: Vec<Peer> =
+            (0..3).map(|id| Peer::spawn(&group, id, &["--trace", trace(id).to_str().unwrap()])).collect();
+        for (id, peer) in peers.iter_mut().enumerate() {
+            assert!(peer.line().starts_with(&format!("member {id} of 3 runs ")), "{head}");
+            peer.line_with("leader: P2");
+        }
+        peers[2].child.kill().unwrap();
+        for peer in &mut peers[..2] {
+            peer.line_with("leader: P1");
+        }
+        for (id, signal) in [(0, Signal::TERM), (1, Signal::INT)] {
+            peers[id].signal(signal);
+            let (text, status) = peers[id].end();
+            assert_eq!(status.code(), Some(0), "{head}: {}", peers[id].complaint());
+            assert!(text.contains("messages sent  ") && !text.contains("entries"), "{head}: {text}");
+            let records = records(&trace(id));
+            let elected = |record: &Record| matches!(record.event, Event::Elected { leader: Some(1), .. });
+            assert!(records.iter().any(elected), "{head}");
+            let last = &records.last().unwrap().event;
+            assert!(matches!(last, Event::End { reason, messages, .. } if reason == "shutdown" && *messages > 0));
+            let replayed = baton(&["sim", "--replay", trace(id).to_str().unwrap()]);
+            let complaint = String::from_utf8(replayed.stderr).unwrap();
+            assert!(complaint.contains(&format!("only the records of P{id}")), "{complaint}");
+            assert_eq!((replayed.status.code(), complaint.lines().count()), (Some(2), 1), "{complaint}");
+        }
+    }
+}
+
+#[test]
+fn members_that_detect_failures_print_suspicions_as_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let group = write_group(folder.path(), "algorithm = \"heartbeat\"\ndelay_max_ms = 50", 3);
+    let mut peers = spawn_all(&group, 3, &["--json"]);
+    for (id, peer) in peers.iter_mut().enumerate() {
+        let line = peer.line();
+        let complete: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}{}", peer.complaint()));
+        assert_eq!((&complete["event"], &complete["member"]), (&"complete".into(), &id.into()));
+        assert_eq!((&complete["members"], &complete["algorithm"]), (&3.into(), &"heartbeat".into()));
+    }
+    peers[1].child.kill().unwrap();
+    peers[0].line_with(r#"{"event":"suspected","suspected":[1]}"#);
+    // Detectors bear that a member starts again.
+    peers[1] = Peer::spawn(&group, 1, &[]);
+    peers[0].line_with(r#"{"event":"suspected","suspected":[]}"#);
+    peers[0].signal(Signal::TERM);
+    let (text, status) = peers[0].end();
+    let end: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert_eq!((status.code(), &end["event"]), (Some(0), &"end".into()));
+    assert!(end["messages_by_kind"]["BEAT"].as_u64().unwrap() > 0, "{end}");
+}
+
+#[test]
+fn a_member_of_a_lock_group_goes_on_when_another_one_leaves_and_ends_its_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let group = write_group(folder.path(), "algorithm = \"raymond\"", 2);
+    let trace = folder.path().join("0.trace");
+    let mut peers = [
+        Peer::spawn(&group, 0, &["--trace", trace.to_str().unwrap(), "--backlog", "64KiB"]),
+        Peer::spawn(&group, 1, &[]),
+    ];
+    peers.iter_mut().for_each(|peer| assert!(peer.line().ends_with("the group is complete\n")));
+    peers[1].signal(Signal::INT);
+    let (text, status) = peers[1].end();
+    assert_eq!(status.code(), Some(0));
+    assert!(text.starts_with("locks          0\nrequests       0\nentries        0\nmessages sent  0\n"), "{text}");
+    // The restarted member is refused, because the group cannot go on with it.
+    let mut again = Peer::spawn(&group, 1, &["--start-within=5"]);
+    let (_, status) = again.end();
+    let complaint = again.complaint();
+    assert_eq!((status.code(), complaint.lines().count()), (Some(2), 1), "{complaint}");
+    peers[0].signal(Signal::TERM);
+    assert_eq!(peers[0].end().1.code(), Some(0));
+    let complaint = peers[0].complaint();
+    assert!(complaint.lines().any(|line| line.starts_with("baton: the connection with process 1")), "{complaint}");
+    assert!(matches!(records(&trace).last().unwrap().event, Event::End { .. }));
 }
 
 #[test]
 fn a_member_that_never_starts_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    let group = write_group(folder.path(), "central", 3);
-    let children: Vec<Child> = (1..3).map(|id| spawn(&group, id, &["--start-within=1"])).collect();
-    for child in children {
-        let output = child.wait_with_output().unwrap();
-        let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{complaint}");
-        assert!(complaint.contains("missing: 0 at 127.0.0.1:"), "{complaint}");
+    let group = write_group(folder.path(), "algorithm = \"central\"", 3);
+    let trace = folder.path().join("trace");
+    let peers: Vec<Peer> =
+        (1..3).map(|id| Peer::spawn(&group, id, &["--start-within=1", "--trace", trace.to_str().unwrap()])).collect();
+    for mut peer in peers {
+        let (text, status) = peer.end();
+        let complaint = peer.complaint();
+        assert_eq!((text.as_str(), status.code()), ("", Some(2)), "{complaint}");
+        assert!(complaint.contains("missing: 0 at 127.0.0.1:") && complaint.lines().count() == 1, "{complaint}");
     }
+    assert!(!trace.exists(), "a group that never ran leaves no trace");
+}
+
+#[test]
+fn a_signal_stops_a_member_that_waits_for_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let group = write_group(folder.path(), "algorithm = \"central\"", 2);
+    let address = std::fs::read_to_string(&group).unwrap().split('"').nth(3).unwrap().to_owned();
+    let mut peer = Peer::spawn(&group, 0, &[]);
+    // The member listens only after it has begun to watch for signals.
+    while std::net::TcpStream::connect(&address).is_err() {
+        assert!(peer.child.try_wait().unwrap().is_none(), "{}", peer.complaint());
+    }
+    peer.signal(Signal::TERM);
+    let (text, status) = peer.end();
+    assert_eq!((text.as_str(), status.code()), ("", Some(0)));
+}
+
+#[test]
+fn a_trace_that_cannot_be_written_is_status_74() {
+    let folder = tempfile::tempdir().unwrap();
+    let group = write_group(folder.path(), "algorithm = \"central\"", 2);
+    let mut peers = [Peer::spawn(&group, 0, &["--trace=/dev/full"]), Peer::spawn(&group, 1, &[])];
+    peers.iter_mut().for_each(|peer| assert!(peer.line().ends_with("the group is complete\n")));
+    peers[0].signal(Signal::TERM);
+    assert_eq!(peers[0].end().1.code(), Some(74));
+    let complaint = peers[0].complaint();
+    let told = "baton: cannot write the trace, which ends here: No space left on device (os error 28)";
+    assert!(complaint.lines().any(|line| line == told), "{complaint}");
 }
 
 #[test]
 fn what_is_no_group_is_refused_with_status_2() {
     let folder = tempfile::tempdir().unwrap();
-    let refused = |text: &str, id: usize| {
+    let refused = |text: &str, extra: &[&str]| {
         let path = folder.path().join("bad.toml");
         std::fs::write(&path, text).unwrap();
-        let output = spawn(&path, id, &[]).wait_with_output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{text}");
+        let output = baton(&[&["peer", "--group", path.to_str().unwrap()], extra].concat());
         let complaint = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{text}: {complaint}");
         assert_eq!(complaint.lines().count(), 1, "{complaint}");
         complaint
     };
-    assert!(
-        refused("algorithm = \"dice\"\nmembers = [\"127.0.0.1:1\", \"127.0.0.1:2\"]", 0)
-            .contains("no algorithm `dice`")
-    );
-    refused("members = 3", 0);
-    refused("algorithm = \"ricart-agrawala\"\nmembers = [\"127.0.0.1:1\", \"127.0.0.1:2\"]", 2);
-    let missing = Command::new(BATON).args(["peer", "no-such-file", "--id=0"]).output().unwrap();
+    let group = |head: &str| format!("{head}\nmembers = [\"127.0.0.1:1\", \"127.0.0.1:2\"]");
+    assert!(refused(&group("algorithm = \"dice\""), &["--id=0"]).contains("no algorithm `dice`"));
+    refused("members = 3", &["--id=0"]);
+    let central = group("algorithm = \"central\"");
+    assert!(refused(&central, &["--id=2"]).contains("there is no member 2; there are 0 to 1"));
+    assert!(refused(&central, &["--id=-1"]).contains("'-1' is not a whole number from 0 on, for '--id <ID>'"));
+    assert!(refused(&central, &["--id=0", "--backlog=16MB"]).contains("such as 16MiB, 512KiB or 65536"));
+    assert!(refused(&central, &["--id=0", "--trace=/no/such/folder/t"]).contains("cannot write /no/such/folder/t"));
+    assert!(refused(&central, &["--id=0", "--assume-synchronous"]).contains("is for elections without a guard"));
+    assert!(refused(&group("algorithm = \"bully\""), &["--id=0"]).contains("`quorum` or `witness`"));
+    // Port 1 is not for everybody, port 0 is nobody's address.
+    assert!(refused(&central.replace(":2", ":0"), &["--id=0"]).contains("the address of member 1"));
+    let missing = baton(&["peer", "--group=no-such-file", "--id=0"]);
     assert_eq!(missing.status.code(), Some(2));
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = central.replace("127.0.0.1:1", &taken.local_addr().unwrap().to_string());
+    assert!(refused(&taken, &["--id=0"]).contains("cannot listen on 127.0.0.1:"));
 }
 
-/// Runs one request at a time over sockets, and returns the number of messages of each kind.
-async fn in_turns(algorithm: &str, clients: usize, members: usize, entries: usize) -> Vec<(String, u64)> {
-    let mut listeners = Vec::new();
-    for _ in 0..members {
-        listeners.push(tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap());
+#[test]
+fn a_printed_group_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = baton(&["group", "init", "--algorithm=bully", "--size=3", "--delay-max-ms=20"]);
+    assert!(output.status.success() && output.stderr.is_empty());
+    let mut text = String::from_utf8(output.stdout).unwrap();
+    // Other tests run at the same time, maybe with the ports of `init`.
+    for (id, address) in addresses(3).iter().enumerate() {
+        text = text.replace(&format!("127.0.0.1:{}", 7501 + id), address);
     }
-    let addresses = listeners.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect();
-    let group = PeerGroup::new(GroupFile::new(algorithm, addresses)).unwrap();
-    let mut joining = tokio::task::JoinSet::new();
-    for (id, listener) in listeners.into_iter().enumerate() {
-        let group = group.clone();
-        joining.spawn(async move {
-            let options = PeerOptions { listener: Some(listener), ..PeerOptions::default() };
-            (id, MutexPeer::join(&group, id, options).await.unwrap())
-        });
-    }
-    let mut peers = joining.join_all().await;
-    peers.sort_by_key(|(id, _)| *id);
-    for turn in 0..entries {
-        let grant = peers[turn % clients].1.acquire().await.unwrap();
-        grant.release();
-    }
-    let mut counts = std::collections::BTreeMap::new();
-    for (_, peer) in &peers {
-        for (kind, count) in peer.stats().await.unwrap().messages_by_kind {
-            *counts.entry(kind.to_owned()).or_insert(0) += count;
-        }
-    }
-    for (_, peer) in peers {
-        peer.shutdown().await.unwrap();
-    }
-    counts.into_iter().collect()
+    let group = folder.path().join("group.toml");
+    std::fs::write(&group, text).unwrap();
+    let mut peers = spawn_all(&group, 3, &[]);
+    peers.iter_mut().for_each(|peer| assert_eq!(peer.line_with("leader: "), "leader: P2 in term 1\n"));
 }
 
-#[tokio::test]
-async fn sockets_and_simulator_send_the_same_messages() {
-    // Voting is not among them: it makes random choices, so its counts are equal only on average.
-    for (algorithm, helpers) in [("central", 1), ("ricart-agrawala", 0), ("suzuki-kasami", 0)] {
-        assert!(ALGORITHMS.iter().any(|about| about.name == algorithm));
-        let mut options = Options::new(algorithm, 3);
-        options.workload.load = Load::Solo;
-        options.workload.entries = 12;
-        let Ok(Report::Mutex(simulated)) = run(&options, None) else { panic!("{algorithm} does not run") };
-        let simulated: Vec<_> =
-            simulated.messages_by_kind.into_iter().map(|(kind, count)| (kind.to_owned(), count)).collect();
-        assert_eq!(in_turns(algorithm, 3, 3 + helpers, 12).await, simulated, "{algorithm}");
+fn real_counter(args: &[&str]) -> (Option<i32>, Value) {
+    let output = baton(&[&["demo", "counter", "--real", "--json"], args].concat());
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{complaint}")))
+}
+
+#[test]
+fn real_processes_lose_increments_without_a_lock_and_none_with_one() {
+    for algorithm in ["suzuki-kasami", "central", "ricart-agrawala", "maekawa", "token-ring"] {
+        let (status, counted) = real_counter(&["--algorithm", algorithm, "--processes=5", "--increments=100"]);
+        assert_eq!((status, &counted["with_lock"], &counted["never_made"]), (Some(0), &500.into(), &0.into()));
+        assert!(counted["without_lock"].as_u64().unwrap() < 500, "{counted}");
+        assert!(counted["messages"].as_u64().unwrap() > 0, "{counted}");
+    }
+}
+
+#[test]
+fn a_lock_that_is_none_is_told_by_the_exit_status() {
+    let (status, counted) = real_counter(&["--algorithm=no-lock", "--processes=5", "--increments=200"]);
+    assert_eq!(status, Some(1), "{counted}");
+    assert!(counted["with_lock"].as_u64().unwrap() < 1000, "{counted}");
+}
+
+#[test]
+fn a_demonstration_that_cannot_be_is_refused() {
+    for (args, told) in [
+        (&["--algorithm=bully"][..], "`bully` is not a lock"),
+        (&["--processes=1"], "a group of 1 is too small"),
+        (&["--processes=257"], "257 members are too many"),
+        (&["--increments=1000000000"], "these are too many increments"),
+    ] {
+        let output = baton(&[&["demo", "counter", "--real"], args].concat());
+        let complaint = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), complaint.lines().count()), (Some(2), 1), "{complaint}");
+        assert!(complaint.contains(told), "{complaint}");
     }
 }
