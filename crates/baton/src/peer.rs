@@ -1,18 +1,20 @@
 //! `baton peer`: run one member of a group, until a signal stops it.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use baton_member::MemberServer;
 use baton_peer::{Detector, Election, GroupError, GroupFile, Leader, Member, Options, PeerGroup, Stats, Warning};
 use baton_protocol::ProcessId;
 use baton_protocol::registry::Family;
+use baton_types::limits::{CONNECTIONS_MAX, ServerLimits};
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -43,6 +45,9 @@ pub struct Args {
     /// The id of this member: its place in `members`, from 0 on
     #[arg(long)]
     id: usize,
+    /// Serve clients at this address, host:port, as `baton serve` does; for mutual exclusion
+    #[arg(long, value_name = "CLIENT_ADDR")]
+    listen: Option<SocketAddr>,
     /// Write the trace of this member to a file
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -60,6 +65,9 @@ pub struct Args {
     /// Print JSON: one object for each event
     #[arg(long)]
     json: bool,
+    /// Stop when the standard input ends, so that no member outlives the program that started it
+    #[arg(long, hide = true)]
+    ends_with_stdin: bool,
 }
 
 /// The resource of a group that elects a leader.
@@ -75,13 +83,18 @@ const WARNINGS_WINDOW: Duration = Duration::from_secs(10);
 pub fn run(args: &Args) -> Outcome {
     let group = args.read_group().map_err(Failure::bad_input)?;
     group.address(args.id).map_err(Failure::bad_input)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    if let Some(listen) = args.listen.filter(|_| group.about().family != Family::Mutex) {
+        let algorithm = group.about().name;
+        let sentence = format!("--listen {listen} is for the clients of locks, but `{algorithm}` makes no locks");
+        return Err(Failure::bad_input(sentence));
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::bad_input(format!("cannot start the event loop: {error}")))?;
     runtime.block_on(serve(args, &group))
 }
 
 async fn serve(args: &Args, group: &PeerGroup) -> Outcome {
-    let mut signals = Signals::new()?;
+    let mut signals = Signals::new(args.ends_with_stdin)?;
     let target = args.trace.as_deref().map(Target::open).transpose()?;
     let (warnings, printer) = print_warnings();
     let options = args.options(warnings);
@@ -107,41 +120,83 @@ async fn serve(args: &Args, group: &PeerGroup) -> Outcome {
     Ok(if is_traced { status } else { ExitCode::from(OUTPUT_FAILED) })
 }
 
-/// Prints what happens until a signal comes or the member can serve no longer.
+/// Serves clients, and prints what happens, until a signal comes or the member can serve no longer.
 async fn take_part(args: &Args, member: &Member, signals: &mut Signals) -> Outcome {
-    args.print_complete(member)?;
+    let server = match args.listen {
+        Some(listen) => {
+            let served = baton_member::serve(member.clone(), listen, ServerLimits::DEFAULT, CONNECTIONS_MAX).await;
+            Some(served.map_err(Failure::bad_input)?)
+        }
+        None => None,
+    };
+    args.print_complete(member, server.as_ref().map(MemberServer::address))?;
+    let (stop, stopped) = oneshot::channel::<()>();
+    let clients = async {
+        match server {
+            // A dropped sender is a reason to stop, too.
+            Some(server) => server.run(async { drop(stopped.await) }).await.map_err(|error| cannot_serve(&error)),
+            None => std::future::pending().await,
+        }
+    };
+    tokio::pin!(clients);
     let mut news = News::of(member).map_err(|error| cannot_serve(&error))?;
-    loop {
+    let outcome = loop {
         tokio::select! {
-            () = signals.stop() => return Ok(ExitCode::SUCCESS),
-            error = member.failed() => return Err(cannot_serve(&error)),
+            () = signals.stop() => break Ok(ExitCode::SUCCESS),
+            error = member.failed() => break Err(cannot_serve(&error)),
+            served = &mut clients => return served.map(|()| ExitCode::SUCCESS),
             event = news.next() => args.print_event(&event)?,
         }
+    };
+    drop(stop);
+    if args.listen.is_some() {
+        // The clients are told that the member stops. If the member failed, the server says so again.
+        let _ = clients.await;
     }
+    outcome
 }
 
 fn cannot_serve(error: &dyn std::error::Error) -> Failure {
     Failure { message: error.to_string(), status: ExitCode::from(VIOLATED) }
 }
 
-/// SIGINT and SIGTERM.
+/// SIGINT, SIGTERM and, for a child of another command, the end of the standard input.
 pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    stdin: Option<oneshot::Receiver<()>>,
 }
 
 impl Signals {
-    pub fn new() -> Result<Self, Failure> {
+    pub fn new(watches_stdin: bool) -> Result<Self, Failure> {
         let watch =
             |kind| signal(kind).map_err(|error| Failure::bad_input(format!("cannot watch for signals: {error}")));
-        Ok(Signals { interrupt: watch(SignalKind::interrupt())?, terminate: watch(SignalKind::terminate())? })
+        let stdin = watches_stdin.then(|| {
+            let (open, closed) = oneshot::channel();
+            // A thread, because a read of the standard input cannot be interrupted.
+            std::thread::spawn(move || {
+                let _open: oneshot::Sender<()> = open;
+                io::copy(&mut io::stdin(), &mut io::sink())
+            });
+            closed
+        });
+        Ok(Signals { interrupt: watch(SignalKind::interrupt())?, terminate: watch(SignalKind::terminate())?, stdin })
     }
 
     pub async fn stop(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
+            () = ended(&mut self.stdin) => {}
         }
+    }
+}
+
+/// Waits until the sender is gone. Without a receiver it waits for ever.
+async fn ended(stdin: &mut Option<oneshot::Receiver<()>>) {
+    match stdin {
+        Some(closed) => drop(closed.await),
+        None => std::future::pending().await,
     }
 }
 
@@ -216,9 +271,7 @@ impl News {
 impl Args {
     /// Like [`PeerGroup::read`], with `--assume-synchronous` added before the check.
     fn read_group(&self) -> Result<PeerGroup, GroupError> {
-        let read = fs::read_to_string(&self.group);
-        let text = read.map_err(|source| GroupError::Read { path: self.group.clone(), source })?;
-        let file: GroupFile = toml::from_str(&text)?;
+        let file = GroupFile::read(&self.group)?;
         let assume_synchronous = file.assume_synchronous || self.assume_synchronous;
         PeerGroup::new(GroupFile { assume_synchronous, ..file })
     }
@@ -233,7 +286,7 @@ impl Args {
         }
     }
 
-    fn print_complete(&self, member: &Member) -> Result<(), Failure> {
+    fn print_complete(&self, member: &Member, clients: Option<SocketAddr>) -> Result<(), Failure> {
         let (id, group) = (member.id(), member.group());
         let (members, file) = (group.members(), group.file());
         let address = &file.members[id];
@@ -245,11 +298,14 @@ impl Args {
                 "algorithm": file.algorithm,
                 "variant": file.variant,
                 "address": address,
+                "clients": clients,
             }));
         }
         let variant = file.variant.as_ref().map_or(String::new(), |variant| format!(" ({variant})"));
         let algorithm = &file.algorithm;
-        print(&format!("member {id} of {members} runs {algorithm}{variant} on {address}; the group is complete\n"))
+        let clients = clients.map_or(String::new(), |clients| format!("; clients connect to {clients}"));
+        let line = format!("member {id} of {members} runs {algorithm}{variant} on {address}; the group is complete{clients}\n");
+        print(&line)
     }
 
     fn print_event(&self, event: &Event) -> Result<(), Failure> {

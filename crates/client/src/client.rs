@@ -117,7 +117,11 @@ impl Client {
     }
 
     pub(crate) async fn locks_page(&self, request: &v1::ListLocksRequest) -> Result<v1::ListLocksResponse, CallError> {
-        self.look(async |mut locks: LocksClient<Channel>| locks.list_locks(timely(request.clone())).await).await
+        let call = |mut locks: LocksClient<Channel>| {
+            let request = timely(request.clone());
+            async move { locks.list_locks(request).await }
+        };
+        self.look(call).await
     }
 
     /// Returns one lock with its history. Returns `None` if no session holds the lock or waits for it, and the service
@@ -127,7 +131,10 @@ impl Client {
         let mut request = v1::GetLockRequest { name: name.as_ref().to_vec(), page: Vec::new() };
         let mut whole = Vec::new();
         loop {
-            let call = async |mut locks: LocksClient<Channel>| locks.get_lock(timely(request.clone())).await;
+            let call = |mut locks: LocksClient<Channel>| {
+                let request = timely(request.clone());
+                async move { locks.get_lock(request).await }
+            };
             let v1::GetLockResponse { lock, next_page } = self.look(call).await?;
             join(&mut whole, lock);
             if next_page.is_empty() {
@@ -142,7 +149,10 @@ impl Client {
         let mut request = v1::ListSessionsRequest::default();
         let mut whole = Vec::new();
         loop {
-            let call = async |mut locks: LocksClient<Channel>| locks.list_sessions(timely(request.clone())).await;
+            let call = |mut locks: LocksClient<Channel>| {
+                let request = timely(request.clone());
+                async move { locks.list_sessions(request).await }
+            };
             let v1::ListSessionsResponse { sessions, next_page } = self.look(call).await?;
             join(&mut whole, sessions);
             if next_page.is_empty() {
@@ -154,7 +164,7 @@ impl Client {
 
     /// Returns the state of the server that answers.
     pub async fn status(&self) -> Result<views::Status, CallError> {
-        let call = async |mut locks: LocksClient<Channel>| locks.get_status(timely(v1::GetStatusRequest {})).await;
+        let call = |mut locks: LocksClient<Channel>| async move { locks.get_status(timely(v1::GetStatusRequest {})).await };
         Ok(self.look(call).await?.into())
     }
 
@@ -190,10 +200,11 @@ impl Client {
         }
     }
 
+    // A plain function, not an async closure: the future of a call could not be sent to another thread.
     /// Makes a call that changes nothing and is therefore safe to repeat. There is one attempt more than servers.
-    async fn look<T>(
+    async fn look<T, F: Future<Output = Result<Response<T>, Status>>>(
         &self,
-        call: impl AsyncFn(LocksClient<Channel>) -> Result<Response<T>, Status>,
+        call: impl Fn(LocksClient<Channel>) -> F,
     ) -> Result<T, CallError> {
         let tries = self.servers.count() + 1;
         let patience = CALL_MAX / u32::try_from(tries).unwrap_or(u32::MAX);

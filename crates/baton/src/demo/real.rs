@@ -44,7 +44,7 @@ pub fn count(algorithm: Option<&About>, processes: usize, increments: u64) -> Re
     let runtime = runtime.map_err(|error| cannot("start the event loop", &error))?;
     let folder = tempfile::tempdir().map_err(|error| cannot("make a folder for the counter", &error))?;
     runtime.block_on(async {
-        let mut signals = Signals::new()?;
+        let mut signals = Signals::new(false)?;
         let counter = Counter::create(&folder.path().join("counter"));
         let counter = counter.map_err(|error| cannot("make the file of the counter", &error))?;
         let mut crew = Crew::start(folder.path(), group.as_ref(), increments, listeners)?;

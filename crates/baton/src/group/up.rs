@@ -13,13 +13,13 @@ use console::Term;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::Deserialize;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::board::{self, Row, State};
 use super::orders::{self, Deed, HELP, Order};
 use crate::output::{Failure, Outcome, counted, print, print_json, warn};
+use crate::peer::Signals;
 
 /// How often the table is drawn.
 const DRAW_EVERY: Duration = Duration::from_millis(250);
@@ -85,9 +85,7 @@ struct Seen {
 }
 
 async fn try_out(args: &Args, group: &PeerGroup) -> Outcome {
-    let unwatched = |error| Failure::bad_input(format!("cannot watch for signals: {error}"));
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(unwatched)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(unwatched)?;
+    let mut signals = Signals::new(false)?;
     let (events, mut happened) = mpsc::unbounded_channel();
     let mut up = Up::start(args, group, events.clone())?;
     let interactive = !args.json && Term::stdout().features().is_attended() && std::io::stdin().is_terminal();
@@ -101,8 +99,7 @@ async fn try_out(args: &Args, group: &PeerGroup) -> Outcome {
                 up.look();
                 screen.draw(&up)?;
             }
-            _ = interrupt.recv() => break,
-            _ = terminate.recv() => break,
+            () = signals.stop() => break,
             Some(event) = happened.recv() => if !up.on(event) { break },
         }
     }
@@ -275,7 +272,7 @@ impl Up {
             running.asked = true;
             let (events, member) = (self.events.clone(), running.row.member);
             tokio::spawn(async move {
-                let seen = timeout(ANSWER_WITHIN, ask(&address)).await.ok().flatten();
+                let seen = timeout(ANSWER_WITHIN, ask(address)).await.ok().flatten();
                 // The receiver is gone only if the program ends.
                 let _ = events.send(Event::Seen(member, seen));
             });
@@ -356,8 +353,8 @@ impl Running {
 }
 
 /// Asks a member which locks its clients hold and want.
-async fn ask(address: &str) -> Option<Seen> {
-    let client = Client::connect_once([address], ANSWER_WITHIN).await.ok()?;
+async fn ask(address: String) -> Option<Seen> {
+    let client = Client::lazy([address]).ok()?;
     let (locks, status) = (client.list_locks().await.ok()?, client.status().await.ok()?);
     let name = |lock: &baton_client::views::Lock| String::from_utf8_lossy(&lock.name).into_owned();
     let group = status.group?;

@@ -1,4 +1,8 @@
-//! `baton group`: the file of a group of members.
+//! `baton group`: the file of a group of members, and all members on this machine.
+
+mod board;
+mod orders;
+mod up;
 
 use std::process::ExitCode;
 
@@ -19,6 +23,7 @@ pub struct Args {
 #[derive(Subcommand)]
 enum Command {
     Init(Init),
+    Up(up::Args),
 }
 
 /// Print the file of a group whose members all run on this machine
@@ -59,9 +64,10 @@ struct Init {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let Command::Init(init) = &args.command;
-    print(&init.text()?)?;
-    Ok(ExitCode::SUCCESS)
+    match &args.command {
+        Command::Init(init) => print(&init.text()?).map(|()| ExitCode::SUCCESS),
+        Command::Up(up) => up::run(up),
+    }
 }
 
 /// The variant for a group of real processes, if the user names none. The token of a ring that never rests would keep
