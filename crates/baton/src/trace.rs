@@ -76,7 +76,7 @@ struct CheckArgs {
     json: bool,
 }
 
-/// Export a trace as a log with vector clocks, for ShiViz (https://bestchai.bitbucket.io/shiviz)
+/// Export a trace as a log with vector clocks, for the web page ShiViz (docs/traces.md has its address)
 ///
 /// Exit status 0: done; 2: bad input; 74: the output cannot be written.
 #[derive(clap::Args)]

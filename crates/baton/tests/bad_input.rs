@@ -79,7 +79,7 @@ fn what_was_typed_wrong_is_told_in_one_sentence() {
         the label of a session has 3000 bytes; it must have at most 256; see `baton lock --help`";
     let cases: &[(&[&str], &str)] = &[
         (&["lok"], "unrecognized subcommand 'lok'; a similar subcommand exists: 'lock'; see `baton --help`"),
-        (&["dance"], "unrecognized subcommand 'dance'; see `baton --help`"),
+        (&["jump"], "unrecognized subcommand 'jump'; see `baton --help`"),
         (&["demo", "dance"], "unrecognized subcommand 'dance'; see `baton demo --help`"),
         (&["sim"], "the following required arguments were not provided: <ALGORITHM>; see `baton sim --help`"),
         (&["peer"], "the following required arguments were not provided: --id <ID> <GROUP>; see `baton peer --help`"),

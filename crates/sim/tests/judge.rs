@@ -348,6 +348,25 @@ fn a_request_that_waits_at_the_end_of_a_stopped_run_is_not_judged() {
 }
 
 #[test]
+fn a_cancelled_request_does_not_wait() {
+    let with = |events: &[Event]| {
+        let events: Vec<Event> = events.to_vec();
+        verdict_after(|records| {
+            let end = records.pop().unwrap();
+            let (seq, t) = (end.seq, end.t);
+            records.extend(events.into_iter().map(|event| Record { seq, t, p: Some(0), resource: None, event }));
+            records.push(end);
+        })
+    };
+    let (request, cancel) = (|req| Event::Request { req, lamport: 99 }, |req| Event::Cancel { req });
+    assert!(with(&[request(98), cancel(98)]).is_empty());
+    // Two callers of one process; the second gives up first.
+    assert!(with(&[request(98), request(99), cancel(99), cancel(98)]).is_empty());
+    assert_eq!(with(&[request(98), request(99), cancel(98)]), ["liveness"]);
+    assert_eq!(with(&[cancel(98)]), ["pairs"]);
+}
+
+#[test]
 fn each_resource_is_judged_alone() {
     let trace = good();
     let mut records = Vec::new();
