@@ -4,23 +4,21 @@
 //! `peer_load echo` prints its address and sends everything back that arrives there.
 //! `peer_load ping ADDRESS N` exchanges N short messages with `echo` and prints the time of one message.
 //! `peer_load FILE ID home S` acquires and releases one lock for S seconds, and prints how often a second.
-//! `peer_load FILE ID turns S` has two callers that want one lock all the time, and prints what happened in S seconds.
+//! `peer_load FILE ID turns S C` has C callers that want one lock all the time, and prints what happened in S seconds.
 //! `peer_load FILE ID hold N` holds this member's share of N locks. At the end of standard input it requests the locks
 //!   of the next member, too.
 //! `peer_load FILE ID idle` does nothing.
 //!
 //! A member ends when standard input ends, or is killed.
 
-use std::cell::Cell;
 use std::error::Error;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use baton_peer::{Lock, Member, Options, PeerGroup};
 use baton_protocol::registry::{ALGORITHMS, Family};
-use tokio::task::LocalSet;
 use tokio::time::sleep;
 
 /// About as long as a message of an algorithm, in its frame.
@@ -30,7 +28,7 @@ const WARM_UP: Duration = Duration::from_millis(500);
 /// `hold` ends by itself after this time.
 const HELD_FOR: Duration = Duration::from_secs(120);
 const USAGE: &str =
-    "usage: peer_load (algorithms | echo | ping ADDRESS N | FILE ID (home S | turns S | hold N | idle))";
+    "usage: peer_load (algorithms | echo | ping ADDRESS N | FILE ID (home S | turns S C | hold N | idle))";
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -44,7 +42,7 @@ fn main() -> Outcome {
         [file, id, ref load @ ..] => {
             // All tasks of a member run on one thread, so that no message has to wake a second one.
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(LocalSet::new().run_until(member(file, id.parse()?, load)))
+            runtime.block_on(member(file, id.parse()?, load))
         }
         _ => Err(USAGE.into()),
     }
@@ -85,7 +83,9 @@ async fn member(file: &str, id: usize, load: &[&str]) -> Outcome {
     let member = Member::join(&PeerGroup::read(file)?, id, Options::default()).await?;
     match *load {
         ["home", seconds] => home(&member.lock(b"home")?, Duration::from_secs_f64(seconds.parse()?)).await?,
-        ["turns", seconds] => turns(&member, Duration::from_secs_f64(seconds.parse()?)).await?,
+        ["turns", seconds, callers] => {
+            turns(&member, Duration::from_secs_f64(seconds.parse()?), callers.parse()?).await?;
+        }
         ["hold", count] => return hold(&member, count.parse()?).await,
         ["idle"] => {}
         _ => return Err(USAGE.into()),
@@ -116,24 +116,33 @@ struct Seen {
     fence: u64,
 }
 
-/// One of the two callers waits while the other one is inside, so the member wants the lock again as soon as it leaves.
-async fn turns(member: &Member, limit: Duration) -> Outcome {
-    let seen = Rc::new(Cell::new(Seen::default()));
-    for _ in 0..2 {
+fn see(seen: &Mutex<Seen>, fence: u64) {
+    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+    seen.entries += 1;
+    seen.handovers += u64::from(fence != seen.fence + 1);
+    seen.fence = fence;
+}
+
+fn so_far(seen: &Mutex<Seen>) -> Seen {
+    *seen.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// With two callers, one waits while the other one is inside. So the member wants the lock again as soon as it leaves.
+async fn turns(member: &Member, limit: Duration, callers: usize) -> Outcome {
+    let seen = Arc::new(Mutex::new(Seen::default()));
+    for _ in 0..callers {
         let (lock, seen) = (member.lock(b"turns")?, seen.clone());
-        tokio::task::spawn_local(async move {
+        tokio::spawn(async move {
             // An error means that the member stops.
             while let Ok(grant) = lock.acquire().await {
-                let Seen { entries, handovers, fence } = seen.get();
-                let handovers = handovers + u64::from(grant.fence() != fence + 1);
-                seen.set(Seen { entries: entries + 1, handovers, fence: grant.fence() });
+                see(&seen, grant.fence());
             }
         });
     }
     sleep(WARM_UP).await;
-    let (start, before, sent_before) = (Instant::now(), seen.get(), member.stats().messages);
+    let (start, before, sent_before) = (Instant::now(), so_far(&seen), member.stats().messages);
     sleep(limit).await;
-    let (after, sent) = (seen.get(), member.stats().messages - sent_before);
+    let (after, sent) = (so_far(&seen), member.stats().messages - sent_before);
     println!(
         "{{\"seconds\":{},\"entries\":{},\"handovers\":{},\"messages\":{sent}}}",
         start.elapsed().as_secs_f64(),

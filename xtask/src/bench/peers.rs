@@ -91,7 +91,8 @@ impl Bench {
     }
 
     fn turns(&self, algorithm: &str, size: usize) -> Result<Turns, String> {
-        let load: &[&str] = &["turns", SECONDS];
+        // Two callers: a member that leaves wants to enter again at once.
+        let load: &[&str] = &["turns", SECONDS, "2"];
         let mut members = self.group(algorithm, &vec![load; size])?;
         let (mut entries_per_s, mut handovers_per_s, mut messages_per_s) = (0.0, 0.0, 0.0);
         for member in &mut members {
