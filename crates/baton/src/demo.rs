@@ -33,8 +33,8 @@ enum Story {
 /// Every process reads a shared counter, adds one and writes the sum, again and again. The processes are simulated; with
 /// --real they are processes of this machine, and the counter is in a file.
 ///
-/// Exit status 0: with the lock, no increment is lost; 1: with the lock, an increment is lost or never made; 2: bad
-/// input; 74: the output cannot be written.
+/// Exit status 0: with the lock, no increment is lost; 1: with the lock, an increment is lost or never made, or a real
+/// process fails; 2: bad input; 74: the output cannot be written.
 #[derive(clap::Args)]
 #[command(allow_negative_numbers = true)]
 struct Counter {

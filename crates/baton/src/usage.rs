@@ -21,21 +21,21 @@ pub fn parse<P: Parser>() -> Result<P, Failure> {
                 Err(failure) => failure,
             };
         }
-        Failure::bad_input(in_one_sentence(&error))
+        Failure::bad_input(in_one_sentence(&error, &P::command()))
     })
 }
 
 /// Makes one sentence of clap's lines. It keeps the error and the similar name, and names the help for the rest.
-fn in_one_sentence(error: &clap::Error) -> String {
+fn in_one_sentence(error: &clap::Error, root: &clap::Command) -> String {
     let text = error.render().to_string();
     let text = match error.get(ContextKind::InvalidValue) {
         Some(ContextValue::String(value)) if !value.is_empty() => text.replace(value, &shortened(value)),
         _ => text,
     };
-    // If clap prints no usage, the first argument is a valid subcommand.
-    let used = || format!("baton {}", std::env::args().nth(1).unwrap_or_default());
+    // If clap prints no usage, the first arguments are valid subcommands.
+    let used = || subcommand_of(root, std::env::args().skip(1));
     let (wrong, usage) =
-        text.split_once("Usage: ").map_or((&*text, used()), |(wrong, usage)| (wrong, usage.to_owned()));
+        text.split_once("Usage: ").map_or_else(|| (&*text, used()), |(wrong, usage)| (wrong, usage.to_owned()));
     // Clap explains how to pass a value that looks like an option. The user hardly ever meant that.
     let (wrong, _) = wrong.split_once("  tip: to pass").unwrap_or((wrong, ""));
     let wrong = wrong.trim().trim_start_matches("error: ").trim_end_matches("For more information, try '--help'.");
@@ -44,6 +44,17 @@ fn in_one_sentence(error: &clap::Error) -> String {
     let command: Vec<&str> = usage.split_whitespace().take_while(|word| !word.starts_with(['[', '<', '-'])).collect();
     let wrong = number(error).or_else(|| subcommand(error)).unwrap_or(wrong);
     format!("{wrong}; see `{} --help`", command.join(" "))
+}
+
+/// The subcommand that these arguments begin with, such as `baton group init`.
+fn subcommand_of(root: &clap::Command, args: impl Iterator<Item = String>) -> String {
+    let (mut command, mut words) = (root, vec!["baton"]);
+    for arg in args {
+        let Some(next) = command.find_subcommand(&arg) else { break };
+        words.push(next.get_name());
+        command = next;
+    }
+    words.join(" ")
 }
 
 /// Turns the list of possible values into a part of the sentence. The similar value after the list is dropped,
@@ -99,6 +110,16 @@ mod tests {
         let long = "é".repeat(VALUE_CHARS_MAX);
         assert_eq!(shortened(&long), long);
         assert_eq!(shortened(&format!("{long}x")), format!("{long}..."));
+    }
+
+    #[test]
+    fn the_help_of_the_innermost_subcommand_is_named() {
+        let root =
+            clap::Command::new("baton").subcommand(clap::Command::new("group").subcommand(clap::Command::new("init")));
+        let named = |args: &str| subcommand_of(&root, args.split(' ').map(String::from));
+        assert_eq!(named("group init --port=x"), "baton group init");
+        assert_eq!(named("group --port=x init"), "baton group");
+        assert_eq!(named("x group"), "baton");
     }
 
     #[test]

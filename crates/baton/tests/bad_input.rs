@@ -19,7 +19,8 @@ fn refusal(args: &[&str]) -> String {
 
 #[test]
 fn output_that_cannot_be_written_is_status_74() {
-    let commands: [&[&str]; 7] = [
+    let commands: [&[&str]; 8] = [
+        &["group", "init", "--algorithm=central", "--size=3"],
         &["algorithms"],
         &["algorithms", "--json"],
         &["sim", "central"],
@@ -82,7 +83,21 @@ fn what_was_typed_wrong_is_told_in_one_sentence() {
         (&["jump"], "unrecognized subcommand 'jump'; see `baton --help`"),
         (&["demo", "dance"], "unrecognized subcommand 'dance'; see `baton demo --help`"),
         (&["sim"], "the following required arguments were not provided: <ALGORITHM>; see `baton sim --help`"),
-        (&["peer"], "the following required arguments were not provided: --id <ID> <GROUP>; see `baton peer --help`"),
+        (
+            &["peer"],
+            "the following required arguments were not provided: --group <FILE> --id <ID>; see `baton peer --help`",
+        ),
+        (&["group", "dance"], "unrecognized subcommand 'dance'; see `baton group --help`"),
+        (&["group", "init", "--size=3"], "the following required arguments were not provided: --algorithm <ALGORITHM>"),
+        (
+            &["group", "init", "--algorithm=central", "--size=3", "--port=70000"],
+            "invalid value '70000' for '--port <PORT>': 70000 is not in 0..=65535; see `baton group init --help`",
+        ),
+        (
+            &["group", "init", "--algorithm=central", "--size=-3"],
+            "'-3' is not a whole number from 0 on, for '--size <N>'",
+        ),
+        (&["group", "init", "--algorithm=central", "--size=300"], "300 members are too many; at most 256, since every"),
         (
             &["sim", "centrall"],
             "there is no algorithm `centrall`; did you mean central? `baton algorithms` lists them all",
@@ -264,7 +279,8 @@ fn help_is_no_error() {
 #[test]
 fn the_help_of_a_command_with_words_of_its_own_says_where_they_are_explained() {
     let commands = "algorithms check compare lock locks lock-info peer release serve sim soak";
-    let commands = commands.split(' ').map(|command| vec![command, "--help"]).chain([vec!["--help"]]);
+    let commands = commands.split(' ').map(|command| vec![command, "--help"]);
+    let commands = commands.chain([vec!["--help"], vec!["group", "init", "--help"]]);
     for args in commands {
         let help = String::from_utf8(baton(&args).stdout).unwrap();
         assert!(help.contains("explained in docs/glossary.md."), "{args:?}: {help}");

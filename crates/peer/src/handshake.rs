@@ -124,7 +124,7 @@ pub enum LinkError {
     /// The other side refused the connection.
     #[error("refused by the other side: {0}")]
     RefusedByPeer(Refusal),
-    #[error("it was not heard of for {0:?}")]
+    #[error("it was not heard of for {:.1} s", .0.as_secs_f64())]
     SilentFor(Duration),
     /// A later connection of the same member has taken over.
     #[error("it has connected again")]

@@ -64,7 +64,7 @@ pub enum Warning {
     Broken { peer: MemberId, error: LinkError },
     #[error("process {peer} is connected again")]
     Back { peer: MemberId },
-    #[error("process {peer} was not heard of for {silence:?}")]
+    #[error("process {peer} was not heard of for {:.1} s", silence.as_secs_f64())]
     Silent { peer: MemberId, silence: Duration },
     /// The system accepts no connection, for example for want of file descriptors. The member tries again.
     #[error("cannot accept connections for now: {0}")]

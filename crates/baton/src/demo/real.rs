@@ -74,7 +74,8 @@ fn failed(message: String) -> Failure {
 struct Crew {
     children: Vec<Child>,
     controls: Vec<OwnedWriteHalf>,
-    reports: mpsc::Receiver<(usize, Report)>,
+    /// None: the worker has ended without a last report.
+    reports: mpsc::Receiver<(usize, Option<Report>)>,
     /// The tasks that read the reports.
     readers: JoinSet<()>,
     progress: Progress,
@@ -182,9 +183,10 @@ impl Crew {
         while missing > 0 {
             tokio::select! {
                 report = self.reports.recv() => match report {
-                    Some((id, Report::Failed(why))) => return Err(failed(format!("process {id} failed: {why}"))),
-                    Some((_, report)) if is_right(&report) => (missing, idle) = (missing - 1, 0),
-                    Some(_) => {}
+                    Some((id, Some(Report::Failed(why)))) => return Err(failed(format!("process {id} failed: {why}"))),
+                    Some((_, Some(report))) if is_right(&report) => (missing, idle) = (missing - 1, 0),
+                    Some((_, Some(_))) => {}
+                    Some((id, None)) => return Err(self.ended_early(id)),
                     None => return Err(failed("all processes ended too early".into())),
                 },
                 _ = looks.tick() => {
@@ -200,19 +202,23 @@ impl Crew {
         }
         Ok(true)
     }
+
+    fn ended_early(&mut self, id: usize) -> Failure {
+        // A worker closes its socket only by ending.
+        let how = self.children[id].wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+        failed(format!("process {id} ended too early: {how}"))
+    }
 }
 
 /// Passes on the reports of one worker, until its last one.
-async fn read_reports(id: usize, lines: OwnedReadHalf, reports: mpsc::Sender<(usize, Report)>) {
+async fn read_reports(id: usize, lines: OwnedReadHalf, reports: mpsc::Sender<(usize, Option<Report>)>) {
     let mut lines = BufReader::new(lines).lines();
     loop {
-        let report = match lines.next_line().await {
-            Ok(Some(line)) => {
-                serde_json::from_str(&line).unwrap_or_else(|_| Report::Failed(format!("it said {line:?}")))
-            }
-            Ok(None) | Err(_) => Report::Failed("it ended without a word".into()),
-        };
-        let is_last = matches!(report, Report::End { .. } | Report::Failed(_));
+        let line = lines.next_line().await.ok().flatten();
+        let report = line.map(|line| {
+            serde_json::from_str(&line).unwrap_or_else(|_| Report::Failed(format!("it reported {line:?}")))
+        });
+        let is_last = matches!(report, None | Some(Report::End { .. } | Report::Failed(_)));
         if reports.send((id, report)).await.is_err() || is_last {
             return;
         }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use baton_client::Client;
 use baton_peer::GroupFile;
+use baton_protocol::registry::{self, Family};
 use baton_proxy::Mesh;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -48,7 +49,8 @@ impl Group {
             std::fs::write(folder.path().join(format!("{id}.toml")), own.to_toml()).unwrap();
         }
         drop(listeners);
-        let members = (0..size).map(|id| spawn(folder.path(), id)).collect();
+        let serves_clients = registry::find(algorithm).unwrap().family == Family::Mutex;
+        let members = (0..size).map(|id| spawn(folder.path(), id, serves_clients)).collect();
         let mut group = Group { folder, mesh, members };
         for member in &mut group.members {
             member.says(|line| line.get("member").is_some()).await;
@@ -141,9 +143,12 @@ fn trace(folder: &std::path::Path, id: usize) -> PathBuf {
     folder.join(format!("{id}.trace"))
 }
 
-fn spawn(folder: &std::path::Path, id: usize) -> Running {
+fn spawn(folder: &std::path::Path, id: usize, serves_clients: bool) -> Running {
     let mut command = Command::new(BATON);
-    command.args(["peer", "--json", "--ends-with-stdin", "--listen", "127.0.0.1:0", "--id", &id.to_string()]);
+    command.args(["peer", "--json", "--ends-with-stdin", "--id", &id.to_string()]);
+    if serves_clients {
+        command.args(["--listen", "127.0.0.1:0"]);
+    }
     command.arg("--group").arg(folder.join(format!("{id}.toml"))).arg("--trace").arg(trace(folder, id));
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (tell, lines) = watch::channel(Vec::new());
