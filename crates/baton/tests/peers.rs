@@ -231,6 +231,24 @@ fn a_trace_that_cannot_be_written_is_status_74() {
 }
 
 #[test]
+fn a_member_that_can_serve_no_longer_ends_with_status_1_and_its_counters() {
+    let folder = tempfile::tempdir().unwrap();
+    let group = write_group(folder.path(), "algorithm = \"heartbeat\"\ndelay_max_ms = 2", 2);
+    let trace = folder.path().join("trace");
+    let mut peers =
+        [Peer::spawn(&group, 0, &["--backlog=2KiB", "--trace", trace.to_str().unwrap()]), Peer::spawn(&group, 1, &[])];
+    peers.iter_mut().for_each(|peer| assert!(peer.line().ends_with("the group is complete\n")));
+    // A stopped member acknowledges nothing.
+    peers[1].signal(Signal::STOP);
+    let (text, status) = peers[0].end();
+    let complaint = peers[0].complaint();
+    assert_eq!(status.code(), Some(1), "{complaint}");
+    assert!(text.contains("suspects P1\n") && text.contains("\nmessages sent  "), "{text}");
+    assert!(complaint.lines().last().unwrap().starts_with("baton: process 1 has not acknowledged "), "{complaint}");
+    assert!(matches!(records(&trace).last().unwrap().event, Event::End { .. }));
+}
+
+#[test]
 fn what_is_no_group_is_refused_with_status_2() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |text: &str, extra: &[&str]| {
