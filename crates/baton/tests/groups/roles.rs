@@ -105,8 +105,9 @@ async fn fault(algorithm: &str, role: Role, signal: Signal) {
         waiting.spawn(clients.clone().wait(id, group.client(id).await));
     }
     // A holder that is well leaves. A holder whose member is gone stays inside until it knows that it lost the lock.
+    let mut holding = JoinSet::new();
     if role == Role::Holder {
-        tokio::spawn(clients.clone().hold(guard));
+        holding.spawn(clients.clone().hold(guard));
     } else {
         clients.inside.fetch_sub(1, Ordering::SeqCst);
         guard.release().await.unwrap();
@@ -123,6 +124,8 @@ async fn fault(algorithm: &str, role: Role, signal: Signal) {
             }
         }
     }
+    // The member is gone for longer than the lease of its client.
+    holding.join_all().await;
     if signal == Signal::SIGSTOP {
         group.signal(victim, Signal::SIGCONT);
         // Now every client of a survivor is served.
