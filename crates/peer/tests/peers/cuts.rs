@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use baton_peer::{GroupFile, Member, Options, PeerGroup, Warning};
+use baton_peer::{GroupFile, LinkError, Member, Options, PeerGroup, Warning};
 use baton_protocol::registry::{ALGORITHMS, Family};
 use baton_proxy::{Counters, Mesh, Weather};
 use tokio::sync::mpsc;
@@ -99,7 +99,7 @@ impl Round {
 }
 
 /// Frequent and short, so that there are many faults in a second.
-const STORM: Weather = Weather {
+pub const STORM: Weather = Weather {
     calm: Duration::from_millis(20),
     lasts_max: Duration::from_millis(30),
     delay: baton_proxy::Delay { min: Duration::ZERO, max: Duration::from_millis(1) },
@@ -203,7 +203,8 @@ async fn a_silent_link_is_noticed_and_opened_again() {
         let waiting = tokio::spawn(async move { lock.acquire().await.map(drop) });
         for (id, warnings) in warnings.iter_mut().enumerate() {
             let peer = 1 - id;
-            warning(warnings, |warning| matches!(warning, Warning::Silent { peer: found, .. } if *found == peer)).await;
+            let is_silent = |error: &LinkError| matches!(error, LinkError::SilentFor(_));
+            warning(warnings, |warning| matches!(warning, Warning::Broken { error, .. } if is_silent(error))).await;
             let hopeless = field.members[id].hopeless().unwrap();
             assert_eq!(hopeless.peer, peer);
             let start = format!("waiting for process {peer}, not heard of for ");

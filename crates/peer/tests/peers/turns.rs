@@ -103,6 +103,21 @@ async fn the_number_and_the_names_of_resources_are_limited() {
     .await;
 }
 
+/// The token is at home, so the caller is let in at once each time. The other members hear all the same.
+#[tokio::test]
+async fn a_caller_that_never_waits_does_not_starve_the_others() {
+    within_a_minute(async {
+        let members = start("suzuki-kasami", 2).await;
+        let busy = members[0].lock(b"a").unwrap();
+        let busy = tokio::spawn(async move { while busy.acquire().await.is_ok() {} });
+        for _ in 0..3 {
+            members[1].lock(b"a").unwrap().acquire().await.unwrap().release();
+        }
+        busy.abort();
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn callers_of_a_member_that_leaves_are_told() {
     within_a_minute(async {
