@@ -114,7 +114,7 @@ pub const STORM: Weather = Weather {
 /// Many faults of every kind have happened to connections in use.
 fn were_many(counters: Counters) -> bool {
     let Counters { cut, reset, cut_after, held, .. } = counters;
-    cut >= 20 && reset >= 10 && cut_after >= 5 && held >= 10
+    cut >= 60 && reset >= 30 && cut_after >= 20 && held >= 30
 }
 
 async fn members_exclude_each_other_in_a_storm(algorithm: &str, size: usize, seed: u64) {
