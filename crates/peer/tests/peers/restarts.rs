@@ -31,6 +31,28 @@ async fn a_detector_trusts_a_member_that_starts_again() {
     .await;
 }
 
+/// A beat that comes late says nothing. So beats to a member that is gone do not pile up, and the detector goes on.
+#[tokio::test]
+async fn beats_to_a_member_that_is_gone_are_not_kept() {
+    within_a_minute(async {
+        let mut members = start_with("heartbeat", 3, |file| file.delay_max_ms = 10).await;
+        members.iter().for_each(|member| drop(member.detector(NAME).unwrap()));
+        drop(members.pop());
+        let health = || members[0].health().into_iter().find(|health| health.id == 2).unwrap();
+        while health().connected {
+            tokio::task::yield_now().await;
+        }
+        let (backlog, sent) = (health().backlog_bytes, members[0].stats().messages);
+        while members[0].stats().messages < sent + 20 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(health().backlog_bytes, backlog);
+        let mut watch = members[0].detector(NAME).unwrap().watch_suspected();
+        watch.wait_for(|suspected| suspected.iter().eq([&2])).await.unwrap();
+    })
+    .await;
+}
+
 /// The member starts again so soon that nobody has noticed its silence. It is suspected and trusted all the same.
 #[tokio::test]
 async fn a_plain_ring_goes_on_with_a_member_that_starts_again() {
@@ -49,7 +71,10 @@ async fn a_plain_ring_goes_on_with_a_member_that_starts_again() {
         for election in &elections {
             election.watch_leader().wait_for(|leader| leader.id == Some(2)).await.unwrap();
         }
-        drop((members.pop(), elections));
+        drop(members.pop());
+        // A member that serves no longer knows no leader, not even itself.
+        assert_eq!(elections[2].watch_leader().borrow().id, None);
+        drop(elections);
         members.push(Member::join(&group, 2, at(group.address(2).unwrap()).await).await.unwrap());
         let elections: Vec<_> = members.iter().map(|member| member.election(NAME).unwrap()).collect();
         elections[2].elect();
