@@ -237,3 +237,7 @@ impl<P: Protocol> Process<P> {
         first.filter(|(_, at)| **at <= now).map(|(timer, _)| *timer)
     }
 }
+
+#[cfg(test)]
+#[path = "driver_tests.rs"]
+mod tests;

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::driver::Driver;
 use crate::resource::{Resource, User};
-use crate::wires::{Touched, Wires};
+use crate::wires::{PeerError, Touched, Wires};
 
 /// The election with one name, at one member. A clone is the same election.
 #[derive(Clone)]
@@ -91,4 +91,10 @@ impl<P: ElectionProtocol> User<P> for Watchers {
     }
 
     fn call(_: &Arc<Resource<P, Self>>, (): ()) {}
+
+    /// A member that serves no longer knows no leader, not even itself.
+    fn stop(&mut self, _: &PeerError) -> Vec<Box<dyn FnOnce() + Send>> {
+        self.believed.send_modify(|leader| leader.id = None);
+        Vec::new()
+    }
 }

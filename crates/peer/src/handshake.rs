@@ -96,7 +96,7 @@ fn variant_name(variant: &Option<String>) -> String {
 pub enum LinkError {
     #[error("no connection: {0}")]
     Closed(String),
-    #[error("the other side has left")]
+    #[error("the other side closed the connection")]
     Left,
     #[error(transparent)]
     Frame(#[from] FrameError),

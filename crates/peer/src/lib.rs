@@ -20,7 +20,8 @@
 //!
 //! # What to expect
 //!
-//! A broken connection is not a crash: the member opens it again, and no message is lost or comes twice. Every link has
+//! A broken connection is not a crash: the member opens it again, and no message is lost or comes twice. (Only failure
+//! detectors keep no beats for a member that is not connected: a late beat says nothing.) Every link has
 //! heartbeats, so a member notices when another one is silent. Only elections are told of that, behind their guard or
 //! with `assume_synchronous`, since a silent member may be alive. All other algorithms wait for it, and
 //! [`Member::hopeless`] tells which one they wait for.

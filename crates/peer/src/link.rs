@@ -141,6 +141,10 @@ impl Link {
         self.backlog.load(Ordering::Relaxed)
     }
 
+    pub fn is_connected(&self) -> bool {
+        self.inner().connection.is_some()
+    }
+
     pub fn health(&self) -> PeerHealth {
         let inner = self.inner();
         PeerHealth {

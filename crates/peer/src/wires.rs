@@ -61,6 +61,9 @@ pub(crate) struct Wires {
     journal: Option<Mutex<Journal>>,
     ids: AtomicU64,
     backlog_max: usize,
+    /// Whether a message that comes late says nothing, as in failure detection. Then no message is kept for a member that
+    /// is not connected: such messages would pile up as long as the member is gone.
+    pub late_is_worthless: bool,
     /// A member with more than half of `backlog_max`, plus 1; or 0.
     congested: AtomicUsize,
     pub runtime: Handle,
@@ -77,6 +80,7 @@ impl Wires {
             journal: journal.map(Mutex::new),
             ids: AtomicU64::new(0),
             backlog_max,
+            late_is_worthless: false,
             congested: AtomicUsize::new(0),
             runtime: Handle::current(),
             failed: watch::Sender::new(None),
@@ -90,7 +94,11 @@ impl Wires {
 
     /// Sends a message to the member that carries `envelope.to`. [`flush`](Wires::flush) writes it.
     pub fn send(&self, envelope: Envelope<'_>, kind: &'static str, touched: &mut Touched) {
-        self.send_item(envelope.to % self.links.len(), Item::Message(envelope), kind, touched);
+        let peer = envelope.to % self.links.len();
+        let is_gone = || self.links[peer].as_ref().is_some_and(|link| !link.is_connected());
+        if !(self.late_is_worthless && is_gone()) {
+            self.send_item(peer, Item::Message(envelope), kind, touched);
+        }
     }
 
     /// Tells all other members that this member has made its processes of a resource.

@@ -1,10 +1,14 @@
 //! Groups of members over real sockets, all in one process. No test depends on time, except that [`within_a_minute`]
 //! stops a test that hangs.
 
+mod backlog;
 mod cancel;
 mod cuts;
 mod election;
+mod leaders;
+mod placement;
 mod refusals;
+mod restarts;
 mod start;
 mod trace;
 mod turns;

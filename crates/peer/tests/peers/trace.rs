@@ -13,7 +13,7 @@ use crate::{join_all, listeners, listening, within_a_minute};
 
 /// A sink whose contents the test can read.
 #[derive(Clone, Default)]
-struct Sink(Arc<Mutex<Vec<u8>>>);
+pub struct Sink(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -30,7 +30,7 @@ impl Sink {
         Options { trace: Some(Box::new(self.clone())), ..listening(listener) }
     }
 
-    fn read(&self) -> (Header, Vec<Record>) {
+    pub fn read(&self) -> (Header, Vec<Record>) {
         baton_trace::read(self.0.lock().unwrap().as_slice()).unwrap()
     }
 
