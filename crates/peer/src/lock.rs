@@ -6,6 +6,7 @@ use std::sync::Arc;
 use baton_protocol::mutex::{Command, Event, Mutex};
 use baton_trace::Event as Traced;
 use tokio::sync::oneshot;
+use tokio::task::coop::consume_budget;
 
 use crate::driver::Driver;
 use crate::group::MemberId;
@@ -84,6 +85,8 @@ impl Lock {
     ///
     /// If another member is gone, this may wait for ever. [`Member::hopeless`](crate::Member::hopeless) tells.
     pub async fn acquire(&self) -> Result<Grant, AcquireError> {
+        // If each grant comes at once, a caller that enters again and again must still let the links read.
+        consume_budget().await;
         match self.0.clone().begin()? {
             Begun::Granted(grant) => Ok(grant),
             Begun::Waits(grant) => grant.await.unwrap_or(Err(PeerError::Left.into())),

@@ -128,3 +128,23 @@ async fn callers_of_a_member_that_leaves_are_told() {
     })
     .await;
 }
+
+/// All tasks share one thread. A caller whose token is at home never has to wait, and yet lets the other tasks run.
+#[tokio::test]
+async fn a_caller_that_enters_again_and_again_does_not_keep_the_thread() {
+    const ENTRIES_MAX: u64 = 200_000;
+    within_a_minute(async {
+        let members = start("raymond", 2).await;
+        let greedy = members[0].lock(b"a").unwrap();
+        greedy.acquire().await.unwrap().release();
+        let other = members[1].lock(b"a").unwrap();
+        let other = tokio::spawn(async move { other.acquire().await.unwrap().fence() });
+        let mut entries = 0;
+        while entries < ENTRIES_MAX && !other.is_finished() {
+            greedy.acquire().await.unwrap().release();
+            entries += 1;
+        }
+        assert!(other.await.unwrap() < ENTRIES_MAX, "the other member entered after the last of {entries} entries");
+    })
+    .await;
+}
