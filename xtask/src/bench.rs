@@ -5,6 +5,7 @@ mod against;
 mod builds;
 mod floors;
 mod looking;
+mod peers;
 mod process;
 mod service;
 mod watch;
@@ -55,6 +56,8 @@ enum Part {
     },
     /// How long another client waits while a million locks are listed, or a snapshot of them is written
     Looking,
+    /// Groups of real processes without a server: speed beside that of TCP alone, and memory
+    Peers,
 }
 
 /// Measures what the arguments ask for and prints the table.
@@ -69,6 +72,10 @@ pub fn run(args: &Args) -> Result<(), String> {
         Some(Part::Looking) => {
             head();
             looking::run(&builds::ours()?, &builds::load()?)
+        }
+        Some(Part::Peers) => {
+            head();
+            peers::run()
         }
     }
 }
@@ -85,6 +92,7 @@ fn everything() -> Result<(), String> {
     raymond()?;
     counter()?;
     service::run(None)?;
+    peers::run()?;
     succeed(&mut cargo(&["build", "--release", "--package=baton-check", "--example=against_stateright", "--quiet"]))?;
     for threads in ["1", "2"] {
         against_stateright("n = 3, three entries", ["3", "3"], threads)?;

@@ -15,6 +15,10 @@ pub fn load() -> Result<PathBuf, String> {
     build(&root(), None, ["--package=baton-client", "--example=load"], "load")
 }
 
+pub fn peer_load() -> Result<PathBuf, String> {
+    build(&root(), None, ["--package=baton-peer", "--example=peer_load"], "peer_load")
+}
+
 /// Builds the server of another checkout. Uses its own target folder if cargo would use one folder for both.
 pub fn theirs(folder: &Path) -> Result<PathBuf, String> {
     let target = target_directory(folder)?;
