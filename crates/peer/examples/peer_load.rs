@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use baton_peer::{Lock, Member, Options, PeerGroup};
 use baton_protocol::registry::{ALGORITHMS, Family};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 /// About as long as a message of an algorithm, in its frame.
 const MESSAGE: [u8; 32] = [1; 32];
@@ -166,6 +166,13 @@ async fn hold(member: &Member, count: usize) -> Outcome {
     for number in requested.clone() {
         lock(number)?.request(|granted| assert!(granted.is_err(), "another member holds this lock"));
     }
+    // The requests have arrived when they are acknowledged.
+    let acknowledged = async {
+        while member.health().iter().any(|peer| peer.backlog_bytes > 0) {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(HELD_FOR, acknowledged).await?;
     println!("{{\"requested\":{}}}", requested.count());
     sleep(HELD_FOR).await;
     Ok(())

@@ -14,7 +14,11 @@ use crate::output;
 /// The algorithms with a token, which pass it on with one message.
 const TOKENS: [&str; 2] = ["raymond", "suzuki-kasami"];
 const SECONDS: &str = "2";
-const PINGS: &str = "50000";
+/// A handover takes some microseconds, and any other work of the machine delays it: many short measurements find a
+/// quiet moment.
+const ROUNDS: usize = 8;
+const ROUND_SECONDS: &str = "0.5";
+const ROUND_PINGS: &str = "20000";
 const RESOURCES: &str = "10000";
 const WITHIN: Duration = Duration::from_secs(120);
 
@@ -30,7 +34,7 @@ pub fn run() -> Result<(), String> {
         bench.memory(algorithm)?;
     }
     for algorithm in output(Command::new(&bench.load).arg("algorithms"))?.lines() {
-        let Turns { entries_per_s, messages_per_entry, .. } = bench.turns(algorithm, 5)?;
+        let Turns { entries_per_s, messages_per_entry, .. } = bench.turns(algorithm, 5, SECONDS)?;
         row(&format!("{algorithm}, 5 processes that all want: entries/s"), entries_per_s, &Asked::Nothing);
         row("  messages per entry", messages_per_entry, &Asked::Nothing);
     }
@@ -64,10 +68,10 @@ impl Bench {
     /// machine may change.
     fn handovers(&self) -> Result<(), String> {
         let (mut plain_us, mut handover_us, mut again) = (f64::MAX, [f64::MAX; 2], [0.0; 2]);
-        for _ in 0..REPETITIONS {
+        for _ in 0..ROUNDS {
             plain_us = plain_us.min(self.ping_us()?);
             for (at, algorithm) in TOKENS.iter().enumerate() {
-                let turns = self.turns(algorithm, 2)?;
+                let turns = self.turns(algorithm, 2, ROUND_SECONDS)?;
                 let us = 1e6 / turns.handovers_per_s;
                 if us < handover_us[at] {
                     (handover_us[at], again[at]) = (us, turns.entries_per_s / turns.handovers_per_s);
@@ -86,13 +90,13 @@ impl Bench {
     fn ping_us(&self) -> Result<f64, String> {
         let mut echo = Process::start("echo", Command::new(&self.load).arg("echo"))?;
         let address = echo.line(WITHIN)?;
-        let mut ping = Process::start("ping", Command::new(&self.load).args(["ping", &address, PINGS]))?;
+        let mut ping = Process::start("ping", Command::new(&self.load).args(["ping", &address, ROUND_PINGS]))?;
         number(&mut ping, "one_way_us")
     }
 
-    fn turns(&self, algorithm: &str, size: usize) -> Result<Turns, String> {
+    fn turns(&self, algorithm: &str, size: usize, seconds: &str) -> Result<Turns, String> {
         // Two callers: a member that leaves wants to enter again at once.
-        let load: &[&str] = &["turns", SECONDS, "2"];
+        let load: &[&str] = &["turns", seconds, "2"];
         let mut members = self.group(algorithm, &vec![load; size])?;
         let (mut entries_per_s, mut handovers_per_s, mut messages_per_s) = (0.0, 0.0, 0.0);
         for member in &mut members {
