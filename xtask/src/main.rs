@@ -1,7 +1,9 @@
-//! Developer tasks: `cargo xtask ci` runs all checks, `cargo xtask bench` measures.
+//! Developer tasks: `cargo xtask ci` runs all checks, `cargo xtask bench` measures, `cargo xtask peers` breaks groups of
+//! real processes.
 
 mod bench;
 mod ci;
+mod peers;
 mod purity;
 
 use std::path::{Path, PathBuf};
@@ -19,6 +21,7 @@ enum Task {
         quick: bool,
     },
     Bench(bench::Args),
+    Peers(peers::Args),
 }
 
 fn main() -> ExitCode {
@@ -26,6 +29,7 @@ fn main() -> ExitCode {
         Task::Ci { quick: false } => ci::run(),
         Task::Ci { quick: true } => ci::run_quick(),
         Task::Bench(args) => bench::run(&args),
+        Task::Peers(args) => peers::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
