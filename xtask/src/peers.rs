@@ -22,9 +22,13 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<(), String> {
-    let mut command = cargo(&["test", "--release", "--locked", "-p", "baton", "--test", "groups", "--no-fail-fast", "--"]);
+    let mut command =
+        cargo(&["test", "--release", "--locked", "-p", "baton", "--test", "groups", "--no-fail-fast", "--"]);
     command.args(["--nocapture", "--test-threads", "1"]).args(&args.test);
-    command.env("PEERS_ALL", "1").env("PEERS_SECONDS", args.seconds.to_string()).env("PEERS_SEED", args.seed.to_string());
+    command
+        .env("PEERS_ALL", "1")
+        .env("PEERS_SECONDS", args.seconds.to_string())
+        .env("PEERS_SEED", args.seed.to_string());
     if let Some(only) = &args.only {
         command.env("PEERS_ONLY", only);
     }

@@ -304,7 +304,9 @@ impl Args {
         let variant = file.variant.as_ref().map_or(String::new(), |variant| format!(" ({variant})"));
         let algorithm = &file.algorithm;
         let clients = clients.map_or(String::new(), |clients| format!("; clients connect to {clients}"));
-        let line = format!("member {id} of {members} runs {algorithm}{variant} on {address}; the group is complete{clients}\n");
+        let line = format!(
+            "member {id} of {members} runs {algorithm}{variant} on {address}; the group is complete{clients}\n"
+        );
         print(&line)
     }
 

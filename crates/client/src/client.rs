@@ -164,7 +164,8 @@ impl Client {
 
     /// Returns the state of the server that answers.
     pub async fn status(&self) -> Result<views::Status, CallError> {
-        let call = |mut locks: LocksClient<Channel>| async move { locks.get_status(timely(v1::GetStatusRequest {})).await };
+        let call =
+            |mut locks: LocksClient<Channel>| async move { locks.get_status(timely(v1::GetStatusRequest {})).await };
         Ok(self.look(call).await?.into())
     }
 

@@ -99,7 +99,8 @@ mod tests {
 
     #[test]
     fn the_table_shows_who_holds_who_wants_and_who_is_gone() {
-        let row = |member| Row { member, state: State::Runs, clients: Some(format!("127.0.0.1:{member}")), ..Row::default() };
+        let row =
+            |member| Row { member, state: State::Runs, clients: Some(format!("127.0.0.1:{member}")), ..Row::default() };
         let many = ["a", "b", "c", "d", "e"].map(String::from).to_vec();
         let rows = [
             Row { holds: vec!["deploy".into()], ..row(0) },

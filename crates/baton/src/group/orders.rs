@@ -22,12 +22,8 @@ pub enum Order {
 }
 
 /// The keys, and the word of each as a line.
-const DEEDS: [(char, &str, Deed); 4] = [
-    ('k', "kill", Deed::Kill),
-    ('s', "stop", Deed::Stop),
-    ('c', "cut", Deed::CutOff),
-    ('b', "back", Deed::BringBack),
-];
+const DEEDS: [(char, &str, Deed); 4] =
+    [('k', "kill", Deed::Kill), ('s', "stop", Deed::Stop), ('c', "cut", Deed::CutOff), ('b', "back", Deed::BringBack)];
 
 pub const HELP: &str = "up/down: choose a member   k kill   s stop   c cut off   b bring back   q quit";
 

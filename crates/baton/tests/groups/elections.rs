@@ -51,7 +51,9 @@ async fn the_survivors_agree_on_a_leader_when_a_member_dies_or_stops() {
         for &hits_leader in roles {
             for signal in [Signal::SIGKILL, Signal::SIGSTOP] {
                 let name = format!("{algorithm}, leader {hits_leader}, {signal}");
-                timeout(LONG, fault(algorithm, hits_leader, signal)).await.unwrap_or_else(|_| panic!("{name}: it hangs"));
+                timeout(LONG, fault(algorithm, hits_leader, signal))
+                    .await
+                    .unwrap_or_else(|_| panic!("{name}: it hangs"));
             }
         }
     }
