@@ -180,6 +180,11 @@ impl Link {
         inner.connection.is_none() || inner.session.backlog() == 0
     }
 
+    /// A silence of the peer counts from now on.
+    pub fn excuse_silence(&self) {
+        self.inner().heard = Instant::now();
+    }
+
     fn inner(&self) -> MutexGuard<'_, Inner> {
         // A poisoned lock is harmless: no code panics in the middle of a change.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)

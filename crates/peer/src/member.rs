@@ -8,7 +8,7 @@ use baton_protocol::registry::Family;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, interval, sleep, timeout_at};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout_at};
 
 use crate::detector::Detector;
 use crate::driver::Stats;
@@ -343,8 +343,15 @@ impl Shared {
     /// Notices members that are silent, and members that are heard of again.
     async fn watch_health(&self) {
         let mut beats = interval(self.pace.beat_every);
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut looked = Instant::now();
         loop {
             beats.tick().await;
+            let since = std::mem::replace(&mut looked, Instant::now()).elapsed();
+            // This process itself stood still, and has not yet heard what the others said meanwhile.
+            if since > self.pace.silent_after / 2 {
+                self.wires.links.iter().flatten().for_each(|link| link.excuse_silence());
+            }
             for link in self.wires.links.iter().flatten() {
                 let silence = link.health().not_heard_for;
                 self.see(link.peer, silence);

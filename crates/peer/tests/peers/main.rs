@@ -6,6 +6,7 @@ mod cancel;
 mod cuts;
 mod election;
 mod leaders;
+mod pauses;
 mod placement;
 mod refusals;
 mod restarts;
