@@ -113,7 +113,7 @@ async fn serve(args: &Args, group: &PeerGroup) -> Outcome {
     let stats = member.shutdown().await;
     drop(member);
     // The printer ends when the member is gone. The bound is for a standard error that blocks.
-    let is_traced = timeout(Duration::from_secs(1), printer).await.is_ok_and(|all| all.unwrap_or(true));
+    let is_traced = timeout(Duration::from_secs(1), printer).await.map_or(true, |all| all.unwrap_or(true));
     let printed = args.print_stats(group, &stats);
     let status = served?;
     printed?;

@@ -104,6 +104,14 @@ impl<D: DetectorProtocol> User<Beater> for Watch<D> {
         is_earlier.then(|| *self.armed.insert(deadline))
     }
 
+    /// The time when the process was down says nothing about its beats.
+    fn restarted(&mut self, peer: ProcessId) {
+        let now = self.now();
+        if let Some(detector) = &mut self.detectors[peer] {
+            detector.watch(now);
+        }
+    }
+
     fn call(resource: &Arc<Resource<Beater, Self>>, deadline: Self::Calls) {
         let Some(deadline) = deadline else { return };
         let watched = Arc::downgrade(resource);

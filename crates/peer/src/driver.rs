@@ -1,5 +1,5 @@
 //! The processes of one resource that a member carries. The driver passes inputs to the step function and carries out
-//! the outputs. It takes the time as an argument, and everything else outside goes through [`Wires`].
+//! the outputs. Everything outside, but for the clock and random durations, goes through [`Wires`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

@@ -81,7 +81,7 @@ impl<P: ElectionProtocol> User<P> for Watchers {
     fn settle(&mut self, driver: &mut Driver<P>, wires: &Wires, touched: &mut Touched) {
         if self.wanted && driver.is_ready() {
             self.wanted = false;
-            driver.request(wires.next_id(), wires);
+            driver.request(wires.next_request(), wires);
             driver.command(Command::Elect, wires, touched);
         }
         while let Some((_, Event::Elected { leader, term })) = driver.take_event() {

@@ -95,8 +95,11 @@ pub fn maker_of(id: u64) -> usize {
     (id >> COUNTER_BITS) as usize
 }
 
-/// A member may count to 2^40. At a million messages per second that takes 12 days.
-const COUNTER_BITS: u32 = 40;
+/// A member may count to 2^45. At a million messages per second that takes a year. With the id of a member, which has 8
+/// bits, the number is exact in JSON.
+const COUNTER_BITS: u32 = 45;
+
+const _: () = assert!(crate::group::MEMBERS_MAX <= 1 << (53 - COUNTER_BITS));
 
 /// Appends the frame, with its length field, to `bytes`.
 pub fn encode_to(bytes: &mut Vec<u8>, frame: &impl Serialize) -> Result<(), FrameError> {

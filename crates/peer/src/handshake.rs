@@ -75,7 +75,7 @@ pub enum Refusal {
     )]
     Restarted { id: MemberId, algorithm: String },
     /// An earlier incarnation of a member.
-    #[error("process {id} has been started again since, and takes no part any more")]
+    #[error("process {id} has been started again since, or its clock went back; it takes no part any more")]
     Outdated { id: MemberId },
     /// An earlier connection was held up in the network, and must not take the place of a later one.
     #[error("process {id} has connected again since")]

@@ -47,6 +47,13 @@ impl Journal {
         }
     }
 
+    /// Writes the header to the sink, so that a member that is killed before its first event has a trace, too.
+    pub fn begin(&mut self) {
+        if let Some(Err(error)) = self.writer.as_mut().map(Writer::flush) {
+            self.fail(&error);
+        }
+    }
+
     /// Writes the last event and flushes the trace.
     pub fn end(&mut self, reason: &str, entries: u64, messages: u64) {
         let t = self.start.elapsed().as_secs_f64();
@@ -55,6 +62,8 @@ impl Journal {
         if let Some(Err(error)) = ended {
             self.fail(&error);
         }
+        // No more warnings come from here, even if a grant that is never left keeps the journal alive.
+        self.warnings = Warnings(None);
     }
 
     fn fail(&mut self, error: &std::io::Error) {

@@ -5,7 +5,7 @@
 //!
 //! A broken connection loses nothing: see `session`. So the members of a group notice only that a message takes longer.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -29,6 +29,13 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How many bytes are written and read at once.
 const CHUNK_BYTES: usize = 64 * 1024;
 
+/// While so many bytes wait to be written, no further acknowledgement is added. Items alone never fill the buffer so far,
+/// so acknowledgements do not wait for them.
+const CONTROL_BYTES_MAX: usize = 4 * CHUNK_BYTES;
+
+/// How often a member that leaves reads what the peer has sent.
+const LEAVE_READS_MAX: usize = 64;
+
 /// How often a link beats, and after which silence it is taken for broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pace {
@@ -47,6 +54,8 @@ pub(crate) struct Link {
     backlog: AtomicUsize,
     /// How often this member has called the peer.
     calls: AtomicU64,
+    /// Whether the processes of this member suspect those of the peer.
+    suspected: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -109,17 +118,21 @@ impl Link {
             last_error: None,
             left: false,
         };
-        let (inner, blocked) = (Mutex::new(inner), Notify::new());
-        Link { peer, inner, blocked, backlog: AtomicUsize::new(0), calls: AtomicU64::new(0) }
+        Link {
+            peer,
+            inner: Mutex::new(inner),
+            blocked: Notify::new(),
+            backlog: AtomicUsize::new(0),
+            calls: AtomicU64::new(0),
+            suspected: AtomicBool::new(false),
+        }
     }
 
     /// Adds an item to the conversation. [`flush`](Link::flush) writes it. Returns the backlog in bytes.
     pub fn send(&self, item: Item<'_>) -> Result<usize, frame::FrameError> {
         let mut inner = self.inner();
         inner.session.push(item)?;
-        let backlog = inner.session.backlog();
-        self.backlog.store(backlog, Ordering::Relaxed);
-        Ok(backlog)
+        Ok(self.tell_backlog(&inner))
     }
 
     /// Begins a new conversation, with these resources. Nothing else can come before them.
@@ -127,9 +140,14 @@ impl Link {
         let mut inner = self.inner();
         inner.session = Session::default();
         names.map(|name| Item::Open { name }).try_for_each(|item| inner.session.push(item))?;
+        Ok(self.tell_backlog(&inner))
+    }
+
+    /// Called under the lock, so that no older number replaces a newer one.
+    fn tell_backlog(&self, inner: &Inner) -> usize {
         let backlog = inner.session.backlog();
         self.backlog.store(backlog, Ordering::Relaxed);
-        Ok(backlog)
+        backlog
     }
 
     /// Writes as much as the socket takes now. The task of the link writes the rest.
@@ -139,6 +157,14 @@ impl Link {
 
     pub fn backlog(&self) -> usize {
         self.backlog.load(Ordering::Relaxed)
+    }
+
+    pub fn suspect(&self, suspected: bool) {
+        self.suspected.store(suspected, Ordering::Relaxed);
+    }
+
+    pub fn is_suspected(&self) -> bool {
+        self.suspected.load(Ordering::Relaxed)
     }
 
     pub fn is_connected(&self) -> bool {
@@ -165,7 +191,9 @@ impl Link {
             inner.flush(&self.blocked);
         }
         // A socket that is closed with unread bytes discards what was written to it.
-        while inner.connection.as_ref().is_some_and(|stream| matches!(stream.try_read(&mut [0; 4096]), Ok(1..))) {}
+        let has_more = |stream: &Arc<TcpStream>| matches!(stream.try_read(&mut [0; 4096]), Ok(1..));
+        // A peer that floods must not keep this member from leaving.
+        (0..LEAVE_READS_MAX).all(|_| inner.connection.as_ref().is_some_and(has_more));
         inner.connection = None;
     }
 
@@ -174,10 +202,11 @@ impl Link {
         self.inner().connection = None;
     }
 
-    /// Whether everything was written, or cannot be.
-    pub fn is_quiet(&self) -> bool {
+    /// Whether the peer has acknowledged everything, or is gone.
+    pub fn is_quiet(&self, silent_after: Duration) -> bool {
         let inner = self.inner();
-        inner.connection.is_none() || inner.session.backlog() == 0
+        let is_gone = inner.left || (inner.connection.is_none() && inner.heard.elapsed() > silent_after);
+        inner.session.backlog() == 0 || is_gone
     }
 
     /// A silence of the peer counts from now on.
@@ -199,6 +228,14 @@ impl Link {
 }
 
 impl Inner {
+    /// Tells the peer how far its items have arrived, unless much waits to be written already.
+    fn acknowledge(&mut self) {
+        if self.out.len() < CONTROL_BYTES_MAX {
+            let beat = self.session.beat();
+            self.control(&beat);
+        }
+    }
+
     fn control(&mut self, frame: &Frame<'_>) {
         let mut bytes = Vec::new();
         frame::encode_to(&mut bytes, frame).expect("a frame of a number is short");
@@ -320,7 +357,7 @@ async fn talk(
     };
     let mut beats = interval(pace.beat_every);
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut blocked = false;
+    let (mut blocked, mut beaten) = (false, Instant::now());
     loop {
         let step = tokio::select! {
             readable = stream.readable() => readable.map_err(LinkError::from).and_then(|()| reader.read(link, owner)),
@@ -329,7 +366,13 @@ async fn talk(
                 blocked = false;
                 writable.map_err(LinkError::from).map(|()| link.flush())
             }
-            _ = beats.tick() => beat(link, pace),
+            _ = beats.tick() => {
+                // This process itself stood still: it has not yet read what the peer said meanwhile.
+                if std::mem::replace(&mut beaten, Instant::now()).elapsed() > pace.silent_after / 2 {
+                    link.excuse_silence();
+                }
+                beat(link, pace)
+            }
             connection = later(owner, accepted) => return Ended::Replaced(connection),
         };
         if let Err(error) = step {
@@ -363,13 +406,8 @@ async fn begin<'a>(
         owner.restarted(link.peer);
     }
     let mut first = Vec::new();
-    {
-        let mut inner = link.inner();
-        inner.heard = Instant::now();
-        (inner.last_error, inner.left) = (None, false);
-        let received = inner.session.received();
-        frame::encode_to(&mut first, &Frame::Resume { received }).expect("a frame of a number is short");
-    }
+    let received = link.inner().session.received();
+    frame::encode_to(&mut first, &Frame::Resume { received }).expect("a frame of a number is short");
     let resume = async {
         write_all(stream, &first).await?;
         let mut reader = Reader { stream, buffer: BytesMut::with_capacity(CHUNK_BYTES), cutter: Cutter::new() };
@@ -380,6 +418,8 @@ async fn begin<'a>(
         timeout(pace.silent_after, resume).await.unwrap_or_else(|_| Err(LinkError::SilentFor(pace.silent_after)))?;
     {
         let mut inner = link.inner();
+        inner.heard = Instant::now();
+        (inner.last_error, inner.left) = (None, false);
         inner.session.resume(received)?;
         inner.out.clear();
         inner.connection = Some(stream.clone());
@@ -407,11 +447,7 @@ fn beat(link: &Link, pace: Pace) -> Result<(), LinkError> {
     if inner.heard.elapsed() > pace.silent_after {
         return Err(LinkError::SilentFor(pace.silent_after));
     }
-    let beat = inner.session.beat();
-    // If the socket takes nothing, one beat that waits is enough.
-    if inner.out.len() < CHUNK_BYTES {
-        inner.control(&beat);
-    }
+    inner.acknowledge();
     inner.flush(&link.blocked);
     Ok(())
 }
@@ -473,9 +509,8 @@ impl Reader<'_> {
                     let is_new = {
                         let mut inner = link.inner();
                         let is_new = inner.session.receive(number, bytes.len())?;
-                        if inner.session.owes_acknowledgement() && inner.out.len() < CHUNK_BYTES {
-                            let beat = inner.session.beat();
-                            inner.control(&beat);
+                        if inner.session.owes_acknowledgement() {
+                            inner.acknowledge();
                             inner.flush(&link.blocked);
                         }
                         is_new
@@ -487,9 +522,8 @@ impl Reader<'_> {
                 Frame::Beat { received } => {
                     let mut inner = link.inner();
                     inner.session.acknowledge(received)?;
-                    let backlog = inner.session.backlog();
+                    let backlog = link.tell_backlog(&inner);
                     drop(inner);
-                    link.backlog.store(backlog, Ordering::Relaxed);
                     owner.backlog(link.peer, backlog);
                 }
                 Frame::Leave => link.inner().left = true,

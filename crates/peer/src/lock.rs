@@ -93,7 +93,8 @@ impl Lock {
         }
     }
 
-    /// Asks without waiting. `on_turn` is called with the result, maybe before this returns.
+    /// Asks without waiting. `on_turn` is called with the result, maybe before this returns. It must be short, and should
+    /// hand the grant on: if each of many callers drops its grant inside `on_turn`, the calls are nested.
     pub fn request(&self, on_turn: impl FnOnce(Result<Grant, AcquireError>) + Send + 'static) {
         self.0.clone().request(Box::new(on_turn));
     }
@@ -283,7 +284,7 @@ impl Callers {
         wires: &Wires,
         touched: &mut Touched,
     ) {
-        let req = wires.next_id();
+        let req = wires.next_request();
         driver.request(req, wires);
         self.turn = Turn::Requested { req, caller };
         driver.command(Command::Acquire, wires, touched);

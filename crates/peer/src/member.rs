@@ -1,13 +1,15 @@
 //! A member of a group: its links to the other members, and its resources.
 
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use baton_protocol::registry::Family;
+use futures::FutureExt;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout_at};
 
 use crate::detector::Detector;
@@ -166,6 +168,7 @@ impl Member {
         let tasks = Tasks { shared: shared.clone(), running: Mutex::new(shared.clone().spawn(listener)) };
         let member = Member { shared, tasks: Arc::new(tasks) };
         member.complete(options.start_within).await?;
+        member.shared.wires.journal_begin();
         let shared = member.shared.clone();
         member.tasks.running().spawn(async move { shared.watch_health().await });
         Ok(member)
@@ -239,7 +242,7 @@ impl Member {
         self.shared.resources.stop(&PeerError::Left);
         let links = || self.shared.wires.links.iter().flatten();
         let deadline = Instant::now() + LEAVE_TIMEOUT;
-        while Instant::now() < deadline && !links().all(|link| link.is_quiet()) {
+        while Instant::now() < deadline && !links().all(|link| link.is_quiet(self.shared.pace.silent_after)) {
             sleep(Duration::from_millis(5)).await;
         }
         let mut tasks = std::mem::take(&mut *self.tasks.running());
@@ -319,22 +322,33 @@ impl Shared {
     fn spawn(self: Arc<Self>, listener: TcpListener) -> JoinSet<()> {
         let mut tasks = JoinSet::new();
         let mut accepted = Vec::new();
+        let mut sockets = Vec::new();
         for (peer, link) in self.wires.links.iter().enumerate() {
             let (sender, receiver) = mpsc::channel(1);
             accepted.push(sender);
             if let Some(link) = link {
                 // Of two members, the one with the higher id connects.
                 let address = (peer < self.wires.me).then(|| self.group.file().members[peer].clone());
-                tasks.spawn(link::run(link.clone(), self.clone(), address, self.pace, receiver));
+                let run = link::run(link.clone(), self.clone(), address, self.pace, receiver);
+                let wires = self.wires.clone();
+                sockets.push(tasks.spawn(async move {
+                    if AssertUnwindSafe(run).catch_unwind().await.is_err() {
+                        wires.fail(PeerError::Panicked { peer });
+                    }
+                }));
             }
         }
         let reception = Reception { owner: self.clone(), accepted, warnings: self.warnings.clone() };
-        tasks.spawn(listen(listener, reception));
+        sockets.push(tasks.spawn(listen(listener, reception)));
         let shared = self.clone();
         tasks.spawn(async move {
             let mut failed = shared.wires.failed.subscribe();
-            if let Ok(error) = failed.wait_for(Option::is_some).await.map(|error| error.clone()) {
-                error.iter().for_each(|error| shared.resources.stop(error));
+            let Ok(Some(error)) = failed.wait_for(Option::is_some).await.map(|error| error.clone()) else { return };
+            shared.resources.stop(&error);
+            // The other members must not take this one for alive. (A member that leaves closes its links itself.)
+            if error != PeerError::Left {
+                sockets.iter().for_each(AbortHandle::abort);
+                shared.wires.links.iter().flatten().for_each(|link| link.leave());
             }
         });
         tasks

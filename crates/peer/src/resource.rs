@@ -20,6 +20,8 @@ pub(crate) trait AnyResource: Send + Sync {
     fn deliver(self: Arc<Self>, envelope: &Envelope<'_>, touched: &mut Touched) -> Result<(), LinkError>;
     /// The detector of this member suspects a process, or trusts it again.
     fn suspect(self: Arc<Self>, peer: ProcessId, suspected: bool);
+    /// A later incarnation of a process has begun.
+    fn restarted(&self, peer: ProcessId);
     /// The member serves no longer: whoever waits is told why.
     fn stop(self: Arc<Self>, error: &PeerError);
     fn stats(&self) -> Stats;
@@ -34,6 +36,9 @@ pub(crate) trait User<P: Protocol>: Send + Sized + 'static {
     fn settle(&mut self, driver: &mut Driver<P>, wires: &Wires, touched: &mut Touched) -> Self::Calls;
 
     fn call(resource: &Arc<Resource<P, Self>>, calls: Self::Calls);
+
+    /// A later incarnation of a process has begun.
+    fn restarted(&mut self, _peer: ProcessId) {}
 
     /// The member serves no longer. Returns how to tell those who wait.
     fn stop(&mut self, _error: &PeerError) -> Vec<Box<dyn FnOnce() + Send>> {
@@ -134,6 +139,10 @@ impl<P: Protocol, U: User<P>> AnyResource for Resource<P, U> {
 
     fn suspect(self: Arc<Self>, peer: ProcessId, suspected: bool) {
         self.step(|core, wires, touched| core.drive(|driver| driver.suspect(peer, suspected, wires, touched)));
+    }
+
+    fn restarted(&self, peer: ProcessId) {
+        self.core().user.restarted(peer);
     }
 
     fn stop(self: Arc<Self>, error: &PeerError) {

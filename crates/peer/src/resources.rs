@@ -141,6 +141,10 @@ impl Resources {
         let mut names: Vec<_> = table.by_name.iter().map(|(name, &number)| (number, name.clone())).collect();
         names.sort_unstable();
         self.wires.restart(peer, names.iter().map(|(_, name)| &**name));
+        for made in &table.made {
+            let processes = self.group.carried_by(peer);
+            processes.for_each(|process| made.resource.restarted(process));
+        }
         // The member was down for a moment at least. If it is suspected already, the first report that it is heard of
         // tells its processes.
         if self.group.bears_wrong_suspicions() && !table.suspected.contains(&peer) {
@@ -154,6 +158,8 @@ impl Resources {
         let mut table = self.write();
         let is_new = if suspected { table.suspected.insert(peer) } else { table.suspected.remove(&peer) };
         if is_new {
+            // First, so that what the processes send now is treated as what they send later.
+            self.wires.links[peer].iter().for_each(|link| link.suspect(suspected));
             self.tell_suspicion(&table, peer, suspected);
         }
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use baton_protocol::ProcessId;
-use baton_trace::Event;
+use baton_trace::{DropReason, Event};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -28,6 +28,8 @@ pub enum PeerError {
     /// Another member refuses this one for good.
     #[error("process {peer} no longer takes this member: {error}")]
     Refused { peer: MemberId, error: crate::handshake::LinkError },
+    #[error("this member stops because of a fault of its own: a task of the link with process {peer} panicked")]
+    Panicked { peer: MemberId },
     #[error("the member has left the group")]
     Left,
 }
@@ -60,6 +62,7 @@ pub(crate) struct Wires {
     pub links: Vec<Option<Arc<Link>>>,
     journal: Option<Mutex<Journal>>,
     ids: AtomicU64,
+    requests: AtomicU64,
     backlog_max: usize,
     /// Whether a message that comes late says nothing, as in failure detection. Then no message is kept for a member that
     /// is not connected: such messages would pile up as long as the member is gone.
@@ -79,6 +82,7 @@ impl Wires {
             links: (0..members).map(|peer| (peer != me).then(|| Arc::new(Link::new(peer)))).collect(),
             journal: journal.map(Mutex::new),
             ids: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
             backlog_max,
             late_is_worthless: false,
             congested: AtomicUsize::new(0),
@@ -87,29 +91,36 @@ impl Wires {
         }
     }
 
-    /// An id for a message or a request, unique in the run.
+    /// An id for a message, unique in the run.
     pub fn next_id(&self) -> u64 {
         frame::unique_id(self.me, self.ids.fetch_add(1, Ordering::Relaxed))
     }
 
+    /// An id for a request, unique in the run.
+    pub fn next_request(&self) -> u64 {
+        frame::unique_id(self.me, self.requests.fetch_add(1, Ordering::Relaxed))
+    }
+
     /// Sends a message to the member that carries `envelope.to`. [`flush`](Wires::flush) writes it.
+    ///
+    /// While the processes suspect a member that is not connected, their messages to it are not kept: elections would
+    /// send to a dead member until the backlog is full. A guarded election bears that as it bears a partition, and asks
+    /// again when it trusts the member.
     pub fn send(&self, envelope: Envelope<'_>, kind: &'static str, touched: &mut Touched) {
         let peer = envelope.to % self.links.len();
-        let is_gone = || self.links[peer].as_ref().is_some_and(|link| !link.is_connected());
-        if !(self.late_is_worthless && is_gone()) {
-            self.send_item(peer, Item::Message(envelope), kind, touched);
+        let is_lost = |link: &Arc<Link>| (self.late_is_worthless || link.is_suspected()) && !link.is_connected();
+        if self.links[peer].as_ref().is_some_and(is_lost) {
+            let lost = || Event::Drop { msg: envelope.id, reason: DropReason::Partition };
+            return self.journal(envelope.resource, envelope.from, lost);
         }
+        self.send_item(peer, Item::Message(envelope), kind, touched);
     }
 
     /// Tells all other members that this member has made its processes of a resource.
     pub fn open(&self, name: &[u8], touched: &mut Touched) {
         for peer in (0..self.links.len()).filter(|&peer| peer != self.me) {
-            self.open_at(peer, name, touched);
+            self.send_item(peer, Item::Open { name }, "OPEN", touched);
         }
-    }
-
-    fn open_at(&self, peer: MemberId, name: &[u8], touched: &mut Touched) {
-        self.send_item(peer, Item::Open { name }, "OPEN", touched);
     }
 
     /// Begins a new conversation with a later incarnation of a member, which knows none of these resources.
@@ -171,6 +182,13 @@ impl Wires {
     pub fn journal(&self, resource: u32, process: ProcessId, event: impl FnOnce() -> Event) {
         if let Some(journal) = &self.journal {
             journal.lock().unwrap_or_else(PoisonError::into_inner).write(resource, process, event());
+        }
+    }
+
+    /// The group is complete: the trace begins.
+    pub fn journal_begin(&self) {
+        if let Some(journal) = &self.journal {
+            journal.lock().unwrap_or_else(PoisonError::into_inner).begin();
         }
     }
 

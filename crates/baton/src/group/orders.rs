@@ -51,11 +51,10 @@ pub fn parse(line: &str, members: usize) -> Result<Option<Order>, String> {
     match words[..] {
         [] => Ok(None),
         ["quit"] => Ok(Some(Order::Quit)),
-        [word, member] if DEEDS.iter().any(|(_, deed, _)| *deed == word) => {
+        [word, member] if let Some(&(.., deed)) = DEEDS.iter().find(|(_, deed, _)| *deed == word) => {
             let known = member.parse().ok().filter(|&member| member < members);
             let member = known.ok_or_else(|| format!("there is no member {member}; there are 0 to {}", members - 1))?;
-            let deed = DEEDS.iter().find(|(_, deed, _)| *deed == word).map(|&(.., deed)| Order::Do(deed, member));
-            Ok(deed)
+            Ok(Some(Order::Do(deed, member)))
         }
         _ => Err(format!("`{}` is no order; there are kill N, stop N, cut N, back N and quit", line.trim())),
     }

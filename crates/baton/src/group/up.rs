@@ -93,18 +93,20 @@ async fn try_out(args: &Args, group: &PeerGroup) -> Outcome {
     let mut screen = Screen { interactive, json: args.json, drawn: 0, last: None };
     let mut ticks = interval(DRAW_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
+    let outcome = loop {
         tokio::select! {
             _ = ticks.tick() => {
                 up.look();
-                screen.draw(&up)?;
+                if let Err(failure) = screen.draw(&up) {
+                    break Err(failure);
+                }
             }
-            () = signals.stop() => break,
-            Some(event) = happened.recv() => if !up.on(event) { break },
+            () = signals.stop() => break Ok(ExitCode::SUCCESS),
+            Some(event) = happened.recv() => if !up.on(event) { break Ok(ExitCode::SUCCESS) },
         }
-    }
+    };
     up.end().await;
-    Ok(ExitCode::SUCCESS)
+    outcome
 }
 
 /// The running group.
@@ -114,8 +116,8 @@ struct Up {
     mesh: Mesh,
     chosen: usize,
     events: mpsc::UnboundedSender<Event>,
-    /// Holds the group files of the members.
-    folder: PathBuf,
+    /// Holds the group files of the members, and is removed at the end.
+    folder: tempfile::TempDir,
     traces: Option<PathBuf>,
     serves_clients: bool,
 }
@@ -134,8 +136,7 @@ impl Up {
         let cannot = |what: &str, error: std::io::Error| Failure::bad_input(format!("cannot {what}: {error}"));
         let seed = std::process::id().into();
         let mesh = Mesh::start(&file.members, seed).map_err(|error| cannot("start the proxies", error))?;
-        let folder = std::env::temp_dir().join(format!("baton-group-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).map_err(|error| cannot("make a folder for the group files", error))?;
+        let folder = tempfile::tempdir().map_err(|error| cannot("make a folder for the group files", error))?;
         if let Some(traces) = &args.traces {
             std::fs::create_dir_all(traces).map_err(|error| cannot("make the folder for the traces", error))?;
         }
@@ -163,7 +164,7 @@ impl Up {
     }
 
     fn group_file(&self, id: usize) -> PathBuf {
-        self.folder.join(format!("{id}.toml"))
+        self.folder.path().join(format!("{id}.toml"))
     }
 
     fn spawn(&self, id: usize) -> std::io::Result<Child> {
@@ -281,7 +282,7 @@ impl Up {
 
     /// Ends all members together.
     async fn end(mut self) {
-        for running in &self.members {
+        for running in &mut self.members {
             running.signal(Signal::SIGCONT);
             running.signal(Signal::SIGTERM);
         }
@@ -296,7 +297,6 @@ impl Up {
             // Only an error of the system can prevent this, and the program ends anyway.
             let _ = running.child.wait();
         }
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 
     fn rows(&self) -> Vec<Row> {
@@ -304,28 +304,25 @@ impl Up {
     }
 }
 
-/// A line of `baton peer --json`. Each has some of these fields.
+/// A line of `baton peer --json`.
 #[derive(Deserialize)]
-struct Said {
-    member: Option<usize>,
-    clients: Option<String>,
-    leader: Option<Option<usize>>,
-    suspected: Option<Vec<u64>>,
+#[serde(tag = "event", rename_all = "kebab-case")]
+enum Said {
+    Complete { clients: Option<String> },
+    Leader { leader: Option<usize> },
+    Suspected { suspected: Vec<u64> },
+    End,
 }
 
 impl Running {
     /// Reads a line of the member's standard output.
     fn reads(&mut self, line: &str) {
-        let Ok(Said { member, clients, leader, suspected }) = serde_json::from_str(line) else { return };
-        if member.is_some() {
-            self.row.state = State::Runs;
-        }
-        self.row.clients = clients.or(self.row.clients.take());
-        if let Some(leader) = leader {
-            self.row.leader = leader;
-        }
-        if let Some(suspected) = suspected {
-            self.row.not_heard = suspected;
+        match serde_json::from_str(line) {
+            Ok(Said::Complete { clients }) => (self.row.state, self.row.clients) = (State::Runs, clients),
+            Ok(Said::Leader { leader }) => self.row.leader = leader,
+            Ok(Said::Suspected { suspected }) => self.row.not_heard = suspected,
+            // A later version may say more.
+            Ok(Said::End) | Err(_) => {}
         }
     }
 
@@ -344,9 +341,12 @@ impl Running {
         }
     }
 
-    fn signal(&self, signal: Signal) {
-        // A process that has ended already gets no signal, which is fine.
-        if let Ok(pid) = i32::try_from(self.child.id()) {
+    fn signal(&mut self, signal: Signal) {
+        // The id of a process that has ended may belong to another one by now.
+        if !self.is_gone()
+            && let Ok(pid) = i32::try_from(self.child.id())
+        {
+            // It may end at this moment.
             let _ = kill(Pid::from_raw(pid), signal);
         }
     }

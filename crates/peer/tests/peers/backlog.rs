@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_peer::{AcquireError, Lock, Options, PeerError};
+use baton_peer::{AcquireError, GroupFile, Lock, Options, PeerError};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -84,6 +84,31 @@ async fn at_the_limit_the_member_stops_and_whoever_waits_is_told() {
         let entered = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
         assert!(told > 0 && entered > 0 && told + entered == outcomes.len(), "{told} told, {entered} entered");
         assert_eq!(ours.acquire().await.unwrap_err(), failed.into());
+        // A member that serves no longer does not look alive to the others.
+        while field.members[2].hopeless().is_none_or(|hopeless| hopeless.peer != 0) {
+            sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
+/// The leader of an election announces itself again and again, also to a member that is dead.
+#[tokio::test]
+async fn a_dead_member_does_not_fill_the_backlog_of_an_election() {
+    within_a_minute(async {
+        let option = |_, options| Options { backlog_max: 4096, ..options };
+        let guarded = |file: &mut GroupFile| (file.variant, file.delay_max_ms) = (Some("quorum".into()), 1);
+        let mut field = Field::with("bully", 3, 0, guarded, option).await;
+        let election = field.members[2].election(b"leader").unwrap();
+        election.watch_leader().wait_for(|leader| leader.id == Some(2)).await.unwrap();
+        drop(field.members.remove(0));
+        let leader = &field.members[1];
+        let sent = || leader.stats().messages_by_kind.get("COORDINATOR").copied().unwrap_or(0);
+        // Each is sent to two members, in a frame of about 20 bytes.
+        while sent() < 800 && leader.failure().is_none() {
+            sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(leader.failure(), None);
     })
     .await;
 }

@@ -110,7 +110,7 @@ async fn an_older_incarnation_that_comes_back_is_told_to_stop() {
         let failed = field.members[2].failed().await;
         let PeerError::Refused { error: LinkError::RefusedByPeer(refusal), .. } = &failed else { panic!("{failed}") };
         assert_eq!(*refusal, Refusal::Outdated { id: 2 });
-        let sentence = "process 2 has been started again since, and takes no part any more";
+        let sentence = "process 2 has been started again since, or its clock went back; it takes no part any more";
         assert!(failed.to_string().ends_with(sentence), "{failed}");
         assert!(!suspected.borrow().contains(&2));
         again.shutdown().await;
