@@ -41,7 +41,9 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 fn to_text(name: &[u8], lock: &Lock) -> String {
-    let mut text = format!("lock {}: {}", Quoted(name), lock.mode.unwrap_or("free"));
+    let is_waited_for = !lock.waiters.is_empty() && lock.lock_delay_ms == 0;
+    let unheld = if is_waited_for { "not held by a client of this member" } else { "free" };
+    let mut text = format!("lock {}: {}", Quoted(name), lock.mode.unwrap_or(unheld));
     if lock.mode == Some("permit") {
         text += &format!(", {} of {}", lock.holders.len(), lock.permits);
     }

@@ -80,6 +80,8 @@ fn to_rows(lock: &Lock) -> Vec<Vec<String>> {
     if lock.holders.is_empty() {
         // The brackets tell it from the label of a holder.
         first.push(match lock.lock_delay_ms {
+            // Only at a member of a group: a client of another member may hold the lock.
+            0 if !lock.waiters.is_empty() => "(not held here)".to_owned(),
             0 => "(free)".to_owned(),
             delay_ms => format!("(closed for {})", duration(delay_ms)),
         });

@@ -8,15 +8,18 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use baton_member::MemberServer;
-use baton_peer::{Detector, Election, GroupError, GroupFile, Leader, Member, Options, PeerGroup, Stats, Warning};
+use baton_peer::{
+    Detector, Election, GroupError, GroupFile, Leader, Member, MemberId, Options, PeerGroup, Stats, Warning,
+};
 use baton_protocol::ProcessId;
 use baton_protocol::registry::Family;
 use baton_types::limits::{CONNECTIONS_MAX, ServerLimits};
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::output::{Failure, OUTPUT_FAILED, Outcome, Target, VIOLATED, print, print_json, table, warn};
 use crate::sink::Late;
@@ -45,7 +48,7 @@ pub struct Args {
     /// The id of this member: its place in `members`, from 0 on
     #[arg(long)]
     id: usize,
-    /// Serve clients at this address, host:port, as `baton serve` does; for mutual exclusion
+    /// Serve clients at this address, such as 127.0.0.1:7601, as `baton serve` does; for mutual exclusion
     #[arg(long, value_name = "CLIENT_ADDR")]
     listen: Option<SocketAddr>,
     /// Write the trace of this member to a file
@@ -69,6 +72,12 @@ pub struct Args {
     #[arg(long, hide = true)]
     ends_with_stdin: bool,
 }
+
+/// How often a member looks which others are silent.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// The port for clients, and its address.
+type Port = (TcpListener, SocketAddr);
 
 /// The resource of a group that elects a leader.
 const LEADER: &[u8] = b"leader";
@@ -95,6 +104,11 @@ pub fn run(args: &Args) -> Outcome {
 
 async fn serve(args: &Args, group: &PeerGroup) -> Outcome {
     let mut signals = Signals::new(args.ends_with_stdin)?;
+    // The port comes first: a member that has joined and stops again cannot come back.
+    let port = match args.listen {
+        Some(listen) => Some(baton_member::bind(listen).await.map_err(Failure::bad_input)?),
+        None => None,
+    };
     let target = args.trace.as_deref().map(Target::open).transpose()?;
     let (warnings, printer) = print_warnings();
     let options = args.options(warnings);
@@ -109,7 +123,7 @@ async fn serve(args: &Args, group: &PeerGroup) -> Outcome {
             return outcome;
         }
     };
-    let served = take_part(args, &member, &mut signals).await;
+    let served = take_part(args, &member, port, &mut signals).await;
     let stats = member.shutdown().await;
     drop(member);
     // The printer ends when the member is gone. The bound is for a standard error that blocks.
@@ -121,11 +135,11 @@ async fn serve(args: &Args, group: &PeerGroup) -> Outcome {
 }
 
 /// Serves clients, and prints what happens, until a signal comes or the member can serve no longer.
-async fn take_part(args: &Args, member: &Member, signals: &mut Signals) -> Outcome {
-    let server = match args.listen {
-        Some(listen) => {
-            let served = baton_member::serve(member.clone(), listen, ServerLimits::DEFAULT, CONNECTIONS_MAX).await;
-            Some(served.map_err(Failure::bad_input)?)
+async fn take_part(args: &Args, member: &Member, port: Option<Port>, signals: &mut Signals) -> Outcome {
+    let server = match port {
+        Some(port) => {
+            let served = baton_member::serve(member.clone(), port, ServerLimits::DEFAULT, CONNECTIONS_MAX).await;
+            Some(served.map_err(|error| cannot_serve(&error))?)
         }
         None => None,
     };
@@ -140,8 +154,18 @@ async fn take_part(args: &Args, member: &Member, signals: &mut Signals) -> Outco
     };
     tokio::pin!(clients);
     let mut news = News::of(member).map_err(|error| cannot_serve(&error))?;
+    let (mut looks, mut silent) = (interval(LOOK_EVERY), BTreeSet::new());
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let outcome = loop {
         tokio::select! {
+            _ = looks.tick() => {
+                // Text has the warnings on standard error instead.
+                let now = member.silent();
+                if args.json && now != silent {
+                    args.print_event(&Event::NotHeard(now.clone()))?;
+                }
+                silent = now;
+            }
             () = signals.stop() => break Ok(ExitCode::SUCCESS),
             error = member.failed() => break Err(cannot_serve(&error)),
             served = &mut clients => return served.map(|()| ExitCode::SUCCESS),
@@ -214,6 +238,8 @@ enum News {
 #[derive(Debug, PartialEq)]
 enum Event {
     Leader(Leader),
+    /// The members that are not heard of now.
+    NotHeard(BTreeSet<MemberId>),
     /// All processes that are suspected now, and what has changed.
     Suspected {
         now: BTreeSet<ProcessId>,
@@ -327,6 +353,7 @@ impl Args {
 fn event_json(event: &Event) -> Value {
     match event {
         Event::Leader(Leader { id, term }) => json!({ "event": "leader", "leader": id, "term": term }),
+        Event::NotHeard(members) => json!({ "event": "not-heard", "not_heard": members }),
         Event::Suspected { now, .. } => json!({ "event": "suspected", "suspected": now }),
     }
 }
@@ -336,6 +363,7 @@ fn event_text(event: &Event) -> String {
         Event::Leader(Leader { id: None, .. }) => "no leader\n".into(),
         Event::Leader(Leader { id: Some(id), term: None }) => format!("leader: P{id}\n"),
         Event::Leader(Leader { id: Some(id), term: Some(term) }) => format!("leader: P{id} in term {term}\n"),
+        Event::NotHeard(_) => String::new(),
         Event::Suspected { now, before } => {
             let suspected = now.difference(before).map(|id| format!("suspects P{id}\n"));
             let trusted = before.difference(now).map(|id| format!("trusts P{id} again\n"));

@@ -25,37 +25,36 @@ use std::net::SocketAddr;
 
 use baton_peer::Member;
 use baton_service::host::{Host, NeverLed};
-use baton_service::server::{ServeError, Server, bind};
+use baton_service::server::Server;
+pub use baton_service::server::{ServeError, bind};
 use baton_types::limits::ServerLimits;
+use tokio::net::TcpListener;
 
 /// A lock server for the clients of a member.
 pub type MemberServer = Server<MemberReplica<PeerLocks>>;
 
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    #[error(transparent)]
-    Listen(#[from] ServeError),
-    #[error("the member stopped before it served")]
-    NeverServed,
-}
+/// The member stopped before it served.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the member stopped before it served")]
+pub struct NeverServed;
 
-impl From<NeverLed> for StartError {
+impl From<NeverLed> for NeverServed {
     fn from(_: NeverLed) -> Self {
-        StartError::NeverServed
+        NeverServed
     }
 }
 
-/// Makes a server for the clients of this member, at address `listen`.
+/// Makes a server for the clients of this member, on a port from [`bind`]. Bind it before the member joins: a member that
+/// stops because its port is taken cannot join again.
 pub async fn serve(
     member: Member,
-    listen: SocketAddr,
+    port: (TcpListener, SocketAddr),
     limits: ServerLimits,
     connections_max: usize,
-) -> Result<MemberServer, StartError> {
-    let listener = bind(listen).await?;
+) -> Result<MemberServer, NeverServed> {
     // An algorithm needs a few messages, one after the other, to find out whether a lock is free.
     let try_ms = 2 * member.group().file().delay_max_ms;
-    let open = async |reports| Ok::<_, StartError>(MemberReplica::start(PeerLocks(member), try_ms, reports));
+    let open = async |reports| Ok::<_, NeverServed>(MemberReplica::start(PeerLocks(member), try_ms, reports));
     let host = Host::start(limits, open).await?;
-    Ok(Server::new(host, listener, connections_max, limits.streams))
+    Ok(Server::new(host, port, connections_max, limits.streams))
 }

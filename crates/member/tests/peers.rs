@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use baton_client::{Client, ConnectError};
-use baton_member::serve;
+use baton_member::{bind, serve};
 use baton_peer::{GroupFile, Member, Options, PeerGroup};
 use baton_types::limits::ServerLimits;
 use tokio::net::TcpListener;
@@ -36,8 +36,8 @@ async fn start(algorithm: &str, size: usize) -> (Vec<Member>, Vec<Client>) {
 }
 
 async fn client(member: Member) -> Result<Client, ConnectError> {
-    let listen = "127.0.0.1:0".parse().unwrap();
-    let server = serve(member, listen, ServerLimits::default(), 100).await.unwrap();
+    let port = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let server = serve(member, port, ServerLimits::default(), 100).await.unwrap();
     let address = server.address().to_string();
     tokio::spawn(server.run(std::future::pending()));
     Client::connect([address]).await

@@ -1,5 +1,7 @@
 //! The members of a group and the algorithm that they run. Every member reads the same file.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use baton_protocol::detector::Detector;
@@ -11,6 +13,9 @@ use serde::{Deserialize, Serialize};
 
 /// Largest number of members. There is a limit because every member connects to every other.
 pub const MEMBERS_MAX: usize = 256;
+
+/// Far more than the addresses of all members need.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// One hour.
 const DELAY_MAX_MS_MAX: u64 = 3_600_000;
@@ -63,12 +68,20 @@ fn delay_max_ms() -> u64 {
 impl GroupFile {
     pub fn read(path: impl AsRef<Path>) -> Result<Self, GroupError> {
         let path = path.as_ref();
-        let text = std::fs::read_to_string(path).map_err(|source| GroupError::Read { path: path.into(), source })?;
+        let mut text = String::new();
+        let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text));
+        let bytes = read.map_err(|source| GroupError::Read { path: path.into(), source })?;
+        if bytes as u64 > FILE_BYTES_MAX {
+            return Err(GroupError::TooLong { path: path.into() });
+        }
         Self::parse(&text)
     }
 
     pub fn parse(text: &str) -> Result<Self, GroupError> {
-        Ok(toml::from_str(text)?)
+        toml::from_str(text).map_err(|error| {
+            let line = error.span().map(|span| text[..span.start].matches('\n').count() + 1);
+            GroupError::Syntax { line, message: error.message().to_owned() }
+        })
     }
 
     /// The text of a file with these contents.
@@ -104,8 +117,10 @@ pub enum GroupError {
     #[error("cannot read the group file {path}: {source}", path = path.display())]
     Read { path: PathBuf, source: std::io::Error },
     /// The file is not TOML, or has wrong keys.
-    #[error("the group file is not valid: {}", .0.message())]
-    Syntax(#[from] toml::de::Error),
+    #[error("the group file is not valid: {}{}", line.map_or(String::new(), |line| format!("line {line}: ")), message)]
+    Syntax { line: Option<usize>, message: String },
+    #[error("the group file {path} is longer than {FILE_BYTES_MAX} bytes", path = path.display())]
+    TooLong { path: PathBuf },
     /// The algorithm cannot run with these parameters.
     #[error(transparent)]
     Setup(#[from] SetupError),
@@ -151,6 +166,7 @@ impl PeerGroup {
             return Err(GroupError::TooMany { members: file.members.len() });
         }
         check_addresses(&file.members)?;
+        registry::check(about.name, &params(&file))?;
         check_synchrony(&file, about)?;
         let size = registry::visit(about.name, &params(&file), Size)?;
         let (processes, topology) = size.ok_or(GroupError::Unsupported { algorithm: about.name })?;

@@ -101,7 +101,7 @@ pub enum LinkError {
     #[error(transparent)]
     Frame(#[from] FrameError),
     /// The other side is another program.
-    #[error("it began with {0:02x?}, but a member of a group begins with {MAGIC:02x?}")]
+    #[error("it is another program: it began with \"{}\"", .0.escape_ascii())]
     NotBaton([u8; 6]),
     #[error("it speaks version {found}, but this program speaks version {VERSION}")]
     Version { found: u16 },

@@ -14,7 +14,7 @@ use crate::options::{Warning, Warnings};
 
 /// The trace of this member. After a failed write it writes nothing more.
 pub(crate) struct Journal {
-    writer: Option<Writer<Box<dyn Write + Send>>>,
+    writer: Option<Writer<Held>>,
     start: Instant,
     /// The names of the resources, by number.
     names: Vec<String>,
@@ -25,7 +25,7 @@ impl Journal {
     /// Begins the trace. Times in the trace are seconds from now.
     pub fn new(group: &PeerGroup, me: MemberId, sink: Box<dyn Write + Send>, warnings: Warnings) -> Self {
         let mut journal = Journal { writer: None, start: Instant::now(), names: Vec::new(), warnings };
-        match Writer::new(sink, &header(group, me)) {
+        match Writer::new(Held { early: Some(Vec::new()), sink }, &header(group, me)) {
             Ok(writer) => journal.writer = Some(writer),
             Err(error) => journal.fail(&error),
         }
@@ -47,9 +47,10 @@ impl Journal {
         }
     }
 
-    /// Writes the header to the sink, so that a member that is killed before its first event has a trace, too.
+    /// The group is complete: writes to the sink what there is. A member that is killed before its first event has a
+    /// trace, too; one that is refused leaves the file of its first life as it was.
     pub fn begin(&mut self) {
-        if let Some(Err(error)) = self.writer.as_mut().map(Writer::flush) {
+        if let Some(Err(error)) = self.writer.as_mut().map(|writer| writer.sink_mut().begin()) {
             self.fail(&error);
         }
     }
@@ -69,6 +70,33 @@ impl Journal {
     fn fail(&mut self, error: &std::io::Error) {
         self.writer = None;
         self.warnings.tell(Warning::TraceFailed(error.to_string()));
+    }
+}
+
+/// A sink that gets nothing before the group is complete.
+struct Held {
+    /// What was written so far. None: the group is complete.
+    early: Option<Vec<u8>>,
+    sink: Box<dyn Write + Send>,
+}
+
+impl Held {
+    fn begin(&mut self) -> std::io::Result<()> {
+        self.sink.write_all(&self.early.take().unwrap_or_default())?;
+        self.sink.flush()
+    }
+}
+
+impl Write for Held {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match &mut self.early {
+            Some(early) => early.write(bytes),
+            None => self.sink.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        if self.early.is_some() { Ok(()) } else { self.sink.flush() }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A member of a group: its links to the other members, and its resources.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,7 +43,7 @@ pub enum JoinError {
     #[error("no connection with process {peer} at {address}: {error}")]
     Refused { peer: MemberId, address: String, error: LinkError },
     /// Some members did not connect in time.
-    #[error("the group is not complete after {waited:?}; missing: {}", missing_text(missing))]
+    #[error("the group is not complete after {:.1} s; missing: {}", waited.as_secs_f64(), missing_text(missing))]
     Incomplete { waited: Duration, missing: Vec<Missing> },
 }
 
@@ -211,10 +212,22 @@ impl Member {
         self.shared.wires.links.iter().flatten().map(|link| link.health()).collect()
     }
 
+    /// The members that were not heard of for a while, or have left.
+    pub fn silent(&self) -> BTreeSet<MemberId> {
+        self.health().iter().filter(|health| self.is_gone(health)).map(|health| health.id).collect()
+    }
+
+    fn is_gone(&self, health: &PeerHealth) -> bool {
+        health.left || health.not_heard_for > self.shared.pace.silent_after
+    }
+
     /// The member without which those who wait may wait for ever. None: they wait because others are inside.
     pub fn hopeless(&self) -> Option<Hopeless> {
-        let gone = |health: &PeerHealth| health.left || health.not_heard_for > self.shared.pace.silent_after;
-        let health = self.health().into_iter().filter(gone).max_by_key(|health| health.not_heard_for)?;
+        let health = self
+            .health()
+            .into_iter()
+            .filter(|health| self.is_gone(health))
+            .max_by_key(|health| health.not_heard_for)?;
         Some(Hopeless { peer: health.id, not_heard_for: health.not_heard_for, left: health.left })
     }
 
@@ -272,7 +285,7 @@ impl Member {
                 return Ok(());
             }
             for (peer, standing) in others() {
-                if let Some(error) = standing.last.clone().filter(|error| error.is_final()) {
+                if let Some(error) = standing.last.clone().filter(|error| error.is_final() && !error.is_fault()) {
                     return Err(JoinError::Refused { peer, address: address(peer), error });
                 }
             }
@@ -367,19 +380,20 @@ impl Shared {
                 self.wires.links.iter().flatten().for_each(|link| link.excuse_silence());
             }
             for link in self.wires.links.iter().flatten() {
-                let silence = link.health().not_heard_for;
-                self.see(link.peer, silence);
+                self.see(&link.health());
             }
         }
     }
 
-    fn see(&self, peer: MemberId, silence: Duration) {
+    fn see(&self, health: &PeerHealth) {
+        let (peer, silence) = (health.id, health.not_heard_for);
         let is_silent = silence > self.pace.silent_after;
         if self.met.borrow()[peer].silent == is_silent {
             return;
         }
         self.met.send_modify(|met| met[peer].silent = is_silent);
-        if is_silent {
+        // A member that said that it leaves is expected to be silent.
+        if is_silent && !health.left {
             self.warnings.tell(Warning::Silent { peer, silence });
         }
         if self.group.bears_wrong_suspicions() {

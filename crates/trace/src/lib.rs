@@ -362,6 +362,10 @@ impl<W: Write> Writer<W> {
         write_line(&mut self.sink, &line)
     }
 
+    pub fn sink_mut(&mut self) -> &mut W {
+        &mut self.sink
+    }
+
     /// Flushes the sink.
     pub fn flush(&mut self) -> io::Result<()> {
         self.sink.flush()

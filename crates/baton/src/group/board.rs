@@ -1,8 +1,9 @@
 //! The table of `baton group up`: who holds, who wants, who waits. Pure.
 
+use baton_protocol::registry::Family;
 use serde::Serialize;
 
-use crate::output::{narrow_table, shown};
+use crate::output::{folded, narrow_table, shown};
 
 /// What is known of one member.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -19,7 +20,9 @@ pub struct Row {
     pub waiters: usize,
     /// The leader that it believes in.
     pub leader: Option<usize>,
-    /// The processes that it suspects, or does not hear of.
+    /// The processes that it suspects.
+    pub suspects: Vec<u64>,
+    /// The members that it does not hear of.
     pub not_heard: Vec<u64>,
     /// Its last message to the operator.
     pub says: Option<String>,
@@ -52,35 +55,42 @@ impl State {
 }
 
 /// The table. `chosen` is marked.
-pub fn to_text(title: &str, rows: &[Row], chosen: Option<usize>) -> String {
-    let has_clients = rows.iter().any(|row| row.clients.is_some());
-    let head = match has_clients {
-        true => ["", "MEMBER", "STATE", "CLIENTS", "HOLDS", "WANTS", "WAITERS", "NOT HEARD OF"].as_slice(),
-        false => ["", "MEMBER", "STATE", "LEADER", "NOT HEARD OF"].as_slice(),
+pub fn to_text(title: &str, family: Family, rows: &[Row], chosen: Option<usize>) -> String {
+    let head = match family {
+        Family::Mutex => ["", "MEMBER", "STATE", "CLIENTS", "HOLDS", "WANTS", "WAITERS", "NOT HEARD OF"].as_slice(),
+        Family::Election => ["", "MEMBER", "STATE", "LEADER", "NOT HEARD OF"].as_slice(),
+        Family::Detector | Family::Append => ["", "MEMBER", "STATE", "SUSPECTS", "NOT HEARD OF"].as_slice(),
     };
     let mut lines = vec![head.iter().map(|&cell| cell.to_owned()).collect::<Vec<_>>()];
     for row in rows {
         let mark = if chosen == Some(row.member) { ">" } else { " " };
         let mut cells = vec![mark.to_owned(), row.member.to_string(), row.state.text().to_owned()];
-        if has_clients {
-            cells.push(row.clients.clone().unwrap_or_else(|| "-".into()));
-            cells.push(names(&row.holds));
-            cells.push(names(&row.wants));
-            cells.push(if row.waiters == 0 { "-".into() } else { row.waiters.to_string() });
-        } else {
-            cells.push(row.leader.map_or("-".into(), |leader| format!("P{leader}")));
+        match family {
+            Family::Mutex => {
+                cells.push(row.clients.clone().unwrap_or_else(|| "-".into()));
+                cells.push(names(&row.holds));
+                cells.push(names(&row.wants));
+                cells.push(if row.waiters == 0 { "-".into() } else { row.waiters.to_string() });
+            }
+            Family::Election => cells.push(row.leader.map_or("-".into(), |leader| format!("P{leader}"))),
+            Family::Detector | Family::Append => cells.push(processes(&row.suspects)),
         }
-        let not_heard: Vec<String> = row.not_heard.iter().map(|peer| format!("P{peer}")).collect();
-        cells.push(if not_heard.is_empty() { "-".into() } else { not_heard.join(" ") });
+        cells.push(processes(&row.not_heard));
         lines.push(cells);
     }
-    let mut text = format!("{title}\n\n{}", narrow_table(&lines));
-    for row in rows {
-        if let Some(says) = &row.says {
-            text.push_str(&format!("\n{}: {says}", row.member));
-        }
-    }
-    text + "\n"
+    let says = rows.iter().filter_map(|row| Some(format!("{}: {}\n", row.member, row.says.as_ref()?)));
+    format!("{title}\n\n{}\n{}", narrow_table(&lines), folded(&says.collect::<String>()))
+}
+
+fn processes(ids: &[u64]) -> String {
+    let names: Vec<String> = ids.iter().map(|id| format!("P{id}")).collect();
+    if names.is_empty() { "-".into() } else { names.join(" ") }
+}
+
+/// The part of a text that a terminal of this size can show.
+pub fn clipped(text: &str, rows: usize, columns: usize) -> String {
+    let lines = text.lines().take(rows.saturating_sub(1));
+    lines.map(|line| line.chars().take(columns.saturating_sub(1)).chain(['\n']).collect::<String>()).collect()
 }
 
 /// A few names, and how many more there are.
@@ -117,7 +127,12 @@ mod tests {
 
             2: killed
         "#]]
-        .assert_eq(&to_text("raymond, 3 members", &rows, Some(1)));
+        .assert_eq(&to_text("raymond, 3 members", Family::Mutex, &rows, Some(1)));
+    }
+
+    #[test]
+    fn a_small_terminal_shows_a_part() {
+        assert_eq!(clipped("abcdef\nghi\njkl\n", 3, 5), "abcd\nghi\n");
     }
 
     #[test]
@@ -128,7 +143,8 @@ mod tests {
 
                MEMBER  STATE    LEADER  NOT HEARD OF
                0       cut off  P1      -
+
         "#]]
-        .assert_eq(&to_text("bully, 1 member", &rows, None));
+        .assert_eq(&to_text("bully, 1 member", Family::Election, &rows, None));
     }
 }

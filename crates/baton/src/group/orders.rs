@@ -25,7 +25,7 @@ pub enum Order {
 const DEEDS: [(char, &str, Deed); 4] =
     [('k', "kill", Deed::Kill), ('s', "stop", Deed::Stop), ('c', "cut", Deed::CutOff), ('b', "back", Deed::BringBack)];
 
-pub const HELP: &str = "up/down: choose a member   k kill   s stop   c cut off   b bring back   q quit";
+pub const HELP: &str = "up/down or a digit: choose a member   k kill   s stop   c cut off   b bring back   q quit";
 
 /// What a key does while member `chosen` of `members` is chosen: an order, or another choice.
 pub fn pressed(key: &Key, chosen: &mut usize, members: usize) -> Option<Order> {

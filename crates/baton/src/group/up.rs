@@ -11,6 +11,7 @@ use baton_protocol::registry::Family;
 use baton_proxy::Mesh;
 use console::Term;
 use nix::sys::signal::{Signal, kill};
+use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
 use nix::unistd::Pid;
 use serde::Deserialize;
 use tokio::sync::mpsc;
@@ -81,13 +82,13 @@ struct Seen {
     holds: Vec<String>,
     wants: Vec<String>,
     waiters: usize,
-    not_heard: Vec<u64>,
 }
 
 async fn try_out(args: &Args, group: &PeerGroup) -> Outcome {
     let mut signals = Signals::new(false)?;
     let (events, mut happened) = mpsc::unbounded_channel();
     let mut up = Up::start(args, group, events.clone())?;
+    let _sane = Sane::new();
     let interactive = !args.json && Term::stdout().features().is_attended() && std::io::stdin().is_terminal();
     listen(interactive, group.members(), events);
     let mut screen = Screen { interactive, json: args.json, drawn: 0, last: None };
@@ -109,6 +110,25 @@ async fn try_out(args: &Args, group: &PeerGroup) -> Outcome {
     outcome
 }
 
+/// The settings of the terminal, which come back at the end: the thread that reads keys changes them.
+struct Sane(Option<Termios>);
+
+impl Sane {
+    fn new() -> Self {
+        // Without a terminal there is nothing to keep.
+        Sane(tcgetattr(std::io::stdin()).ok())
+    }
+}
+
+impl Drop for Sane {
+    fn drop(&mut self) {
+        if let Some(settings) = &self.0 {
+            // An error leaves the terminal as it is, and the program ends anyway.
+            let _ = tcsetattr(std::io::stdin(), SetArg::TCSADRAIN, settings);
+        }
+    }
+}
+
 /// The running group.
 struct Up {
     title: String,
@@ -119,7 +139,7 @@ struct Up {
     /// Holds the group files of the members, and is removed at the end.
     folder: tempfile::TempDir,
     traces: Option<PathBuf>,
-    serves_clients: bool,
+    family: Family,
 }
 
 struct Running {
@@ -128,6 +148,7 @@ struct Running {
     stopped: bool,
     cut_off: bool,
     asked: bool,
+    ended: bool,
 }
 
 impl Up {
@@ -150,7 +171,7 @@ impl Up {
             events,
             folder,
             traces: args.traces.clone(),
-            serves_clients: group.about().family == Family::Mutex,
+            family: group.about().family,
         };
         for id in 0..file.members.len() {
             let members = up.mesh.addresses(id);
@@ -158,7 +179,7 @@ impl Up {
             std::fs::write(up.group_file(id), own.to_toml()).map_err(|error| cannot("write a group file", error))?;
             let child = up.spawn(id).map_err(|error| cannot("start a member", error))?;
             let row = Row { member: id, ..Row::default() };
-            up.members.push(Running { child, row, stopped: false, cut_off: false, asked: false });
+            up.members.push(Running { child, row, stopped: false, cut_off: false, asked: false, ended: false });
         }
         Ok(up)
     }
@@ -171,11 +192,18 @@ impl Up {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["peer", "--json", "--ends-with-stdin", "--id", &id.to_string(), "--group"]);
         command.arg(self.group_file(id));
-        if self.serves_clients {
+        if self.family == Family::Mutex {
             command.args(["--listen", "127.0.0.1:0"]);
         }
         if let Some(traces) = &self.traces {
-            command.arg("--trace").arg(traces.join(format!("{id}.trace")));
+            // A member that is started again must not destroy the trace of its first life.
+            let free = (2..)
+                .map(|life| format!("{id}-{life}.trace"))
+                .map(|name| traces.join(name))
+                .find(|path| !path.exists());
+            let first = traces.join(format!("{id}.trace"));
+            let again = self.members.len() > id;
+            command.arg("--trace").arg(free.filter(|_| again).unwrap_or(first));
         }
         // The members have a process group of their own, so that Ctrl-C reaches only this program, which ends them.
         use std::os::unix::process::CommandExt;
@@ -213,9 +241,8 @@ impl Up {
             Event::Seen(member, seen) => {
                 let running = &mut self.members[member];
                 running.asked = false;
-                if let Some(Seen { holds, wants, waiters, not_heard }) = seen {
-                    (running.row.holds, running.row.wants) = (holds, wants);
-                    (running.row.waiters, running.row.not_heard) = (waiters, not_heard);
+                if let Some(Seen { holds, wants, waiters }) = seen {
+                    (running.row.holds, running.row.wants, running.row.waiters) = (holds, wants, waiters);
                 }
             }
         }
@@ -252,7 +279,7 @@ impl Up {
         match self.spawn(member) {
             Ok(child) => {
                 let running = &mut self.members[member];
-                running.child = child;
+                (running.child, running.ended) = (child, false);
                 running.row = Row { member, ..Row::default() };
             }
             Err(error) => self.members[member].row.says = Some(format!("cannot be started: {error}")),
@@ -264,6 +291,8 @@ impl Up {
         for running in &mut self.members {
             running.row.state = running.state();
             if running.row.state == State::Gone {
+                running.row.not_heard.clear();
+                running.row.suspects.clear();
                 (running.row.holds, running.row.wants) = (Vec::new(), Vec::new());
                 (running.row.waiters, running.row.clients, running.row.leader) = (0, None, None);
             }
@@ -311,6 +340,7 @@ enum Said {
     Complete { clients: Option<String> },
     Leader { leader: Option<usize> },
     Suspected { suspected: Vec<u64> },
+    NotHeard { not_heard: Vec<u64> },
     End,
 }
 
@@ -320,14 +350,24 @@ impl Running {
         match serde_json::from_str(line) {
             Ok(Said::Complete { clients }) => (self.row.state, self.row.clients) = (State::Runs, clients),
             Ok(Said::Leader { leader }) => self.row.leader = leader,
-            Ok(Said::Suspected { suspected }) => self.row.not_heard = suspected,
+            Ok(Said::Suspected { suspected }) => self.row.suspects = suspected,
+            Ok(Said::NotHeard { not_heard }) => self.row.not_heard = not_heard,
             // A later version may say more.
             Ok(Said::End) | Err(_) => {}
         }
     }
 
+    /// Notes how the member ended, once.
     fn is_gone(&mut self) -> bool {
-        !matches!(self.child.try_wait(), Ok(None))
+        let Ok(Some(status)) = self.child.try_wait() else { return false };
+        if !self.ended {
+            self.ended = true;
+            // A member that ends by itself has said why.
+            if status.code().is_none() || status.success() || self.row.says.is_none() {
+                self.row.says = Some(format!("it ended: {status}"));
+            }
+        }
+        true
     }
 
     fn state(&mut self) -> State {
@@ -355,15 +395,12 @@ impl Running {
 /// Asks a member which locks its clients hold and want.
 async fn ask(address: String) -> Option<Seen> {
     let client = Client::lazy([address]).ok()?;
-    let (locks, status) = (client.list_locks().await.ok()?, client.status().await.ok()?);
+    let locks = client.list_locks().await.ok()?;
     let name = |lock: &baton_client::views::Lock| String::from_utf8_lossy(&lock.name).into_owned();
-    let group = status.group?;
-    let is_silent = |peer: &&baton_client::views::Peer| !peer.connected || peer.not_heard_ms > 1000;
     Some(Seen {
         holds: locks.iter().filter(|lock| !lock.holders.is_empty()).map(name).collect(),
         wants: locks.iter().filter(|lock| !lock.waiters.is_empty()).map(name).collect(),
         waiters: locks.iter().map(|lock| lock.waiters.len()).sum(),
-        not_heard: group.peers.iter().filter(is_silent).map(|peer| peer.id).collect(),
     })
 }
 
@@ -416,8 +453,10 @@ impl Screen {
     fn draw(&mut self, up: &Up) -> Result<(), Failure> {
         let rows = up.rows();
         if self.interactive {
-            let text = board::to_text(&up.title, &rows, Some(up.chosen)) + "\n" + HELP + "\n";
             let mut term = Term::stdout();
+            let (height, width) = term.size();
+            let whole = format!("{HELP}\n\n{}", board::to_text(&up.title, up.family, &rows, Some(up.chosen)));
+            let text = board::clipped(&whole, height.into(), width.into());
             let shown = term.clear_last_lines(self.drawn).and_then(|()| term.write_all(text.as_bytes()));
             self.drawn = text.lines().count();
             return crate::output::written(shown).map(drop);
@@ -427,7 +466,7 @@ impl Screen {
         }
         match self.json {
             true => print_json(&rows)?,
-            false => print(&(board::to_text(&up.title, &rows, None) + "\n"))?,
+            false => print(&board::to_text(&up.title, up.family, &rows, None))?,
         }
         self.last = Some(rows);
         Ok(())
