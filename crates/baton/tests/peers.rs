@@ -236,9 +236,10 @@ fn a_member_that_can_serve_no_longer_ends_with_status_1_and_its_counters() {
     let group = write_group(folder.path(), "algorithm = \"heartbeat\"\ndelay_max_ms = 2", 2);
     let trace = folder.path().join("trace");
     let mut peers =
-        [Peer::spawn(&group, 0, &["--backlog=2KiB", "--trace", trace.to_str().unwrap()]), Peer::spawn(&group, 1, &[])];
+        [Peer::spawn(&group, 0, &["--backlog=400", "--trace", trace.to_str().unwrap()]), Peer::spawn(&group, 1, &[])];
     peers.iter_mut().for_each(|peer| assert!(peer.line().ends_with("the group is complete\n")));
-    // A stopped member acknowledges nothing.
+    // A stopped member acknowledges nothing. The beats of half a second fill the backlog; after a second the link is
+    // closed, and no beat is kept any more.
     peers[1].signal(Signal::STOP);
     let (text, status) = peers[0].end();
     let complaint = peers[0].complaint();
@@ -305,12 +306,12 @@ fn a_printed_group_runs() {
 fn the_groups_of_the_pages_can_be_made() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let pages = ["README.md", "docs/peer.md"].map(|page| std::fs::read_to_string(root.join(page)).unwrap());
-    let commands = pages.iter().flat_map(|page| page.lines()).filter_map(|line| line.strip_prefix("$ baton group "));
+    let commands = pages.iter().flat_map(|page| page.lines()).filter_map(|line| line.strip_prefix("$ baton group init "));
     let commands: Vec<&str> = commands.collect();
     assert!(commands.len() >= 3, "{commands:?}");
     for command in commands {
         let (args, _) = command.split_once(" > ").unwrap();
-        let args: Vec<&str> = ["group"].into_iter().chain(args.split_whitespace()).collect();
+        let args: Vec<&str> = ["group", "init"].into_iter().chain(args.split_whitespace()).collect();
         assert!(baton(&args).status.success(), "{command}");
     }
 }
