@@ -306,7 +306,8 @@ fn a_printed_group_runs() {
 fn the_groups_of_the_pages_can_be_made() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let pages = ["README.md", "docs/peer.md"].map(|page| std::fs::read_to_string(root.join(page)).unwrap());
-    let commands = pages.iter().flat_map(|page| page.lines()).filter_map(|line| line.strip_prefix("$ baton group init "));
+    let commands =
+        pages.iter().flat_map(|page| page.lines()).filter_map(|line| line.strip_prefix("$ baton group init "));
     let commands: Vec<&str> = commands.collect();
     assert!(commands.len() >= 3, "{commands:?}");
     for command in commands {

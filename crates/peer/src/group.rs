@@ -126,6 +126,12 @@ pub enum GroupError {
     Setup(#[from] SetupError),
     #[error("`{algorithm}` cannot run between real processes; mutual exclusion, elections and detectors can")]
     Unsupported { algorithm: &'static str },
+    /// The algorithm takes the critical section from a holder that stays too long.
+    #[error(
+        "`{algorithm}` with `{variant}` lets another process in while a slow holder is still inside, which a real clock \
+         cannot prevent; leave the variant out: a member counts the leases of its own clients (--listen)"
+    )]
+    Lease { algorithm: &'static str, variant: String },
     /// The election relies on a detector without mistakes.
     #[error(
         "`{algorithm}` assumes that a silent process has crashed, which no real network promises; \
@@ -168,8 +174,11 @@ impl PeerGroup {
         check_addresses(&file.members)?;
         registry::check(about.name, &params(&file))?;
         check_synchrony(&file, about)?;
-        let size = registry::visit(about.name, &params(&file), Size)?;
-        let (processes, topology) = size.ok_or(GroupError::Unsupported { algorithm: about.name })?;
+        let size = registry::visit(about.name, &params(&file), Measure)?;
+        let Size { processes, topology, has_lease } = size.ok_or(GroupError::Unsupported { algorithm: about.name })?;
+        if has_lease {
+            return Err(GroupError::Lease { algorithm: about.name, variant: file.variant.unwrap_or_default() });
+        }
         Ok(PeerGroup { file, about, processes, topology })
     }
 
@@ -284,26 +293,39 @@ fn check_synchrony(file: &GroupFile, about: &'static About) -> Result<(), GroupE
     }
 }
 
-/// Visits the registry for the number of processes of a group, and their topology.
-struct Size;
+/// What a group file must know of a group.
+struct Size {
+    processes: usize,
+    topology: Topology,
+    has_lease: bool,
+}
 
-impl Visitor for Size {
-    type Output = Option<(usize, Topology)>;
+impl<P> From<Group<P>> for Size {
+    fn from(group: Group<P>) -> Self {
+        Size { processes: group.processes, topology: group.topology, has_lease: group.lease.is_some() }
+    }
+}
+
+/// Visits the registry for the size of a group.
+struct Measure;
+
+impl Visitor for Measure {
+    type Output = Option<Size>;
 
     fn unsupported(self, _: &'static About) -> Self::Output {
         None
     }
 
     fn mutex<P: Mutex>(self, _: &'static About, group: Group<P>) -> Self::Output {
-        Some((group.processes, group.topology))
+        Some(group.into())
     }
 
     fn election<P: Election>(self, _: &'static About, group: Group<P>) -> Self::Output {
-        Some((group.processes, group.topology))
+        Some(group.into())
     }
 
     fn detector<D: Detector>(self, _: &'static About, group: Group<D>) -> Self::Output {
-        Some((group.processes, group.topology))
+        Some(group.into())
     }
 }
 
@@ -371,6 +393,14 @@ mod tests {
         let guarded = GroupFile { assume_synchronous: false, variant, ..file };
         assert!(!PeerGroup::new(guarded).unwrap().bears_restarts());
         assert!(group("heartbeat", 3).bears_restarts());
+    }
+
+    /// The holder may be paused, and no clock of another process can know.
+    #[test]
+    fn a_lease_of_the_algorithm_is_refused() {
+        let file = GroupFile { variant: Some("lease:5".into()), ..GroupFile::new("central", members(3)) };
+        let error = PeerGroup::new(file).unwrap_err();
+        assert!(matches!(error, GroupError::Lease { algorithm: "central", .. }), "{error}");
     }
 
     #[test]
