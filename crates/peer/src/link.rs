@@ -54,8 +54,8 @@ pub(crate) struct Link {
     backlog: AtomicUsize,
     /// How often this member has called the peer.
     calls: AtomicU64,
-    /// Whether the processes of this member suspect those of the peer.
-    suspected: AtomicBool,
+    /// Whether messages for the peer are kept while it is not connected.
+    keeps: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -124,7 +124,7 @@ impl Link {
             blocked: Notify::new(),
             backlog: AtomicUsize::new(0),
             calls: AtomicU64::new(0),
-            suspected: AtomicBool::new(false),
+            keeps: AtomicBool::new(true),
         }
     }
 
@@ -159,16 +159,14 @@ impl Link {
         self.backlog.load(Ordering::Relaxed)
     }
 
-    pub fn suspect(&self, suspected: bool) {
-        self.suspected.store(suspected, Ordering::Relaxed);
+    /// Whether messages for the peer are kept while it is not connected. Default: true.
+    pub fn keep(&self, keeps: bool) {
+        self.keeps.store(keeps, Ordering::Relaxed);
     }
 
-    pub fn is_suspected(&self) -> bool {
-        self.suspected.load(Ordering::Relaxed)
-    }
-
-    pub fn is_connected(&self) -> bool {
-        self.inner().connection.is_some()
+    /// Whether a message for the peer is lost now.
+    pub fn loses(&self) -> bool {
+        !self.keeps.load(Ordering::Relaxed) && self.inner().connection.is_none()
     }
 
     pub fn health(&self) -> PeerHealth {

@@ -153,9 +153,8 @@ impl Member {
         };
         let warnings = Warnings(options.warnings);
         let journal = options.trace.map(|sink| Journal::new(group, id, sink, warnings.clone()));
-        let mut wires = Wires::new(id, group.members(), journal, options.backlog_max);
-        wires.late_is_worthless = group.about().family == Family::Detector;
-        let wires = Arc::new(wires);
+        let wires = Arc::new(Wires::new(id, group.members(), journal, options.backlog_max));
+        wires.links.iter().flatten().for_each(|link| link.keep(group.about().family != Family::Detector));
         let shared = Arc::new(Shared {
             group: group.clone(),
             incarnation: incarnation(),

@@ -159,7 +159,7 @@ impl Resources {
         let is_new = if suspected { table.suspected.insert(peer) } else { table.suspected.remove(&peer) };
         if is_new {
             // First, so that what the processes send now is treated as what they send later.
-            self.wires.links[peer].iter().for_each(|link| link.suspect(suspected));
+            self.wires.links[peer].iter().for_each(|link| link.keep(!suspected));
             self.tell_suspicion(&table, peer, suspected);
         }
     }

@@ -64,9 +64,6 @@ pub(crate) struct Wires {
     ids: AtomicU64,
     requests: AtomicU64,
     backlog_max: usize,
-    /// Whether a message that comes late says nothing, as in failure detection. Then no message is kept for a member that
-    /// is not connected: such messages would pile up as long as the member is gone.
-    pub late_is_worthless: bool,
     /// A member with more than half of `backlog_max`, plus 1; or 0.
     congested: AtomicUsize,
     pub runtime: Handle,
@@ -84,7 +81,6 @@ impl Wires {
             ids: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             backlog_max,
-            late_is_worthless: false,
             congested: AtomicUsize::new(0),
             runtime: Handle::current(),
             failed: watch::Sender::new(None),
@@ -103,13 +99,13 @@ impl Wires {
 
     /// Sends a message to the member that carries `envelope.to`. [`flush`](Wires::flush) writes it.
     ///
-    /// While the processes suspect a member that is not connected, their messages to it are not kept: elections would
-    /// send to a dead member until the backlog is full. A guarded election bears that as it bears a partition, and asks
-    /// again when it trusts the member.
+    /// Detectors and elections send to a dead member again and again, until the backlog would be full. So messages to a
+    /// member that is not connected are lost if they are beats, which say nothing when they come late, or if their sender
+    /// suspects the member. A guarded election bears that as it bears a partition, and asks again when it trusts the
+    /// member.
     pub fn send(&self, envelope: Envelope<'_>, kind: &'static str, touched: &mut Touched) {
         let peer = envelope.to % self.links.len();
-        let is_lost = |link: &Arc<Link>| (self.late_is_worthless || link.is_suspected()) && !link.is_connected();
-        if self.links[peer].as_ref().is_some_and(is_lost) {
+        if self.links[peer].as_ref().is_some_and(|link| link.loses()) {
             let lost = || Event::Drop { msg: envelope.id, reason: DropReason::Partition };
             return self.journal(envelope.resource, envelope.from, lost);
         }

@@ -254,7 +254,7 @@ async fn one_is_killed(algorithm: &'static str, victim: usize) {
     }
     let mut fences = Vec::new();
     for waiting in waiting {
-        // Whoever was not let in is told.
+        // Each member that was not let in is told.
         fences.extend(waiting.await.unwrap().ok());
     }
     assert!(victim != 1 || fences.is_empty(), "{label}: nobody can enter after a holder that is gone");
