@@ -62,7 +62,8 @@ pub enum Leadership {
     },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Nodes send it to each other, so the order of the variants must not change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Role {
     Leader,
     /// Also while the group has no leader.

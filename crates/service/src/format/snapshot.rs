@@ -55,7 +55,15 @@ pub(super) fn pack(records: impl Iterator<Item = state::Record>) -> impl Iterato
 
 /// Restores the state from the further chunks.
 pub(crate) fn restore<Chunk: AsRef<[u8]>>(chunks: &[Chunk]) -> Result<State, Unreadable> {
-    State::restore(chunks.iter().flat_map(|chunk| match pieces(chunk.as_ref()) {
+    restore_each(chunks.iter().map(Ok))
+}
+
+/// Restores the state from the further chunks, one after the other.
+pub(crate) fn restore_each<Chunk: AsRef<[u8]>>(
+    chunks: impl Iterator<Item = std::io::Result<Chunk>>,
+) -> Result<State, Unreadable> {
+    let read = |error: std::io::Error| Unreadable::Malformed(format!("it cannot be read: {error}"));
+    State::restore(chunks.flat_map(|chunk| match chunk.map_err(read).and_then(|chunk| pieces(chunk.as_ref())) {
         Ok(pieces) => pieces.into_iter().map(Ok).collect(),
         Err(error) => vec![Err(error)],
     }))

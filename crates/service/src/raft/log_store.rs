@@ -11,7 +11,7 @@ use std::io;
 use std::ops::{Bound, RangeBounds};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use openraft::entry::RaftEntry;
 use openraft::storage::{IOFlushed, RaftLogStorage};
@@ -21,6 +21,7 @@ use tokio::sync::mpsc;
 
 use super::compaction::Compaction;
 use super::log::{Head, Image, Purged};
+use super::retention::Retention;
 use super::types::{LogEntry, LogId, TypeConfig, Vote};
 use super::writer::{Acknowledgement, FRAME_BYTES_MAX, Write, Writer};
 use crate::format::record::{self, Payload, Record};
@@ -72,7 +73,8 @@ pub struct LogStore {
     /// The head of the log after all writes in the queue.
     written: Head,
     compaction: Arc<Compaction>,
-    /// True if this node is the only voter of its group, as far as it knows.
+    retention: Arc<Retention>,
+    /// True if this node is the only member of its group, as far as it knows.
     alone: Arc<AtomicBool>,
     writer: Writer,
     fatal: Fatal,
@@ -86,7 +88,7 @@ impl LogStore {
     pub(super) fn open(
         store: &Store,
         segment_bytes: usize,
-        compaction: Arc<Compaction>,
+        (compaction, retention): (Arc<Compaction>, Arc<Retention>),
         alone: Arc<AtomicBool>,
         fatal: Fatal,
         alive: mpsc::Sender<()>,
@@ -95,11 +97,14 @@ impl LogStore {
         let journal = Journal::open(store, segment_bytes, |frame| image.replay(frame))?;
         image.check().map_err(|what| OpenError::Missing { what })?;
         compaction.appended(image.bytes());
+        if let Some(last) = image.last() {
+            retention.appended(last.index, 0, Instant::now());
+        }
         let written = image.head;
         let reader = LogReader(Arc::new(Mutex::new(image)));
         let writer = Writer::start(journal, written, fatal.clone());
         let writer = writer.map_err(OpenError::io("start a thread for", "the log"))?;
-        Ok(LogStore { reader, written, compaction, alone, writer, fatal, _alive: alive })
+        Ok(LogStore { reader, written, compaction, retention, alone, writer, fatal, _alive: alive })
     }
 
     /// The id of the last purged entry. A snapshot covers all entries up to it.
@@ -216,7 +221,13 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         } else {
             self.hand_over(before, last).await?;
         }
-        self.compaction.appended(payloads.iter().map(|(_, payload)| payload.len() as u64).sum());
+        let bytes = payloads.iter().map(|(_, payload)| payload.len() as u64).sum();
+        self.compaction.appended(bytes);
+        if let Some((last, _)) = payloads.last()
+            && !alone
+        {
+            self.retention.appended(last.index, bytes, Instant::now());
+        }
         Ok(())
     }
 

@@ -172,7 +172,12 @@ impl RaftStateMachine<TypeConfig> for Machine {
     }
 
     async fn install_snapshot(&mut self, meta: &SnapshotMeta, chunks: Chunks) -> io::Result<()> {
-        let state = format::snapshot::restore(&chunks.read()?).map_err(|why| io::Error::other(why.to_string()))?;
+        // A large state takes long, and this thread has other tasks.
+        let restored = tokio::task::spawn_blocking(move || {
+            let chunks = chunks.open()?;
+            format::snapshot::restore_each(chunks).map_err(|why| io::Error::other(why.to_string()))
+        });
+        let state = restored.await.map_err(io::Error::other)??;
         let written = self.builder(meta.clone(), None).write(state.clone(), || {}).await?;
         written.inspect_err(|error| {
             (self.fatal)(&format!(

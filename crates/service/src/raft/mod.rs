@@ -8,7 +8,8 @@
 //! - Pre-vote is on, so that a node that was cut off does not depose a healthy leader when it returns.
 //! - Reads use read-index only: a restarted follower forgets which leader it granted a Raft lease to.
 //! - An AppendEntries is limited in bytes, not only in entries.
-//! - The bytes of the log decide when a snapshot is made. openraft purges the log after each snapshot.
+//! - The bytes of the log decide when a snapshot is made. After each snapshot the log is purged, except for the last
+//!   seconds of it if the group has several nodes.
 
 mod cleaner;
 mod compaction;
@@ -16,9 +17,11 @@ mod edge;
 mod log;
 mod log_store;
 mod machine;
-mod network;
+mod members;
 mod node;
+mod peers;
 mod receipt;
+mod retention;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -30,6 +33,8 @@ pub use crate::replica::{Leadership, Role, Status};
 pub use compaction::Pause;
 pub use log_store::{Fatal, Warn, abort, complain};
 pub use machine::OnApply;
-pub use node::{Node, Options, Pending, ProposeError, ReadError};
+pub use members::{Member, MemberError};
+pub use node::{Beginning, Node, Options, Pending, ProposeError, ReadError, Timing};
+pub use peers::{Hello, LinkError, NodeStatus, Refusal};
 pub use receipt::OnLost;
 pub use types::Applied;

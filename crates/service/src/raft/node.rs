@@ -5,12 +5,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker, ready};
+use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{ClientWriteError, ForwardToLeader, LinearizableReadError, RaftError};
 use openraft::raft::ClientWriteResult;
 use openraft::{Config, Raft, ReadPolicy, ServerState, SnapshotPolicy};
+use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::task::coop::unconstrained;
@@ -18,15 +20,16 @@ use tokio::task::coop::unconstrained;
 use super::compaction::{Compaction, Pause};
 use super::log_store::{APPEND_BYTES_MAX, Fatal, LogStore, Warn, abort, complain};
 use super::machine::{Machine, OnApply, Shared};
-use super::network::NoPeers;
+use super::peers::{self, APPEND_ENTRIES_MAX, Door, NodeStatus, Peers};
 use super::receipt::{OnLost, Receipt};
+use super::retention::Retention;
 use super::snapshot::Kept;
 use super::types::{Applied, LogId, TypeConfig};
 use crate::format::FromOlder;
 use crate::format::record::NodeRecord;
 use crate::replica::{Leadership, Replica, Role, Status};
 use crate::state::{Entry, State};
-use crate::store::{Disk, Files, Identity, OpenError, SEGMENT_BYTES, Store};
+use crate::store::{Disk, Files, Identity, OpenError, SEGMENT_BYTES, Snapshots, Store};
 
 pub struct Options {
     /// The record of this node in the membership of a new group.
@@ -46,6 +49,38 @@ pub struct Options {
     pub fatal: Fatal,
     /// Called with a warning when an action failed and will be tried again.
     pub warn: Warn,
+    /// Takes the connections of other nodes. None: this node is a group of one.
+    pub listener: Option<TcpListener>,
+    pub beginning: Beginning,
+    pub timing: Timing,
+    /// Addresses of other nodes that this node reaches at another address, for example through a proxy.
+    pub routes: BTreeMap<String, String>,
+}
+
+/// What a node does with a new folder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Beginning {
+    /// It becomes a group of one, and leads.
+    #[default]
+    Alone,
+    /// It waits until [`Node::initialize`] is called, or until another group takes it in.
+    Waits,
+}
+
+/// How fast a group notices that its leader is gone. All nodes of a group should have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    pub heartbeat: Duration,
+    /// A follower waits for this long without a leader before it wants to lead; chosen at random each time.
+    pub election_min: Duration,
+    pub election_max: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Timing {
+        let ms = Duration::from_millis;
+        Timing { heartbeat: ms(50), election_min: ms(250), election_max: ms(500) }
+    }
 }
 
 impl Default for Options {
@@ -59,6 +94,10 @@ impl Default for Options {
             on_lost: Arc::new(|_| {}),
             fatal: abort(),
             warn: complain(),
+            listener: None,
+            beginning: Beginning::default(),
+            timing: Timing::default(),
+            routes: BTreeMap::new(),
         }
     }
 }
@@ -114,8 +153,10 @@ impl Future for Pending {
 
 /// A running node.
 pub struct Node {
-    raft: Raft<TypeConfig, Machine>,
-    shared: Shared,
+    pub(super) raft: Raft<TypeConfig, Machine>,
+    pub(super) peers: Peers,
+    pub(super) timing: Timing,
+    pub(super) shared: Shared,
     disk: Arc<dyn Disk>,
     files: Files,
     leadership: watch::Receiver<Leadership>,
@@ -143,7 +184,10 @@ pub(super) struct Parts {
     pub machine: Machine,
     pub shared: Shared,
     pub compaction: Arc<Compaction>,
-    /// True if the group has no other voter, as far as this node knows. The log reads it.
+    pub retention: Arc<Retention>,
+    pub snapshots: Snapshots,
+    pub alive: mpsc::Sender<()>,
+    /// True if the group has no other member, as far as this node knows. The log reads it.
     pub alone: Arc<AtomicBool>,
     /// Closed when neither the log nor the state machine uses the folder any more.
     pub gone: mpsc::Receiver<()>,
@@ -158,51 +202,56 @@ impl Parts {
         let kept = Kept::open(store.snapshots(), compaction.clone())?;
         let (machine, shared) = Machine::new(kept, on_apply, fatal.clone(), warn.clone(), alive.clone());
         let alone = Arc::new(AtomicBool::new(false));
-        let log = LogStore::open(&store, segment_bytes, compaction.clone(), alone.clone(), fatal, alive)?;
+        let retention = Arc::new(Retention::default());
+        let counters = (compaction.clone(), retention.clone());
+        let log = LogStore::open(&store, segment_bytes, counters, alone.clone(), fatal, alive.clone())?;
         store.remarks().iter().for_each(|remark| warn(remark));
         if let Some(purged) = log.purged().filter(|purged| shared.read().applied < Some((*purged).into())) {
             let what = format!("the log begins after entry {}, and no snapshot reaches that far", purged.index);
             return Err(OpenError::Missing { what });
         }
-        let (identity, files) = (store.identity(), store.files());
-        Ok(Parts { identity, files, log, machine, shared, compaction, alone, gone })
+        let (identity, files, snapshots) = (store.identity(), store.files(), store.snapshots());
+        Ok(Parts { identity, files, log, machine, shared, compaction, retention, snapshots, alive, alone, gone })
     }
 }
 
 impl Node {
-    /// Opens a data folder and starts the node. A new folder becomes a group of one, whose node leads soon after; see
-    /// [`Node::leadership`].
-    pub async fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Node, OpenError> {
-        let (record, on_lost) = (options.record.clone(), options.on_lost.clone());
+    /// Opens a data folder and starts the node. A new folder becomes a group of one, whose node leads soon after (see
+    /// [`Node::leadership`]), unless [`Options::beginning`] says otherwise.
+    pub async fn open(disk: Arc<dyn Disk>, mut options: Options) -> Result<Node, OpenError> {
+        let (record, on_lost, warn) = (options.record.clone(), options.on_lost.clone(), options.warn.clone());
+        let (timing, beginning, listener) = (options.timing, options.beginning, options.listener.take());
+        let routes = std::mem::take(&mut options.routes);
         let parts = Parts::open(disk.clone(), options)?;
-        let Parts { identity, files, log, machine, shared, compaction, alone, gone } = parts;
+        let Parts { identity, files, log, machine, shared, compaction, retention, snapshots, alive, alone, gone } =
+            parts;
         let node = identity.node;
         let failed = |e: &dyn std::fmt::Display| OpenError::Raft(e.to_string());
-        let raft = Raft::new(node, Arc::new(config()), NoPeers, log, machine).await.map_err(|e| failed(&e))?;
-        if !raft.is_initialized().await.map_err(|e| failed(&e))? {
-            let members = BTreeMap::from([(node, record)]);
-            raft.initialize(members).await.map_err(|e| failed(&e))?;
-        } else if raft.voter_ids().eq([node]) {
-            // No other node can lead, so the node starts an election at once.
-            raft.trigger().elect(false).await.map_err(|e| failed(&e))?;
-        } else {
-            // The node would wait for votes for ever: no network connects it to other voters.
-            let members: Vec<String> = raft.voter_ids().map(|id| id.to_string()).collect();
+        let config = config(timing).validate().map_err(|e| failed(&e))?;
+        let peers = Peers::new(identity, record.clone(), routes, warn);
+        let raft = Raft::new(node, Arc::new(config), peers.clone(), log, machine).await.map_err(|e| failed(&e))?;
+        let begun = begin(&raft, node, record, beginning, listener.is_some()).await;
+        if let Err(error) = begun {
             raft.shutdown().await.map_err(|e| failed(&e))?;
-            let what = format!("IDENTITY says node {node}, and the log is of node {}", members.join(", "));
-            return Err(OpenError::Missing { what });
+            return Err(error);
         }
 
         let mut tasks = JoinSet::new();
         let (tell, leadership) = watch::channel(Leadership::DoesNotLead { leader: None });
         tasks.spawn(follow_leadership(raft.clone(), tell));
         tasks.spawn(compact(raft.clone(), compaction));
-        tasks.spawn(count_voters(raft.clone(), node, alone));
+        tasks.spawn(follow_members(raft.clone(), node, alone.clone(), peers.clone()));
+        tasks.spawn(purge(raft.clone(), alone, retention));
         let (overflow, overflown) = mpsc::unbounded_channel();
         let overflowing = Arc::new(AtomicUsize::new(0));
         tasks.spawn(drain(overflown, overflowing.clone()));
+        if let Some(listener) = listener {
+            let (raft, peers, disk, files) = (raft.clone(), peers.clone(), disk.clone(), files.clone());
+            let door = Door { raft, peers, snapshots, disk, files, alive, adopting: tokio::sync::Mutex::default() };
+            tasks.spawn(peers::listen(listener, Arc::new(door)));
+        }
         let running = Running { tasks, gone }.into();
-        Ok(Node { raft, shared, disk, files, leadership, on_lost, overflow, overflowing, running })
+        Ok(Node { raft, peers, timing, shared, disk, files, leadership, on_lost, overflow, overflowing, running })
     }
 
     /// Proposes an entry. The returned future resolves when the entry is applied or refused. Entries are in the log in
@@ -275,16 +324,9 @@ impl Node {
     pub fn status(&self) -> Status {
         let receiver = self.raft.metrics();
         let metrics = receiver.borrow_watched();
-        let role = match metrics.state {
-            ServerState::Leader => Role::Leader,
-            ServerState::Follower => Role::Follower,
-            ServerState::Candidate => Role::Candidate,
-            ServerState::Learner => Role::Learner,
-            ServerState::Shutdown => Role::Stopped,
-        };
         Status {
             node: metrics.id,
-            role,
+            role: role(metrics.state),
             term: metrics.current_term,
             commit: metrics.local_committed.map_or(0, |id| id.index),
             applied: self.shared.read().applied.map_or(0, |id| id.index),
@@ -310,6 +352,7 @@ impl Node {
     pub async fn shutdown(&self) {
         // An error means that openraft had stopped already.
         let _ = self.raft.shutdown().await;
+        self.peers.clear();
         let mut running = self.running.lock().await;
         running.tasks.shutdown().await;
         // openraft's worker and its log readers end on their own, soon after.
@@ -353,17 +396,85 @@ impl Replica for Node {
     }
 }
 
-pub(super) fn config() -> Config {
+pub(super) fn config(timing: Timing) -> Config {
+    let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let election_timeout_max = ms(timing.election_max);
     Config {
         cluster_name: "baton".to_owned(),
-        heartbeat_interval: 100,
-        election_timeout_min: 500,
-        election_timeout_max: 1000,
+        heartbeat_interval: ms(timing.heartbeat),
+        election_timeout_min: ms(timing.election_min),
+        election_timeout_max,
         enable_pre_vote: Some(true),
         enable_leader_restore: Some(false),
+        // A leader that can send but not hear pauses its heartbeats, so that the others can elect another.
+        quorum_loss_probe_interval: Some(election_timeout_max.saturating_mul(2)),
+        max_payload_entries: APPEND_ENTRIES_MAX,
+        install_snapshot_timeout: ms(SNAPSHOT_INSTALL_MAX),
         snapshot_policy: SnapshotPolicy::Never,
-        max_in_snapshot_log_to_keep: 1000,
+        // The node itself decides what to purge, see `purge`.
+        max_in_snapshot_log_to_keep: u64::MAX,
         ..Config::default()
+    }
+}
+
+/// The time that another node has to install a snapshot once it has received all of it.
+const SNAPSHOT_INSTALL_MAX: Duration = Duration::from_secs(60);
+
+/// Begins a group, or goes on in the one that the folder knows.
+async fn begin(
+    raft: &Raft<TypeConfig, Machine>,
+    node: u64,
+    record: NodeRecord,
+    beginning: Beginning,
+    has_listener: bool,
+) -> Result<(), OpenError> {
+    let failed = |e: &dyn std::fmt::Display| OpenError::Raft(e.to_string());
+    if !raft.is_initialized().await.map_err(|e| failed(&e))? {
+        if beginning == Beginning::Alone {
+            raft.initialize(BTreeMap::from([(node, record)])).await.map_err(|e| failed(&e))?;
+        }
+    } else if raft.voter_ids().eq([node]) {
+        // No other node can lead, so the node starts an election at once.
+        raft.trigger().elect(false).await.map_err(|e| failed(&e))?;
+    } else if !has_listener {
+        // The node would wait for votes for ever: no network connects it to other voters.
+        let members: Vec<String> = raft.voter_ids().map(|id| id.to_string()).collect();
+        let members = members.join(", ");
+        return Err(match raft.voter_ids().any(|id| id == node) {
+            true => OpenError::Raft(format!(
+                "node {node} is one of several voters ({members}), and has no address at which the others reach it"
+            )),
+            false => {
+                let what = format!("IDENTITY says node {node}, and the log is of node {members}");
+                OpenError::Missing { what }
+            }
+        });
+    }
+    Ok(())
+}
+
+fn role(state: ServerState) -> Role {
+    match state {
+        ServerState::Leader => Role::Leader,
+        ServerState::Follower => Role::Follower,
+        ServerState::Candidate => Role::Candidate,
+        ServerState::Learner => Role::Learner,
+        ServerState::Shutdown => Role::Stopped,
+    }
+}
+
+/// What this node says about itself to other nodes.
+pub(super) fn node_status(raft: &Raft<TypeConfig, Machine>) -> NodeStatus {
+    let receiver = raft.metrics();
+    let metrics = receiver.borrow_watched();
+    NodeStatus {
+        role: role(metrics.state),
+        term: metrics.current_term,
+        last_log: metrics.last_log_index,
+        commit: metrics.local_committed.map(|id| id.index),
+        applied: metrics.last_applied.map(|id| id.index),
+        leader: metrics.current_leader,
+        voted_for: metrics.vote.leader_id.voted_for,
     }
 }
 
@@ -404,11 +515,39 @@ async fn compact(raft: Raft<TypeConfig, Machine>, compaction: Arc<Compaction>) {
     }
 }
 
-/// Sets `alone` whenever the membership changes: true if this node is the only voter.
-async fn count_voters(raft: Raft<TypeConfig, Machine>, node: u64, alone: Arc<AtomicBool>) {
+/// Purges the log after each snapshot. A node with others keeps what [`Retention`] says, so that a node that was away for
+/// a short time needs no snapshot.
+async fn purge(raft: Raft<TypeConfig, Machine>, alone: Arc<AtomicBool>, retention: Arc<Retention>) {
+    let mut snapshots = raft.watch_snapshot_progress();
+    let mut purged = None;
+    loop {
+        if let Some(snapshot) = snapshots.get() {
+            let upto = match alone.load(Ordering::Relaxed) {
+                true => Some(snapshot.index),
+                false => retention.purgeable(Instant::now()).map(|upto| upto.min(snapshot.index)),
+            };
+            if let Some(upto) = upto.filter(|upto| purged.is_none_or(|purged| *upto > purged)) {
+                purged = Some(upto);
+                if raft.trigger().purge_log(upto).await.is_err() {
+                    return;
+                }
+            }
+        }
+        if snapshots.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Whenever the membership changes, sets `alone` (true if this node is the only member) and the addresses of the peers.
+async fn follow_members(raft: Raft<TypeConfig, Machine>, node: u64, alone: Arc<AtomicBool>, peers: Peers) {
     let mut metrics = raft.server_metrics();
     loop {
-        alone.store(metrics.borrow_watched().membership_config.voter_ids().eq([node]), Ordering::Relaxed);
+        {
+            let membership = metrics.borrow_watched().membership_config.clone();
+            alone.store(membership.nodes().map(|(id, _)| *id).eq([node]), Ordering::Relaxed);
+            peers.follow(membership.nodes());
+        }
         if metrics.changed().await.is_err() {
             return;
         }

@@ -20,7 +20,7 @@ use super::machine::broken;
 use super::types::{Snapshot, SnapshotMeta, TypeConfig};
 use crate::format;
 use crate::state::State;
-use crate::store::{OpenError, Snapshots, Unreadable};
+use crate::store::{OpenError, Received, Snapshots, Unreadable};
 
 /// The encoded state of a snapshot, in chunks.
 pub enum Chunks {
@@ -30,22 +30,26 @@ pub enum Chunks {
         /// Index of the last entry in the snapshot.
         index: u64,
     },
-    /// In memory: another node has sent them.
-    Received(Vec<Vec<u8>>),
+    /// In a temporary file: another node has sent them.
+    Received(Received),
+    /// The snapshot of a state that needs no file: the first one of a new node.
+    InMemory(Vec<Vec<u8>>),
 }
 
 impl Chunks {
-    /// Reading kept chunks fails if a newer snapshot has replaced them.
-    pub(super) fn read(self) -> io::Result<Vec<Vec<u8>>> {
-        match self {
-            Chunks::Received(chunks) => Ok(chunks),
+    /// The chunks without the meta, one after the other. Fails for kept chunks if a newer snapshot has replaced them.
+    /// Once it has succeeded, all chunks can be read.
+    pub(super) fn open(self) -> io::Result<Box<dyn Iterator<Item = io::Result<Vec<u8>>> + Send>> {
+        Ok(match self {
+            Chunks::InMemory(chunks) => Box::new(chunks.into_iter().map(Ok)),
+            Chunks::Received(chunks) => Box::new(chunks),
+            // The first chunk is the meta, which openraft has already.
             Chunks::Kept { snapshots, index } => {
-                let mut chunks = snapshots.read(index).map_err(io::Error::other)?;
-                // The first chunk is the meta, which openraft has already.
-                chunks.drain(..chunks.len().min(1));
-                Ok(chunks)
+                let mut chunks = snapshots.stream(index).map_err(io::Error::other)?;
+                chunks.next().transpose()?;
+                Box::new(chunks)
             }
-        }
+        })
     }
 }
 
@@ -161,7 +165,7 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
         let state = self.state.take().ok_or_else(|| io::Error::other("a builder makes one snapshot"))?;
         if self.meta.last_log_id.is_none() {
             let chunks = format::snapshot::chunks(&state).collect();
-            return Ok(Snapshot { meta: self.meta.clone(), snapshot: Chunks::Received(chunks) });
+            return Ok(Snapshot { meta: self.meta.clone(), snapshot: Chunks::InMemory(chunks) });
         }
         if let Err(error) = self.clone().write(state, leave_the_processor_to_others).await? {
             (self.warn)(&format!(
@@ -169,7 +173,7 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
             ));
             self.kept.compaction.failed();
         }
-        let nothing = || Snapshot { meta: SnapshotMeta::default(), snapshot: Chunks::Received(Vec::new()) };
+        let nothing = || Snapshot { meta: SnapshotMeta::default(), snapshot: Chunks::InMemory(Vec::new()) };
         Ok(self.kept.current().unwrap_or_else(nothing))
     }
 }

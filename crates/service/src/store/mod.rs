@@ -41,10 +41,10 @@ mod version;
 pub use disk::{Disk, DiskFile, Folder};
 pub use error::OpenError;
 pub use files::Files;
-pub use identity::Identity;
+pub use identity::{Identity, adopt};
 pub use journal::{Journal, Removal};
 pub use open::Store;
-pub use snapshots::{Chunks, Snapshots};
+pub use snapshots::{ChunkStream, Chunks, Received, Snapshots};
 pub use version::{Unreadable, Upgrade, VERSION};
 
 /// The server refuses new sessions and acquires below this much free space. The rest is for releases and for a

@@ -164,34 +164,65 @@ fn read_header(file: &dyn DiskFile) -> Result<(Header, bool, u64), Fault> {
 
 /// The chunks of a snapshot of the current version, and whether both copies of all of them are undamaged.
 pub(super) fn read(file: &dyn DiskFile) -> Result<(Vec<Vec<u8>>, bool), Fault> {
-    let damaged = |offset: u64, what: &'static str| Fault::Damaged { offset, what };
-    let (header, mut sound, half) = read_header(file)?;
-    let at =
-        |second: bool, offset: u64, length: usize| bytes_at(file, if second { half + offset } else { offset }, length);
-    let length = file.length().map_err(Fault::Io)?;
-    if header.half().and_then(|half| half.checked_mul(2)) != Some(length) {
-        return Err(damaged(length, "the snapshot does not have the length that its header says"));
-    }
+    let mut reader = Reader::open(file)?;
     let mut chunks = Vec::new();
-    let mut offset = HEADER_BYTES as u64;
-    for number in 0..header.chunks {
-        let decode = |bytes: &[u8]| ChunkHeader::decode(bytes, header.nonce, number);
-        let (chunk, both) = either(|second| decode(&at(second, offset, CHUNK_HEADER_BYTES)))
-            .ok_or(damaged(offset, "both copies of the header of a chunk are damaged"))?;
-        sound &= both;
-        offset += CHUNK_HEADER_BYTES as u64;
+    while let Some(chunk) = reader.next(file)? {
+        chunks.push(chunk);
+    }
+    Ok((chunks, reader.sound))
+}
+
+/// Reads a snapshot of the current version, one chunk after the other.
+pub(super) struct Reader {
+    header: Header,
+    /// Whether both copies of everything that was read are undamaged.
+    sound: bool,
+    /// The offset of the second copy.
+    half: u64,
+    /// Where the next chunk begins, in each copy.
+    offset: u64,
+    number: u32,
+}
+
+impl Reader {
+    pub fn open(file: &dyn DiskFile) -> Result<Reader, Fault> {
+        let (header, sound, half) = read_header(file)?;
+        let length = file.length().map_err(Fault::Io)?;
+        if header.half().and_then(|half| half.checked_mul(2)) != Some(length) {
+            let what = "the snapshot does not have the length that its header says";
+            return Err(Fault::Damaged { offset: length, what });
+        }
+        Ok(Reader { header, sound, half, offset: HEADER_BYTES as u64, number: 0 })
+    }
+
+    /// The next chunk, or none after the last one. `file` must be the file of [`Reader::open`].
+    pub fn next(&mut self, file: &dyn DiskFile) -> Result<Option<Vec<u8>>, Fault> {
+        let damaged = |offset: u64, what: &'static str| Fault::Damaged { offset, what };
+        let (half, nonce, number) = (self.half, self.header.nonce, self.number);
+        if number == self.header.chunks {
+            return match self.offset == self.header.bytes {
+                true => Ok(None),
+                false => Err(damaged(self.offset, "the chunks together do not have the length that the header says")),
+            };
+        }
+        let at = |second: bool, offset: u64, length: usize| {
+            bytes_at(file, if second { half + offset } else { offset }, length)
+        };
+        let header_at = self.offset;
+        let decode = |bytes: &[u8]| ChunkHeader::decode(bytes, nonce, number);
+        let (chunk, both) = either(|second| decode(&at(second, header_at, CHUNK_HEADER_BYTES)))
+            .ok_or(damaged(header_at, "both copies of the header of a chunk are damaged"))?;
+        self.sound &= both;
+        let payload_at = header_at + CHUNK_HEADER_BYTES as u64;
         let check = |payload: Vec<u8>| {
             (payload.len() == chunk.length as usize && crc32c::crc32c(&payload) == chunk.payload_crc).then_some(payload)
         };
-        let (payload, both) = either(|second| check(at(second, offset, chunk.length as usize)))
-            .ok_or(damaged(offset, "both copies of a chunk are damaged"))?;
-        sound &= both;
-        offset += payload.len() as u64;
-        chunks.push(payload);
-    }
-    match offset == header.bytes {
-        true => Ok((chunks, sound)),
-        false => Err(damaged(offset, "the chunks together do not have the length that the header says")),
+        let (payload, both) = either(|second| check(at(second, payload_at, chunk.length as usize)))
+            .ok_or(damaged(payload_at, "both copies of a chunk are damaged"))?;
+        self.sound &= both;
+        self.offset = payload_at + payload.len() as u64;
+        self.number += 1;
+        Ok(Some(payload))
     }
 }
 

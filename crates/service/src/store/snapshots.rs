@@ -1,9 +1,10 @@
 //! The snapshots of a folder. Each is a separate file, which is written completely and then renamed to its final name.
 
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::disk::{Disk, TEMPORARY};
+use super::disk::{Disk, DiskFile, TEMPORARY};
 use super::error::OpenError;
 use super::files::Files;
 use super::format;
@@ -23,11 +24,13 @@ pub struct Snapshots {
     files: Files,
     /// Locked while a snapshot is written: two writers of the same snapshot would use the same temporary file.
     saving: Arc<Mutex<()>>,
+    /// How many snapshots other nodes have sent; each is a temporary file of its own.
+    received: Arc<AtomicU64>,
 }
 
 impl Snapshots {
     pub(super) fn new(disk: Arc<dyn Disk>, files: Files) -> Snapshots {
-        Snapshots { disk, files, saving: Arc::default() }
+        Snapshots { disk, files, saving: Arc::default(), received: Arc::default() }
     }
 
     /// Saves a snapshot of all entries up to `index`. When it returns, the snapshot is durable and older ones are
@@ -68,6 +71,31 @@ impl Snapshots {
     /// The chunks of the snapshot with this index.
     pub fn read(&self, index: u64) -> Result<Chunks, OpenError> {
         Ok(self.read_copies(&name(index))?.0)
+    }
+
+    /// Opens the snapshot with this index, to read one chunk after the other. It can be read to its end even if a newer
+    /// snapshot replaces it meanwhile.
+    pub fn stream(&self, index: u64) -> Result<ChunkStream, OpenError> {
+        let name = name(index);
+        let file = self.disk.open(&name).map_err(OpenError::io("read", &name))?;
+        self.stream_of(file, name)
+    }
+
+    /// Writes the chunks of another node's snapshot to a temporary file, and opens it. The file is removed when the
+    /// result is dropped. It is not synced: after a power cut the snapshot is sent again.
+    pub fn receive(&self, chunks: &mut dyn Iterator<Item = io::Result<Vec<u8>>>) -> io::Result<Received> {
+        let number = self.received.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{PREFIX}received-{number}{TEMPORARY}");
+        let file = self.disk.create(&name, 0)?;
+        let guard = Temporary { disk: self.disk.clone(), name: name.clone() };
+        snapshot::write(&*file, chunks)?;
+        let chunks = self.stream_of(file, name).map_err(io::Error::other)?;
+        Ok(Received { chunks, _guard: guard })
+    }
+
+    fn stream_of(&self, file: Box<dyn DiskFile>, name: String) -> Result<ChunkStream, OpenError> {
+        let reader = snapshot::Reader::open(&*file).map_err(|fault| fault.of(&*self.disk, &name))?;
+        Ok(ChunkStream { disk: self.disk.clone(), name, file, reader })
     }
 
     /// The error for a snapshot whose chunks cannot be used.
@@ -130,6 +158,51 @@ impl Snapshots {
             self.files.insert(&name, length);
         }
         Ok(())
+    }
+}
+
+/// The chunks of one snapshot, read one after the other. Only one is in memory at a time.
+pub struct ChunkStream {
+    disk: Arc<dyn Disk>,
+    name: String,
+    file: Box<dyn DiskFile>,
+    reader: snapshot::Reader,
+}
+
+impl Iterator for ChunkStream {
+    type Item = io::Result<Vec<u8>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.reader.next(&*self.file).map_err(|fault| io::Error::other(fault.of(&*self.disk, &self.name)));
+        next.transpose()
+    }
+}
+
+/// The chunks of a snapshot that another node has sent.
+pub struct Received {
+    chunks: ChunkStream,
+    /// Must be the last field: the file is closed before it is removed.
+    _guard: Temporary,
+}
+
+impl Iterator for Received {
+    type Item = io::Result<Vec<u8>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.chunks.next()
+    }
+}
+
+/// Removes a temporary file when it is dropped.
+struct Temporary {
+    disk: Arc<dyn Disk>,
+    name: String,
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // If the file stays, the next start removes it.
+        let _ = self.disk.remove(&self.name);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The log, the state machine and the node, on a disk in memory.
 
+mod cluster;
 mod kept;
 mod log;
 mod node;
@@ -19,18 +20,24 @@ use openraft::{RaftLogReader, RaftSnapshotBuilder, StorageError};
 use super::log_store::LogStore;
 use super::machine::Machine;
 use super::node::Parts;
+use super::peers::Peers;
 use super::types::{LogEntry, LogId, TypeConfig, Vote};
 use super::*;
 use crate::state::locks::{self, Acquire, Mode};
 use crate::state::{Caller, Command, Entry, Operation, Outcome, OwnerId, Request, SessionId, State, sessions};
 use crate::store::fake::FakeDisk;
-use crate::store::{Disk, OpenError};
+use crate::store::{Disk, Identity, OpenError};
 
 fn options() -> Options {
     // A fatal error or an unexpected warning fails the test.
     let fatal: Fatal = Arc::new(|why| panic!("{why}"));
     let warn: Warn = Arc::new(|what| assert!(what.starts_with("the data folder had data format 1"), "{what}"));
     Options { segment_bytes: 1024, snapshot_after_bytes: 4096, fatal, warn, ..Options::default() }
+}
+
+/// The network of a node that knows no other.
+fn nobody(identity: Identity) -> Peers {
+    Peers::new(identity, NodeRecord::default(), Default::default(), complain())
 }
 
 /// A hook that sends each text to the test.

@@ -10,7 +10,7 @@ use openraft::network::{RPCOption, RaftNetworkFactory, RaftNetworkV2};
 use openraft::raft::VoteRequest;
 
 use super::*;
-use crate::raft::network::NoPeers;
+
 use crate::raft::types::Payload;
 use crate::store::fake::{Operation as DiskOperation, Random};
 
@@ -207,13 +207,13 @@ async fn a_power_cut_under_load_loses_nothing_that_was_applied() {
 }
 
 #[tokio::test]
-async fn there_are_no_peers_and_pre_vote_says_so_too() {
-    let mut peer = NoPeers.new_client(7, &NodeRecord::default()).await;
+async fn a_node_without_an_address_is_not_reached_and_pre_vote_says_so_too() {
+    let mut peer = nobody(Identity { cluster: 1, node: 1 }).new_client(7, &NodeRecord::default()).await;
     let option = || RPCOption::new(std::time::Duration::from_secs(1));
     let request = || VoteRequest::new(Vote::new(2, 1), None);
     for refused in [peer.vote(request(), option()).await, peer.pre_vote(request(), option()).await] {
         let Err(RPCError::Unreachable(error)) = refused else { panic!("{refused:?}") };
-        assert!(error.to_string().contains("there is no such peer as node 7"), "{error}");
+        assert!(error.to_string().contains("the record of the node has no address for other nodes"), "{error}");
     }
 }
 

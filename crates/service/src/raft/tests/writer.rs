@@ -12,7 +12,7 @@ use tokio::sync::oneshot::{self, Receiver};
 use tokio::time::timeout;
 
 use super::*;
-use crate::raft::network::NoPeers;
+
 use crate::raft::node::config;
 use crate::raft::receipt::Receipt;
 use crate::store::fake::{Inner, Operation as DiskOperation};
@@ -309,7 +309,8 @@ async fn openraft_answers_while_a_sync_hangs() {
     let disk = FakeDisk::default();
     // `alone` stays false, so the node writes like a member of a larger group.
     let Parts { identity, log, machine, .. } = Parts::open(Arc::new(disk.clone()), long_segments()).unwrap();
-    let raft = Raft::new(identity.node, Arc::new(config()), NoPeers, log, machine).await.unwrap();
+    let raft =
+        Raft::new(identity.node, Arc::new(config(Timing::default())), nobody(identity), log, machine).await.unwrap();
     raft.initialize(BTreeMap::from([(identity.node, NodeRecord::default())])).await.unwrap();
     raft.wait(Some(LONG)).current_leader(identity.node, "it leads").await.unwrap();
     raft.client_write(open_session(1)).await.unwrap();

@@ -1,0 +1,239 @@
+//! The listener for other nodes: takes their connections, and passes their requests to Raft.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use futures::stream::FuturesUnordered;
+use futures::{StreamExt, poll};
+use openraft::Raft;
+use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, TransferLeaderRequest, VoteRequest, VoteResponse};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio::task::coop::unconstrained;
+use tokio::time::{sleep, timeout};
+use tracing::{debug, warn};
+
+use super::link::{self, Link, Reader, Writer};
+use super::wire::{
+    self, Answer, Append, Appended, Call, Candidacy, Greeting, Hello, Installed, LinkError, NodeStatus, Purpose,
+    Refusal, Reply, Request, Verdict,
+};
+use super::{Peers, snapshots};
+use crate::format::record::{self, Record};
+use crate::raft::edge;
+use crate::raft::machine::Machine;
+use crate::raft::node::node_status;
+use crate::raft::snapshot::Chunks;
+use crate::raft::types::{LogEntry, LogId, Snapshot, TypeConfig, Vote};
+use crate::store::{Disk, Files, Identity, Snapshots, adopt};
+
+/// Each other node needs two connections at a time. More than that is for restarts and for people who look around.
+const CONNECTIONS_MAX: usize = 64;
+/// The most requests of a connection that Raft works on at a time.
+const RUNNING_MAX: usize = 256;
+/// A connection without a request for this long is closed. The other side closes it earlier.
+const IDLE_MAX: Duration = Duration::from_secs(60);
+/// Before the next try, when the process has no file descriptor left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What the listener needs of its node.
+pub struct Door {
+    pub raft: Raft<TypeConfig, Machine>,
+    pub peers: Peers,
+    pub snapshots: Snapshots,
+    pub disk: Arc<dyn Disk>,
+    pub files: Files,
+    /// `Node::shutdown` waits until it is dropped.
+    pub alive: mpsc::Sender<()>,
+    /// Held while the node becomes part of a cluster.
+    pub adopting: tokio::sync::Mutex<()>,
+}
+
+/// Takes connections until the task is dropped.
+pub async fn listen(listener: TcpListener, door: Arc<Door>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut connections = JoinSet::new();
+    loop {
+        // Frees the tasks that have ended.
+        while connections.try_join_next().is_some() {}
+        let (stream, address) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                warn!("a connection of another node could not be accepted: {error}");
+                sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let Ok(place) = places.clone().try_acquire_owned() else {
+            warn!(%address, "a connection of another node is refused: {}", Refusal::Busy);
+            continue;
+        };
+        let door = door.clone();
+        connections.spawn(async move {
+            let _place = place;
+            match door.serve(stream).await {
+                Ok(()) | Err(LinkError::Closed | LinkError::Broken(_) | LinkError::Silent(_)) => {
+                    debug!(%address, "a connection of another node has ended");
+                }
+                Err(error) => warn!(%address, "a connection of another node was closed: {error}"),
+            }
+        });
+    }
+}
+
+impl Door {
+    async fn serve(&self, stream: TcpStream) -> Result<(), LinkError> {
+        let Link { mut reader, mut writer, theirs } = link::accept(stream, |theirs| self.judge(theirs)).await?;
+        match theirs.purpose {
+            Purpose::Introduction => Ok(()),
+            Purpose::Calls => self.answer(reader, writer).await,
+            Purpose::Snapshot => {
+                let installed = self.install(&mut reader).await;
+                let answer: Installed = installed.as_ref().map(|vote| *vote).map_err(ToString::to_string);
+                writer.send(wire::encode(&answer)).await?;
+                installed.map(drop)
+            }
+        }
+    }
+
+    /// Decides whether this node talks to another. A node without data becomes part of the other's cluster first.
+    async fn judge(&self, theirs: Hello) -> Greeting {
+        let _one_at_a_time = self.adopting.lock().await;
+        let is_empty = match self.raft.is_initialized().await {
+            Ok(is_initialized) => !is_initialized,
+            Err(stopped) => return Err(Refusal::Failed(stopped.to_string())),
+        };
+        let ours = self.peers.identity();
+        if let Verdict::Adopt { cluster } = wire::judge(ours, is_empty, &theirs)? {
+            let (disk, files) = (self.disk.clone(), self.files.clone());
+            let identity = Identity { cluster, ..ours };
+            let adopted = tokio::task::spawn_blocking(move || adopt(&*disk, &files, identity)).await;
+            let failed =
+                |error: &dyn std::fmt::Display| Refusal::Failed(format!("IDENTITY cannot be written: {error}"));
+            adopted.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
+            self.peers.set_cluster(cluster);
+        }
+        Ok(self.peers.hello(theirs.node, theirs.purpose, is_empty))
+    }
+
+    /// Answers requests until the connection ends. Raft gets them in the order in which they arrive.
+    async fn answer(&self, mut reader: Reader, mut writer: Writer) -> Result<(), LinkError> {
+        let mut running = FuturesUnordered::new();
+        loop {
+            let mut answered = tokio::select! {
+                frame = timeout(IDLE_MAX, reader.next()), if running.len() < RUNNING_MAX => {
+                    let frame = frame.unwrap_or(Err(LinkError::Silent(IDLE_MAX)))?;
+                    let Call { id, request } = wire::decode(&frame, "a request")?;
+                    let mut work = self.work(id, request);
+                    // The first poll puts the request into Raft's queue, so the order is kept.
+                    match poll!(&mut work) {
+                        Poll::Ready(reply) => Some(reply),
+                        Poll::Pending => {
+                            running.push(work);
+                            None
+                        }
+                    }
+                }
+                Some(reply) = running.next() => Some(reply),
+            };
+            let any = answered.is_some();
+            while let Some(reply) = answered {
+                writer.feed(wire::encode(&reply)).await?;
+                // All answers that are there go out together.
+                answered = match running.is_empty() {
+                    true => None,
+                    false => futures::FutureExt::now_or_never(running.next()).flatten(),
+                };
+            }
+            if any {
+                writer.flush().await?;
+            }
+        }
+    }
+
+    fn work(&self, id: u64, request: Request<'_>) -> Pin<Box<dyn Future<Output = Reply> + Send>> {
+        let raft = self.raft.clone();
+        match request {
+            Request::Append(append) => match append_request(append) {
+                Ok(rpc) => Box::pin(unconstrained(async move { Reply { id, answer: appended(&raft, rpc).await } })),
+                Err(sentence) => {
+                    warn!("entries of another node cannot be read: {sentence}");
+                    let answer = Answer::Failed(format!("the entries cannot be read: {sentence}"));
+                    Box::pin(std::future::ready(Reply { id, answer }))
+                }
+            },
+            Request::Vote(candidacy) => Box::pin(async move {
+                let voted = raft.vote(vote_request(candidacy)).await;
+                Reply { id, answer: voted.map_or_else(|stopped| Answer::Failed(stopped.to_string()), answer_vote) }
+            }),
+            Request::PreVote(candidacy) => Box::pin(async move {
+                let voted = raft.pre_vote(vote_request(candidacy)).await;
+                Reply { id, answer: voted.map_or_else(|stopped| Answer::Failed(stopped.to_string()), answer_vote) }
+            }),
+            Request::Transfer(wire::Transfer { from, to, last }) => Box::pin(async move {
+                let rpc = TransferLeaderRequest::new(Vote::from(from), to, last.map(LogId::from));
+                let answer = match raft.handle_transfer_leader(rpc).await {
+                    Ok(taken) => Answer::Transferred(taken.map_err(|why| why.to_string())),
+                    Err(stopped) => Answer::Failed(stopped.to_string()),
+                };
+                Reply { id, answer }
+            }),
+            Request::Status => {
+                let status: NodeStatus = node_status(&raft);
+                Box::pin(std::future::ready(Reply { id, answer: Answer::Status(status) }))
+            }
+        }
+    }
+
+    /// Receives a snapshot, and installs it. Returns this node's vote.
+    async fn install(&self, reader: &mut Reader) -> Result<record::Vote, LinkError> {
+        let (vote, meta, received) = snapshots::receive(reader, self.snapshots.clone(), self.alive.clone()).await?;
+        let meta = edge::meta(meta).map_err(LinkError::Failed)?;
+        let snapshot = Snapshot { meta, snapshot: Chunks::Received(received) };
+        let installed = self.raft.install_full_snapshot(Vote::from(vote), snapshot).await;
+        installed.map(|response| response.vote.into()).map_err(|stopped| LinkError::Failed(stopped.to_string()))
+    }
+}
+
+async fn appended(raft: &Raft<TypeConfig, Machine>, rpc: AppendEntriesRequest<TypeConfig>) -> Answer {
+    match raft.append_entries(rpc).await {
+        Ok(AppendEntriesResponse::Success) => Answer::Appended(Appended::Success),
+        Ok(AppendEntriesResponse::Conflict) => Answer::Appended(Appended::Conflict),
+        Ok(AppendEntriesResponse::HigherVote(vote)) => Answer::Appended(Appended::HigherVote(vote.into())),
+        Ok(AppendEntriesResponse::PartialSuccess(_)) => Answer::Failed("only a part was written".to_owned()),
+        Err(stopped) => Answer::Failed(stopped.to_string()),
+    }
+}
+
+fn append_request(append: Append<'_>) -> Result<AppendEntriesRequest<TypeConfig>, String> {
+    let Append { vote, previous, commit, mut records } = append;
+    let mut entries = Vec::new();
+    let mut next = previous.map_or(0, |id| id.index.saturating_add(1));
+    while !records.is_empty() {
+        let (record, rest) = Record::read(records).map_err(|why| why.to_string())?;
+        let Record::Entry { id, payload } = record else { return Err("a record is no entry".to_owned()) };
+        if id.index != next {
+            return Err(format!("entry {} follows, but entry {next} is expected", id.index));
+        }
+        next = id.index.saturating_add(1);
+        let payload = record::Payload::decode(payload).map_err(|why| why.to_string()).and_then(edge::payload);
+        let payload = payload.map_err(|why| format!("entry {}: {why}", id.index))?;
+        entries.push(LogEntry { log_id: id.into(), payload });
+        records = rest;
+    }
+    let prev_log_id = previous.map(LogId::from);
+    Ok(AppendEntriesRequest { vote: vote.into(), prev_log_id, leader_commit: commit.map(LogId::from), entries })
+}
+
+fn vote_request(candidacy: Candidacy) -> VoteRequest<TypeConfig> {
+    let Candidacy { vote, last, is_transfer } = candidacy;
+    VoteRequest { vote: vote.into(), last_log_id: last.map(LogId::from), leadership_transfer: is_transfer }
+}
+
+fn answer_vote(response: VoteResponse<TypeConfig>) -> Answer {
+    let VoteResponse { vote, vote_granted: granted, last_log_id } = response;
+    Answer::Voted { vote: vote.into(), last: last_log_id.map(record::LogId::from), granted }
+}

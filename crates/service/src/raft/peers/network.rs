@@ -1,0 +1,235 @@
+//! openraft's network: maps its requests to the wire, and the answers back.
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use futures::{FutureExt, Stream, StreamExt};
+use openraft::OptionalSend;
+use openraft::errors::{NetworkError, RPCError, ReplicationClosed, StreamingError, Unreachable};
+use openraft::network::{Backoff, RPCOption, RaftNetworkFactory, RaftNetworkV2};
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, StreamAppendError, StreamAppendResult,
+    TransferLeaderRequest, TransferLeaderResponse, VoteRequest, VoteResponse,
+};
+use std::sync::Arc;
+
+use super::peer::{Peer, SILENT_MAX};
+use super::wire::{Answer, Append, Appended, Candidacy, LinkError, Request, Transfer};
+use super::{Peers, snapshots};
+use crate::format::record::{self, NodeRecord, Payload, Record};
+use crate::raft::snapshot::Chunks;
+use crate::raft::types::{LogId, Snapshot, TypeConfig, Vote};
+
+/// The most appends to a node that are on their way at a time. Each has at most 1 MiB, unless one entry has more.
+const PIPELINE_MAX: usize = 16;
+
+/// Pauses between two attempts to send entries to a node that cannot be reached. Heartbeats do not pause.
+const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_millis(200);
+
+/// The time that an election message has to be answered. openraft waits for answers as long as an election lasts.
+type RpcResult<T> = Result<T, RPCError<TypeConfig>>;
+
+/// openraft's connection to one node. All connections to a node share one socket.
+pub struct Client {
+    peers: Peers,
+    peer: Arc<Peer>,
+}
+
+impl RaftNetworkFactory<TypeConfig> for Peers {
+    type Network = Client;
+
+    async fn new_client(&mut self, target: u64, record: &NodeRecord) -> Client {
+        Client { peers: self.clone(), peer: self.get(target, record) }
+    }
+}
+
+/// A node that is down or refuses to talk is asked again after a pause; a broken connection is opened again at once.
+fn failed(error: LinkError) -> RPCError<TypeConfig> {
+    match error {
+        LinkError::Broken(_) | LinkError::Closed | LinkError::Silent(_) => NetworkError::new(&error).into(),
+        _ => Unreachable::new(&error).into(),
+    }
+}
+
+/// An answer to another question: the other side is faulty.
+fn out_of_place<T>(answer: Answer) -> RpcResult<T> {
+    Err(failed(match answer {
+        Answer::Failed(sentence) => LinkError::Failed(sentence),
+        _ => LinkError::Malformed { bytes: 0, expected: "an answer to this request" },
+    }))
+}
+
+impl Client {
+    /// Sends an append, behind all earlier ones. The future resolves with the last entry that the node now has.
+    fn append(
+        &self,
+        rpc: AppendEntriesRequest<TypeConfig>,
+    ) -> impl Future<Output = RpcResult<StreamAppendResult<TypeConfig>>> + Send + use<> {
+        let (peers, peer) = (self.peers.clone(), self.peer.clone());
+        let (vote, previous) = (record::Vote::from(rpc.vote), rpc.prev_log_id);
+        let last = rpc.entries.last().map(|entry| entry.log_id).or(previous);
+        let lost = peer.with_progress(|progress| progress.lost(vote));
+        let call = lost.is_none().then(|| {
+            let records = records(rpc.entries);
+            let commit = rpc.leader_commit.map(record::LogId::from);
+            let append = Append { vote, previous: previous.map(record::LogId::from), commit, records: &records };
+            // openraft gives up on a heartbeat by itself. Entries have as long as the connection waits for an answer:
+            // the disk of the other node may be slow.
+            peer.call(Request::Append(append), SILENT_MAX)
+        });
+        async move {
+            let Some(call) = call else { return Err(set_back(&peer)) };
+            let appended = match call.await.map_err(failed)? {
+                Answer::Appended(appended) => appended,
+                other => return out_of_place(other),
+            };
+            match appended {
+                Appended::Success => {
+                    peer.with_progress(|progress| progress.acknowledge(vote, last.map(record::LogId::from)));
+                    Ok(Ok(last))
+                }
+                Appended::HigherVote(higher) => Ok(Err(StreamAppendError::HigherVote(Vote::from(higher)))),
+                Appended::Conflict => {
+                    let entry = previous.map(record::LogId::from);
+                    let was_lost = peer.with_progress(|progress| progress.lost(vote).is_some());
+                    if peer.with_progress(|progress| progress.conflict(vote, entry)) {
+                        if !was_lost {
+                            (peers.0.warn)(&set_back_sentence(&peer));
+                        }
+                        return Err(set_back(&peer));
+                    }
+                    // The beginning of the log conflicts with nothing.
+                    match previous {
+                        Some(previous) => Ok(Err(StreamAppendError::Conflict(previous))),
+                        None => out_of_place(Answer::Appended(Appended::Conflict)),
+                    }
+                }
+            }
+        }
+    }
+
+    async fn campaign(
+        &self,
+        rpc: VoteRequest<TypeConfig>,
+        request: impl FnOnce(Candidacy) -> Request<'static>,
+        option: &RPCOption,
+    ) -> RpcResult<VoteResponse<TypeConfig>> {
+        let VoteRequest { vote, last_log_id, leadership_transfer: is_transfer } = rpc;
+        let candidacy = Candidacy { vote: vote.into(), last: last_log_id.map(record::LogId::from), is_transfer };
+        match self.peer.call(request(candidacy), option.soft_ttl()).await.map_err(failed)? {
+            Answer::Voted { vote, last, granted } => {
+                Ok(VoteResponse::new(Vote::from(vote), last.map(LogId::from), granted))
+            }
+            other => out_of_place(other),
+        }
+    }
+}
+
+fn set_back_sentence(peer: &Peer) -> String {
+    format!(
+        "node {} no longer has entries that it had acknowledged to this leader: its data folder was set back or damaged; \
+         it gets no more entries; remove the node, empty its folder, and add it again",
+        peer.id
+    )
+}
+
+fn set_back(peer: &Peer) -> RPCError<TypeConfig> {
+    Unreachable::from_string(set_back_sentence(peer)).into()
+}
+
+/// The entries as records of the log.
+fn records(entries: Vec<crate::raft::types::LogEntry>) -> Vec<u8> {
+    let mut records = Vec::new();
+    for entry in entries {
+        let (id, payload) = (entry.log_id.into(), Payload::from(entry.payload).encode());
+        Record::Entry { id, payload: &payload }.encode_to(&mut records);
+    }
+    records
+}
+
+impl RaftNetworkV2<TypeConfig> for Client {
+    type SnapshotData = Chunks;
+
+    async fn append_entries(
+        &mut self,
+        rpc: AppendEntriesRequest<TypeConfig>,
+        _: RPCOption,
+    ) -> RpcResult<AppendEntriesResponse<TypeConfig>> {
+        Ok(self.append(rpc).await?.into())
+    }
+
+    /// Sends the next appends before the answers to earlier ones arrive. The answers come in order.
+    fn stream_append<'s, S>(
+        &'s mut self,
+        input: S,
+        _: RPCOption,
+    ) -> BoxFuture<'s, RpcResult<BoxStream<'s, RpcResult<StreamAppendResult<TypeConfig>>>>>
+    where
+        S: Stream<Item = AppendEntriesRequest<TypeConfig>> + OptionalSend + Unpin + 'static,
+    {
+        let answers = input.map(|rpc| self.append(rpc)).buffered(PIPELINE_MAX);
+        // The first answer that is no success ends the stream, and drops the rest.
+        let answers = answers.scan(false, |ended, answer| {
+            let next = (!*ended).then_some(answer);
+            *ended = !matches!(next, Some(Ok(Ok(_))));
+            std::future::ready(next)
+        });
+        std::future::ready(Ok(answers.boxed())).boxed()
+    }
+
+    async fn vote(&mut self, rpc: VoteRequest<TypeConfig>, option: RPCOption) -> RpcResult<VoteResponse<TypeConfig>> {
+        self.campaign(rpc, Request::Vote, &option).await
+    }
+
+    // openraft's default would grant the pre-vote without sending a message.
+    async fn pre_vote(
+        &mut self,
+        rpc: VoteRequest<TypeConfig>,
+        option: RPCOption,
+    ) -> RpcResult<VoteResponse<TypeConfig>> {
+        self.campaign(rpc, Request::PreVote, &option).await
+    }
+
+    async fn full_snapshot(
+        &mut self,
+        vote: Vote,
+        snapshot: Snapshot,
+        cancel: impl Future<Output = ReplicationClosed> + Send + 'static,
+        option: RPCOption,
+    ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
+        let (wire_vote, last) = (record::Vote::from(vote), snapshot.meta.last_log_id);
+        if self.peer.with_progress(|progress| progress.lost(wire_vote)).is_some() {
+            return Err(set_back(&self.peer).into());
+        }
+        let sent = tokio::select! {
+            closed = cancel => return Err(closed.into()),
+            sent = snapshots::send(&self.peer, wire_vote, snapshot, option.hard_ttl()) => sent,
+        };
+        let theirs = sent.map_err(failed)?;
+        if theirs == wire_vote {
+            self.peer.with_progress(|progress| progress.acknowledge(wire_vote, last.map(record::LogId::from)));
+        }
+        Ok(SnapshotResponse::new(Vote::from(theirs)))
+    }
+
+    async fn transfer_leader(
+        &mut self,
+        rpc: TransferLeaderRequest<TypeConfig>,
+        option: RPCOption,
+    ) -> RpcResult<TransferLeaderResponse<TypeConfig>> {
+        let last = rpc.last_log_id().copied().map(record::LogId::from);
+        let transfer = Transfer { from: (*rpc.from_leader()).into(), to: *rpc.to_node_id(), last };
+        match self.peer.call(Request::Transfer(transfer), option.soft_ttl().max(SILENT_MAX)).await.map_err(failed)? {
+            Answer::Transferred(Ok(())) => Ok(Ok(())),
+            // openraft only logs it. The leader elects again if nobody takes over.
+            Answer::Transferred(Err(sentence)) => Err(failed(LinkError::Failed(sentence))),
+            other => out_of_place(other),
+        }
+    }
+
+    fn backoff(&self) -> Option<Backoff> {
+        Some(Backoff::new(std::iter::successors(Some(PAUSE), |pause| Some((*pause * 2).min(PAUSE_MAX)))))
+    }
+}

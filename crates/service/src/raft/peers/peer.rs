@@ -1,0 +1,264 @@
+//! The connection to one other node: a task that dials, writes requests and matches answers.
+//!
+//! The task dials when somebody calls and there is no connection. After a failed attempt it pauses; calls fail at once
+//! meanwhile, so that nobody waits for a node that is down.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::bytes::Bytes;
+use tracing::{info, warn};
+
+use super::link::{self, Link, Reader, Writer};
+use super::progress::Progress;
+use super::wire::{self, Answer, Call, Hello, LinkError, Purpose, Reply, Request};
+
+/// The pause after a failed attempt grows from the first to the second of these.
+const RETRY_AFTER: Duration = Duration::from_millis(10);
+const RETRY_AFTER_MAX: Duration = Duration::from_millis(200);
+
+/// A connection on which an answer is due for this long is broken: it is opened again.
+pub const SILENT_MAX: Duration = Duration::from_secs(1);
+/// A connection without calls is closed after this time.
+const IDLE_MAX: Duration = Duration::from_secs(30);
+
+/// The most calls that wait for the connection, and for their answers.
+const QUEUED_MAX: usize = 256;
+const UNANSWERED_MAX: usize = 4096;
+
+type Answered = Result<Answer, LinkError>;
+
+struct Queued {
+    id: u64,
+    frame: Bytes,
+    answer: oneshot::Sender<Answered>,
+}
+
+/// Another node, as this one sees it. Dropping it closes the connection.
+pub struct Peer {
+    pub id: u64,
+    queue: mpsc::Sender<Queued>,
+    next_call: AtomicU64,
+    state: Arc<State>,
+    task: JoinHandle<()>,
+}
+
+struct State {
+    /// The Hello to this peer.
+    hello: Box<dyn Fn(Purpose) -> Hello + Send + Sync>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    address: String,
+    /// Why there is no connection, and no new attempt yet.
+    down: Option<LinkError>,
+    /// Why the last connection ended, or the last attempt failed; none while there is a connection.
+    last_error: Option<LinkError>,
+    progress: Progress,
+}
+
+impl State {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        // A poisoned lock is harmless: no code panics in the middle of a change.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Peer {
+    /// `hello` makes the Hello to this peer.
+    pub fn start(id: u64, address: String, hello: impl Fn(Purpose) -> Hello + Send + Sync + 'static) -> Peer {
+        let (queue, queued) = mpsc::channel(QUEUED_MAX);
+        let inner = Mutex::new(Inner { address, ..Inner::default() });
+        let state = Arc::new(State { hello: Box::new(hello), inner });
+        let task = tokio::spawn(run(id, state.clone(), queued));
+        Peer { id, queue, next_call: AtomicU64::new(0), state, task }
+    }
+
+    /// Sends a request, behind all earlier ones. The returned future resolves with the answer.
+    pub fn call(
+        &self,
+        request: Request<'_>,
+        limit: Duration,
+    ) -> impl Future<Output = Result<Answer, LinkError>> + use<> {
+        let (sender, receiver) = oneshot::channel();
+        let queued = match self.state.inner().down.clone() {
+            Some(error) => Err(error),
+            None => {
+                let id = self.next_call.fetch_add(1, Ordering::Relaxed);
+                let frame = wire::encode(&Call { id, request });
+                let queued = self.queue.try_send(Queued { id, frame, answer: sender });
+                queued.map_err(|_| LinkError::Overloaded)
+            }
+        };
+        async move {
+            queued?;
+            match timeout(limit, receiver).await {
+                Ok(answered) => answered.unwrap_or(Err(LinkError::Closed)),
+                Err(_) => Err(LinkError::Silent(limit)),
+            }
+        }
+    }
+
+    /// Opens a connection of its own for a snapshot, so that no heartbeat waits behind it.
+    pub async fn dial_for_snapshot(&self) -> Result<Link, LinkError> {
+        let address = self.state.inner().address.clone();
+        link::dial(&address, &(self.state.hello)(Purpose::Snapshot)).await
+    }
+
+    /// The address for the next connection.
+    pub fn set_address(&self, address: &str) {
+        let mut inner = self.state.inner();
+        if inner.address != address {
+            address.clone_into(&mut inner.address);
+        }
+    }
+
+    /// Why there is no connection.
+    pub fn last_error(&self) -> Option<LinkError> {
+        self.state.inner().last_error.clone()
+    }
+
+    pub fn with_progress<T>(&self, look: impl FnOnce(&mut Progress) -> T) -> T {
+        look(&mut self.state.inner().progress)
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn run(id: u64, state: Arc<State>, mut queued: mpsc::Receiver<Queued>) {
+    let mut pause = RETRY_AFTER;
+    while let Some(first) = queued.recv().await {
+        // Nobody waits for this answer any more.
+        if first.answer.is_closed() {
+            continue;
+        }
+        let address = state.inner().address.clone();
+        match link::dial(&address, &(state.hello)(Purpose::Calls)).await {
+            Ok(link) => {
+                pause = RETRY_AFTER;
+                if state.inner().last_error.take().is_some() {
+                    info!(node = id, address, "the node answers again");
+                }
+                let error = converse(link, first, &mut queued).await;
+                if error != LinkError::Silent(IDLE_MAX) {
+                    note(id, &state, &error);
+                }
+            }
+            Err(error) => {
+                note(id, &state, &error);
+                state.inner().down = Some(error.clone());
+                // Calls that do not know yet that the node is down.
+                let _ = first.answer.send(Err(error.clone()));
+                while let Ok(call) = queued.try_recv() {
+                    let _ = call.answer.send(Err(error.clone()));
+                }
+                sleep(pause).await;
+                pause = (pause * 2).min(RETRY_AFTER_MAX);
+                state.inner().down = None;
+            }
+        }
+    }
+}
+
+/// Logs an error once.
+fn note(id: u64, state: &State, error: &LinkError) {
+    let mut inner = state.inner();
+    if inner.last_error.as_ref() != Some(error) {
+        warn!(node = id, address = inner.address, "another node cannot be reached: {error}");
+        inner.last_error = Some(error.clone());
+    }
+}
+
+/// The calls without an answer, and when each was sent.
+type Unanswered = Mutex<HashMap<u64, (Instant, oneshot::Sender<Answered>)>>;
+
+/// Uses a connection until it breaks or nobody needs it. Calls without an answer then fail.
+async fn converse(link: Link, first: Queued, queued: &mut mpsc::Receiver<Queued>) -> LinkError {
+    let Link { reader, writer, .. } = link;
+    let unanswered = Unanswered::default();
+    let error = tokio::select! {
+        error = write(writer, first, queued, &unanswered) => error,
+        error = read(reader, &unanswered) => error,
+    };
+    let unanswered = unanswered.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for (_, answer) in unanswered.into_values() {
+        // The send fails if nobody waits any more.
+        let _ = answer.send(Err(error.clone()));
+    }
+    error
+}
+
+fn lock(unanswered: &Unanswered) -> MutexGuard<'_, HashMap<u64, (Instant, oneshot::Sender<Answered>)>> {
+    // A poisoned lock is harmless: nothing panics while the lock is held.
+    unanswered.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn write(
+    mut writer: Writer,
+    first: Queued,
+    queued: &mut mpsc::Receiver<Queued>,
+    unanswered: &Unanswered,
+) -> LinkError {
+    let mut next = Some(first);
+    loop {
+        // All that is queued goes out with one flush.
+        while let Some(call) = next.take().or_else(|| queued.try_recv().ok()) {
+            if call.answer.is_closed() {
+                continue;
+            }
+            {
+                let mut unanswered = lock(unanswered);
+                if unanswered.len() >= UNANSWERED_MAX {
+                    return LinkError::Overloaded;
+                }
+                unanswered.insert(call.id, (Instant::now(), call.answer));
+            }
+            if let Err(error) = writer.feed(call.frame).await {
+                return error;
+            }
+        }
+        if let Err(error) = writer.flush().await {
+            return error;
+        }
+        next = queued.recv().await;
+        if next.is_none() {
+            return LinkError::Closed;
+        }
+    }
+}
+
+async fn read(mut reader: Reader, unanswered: &Unanswered) -> LinkError {
+    let mut heard = Instant::now();
+    loop {
+        let Ok(frame) = timeout(SILENT_MAX, reader.next()).await else {
+            let oldest = lock(unanswered).values().map(|(sent, _)| *sent).min();
+            match oldest {
+                Some(sent) if sent.elapsed() >= SILENT_MAX => return LinkError::Silent(SILENT_MAX),
+                None if heard.elapsed() >= IDLE_MAX => return LinkError::Silent(IDLE_MAX),
+                _ => continue,
+            }
+        };
+        heard = Instant::now();
+        let reply = frame.and_then(|frame| wire::decode::<Reply>(&frame, "an answer"));
+        match reply {
+            Ok(Reply { id, answer }) => {
+                if let Some((_, waits)) = lock(unanswered).remove(&id) {
+                    // The send fails if nobody waits any more.
+                    let _ = waits.send(Ok(answer));
+                }
+            }
+            Err(error) => return error,
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! The words that two nodes say to each other. Everything here is pure.
+//!
+//! Each side begins with eight bytes: a magic and the version of the wire. Then come frames: a length (four bytes), and a
+//! value in postcard format. The dialling side sends a [`Hello`], and the other side answers with its own Hello or with
+//! a [`Refusal`]. What follows depends on the purpose of the connection: calls, or one snapshot.
+//!
+//! No type of openraft is on the wire. Log entries travel as the records of the log on disk, so each of them names its
+//! data format.
+//!
+//! To change the wire: raise [`VERSION`], and go on to understand the version before it. Only a Hello may grow without
+//! a new version: a reader ignores the bytes that follow the fields that it knows.
+
+use serde::{Deserialize, Serialize};
+use tokio_util::bytes::Bytes;
+use tokio_util::codec::LengthDelimitedCodec;
+
+use crate::format::record::{LogId, NodeRecord, Vote};
+use crate::format::snapshot::SnapshotMeta;
+use crate::raft::log_store::APPEND_BYTES_MAX;
+use crate::replica::Role;
+use crate::store::Identity;
+
+/// The version of the wire.
+pub const VERSION: u16 = 1;
+
+/// Versions further apart do not talk to each other. A cluster is upgraded node by node, one version at a time.
+const VERSIONS_APART_MAX: u16 = 1;
+
+const MAGIC: [u8; 6] = *b"batonR";
+
+pub const PREAMBLE_BYTES: usize = 8;
+
+/// Largest length of a frame, without its length field.
+pub const FRAME_BYTES_MAX: usize = 2 << 20;
+
+/// The most entries in one append.
+pub const APPEND_ENTRIES_MAX: u64 = 4096;
+
+/// The overhead of an entry on the wire is below this: version, length, tag, term, index, length.
+const ENTRY_OVERHEAD_MAX: usize = 1 + 5 + 1 + 10 + 10 + 5;
+
+/// So an append always fits into a frame. (A single entry is as large as an append at most.)
+const _: () = assert!(APPEND_BYTES_MAX + APPEND_ENTRIES_MAX as usize * ENTRY_OVERHEAD_MAX + 256 < FRAME_BYTES_MAX);
+
+/// Until both sides have agreed to talk, frames must be this short.
+const HELLO_BYTES_MAX: usize = 16 << 10;
+
+/// The data formats that this build reads: the oldest and the newest.
+pub const FORMATS: (u8, u8) = (crate::format::VERSION, crate::format::VERSION);
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Purpose {
+    /// Requests and their answers.
+    Calls,
+    /// One snapshot, from the dialling side.
+    Snapshot,
+    /// Only the two Hellos. They may be of different clusters.
+    Introduction,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    pub cluster: u64,
+    pub node: u64,
+    /// The node that the sender expects at the other end; 0 if it does not know.
+    pub to: u64,
+    pub purpose: Purpose,
+    /// Name and addresses of the sender.
+    pub record: NodeRecord,
+    /// The oldest and the newest data format that the sender reads.
+    pub formats: (u8, u8),
+    /// True if the sender belongs to no cluster yet: it has no log and has never voted.
+    pub is_empty: bool,
+}
+
+/// Why a node refuses a connection. `ours` is the refusing side, `theirs` the refused side.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum Refusal {
+    #[error("it belongs to cluster {theirs:016x}, but this node belongs to cluster {ours:016x}")]
+    OtherCluster { ours: u64, theirs: u64 },
+    #[error(
+        "it expected node {called} at this address, but this is node {me}; if the data folder of node {called} was \
+         lost, remove that node from the cluster and add this one"
+    )]
+    NotMe { called: u64, me: u64 },
+    #[error("it reads data formats {} to {}, but this node writes {ours}", theirs.0, theirs.1)]
+    Formats { ours: u8, theirs: (u8, u8) },
+    #[error("it is this node itself; is the address of another node wrong?")]
+    Myself,
+    #[error("this node has too many connections")]
+    Busy,
+    #[error("this node cannot take part now: {0}")]
+    Failed(String),
+}
+
+/// What to do with a node that wants to talk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Accept,
+    /// This node belongs to no cluster yet. It becomes part of this one first.
+    Adopt {
+        cluster: u64,
+    },
+}
+
+/// Judges the Hello of a dialling node.
+///
+/// A node without data accepts any cluster that knows its id: ids are random, so only somebody who was told this one
+/// can name it.
+pub fn judge(ours: Identity, is_empty: bool, theirs: &Hello) -> Result<Verdict, Refusal> {
+    if theirs.purpose == Purpose::Introduction {
+        return Ok(Verdict::Accept);
+    }
+    if theirs.node == ours.node {
+        return Err(Refusal::Myself);
+    }
+    if theirs.to != ours.node {
+        return Err(Refusal::NotMe { called: theirs.to, me: ours.node });
+    }
+    if theirs.formats.0 > FORMATS.1 || theirs.formats.1 < FORMATS.0 {
+        return Err(Refusal::Formats { ours: FORMATS.1, theirs: theirs.formats });
+    }
+    match theirs.cluster == ours.cluster {
+        true => Ok(Verdict::Accept),
+        false if is_empty => Ok(Verdict::Adopt { cluster: theirs.cluster }),
+        false => Err(Refusal::OtherCluster { ours: ours.cluster, theirs: theirs.cluster }),
+    }
+}
+
+/// The answer to a Hello.
+pub type Greeting = Result<Hello, Refusal>;
+
+/// Why a connection failed or ended.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LinkError {
+    #[error("no connection to {address}: {why}")]
+    Unreachable { address: String, why: String },
+    #[error("the connection broke: {0}")]
+    Broken(String),
+    #[error("the other side closed the connection")]
+    Closed,
+    #[error("it did not answer for {} ms", .0.as_millis())]
+    Silent(std::time::Duration),
+    /// The other side is another program.
+    #[error("it began with {0:02x?}, but a node of a cluster begins with {MAGIC:02x?}")]
+    NotBaton([u8; 6]),
+    #[error(
+        "it speaks version {found} of the wire, but this node speaks version {VERSION}; upgrade one version at a time"
+    )]
+    Version { found: u16 },
+    #[error("it sent {bytes} bytes that are not {expected}")]
+    Malformed { bytes: usize, expected: &'static str },
+    #[error("node {expected} was expected at {address}, but node {found} answered")]
+    Other { address: String, expected: u64, found: u64 },
+    /// This side refused the connection.
+    #[error("refused: {0}")]
+    Refused(Refusal),
+    /// The other side refused the connection. Its sentence is about this side.
+    #[error("refused by the other side, which says about this node: {0}")]
+    RefusedByPeer(Refusal),
+    #[error("too many calls wait for an answer")]
+    Overloaded,
+    /// The other side has answered with a sentence.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// The first bytes on a connection, in both directions. Every version begins like this.
+pub fn preamble(version: u16) -> [u8; PREAMBLE_BYTES] {
+    let mut bytes = [0; PREAMBLE_BYTES];
+    bytes[..6].copy_from_slice(&MAGIC);
+    bytes[6..].copy_from_slice(&version.to_le_bytes());
+    bytes
+}
+
+pub fn check_preamble(bytes: [u8; PREAMBLE_BYTES]) -> Result<(), LinkError> {
+    let [magic @ .., low, high] = bytes;
+    match u16::from_le_bytes([low, high]) {
+        _ if magic != MAGIC => Err(LinkError::NotBaton(magic)),
+        found if found.abs_diff(VERSION) <= VERSIONS_APART_MAX => Ok(()),
+        found => Err(LinkError::Version { found }),
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call<'a> {
+    /// The answer names it. Unique on a connection.
+    pub id: u64,
+    #[serde(borrow)]
+    pub request: Request<'a>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request<'a> {
+    #[serde(borrow)]
+    Append(Append<'a>),
+    Vote(Candidacy),
+    /// Asks whether the node would vote. Nothing changes.
+    PreVote(Candidacy),
+    /// The leader asks the node to start an election at once.
+    Transfer(Transfer),
+    Status,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Append<'a> {
+    /// The leader's vote.
+    pub vote: Vote,
+    /// The entry before the first of `records`.
+    pub previous: Option<LogId>,
+    pub commit: Option<LogId>,
+    /// Entries, as [records](crate::format::record::Record) of the log.
+    pub records: &'a [u8],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Candidacy {
+    pub vote: Vote,
+    pub last: Option<LogId>,
+    /// The leader itself has asked for this election.
+    pub is_transfer: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transfer {
+    /// The vote of the present leader.
+    pub from: Vote,
+    pub to: u64,
+    /// What the next leader must have in its log.
+    pub last: Option<LogId>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reply {
+    pub id: u64,
+    pub answer: Answer,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Answer {
+    Appended(Appended),
+    /// To Vote and PreVote.
+    Voted {
+        vote: Vote,
+        last: Option<LogId>,
+        granted: bool,
+    },
+    /// To Transfer: a sentence if the node does not take over.
+    Transferred(Result<(), String>),
+    Status(NodeStatus),
+    /// The node cannot answer: it has stopped, or could not read the request.
+    Failed(String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Appended {
+    Success,
+    /// The log of the node does not have the entry before.
+    Conflict,
+    HigherVote(Vote),
+}
+
+/// What a node says about itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeStatus {
+    pub role: Role,
+    pub term: u64,
+    /// Indices of the last entry in the log, the last committed one and the last applied one.
+    pub last_log: Option<u64>,
+    pub commit: Option<u64>,
+    pub applied: Option<u64>,
+    /// The node that leads, if this node knows it.
+    pub leader: Option<u64>,
+    /// The node that it voted for in this term.
+    pub voted_for: u64,
+}
+
+/// The frames of a connection for a snapshot, all from the dialling side.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SnapshotFrame<'a> {
+    Begin {
+        vote: Vote,
+        meta: SnapshotMeta,
+    },
+    /// A part of a chunk.
+    Part {
+        bytes: &'a [u8],
+        ends_chunk: bool,
+    },
+    End {
+        chunks: u64,
+        crc: u32,
+    },
+}
+
+/// The answer to a whole snapshot: the vote of the receiving node, or why it could not install it.
+pub type Installed = Result<Vote, String>;
+
+pub fn encode(value: &impl Serialize) -> Bytes {
+    postcard::to_stdvec(value).expect("these types are plain data, which postcard can always write to memory").into()
+}
+
+/// Decodes a value that takes all the bytes.
+pub fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8], expected: &'static str) -> Result<T, LinkError> {
+    match postcard::take_from_bytes(bytes) {
+        Ok((value, [])) => Ok(value),
+        Ok(_) | Err(_) => Err(LinkError::Malformed { bytes: bytes.len(), expected }),
+    }
+}
+
+/// Decodes a value, and ignores what follows.
+pub fn decode_start<'a, T: Deserialize<'a>>(bytes: &'a [u8], expected: &'static str) -> Result<T, LinkError> {
+    let malformed = |_| LinkError::Malformed { bytes: bytes.len(), expected };
+    postcard::take_from_bytes(bytes).map(|(value, _)| value).map_err(malformed)
+}
+
+/// Cuts a stream of bytes into frames.
+pub fn codec() -> LengthDelimitedCodec {
+    LengthDelimitedCodec::builder().little_endian().max_frame_length(FRAME_BYTES_MAX).new_codec()
+}
+
+/// Like [`codec`], for the first frame.
+pub fn hello_codec() -> LengthDelimitedCodec {
+    LengthDelimitedCodec::builder().little_endian().max_frame_length(HELLO_BYTES_MAX).new_codec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello() -> Hello {
+        let record = NodeRecord::default();
+        let (purpose, formats, is_empty) = (Purpose::Calls, FORMATS, false);
+        Hello { cluster: 7, node: 1, to: 2, purpose, record, formats, is_empty }
+    }
+
+    #[test]
+    fn only_the_right_node_of_the_right_cluster_is_accepted() {
+        let me = Identity { cluster: 7, node: 2 };
+        let judged = |change: fn(&mut Hello), is_empty| {
+            let mut theirs = hello();
+            change(&mut theirs);
+            judge(me, is_empty, &theirs).map_err(|refusal| refusal.to_string())
+        };
+        assert_eq!(judged(|_| {}, false), Ok(Verdict::Accept));
+        assert_eq!(judged(|hello| hello.cluster = 9, true), Ok(Verdict::Adopt { cluster: 9 }));
+        assert_eq!(
+            judged(|hello| (hello.cluster, hello.purpose) = (9, Purpose::Introduction), false),
+            Ok(Verdict::Accept)
+        );
+        type Change = fn(&mut Hello);
+        let refusals: [(Change, &str); 4] = [
+            (
+                |hello| hello.cluster = 9,
+                "it belongs to cluster 0000000000000009, but this node belongs to cluster 0000000000000007",
+            ),
+            (
+                |hello| hello.to = 3,
+                "it expected node 3 at this address, but this is node 2; if the data folder of node 3 was lost, remove \
+                 that node from the cluster and add this one",
+            ),
+            (|hello| hello.formats = (8, 9), "it reads data formats 8 to 9, but this node writes 2"),
+            (|hello| hello.node = 2, "it is this node itself; is the address of another node wrong?"),
+        ];
+        for (change, says) in refusals {
+            assert_eq!(judged(change, false), Err(says.to_owned()));
+        }
+    }
+
+    #[test]
+    fn adjacent_versions_are_accepted_and_others_are_named() {
+        check_preamble(preamble(VERSION)).unwrap();
+        check_preamble(preamble(VERSION + 1)).unwrap();
+        assert_eq!(check_preamble(preamble(VERSION + 2)), Err(LinkError::Version { found: VERSION + 2 }));
+        let error = check_preamble(*b"GET / HT").unwrap_err();
+        assert!(matches!(error, LinkError::NotBaton(_)), "{error}");
+    }
+
+    #[test]
+    fn a_hello_may_grow_and_a_call_may_not() {
+        let mut bytes = encode(&hello()).to_vec();
+        bytes.push(1);
+        assert_eq!(decode_start::<Hello>(&bytes, "a Hello"), Ok(hello()));
+        let call = Call { id: 3, request: Request::Status };
+        let mut bytes = encode(&call).to_vec();
+        assert_eq!(decode::<Call<'_>>(&bytes, "a request"), Ok(call));
+        bytes.push(1);
+        let error = decode::<Call<'_>>(&bytes, "a request").unwrap_err();
+        assert_eq!(error.to_string(), format!("it sent {} bytes that are not a request", bytes.len()));
+    }
+}

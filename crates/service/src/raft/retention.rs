@@ -1,0 +1,99 @@
+//! Decides how much of the log stays behind a snapshot, for nodes that were away for a short time: the last 10 seconds,
+//! and at most 64 MiB.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+const KEPT_FOR: Duration = Duration::from_secs(10);
+const KEPT_BYTES_MAX: u64 = 64 << 20;
+
+/// Marks are this far apart, in time or in bytes. So the limits are met to within one mark.
+const MARK_EVERY: Duration = Duration::from_millis(250);
+const MARK_BYTES: u64 = 1 << 20;
+
+/// A moment in the growth of the log.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    at: Instant,
+    /// The last entry of the log at this moment.
+    index: u64,
+    /// The bytes that were ever appended until this moment.
+    bytes: u64,
+}
+
+/// Remembers when the log had which length.
+#[derive(Debug, Default)]
+pub(super) struct Retention(Mutex<Growth>);
+
+#[derive(Debug, Default)]
+struct Growth {
+    marks: VecDeque<Mark>,
+    bytes: u64,
+}
+
+impl Retention {
+    /// The log has grown by these bytes, up to this entry.
+    pub fn appended(&self, index: u64, bytes: u64, now: Instant) {
+        let mut growth = self.growth();
+        growth.bytes += bytes;
+        let total = growth.bytes;
+        // The log may have been truncated.
+        while growth.marks.back().is_some_and(|mark| mark.index > index) {
+            growth.marks.pop_back();
+        }
+        let is_near = |mark: &Mark| now.duration_since(mark.at) < MARK_EVERY && total - mark.bytes < MARK_BYTES;
+        if !growth.marks.back().is_some_and(is_near) {
+            growth.marks.push_back(Mark { at: now, index, bytes: total });
+        }
+        // Of the marks that are old enough, the last one is enough.
+        while growth.marks.get(1).is_some_and(|mark| mark.is_old(now, total)) {
+            growth.marks.pop_front();
+        }
+    }
+
+    /// The last entry that need not be kept; none if all must be.
+    pub fn purgeable(&self, now: Instant) -> Option<u64> {
+        let growth = self.growth();
+        growth.marks.iter().rev().find(|mark| mark.is_old(now, growth.bytes)).map(|mark| mark.index)
+    }
+
+    fn growth(&self) -> MutexGuard<'_, Growth> {
+        // A poisoned lock is harmless: nothing panics while the lock is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Mark {
+    fn is_old(&self, now: Instant, bytes: u64) -> bool {
+        now.duration_since(self.at) >= KEPT_FOR || bytes - self.bytes >= KEPT_BYTES_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_seconds_and_the_last_bytes_are_kept() {
+        let retention = Retention::default();
+        let start = Instant::now();
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        for second in 0..30 {
+            retention.appended(second, 10, at(second * 1000));
+        }
+        assert_eq!(retention.purgeable(at(29_000)), Some(19));
+        assert_eq!(retention.purgeable(at(29_999)), Some(19));
+        assert_eq!(retention.purgeable(at(30_000)), Some(20));
+        assert!(retention.growth().marks.len() <= 12);
+        // Much is written in a short time.
+        for index in 30..130 {
+            retention.appended(index, 1 << 20, at(30_000));
+        }
+        assert_eq!(retention.purgeable(at(30_000)), Some(129 - 64));
+        // After a truncation the log grows again.
+        retention.appended(100, 1, at(31_000));
+        assert_eq!(retention.growth().marks.back().map(|mark| mark.index), Some(100));
+        assert_eq!(Retention::default().purgeable(start), None);
+    }
+}

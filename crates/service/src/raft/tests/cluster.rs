@@ -1,0 +1,507 @@
+//! Several nodes in one process, over loopback.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use baton_proxy::Mesh;
+use futures::future::join_all;
+use openraft::async_runtime::WatchReceiver;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+use super::*;
+use crate::raft::peers::LinkError;
+
+/// Longer than any wait in these tests, unless the event never comes.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A place for a node: a disk and an address, which outlive the node.
+struct Seat {
+    name: String,
+    disk: FakeDisk,
+    address: SocketAddr,
+    /// The port is taken until the node starts.
+    listener: Mutex<Option<TcpListener>>,
+    routes: BTreeMap<String, String>,
+    warned: Arc<Mutex<Vec<String>>>,
+}
+
+impl Seat {
+    async fn new(name: &str) -> Seat {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Seat {
+            name: name.to_owned(),
+            disk: FakeDisk::default(),
+            address: listener.local_addr().unwrap(),
+            listener: Mutex::new(Some(listener)),
+            routes: BTreeMap::new(),
+            warned: Arc::default(),
+        }
+    }
+
+    fn record(&self) -> NodeRecord {
+        let (name, peer_address) = (self.name.clone(), self.address.to_string());
+        NodeRecord { name, peer_address, client_address: String::new() }
+    }
+
+    async fn open(&self, beginning: Beginning) -> Node {
+        let listener = self.listener.lock().unwrap().take();
+        let listener = match listener {
+            Some(listener) => listener,
+            None => TcpListener::bind(self.address).await.unwrap(),
+        };
+        let log = self.warned.clone();
+        let warn: Warn = Arc::new(move |what: &str| log.lock().unwrap().push(what.to_owned()));
+        let options = Options {
+            record: self.record(),
+            listener: Some(listener),
+            beginning,
+            routes: self.routes.clone(),
+            warn,
+            segment_bytes: 64 << 10,
+            ..options()
+        };
+        Node::open(Arc::new(self.disk.clone()), options).await.unwrap()
+    }
+}
+
+async fn seats(count: usize) -> Vec<Seat> {
+    join_all((0..count).map(|seat| async move { Seat::new(&format!("node-{seat}")).await })).await
+}
+
+async fn began(seats: &[Seat]) -> Vec<Node> {
+    let nodes = join_all(seats.iter().map(|seat| seat.open(Beginning::Waits))).await;
+    let members = nodes.iter().zip(seats).map(|(node, seat)| (node.id(), seat.record())).collect();
+    nodes[0].initialize(members).await.unwrap();
+    nodes
+}
+
+async fn trio() -> (Vec<Seat>, Vec<Node>) {
+    let seats = seats(3).await;
+    let nodes = began(&seats).await;
+    (seats, nodes)
+}
+
+/// Waits until one of the nodes leads, and returns its place in the list.
+async fn leader(nodes: &[&Node]) -> usize {
+    let lead = nodes.iter().map(|node| {
+        Box::pin(async move {
+            let mut leadership = node.leadership();
+            if leadership.wait_for(|now| matches!(now, Leadership::Leads { .. })).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        })
+    });
+    timeout(LONG, futures::future::select_all(lead)).await.expect("one of them leads").1
+}
+
+/// Proposes an entry wherever the leader is, until it is applied.
+async fn apply(nodes: &[&Node], entry: Entry) -> Applied {
+    timeout(LONG, async {
+        loop {
+            let node = nodes[leader(nodes).await];
+            if let Ok(pending) = node.propose(entry.clone()).await
+                && let Ok(applied) = pending.await
+            {
+                return applied;
+            }
+            // The leadership is just changing.
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .expect("the entry is applied in the end")
+}
+
+/// Opens sessions `from..to`; returns the index of the last entry.
+async fn fill_sessions(nodes: &[&Node], sessions: std::ops::Range<u64>) -> u64 {
+    let mut last = 0;
+    for session in sessions {
+        last = apply(nodes, open_session(session)).await.index;
+    }
+    last
+}
+
+/// Waits until all nodes have applied this entry.
+async fn applied(nodes: &[&Node], index: u64) {
+    for node in nodes {
+        node.raft.wait(Some(LONG)).applied_index_at_least(Some(index), "applied").await.unwrap();
+    }
+}
+
+/// All nodes have the same state in the end, with at least these sessions.
+async fn agree(nodes: &[&Node], sessions: u64) {
+    let index = apply(nodes, entry_of(sessions::Command::Lead { term: 0 })).await.index;
+    applied(nodes, index).await;
+    let states: Vec<State> = nodes.iter().map(|node| node.state()).collect();
+    assert!(states[0].counts().sessions as u64 >= sessions, "{:?}", states[0].counts());
+    assert!(states.iter().all(|state| *state == states[0]));
+}
+
+async fn stop(nodes: impl IntoIterator<Item = Node>) {
+    for node in nodes {
+        timeout(LONG, node.shutdown()).await.unwrap();
+    }
+}
+
+fn all(nodes: &[Node]) -> Vec<&Node> {
+    nodes.iter().collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_nodes_have_every_entry_and_say_how_they_are() {
+    let (_seats, nodes) = trio().await;
+    fill_sessions(&all(&nodes), 1..200).await;
+    agree(&all(&nodes), 199).await;
+    let clusters: Vec<u64> = nodes.iter().map(Node::cluster).collect();
+    assert_eq!(clusters, [nodes[0].cluster(); 3], "the others have become part of the cluster of the first");
+
+    let leads = leader(&all(&nodes)).await;
+    let members = nodes[leads].members().await;
+    assert_eq!(members.len(), 3);
+    for member in &members {
+        let says = member.says.as_ref().unwrap();
+        assert!(member.is_voter);
+        assert_eq!(says.leader, Some(nodes[leads].id()));
+        assert_eq!(says.role == Role::Leader, member.id == nodes[leads].id());
+    }
+    for (node, _) in nodes.iter().enumerate().filter(|(node, _)| *node != leads) {
+        let refused = nodes[node].remove(members[0].id).await.unwrap_err();
+        assert!(matches!(refused, MemberError::NotLeader { .. }), "{refused}");
+    }
+    stop(nodes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_stops_is_replaced_and_nothing_acknowledged_is_lost() {
+    let (seats, mut nodes) = trio().await;
+    let mut next = 1;
+    for _ in 0..3 {
+        fill_sessions(&all(&nodes), next..next + 50).await;
+        next += 50;
+        let leads = leader(&all(&nodes)).await;
+        let stopped = nodes.remove(leads);
+        stop([stopped]).await;
+        fill_sessions(&all(&nodes), next..next + 50).await;
+        next += 50;
+        agree(&all(&nodes), next - 1).await;
+        nodes.insert(leads, seats[leads].open(Beginning::Waits).await);
+    }
+    agree(&all(&nodes), next - 1).await;
+    // All of them stop, and start again.
+    let ids: Vec<u64> = nodes.iter().map(Node::id).collect();
+    stop(nodes).await;
+    let nodes = join_all(seats.iter().map(|seat| seat.open(Beginning::Waits))).await;
+    assert_eq!(nodes.iter().map(Node::id).collect::<Vec<_>>(), ids);
+    agree(&all(&nodes), next - 1).await;
+    stop(nodes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leadership_is_handed_over() {
+    let (_seats, nodes) = trio().await;
+    fill_sessions(&all(&nodes), 1..20).await;
+    agree(&all(&nodes), 19).await;
+    let leads = leader(&all(&nodes)).await;
+    let to = nodes[(leads + 1) % 3].id();
+    assert_eq!(nodes[leads].transfer(nodes[leads].id()).await, Err(MemberError::Leads { id: nodes[leads].id() }));
+    assert_eq!(nodes[leads].transfer(7).await, Err(MemberError::NoSuchMember { id: 7 }));
+    nodes[leads].transfer(to).await.unwrap();
+    fill_sessions(&all(&nodes), 20..40).await;
+    agree(&all(&nodes), 39).await;
+    stop(nodes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wiped_node_comes_back_only_under_a_new_id() {
+    let (mut seats, mut nodes) = trio().await;
+    fill_sessions(&all(&nodes), 1..60).await;
+    let leads = leader(&all(&nodes)).await;
+    let wiped = (leads + 1) % 3;
+    let old = nodes[wiped].id();
+    let gone = nodes.remove(wiped);
+    stop([gone]).await;
+    seats[wiped].disk = FakeDisk::default();
+    let new = seats[wiped].open(Beginning::Waits).await;
+    let (lead, new_id) = (nodes[leader(&all(&nodes)).await].id(), new.id());
+    assert_ne!(new_id, old);
+
+    let lead = nodes.iter().find(|node| node.id() == lead).unwrap();
+    // Heartbeats go on, so the leader calls it within this time.
+    let says = timeout(LONG, async {
+        loop {
+            let members = lead.members().await;
+            let member = members.into_iter().find(|member| member.id == old).unwrap();
+            let says = member.says.unwrap_err();
+            if says.contains("expected node") {
+                return says;
+            }
+        }
+    });
+    let says = says.await.unwrap();
+    let expected = format!("it expected node {old} at this address, but this is node {new_id}; if the data folder of");
+    assert!(says.contains(&expected), "{says}");
+
+    let taken = lead.add_learner(new_id, seats[wiped].record()).await.unwrap_err();
+    assert!(matches!(taken, MemberError::NameTaken { id, .. } if id == old), "{taken}");
+    lead.remove(old).await.unwrap();
+    lead.add_learner(new_id, seats[wiped].record()).await.unwrap();
+    promote(lead, new_id).await;
+    nodes.insert(wiped, new);
+    fill_sessions(&all(&nodes), 60..100).await;
+    agree(&all(&nodes), 99).await;
+    stop(nodes).await;
+}
+
+/// Promotes a learner as soon as it has what it needs.
+async fn promote(lead: &Node, id: u64) {
+    let promoted = timeout(LONG, async {
+        loop {
+            match lead.promote(id).await {
+                Err(MemberError::Lags { .. } | MemberError::NeverHeard { .. } | MemberError::InProgress) => {
+                    tokio::task::yield_now().await;
+                }
+                promoted => return promoted,
+            }
+        }
+    });
+    promoted.await.unwrap().unwrap();
+}
+
+/// Opens sessions until it is told to stop. Counts those that were acknowledged.
+struct Load {
+    stopped: AtomicBool,
+    acknowledged: AtomicU64,
+}
+
+impl Load {
+    async fn run(&self, nodes: &[&Node]) {
+        while !self.stopped.load(Ordering::SeqCst) {
+            let session = self.acknowledged.load(Ordering::SeqCst) + 1;
+            apply(nodes, open_session(session)).await;
+            self.acknowledged.store(session, Ordering::SeqCst);
+        }
+    }
+
+    /// Returns when `more` further sessions are open.
+    async fn goes_on(&self, more: u64) {
+        let target = self.acknowledged.load(Ordering::SeqCst) + more;
+        while self.acknowledged.load(Ordering::SeqCst) < target {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+/// Does something at the leader, wherever it is.
+async fn at_leader<'a, F: Future<Output = Result<(), MemberError>>>(nodes: &[&'a Node], act: impl Fn(&'a Node) -> F) {
+    timeout(LONG, async {
+        loop {
+            let node = nodes[leader(nodes).await];
+            match act(node).await {
+                Err(MemberError::NotLeader { .. } | MemberError::InProgress) => tokio::task::yield_now().await,
+                Err(MemberError::Lags { .. } | MemberError::NeverHeard { .. }) => tokio::task::yield_now().await,
+                done => return done.unwrap(),
+            }
+        }
+    })
+    .await
+    .expect("it is done in the end");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_grows_from_one_to_five_and_back_to_three_under_load() {
+    let seats = seats(5).await;
+    let mut nodes = vec![seats[0].open(Beginning::Alone).await];
+    leads(&nodes[0]).await;
+    nodes.extend(join_all(seats[1..].iter().map(|seat| seat.open(Beginning::Waits))).await);
+    assert_eq!(nodes[0].remove(nodes[0].id()).await, Err(MemberError::LastVoter { id: nodes[0].id() }));
+    let load = Load { stopped: AtomicBool::new(false), acknowledged: AtomicU64::new(0) };
+    let everybody = all(&nodes);
+    let (running, everybody) = (load.run(&everybody), &everybody);
+    let changes = async {
+        for new in 1..5 {
+            let (id, record) = (nodes[new].id(), seats[new].record());
+            at_leader(everybody, |lead| lead.add_learner(id, record.clone())).await;
+            load.goes_on(20).await;
+            at_leader(everybody, |lead| lead.promote(id)).await;
+            load.goes_on(20).await;
+        }
+        // The first one may lead; then another takes over.
+        for gone in &nodes[..2] {
+            let id = gone.id();
+            at_leader(everybody, |lead| lead.remove(id)).await;
+            timeout(LONG, load.goes_on(20)).await.unwrap();
+        }
+        load.stopped.store(true, Ordering::SeqCst);
+    };
+    timeout(LONG * 2, futures::future::join(running, changes)).await.unwrap();
+    agree(&all(&nodes[2..]), load.acknowledged.load(Ordering::SeqCst)).await;
+    let members = nodes[2 + leader(&all(&nodes[2..])).await].members().await;
+    let ids: std::collections::BTreeSet<u64> = nodes[2..].iter().map(Node::id).collect();
+    assert_eq!(members.iter().map(|member| member.id).collect::<std::collections::BTreeSet<_>>(), ids);
+    stop(nodes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_node_gets_a_snapshot_when_the_log_is_gone() {
+    let seats = seats(2).await;
+    let nodes = vec![seats[0].open(Beginning::Alone).await, seats[1].open(Beginning::Waits).await];
+    leads(&nodes[0]).await;
+    fill_sessions(&[&nodes[0]], 1..400).await;
+    let purged = nodes[0].raft.wait(Some(LONG)).metrics(|metrics| metrics.purged.is_some(), "purged").await.unwrap();
+    assert!(purged.purged.is_some());
+    nodes[0].add_learner(nodes[1].id(), seats[1].record()).await.unwrap();
+    fill_sessions(&[&nodes[0]], 400..500).await;
+    let index = nodes[0].status().applied;
+    applied(&all(&nodes), index).await;
+    assert_eq!(nodes[0].state(), nodes[1].state());
+    let installed = nodes[1].raft.metrics().borrow_watched().snapshot;
+    assert!(installed >= purged.purged, "{installed:?}");
+    let names = seats[1].disk.names();
+    assert!(!names.iter().any(|name| name.contains("received")), "{names:?}");
+    // The node starts from its snapshot.
+    let mut nodes = nodes;
+    let follower = nodes.remove(1);
+    stop([follower]).await;
+    nodes.push(seats[1].open(Beginning::Waits).await);
+    agree(&all(&nodes), 499).await;
+    stop(nodes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_group_goes_on_when_links_are_cut_and_agrees_when_they_are_healed() {
+    let mut seats = seats(3).await;
+    let addresses: Vec<String> = seats.iter().map(|seat| seat.address.to_string()).collect();
+    let mesh = Mesh::start(&addresses, 1).unwrap();
+    for (number, seat) in seats.iter_mut().enumerate() {
+        seat.routes = addresses.iter().cloned().zip(mesh.addresses(number)).collect();
+    }
+    let nodes = began(&seats).await;
+    let mut next = 1;
+    for round in 0..6 {
+        fill_sessions(&all(&nodes), next..next + 20).await;
+        next += 20;
+        let leads = leader(&all(&nodes)).await;
+        let others: Vec<&Node> = (0..3).filter(|node| *node != leads).map(|node| &nodes[node]).collect();
+        match round % 3 {
+            0 => mesh.cut_off(leads),
+            1 => mesh.unplug(leads),
+            // The leader speaks, and does not hear.
+            _ => (0..3).filter(|node| *node != leads).for_each(|node| mesh.cut_one_way(node, leads)),
+        }
+        fill_sessions(&others, next..next + 20).await;
+        next += 20;
+        mesh.heal();
+        agree(&all(&nodes), next - 1).await;
+    }
+    assert!(mesh.counters().cut > 0 && mesh.counters().held > 0);
+    stop(nodes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_that_was_set_back_is_refused() {
+    let (mut seats, mut nodes) = trio().await;
+    let index = fill_sessions(&all(&nodes), 1..20).await;
+    applied(&all(&nodes), index).await;
+    let leads = leader(&all(&nodes)).await;
+    let back = (leads + 1) % 3;
+    let lead = nodes[leads].id();
+    // A copy of an early moment, which is restored later.
+    let early = seats[back].disk.copy();
+    let index = fill_sessions(&all(&nodes), 20..40).await;
+    applied(&all(&nodes), index).await;
+    let stopped = nodes.remove(back);
+    let id = stopped.id();
+    stop([stopped]).await;
+    seats[back].disk = early;
+    nodes.insert(back, seats[back].open(Beginning::Waits).await);
+    let says = timeout(LONG, async {
+        loop {
+            if let Some(says) = seats[leads].warned.lock().unwrap().first().cloned() {
+                return says;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+    let expected = format!("node {id} no longer has entries that it had acknowledged to this leader");
+    let says = says.await.unwrap();
+    assert!(says.starts_with(&expected), "{says}");
+    // The others go on, under the same leader.
+    fill_sessions(&all(&nodes), 40..60).await;
+    assert_eq!(nodes[leader(&all(&nodes)).await].id(), lead);
+    assert!(nodes[back].state().counts().sessions < 39, "it got none of the rest");
+    stop(nodes).await;
+}
+
+async fn read_all(mut stream: TcpStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // A reset is an end, too.
+    let _ = timeout(LONG, stream.read_to_end(&mut bytes)).await.unwrap();
+    bytes
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn garbage_and_strangers_are_refused_and_the_group_goes_on() {
+    let (seats, nodes) = trio().await;
+    fill_sessions(&all(&nodes), 1..10).await;
+    for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 100], b"batonR\x01\0\xff\xff\xff\xff", b"batonR\x09\0"] {
+        let mut stream = TcpStream::connect(seats[0].address).await.unwrap();
+        stream.write_all(garbage).await.unwrap();
+        stream.shutdown().await.unwrap();
+        let answer = read_all(stream).await;
+        assert!(answer.is_empty() || answer == b"batonR\x01\0", "{answer:?}");
+    }
+    // A node of another cluster, which calls the right node.
+    let strange = Seat::new("stranger").await;
+    let stranger = strange.open(Beginning::Alone).await;
+    leads(&stranger).await;
+    stranger.add_learner(nodes[0].id(), seats[0].record()).await.unwrap();
+    let members = stranger.members().await;
+    let says = members.into_iter().find(|member| member.id == nodes[0].id()).unwrap().says.unwrap_err();
+    let (theirs, ours) = (stranger.cluster(), nodes[0].cluster());
+    let expected = format!(
+        "refused by the other side, which says about this node: it belongs to cluster {theirs:016x}, but this node \
+         belongs to cluster {ours:016x}"
+    );
+    assert_eq!(says, expected);
+    // Anybody may ask who is there.
+    let hello = stranger.introduce(&seats[0].address.to_string()).await.unwrap();
+    assert_eq!((hello.node, hello.is_empty, hello.record), (nodes[0].id(), false, seats[0].record()));
+    let nowhere = stranger.introduce("127.0.0.1:1").await.unwrap_err();
+    assert!(matches!(nowhere, LinkError::Unreachable { .. }), "{nowhere}");
+    fill_sessions(&all(&nodes), 10..20).await;
+    agree(&all(&nodes), 19).await;
+    stop(nodes.into_iter().chain([stranger])).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_are_refused_with_a_reason_before_anything_changes() {
+    let seats = seats(2).await;
+    let node = seats[0].open(Beginning::Alone).await;
+    leads(&node).await;
+    let members = BTreeMap::from([(node.id(), seats[0].record())]);
+    assert_eq!(node.initialize(members).await, Err(MemberError::NotEmpty));
+    // Nobody answers at this address, so the learner stays behind.
+    node.add_learner(7, NodeRecord { peer_address: "127.0.0.1:1".to_owned(), ..seats[1].record() }).await.unwrap();
+    let refused = node.promote(7).await.unwrap_err();
+    assert_eq!(refused, MemberError::NeverHeard { id: 7 });
+    assert_eq!(node.promote(8).await, Err(MemberError::NoSuchMember { id: 8 }));
+    assert_eq!(node.transfer(7).await, Err(MemberError::NotVoter { id: 7 }));
+    let again = node.add_learner(7, seats[1].record()).await.unwrap_err();
+    assert!(matches!(again, MemberError::IsMember { id: 7, .. }), "{again}");
+    let taken = node.update(7, NodeRecord { name: "else".to_owned(), ..seats[0].record() }).await.unwrap_err();
+    assert!(matches!(taken, MemberError::AddressTaken { .. }), "{taken}");
+
+    // With the right address it catches up. (Its id is not 7, so it is refused; then it is replaced.)
+    node.remove(7).await.unwrap();
+    let other = seats[1].open(Beginning::Waits).await;
+    let elsewhere = NodeRecord { peer_address: "127.0.0.1:1".to_owned(), ..seats[1].record() };
+    node.add_learner(other.id(), elsewhere).await.unwrap();
+    node.update(other.id(), seats[1].record()).await.unwrap();
+    promote(&node, other.id()).await;
+    agree(&[&node, &other], 0).await;
+    stop([node, other]).await;
+}
