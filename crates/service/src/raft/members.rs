@@ -74,6 +74,8 @@ pub enum MemberError {
     /// The leader may still change.
     #[error("node {to} did not take over within {ms} ms")]
     NoTransfer { to: u64, ms: u64 },
+    #[error("no other voter can lead now")]
+    Alone,
     #[error("the node is stopped")]
     Stopped,
     #[error("{0}")]
@@ -194,6 +196,28 @@ impl Node {
         taken.await.unwrap_or(Err(MemberError::NoTransfer { to, ms: limit.as_millis() as u64 }))
     }
 
+    /// Hands the leadership over to the voter that has most of the log, before this node stops.
+    pub async fn hand_over(&self) -> Result<(), MemberError> {
+        let metrics = self.leading()?;
+        let healthy = |id: &u64| *id != metrics.id && self.check_health(&metrics, *id).is_ok();
+        let best = metrics.membership_config.voter_ids().filter(healthy).min_by_key(|id| lag(&metrics, *id));
+        match best {
+            Some(to) => self.transfer(to).await,
+            None => Err(MemberError::Alone),
+        }
+    }
+
+    /// When a majority last confirmed that this node leads; none if it does not lead, or if none has yet. A node that is
+    /// the only voter needs no confirmation.
+    pub fn confirmed_ms_ago(&self) -> Option<u64> {
+        let metrics = self.leading().ok()?;
+        if metrics.membership_config.voter_ids().eq([metrics.id]) {
+            return Some(0);
+        }
+        let confirmed = metrics.last_quorum_acked?;
+        Some(u64::try_from(confirmed.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+
     /// All members. Asks each of them how it is.
     pub async fn members(&self) -> Vec<Member> {
         let metrics = self.metrics();
@@ -261,12 +285,18 @@ impl Node {
         use ChangeMembershipError::{InProgress, UncommittedLeaderLog};
         // A change has two steps. A task of its own makes the second even if this caller is gone.
         let raft = self.raft.clone();
-        let changing = tokio::spawn(async move { raft.change_membership(change, retain).await });
+        let changing = tokio::spawn(async move {
+            let changed = raft.change_membership(change, retain).await?;
+            // The caller sees the change in what it asks next. An error means that the node stops.
+            let is_shown = |metrics: &Metrics| *metrics.membership_config.log_id() >= Some(changed.log_id);
+            let _ = raft.wait(Some(CHANGE_MAX)).metrics(is_shown, "the members have changed").await;
+            Ok(())
+        });
         let Ok(changed) = timeout(CHANGE_MAX, changing).await else {
             return Err(MemberError::NotYet { ms: CHANGE_MAX.as_millis() as u64 });
         };
         let error = match changed.map_err(|_| MemberError::Stopped)? {
-            Ok(_) => return Ok(()),
+            Ok(()) => return Ok(()),
             Err(RaftError::Fatal(_)) => return Err(MemberError::Stopped),
             Err(RaftError::APIError(error)) => error,
         };

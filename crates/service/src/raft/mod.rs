@@ -37,4 +37,5 @@ pub use members::{Member, MemberError};
 pub use node::{Beginning, Node, Options, Pending, ProposeError, ReadError, Timing};
 pub use peers::{Hello, LinkError, NodeStatus, Refusal};
 pub use receipt::OnLost;
+pub use retention::Keep;
 pub use types::Applied;

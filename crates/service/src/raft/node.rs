@@ -22,7 +22,7 @@ use super::log_store::{APPEND_BYTES_MAX, Fatal, LogStore, Warn, abort, complain}
 use super::machine::{Machine, OnApply, Shared};
 use super::peers::{self, APPEND_ENTRIES_MAX, Door, NodeStatus, Peers};
 use super::receipt::{OnLost, Receipt};
-use super::retention::Retention;
+use super::retention::{Keep, Retention};
 use super::snapshot::Kept;
 use super::types::{Applied, LogId, TypeConfig};
 use crate::format::FromOlder;
@@ -53,6 +53,8 @@ pub struct Options {
     pub listener: Option<TcpListener>,
     pub beginning: Beginning,
     pub timing: Timing,
+    /// How much of the log stays behind a snapshot if the group has other members.
+    pub keep: Keep,
     /// Addresses of other nodes that this node reaches at another address, for example through a proxy.
     pub routes: BTreeMap<String, String>,
 }
@@ -97,6 +99,7 @@ impl Default for Options {
             listener: None,
             beginning: Beginning::default(),
             timing: Timing::default(),
+            keep: Keep::default(),
             routes: BTreeMap::new(),
         }
     }
@@ -195,14 +198,14 @@ pub(super) struct Parts {
 
 impl Parts {
     pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Parts, OpenError> {
-        let Options { segment_bytes, snapshot_after_bytes, snapshot_pause, on_apply, fatal, warn, .. } = options;
+        let Options { segment_bytes, snapshot_after_bytes, snapshot_pause, on_apply, fatal, warn, keep, .. } = options;
         let store = Store::open(disk, &FromOlder)?;
         let (alive, gone) = mpsc::channel(1);
         let compaction = Arc::new(Compaction::new(snapshot_after_bytes, snapshot_pause));
         let kept = Kept::open(store.snapshots(), compaction.clone())?;
         let (machine, shared) = Machine::new(kept, on_apply, fatal.clone(), warn.clone(), alive.clone());
         let alone = Arc::new(AtomicBool::new(false));
-        let retention = Arc::new(Retention::default());
+        let retention = Arc::new(Retention::new(keep));
         let counters = (compaction.clone(), retention.clone());
         let log = LogStore::open(&store, segment_bytes, counters, alone.clone(), fatal, alive.clone())?;
         store.remarks().iter().for_each(|remark| warn(remark));
@@ -220,6 +223,7 @@ impl Node {
     /// [`Node::leadership`]), unless [`Options::beginning`] says otherwise.
     pub async fn open(disk: Arc<dyn Disk>, mut options: Options) -> Result<Node, OpenError> {
         let (record, on_lost, warn) = (options.record.clone(), options.on_lost.clone(), options.warn.clone());
+        let fatal = options.fatal.clone();
         let (timing, beginning, listener) = (options.timing, options.beginning, options.listener.take());
         let routes = std::mem::take(&mut options.routes);
         let parts = Parts::open(disk.clone(), options)?;
@@ -247,7 +251,8 @@ impl Node {
         tasks.spawn(drain(overflown, overflowing.clone()));
         if let Some(listener) = listener {
             let (raft, peers, disk, files) = (raft.clone(), peers.clone(), disk.clone(), files.clone());
-            let door = Door { raft, peers, snapshots, disk, files, alive, adopting: tokio::sync::Mutex::default() };
+            let adopting = tokio::sync::Mutex::default();
+            let door = Door { raft, peers, snapshots, disk, files, fatal, alive, adopting };
             tasks.spawn(peers::listen(listener, Arc::new(door)));
         }
         let running = Running { tasks, gone }.into();

@@ -1,12 +1,22 @@
-//! Decides how much of the log stays behind a snapshot, for nodes that were away for a short time: the last 10 seconds,
-//! and at most 64 MiB.
+//! Decides how much of the log stays behind a snapshot, for nodes that were away for a short time: the last seconds, and
+//! at most some bytes.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-const KEPT_FOR: Duration = Duration::from_secs(10);
-const KEPT_BYTES_MAX: u64 = 64 << 20;
+/// How much of the log a node with other members keeps behind a snapshot. It is in memory, like the rest of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep {
+    pub newer_than: Duration,
+    pub bytes_max: u64,
+}
+
+impl Default for Keep {
+    fn default() -> Keep {
+        Keep { newer_than: Duration::from_secs(10), bytes_max: 64 << 20 }
+    }
+}
 
 /// Marks are this far apart, in time or in bytes. So the limits are met to within one mark.
 const MARK_EVERY: Duration = Duration::from_millis(250);
@@ -24,7 +34,10 @@ struct Mark {
 
 /// Remembers when the log had which length.
 #[derive(Debug, Default)]
-pub(super) struct Retention(Mutex<Growth>);
+pub(super) struct Retention {
+    keep: Keep,
+    growth: Mutex<Growth>,
+}
 
 #[derive(Debug, Default)]
 struct Growth {
@@ -33,6 +46,10 @@ struct Growth {
 }
 
 impl Retention {
+    pub fn new(keep: Keep) -> Retention {
+        Retention { keep, growth: Mutex::default() }
+    }
+
     /// The log has grown by these bytes, up to this entry.
     pub fn appended(&self, index: u64, bytes: u64, now: Instant) {
         let mut growth = self.growth();
@@ -47,7 +64,7 @@ impl Retention {
             growth.marks.push_back(Mark { at: now, index, bytes: total });
         }
         // Of the marks that are old enough, the last one is enough.
-        while growth.marks.get(1).is_some_and(|mark| mark.is_old(now, total)) {
+        while growth.marks.get(1).is_some_and(|mark| mark.is_old(self.keep, now, total)) {
             growth.marks.pop_front();
         }
     }
@@ -55,18 +72,18 @@ impl Retention {
     /// The last entry that need not be kept; none if all must be.
     pub fn purgeable(&self, now: Instant) -> Option<u64> {
         let growth = self.growth();
-        growth.marks.iter().rev().find(|mark| mark.is_old(now, growth.bytes)).map(|mark| mark.index)
+        growth.marks.iter().rev().find(|mark| mark.is_old(self.keep, now, growth.bytes)).map(|mark| mark.index)
     }
 
     fn growth(&self) -> MutexGuard<'_, Growth> {
         // A poisoned lock is harmless: nothing panics while the lock is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.growth.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Mark {
-    fn is_old(&self, now: Instant, bytes: u64) -> bool {
-        now.duration_since(self.at) >= KEPT_FOR || bytes - self.bytes >= KEPT_BYTES_MAX
+    fn is_old(&self, keep: Keep, now: Instant, bytes: u64) -> bool {
+        now.duration_since(self.at) >= keep.newer_than || bytes - self.bytes >= keep.bytes_max
     }
 }
 

@@ -24,6 +24,7 @@ use super::wire::{
 use super::{Peers, snapshots};
 use crate::format::record::{self, Record};
 use crate::raft::edge;
+use crate::raft::log_store::Fatal;
 use crate::raft::machine::Machine;
 use crate::raft::node::node_status;
 use crate::raft::snapshot::Chunks;
@@ -46,6 +47,7 @@ pub struct Door {
     pub snapshots: Snapshots,
     pub disk: Arc<dyn Disk>,
     pub files: Files,
+    pub fatal: Fatal,
     /// `Node::shutdown` waits until it is dropped.
     pub alive: mpsc::Sender<()>,
     /// Held while the node becomes part of a cluster.
@@ -160,9 +162,10 @@ impl Door {
             Request::Append(append) => match append_request(append) {
                 Ok(rpc) => Box::pin(unconstrained(async move { Reply { id, answer: appended(&raft, rpc).await } })),
                 Err(sentence) => {
-                    warn!("entries of another node cannot be read: {sentence}");
-                    let answer = Answer::Failed(format!("the entries cannot be read: {sentence}"));
-                    Box::pin(std::future::ready(Reply { id, answer }))
+                    // To go without the entry would be wrong, and the leader would send it for ever.
+                    let sentence = format!("an entry of the leader cannot be read: {sentence}");
+                    (self.fatal)(&format!("{sentence}; start this node with the version of the leader"));
+                    Box::pin(std::future::ready(Reply { id, answer: Answer::Failed(sentence) }))
                 }
             },
             Request::Vote(candidacy) => Box::pin(async move {
@@ -236,4 +239,30 @@ fn vote_request(candidacy: Candidacy) -> VoteRequest<TypeConfig> {
 fn answer_vote(response: VoteResponse<TypeConfig>) -> Answer {
     let VoteResponse { vote, vote_granted: granted, last_log_id } = response;
     Answer::Voted { vote: vote.into(), last: last_log_id.map(record::LogId::from), granted }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn append(first: u64, version: Option<u8>) -> Result<usize, String> {
+        let mut records = Vec::new();
+        for index in first..first + 3 {
+            let payload = record::Payload::Blank.encode();
+            Record::Entry { id: record::LogId { term: 1, index }, payload: &payload }.encode_to(&mut records);
+        }
+        if let Some(version) = version {
+            records[0] = version;
+        }
+        let vote = record::Vote { term: 1, node: 1, committed: true };
+        let previous = Some(record::LogId { term: 1, index: 4 });
+        append_request(Append { vote, previous, commit: None, records: &records }).map(|rpc| rpc.entries.len())
+    }
+
+    #[test]
+    fn entries_of_a_newer_version_and_gaps_are_refused_with_a_sentence() {
+        assert_eq!(append(5, None), Ok(3));
+        assert_eq!(append(6, None), Err("entry 6 follows, but entry 5 is expected".to_owned()));
+        assert_eq!(append(5, Some(9)), Err("a newer version wrote it, with data format 9".to_owned()));
+    }
 }

@@ -16,8 +16,8 @@ use crate::format::snapshot::SnapshotMeta;
 use crate::raft::types::Snapshot;
 use crate::store::{Received, Snapshots};
 
-/// The most bytes in one frame. A chunk is seldom larger.
-const PART_BYTES_MAX: usize = 256 << 10;
+/// The most bytes in one frame. A chunk is seldom larger, except in tests.
+const PART_BYTES_MAX: usize = if cfg!(test) { 10_000 } else { 256 << 10 };
 const _: () = assert!(PART_BYTES_MAX + 64 < wire::FRAME_BYTES_MAX);
 
 /// A larger chunk is refused: no node makes one.

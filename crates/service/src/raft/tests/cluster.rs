@@ -1,6 +1,7 @@
 //! Several nodes in one process, over loopback.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use super::*;
-use crate::raft::peers::LinkError;
+use crate::store::fake::Operation as DiskOperation;
 
 /// Longer than any wait in these tests, unless the event never comes.
 const LONG: Duration = Duration::from_secs(60);
@@ -61,6 +62,7 @@ impl Seat {
             beginning,
             routes: self.routes.clone(),
             warn,
+            keep: Keep { newer_than: Duration::from_secs(3600), ..Keep::default() },
             segment_bytes: 64 << 10,
             ..options()
         };
@@ -141,6 +143,14 @@ async fn agree(nodes: &[&Node], sessions: u64) {
     assert!(states.iter().all(|state| *state == states[0]));
 }
 
+/// Like [`agree`], with a leader that is known.
+async fn agree_at(lead: &Node, nodes: &[&Node], sessions: u64) {
+    let index = apply(&[lead], entry_of(sessions::Command::Lead { term: 0 })).await.index;
+    applied(nodes, index).await;
+    assert!(nodes.iter().all(|node| node.state() == lead.state()));
+    assert!(lead.state().counts().sessions as u64 >= sessions);
+}
+
 async fn stop(nodes: impl IntoIterator<Item = Node>) {
     for node in nodes {
         timeout(LONG, node.shutdown()).await.unwrap();
@@ -212,6 +222,11 @@ async fn leadership_is_handed_over() {
     nodes[leads].transfer(to).await.unwrap();
     fill_sessions(&all(&nodes), 20..40).await;
     agree(&all(&nodes), 39).await;
+    let leads = leader(&all(&nodes)).await;
+    assert!(nodes[leads].confirmed_ms_ago().is_some());
+    nodes[leads].hand_over().await.unwrap();
+    assert!(matches!(nodes[leads].hand_over().await, Err(MemberError::NotLeader { .. })));
+    fill_sessions(&all(&nodes), 40..60).await;
     stop(nodes).await;
 }
 
@@ -367,6 +382,73 @@ async fn a_new_node_gets_a_snapshot_when_the_log_is_gone() {
     let follower = nodes.remove(1);
     stop([follower]).await;
     nodes.push(seats[1].open(Beginning::Waits).await);
+    agree(&all(&nodes), 499).await;
+    stop(nodes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_snapshot_of_many_parts_arrives_although_its_connection_breaks_and_the_disk_is_full_once() {
+    let mut seats = seats(2).await;
+    let address = seats[1].address.to_string();
+    let proxy = baton_proxy::Proxy::start(&address, 1).unwrap();
+    seats[0].routes = BTreeMap::from([(address, proxy.address().to_string())]);
+    let nodes = vec![seats[0].open(Beginning::Alone).await, seats[1].open(Beginning::Waits).await];
+    leads(&nodes[0]).await;
+    let mut pending = Vec::new();
+    for session in 1..3000 {
+        pending.push(nodes[0].propose(open_labelled(session, "x".repeat(200))).await.unwrap());
+    }
+    for pending in pending {
+        pending.await.unwrap();
+    }
+    let purged = || nodes[0].raft.metrics().borrow_watched().purged.is_some_and(|purged| purged.index > 2500);
+    timeout(LONG, async {
+        while !purged() {
+            // Nothing happens if a snapshot is being made.
+            nodes[0].raft.trigger().snapshot().await.unwrap();
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .unwrap();
+    let mut writes = 0;
+    seats[1].disk.before_each(move |_, operation| match operation {
+        DiskOperation::Write(name) if name.contains("received") => {
+            writes += 1;
+            if writes == 5 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        }
+        _ => Ok(()),
+    });
+    nodes[0].add_learner(nodes[1].id(), seats[1].record()).await.unwrap();
+    // Most likely in the middle of the second attempt.
+    timeout(LONG, proxy.wait_until(|counters| counters.forward_bytes > 800_000)).await.unwrap();
+    proxy.reset();
+    // The load goes on meanwhile.
+    fill_sessions(&[&nodes[0]], 3000..3100).await;
+    agree_at(&nodes[0], &all(&nodes), 3099).await;
+    assert!(proxy.counters().reset > 0, "{:?}", proxy.counters());
+    let names = seats[1].disk.names();
+    assert!(!names.iter().any(|name| name.contains("received")), "{names:?}");
+    stop(nodes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_was_away_for_a_short_time_needs_no_snapshot() {
+    let (seats, mut nodes) = trio().await;
+    fill_sessions(&all(&nodes), 1..20).await;
+    agree(&all(&nodes), 19).await;
+    let leads = leader(&all(&nodes)).await;
+    let away = (leads + 1) % 3;
+    let gone = nodes.remove(away);
+    stop([gone]).await;
+    // Several snapshots are made meanwhile.
+    fill_sessions(&all(&nodes), 20..500).await;
+    for node in &nodes {
+        let metrics = node.raft.metrics().borrow_watched().clone();
+        assert!(metrics.snapshot.is_some_and(|snapshot| snapshot.index > 100), "{metrics}");
+        assert_eq!(metrics.purged, None, "the options of these tests keep everything");
+    }
+    nodes.insert(away, seats[away].open(Beginning::Waits).await);
     agree(&all(&nodes), 499).await;
     stop(nodes).await;
 }
