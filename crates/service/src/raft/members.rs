@@ -9,6 +9,7 @@ use futures::future::join_all;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{ChangeMembershipError, ClientWriteError, InitializeError, RaftError};
 use openraft::{ChangeMembers, Instant, RaftMetrics, ServerState};
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout;
 
 use super::node::{Node, node_status};
@@ -125,7 +126,7 @@ impl Node {
 
     /// Takes a node in as a learner: it gets all entries, but has no vote.
     pub async fn add_learner(&self, id: u64, record: NodeRecord) -> Result<(), MemberError> {
-        let metrics = self.leading()?;
+        let (turn, metrics) = self.begin_change()?;
         if let Some(known) = metrics.membership_config.get_node(&id) {
             return Err(MemberError::IsMember { id, name: known.name.clone() });
         }
@@ -134,42 +135,42 @@ impl Node {
         if let Some((id, record)) = { all }.find(|(_, record)| record.peer_address.is_empty()) {
             return Err(MemberError::NoAddress { id: *id, name: record.name.clone() });
         }
-        self.change(ChangeMembers::AddNodes(BTreeMap::from([(id, record)])), true).await
+        self.change(turn, ChangeMembers::AddNodes(BTreeMap::from([(id, record)])), true).await
     }
 
     /// Makes a learner a voter.
     pub async fn promote(&self, id: u64) -> Result<(), MemberError> {
-        let metrics = self.leading()?;
+        let (turn, metrics) = self.begin_change()?;
         known(&metrics, id)?;
         if is_voter(&metrics, id) {
             return Err(MemberError::IsVoter { id });
         }
         self.check_health(&metrics, id)?;
-        self.change(ChangeMembers::AddVoterIds(BTreeSet::from([id])), true).await
+        self.change(turn, ChangeMembers::AddVoterIds(BTreeSet::from([id])), true).await
     }
 
     /// Takes a node out of the group. If it is the leader, another node takes over.
     pub async fn remove(&self, id: u64) -> Result<(), MemberError> {
-        let metrics = self.leading()?;
+        let (turn, metrics) = self.begin_change()?;
         known(&metrics, id)?;
         if metrics.membership_config.voter_ids().eq([id]) {
             return Err(MemberError::LastVoter { id });
         }
         match is_voter(&metrics, id) {
-            true => self.change(ChangeMembers::RemoveVoters(BTreeSet::from([id])), false).await,
-            false => self.change(ChangeMembers::RemoveNodes(BTreeSet::from([id])), false).await,
+            true => self.change(turn, ChangeMembers::RemoveVoters(BTreeSet::from([id])), false).await,
+            false => self.change(turn, ChangeMembers::RemoveNodes(BTreeSet::from([id])), false).await,
         }
     }
 
     /// Changes the name and the addresses of a member.
     pub async fn update(&self, id: u64, record: NodeRecord) -> Result<(), MemberError> {
-        let metrics = self.leading()?;
+        let (turn, metrics) = self.begin_change()?;
         known(&metrics, id)?;
         check_record(metrics.membership_config.nodes(), id, &record)?;
         if metrics.membership_config.nodes().count() > 1 && record.peer_address.is_empty() {
             return Err(MemberError::NoAddress { id, name: record.name });
         }
-        self.change(ChangeMembers::SetNodes(BTreeMap::from([(id, record)])), true).await
+        self.change(turn, ChangeMembers::SetNodes(BTreeMap::from([(id, record)])), true).await
     }
 
     /// Hands the leadership over to another voter, and returns when it leads.
@@ -281,7 +282,22 @@ impl Node {
         }
     }
 
-    async fn change(&self, change: ChangeMembers<u64, NodeRecord>, retain: bool) -> Result<(), MemberError> {
+    /// Changes happen one after the other, so that each is checked against the members that it changes.
+    fn begin_change(&self) -> Result<(OwnedMutexGuard<()>, Metrics), MemberError> {
+        let turn = self.changing.clone().try_lock_owned().map_err(|_| MemberError::InProgress)?;
+        let metrics = self.leading()?;
+        // A leader that was removed leads for a moment until another takes over. It must not change the members any
+        // more: openraft asserts this in debug builds.
+        known(&metrics, metrics.id).map_err(|_| MemberError::NotLeader { leader: None })?;
+        Ok((turn, metrics))
+    }
+
+    async fn change(
+        &self,
+        turn: OwnedMutexGuard<()>,
+        change: ChangeMembers<u64, NodeRecord>,
+        retain: bool,
+    ) -> Result<(), MemberError> {
         use ChangeMembershipError::{InProgress, UncommittedLeaderLog};
         // A change has two steps. A task of its own makes the second even if this caller is gone.
         let raft = self.raft.clone();
@@ -290,6 +306,7 @@ impl Node {
             // The caller sees the change in what it asks next. An error means that the node stops.
             let is_shown = |metrics: &Metrics| *metrics.membership_config.log_id() >= Some(changed.log_id);
             let _ = raft.wait(Some(CHANGE_MAX)).metrics(is_shown, "the members have changed").await;
+            drop(turn);
             Ok(())
         });
         let Ok(changed) = timeout(CHANGE_MAX, changing).await else {

@@ -159,7 +159,9 @@ pub struct Node {
     pub(super) raft: Raft<TypeConfig, Machine>,
     pub(super) peers: Peers,
     pub(super) timing: Timing,
-    pub(super) shared: Shared,
+    /// Held while the members change.
+    pub(super) changing: Arc<tokio::sync::Mutex<()>>,
+    shared: Shared,
     disk: Arc<dyn Disk>,
     files: Files,
     leadership: watch::Receiver<Leadership>,
@@ -256,7 +258,21 @@ impl Node {
             tasks.spawn(peers::listen(listener, Arc::new(door)));
         }
         let running = Running { tasks, gone }.into();
-        Ok(Node { raft, peers, timing, shared, disk, files, leadership, on_lost, overflow, overflowing, running })
+        let changing = Arc::default();
+        Ok(Node {
+            raft,
+            peers,
+            timing,
+            changing,
+            shared,
+            disk,
+            files,
+            leadership,
+            on_lost,
+            overflow,
+            overflowing,
+            running,
+        })
     }
 
     /// Proposes an entry. The returned future resolves when the entry is applied or refused. Entries are in the log in
