@@ -128,14 +128,14 @@ impl Client {
     /// remembers no holder.
     pub async fn get_lock(&self, name: impl AsRef<[u8]>) -> Result<Option<views::Lock>, CallError> {
         check_name(name.as_ref())?;
-        let mut request = v1::GetLockRequest { name: name.as_ref().to_vec(), page: Vec::new() };
+        let mut request = v1::GetLockRequest { name: name.as_ref().to_vec(), page: Vec::new(), local: false };
         let mut whole = Vec::new();
         loop {
             let call = |mut locks: LocksClient<Channel>| {
                 let request = timely(request.clone());
                 async move { locks.get_lock(request).await }
             };
-            let v1::GetLockResponse { lock, next_page } = self.look(call).await?;
+            let v1::GetLockResponse { lock, next_page, .. } = self.look(call).await?;
             join(&mut whole, lock);
             if next_page.is_empty() {
                 return Ok(whole.pop().map(views::Lock::from));
@@ -153,7 +153,7 @@ impl Client {
                 let request = timely(request.clone());
                 async move { locks.list_sessions(request).await }
             };
-            let v1::ListSessionsResponse { sessions, next_page } = self.look(call).await?;
+            let v1::ListSessionsResponse { sessions, next_page, .. } = self.look(call).await?;
             join(&mut whole, sessions);
             if next_page.is_empty() {
                 return Ok(whole.into_iter().map(views::Session::from).collect());

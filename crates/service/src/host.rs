@@ -356,6 +356,7 @@ impl<R: Replica> Host<R> {
             free_bytes: inner.frontend.free_bytes(),
             low_space: inner.frontend.is_space_low(),
             group,
+            cluster: None,
         }
     }
 

@@ -161,6 +161,17 @@ pub enum ToClient {
         acquire: u64,
         why: Hopeless,
     },
+    /// The server is a follower, and carries the stream to this leader. Only the first frame of a stream can be this one.
+    Leader(Leader),
+}
+
+/// The node that leads a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leader {
+    pub node: u64,
+    pub name: String,
+    /// Where clients reach it, host:port.
+    pub address: String,
 }
 
 /// Why a wait has no hope for now.

@@ -111,6 +111,61 @@ pub struct Status {
     pub low_space: bool,
     /// None if the server is not a member of a peer group.
     pub group: Option<Group>,
+    /// None if the server is a member of a peer group.
+    pub cluster: Option<Cluster>,
+}
+
+/// A cluster, as one of its nodes sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cluster {
+    pub id: u64,
+    /// The id of the leader, if the answering node knows one.
+    pub leader: Option<u64>,
+    /// If there is no leader: one sentence that says why. Otherwise empty.
+    pub no_leader: String,
+    /// In order of name.
+    pub members: Vec<Member>,
+    /// The nodes that wait to be added.
+    pub joining: Vec<Joining>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Member {
+    pub id: u64,
+    pub name: String,
+    /// Where the other nodes reach it; empty for a node that has never had an address for others.
+    pub peer_address: String,
+    /// Where clients reach it.
+    pub client_address: String,
+    pub is_voter: bool,
+    /// Such as `leader`. Empty if the member does not answer; then all fields up to `voted_for` are 0 or none.
+    pub role: String,
+    pub term: u64,
+    /// Index of the last entry of its log.
+    pub last_log: u64,
+    /// Index of the last committed entry that it knows.
+    pub commit: u64,
+    /// Index of the last applied entry.
+    pub applied: u64,
+    /// The node that it follows.
+    pub leader: Option<u64>,
+    /// The node that it voted for in its term.
+    pub voted_for: Option<u64>,
+    /// The entries that it does not have yet; none if nobody knows.
+    pub lag: Option<u64>,
+    /// How long ago the answering node last heard of it. None for the answering node itself, and if it never did.
+    pub heard_ms_ago: Option<u64>,
+    /// Why it does not answer, as a sentence; empty if it does.
+    pub error: String,
+}
+
+/// A node that waits to be added to a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Joining {
+    pub id: u64,
+    pub name: String,
+    pub peer_address: String,
+    pub client_address: String,
 }
 
 /// A peer group, as one of its members sees it.

@@ -1,8 +1,8 @@
 //! Converts the frames on the stream of a session.
 
 use baton_types::frames::{
-    Acquire, Answer, CancelOutcome, EndReason, Hopeless, Malformed, Mode, Open, Operation, Part, Refusal, Refused,
-    Request, Secret, ToClient, ToServer, Wait,
+    Acquire, Answer, CancelOutcome, EndReason, Hopeless, Leader, Malformed, Mode, Open, Operation, Part, Refusal,
+    Refused, Request, Secret, ToClient, ToServer, Wait,
 };
 use baton_types::limits::SECRET_BYTES;
 
@@ -124,6 +124,9 @@ pub fn to_client(said: ToClient) -> v1::ServerFrame {
         ToClient::Hopeless { acquire, why: Hopeless { process, message } } => {
             server_frame::Frame::Hopeless(v1::Hopeless { acquire, process, message })
         }
+        ToClient::Leader(Leader { node, name, address }) => {
+            server_frame::Frame::Leader(v1::Leader { node, name, address })
+        }
     };
     v1::ServerFrame { frame: Some(frame) }
 }
@@ -228,6 +231,9 @@ pub fn from_server(frame: v1::ServerFrame) -> Option<ToClient> {
         }
         server_frame::Frame::Hopeless(v1::Hopeless { acquire, process, message }) => {
             ToClient::Hopeless { acquire, why: Hopeless { process, message } }
+        }
+        server_frame::Frame::Leader(v1::Leader { node, name, address }) => {
+            ToClient::Leader(Leader { node, name, address })
         }
     })
 }

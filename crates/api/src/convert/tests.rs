@@ -1,10 +1,12 @@
 //! Every frame survives the conversion to the wire and back, and invalid messages get an error.
 
 use baton_types::frames::{
-    Acquire, Answer, CancelOutcome, EndReason, Hopeless, Mode, Open, Operation, Part, Refusal, Refused, Request,
-    Secret, ToClient, ToServer, Wait,
+    Acquire, Answer, CancelOutcome, EndReason, Hopeless, Leader, Mode, Open, Operation, Part, Refusal, Refused,
+    Request, Secret, ToClient, ToServer, Wait,
 };
-use baton_types::views::{Group, Holder, HowEnded, Lock, Past, Peer, Session, Status, Waiter};
+use baton_types::views::{
+    Cluster, Group, Holder, HowEnded, Joining, Lock, Member, Past, Peer, Session, Status, Waiter,
+};
 
 use super::{from_client, from_server, to_client, to_server};
 use crate::v1;
@@ -73,6 +75,7 @@ fn a_client_hears_what_the_service_says() {
     said.push(ToClient::Opened { session: 1, ttl_ms: 2 });
     said.push(ToClient::Alive { number: 1 });
     said.push(ToClient::Revoked { acquire: 1 });
+    said.push(ToClient::Leader(Leader { node: 1, name: "n".to_owned(), address: "a".to_owned() }));
     said.push(ToClient::Hopeless { acquire: 1, why: Hopeless { process: 2, message: "m".to_owned() } });
     for said in said {
         assert_eq!(from_server(to_client(said.clone())), Some(said));
@@ -123,13 +126,38 @@ fn people_see_what_the_service_shows() {
         free_bytes: Some(9),
         low_space: true,
         group: None,
+        cluster: None,
     };
     assert_eq!(Status::from(v1::GetStatusResponse::from(status.clone())), status);
     let peers = vec![Peer { id: 1, connected: true, not_heard_ms: 2, backlog_bytes: 3 }];
     let (algorithm, variant) = ("raymond".to_owned(), "k-ary:3".to_owned());
     let group = Some(Group { algorithm, variant, member: 1, members: 2, serves: true, peers });
-    let status = Status { group, ..status };
+    let status = Status { group, cluster: Some(cluster()), ..status };
     assert_eq!(Status::from(v1::GetStatusResponse::from(status.clone())), status);
+}
+
+fn cluster() -> Cluster {
+    let text = str::to_owned;
+    let member = Member {
+        id: 1,
+        name: text("n"),
+        peer_address: text("p"),
+        client_address: text("c"),
+        is_voter: true,
+        role: text("follower"),
+        term: 2,
+        last_log: 3,
+        commit: 4,
+        applied: 5,
+        leader: Some(6),
+        voted_for: Some(7),
+        lag: Some(8),
+        heard_ms_ago: Some(9),
+        error: text("e"),
+    };
+    let joining = Joining { id: 10, name: text("j"), peer_address: text("p"), client_address: text("c") };
+    let (members, joining) = (vec![member], vec![joining]);
+    Cluster { id: 11, leader: Some(1), no_leader: text("w"), members, joining }
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Converts the views that the service shows to people.
 
-use baton_types::views::{Group, Holder, HowEnded, Lock, Past, Peer, Session, Status, Waiter};
+use baton_types::views::{
+    Cluster, Group, Holder, HowEnded, Joining, Lock, Member, Past, Peer, Session, Status, Waiter,
+};
 
 use super::frames::{mode, mode_to_wire};
 use crate::v1;
@@ -120,6 +122,7 @@ impl From<Status> for v1::GetStatusResponse {
             free_bytes: status.free_bytes,
             low_space: status.low_space,
             group: status.group.map(Into::into),
+            cluster: status.cluster.map(Into::into),
         }
     }
 }
@@ -140,7 +143,84 @@ impl From<v1::GetStatusResponse> for Status {
             free_bytes: status.free_bytes,
             low_space: status.low_space,
             group: status.group.map(Into::into),
+            cluster: status.cluster.map(Into::into),
         }
+    }
+}
+
+impl From<Cluster> for v1::Cluster {
+    fn from(cluster: Cluster) -> Self {
+        let Cluster { id, leader, no_leader, members, joining } = cluster;
+        let (members, joining) =
+            (members.into_iter().map(Into::into).collect(), joining.into_iter().map(Into::into).collect());
+        v1::Cluster { id, leader, no_leader, members, joining }
+    }
+}
+
+impl From<v1::Cluster> for Cluster {
+    fn from(cluster: v1::Cluster) -> Self {
+        let v1::Cluster { id, leader, no_leader, members, joining } = cluster;
+        let (members, joining) =
+            (members.into_iter().map(Into::into).collect(), joining.into_iter().map(Into::into).collect());
+        Cluster { id, leader, no_leader, members, joining }
+    }
+}
+
+impl From<Member> for v1::Member {
+    fn from(member: Member) -> Self {
+        v1::Member {
+            id: member.id,
+            name: member.name,
+            peer_address: member.peer_address,
+            client_address: member.client_address,
+            voter: member.is_voter,
+            role: member.role,
+            term: member.term,
+            last_log: member.last_log,
+            commit: member.commit,
+            applied: member.applied,
+            leader: member.leader,
+            voted_for: member.voted_for,
+            lag: member.lag,
+            heard_ms_ago: member.heard_ms_ago,
+            error: member.error,
+        }
+    }
+}
+
+impl From<v1::Member> for Member {
+    fn from(member: v1::Member) -> Self {
+        Member {
+            id: member.id,
+            name: member.name,
+            peer_address: member.peer_address,
+            client_address: member.client_address,
+            is_voter: member.voter,
+            role: member.role,
+            term: member.term,
+            last_log: member.last_log,
+            commit: member.commit,
+            applied: member.applied,
+            leader: member.leader,
+            voted_for: member.voted_for,
+            lag: member.lag,
+            heard_ms_ago: member.heard_ms_ago,
+            error: member.error,
+        }
+    }
+}
+
+impl From<Joining> for v1::Joining {
+    fn from(joining: Joining) -> Self {
+        let Joining { id, name, peer_address, client_address } = joining;
+        v1::Joining { id, name, peer_address, client_address }
+    }
+}
+
+impl From<v1::Joining> for Joining {
+    fn from(joining: v1::Joining) -> Self {
+        let v1::Joining { id, name, peer_address, client_address } = joining;
+        Joining { id, name, peer_address, client_address }
     }
 }
 

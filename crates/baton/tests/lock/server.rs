@@ -193,12 +193,12 @@ impl Locks for Play {
             Listing::IsOver => vec![self.lock()],
             Listing::Fails | Listing::NeverEnds => (0..100).map(lock).collect(),
         };
-        Ok(Response::new(v1::ListLocksResponse { locks, next_page: next_page.into() }))
+        Ok(Response::new(v1::ListLocksResponse { locks, next_page: next_page.into(), age_ms: None }))
     }
 
     async fn get_lock(&self, request: Request<v1::GetLockRequest>) -> Result<Response<v1::GetLockResponse>, Status> {
         let lock = Some(self.lock()).filter(|lock| lock.name == request.get_ref().name);
-        Ok(Response::new(v1::GetLockResponse { lock, next_page: Vec::new() }))
+        Ok(Response::new(v1::GetLockResponse { lock, next_page: Vec::new(), age_ms: None }))
     }
 
     async fn list_sessions(
@@ -207,7 +207,7 @@ impl Locks for Play {
     ) -> Result<Response<v1::ListSessionsResponse>, Status> {
         let holds = vec![self.lock().name];
         let session = v1::Session { id: 10, label: "make".into(), holds, ..Default::default() };
-        Ok(Response::new(v1::ListSessionsResponse { sessions: vec![session], next_page: Vec::new() }))
+        Ok(Response::new(v1::ListSessionsResponse { sessions: vec![session], next_page: Vec::new(), age_ms: None }))
     }
 
     async fn force_release(

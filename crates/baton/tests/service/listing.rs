@@ -128,7 +128,8 @@ async fn a_lock_with_thousands_of_waiters_is_whole() {
         assert!(start.elapsed() < PATIENCE, "there never were {waiters} waiters");
     }
 
-    let first = stubs(&server).await.get_lock(v1::GetLockRequest { name: b"hot".to_vec(), page: vec![] }).await;
+    let first =
+        stubs(&server).await.get_lock(v1::GetLockRequest { name: b"hot".to_vec(), page: vec![], local: false }).await;
     let first = first.unwrap().into_inner();
     assert!(!first.next_page.is_empty() && first.lock.unwrap().waiters.len() < waiters);
     let in_order =
@@ -161,15 +162,21 @@ async fn a_page_that_no_listing_gave_is_refused_in_one_sentence() {
     let mut refusals = Vec::new();
     for page in [&b"nonsense"[..], b"\0", &[0xff; 4_096], &damaged, &session_page] {
         refusals.push(stubs.list_locks(locks(b"", page)).await.unwrap_err());
-        refusals
-            .push(stubs.get_lock(v1::GetLockRequest { name: b"a".to_vec(), page: page.to_vec() }).await.unwrap_err());
+        refusals.push(
+            stubs
+                .get_lock(v1::GetLockRequest { name: b"a".to_vec(), page: page.to_vec(), local: false })
+                .await
+                .unwrap_err(),
+        );
     }
     for page in [&b"nonsense"[..], b"\0", &damaged, &lock_page] {
-        refusals.push(stubs.list_sessions(v1::ListSessionsRequest { page: page.to_vec() }).await.unwrap_err());
+        refusals.push(
+            stubs.list_sessions(v1::ListSessionsRequest { page: page.to_vec(), local: false }).await.unwrap_err(),
+        );
     }
     // Pages of another prefix and of another lock.
     refusals.push(stubs.list_locks(locks(b"b", &lock_page)).await.unwrap_err());
-    let of_another = v1::GetLockRequest { name: b"another".to_vec(), page: lock_page.clone() };
+    let of_another = v1::GetLockRequest { name: b"another".to_vec(), page: lock_page.clone(), local: false };
     refusals.push(stubs.get_lock(of_another).await.unwrap_err());
     for refusal in refusals {
         assert_eq!(refusal.code(), Code::InvalidArgument);

@@ -168,6 +168,8 @@ impl Session {
             ToClient::Revoked { acquire } => self.on_revoked(acquire),
             ToClient::Ended { reason, message } => self.on_ended(now, reason, message),
             ToClient::Hopeless { acquire, why } => self.on_hopeless(acquire, why),
+            // The driver decides whether to go there.
+            ToClient::Leader(_) => {}
         }
         self.say_goodbye();
     }

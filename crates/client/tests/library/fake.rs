@@ -53,7 +53,7 @@ impl Locks for Fake {
             other => return Err(Status::invalid_argument(format!("{other:?}"))),
         };
         self.listings.lock().unwrap().push(request);
-        Ok(Response::new(v1::ListLocksResponse { locks, next_page: next_page.into() }))
+        Ok(Response::new(v1::ListLocksResponse { locks, next_page: next_page.into(), age_ms: None }))
     }
 
     async fn get_lock(&self, request: Request<v1::GetLockRequest>) -> Result<Response<v1::GetLockResponse>, Status> {
@@ -63,7 +63,7 @@ impl Locks for Fake {
             (b"a", b"2") => (Some(waited_for("a", 2)), "3"),
             _ => (None, ""),
         };
-        Ok(Response::new(v1::GetLockResponse { lock, next_page: next_page.into() }))
+        Ok(Response::new(v1::GetLockResponse { lock, next_page: next_page.into(), age_ms: None }))
     }
 
     async fn list_sessions(
@@ -75,7 +75,7 @@ impl Locks for Fake {
             [] => (vec![session(5, "a")], "2"),
             _ => (vec![session(5, "b"), session(6, "c")], ""),
         };
-        Ok(Response::new(v1::ListSessionsResponse { sessions, next_page: next_page.into() }))
+        Ok(Response::new(v1::ListSessionsResponse { sessions, next_page: next_page.into(), age_ms: None }))
     }
 
     async fn force_release(

@@ -12,8 +12,13 @@ async fn pages_are_put_together_again() {
     let locks = client.locks().prefix(b"\xff").history(true).collect().await.unwrap();
     assert_eq!(locks, [a.clone(), b.clone(), c.clone()]);
     let asked: Vec<_> = server.listings.lock().unwrap().drain(..).collect();
-    let request =
-        |page: &[u8]| v1::ListLocksRequest { prefix: b"\xff".to_vec(), page: page.to_vec(), history: true, all: false };
+    let request = |page: &[u8]| v1::ListLocksRequest {
+        prefix: b"\xff".to_vec(),
+        page: page.to_vec(),
+        history: true,
+        all: false,
+        local: false,
+    };
     assert_eq!(asked, [request(b""), request(b"2"), request(b"3"), request(b"4")]);
     // Page by page: a lock is returned when no later page can continue it.
     let mut listing = client.locks().all(true);

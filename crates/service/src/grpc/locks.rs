@@ -50,17 +50,17 @@ impl<R: Replica> Locks for GrpcLocks<R> {
         &self,
         request: Request<v1::ListLocksRequest>,
     ) -> Result<Response<v1::ListLocksResponse>, Status> {
-        let v1::ListLocksRequest { prefix, page, history, all } = request.into_inner();
+        let v1::ListLocksRequest { prefix, page, history, all, .. } = request.into_inner();
         let Page { items, next } = self.0.locks(&ListLocks { prefix, history, all, page }).await.map_err(refused)?;
         let locks = items.into_iter().map(Into::into).collect();
-        Ok(Response::new(v1::ListLocksResponse { locks, next_page: next }))
+        Ok(Response::new(v1::ListLocksResponse { locks, next_page: next, age_ms: None }))
     }
 
     async fn get_lock(&self, request: Request<v1::GetLockRequest>) -> Result<Response<v1::GetLockResponse>, Status> {
-        let v1::GetLockRequest { name, page } = request.into_inner();
+        let v1::GetLockRequest { name, page, .. } = request.into_inner();
         let Page { items, next } = self.0.lock(&name, &page).await.map_err(refused)?;
         let lock = items.into_iter().next().map(Into::into);
-        Ok(Response::new(v1::GetLockResponse { lock, next_page: next }))
+        Ok(Response::new(v1::GetLockResponse { lock, next_page: next, age_ms: None }))
     }
 
     async fn list_sessions(
@@ -69,7 +69,7 @@ impl<R: Replica> Locks for GrpcLocks<R> {
     ) -> Result<Response<v1::ListSessionsResponse>, Status> {
         let Page { items, next } = self.0.sessions(&request.get_ref().page).await.map_err(refused)?;
         let sessions = items.into_iter().map(Into::into).collect();
-        Ok(Response::new(v1::ListSessionsResponse { sessions, next_page: next }))
+        Ok(Response::new(v1::ListSessionsResponse { sessions, next_page: next, age_ms: None }))
     }
 
     async fn force_release(

@@ -140,7 +140,7 @@ fn paged_locks(state: &State, prefix: &[u8], wanted: &Wanted, bytes_max: usize) 
         assert!(pages < 10_000, "the listing does not get on");
         let parts: usize = page.iter().map(|lock| 1 + lock.holders.len() + lock.waiters.len()).sum();
         let locks = page.iter().cloned().map(Into::into).collect();
-        let bytes = v1::ListLocksResponse { locks, next_page: Vec::new() }.encoded_len();
+        let bytes = v1::ListLocksResponse { locks, next_page: Vec::new(), age_ms: None }.encoded_len();
         // One part always fits, and so does the repeated head of its lock.
         assert!(bytes <= bytes_max || parts <= 2, "{bytes} > {bytes_max}");
         join_locks(&mut whole, page);
@@ -173,7 +173,7 @@ fn paged_sessions(state: &State, bytes_max: usize) -> (Vec<Session>, usize) {
         assert!(pages < 10_000, "the listing does not get on");
         let parts: usize = page.iter().map(|session| 1 + session.holds.len() + session.waits.len()).sum();
         let sessions = page.iter().cloned().map(Into::into).collect();
-        let bytes = v1::ListSessionsResponse { sessions, next_page: Vec::new() }.encoded_len();
+        let bytes = v1::ListSessionsResponse { sessions, next_page: Vec::new(), age_ms: None }.encoded_len();
         assert!(bytes <= bytes_max || parts <= 2, "{bytes} > {bytes_max}");
         for piece in page {
             match whole.last_mut() {
