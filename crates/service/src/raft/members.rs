@@ -3,85 +3,27 @@
 //! Every refusal here comes before anything is changed, unless it says otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::join_all;
+use openraft::ChangeMembers;
+use openraft::Instant as _;
 use openraft::async_runtime::WatchReceiver;
-use openraft::errors::{ChangeMembershipError, ClientWriteError, InitializeError, RaftError};
-use openraft::{ChangeMembers, Instant, RaftMetrics, ServerState};
-use tokio::sync::OwnedMutexGuard;
+use openraft::errors::{InitializeError, RaftError};
 use tokio::time::timeout;
 
+use super::errors::MemberError;
+use super::group::{Metrics, check_record, confirmed, known};
 use super::node::{Node, node_status};
-use super::peers::{self, Answer, Hello, LinkError, NodeStatus, Purpose, Request};
-use super::types::TypeConfig;
+use super::peers::{self, Announcement, Answer, Hello, LinkError, NodeStatus, Purpose, Request, in_ms};
 use crate::format::record::NodeRecord;
+use crate::replica::Leadership;
 
 /// A learner that is further behind, in entries, must not become a voter: the group would wait for it.
 const LAG_MAX: u64 = 5000;
 
-/// The time that a majority has to confirm a change. The change goes on after it.
-const CHANGE_MAX: Duration = Duration::from_secs(10);
-
 /// The time that another node has to say how it is.
 const STATUS_MAX: Duration = Duration::from_millis(500);
-
-type Metrics = RaftMetrics<TypeConfig>;
-
-/// Why the members are not changed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum MemberError {
-    #[error("this node does not lead{}", .leader.map_or(String::new(), |leader| format!("; node {leader} does")))]
-    NotLeader {
-        /// The node that leads, if this node knows it.
-        leader: Option<u64>,
-    },
-    #[error("there is no member with id {id}")]
-    NoSuchMember { id: u64 },
-    #[error("node {id} is a member already, with the name {name}")]
-    IsMember { id: u64, name: String },
-    #[error("node {id} has the name {name} already; each member needs a name of its own")]
-    NameTaken { id: u64, name: String },
-    #[error("node {id} has the address {address} already; is it the same node?")]
-    AddressTaken { id: u64, address: String },
-    #[error("node {id} ({name}) has no address for other nodes; start it with one, and change its record")]
-    NoAddress { id: u64, name: String },
-    #[error("node {id} is a voter already")]
-    IsVoter { id: u64 },
-    #[error("node {id} does not vote; only a voter can lead")]
-    NotVoter { id: u64 },
-    #[error("node {id} leads already")]
-    Leads { id: u64 },
-    #[error("node {id} is the last voter; the group would have nobody to decide; add and promote another node first")]
-    LastVoter { id: u64 },
-    #[error("node {id} is {behind} entries behind; wait until it has them")]
-    Lags { id: u64, behind: u64 },
-    #[error("node {id} was not heard of for {ms} ms; start it, or remove it")]
-    Silent { id: u64, ms: u64 },
-    #[error("node {id} has not answered yet; is its address right, and does it run?")]
-    NeverHeard { id: u64 },
-    #[error("another change of the members is not finished yet; try again")]
-    InProgress,
-    #[error("this node has a log or has voted: it belongs to a group already")]
-    NotEmpty,
-    #[error("node {id} is not in the list of members that it begins with")]
-    NotListed { id: u64 },
-    /// The change may have been made, or may be made later.
-    #[error("the leader changed; the change may or may not be made: list the members")]
-    Unknown,
-    /// The change is in the log, and may be made later.
-    #[error("no majority has confirmed the change within {ms} ms; it may still be made: list the members")]
-    NotYet { ms: u64 },
-    /// The leader may still change.
-    #[error("node {to} did not take over within {ms} ms")]
-    NoTransfer { to: u64, ms: u64 },
-    #[error("no other voter can lead now")]
-    Alone,
-    #[error("the node is stopped")]
-    Stopped,
-    #[error("{0}")]
-    Refused(String),
-}
 
 /// A member, as this node sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,20 +33,28 @@ pub struct Member {
     pub is_voter: bool,
     /// How many entries it is behind. Only the leader knows.
     pub lag: Option<u64>,
-    /// When it last acknowledged something to the leader. Only the leader knows.
+    /// When this node last heard of it.
     pub heard_ms_ago: Option<u64>,
     /// What it says about itself, or a sentence why it says nothing.
     pub says: Result<NodeStatus, String>,
+    /// The nodes that have announced themselves to it, and wait to be added.
+    pub(super) announced: Vec<Announcement>,
 }
 
 impl Node {
     pub fn id(&self) -> u64 {
-        self.peers.identity().node
+        self.group.id()
+    }
+
+    /// True if the node belongs to no group yet: it has no log and has never voted.
+    pub async fn is_empty(&self) -> bool {
+        // An error means that the node has stopped.
+        !self.group.raft.is_initialized().await.unwrap_or(true)
     }
 
     /// The id of the cluster. A node without data takes over that of the group that takes it in.
     pub fn cluster(&self) -> u64 {
-        self.peers.identity().cluster
+        self.group.peers.identity().cluster
     }
 
     /// Begins a group with these voters, of which this node is one. The others must be empty too.
@@ -116,7 +66,7 @@ impl Node {
         if let Some((id, record)) = members.iter().find(|(_, record)| is_several && record.peer_address.is_empty()) {
             return Err(MemberError::NoAddress { id: *id, name: record.name.clone() });
         }
-        match self.raft.initialize(members).await {
+        match self.group.raft.initialize(members).await {
             Ok(()) => Ok(()),
             Err(RaftError::APIError(InitializeError::NotAllowed(_))) => Err(MemberError::NotEmpty),
             Err(RaftError::APIError(InitializeError::NotInMembers(_))) => Err(MemberError::NotListed { id }),
@@ -126,7 +76,7 @@ impl Node {
 
     /// Takes a node in as a learner: it gets all entries, but has no vote.
     pub async fn add_learner(&self, id: u64, record: NodeRecord) -> Result<(), MemberError> {
-        let (turn, metrics) = self.begin_change()?;
+        let (turn, metrics) = self.group.begin_change()?;
         if let Some(known) = metrics.membership_config.get_node(&id) {
             return Err(MemberError::IsMember { id, name: known.name.clone() });
         }
@@ -135,47 +85,41 @@ impl Node {
         if let Some((id, record)) = { all }.find(|(_, record)| record.peer_address.is_empty()) {
             return Err(MemberError::NoAddress { id: *id, name: record.name.clone() });
         }
-        self.change(turn, ChangeMembers::AddNodes(BTreeMap::from([(id, record)])), true).await
+        self.group.change(turn, ChangeMembers::AddNodes(BTreeMap::from([(id, record)])), true).await
     }
 
     /// Makes a learner a voter.
     pub async fn promote(&self, id: u64) -> Result<(), MemberError> {
-        let (turn, metrics) = self.begin_change()?;
+        let (turn, metrics) = self.group.begin_change()?;
         known(&metrics, id)?;
         if is_voter(&metrics, id) {
             return Err(MemberError::IsVoter { id });
         }
         self.check_health(&metrics, id)?;
-        self.change(turn, ChangeMembers::AddVoterIds(BTreeSet::from([id])), true).await
+        self.group.change(turn, ChangeMembers::AddVoterIds(BTreeSet::from([id])), true).await
     }
 
     /// Takes a node out of the group. If it is the leader, another node takes over.
     pub async fn remove(&self, id: u64) -> Result<(), MemberError> {
-        let (turn, metrics) = self.begin_change()?;
+        let (turn, metrics) = self.group.begin_change()?;
         known(&metrics, id)?;
         if metrics.membership_config.voter_ids().eq([id]) {
             return Err(MemberError::LastVoter { id });
         }
         match is_voter(&metrics, id) {
-            true => self.change(turn, ChangeMembers::RemoveVoters(BTreeSet::from([id])), false).await,
-            false => self.change(turn, ChangeMembers::RemoveNodes(BTreeSet::from([id])), false).await,
+            true => self.group.change(turn, ChangeMembers::RemoveVoters(BTreeSet::from([id])), false).await,
+            false => self.group.change(turn, ChangeMembers::RemoveNodes(BTreeSet::from([id])), false).await,
         }
     }
 
-    /// Changes the name and the addresses of a member.
+    /// Changes the name and the addresses of a member. An empty field stays as it is.
     pub async fn update(&self, id: u64, record: NodeRecord) -> Result<(), MemberError> {
-        let (turn, metrics) = self.begin_change()?;
-        known(&metrics, id)?;
-        check_record(metrics.membership_config.nodes(), id, &record)?;
-        if metrics.membership_config.nodes().count() > 1 && record.peer_address.is_empty() {
-            return Err(MemberError::NoAddress { id, name: record.name });
-        }
-        self.change(turn, ChangeMembers::SetNodes(BTreeMap::from([(id, record)])), true).await
+        self.group.update(id, record).await
     }
 
     /// Hands the leadership over to another voter, and returns when it leads.
     pub async fn transfer(&self, to: u64) -> Result<(), MemberError> {
-        let metrics = self.leading()?;
+        let metrics = self.group.leading()?;
         known(&metrics, to)?;
         if to == metrics.id {
             return Err(MemberError::Leads { id: to });
@@ -184,22 +128,22 @@ impl Node {
             return Err(MemberError::NotVoter { id: to });
         }
         self.check_health(&metrics, to)?;
-        self.raft.trigger().transfer_leader(to).await.map_err(|_| MemberError::Stopped)?;
+        self.group.raft.trigger().transfer_leader(to).await.map_err(|_| MemberError::Stopped)?;
         // If the node does not take over, the others elect somebody within this time.
-        let limit = self.timing.election_max * 2;
-        let mut watched = self.raft.server_metrics();
+        let limit = self.group.timing.election_max * 2;
+        let mut watched = self.group.raft.server_metrics();
         let taken = timeout(limit, async {
             while watched.borrow_watched().current_leader != Some(to) {
                 watched.changed().await.map_err(|_| MemberError::Stopped)?;
             }
             Ok(())
         });
-        taken.await.unwrap_or(Err(MemberError::NoTransfer { to, ms: limit.as_millis() as u64 }))
+        taken.await.unwrap_or(Err(MemberError::NoTransfer { to, ms: in_ms(limit) }))
     }
 
     /// Hands the leadership over to the voter that has most of the log, before this node stops.
     pub async fn hand_over(&self) -> Result<(), MemberError> {
-        let metrics = self.leading()?;
+        let metrics = self.group.leading()?;
         let healthy = |id: &u64| *id != metrics.id && self.check_health(&metrics, *id).is_ok();
         let best = metrics.membership_config.voter_ids().filter(healthy).min_by_key(|id| lag(&metrics, *id));
         match best {
@@ -208,147 +152,118 @@ impl Node {
         }
     }
 
-    /// When a majority last confirmed that this node leads; none if it does not lead, or if none has yet. A node that is
-    /// the only voter needs no confirmation.
-    pub fn confirmed_ms_ago(&self) -> Option<u64> {
-        let metrics = self.leading().ok()?;
-        if metrics.membership_config.voter_ids().eq([metrics.id]) {
-            return Some(0);
-        }
-        let confirmed = metrics.last_quorum_acked?;
-        Some(u64::try_from(confirmed.elapsed().as_millis()).unwrap_or(u64::MAX))
+    /// The member with this name, or else with this id.
+    pub fn find(&self, name: &str) -> Result<u64, MemberError> {
+        let metrics = self.group.metrics();
+        let members = || metrics.membership_config.nodes();
+        let named = members().find(|(_, record)| record.name == name);
+        let found = named.or_else(|| members().find(|(id, _)| name.parse() == Ok(**id)));
+        found.map(|(id, _)| *id).ok_or_else(|| {
+            let members: Vec<&str> = members().map(|(_, record)| record.name.as_str()).collect();
+            MemberError::NoSuchName { name: name.to_owned(), members: members.join(", ") }
+        })
+    }
+
+    /// The node that leads, as far as [`Node::leadership`] tells. It may be this node.
+    pub fn leader_record(&self) -> Option<(u64, NodeRecord)> {
+        let leadership = *self.leadership().borrow();
+        let leader = match leadership {
+            Leadership::Leads { .. } => self.id(),
+            Leadership::DoesNotLead { leader } => leader?,
+        };
+        let metrics = self.group.raft.server_metrics();
+        let record = metrics.borrow_watched().membership_config.get_node(&leader).cloned();
+        record.map(|record| (leader, record))
+    }
+
+    /// How old the state of this node may be: it has everything that was acknowledged to a client before that time.
+    /// None if this node cannot know.
+    pub fn age_ms(&self) -> Option<u64> {
+        let (applied, metrics) = (self.applied()?, self.group.metrics());
+        let age = match confirmed(&metrics) {
+            // A leader answers its clients after it has applied their entries.
+            Some(confirmed) if applied.leader_id.term == metrics.current_term => return Some(confirmed.ms_ago),
+            Some(_) => None,
+            None => self.group.peers.with_freshness(|freshness| freshness.age(applied.index, Instant::now())),
+        };
+        age.map(in_ms)
+    }
+
+    /// How long ago this node heard anything of another member.
+    pub fn last_heard_ms_ago(&self, id: u64) -> Option<u64> {
+        self.group.peers.last_heard(id).map(in_ms)
+    }
+
+    /// The newest data format that all members read.
+    pub fn format(&self) -> u8 {
+        self.group.peers.common_format()
     }
 
     /// All members. Asks each of them how it is.
     pub async fn members(&self) -> Vec<Member> {
-        let metrics = self.metrics();
+        let metrics = self.group.metrics();
         let membership = metrics.membership_config.clone();
         let members = membership.nodes().map(|(id, record)| {
             let metrics = &metrics;
             async move {
+                let (says, announced) = self.ask(*id, record).await;
                 Member {
                     id: *id,
                     record: record.clone(),
                     is_voter: is_voter(metrics, *id),
                     lag: lag(metrics, *id),
-                    heard_ms_ago: heard_ms_ago(metrics, *id),
-                    says: self.ask(*id, record).await,
+                    heard_ms_ago: self.last_heard_ms_ago(*id),
+                    says,
+                    announced,
                 }
             }
         });
         join_all(members).await
     }
 
-    async fn ask(&self, id: u64, record: &NodeRecord) -> Result<NodeStatus, String> {
+    async fn ask(&self, id: u64, record: &NodeRecord) -> (Result<NodeStatus, String>, Vec<Announcement>) {
+        let peers = &self.group.peers;
         if id == self.id() {
-            return Ok(node_status(&self.raft));
+            return (Ok(node_status(&self.group.raft)), peers.announced());
         }
-        let peer = self.peers.get(id, record);
-        match peer.call(Request::Status, STATUS_MAX).await {
+        let peer = peers.get(id, record);
+        let asked = (peer.call(Request::Status, STATUS_MAX), peer.call(Request::Announced, STATUS_MAX));
+        let (status, announced) = futures::future::join(asked.0, asked.1).await;
+        let says = match status {
             Ok(Answer::Status(status)) => Ok(status),
             Ok(Answer::Failed(sentence)) => Err(sentence),
             Ok(_) => Err("it answers another question".to_owned()),
             Err(error) => Err(peer.last_error().unwrap_or(error).to_string()),
-        }
+        };
+        let announced = match announced {
+            Ok(Answer::Announced(announced)) => announced,
+            // The sentence is in `says`.
+            _ => Vec::new(),
+        };
+        (says, announced)
     }
 
     /// Asks the node at an address who it is, and tells it who this node is.
     pub async fn introduce(&self, address: &str) -> Result<Hello, LinkError> {
-        let is_empty = !self.raft.is_initialized().await.map_err(|stopped| LinkError::Failed(stopped.to_string()))?;
-        peers::introduce(address, &self.peers.hello(0, Purpose::Introduction, is_empty)).await
-    }
-
-    fn metrics(&self) -> Metrics {
-        self.raft.metrics().borrow_watched().clone()
-    }
-
-    fn leading(&self) -> Result<Metrics, MemberError> {
-        let metrics = self.metrics();
-        match metrics.state {
-            ServerState::Leader => Ok(metrics),
-            ServerState::Shutdown => Err(MemberError::Stopped),
-            _ => Err(MemberError::NotLeader { leader: metrics.current_leader }),
-        }
+        let peers = &self.group.peers;
+        let ours = peers.hello(0, Purpose::Introduction, self.is_empty().await);
+        peers::introduce(peers.route(address), &ours).await
     }
 
     /// Refuses a node that the group would have to wait for.
     fn check_health(&self, metrics: &Metrics, id: u64) -> Result<(), MemberError> {
-        let silent_max = self.timing.election_max.as_millis() as u64 * 2;
-        match (heard_ms_ago(metrics, id), lag(metrics, id)) {
+        let silent_max = in_ms(self.group.timing.election_max * 2);
+        match (acknowledged_ms_ago(metrics, id), lag(metrics, id)) {
             (None, _) | (_, None) => Err(MemberError::NeverHeard { id }),
             (Some(ms), _) if ms > silent_max => Err(MemberError::Silent { id, ms }),
             (_, Some(behind)) if behind > LAG_MAX => Err(MemberError::Lags { id, behind }),
             _ => Ok(()),
         }
     }
-
-    /// Changes happen one after the other, so that each is checked against the members that it changes.
-    fn begin_change(&self) -> Result<(OwnedMutexGuard<()>, Metrics), MemberError> {
-        let turn = self.changing.clone().try_lock_owned().map_err(|_| MemberError::InProgress)?;
-        let metrics = self.leading()?;
-        // A leader that was removed leads for a moment until another takes over. It must not change the members any
-        // more: openraft asserts this in debug builds.
-        known(&metrics, metrics.id).map_err(|_| MemberError::NotLeader { leader: None })?;
-        Ok((turn, metrics))
-    }
-
-    async fn change(
-        &self,
-        turn: OwnedMutexGuard<()>,
-        change: ChangeMembers<u64, NodeRecord>,
-        retain: bool,
-    ) -> Result<(), MemberError> {
-        use ChangeMembershipError::{InProgress, UncommittedLeaderLog};
-        // A change has two steps. A task of its own makes the second even if this caller is gone.
-        let raft = self.raft.clone();
-        let changing = tokio::spawn(async move {
-            let changed = raft.change_membership(change, retain).await?;
-            // The caller sees the change in what it asks next. An error means that the node stops.
-            let is_shown = |metrics: &Metrics| *metrics.membership_config.log_id() >= Some(changed.log_id);
-            let _ = raft.wait(Some(CHANGE_MAX)).metrics(is_shown, "the members have changed").await;
-            drop(turn);
-            Ok(())
-        });
-        let Ok(changed) = timeout(CHANGE_MAX, changing).await else {
-            return Err(MemberError::NotYet { ms: CHANGE_MAX.as_millis() as u64 });
-        };
-        let error = match changed.map_err(|_| MemberError::Stopped)? {
-            Ok(()) => return Ok(()),
-            Err(RaftError::Fatal(_)) => return Err(MemberError::Stopped),
-            Err(RaftError::APIError(error)) => error,
-        };
-        Err(match error {
-            ClientWriteError::ForwardToLeader(to) => MemberError::NotLeader { leader: to.leader_id },
-            ClientWriteError::ChangeMembershipError(InProgress(_) | UncommittedLeaderLog(_)) => MemberError::InProgress,
-            ClientWriteError::ChangeMembershipError(refused) => MemberError::Refused(refused.to_string()),
-            _ => MemberError::Unknown,
-        })
-    }
-}
-
-fn known(metrics: &Metrics, id: u64) -> Result<(), MemberError> {
-    metrics.membership_config.get_node(&id).map(drop).ok_or(MemberError::NoSuchMember { id })
 }
 
 fn is_voter(metrics: &Metrics, id: u64) -> bool {
     metrics.membership_config.voter_ids().any(|voter| voter == id)
-}
-
-/// Refuses a record whose name or address another member has.
-fn check_record<'a>(
-    members: impl Iterator<Item = (&'a u64, &'a NodeRecord)>,
-    id: u64,
-    record: &NodeRecord,
-) -> Result<(), MemberError> {
-    for (&other, known) in members.filter(|(other, _)| **other != id) {
-        if known.name == record.name {
-            return Err(MemberError::NameTaken { id: other, name: known.name.clone() });
-        }
-        if known.peer_address == record.peer_address && !known.peer_address.is_empty() {
-            return Err(MemberError::AddressTaken { id: other, address: known.peer_address.clone() });
-        }
-    }
-    Ok(())
 }
 
 /// The entries that a node does not have yet, as far as the leader knows.
@@ -358,7 +273,8 @@ fn lag(metrics: &Metrics, id: u64) -> Option<u64> {
     Some(next(metrics.last_log_index).saturating_sub(next(matched.map(|id| id.index))))
 }
 
-fn heard_ms_ago(metrics: &Metrics, id: u64) -> Option<u64> {
+/// When a node last acknowledged something to this leader.
+fn acknowledged_ms_ago(metrics: &Metrics, id: u64) -> Option<u64> {
     let heard = (*metrics.heartbeat.as_ref()?.get(&id)?)?;
-    Some(u64::try_from(heard.elapsed().as_millis()).unwrap_or(u64::MAX))
+    Some(in_ms(heard.elapsed()))
 }

@@ -12,98 +12,26 @@ use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{ClientWriteError, ForwardToLeader, LinearizableReadError, RaftError};
 use openraft::raft::ClientWriteResult;
 use openraft::{Config, Raft, ReadPolicy, ServerState, SnapshotPolicy};
-use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::task::coop::unconstrained;
 
-use super::compaction::{Compaction, Pause};
-use super::log_store::{APPEND_BYTES_MAX, Fatal, LogStore, Warn, abort, complain};
-use super::machine::{Machine, OnApply, Shared};
+use super::compaction::Compaction;
+use super::group::{Group, confirmed};
+use super::log_store::{APPEND_BYTES_MAX, LogStore};
+use super::machine::{Machine, Shared};
+use super::options::{Beginning, Options, Timing};
 use super::peers::{self, APPEND_ENTRIES_MAX, Door, NodeStatus, Peers};
 use super::receipt::{OnLost, Receipt};
-use super::retention::{Keep, Retention};
+use super::retention::Retention;
 use super::snapshot::Kept;
 use super::types::{Applied, LogId, TypeConfig};
+use super::{leadership, records};
 use crate::format::FromOlder;
 use crate::format::record::NodeRecord;
 use crate::replica::{Leadership, Replica, Role, Status};
 use crate::state::{Entry, State};
-use crate::store::{Disk, Files, Identity, OpenError, SEGMENT_BYTES, Snapshots, Store};
-
-pub struct Options {
-    /// The record of this node in the membership of a new group.
-    pub record: NodeRecord,
-    pub segment_bytes: usize,
-    /// The node makes a snapshot after this many bytes of log, or after as many bytes as the last snapshot has,
-    /// whichever is more.
-    pub snapshot_after_bytes: u64,
-    /// The pause after a snapshot that could not be written.
-    pub snapshot_pause: Pause,
-    /// Called for every applied entry, with the state after it. At a start, also called for the entries of the log that
-    /// are applied again.
-    pub on_apply: OnApply,
-    /// Called if an entry from [`Node::submit`] is not in the log, or may not be.
-    pub on_lost: OnLost,
-    /// Called when the disk or the state can no longer be trusted.
-    pub fatal: Fatal,
-    /// Called with a warning when an action failed and will be tried again.
-    pub warn: Warn,
-    /// Takes the connections of other nodes. None: this node is a group of one.
-    pub listener: Option<TcpListener>,
-    pub beginning: Beginning,
-    pub timing: Timing,
-    /// How much of the log stays behind a snapshot if the group has other members.
-    pub keep: Keep,
-    /// Addresses of other nodes that this node reaches at another address, for example through a proxy.
-    pub routes: BTreeMap<String, String>,
-}
-
-/// What a node does with a new folder.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Beginning {
-    /// It becomes a group of one, and leads.
-    #[default]
-    Alone,
-    /// It waits until [`Node::initialize`] is called, or until another group takes it in.
-    Waits,
-}
-
-/// How fast a group notices that its leader is gone. All nodes of a group should have the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timing {
-    pub heartbeat: Duration,
-    /// A follower waits for this long without a leader before it wants to lead; chosen at random each time.
-    pub election_min: Duration,
-    pub election_max: Duration,
-}
-
-impl Default for Timing {
-    fn default() -> Timing {
-        let ms = Duration::from_millis;
-        Timing { heartbeat: ms(50), election_min: ms(250), election_max: ms(500) }
-    }
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            record: NodeRecord { name: "default".to_owned(), ..NodeRecord::default() },
-            segment_bytes: SEGMENT_BYTES,
-            snapshot_after_bytes: 8 << 20,
-            snapshot_pause: Pause::default(),
-            on_apply: Box::new(|_, _, _| {}),
-            on_lost: Arc::new(|_| {}),
-            fatal: abort(),
-            warn: complain(),
-            listener: None,
-            beginning: Beginning::default(),
-            timing: Timing::default(),
-            keep: Keep::default(),
-            routes: BTreeMap::new(),
-        }
-    }
-}
+use crate::store::{Disk, Files, Identity, OpenError, Snapshots, Store};
 
 /// Why an entry is not applied, or may not be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -157,10 +85,7 @@ impl Future for Pending {
 /// A running node.
 pub struct Node {
     pub(super) raft: Raft<TypeConfig, Machine>,
-    pub(super) peers: Peers,
-    pub(super) timing: Timing,
-    /// Held while the members change.
-    pub(super) changing: Arc<tokio::sync::Mutex<()>>,
+    pub(super) group: Group,
     shared: Shared,
     disk: Arc<dyn Disk>,
     files: Files,
@@ -227,15 +152,17 @@ impl Node {
         let (record, on_lost, warn) = (options.record.clone(), options.on_lost.clone(), options.warn.clone());
         let fatal = options.fatal.clone();
         let (timing, beginning, listener) = (options.timing, options.beginning, options.listener.take());
-        let routes = std::mem::take(&mut options.routes);
+        let (routes, formats) = (std::mem::take(&mut options.routes), options.formats);
         let parts = Parts::open(disk.clone(), options)?;
         let Parts { identity, files, log, machine, shared, compaction, retention, snapshots, alive, alone, gone } =
             parts;
         let node = identity.node;
         let failed = |e: &dyn std::fmt::Display| OpenError::Raft(e.to_string());
         let config = config(timing).validate().map_err(|e| failed(&e))?;
-        let peers = Peers::new(identity, record.clone(), routes, warn);
+        let peers = Peers::new(identity, record.clone(), routes, formats, warn);
         let raft = Raft::new(node, Arc::new(config), peers.clone(), log, machine).await.map_err(|e| failed(&e))?;
+        let metrics = raft.metrics();
+        peers.set_confirmed(move || confirmed(&metrics.borrow_watched()));
         let begun = begin(&raft, node, record, beginning, listener.is_some()).await;
         if let Err(error) = begun {
             raft.shutdown().await.map_err(|e| failed(&e))?;
@@ -243,36 +170,25 @@ impl Node {
         }
 
         let mut tasks = JoinSet::new();
-        let (tell, leadership) = watch::channel(Leadership::DoesNotLead { leader: None });
-        tasks.spawn(follow_leadership(raft.clone(), tell));
+        let (tell, told) = watch::channel(Leadership::DoesNotLead { leader: None });
+        tasks.spawn(leadership::follow(raft.clone(), timing, tell));
         tasks.spawn(compact(raft.clone(), compaction));
         tasks.spawn(follow_members(raft.clone(), node, alone.clone(), peers.clone()));
         tasks.spawn(purge(raft.clone(), alone, retention));
+        let group = Group { raft: raft.clone(), peers, timing, changing: Arc::default() };
+        tasks.spawn(records::keep_record(group.clone()));
+        tasks.spawn(records::finish_changes(group.clone()));
         let (overflow, overflown) = mpsc::unbounded_channel();
         let overflowing = Arc::new(AtomicUsize::new(0));
         tasks.spawn(drain(overflown, overflowing.clone()));
         if let Some(listener) = listener {
-            let (raft, peers, disk, files) = (raft.clone(), peers.clone(), disk.clone(), files.clone());
-            let adopting = tokio::sync::Mutex::default();
-            let door = Door { raft, peers, snapshots, disk, files, fatal, alive, adopting };
+            let (group, disk, files) = (group.clone(), disk.clone(), files.clone());
+            let door = Door { group, snapshots, disk, files, fatal, alive, adopting: tokio::sync::Mutex::default() };
             tasks.spawn(peers::listen(listener, Arc::new(door)));
         }
         let running = Running { tasks, gone }.into();
-        let changing = Arc::default();
-        Ok(Node {
-            raft,
-            peers,
-            timing,
-            changing,
-            shared,
-            disk,
-            files,
-            leadership,
-            on_lost,
-            overflow,
-            overflowing,
-            running,
-        })
+        let leadership = told;
+        Ok(Node { raft, group, shared, disk, files, leadership, on_lost, overflow, overflowing, running })
     }
 
     /// Proposes an entry. The returned future resolves when the entry is applied or refused. Entries are in the log in
@@ -342,6 +258,11 @@ impl Node {
         self.leadership.clone()
     }
 
+    /// The last entry that this node has applied.
+    pub(super) fn applied(&self) -> Option<LogId> {
+        self.shared.read().applied
+    }
+
     pub fn status(&self) -> Status {
         let receiver = self.raft.metrics();
         let metrics = receiver.borrow_watched();
@@ -350,7 +271,7 @@ impl Node {
             role: role(metrics.state),
             term: metrics.current_term,
             commit: metrics.local_committed.map_or(0, |id| id.index),
-            applied: self.shared.read().applied.map_or(0, |id| id.index),
+            applied: self.applied().map_or(0, |id| id.index),
         }
     }
 
@@ -373,7 +294,7 @@ impl Node {
     pub async fn shutdown(&self) {
         // An error means that openraft had stopped already.
         let _ = self.raft.shutdown().await;
-        self.peers.clear();
+        self.group.peers.clear();
         let mut running = self.running.lock().await;
         running.tasks.shutdown().await;
         // openraft's worker and its log readers end on their own, soon after.
@@ -438,6 +359,9 @@ pub(super) fn config(timing: Timing) -> Config {
     }
 }
 
+/// The name of a node that was not given one.
+const NAME: &str = "default";
+
 /// The time that another node has to install a snapshot once it has received all of it.
 const SNAPSHOT_INSTALL_MAX: Duration = Duration::from_secs(60);
 
@@ -452,6 +376,7 @@ async fn begin(
     let failed = |e: &dyn std::fmt::Display| OpenError::Raft(e.to_string());
     if !raft.is_initialized().await.map_err(|e| failed(&e))? {
         if beginning == Beginning::Alone {
+            let record = record.or(&NodeRecord { name: NAME.to_owned(), ..NodeRecord::default() });
             raft.initialize(BTreeMap::from([(node, record)])).await.map_err(|e| failed(&e))?;
         }
     } else if raft.voter_ids().eq([node]) {
@@ -496,25 +421,6 @@ pub(super) fn node_status(raft: &Raft<TypeConfig, Machine>) -> NodeStatus {
         applied: metrics.last_applied.map(|id| id.index),
         leader: metrics.current_leader,
         voted_for: metrics.vote.leader_id.voted_for,
-    }
-}
-
-/// Updates the watch whenever this node begins or ceases to lead, or learns of another leader.
-async fn follow_leadership(raft: Raft<TypeConfig, Machine>, tell: watch::Sender<Leadership>) {
-    let mut metrics = raft.server_metrics();
-    loop {
-        let now = {
-            let now = metrics.borrow_watched();
-            match now.state == ServerState::Leader && now.vote.committed {
-                true => Leadership::Leads { term: now.vote.leader_id.term },
-                false => Leadership::DoesNotLead { leader: now.current_leader },
-            }
-        };
-        tell.send_if_modified(|told| std::mem::replace(told, now) != now);
-        if metrics.changed().await.is_err() {
-            tell.send_replace(Leadership::DoesNotLead { leader: None });
-            return;
-        }
     }
 }
 

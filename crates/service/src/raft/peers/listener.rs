@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::stream::FuturesUnordered;
 use futures::{StreamExt, poll};
@@ -16,14 +16,16 @@ use tokio::task::coop::unconstrained;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
+use super::heard::Heard;
 use super::link::{self, Link, Reader, Writer};
+use super::snapshots;
 use super::wire::{
-    self, Answer, Append, Appended, Call, Candidacy, Greeting, Hello, Installed, LinkError, NodeStatus, Purpose,
-    Refusal, Reply, Request, Verdict,
+    self, Answer, Append, Appended, Call, Candidacy, Confirmed, Greeting, Hello, Installed, LinkError, NodeStatus,
+    Purpose, Refusal, Reply, Request, Verdict,
 };
-use super::{Peers, snapshots};
 use crate::format::record::{self, Record};
 use crate::raft::edge;
+use crate::raft::group::Group;
 use crate::raft::log_store::Fatal;
 use crate::raft::machine::Machine;
 use crate::raft::node::node_status;
@@ -37,13 +39,14 @@ const CONNECTIONS_MAX: usize = 64;
 const RUNNING_MAX: usize = 256;
 /// A connection without a request for this long is closed. The other side closes it earlier.
 const IDLE_MAX: Duration = Duration::from_secs(60);
+/// The time after which the leader answers a node that asks for a change of its record.
+const UPDATE_MAX: Duration = Duration::from_millis(500);
 /// Before the next try, when the process has no file descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// What the listener needs of its node.
 pub struct Door {
-    pub raft: Raft<TypeConfig, Machine>,
-    pub peers: Peers,
+    pub group: Group,
     pub snapshots: Snapshots,
     pub disk: Arc<dyn Disk>,
     pub files: Files,
@@ -91,7 +94,11 @@ impl Door {
         let Link { mut reader, mut writer, theirs } = link::accept(stream, |theirs| self.judge(theirs)).await?;
         match theirs.purpose {
             Purpose::Introduction => Ok(()),
-            Purpose::Calls => self.answer(reader, writer).await,
+            Purpose::Calls => {
+                let heard = self.group.peers.heard(theirs.node);
+                heard.reads(theirs.formats);
+                self.answer(reader, writer, &heard).await
+            }
             Purpose::Snapshot => {
                 let installed = self.install(&mut reader).await;
                 let answer: Installed = installed.as_ref().map(|vote| *vote).map_err(ToString::to_string);
@@ -104,30 +111,35 @@ impl Door {
     /// Decides whether this node talks to another. A node without data becomes part of the other's cluster first.
     async fn judge(&self, theirs: Hello) -> Greeting {
         let _one_at_a_time = self.adopting.lock().await;
-        let is_empty = match self.raft.is_initialized().await {
+        let is_empty = match self.group.raft.is_initialized().await {
             Ok(is_initialized) => !is_initialized,
             Err(stopped) => return Err(Refusal::Failed(stopped.to_string())),
         };
-        let ours = self.peers.identity();
-        if let Verdict::Adopt { cluster } = wire::judge(ours, is_empty, &theirs)? {
+        let ours = self.group.peers.identity();
+        let formats = self.group.peers.formats();
+        if let Verdict::Adopt { cluster } = wire::judge(ours, formats, is_empty, &theirs)? {
             let (disk, files) = (self.disk.clone(), self.files.clone());
             let identity = Identity { cluster, ..ours };
             let adopted = tokio::task::spawn_blocking(move || adopt(&*disk, &files, identity)).await;
             let failed =
                 |error: &dyn std::fmt::Display| Refusal::Failed(format!("IDENTITY cannot be written: {error}"));
             adopted.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
-            self.peers.set_cluster(cluster);
+            self.group.peers.set_cluster(cluster);
         }
-        Ok(self.peers.hello(theirs.node, theirs.purpose, is_empty))
+        if theirs.purpose == Purpose::Introduction && theirs.joins && theirs.is_empty && theirs.node != ours.node {
+            self.group.peers.announce(&theirs);
+        }
+        Ok(self.group.peers.hello(theirs.node, theirs.purpose, is_empty))
     }
 
     /// Answers requests until the connection ends. Raft gets them in the order in which they arrive.
-    async fn answer(&self, mut reader: Reader, mut writer: Writer) -> Result<(), LinkError> {
+    async fn answer(&self, mut reader: Reader, mut writer: Writer, heard: &Heard) -> Result<(), LinkError> {
         let mut running = FuturesUnordered::new();
         loop {
             let mut answered = tokio::select! {
                 frame = timeout(IDLE_MAX, reader.next()), if running.len() < RUNNING_MAX => {
                     let frame = frame.unwrap_or(Err(LinkError::Silent(IDLE_MAX)))?;
+                    heard.now();
                     let Call { id, request } = wire::decode(&frame, "a request")?;
                     let mut work = self.work(id, request);
                     // The first poll puts the request into Raft's queue, so the order is kept.
@@ -157,10 +169,19 @@ impl Door {
     }
 
     fn work(&self, id: u64, request: Request<'_>) -> Pin<Box<dyn Future<Output = Reply> + Send>> {
-        let raft = self.raft.clone();
+        let raft = self.group.raft.clone();
         match request {
             Request::Append(append) => match append_request(append) {
-                Ok(rpc) => Box::pin(unconstrained(async move { Reply { id, answer: appended(&raft, rpc).await } })),
+                Ok(rpc) => {
+                    let (peers, fresh) = (self.group.peers.clone(), fresh(&append, Instant::now()));
+                    Box::pin(unconstrained(async move {
+                        let answer = appended(&raft, rpc).await;
+                        if let (Answer::Appended(Appended::Success), Some((confirmed, commit))) = (&answer, fresh) {
+                            peers.with_freshness(|freshness| freshness.received(confirmed, commit));
+                        }
+                        Reply { id, answer }
+                    }))
+                }
                 Err(sentence) => {
                     // To go without the entry would be wrong, and the leader would send it for ever.
                     let sentence = format!("an entry of the leader cannot be read: {sentence}");
@@ -188,6 +209,19 @@ impl Door {
                 let status: NodeStatus = node_status(&raft);
                 Box::pin(std::future::ready(Reply { id, answer: Answer::Status(status) }))
             }
+            Request::Announced => {
+                let announced = self.group.peers.announced();
+                Box::pin(std::future::ready(Reply { id, answer: Answer::Announced(announced) }))
+            }
+            Request::Update { id: member, record } => {
+                let group = self.group.clone();
+                Box::pin(async move {
+                    // The change goes on after the time limit. The connection must not wait for it.
+                    let updated = timeout(UPDATE_MAX, group.update(member, record)).await;
+                    let answer = updated.unwrap_or(Ok(())).map_err(|refused| refused.to_string());
+                    Reply { id, answer: Answer::Updated(answer) }
+                })
+            }
         }
     }
 
@@ -196,7 +230,7 @@ impl Door {
         let (vote, meta, received) = snapshots::receive(reader, self.snapshots.clone(), self.alive.clone()).await?;
         let meta = edge::meta(meta).map_err(LinkError::Failed)?;
         let snapshot = Snapshot { meta, snapshot: Chunks::Received(received) };
-        let installed = self.raft.install_full_snapshot(Vote::from(vote), snapshot).await;
+        let installed = self.group.raft.install_full_snapshot(Vote::from(vote), snapshot).await;
         installed.map(|response| response.vote.into()).map_err(|stopped| LinkError::Failed(stopped.to_string()))
     }
 }
@@ -211,8 +245,14 @@ async fn appended(raft: &Raft<TypeConfig, Machine>, rpc: AppendEntriesRequest<Ty
     }
 }
 
+/// When a majority had confirmed the leader, and what the leader knew to be committed.
+fn fresh(append: &Append<'_>, received: Instant) -> Option<(Instant, u64)> {
+    let Confirmed { ms_ago, commit } = append.confirmed?;
+    Some((received.checked_sub(Duration::from_millis(ms_ago))?, commit))
+}
+
 fn append_request(append: Append<'_>) -> Result<AppendEntriesRequest<TypeConfig>, String> {
-    let Append { vote, previous, commit, mut records } = append;
+    let Append { vote, previous, commit, mut records, .. } = append;
     let mut entries = Vec::new();
     let mut next = previous.map_or(0, |id| id.index.saturating_add(1));
     while !records.is_empty() {
@@ -256,7 +296,8 @@ mod tests {
         }
         let vote = record::Vote { term: 1, node: 1, committed: true };
         let previous = Some(record::LogId { term: 1, index: 4 });
-        append_request(Append { vote, previous, commit: None, records: &records }).map(|rpc| rpc.entries.len())
+        append_request(Append { vote, previous, commit: None, confirmed: None, records: &records })
+            .map(|rpc| rpc.entries.len())
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! side and the answers of the other. Several requests are on their way at a time. Requests of one connection reach
 //! Raft in the order in which they were made. A snapshot has a connection of its own, so that no heartbeat waits for it.
 
+mod announced;
+mod heard;
 mod link;
 mod listener;
 mod network;
@@ -13,16 +15,40 @@ mod snapshots;
 mod wire;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use announced::Announced;
+use heard::Heard;
 
 use crate::format::record::NodeRecord;
+use crate::raft::freshness::Freshness;
 use crate::raft::log_store::Warn;
 use crate::store::Identity;
 
 pub(super) use listener::{Door, listen};
 pub(super) use peer::Peer;
-pub(super) use wire::{APPEND_ENTRIES_MAX, Answer, FORMATS, Purpose, Request};
+pub(super) use wire::{
+    APPEND_ENTRIES_MAX, Announcement, Answer, Confirmed, FORMATS, Purpose, Request, have_common_format,
+};
 pub use wire::{Hello, LinkError, NodeStatus, Refusal};
+
+/// A Hello names this many members at most.
+const MEMBERS_SAID_MAX: usize = 32;
+
+/// What a node without data waits for. It says so in its Hello.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Intent {
+    #[default]
+    None,
+    /// For the other nodes of this list: names and peer addresses.
+    Forms(Vec<(String, String)>),
+    /// To be added to a cluster.
+    Joins,
+}
+
+/// None if this node does not lead.
+type AskConfirmed = Box<dyn Fn() -> Option<Confirmed> + Send + Sync>;
 
 /// The other nodes, as far as this one has called them. Clones share the same table.
 #[derive(Clone)]
@@ -30,21 +56,51 @@ pub struct Peers(Arc<Shared>);
 
 struct Shared {
     identity: Mutex<Identity>,
-    /// Name and addresses of this node.
-    record: NodeRecord,
+    /// Name and addresses of this node, as it was started. Empty fields are as the membership says.
+    record: Mutex<NodeRecord>,
     /// Addresses that are reached at another address from here.
     routes: BTreeMap<String, String>,
+    /// The oldest and the newest data format that this node reads.
+    formats: (u8, u8),
     peers: Mutex<BTreeMap<u64, Arc<Peer>>>,
+    members: Mutex<BTreeMap<u64, NodeRecord>>,
+    intent: Mutex<Intent>,
+    announced: Mutex<Announced>,
+    start: Instant,
+    heard: Mutex<BTreeMap<u64, Arc<Heard>>>,
+    freshness: Mutex<Freshness>,
+    confirmed: OnceLock<AskConfirmed>,
     warn: Warn,
 }
 
 impl Peers {
-    pub(super) fn new(identity: Identity, record: NodeRecord, routes: BTreeMap<String, String>, warn: Warn) -> Peers {
-        Peers(Arc::new(Shared { identity: Mutex::new(identity), record, routes, peers: Mutex::default(), warn }))
+    pub(super) fn new(
+        identity: Identity,
+        record: NodeRecord,
+        routes: BTreeMap<String, String>,
+        formats: (u8, u8),
+        warn: Warn,
+    ) -> Peers {
+        Peers(Arc::new(Shared {
+            identity: Mutex::new(identity),
+            record: Mutex::new(record),
+            routes,
+            formats,
+            peers: Mutex::default(),
+            members: Mutex::default(),
+            intent: Mutex::default(),
+            announced: Mutex::default(),
+            start: Instant::now(),
+            heard: Mutex::default(),
+            freshness: Mutex::default(),
+            confirmed: OnceLock::new(),
+            warn,
+        }))
     }
 
-    fn route<'a>(&'a self, record: &'a NodeRecord) -> &'a str {
-        self.0.routes.get(&record.peer_address).unwrap_or(&record.peer_address)
+    /// The address at which this node reaches another address.
+    pub(super) fn route<'a>(&'a self, address: &'a str) -> &'a str {
+        self.0.routes.get(address).map_or(address, String::as_str)
     }
 
     pub(super) fn identity(&self) -> Identity {
@@ -56,35 +112,120 @@ impl Peers {
         lock(&self.0.identity).cluster = cluster;
     }
 
+    pub(super) fn formats(&self) -> (u8, u8) {
+        self.0.formats
+    }
+
+    pub(super) fn warn(&self, what: &str) {
+        (self.0.warn)(what);
+    }
+
+    /// Name and addresses of this node. An empty field is as the membership says.
+    pub(super) fn record(&self) -> NodeRecord {
+        lock(&self.0.record).clone()
+    }
+
+    pub(super) fn set_record(&self, record: NodeRecord) {
+        *lock(&self.0.record) = record;
+    }
+
+    pub(super) fn intent(&self) -> Intent {
+        lock(&self.0.intent).clone()
+    }
+
+    pub(super) fn set_intent(&self, intent: Intent) {
+        *lock(&self.0.intent) = intent;
+    }
+
     /// The Hello of this node to the node `to`; 0 if nobody knows its id yet.
     pub(super) fn hello(&self, to: u64, purpose: Purpose, is_empty: bool) -> Hello {
         let Identity { cluster, node } = self.identity();
-        Hello { cluster, node, to, purpose, record: self.0.record.clone(), formats: FORMATS, is_empty }
+        let (mut record, formats) = (self.record(), self.formats());
+        let members = {
+            let members = lock(&self.0.members);
+            if let Some(known) = members.get(&node) {
+                record = record.or(known);
+            }
+            members.iter().take(MEMBERS_SAID_MAX).map(|(id, known)| (*id, known.peer_address.clone())).collect()
+        };
+        let (list, joins) = match self.intent() {
+            Intent::None => (Vec::new(), false),
+            Intent::Forms(list) => (list, false),
+            Intent::Joins => (Vec::new(), true),
+        };
+        Hello { cluster, node, to, purpose, record, formats, is_empty, list, members, joins }
+    }
+
+    /// Notes a node that waits to be added.
+    fn announce(&self, theirs: &Hello) {
+        let Hello { node, record, formats, .. } = theirs;
+        let announcement = Announcement { node: *node, record: record.clone(), formats: *formats };
+        lock(&self.0.announced).add(announcement, Instant::now());
+    }
+
+    /// The nodes that have announced themselves to this one, and wait to be added.
+    pub(super) fn announced(&self) -> Vec<Announcement> {
+        lock(&self.0.announced).list(Instant::now())
     }
 
     /// The peer with this id. Makes it if it is new.
     pub(super) fn get(&self, id: u64, record: &NodeRecord) -> Arc<Peer> {
+        let address = self.route(&record.peer_address);
         let make = || {
             let peers = self.clone();
             // A node that calls has a log or a vote.
             let hello = move |purpose| peers.hello(id, purpose, false);
-            Arc::new(Peer::start(id, self.route(record).to_owned(), hello))
+            Arc::new(Peer::start(id, address.to_owned(), self.heard(id), hello))
         };
         let peer = lock(&self.0.peers).entry(id).or_insert_with(make).clone();
-        peer.set_address(self.route(record));
+        peer.set_address(address);
         peer
     }
 
     /// Takes over the addresses of the members, and forgets other nodes that nobody calls any more.
     pub(super) fn follow<'a>(&self, members: impl Iterator<Item = (&'a u64, &'a NodeRecord)>) {
-        let members: BTreeMap<u64, &NodeRecord> = members.map(|(id, record)| (*id, record)).collect();
+        let members: BTreeMap<u64, NodeRecord> = members.map(|(id, record)| (*id, record.clone())).collect();
         lock(&self.0.peers).retain(|id, peer| match members.get(id) {
             Some(record) => {
-                peer.set_address(self.route(record));
+                peer.set_address(self.route(&record.peer_address));
                 true
             }
             None => Arc::strong_count(peer) > 1,
         });
+        lock(&self.0.heard).retain(|id, heard| members.contains_key(id) || Arc::strong_count(heard) > 1);
+        *lock(&self.0.members) = members;
+    }
+
+    /// What is known of a node that this one talks to.
+    fn heard(&self, id: u64) -> Arc<Heard> {
+        lock(&self.0.heard).entry(id).or_insert_with(|| Arc::new(Heard::new(self.0.start))).clone()
+    }
+
+    pub(super) fn last_heard(&self, id: u64) -> Option<Duration> {
+        lock(&self.0.heard).get(&id)?.ago()
+    }
+
+    /// The newest data format that all members read. A member that has not said yet what it reads may be as old as this
+    /// node allows.
+    pub(super) fn common_format(&self) -> u8 {
+        let (oldest, newest) = self.0.formats;
+        let me = self.identity().node;
+        let members: Vec<u64> = lock(&self.0.members).keys().copied().filter(|id| *id != me).collect();
+        let heard = lock(&self.0.heard);
+        let reads = |id| heard.get(&id).and_then(|heard| heard.formats()).map_or(oldest, |(_, newest)| newest);
+        members.into_iter().map(reads).fold(newest, u8::min)
+    }
+
+    pub(super) fn set_confirmed(&self, confirmed: impl Fn() -> Option<Confirmed> + Send + Sync + 'static) {
+        assert!(self.0.confirmed.set(Box::new(confirmed)).is_ok(), "set once, when openraft starts");
+    }
+
+    fn confirmed(&self) -> Option<Confirmed> {
+        self.0.confirmed.get().and_then(|confirmed| confirmed())
+    }
+
+    pub(super) fn with_freshness<T>(&self, look: impl FnOnce(&mut Freshness) -> T) -> T {
+        look(&mut lock(&self.0.freshness))
     }
 
     /// Closes all connections.
@@ -96,6 +237,10 @@ impl Peers {
 /// Asks the node at an address who it is.
 pub(super) async fn introduce(address: &str, ours: &Hello) -> Result<Hello, LinkError> {
     Ok(link::dial(address, ours).await?.theirs)
+}
+
+pub(super) fn in_ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

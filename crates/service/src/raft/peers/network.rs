@@ -74,7 +74,8 @@ impl Client {
         let call = lost.is_none().then(|| {
             let records = records(rpc.entries);
             let commit = rpc.leader_commit.map(record::LogId::from);
-            let append = Append { vote, previous: previous.map(record::LogId::from), commit, records: &records };
+            let previous = previous.map(record::LogId::from);
+            let append = Append { vote, previous, commit, confirmed: peers.confirmed(), records: &records };
             // openraft gives up on a heartbeat by itself. Entries have as long as the connection waits for an answer:
             // the disk of the other node may be slow.
             peer.call(Request::Append(append), SILENT_MAX)
@@ -96,7 +97,7 @@ impl Client {
                     let was_lost = peer.with_progress(|progress| progress.lost(vote).is_some());
                     if peer.with_progress(|progress| progress.conflict(vote, entry)) {
                         if !was_lost {
-                            (peers.0.warn)(&set_back_sentence(&peer));
+                            peers.warn(&set_back_sentence(&peer));
                         }
                         return Err(set_back(&peer));
                     }

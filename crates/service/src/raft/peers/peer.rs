@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::bytes::Bytes;
 use tracing::{info, warn};
 
+use super::heard::Heard;
 use super::link::{self, Link, Reader, Writer};
 use super::progress::Progress;
 use super::wire::{self, Answer, Call, Hello, LinkError, Purpose, Reply, Request};
@@ -51,6 +52,7 @@ pub struct Peer {
 struct State {
     /// The Hello to this peer.
     hello: Box<dyn Fn(Purpose) -> Hello + Send + Sync>,
+    heard: Arc<Heard>,
     inner: Mutex<Inner>,
 }
 
@@ -73,10 +75,15 @@ impl State {
 
 impl Peer {
     /// `hello` makes the Hello to this peer.
-    pub fn start(id: u64, address: String, hello: impl Fn(Purpose) -> Hello + Send + Sync + 'static) -> Peer {
+    pub fn start(
+        id: u64,
+        address: String,
+        heard: Arc<Heard>,
+        hello: impl Fn(Purpose) -> Hello + Send + Sync + 'static,
+    ) -> Peer {
         let (queue, queued) = mpsc::channel(QUEUED_MAX);
         let inner = Mutex::new(Inner { address, ..Inner::default() });
-        let state = Arc::new(State { hello: Box::new(hello), inner });
+        let state = Arc::new(State { hello: Box::new(hello), heard, inner });
         let task = tokio::spawn(run(id, state.clone(), queued));
         Peer { id, queue, next_call: AtomicU64::new(0), state, task }
     }
@@ -150,7 +157,8 @@ async fn run(id: u64, state: Arc<State>, mut queued: mpsc::Receiver<Queued>) {
                 if state.inner().last_error.take().is_some() {
                     info!(node = id, address, "the node answers again");
                 }
-                let error = converse(link, first, &mut queued).await;
+                state.heard.reads(link.theirs.formats);
+                let error = converse(link, &state.heard, first, &mut queued).await;
                 if error != LinkError::Silent(IDLE_MAX) {
                     note(id, &state, &error);
                 }
@@ -184,12 +192,12 @@ fn note(id: u64, state: &State, error: &LinkError) {
 type Unanswered = Mutex<HashMap<u64, (Instant, oneshot::Sender<Answered>)>>;
 
 /// Uses a connection until it breaks or nobody needs it. Calls without an answer then fail.
-async fn converse(link: Link, first: Queued, queued: &mut mpsc::Receiver<Queued>) -> LinkError {
+async fn converse(link: Link, heard: &Heard, first: Queued, queued: &mut mpsc::Receiver<Queued>) -> LinkError {
     let Link { reader, writer, .. } = link;
     let unanswered = Unanswered::default();
     let error = tokio::select! {
         error = write(writer, first, queued, &unanswered) => error,
-        error = read(reader, &unanswered) => error,
+        error = read(reader, heard, &unanswered) => error,
     };
     let unanswered = unanswered.into_inner().unwrap_or_else(PoisonError::into_inner);
     for (_, answer) in unanswered.into_values() {
@@ -238,18 +246,19 @@ async fn write(
     }
 }
 
-async fn read(mut reader: Reader, unanswered: &Unanswered) -> LinkError {
-    let mut heard = Instant::now();
+async fn read(mut reader: Reader, heard: &Heard, unanswered: &Unanswered) -> LinkError {
+    let mut last = Instant::now();
     loop {
         let Ok(frame) = timeout(SILENT_MAX, reader.next()).await else {
             let oldest = lock(unanswered).values().map(|(sent, _)| *sent).min();
             match oldest {
                 Some(sent) if sent.elapsed() >= SILENT_MAX => return LinkError::Silent(SILENT_MAX),
-                None if heard.elapsed() >= IDLE_MAX => return LinkError::Silent(IDLE_MAX),
+                None if last.elapsed() >= IDLE_MAX => return LinkError::Silent(IDLE_MAX),
                 _ => continue,
             }
         };
-        heard = Instant::now();
+        last = Instant::now();
+        heard.now();
         let reply = frame.and_then(|frame| wire::decode::<Reply>(&frame, "an answer"));
         match reply {
             Ok(Reply { id, answer }) => {

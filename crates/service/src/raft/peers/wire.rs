@@ -72,6 +72,20 @@ pub struct Hello {
     pub formats: (u8, u8),
     /// True if the sender belongs to no cluster yet: it has no log and has never voted.
     pub is_empty: bool,
+    /// The nodes with which an empty sender begins a cluster: names and peer addresses. Empty if it was not told any.
+    pub list: Vec<(String, String)>,
+    /// The ids and peer addresses of the members that the sender knows.
+    pub members: Vec<(u64, String)>,
+    /// True if the sender waits to be added to a cluster.
+    pub joins: bool,
+}
+
+/// A node that waits to be added.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Announcement {
+    pub node: u64,
+    pub record: NodeRecord,
+    pub formats: (u8, u8),
 }
 
 /// Why a node refuses a connection. `ours` is the refusing side, `theirs` the refused side.
@@ -84,11 +98,14 @@ pub enum Refusal {
          lost, remove that node from the cluster and add this one"
     )]
     NotMe { called: u64, me: u64 },
-    #[error("it reads data formats {} to {}, but this node writes {ours}", theirs.0, theirs.1)]
-    Formats { ours: u8, theirs: (u8, u8) },
+    #[error(
+        "it reads data formats {} to {}, but this node reads {} to {}; upgrade one version at a time", theirs.0,
+        theirs.1, ours.0, ours.1
+    )]
+    Formats { ours: (u8, u8), theirs: (u8, u8) },
     #[error("it is this node itself; is the address of another node wrong?")]
     Myself,
-    #[error("this node has too many connections")]
+    #[error("this node has too many connections; look for programs that open connections to its peer address")]
     Busy,
     #[error("this node cannot take part now: {0}")]
     Failed(String),
@@ -108,7 +125,7 @@ pub enum Verdict {
 ///
 /// A node without data accepts any cluster that knows its id: ids are random, so only somebody who was told this one
 /// can name it.
-pub fn judge(ours: Identity, is_empty: bool, theirs: &Hello) -> Result<Verdict, Refusal> {
+pub fn judge(ours: Identity, formats: (u8, u8), is_empty: bool, theirs: &Hello) -> Result<Verdict, Refusal> {
     if theirs.purpose == Purpose::Introduction {
         return Ok(Verdict::Accept);
     }
@@ -118,14 +135,19 @@ pub fn judge(ours: Identity, is_empty: bool, theirs: &Hello) -> Result<Verdict, 
     if theirs.to != ours.node {
         return Err(Refusal::NotMe { called: theirs.to, me: ours.node });
     }
-    if theirs.formats.0 > FORMATS.1 || theirs.formats.1 < FORMATS.0 {
-        return Err(Refusal::Formats { ours: FORMATS.1, theirs: theirs.formats });
+    if !have_common_format(formats, theirs.formats) {
+        return Err(Refusal::Formats { ours: formats, theirs: theirs.formats });
     }
     match theirs.cluster == ours.cluster {
         true => Ok(Verdict::Accept),
         false if is_empty => Ok(Verdict::Adopt { cluster: theirs.cluster }),
         false => Err(Refusal::OtherCluster { ours: ours.cluster, theirs: theirs.cluster }),
     }
+}
+
+/// Nodes that have no data format in common cannot be in one cluster.
+pub fn have_common_format(ours: (u8, u8), theirs: (u8, u8)) -> bool {
+    theirs.0 <= ours.1 && ours.0 <= theirs.1
 }
 
 /// The answer to a Hello.
@@ -201,6 +223,13 @@ pub enum Request<'a> {
     /// The leader asks the node to start an election at once.
     Transfer(Transfer),
     Status,
+    /// Asks for the nodes that have announced themselves.
+    Announced,
+    /// Asks the leader to change the record of a member.
+    Update {
+        id: u64,
+        record: NodeRecord,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -210,8 +239,19 @@ pub struct Append<'a> {
     /// The entry before the first of `records`.
     pub previous: Option<LogId>,
     pub commit: Option<LogId>,
+    /// None if no majority has confirmed the leader yet.
+    pub confirmed: Option<Confirmed>,
     /// Entries, as [records](crate::format::record::Record) of the log.
     pub records: &'a [u8],
+}
+
+/// How old the knowledge of a leader may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confirmed {
+    /// How long ago a majority confirmed that it leads.
+    pub ms_ago: u64,
+    /// The last entry of which it knew then that it was committed.
+    pub commit: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -249,6 +289,9 @@ pub enum Answer {
     /// To Transfer: a sentence if the node does not take over.
     Transferred(Result<(), String>),
     Status(NodeStatus),
+    Announced(Vec<Announcement>),
+    /// To Update: a sentence if the leader refuses the record. Otherwise it is changed, or will be soon.
+    Updated(Result<(), String>),
     /// The node cannot answer: it has stopped, or could not read the request.
     Failed(String),
 }
@@ -332,7 +375,8 @@ mod tests {
     fn hello() -> Hello {
         let record = NodeRecord::default();
         let (purpose, formats, is_empty) = (Purpose::Calls, FORMATS, false);
-        Hello { cluster: 7, node: 1, to: 2, purpose, record, formats, is_empty }
+        let (list, members, joins) = (Vec::new(), Vec::new(), false);
+        Hello { cluster: 7, node: 1, to: 2, purpose, record, formats, is_empty, list, members, joins }
     }
 
     #[test]
@@ -341,7 +385,7 @@ mod tests {
         let judged = |change: fn(&mut Hello), is_empty| {
             let mut theirs = hello();
             change(&mut theirs);
-            judge(me, is_empty, &theirs).map_err(|refusal| refusal.to_string())
+            judge(me, FORMATS, is_empty, &theirs).map_err(|refusal| refusal.to_string())
         };
         assert_eq!(judged(|_| {}, false), Ok(Verdict::Accept));
         assert_eq!(judged(|hello| hello.cluster = 9, true), Ok(Verdict::Adopt { cluster: 9 }));
@@ -360,7 +404,10 @@ mod tests {
                 "it expected node 3 at this address, but this is node 2; if the data folder of node 3 was lost, remove \
                  that node from the cluster and add this one",
             ),
-            (|hello| hello.formats = (8, 9), "it reads data formats 8 to 9, but this node writes 2"),
+            (
+                |hello| hello.formats = (8, 9),
+                "it reads data formats 8 to 9, but this node reads 2 to 2; upgrade one version at a time",
+            ),
             (|hello| hello.node = 2, "it is this node itself; is the address of another node wrong?"),
         ];
         for (change, says) in refusals {

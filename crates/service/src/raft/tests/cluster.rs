@@ -17,21 +17,22 @@ use super::*;
 use crate::store::fake::Operation as DiskOperation;
 
 /// Longer than any wait in these tests, unless the event never comes.
-const LONG: Duration = Duration::from_secs(60);
+pub(super) const LONG: Duration = Duration::from_secs(60);
 
 /// A place for a node: a disk and an address, which outlive the node.
-struct Seat {
-    name: String,
-    disk: FakeDisk,
-    address: SocketAddr,
+pub(super) struct Seat {
+    pub(super) name: String,
+    pub(super) disk: FakeDisk,
+    pub(super) address: SocketAddr,
     /// The port is taken until the node starts.
-    listener: Mutex<Option<TcpListener>>,
-    routes: BTreeMap<String, String>,
-    warned: Arc<Mutex<Vec<String>>>,
+    pub(super) listener: Mutex<Option<TcpListener>>,
+    pub(super) routes: BTreeMap<String, String>,
+    pub(super) timing: Timing,
+    pub(super) warned: Arc<Mutex<Vec<String>>>,
 }
 
 impl Seat {
-    async fn new(name: &str) -> Seat {
+    pub(super) async fn new(name: &str) -> Seat {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         Seat {
             name: name.to_owned(),
@@ -39,16 +40,17 @@ impl Seat {
             address: listener.local_addr().unwrap(),
             listener: Mutex::new(Some(listener)),
             routes: BTreeMap::new(),
+            timing: Timing::default(),
             warned: Arc::default(),
         }
     }
 
-    fn record(&self) -> NodeRecord {
+    pub(super) fn record(&self) -> NodeRecord {
         let (name, peer_address) = (self.name.clone(), self.address.to_string());
         NodeRecord { name, peer_address, client_address: String::new() }
     }
 
-    async fn open(&self, beginning: Beginning) -> Node {
+    pub(super) async fn open(&self, beginning: Beginning) -> Node {
         let listener = self.listener.lock().unwrap().take();
         let listener = match listener {
             Some(listener) => listener,
@@ -61,6 +63,7 @@ impl Seat {
             listener: Some(listener),
             beginning,
             routes: self.routes.clone(),
+            timing: self.timing,
             warn,
             keep: Keep { newer_than: Duration::from_secs(3600), ..Keep::default() },
             segment_bytes: 64 << 10,
@@ -70,7 +73,7 @@ impl Seat {
     }
 }
 
-async fn seats(count: usize) -> Vec<Seat> {
+pub(super) async fn seats(count: usize) -> Vec<Seat> {
     join_all((0..count).map(|seat| async move { Seat::new(&format!("node-{seat}")).await })).await
 }
 
@@ -88,7 +91,7 @@ async fn trio() -> (Vec<Seat>, Vec<Node>) {
 }
 
 /// Waits until one of the nodes leads, and returns its place in the list.
-async fn leader(nodes: &[&Node]) -> usize {
+pub(super) async fn leader(nodes: &[&Node]) -> usize {
     let lead = nodes.iter().map(|node| {
         Box::pin(async move {
             let mut leadership = node.leadership();
@@ -119,7 +122,7 @@ async fn apply(nodes: &[&Node], entry: Entry) -> Applied {
 }
 
 /// Opens sessions `from..to`; returns the index of the last entry.
-async fn fill_sessions(nodes: &[&Node], sessions: std::ops::Range<u64>) -> u64 {
+pub(super) async fn fill_sessions(nodes: &[&Node], sessions: std::ops::Range<u64>) -> u64 {
     let mut last = 0;
     for session in sessions {
         last = apply(nodes, open_session(session)).await.index;
@@ -135,7 +138,7 @@ async fn applied(nodes: &[&Node], index: u64) {
 }
 
 /// All nodes have the same state in the end, with at least these sessions.
-async fn agree(nodes: &[&Node], sessions: u64) {
+pub(super) async fn agree(nodes: &[&Node], sessions: u64) {
     let index = apply(nodes, entry_of(sessions::Command::Lead { term: 0 })).await.index;
     applied(nodes, index).await;
     let states: Vec<State> = nodes.iter().map(|node| node.state()).collect();
@@ -151,13 +154,13 @@ async fn agree_at(lead: &Node, nodes: &[&Node], sessions: u64) {
     assert!(lead.state().counts().sessions as u64 >= sessions);
 }
 
-async fn stop(nodes: impl IntoIterator<Item = Node>) {
+pub(super) async fn stop(nodes: impl IntoIterator<Item = Node>) {
     for node in nodes {
         timeout(LONG, node.shutdown()).await.unwrap();
     }
 }
 
-fn all(nodes: &[Node]) -> Vec<&Node> {
+pub(super) fn all(nodes: &[Node]) -> Vec<&Node> {
     nodes.iter().collect()
 }
 
@@ -223,7 +226,7 @@ async fn leadership_is_handed_over() {
     fill_sessions(&all(&nodes), 20..40).await;
     agree(&all(&nodes), 39).await;
     let leads = leader(&all(&nodes)).await;
-    assert!(nodes[leads].confirmed_ms_ago().is_some());
+    assert!(nodes[leads].age_ms().is_some());
     nodes[leads].hand_over().await.unwrap();
     assert!(matches!(nodes[leads].hand_over().await, Err(MemberError::NotLeader { .. })));
     fill_sessions(&all(&nodes), 40..60).await;
@@ -311,7 +314,10 @@ impl Load {
 }
 
 /// Does something at the leader, wherever it is.
-async fn at_leader<'a, F: Future<Output = Result<(), MemberError>>>(nodes: &[&'a Node], act: impl Fn(&'a Node) -> F) {
+pub(super) async fn at_leader<'a, F: Future<Output = Result<(), MemberError>>>(
+    nodes: &[&'a Node],
+    act: impl Fn(&'a Node) -> F,
+) {
     timeout(LONG, async {
         loop {
             let node = nodes[leader(nodes).await];

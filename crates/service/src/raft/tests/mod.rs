@@ -1,6 +1,7 @@
 //! The log, the state machine and the node, on a disk in memory.
 
 mod cluster;
+mod forming;
 mod kept;
 mod log;
 mod node;
@@ -37,7 +38,7 @@ fn options() -> Options {
 
 /// The network of a node that knows no other.
 fn nobody(identity: Identity) -> Peers {
-    Peers::new(identity, NodeRecord::default(), Default::default(), complain())
+    Peers::new(identity, NodeRecord::default(), Default::default(), (2, 2), complain())
 }
 
 /// A hook that sends each text to the test.

@@ -1,0 +1,78 @@
+//! Why the members are not changed. Each error is a sentence that says what to do.
+
+/// Why the members are not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MemberError {
+    #[error("this node does not lead{}", .leader.map_or(String::new(), |leader| format!("; node {leader} does")))]
+    NotLeader {
+        /// The node that leads, if this node knows it.
+        leader: Option<u64>,
+    },
+    #[error("there is no member with id {id}; list the members")]
+    NoSuchMember { id: u64 },
+    #[error("there is no member with the name or id {name}; the members are {members}")]
+    NoSuchName { name: String, members: String },
+    #[error(
+        "no node with the name {name} waits to be added{}; start it with `baton serve --name {name} --join ADDRESS`, and \
+         leave it running", if .waiting.is_empty() { String::new() } else { format!(" ({waiting} does)") }
+    )]
+    NobodyWaits { name: String, waiting: String },
+    #[error("{count} nodes with the name {name} wait to be added ({addresses}); stop all but one of them")]
+    SeveralWait { name: String, count: usize, addresses: String },
+    #[error("the node {name} waits to be added, but this node does not reach it: {why}; check its peer address")]
+    Unreachable { name: String, why: String },
+    #[error("at {address}, where {name} should wait to be added, is {found}; start {name} again")]
+    Another { name: String, address: String, found: String },
+    #[error(
+        "the node {name} reads data formats {} to {}, but the cluster uses {format}; give it the version of the others", .theirs.0, .theirs.1
+    )]
+    OtherFormats { name: String, theirs: (u8, u8), format: u8 },
+    #[error("{what} is not a valid {field}: it {why}")]
+    Invalid { field: &'static str, what: String, why: &'static str },
+    #[error("node {id} is a member already, with the name {name}")]
+    IsMember { id: u64, name: String },
+    #[error("node {id} has the name {name} already; each member needs a name of its own")]
+    NameTaken { id: u64, name: String },
+    #[error("node {id} has the address {address} already; is it the same node?")]
+    AddressTaken { id: u64, address: String },
+    #[error("node {id} ({name}) has no address for other nodes; start it with one, and change its record")]
+    NoAddress { id: u64, name: String },
+    #[error("node {id} is a voter already")]
+    IsVoter { id: u64 },
+    #[error("node {id} does not vote; only a voter can lead")]
+    NotVoter { id: u64 },
+    #[error("node {id} leads already")]
+    Leads { id: u64 },
+    #[error("node {id} is the last voter; the group would have nobody to decide; add and promote another node first")]
+    LastVoter { id: u64 },
+    #[error("node {id} is {behind} entries behind; wait until it has them")]
+    Lags { id: u64, behind: u64 },
+    #[error("node {id} was not heard of for {ms} ms; start it, or remove it")]
+    Silent { id: u64, ms: u64 },
+    #[error("node {id} has not answered yet; is its address right, and does it run?")]
+    NeverHeard { id: u64 },
+    #[error("another change of the members is not finished yet; try again")]
+    InProgress,
+    #[error(
+        "the folder of this node has a log or a vote: it belongs to a cluster already; start it without `--cluster` and \
+         `--join`, or give it an empty folder"
+    )]
+    NotEmpty,
+    #[error("node {id} is not in the list of members that it begins with")]
+    NotListed { id: u64 },
+    /// The change may have been made, or may be made later.
+    #[error("the leader changed; the change may or may not be made: list the members")]
+    Unknown,
+    /// The change is in the log, and may be made later.
+    #[error("no majority has confirmed the change within {ms} ms; it may still be made: list the members")]
+    NotYet { ms: u64 },
+    /// The leader may still change.
+    #[error("node {to} did not take over within {ms} ms")]
+    NoTransfer { to: u64, ms: u64 },
+    #[error("no other voter can lead now")]
+    Alone,
+    #[error("the node is stopped")]
+    Stopped,
+    #[error("{0}")]
+    Refused(String),
+}

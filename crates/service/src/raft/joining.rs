@@ -1,0 +1,158 @@
+//! How a node with an empty folder becomes a member of a cluster that is there: it announces itself until it is added.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures::future::join_all;
+use openraft::async_runtime::WatchReceiver;
+use tokio::time::timeout;
+use tracing::info;
+
+use super::errors::MemberError;
+use super::group::check_words;
+use super::node::Node;
+use super::peers::{Announcement, Hello, Intent, Refusal, have_common_format};
+
+/// A node announces itself this often. The others forget it after ten seconds.
+const EVERY: Duration = Duration::from_secs(1);
+/// A node announces itself at this many addresses at most.
+const ADDRESSES_MAX: usize = 64;
+
+impl Node {
+    /// Announces this node at the peer address of a member, and to the other members, until it is added to the cluster.
+    /// Returns when it is a member. Drop the future to give up.
+    ///
+    /// This node must be empty (see [`Node::is_empty`]), and have a name and a peer address.
+    pub async fn join(&self, address: String) -> Result<(), MemberError> {
+        let peers = &self.group.peers;
+        let record = peers.record();
+        check_words(&record)?;
+        if record.peer_address.is_empty() {
+            return Err(MemberError::NoAddress { id: self.id(), name: record.name });
+        }
+        if matches!(peers.intent(), Intent::Forms(_)) {
+            let why = "this node begins a cluster (`--cluster`); start it again to join one".to_owned();
+            return Err(MemberError::Refused(why));
+        }
+        let is_member = self.group.metrics().membership_config.get_node(&self.id()).is_some();
+        if !is_member && !self.is_empty().await {
+            return Err(MemberError::NotEmpty);
+        }
+        peers.set_intent(Intent::Joins);
+        let joined = self.announce_until_member(address).await;
+        peers.set_intent(Intent::None);
+        joined
+    }
+
+    async fn announce_until_member(&self, given: String) -> Result<(), MemberError> {
+        let (id, mut said) = (self.id(), String::new());
+        let mut metrics = self.group.raft.server_metrics();
+        let mut addresses = BTreeSet::from([given.clone()]);
+        loop {
+            if metrics.borrow_watched().membership_config.get_node(&id).is_some() {
+                return Ok(());
+            }
+            let greeted =
+                join_all(addresses.iter().map(|address| async move { (address, self.introduce(address).await) }));
+            let (mut learnt, mut sentences) = (BTreeSet::new(), Vec::new());
+            for (address, greeting) in greeted.await {
+                sentences.push(match greeting {
+                    // The record of a member that was wiped has the address of this node.
+                    Ok(theirs) if theirs.node == id && *address != given => continue,
+                    Ok(theirs) => {
+                        check_greeting(id, self.group.peers.formats(), address, &theirs)
+                            .map_err(MemberError::Refused)?;
+                        learnt.extend(theirs.members.iter().map(|(_, address)| address.clone()));
+                        match theirs.is_empty {
+                            true => format!("{address} belongs to no cluster yet"),
+                            false => format!("{address} knows of it"),
+                        }
+                    }
+                    Err(why) => format!("{address} does not answer ({why})"),
+                });
+            }
+            let sentence = sentences.join("; ");
+            if said != sentence {
+                info!("this node waits to be added to a cluster (`baton member add`): {sentence}");
+                said = sentence;
+            }
+            learnt.retain(|address| !address.is_empty());
+            addresses.extend(learnt);
+            while addresses.len() > ADDRESSES_MAX {
+                addresses.pop_last();
+            }
+            // A time-out means that it is time for the next announcement.
+            if let Ok(Err(_)) = timeout(EVERY, metrics.changed()).await {
+                return Err(MemberError::Stopped);
+            }
+        }
+    }
+
+    /// Takes the node that waits under this name into the group, as a learner. Returns its id. Only the leader can.
+    pub async fn add(&self, name: &str) -> Result<u64, MemberError> {
+        self.group.leading()?;
+        let Announcement { node, record, formats } = pick(name, self.waiting().await)?;
+        let format = self.format();
+        if !(formats.0..=formats.1).contains(&format) {
+            return Err(MemberError::OtherFormats { name: name.to_owned(), theirs: formats, format });
+        }
+        if record.peer_address.is_empty() {
+            return Err(MemberError::NoAddress { id: node, name: record.name });
+        }
+        let address = record.peer_address.clone();
+        let unreachable = |why: &dyn ToString| MemberError::Unreachable { name: name.to_owned(), why: why.to_string() };
+        let theirs = self.introduce(&address).await.map_err(|error| unreachable(&error))?;
+        let found = match &theirs {
+            theirs if theirs.node != node => Some(format!("node {} with the name {}", theirs.node, theirs.record.name)),
+            theirs if !theirs.is_empty => Some(format!("a member of cluster {:016x}", theirs.cluster)),
+            theirs if !theirs.joins => Some("a node that does not wait to be added".to_owned()),
+            _ => None,
+        };
+        match found {
+            Some(found) => return Err(MemberError::Another { name: name.to_owned(), address, found }),
+            None => self.add_learner(node, record).await?,
+        }
+        Ok(node)
+    }
+
+    /// The nodes that have announced themselves to any member.
+    pub(super) async fn waiting(&self) -> Vec<Announcement> {
+        distinct(self.members().await.into_iter().flat_map(|member| member.announced))
+    }
+}
+
+/// Each node once.
+pub(super) fn distinct(announced: impl Iterator<Item = Announcement>) -> Vec<Announcement> {
+    let mut waiting: Vec<Announcement> = announced.collect();
+    waiting.sort_by(|a, b| (&a.record.name, a.node).cmp(&(&b.record.name, b.node)));
+    waiting.dedup_by_key(|announcement| announcement.node);
+    waiting
+}
+
+/// The node that waits under this name.
+fn pick(name: &str, waiting: Vec<Announcement>) -> Result<Announcement, MemberError> {
+    let (mut named, others): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|waits| waits.record.name == name);
+    let name = name.to_owned();
+    match named.len() {
+        0 => {
+            let others: Vec<String> = others.into_iter().map(|waits| waits.record.name).collect();
+            Err(MemberError::NobodyWaits { name, waiting: others.join(", ") })
+        }
+        1 => Ok(named.remove(0)),
+        count => {
+            let addresses: Vec<String> = named.into_iter().map(|waits| waits.record.peer_address).collect();
+            Err(MemberError::SeveralWait { name, count, addresses: addresses.join(", ") })
+        }
+    }
+}
+
+/// Refuses a cluster that this node can never be part of.
+fn check_greeting(id: u64, formats: (u8, u8), address: &str, theirs: &Hello) -> Result<(), String> {
+    if theirs.node == id {
+        return Err(format!("{address} is the address of this node itself; name the peer address of a member"));
+    }
+    match have_common_format(formats, theirs.formats) {
+        true => Ok(()),
+        false => Err(format!("{address}: {}", Refusal::Formats { ours: formats, theirs: theirs.formats })),
+    }
+}

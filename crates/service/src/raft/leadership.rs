@@ -1,0 +1,112 @@
+//! Tells the host whether this node leads.
+//!
+//! openraft does not depose a leader that hears nothing. Another node may lead already, so the host must end its leases:
+//! a leader that no majority has confirmed for an election timeout is told as a node that does not lead. It may go on in
+//! the same term when a majority confirms it again.
+
+use std::time::Duration;
+
+use openraft::async_runtime::WatchReceiver;
+use openraft::metrics::{RaftDataMetrics, RaftServerMetrics};
+use openraft::{Instant as _, Raft, ServerState};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+use super::machine::Machine;
+use super::options::Timing;
+use super::types::TypeConfig;
+use crate::replica::Leadership;
+
+/// What openraft says about this node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Seen {
+    /// The term in which this node leads.
+    leads: Option<u64>,
+    /// Another node that leads.
+    leader: Option<u64>,
+    has_other_voters: bool,
+    /// When the last message was sent that a majority has acknowledged.
+    acknowledged: Option<Instant>,
+}
+
+impl Seen {
+    fn new(server: &RaftServerMetrics<TypeConfig>, data: &RaftDataMetrics<TypeConfig>) -> Seen {
+        let leads = server.state == ServerState::Leader && server.vote.committed;
+        Seen {
+            leads: leads.then_some(server.vote.leader_id.term),
+            leader: server.current_leader.filter(|leader| *leader != server.id),
+            has_other_voters: server.membership_config.voter_ids().any(|voter| voter != server.id),
+            acknowledged: data.last_quorum_acked.and_then(|at| Instant::now().checked_sub(at.elapsed())),
+        }
+    }
+
+    /// The part that a majority confirms.
+    fn claim(&self) -> Option<u64> {
+        self.leads.filter(|_| self.has_other_voters)
+    }
+}
+
+/// `since`: when the node was first seen to lead in this term among several voters. Its election counts as the first
+/// confirmation.
+fn leadership(seen: &Seen, since: Instant, silent_max: Duration, now: Instant) -> Leadership {
+    let confirmed = seen.acknowledged.map_or(since, |at| at.max(since));
+    match seen.leads {
+        Some(_) if seen.has_other_voters && now.saturating_duration_since(confirmed) > silent_max => {
+            Leadership::DoesNotLead { leader: None }
+        }
+        Some(term) => Leadership::Leads { term },
+        None => Leadership::DoesNotLead { leader: seen.leader },
+    }
+}
+
+/// Updates the watch whenever this node begins or ceases to lead, or learns of another leader.
+pub(super) async fn follow(raft: Raft<TypeConfig, Machine>, timing: Timing, tell: watch::Sender<Leadership>) {
+    // openraft sends the data metrics before the server metrics.
+    let (mut server, data) = (raft.server_metrics(), raft.data_metrics());
+    let mut claimed = (None, Instant::now());
+    loop {
+        let seen = Seen::new(&server.borrow_watched(), &data.borrow_watched());
+        let now = Instant::now();
+        if claimed.0 != seen.claim() {
+            claimed = (seen.claim(), now);
+        }
+        let current = leadership(&seen, claimed.1, timing.election_max, now);
+        tell.send_if_modified(|told| std::mem::replace(told, current) != current);
+        tokio::select! {
+            changed = server.changed() => if changed.is_err() {
+                tell.send_replace(Leadership::DoesNotLead { leader: None });
+                return;
+            },
+            () = sleep(timing.heartbeat), if seen.claim().is_some() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leader_that_no_majority_confirms_is_told_as_none_until_one_does() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let told = |seen: &Seen, now| leadership(seen, at(100), Duration::from_millis(500), at(now));
+        let (leads, none) = (Leadership::Leads { term: 3 }, Leadership::DoesNotLead { leader: None });
+
+        let mut seen = Seen { leads: Some(3), leader: None, has_other_voters: true, acknowledged: None };
+        assert_eq!(told(&seen, 100), leads);
+        assert_eq!(told(&seen, 600), leads, "the election counts");
+        assert_eq!(told(&seen, 601), none);
+        seen.acknowledged = Some(at(600));
+        assert_eq!(told(&seen, 601), leads, "in the same term");
+        assert_eq!(told(&seen, 1101), none);
+        // The only voter has nobody to hear of.
+        seen.has_other_voters = false;
+        assert_eq!(told(&seen, 9000), leads);
+        // Entries of an earlier leadership do not count.
+        seen = Seen { acknowledged: Some(at(50)), has_other_voters: true, ..seen };
+        assert_eq!(told(&seen, 590), leads);
+        let follows = Seen { leads: None, leader: Some(7), has_other_voters: true, acknowledged: None };
+        assert_eq!(told(&follows, 9000), Leadership::DoesNotLead { leader: Some(7) });
+    }
+}

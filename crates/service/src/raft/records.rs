@@ -1,0 +1,112 @@
+//! The record of this node in the membership, and memberships that an earlier leader left half changed.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use openraft::async_runtime::WatchReceiver;
+use openraft::metrics::RaftServerMetrics;
+use openraft::{ChangeMembers, ServerState};
+use tokio::time::sleep;
+use tracing::{info, warn};
+
+use super::group::Group;
+use super::peers::{Answer, Request};
+use super::types::TypeConfig;
+use crate::format::record::NodeRecord;
+
+/// Before the next attempt to change the record.
+const PAUSE: Duration = Duration::from_millis(200);
+/// The time that the leader has to answer.
+const ANSWER_MAX: Duration = Duration::from_millis(900);
+
+/// openraft sends these metrics first, so whoever waits for them must not look at the others.
+type Metrics = RaftServerMetrics<TypeConfig>;
+
+impl NodeRecord {
+    /// This record, with empty fields as in `other`.
+    pub(super) fn or(&self, other: &NodeRecord) -> NodeRecord {
+        let or = |ours: &String, theirs: &String| if ours.is_empty() { theirs } else { ours }.clone();
+        NodeRecord {
+            name: or(&self.name, &other.name),
+            peer_address: or(&self.peer_address, &other.peer_address),
+            client_address: or(&self.client_address, &other.client_address),
+        }
+    }
+}
+
+/// The record that this node should have, if the membership says otherwise. None if the node is no member.
+fn differs(metrics: &Metrics, wanted: &NodeRecord) -> Option<NodeRecord> {
+    let known = metrics.membership_config.get_node(&metrics.id)?;
+    Some(wanted.or(known)).filter(|wanted| wanted != known)
+}
+
+/// Has the record of this node changed until it is as the node was started. Later changes of it are made by people, so
+/// the node lets them be.
+pub(super) async fn keep_record(group: Group) {
+    let mut metrics = group.raft.server_metrics();
+    let mut last_refusal = String::new();
+    loop {
+        let seen = metrics.borrow_watched().clone();
+        let is_member = seen.membership_config.get_node(&seen.id).is_some();
+        match differs(&seen, &group.peers.record()) {
+            None if is_member => return,
+            None => {
+                if metrics.changed().await.is_err() {
+                    return;
+                }
+            }
+            Some(record) => {
+                match change_own(&group, &seen, record.clone()).await {
+                    Ok(()) => info!(name = record.name, "the record of this node is changed to {record:?}"),
+                    Err(refusal) if refusal != last_refusal => {
+                        warn!("the record of this node in the cluster cannot be changed yet: {refusal}");
+                        last_refusal = refusal;
+                    }
+                    Err(_) => {}
+                }
+                sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn change_own(group: &Group, seen: &Metrics, record: NodeRecord) -> Result<(), String> {
+    let leader = seen.current_leader.ok_or("no leader is known")?;
+    if leader == seen.id {
+        return group.update(seen.id, record).await.map_err(|refused| refused.to_string());
+    }
+    let known = seen.membership_config.get_node(&leader).ok_or("the leader is no member")?;
+    let peer = group.peers.get(leader, known);
+    match peer.call(Request::Update { id: seen.id, record }, ANSWER_MAX).await {
+        Ok(Answer::Updated(updated)) => updated,
+        Ok(Answer::Failed(sentence)) => Err(sentence),
+        Ok(_) => Err("the leader answers another question".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Makes the second step of a change of the voters if its leader was replaced after the first.
+pub(super) async fn finish_changes(group: Group) {
+    let mut metrics = group.raft.server_metrics();
+    loop {
+        let is_half_done = is_half_done(&metrics.borrow_watched());
+        if is_half_done {
+            // If the turn is taken, the change is on its way.
+            if let Ok(turn) = group.changing.clone().try_lock_owned() {
+                // A removed voter leaves the group: nothing else takes voters out.
+                let nothing = ChangeMembers::AddVoterIds(BTreeSet::new());
+                match group.change(turn, nothing, false).await {
+                    Ok(()) => info!("a change of the members that an earlier leader began is finished"),
+                    Err(why) => info!("a change of the members that an earlier leader began goes on: {why}"),
+                }
+            }
+            sleep(PAUSE).await;
+        } else if metrics.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+fn is_half_done(metrics: &Metrics) -> bool {
+    metrics.state == ServerState::Leader && metrics.membership_config.get_joint_config().len() > 1
+}

@@ -1,0 +1,273 @@
+//! Nodes with empty folders become a cluster, join one, and keep their records right.
+
+use super::cluster::{LONG, Seat, agree, all, at_leader, fill_sessions, leader, seats, stop};
+use super::*;
+
+use std::time::Duration;
+
+use baton_proxy::Mesh;
+use futures::future::join_all;
+use tokio::time::timeout;
+
+fn list(seats: &[Seat]) -> Vec<(String, String)> {
+    seats.iter().map(|seat| (seat.name.clone(), seat.address.to_string())).collect()
+}
+
+async fn waiting(seats: &[Seat]) -> Vec<Node> {
+    join_all(seats.iter().map(|seat| seat.open(Beginning::Waits))).await
+}
+
+async fn formed(seats: &[Seat]) -> Vec<Node> {
+    let nodes = waiting(seats).await;
+    let formed = join_all(nodes.iter().map(|node| node.form(list(seats))));
+    timeout(LONG, formed).await.unwrap().into_iter().collect::<Result<Vec<()>, _>>().unwrap();
+    nodes
+}
+
+/// Waits until a condition holds.
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let waited = timeout(LONG, async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    waited.await.unwrap_or_else(|_| panic!("never: {what}"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_empty_nodes_with_the_same_list_become_one_cluster() {
+    let seats = seats(3).await;
+    let nodes = waiting(&seats).await;
+    // Nothing begins as long as one is missing: the others do not even become part of a cluster.
+    let mut reversed = list(&seats);
+    reversed.reverse();
+    let two = async { tokio::join!(nodes[0].form(list(&seats)), nodes[1].form(reversed)) };
+    let third = async {
+        until("the first knows the list of the second", async || {
+            let hello = nodes[2].introduce(&list(&seats)[1].1).await;
+            hello.is_ok_and(|hello| hello.list.len() == 3)
+        })
+        .await;
+        assert!(nodes[0].is_empty().await && nodes[1].is_empty().await);
+        nodes[2].form(list(&seats)).await
+    };
+    let ((first, second), third) = timeout(LONG, async { tokio::join!(two, third) }).await.unwrap();
+    assert_eq!((first, second, third), (Ok(()), Ok(()), Ok(())));
+    fill_sessions(&all(&nodes), 1..20).await;
+    agree(&all(&nodes), 19).await;
+    assert!(nodes.iter().all(|node| node.cluster() == nodes[0].cluster()));
+
+    let view = nodes[leader(&all(&nodes)).await].cluster_view().await;
+    let names: Vec<&str> = view.members.iter().map(|member| member.name.as_str()).collect();
+    assert_eq!(names, ["node-0", "node-1", "node-2"]);
+    assert!(view.leader.is_some() && view.no_leader.is_empty(), "{view:?}");
+    assert_eq!(nodes[1].find("node-2"), Ok(nodes[2].id()));
+    assert_eq!(nodes[1].find(&nodes[0].id().to_string()), Ok(nodes[0].id()));
+    let unknown = nodes[1].find("node-9").unwrap_err().to_string();
+    assert!(unknown.contains("no member with the name or id node-9; the members are node-"), "{unknown}");
+    stop(nodes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_folder_is_lost_is_refused_and_one_that_was_late_goes_on() {
+    let mut seats = seats(3).await;
+    let mut nodes = formed(&seats).await;
+    fill_sessions(&all(&nodes), 1..20).await;
+    agree(&all(&nodes), 19).await;
+    let gone = nodes.remove(2);
+    stop([gone]).await;
+    let kept = std::mem::take(&mut seats[2].disk);
+    let wiped = seats[2].open(Beginning::Waits).await;
+    let refused = timeout(LONG, wiped.form(list(&seats))).await.unwrap().unwrap_err().to_string();
+    assert!(refused.contains("belongs to a cluster already") && refused.contains("--join"), "{refused}");
+    assert!(wiped.is_empty().await, "nothing was changed");
+    stop([wiped]).await;
+    // With its folder it is a member.
+    seats[2].disk = kept;
+    nodes.push(seats[2].open(Beginning::Waits).await);
+    assert_eq!(timeout(LONG, nodes[2].form(list(&seats))).await.unwrap(), Ok(()));
+    agree(&all(&nodes), 19).await;
+    stop(nodes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lists_that_differ_and_nodes_that_join_are_refused_before_anything_changes() {
+    let seats = seats(3).await;
+    let nodes = waiting(&seats).await;
+    let stranger = nodes[0].form(list(&seats[1..])).await.unwrap_err().to_string();
+    assert!(stranger.contains("\"node-0\", which is not in the list of the cluster (node-1, node-2)"), "{stranger}");
+    let both = async { tokio::join!(nodes[0].form(list(&seats[..2])), nodes[1].form(list(&seats))) };
+    let (first, second) = timeout(LONG, both).await.unwrap();
+    let only = format!("node-2={}", seats[2].address);
+    for refused in [first, second] {
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains(&only), "{refused}");
+    }
+    assert!(nodes[0].is_empty().await && nodes[1].is_empty().await);
+    stop(nodes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_announces_itself_until_it_is_added_by_name() {
+    let seats = seats(3).await;
+    let nodes = vec![
+        seats[0].open(Beginning::Alone).await,
+        seats[1].open(Beginning::Waits).await,
+        seats[2].open(Beginning::Waits).await,
+    ];
+    leads(&nodes[0]).await;
+    let nobody = nodes[0].add("node-1").await.unwrap_err().to_string();
+    assert!(
+        nobody.starts_with("no node with the name node-1 waits to be added; start it with `baton serve"),
+        "{nobody}"
+    );
+    let address = seats[0].address.to_string();
+    let joins = async { tokio::join!(nodes[1].join(address.clone()), nodes[2].join(address.clone())) };
+    let adds = async {
+        let names = async |count| {
+            until("they wait", async || nodes[0].cluster_view().await.joining.len() == count).await;
+        };
+        names(2).await;
+        let refused = nodes[1].form(list(&seats)).await.unwrap_err().to_string();
+        assert!(refused.starts_with("this node waits to be added to a cluster"), "{refused}");
+        let other = nodes[0].add("else").await.unwrap_err().to_string();
+        assert!(other.contains("(node-1, node-2 does)"), "{other}");
+        assert_eq!(nodes[0].add("node-1").await, Ok(nodes[1].id()));
+        at_leader(&[&nodes[0]], |lead| lead.promote(nodes[1].id())).await;
+        // Any member knows the nodes that wait, so any leader can add them.
+        at_leader(&all(&nodes[..2]), async |lead: &Node| lead.add("node-2").await.map(drop)).await;
+    };
+    let ((first, second), ()) = timeout(LONG, async { tokio::join!(joins, adds) }).await.unwrap();
+    assert_eq!((first, second), (Ok(()), Ok(())));
+    at_leader(&all(&nodes), |lead| lead.promote(nodes[2].id())).await;
+    fill_sessions(&all(&nodes), 1..20).await;
+    agree(&all(&nodes), 19).await;
+    stop(nodes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_that_wait_under_one_name_or_under_the_name_of_a_member_are_not_added() {
+    let mut seats = seats(3).await;
+    (seats[1].name, seats[2].name) = ("twin".to_owned(), "twin".to_owned());
+    let nodes = vec![
+        seats[0].open(Beginning::Alone).await,
+        seats[1].open(Beginning::Waits).await,
+        seats[2].open(Beginning::Waits).await,
+    ];
+    leads(&nodes[0]).await;
+    let address = seats[0].address.to_string();
+    let adds = async {
+        until("both wait", async || nodes[0].cluster_view().await.joining.len() == 2).await;
+        let refused = nodes[0].add("twin").await.unwrap_err().to_string();
+        assert!(refused.starts_with("2 nodes with the name twin wait to be added"), "{refused}");
+        assert_eq!(nodes[0].members().await.len(), 1);
+    };
+    // Two futures that never end: nobody adds the nodes.
+    tokio::select! {
+        joined = nodes[1].join(address.clone()) => panic!("{joined:?}"),
+        joined = nodes[2].join(address.clone()) => panic!("{joined:?}"),
+        done = timeout(LONG, adds) => done.unwrap(),
+    }
+    stop(nodes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_starts_with_other_addresses_has_its_record_changed() {
+    let mut seats = seats(3).await;
+    let mut nodes = formed(&seats).await;
+    agree(&all(&nodes), 0).await;
+    let leads = leader(&all(&nodes)).await;
+    // A follower, and later the leader itself, come back at other addresses.
+    for moves in [(leads + 1) % 3, leads] {
+        let gone = nodes.remove(moves);
+        let id = gone.id();
+        stop([gone]).await;
+        let seat = Seat::new(&format!("moved-{moves}")).await;
+        seats[moves] = Seat { disk: seats[moves].disk.clone(), ..seat };
+        nodes.insert(moves, seats[moves].open(Beginning::Waits).await);
+        until("all know the new record", async || {
+            let record = seats[moves].record();
+            let knows = |node: &Node| node.group.metrics().membership_config.get_node(&id) == Some(&record);
+            nodes.iter().all(knows)
+        })
+        .await;
+        agree(&all(&nodes), 0).await;
+    }
+    stop(nodes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lone_node_gets_its_addresses_into_its_record_and_can_grow() {
+    let mut seats = seats(2).await;
+    let old = Node::open(Arc::new(seats[0].disk.clone()), options()).await.unwrap();
+    leads(&old).await;
+    let record = |node: &Node| node.group.metrics().membership_config.get_node(&node.id()).cloned();
+    let expected = NodeRecord { name: "default".to_owned(), ..NodeRecord::default() };
+    assert_eq!(record(&old), Some(expected));
+    stop([old]).await;
+    // Without a name it keeps the one that it has.
+    seats[0].name = String::new();
+    let node = seats[0].open(Beginning::Waits).await;
+    leads(&node).await;
+    let wanted = NodeRecord { name: "default".to_owned(), ..seats[0].record() };
+    until("the record is changed", async || record(&node) == Some(wanted.clone())).await;
+    let other = seats[1].open(Beginning::Waits).await;
+    node.add_learner(other.id(), seats[1].record()).await.unwrap();
+    agree(&[&node], 0).await;
+    stop([node, other]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_without_a_majority_is_told_as_none_and_goes_on_in_its_term() {
+    let mut seats = seats(3).await;
+    let addresses: Vec<String> = seats.iter().map(|seat| seat.address.to_string()).collect();
+    let mesh = Mesh::start(&addresses, 1).unwrap();
+    for (number, seat) in seats.iter_mut().enumerate() {
+        seat.routes = addresses.iter().cloned().zip(mesh.addresses(number)).collect();
+    }
+    let nodes = formed(&seats).await;
+    fill_sessions(&all(&nodes), 1..20).await;
+    agree(&all(&nodes), 19).await;
+    let leads = leader(&all(&nodes)).await;
+    assert!(nodes[leads].age_ms().is_some());
+    until("the followers know how old they are", async || nodes.iter().all(|node| node.age_ms().is_some())).await;
+    let mut told = nodes[leads].leadership();
+    assert!(matches!(*told.borrow_and_update(), Leadership::Leads { .. }));
+    mesh.cut_off(leads);
+    timeout(LONG, told.wait_for(|now| matches!(now, Leadership::DoesNotLead { leader: None }))).await.unwrap().unwrap();
+    assert_eq!(nodes[leads].leader_record(), None);
+    let view = nodes[leads].cluster_view().await;
+    assert!(view.leader.is_none() && view.no_leader.starts_with("1 of 3 voters answer, and 2 are needed"), "{view:?}");
+    // The others have another leader.
+    let others: Vec<&Node> = (0..3).filter(|node| *node != leads).map(|node| &nodes[node]).collect();
+    fill_sessions(&others, 20..40).await;
+    mesh.heal();
+    agree(&all(&nodes), 39).await;
+    until("all know the leader", async || nodes.iter().all(|node| node.leader_record().is_some())).await;
+    stop(nodes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_of_two_that_hears_again_leads_again_in_the_same_term() {
+    let mut seats = seats(2).await;
+    let addresses: Vec<String> = seats.iter().map(|seat| seat.address.to_string()).collect();
+    let mesh = Mesh::start(&addresses, 1).unwrap();
+    for (number, seat) in seats.iter_mut().enumerate() {
+        seat.routes = addresses.iter().cloned().zip(mesh.addresses(number)).collect();
+    }
+    // The follower does not want to lead, however long it hears nothing.
+    let patient = Duration::from_secs(3600);
+    seats[1].timing = Timing { election_min: patient, election_max: patient * 2, ..seats[1].timing };
+    let nodes = formed(&seats).await;
+    agree(&all(&nodes), 0).await;
+    let mut told = nodes[0].leadership();
+    let Leadership::Leads { term } = *told.borrow_and_update() else { panic!("only it can lead") };
+    for _ in 0..3 {
+        mesh.cut_one_way(1, 0);
+        timeout(LONG, told.wait_for(|now| *now == Leadership::DoesNotLead { leader: None })).await.unwrap().unwrap();
+        mesh.heal();
+        timeout(LONG, told.wait_for(|now| *now == Leadership::Leads { term })).await.unwrap().unwrap();
+        agree(&all(&nodes), 0).await;
+    }
+    stop(nodes).await;
+}

@@ -1,0 +1,193 @@
+//! The cluster, as people see it: pure functions over what the members say.
+
+use baton_types::views::{self, Cluster, Joining};
+
+use super::joining::distinct;
+use super::members::Member;
+use super::node::Node;
+use super::peers::{Announcement, NodeStatus};
+use crate::replica::{Leadership, Role};
+
+impl Node {
+    /// The cluster, as this node sees it. Asks every member how it is, for half a second at most.
+    pub async fn cluster_view(&self) -> Cluster {
+        let members = self.members().await;
+        let leader = match *self.leadership().borrow() {
+            Leadership::Leads { .. } => Some(self.id()),
+            Leadership::DoesNotLead { leader } => leader,
+        };
+        cluster(self.cluster(), self.id(), leader, &members)
+    }
+}
+
+fn cluster(id: u64, me: u64, leader: Option<u64>, members: &[Member]) -> Cluster {
+    let last_log = leader.and_then(|leader| says(members, leader)).and_then(|says| says.last_log);
+    let mut shown: Vec<views::Member> = members.iter().map(|member| show(me, last_log, member)).collect();
+    shown.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
+    let waiting = distinct(members.iter().flat_map(|member| member.announced.iter().cloned()));
+    // A node that was just added announces itself until it has heard of it.
+    let waits = |node: &Announcement| members.iter().all(|member| member.id != node.node);
+    Cluster {
+        id,
+        leader,
+        no_leader: if leader.is_none() { no_leader(&shown) } else { String::new() },
+        members: shown,
+        joining: waiting.into_iter().filter(waits).map(joining).collect(),
+    }
+}
+
+fn says(members: &[Member], id: u64) -> Option<&NodeStatus> {
+    members.iter().find(|member| member.id == id)?.says.as_ref().ok()
+}
+
+fn joining(Announcement { node, record, .. }: Announcement) -> Joining {
+    Joining { id: node, name: record.name, peer_address: record.peer_address, client_address: record.client_address }
+}
+
+/// The word for a role. It is part of the interface for programs.
+fn role(role: Role) -> &'static str {
+    match role {
+        Role::Leader => "leader",
+        Role::Follower => "follower",
+        Role::Candidate => "candidate",
+        Role::Learner => "learner",
+        Role::Member => "member",
+        Role::Stopped => "stopped",
+    }
+}
+
+/// `last_log`: the last entry of the leader, if it answers.
+fn show(me: u64, last_log: Option<u64>, member: &Member) -> views::Member {
+    let record = &member.record;
+    let known = views::Member {
+        id: member.id,
+        name: record.name.clone(),
+        peer_address: record.peer_address.clone(),
+        client_address: record.client_address.clone(),
+        is_voter: member.is_voter,
+        heard_ms_ago: member.heard_ms_ago.filter(|_| member.id != me),
+        ..views::Member::default()
+    };
+    let next = |index: Option<u64>| index.map_or(0, |index| index.saturating_add(1));
+    match &member.says {
+        Err(error) => views::Member { lag: member.lag, error: error.clone(), ..known },
+        Ok(says) => {
+            let behind = last_log.map(|last| next(Some(last)).saturating_sub(next(says.last_log)));
+            views::Member {
+                role: role(says.role).to_owned(),
+                term: says.term,
+                last_log: says.last_log.unwrap_or(0),
+                commit: says.commit.unwrap_or(0),
+                applied: says.applied.unwrap_or(0),
+                leader: says.leader,
+                // A node that has never voted names itself, in term 0.
+                voted_for: (says.term > 0).then_some(says.voted_for),
+                lag: behind.or(member.lag),
+                ..known
+            }
+        }
+    }
+}
+
+/// Why there is no leader, as a sentence.
+fn no_leader(members: &[views::Member]) -> String {
+    let voters: Vec<&views::Member> = members.iter().filter(|member| member.is_voter).collect();
+    if voters.is_empty() {
+        return "this node is no member of a cluster yet; it waits for the others of its list, or to be added"
+            .to_owned();
+    }
+    let (silent, answer): (Vec<&views::Member>, Vec<_>) = voters.iter().partition(|voter| !voter.error.is_empty());
+    let needed = voters.len() / 2 + 1;
+    let mut sentence = format!("{} of {} voters answer, and {needed} are needed", answer.len(), voters.len());
+    if !silent.is_empty() {
+        let silent: Vec<String> = silent.iter().map(|voter| format!("{} ({})", voter.name, voter.error)).collect();
+        sentence += &format!("; no answer from {}", silent.join(", "));
+    }
+    if let Some(unconfirmed) = answer.iter().find(|voter| voter.role == "leader") {
+        sentence += &format!("; {} was elected, and hears from no majority", unconfirmed.name);
+    }
+    let name =
+        |id| members.iter().find(|member| member.id == id).map_or(format!("node {id}"), |voter| voter.name.clone());
+    let votes = answer.iter().filter_map(|voter| {
+        let voted_for = voter.voted_for?;
+        Some(format!("{} for {} in term {}", voter.name, name(voted_for), voter.term))
+    });
+    let votes: Vec<String> = votes.collect();
+    match votes.is_empty() {
+        true => sentence + "; nobody has voted",
+        false => sentence + &format!("; last votes: {}", votes.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::record::NodeRecord;
+
+    fn record(name: &str) -> NodeRecord {
+        NodeRecord { name: name.to_owned(), peer_address: format!("{name}:1"), client_address: format!("{name}:2") }
+    }
+
+    fn member(id: u64, name: &str, says: Result<NodeStatus, &str>) -> Member {
+        let (record, says) = (record(name), says.map_err(str::to_owned));
+        Member { id, record, is_voter: true, lag: None, heard_ms_ago: Some(7), says, announced: Vec::new() }
+    }
+
+    fn status(role: Role, term: u64, last_log: u64, leader: Option<u64>, voted_for: u64) -> NodeStatus {
+        let (last_log, commit, applied) = (Some(last_log), Some(last_log), Some(last_log));
+        NodeStatus { role, term, last_log, commit, applied, leader, voted_for }
+    }
+
+    #[test]
+    fn members_are_in_order_of_name_and_a_follower_knows_their_lag() {
+        let mut members = vec![
+            member(1, "c", Ok(status(Role::Follower, 4, 90, Some(3), 3))),
+            member(2, "b", Err("no connection to b:1: refused")),
+            member(3, "a", Ok(status(Role::Leader, 4, 100, Some(3), 3))),
+        ];
+        let waits = |node, name| Announcement { node, record: record(name), formats: (2, 2) };
+        members[0].announced = vec![waits(9, "e"), waits(8, "d"), waits(1, "c")];
+        members[2].announced = vec![waits(8, "d")];
+        let seen = cluster(5, 1, Some(3), &members);
+        let line = |member: &views::Member| (member.name.clone(), member.lag, member.heard_ms_ago, member.role.clone());
+        let lines: Vec<_> = seen.members.iter().map(line).collect();
+        let expected = [
+            ("a".to_owned(), Some(0), Some(7), "leader".to_owned()),
+            ("b".to_owned(), None, Some(7), String::new()),
+            ("c".to_owned(), Some(10), None, "follower".to_owned()),
+        ];
+        assert_eq!(lines, expected);
+        assert_eq!((seen.id, seen.leader, seen.no_leader.as_str()), (5, Some(3), ""));
+        assert_eq!(seen.members[1].error, "no connection to b:1: refused");
+        let joining: Vec<(u64, &str)> = seen.joining.iter().map(|node| (node.id, node.name.as_str())).collect();
+        assert_eq!(joining, [(8, "d"), (9, "e")], "each once, and no member");
+    }
+
+    #[test]
+    fn a_sentence_says_why_there_is_no_leader() {
+        let why = |members: &[Member]| cluster(5, 1, None, members).no_leader;
+        let down = "no connection to b:1: refused";
+        let mut members = vec![
+            member(1, "a", Ok(status(Role::Candidate, 4, 9, None, 1))),
+            member(2, "b", Err(down)),
+            member(3, "c", Err("it did not answer for 500 ms")),
+        ];
+        assert_eq!(
+            why(&members),
+            "1 of 3 voters answer, and 2 are needed; no answer from b (no connection to b:1: refused), c (it did not answer \
+             for 500 ms); last votes: a for a in term 4"
+        );
+        members[2] = member(3, "c", Ok(status(Role::Candidate, 4, 9, None, 3)));
+        assert_eq!(
+            why(&members),
+            "2 of 3 voters answer, and 2 are needed; no answer from b (no connection to b:1: refused); last votes: a for a \
+             in term 4, c for c in term 4"
+        );
+        members[0].says = Ok(status(Role::Leader, 4, 9, Some(1), 1));
+        assert!(why(&members).contains("; a was elected, and hears from no majority; "), "{}", why(&members));
+        assert_eq!(
+            why(&[]),
+            "this node is no member of a cluster yet; it waits for the others of its list, or to be added"
+        );
+    }
+}
