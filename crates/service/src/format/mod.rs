@@ -19,6 +19,7 @@ pub(crate) use v1::FromOlder;
 
 use std::fmt;
 
+use crate::state::Command;
 use crate::store::Unreadable;
 
 /// The version of new records and snapshots, which is the data format of the folder.
@@ -38,6 +39,13 @@ impl fmt::Display for Unreadable {
             Unreadable::Newer { version } => write!(f, "a newer version wrote it, with data format {version}"),
             Unreadable::Malformed(sentence) => f.write_str(sentence),
         }
+    }
+}
+
+/// The first data format that has this command. A leader proposes a command only if all members read that format.
+pub(crate) fn since(command: &Command) -> u8 {
+    match command {
+        Command::Sessions(_) | Command::Request(_) | Command::Locks(_) => 2,
     }
 }
 

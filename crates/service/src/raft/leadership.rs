@@ -31,7 +31,9 @@ struct Seen {
 
 impl Seen {
     fn new(server: &RaftServerMetrics<TypeConfig>, data: &RaftDataMetrics<TypeConfig>) -> Seen {
-        let leads = server.state == ServerState::Leader && server.vote.committed;
+        // In term 0 a group begins: its first node is told as the leader, but nobody has elected it yet.
+        let is_elected = server.vote.committed && server.vote.leader_id.term > 0;
+        let leads = server.state == ServerState::Leader && is_elected;
         Seen {
             leads: leads.then_some(server.vote.leader_id.term),
             leader: server.current_leader.filter(|leader| *leader != server.id),

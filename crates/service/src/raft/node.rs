@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
@@ -27,8 +27,8 @@ use super::retention::Retention;
 use super::snapshot::Kept;
 use super::types::{Applied, LogId, TypeConfig};
 use super::{leadership, records};
-use crate::format::FromOlder;
 use crate::format::record::NodeRecord;
+use crate::format::{self, FromOlder};
 use crate::replica::{Leadership, Replica, Role, Status};
 use crate::state::{Entry, State};
 use crate::store::{Disk, Files, Identity, OpenError, Snapshots, Store};
@@ -45,6 +45,12 @@ pub enum ProposeError {
     /// The entry may be applied already, or may be applied later.
     #[error("the leader changed; the entry may or may not be in the log")]
     Unknown,
+    /// The entry is not in the log.
+    #[error(
+        "a member reads data formats up to {format} only, and the entry needs {since}; upgrade all members, or remove those \
+         that are gone"
+    )]
+    NewFormat { since: u8, format: u8 },
     #[error("the entry has {bytes} bytes; at most {limit} are allowed")]
     TooLarge { bytes: usize, limit: usize },
     /// The entry may be in the log.
@@ -183,7 +189,8 @@ impl Node {
         tasks.spawn(drain(overflown, overflowing.clone()));
         if let Some(listener) = listener {
             let (group, disk, files) = (group.clone(), disk.clone(), files.clone());
-            let door = Door { group, snapshots, disk, files, fatal, alive, adopting: tokio::sync::Mutex::default() };
+            let (adopting, limiter) = (tokio::sync::Mutex::default(), Mutex::default());
+            let door = Door { group, snapshots, disk, files, fatal, alive, adopting, limiter };
             tasks.spawn(peers::listen(listener, Arc::new(door)));
         }
         let running = Running { tasks, gone }.into();
@@ -199,6 +206,9 @@ impl Node {
         if bytes > APPEND_BYTES_MAX {
             return Err(ProposeError::TooLarge { bytes, limit: APPEND_BYTES_MAX });
         }
+        if let Some((since, format)) = self.needs_newer(&entry) {
+            return Err(ProposeError::NewFormat { since, format });
+        }
         let (sender, receiver) = oneshot::channel();
         let written = self.raft.write(entry).responder(Receipt::Waits(sender)).await;
         written.map_err(|_| ProposeError::Stopped)?;
@@ -211,6 +221,12 @@ impl Node {
     ///
     /// The caller must keep an entry far below 1 MiB. The limits on client requests ensure that.
     pub fn submit(&self, term: u64, entry: Entry) {
+        if self.needs_newer(&entry).is_some() {
+            let lost = self.on_lost.clone();
+            // The caller holds locks that `on_lost` may need.
+            self.submit_later(Box::pin(async move { lost(term) }));
+            return;
+        }
         let raft = self.raft.clone();
         let receipt = Receipt::Lost { term, lost: self.on_lost.clone() };
         let mut submission: Submission = Box::pin(unconstrained(async move {
@@ -224,9 +240,23 @@ impl Node {
         if is_first && submission.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
             return;
         }
+        self.submit_later(submission);
+    }
+
+    fn submit_later(&self, submission: Submission) {
         self.overflowing.fetch_add(1, Ordering::AcqRel);
         // The send cannot fail: the task that drains `overflow` runs as long as the node.
         let _ = self.overflow.send(submission);
+    }
+
+    /// The data format that the entry needs, and the newest that all members read, if that is older.
+    fn needs_newer(&self, entry: &Entry) -> Option<(u8, u8)> {
+        let since = entry.commands.iter().map(format::since).max()?;
+        // Every member reads what is as old as this, so this is the usual case.
+        if since <= self.group.peers.formats().0 {
+            return None;
+        }
+        Some((since, self.format())).filter(|(since, format)| since > format)
     }
 
     /// Returns when a majority has confirmed that this node led after the call began, and every entry that was

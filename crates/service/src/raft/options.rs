@@ -28,7 +28,7 @@ pub struct Options {
     /// Called for every applied entry, with the state after it. At a start, also called for the entries of the log that
     /// are applied again.
     pub on_apply: OnApply,
-    /// Called if an entry from [`Node::submit`] is not in the log, or may not be.
+    /// Called if an entry from [`Node::submit`](super::Node::submit) is not in the log, or may not be.
     pub on_lost: OnLost,
     /// Called when the disk or the state can no longer be trusted.
     pub fatal: Fatal,

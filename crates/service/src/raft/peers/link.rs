@@ -57,6 +57,8 @@ impl From<io::Error> for LinkError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::UnexpectedEof => LinkError::Closed,
+            // Of the codec: the length of a frame is too large.
+            io::ErrorKind::InvalidData => LinkError::Malformed { bytes: 4, expected: "the length of a frame" },
             _ => LinkError::Broken(error.to_string()),
         }
     }

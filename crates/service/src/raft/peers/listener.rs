@@ -1,7 +1,8 @@
 //! The listener for other nodes: takes their connections, and passes their requests to Raft.
 
+use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -17,12 +18,13 @@ use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
 use super::heard::Heard;
+use super::limiter::Limiter;
 use super::link::{self, Link, Reader, Writer};
-use super::snapshots;
 use super::wire::{
     self, Answer, Append, Appended, Call, Candidacy, Confirmed, Greeting, Hello, Installed, LinkError, NodeStatus,
     Purpose, Refusal, Reply, Request, Verdict,
 };
+use super::{lock, snapshots};
 use crate::format::record::{self, Record};
 use crate::raft::edge;
 use crate::raft::group::Group;
@@ -35,6 +37,8 @@ use crate::store::{Disk, Files, Identity, Snapshots, adopt};
 
 /// Each other node needs two connections at a time. More than that is for restarts and for people who look around.
 const CONNECTIONS_MAX: usize = 64;
+/// Further connections are told that there is no place, but only so many at a time.
+const REFUSALS_MAX: usize = 16;
 /// The most requests of a connection that Raft works on at a time.
 const RUNNING_MAX: usize = 256;
 /// A connection without a request for this long is closed. The other side closes it earlier.
@@ -55,11 +59,13 @@ pub struct Door {
     pub alive: mpsc::Sender<()>,
     /// Held while the node becomes part of a cluster.
     pub adopting: tokio::sync::Mutex<()>,
+    pub limiter: Mutex<Limiter>,
 }
 
 /// Takes connections until the task is dropped.
 pub async fn listen(listener: TcpListener, door: Arc<Door>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
     let mut connections = JoinSet::new();
     loop {
         // Frees the tasks that have ended.
@@ -72,24 +78,49 @@ pub async fn listen(listener: TcpListener, door: Arc<Door>) {
                 continue;
             }
         };
-        let Ok(place) = places.clone().try_acquire_owned() else {
-            warn!(%address, "a connection of another node is refused: {}", Refusal::Busy);
-            continue;
-        };
         let door = door.clone();
-        connections.spawn(async move {
-            let _place = place;
-            match door.serve(stream).await {
-                Ok(()) | Err(LinkError::Closed | LinkError::Broken(_) | LinkError::Silent(_)) => {
-                    debug!(%address, "a connection of another node has ended");
-                }
-                Err(error) => warn!(%address, "a connection of another node was closed: {error}"),
-            }
-        });
+        match (places.clone().try_acquire_owned(), refusals.clone().try_acquire_owned()) {
+            (Ok(place), _) => drop(connections.spawn(async move {
+                let _place = place;
+                let ended = door.serve(stream).await;
+                door.note(ended, address);
+            })),
+            (Err(_), Ok(place)) => drop(connections.spawn(async move {
+                let _place = place;
+                let ended = link::accept(stream, async |_| Err(Refusal::Busy)).await;
+                door.note(ended.map(drop), address);
+            })),
+            // Too many to answer each of them.
+            (Err(_), Err(_)) => door.note(Err(LinkError::Refused(Refusal::Busy)), address),
+        }
     }
 }
 
 impl Door {
+    /// Logs why a connection has ended.
+    fn note(&self, ended: Result<(), LinkError>, address: SocketAddr) {
+        let error = match ended {
+            Ok(()) | Err(LinkError::Closed | LinkError::Broken(_) | LinkError::Silent(_)) => {
+                debug!(%address, "a connection of another node has ended");
+                return;
+            }
+            Err(error) => error,
+        };
+        let kind = match error {
+            LinkError::NotBaton(_) | LinkError::Malformed { .. } => "garbage",
+            LinkError::Refused(Refusal::Busy) => "busy",
+            _ => "refused",
+        };
+        if let Some(quiet) = lock(&self.limiter).say(kind, Instant::now()) {
+            let more = if quiet == 0 { String::new() } else { format!(" ({quiet} more since the last such line)") };
+            let who = match kind {
+                "garbage" => "something that is no node of a cluster has called the peer address",
+                _ => "a connection of another node is refused",
+            };
+            self.group.peers.warn(&format!("{who}, from {address}: {error}{more}"));
+        }
+    }
+
     async fn serve(&self, stream: TcpStream) -> Result<(), LinkError> {
         let Link { mut reader, mut writer, theirs } = link::accept(stream, |theirs| self.judge(theirs)).await?;
         match theirs.purpose {

@@ -6,6 +6,7 @@
 
 mod announced;
 mod heard;
+mod limiter;
 mod link;
 mod listener;
 mod network;
@@ -28,6 +29,8 @@ use crate::store::Identity;
 
 pub(super) use listener::{Door, listen};
 pub(super) use peer::Peer;
+#[cfg(test)]
+pub(super) use wire::Append;
 pub(super) use wire::{
     APPEND_ENTRIES_MAX, Announcement, Answer, Confirmed, FORMATS, Purpose, Request, have_common_format,
 };

@@ -28,6 +28,7 @@ pub(super) struct Seat {
     pub(super) listener: Mutex<Option<TcpListener>>,
     pub(super) routes: BTreeMap<String, String>,
     pub(super) timing: Timing,
+    pub(super) formats: (u8, u8),
     pub(super) warned: Arc<Mutex<Vec<String>>>,
 }
 
@@ -41,6 +42,7 @@ impl Seat {
             listener: Mutex::new(Some(listener)),
             routes: BTreeMap::new(),
             timing: Timing::default(),
+            formats: Options::default().formats,
             warned: Arc::default(),
         }
     }
@@ -64,6 +66,7 @@ impl Seat {
             beginning,
             routes: self.routes.clone(),
             timing: self.timing,
+            formats: self.formats,
             warn,
             keep: Keep { newer_than: Duration::from_secs(3600), ..Keep::default() },
             segment_bytes: 64 << 10,
@@ -506,17 +509,14 @@ async fn a_follower_that_was_set_back_is_refused() {
     stop([stopped]).await;
     seats[back].disk = early;
     nodes.insert(back, seats[back].open(Beginning::Waits).await);
-    let says = timeout(LONG, async {
-        loop {
-            if let Some(says) = seats[leads].warned.lock().unwrap().first().cloned() {
-                return says;
-            }
+    let expected = format!("node {id} no longer has entries that it had acknowledged to this leader");
+    let says = || seats[leads].warned.lock().unwrap().iter().any(|line| line.starts_with(&expected));
+    let said = timeout(LONG, async {
+        while !says() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     });
-    let expected = format!("node {id} no longer has entries that it had acknowledged to this leader");
-    let says = says.await.unwrap();
-    assert!(says.starts_with(&expected), "{says}");
+    said.await.unwrap();
     // The others go on, under the same leader.
     fill_sessions(&all(&nodes), 40..60).await;
     assert_eq!(nodes[leader(&all(&nodes)).await].id(), lead);
@@ -542,6 +542,14 @@ async fn garbage_and_strangers_are_refused_and_the_group_goes_on() {
         let answer = read_all(stream).await;
         assert!(answer.is_empty() || answer == b"batonR\x01\0", "{answer:?}");
     }
+    let warned = seats[0].warned.lock().unwrap().clone();
+    let garbage = "something that is no node of a cluster has called the peer address, from 127.0.0.1:";
+    let refused = "a connection of another node is refused, from 127.0.0.1:";
+    assert_eq!(warned.iter().filter(|line| line.starts_with(garbage)).count(), 1, "once a minute: {warned:?}");
+    assert!(
+        warned.iter().any(|line| line.starts_with(refused) && line.contains("version 9 of the wire")),
+        "{warned:?}"
+    );
     // A node of another cluster, which calls the right node.
     let strange = Seat::new("stranger").await;
     let stranger = strange.open(Beginning::Alone).await;

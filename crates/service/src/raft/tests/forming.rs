@@ -9,15 +9,15 @@ use baton_proxy::Mesh;
 use futures::future::join_all;
 use tokio::time::timeout;
 
-fn list(seats: &[Seat]) -> Vec<(String, String)> {
+pub(super) fn list(seats: &[Seat]) -> Vec<(String, String)> {
     seats.iter().map(|seat| (seat.name.clone(), seat.address.to_string())).collect()
 }
 
-async fn waiting(seats: &[Seat]) -> Vec<Node> {
+pub(super) async fn waiting(seats: &[Seat]) -> Vec<Node> {
     join_all(seats.iter().map(|seat| seat.open(Beginning::Waits))).await
 }
 
-async fn formed(seats: &[Seat]) -> Vec<Node> {
+pub(super) async fn formed(seats: &[Seat]) -> Vec<Node> {
     let nodes = waiting(seats).await;
     let formed = join_all(nodes.iter().map(|node| node.form(list(seats))));
     timeout(LONG, formed).await.unwrap().into_iter().collect::<Result<Vec<()>, _>>().unwrap();
@@ -25,7 +25,7 @@ async fn formed(seats: &[Seat]) -> Vec<Node> {
 }
 
 /// Waits until a condition holds.
-async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+pub(super) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let waited = timeout(LONG, async {
         while !holds().await {
             tokio::time::sleep(Duration::from_millis(5)).await;

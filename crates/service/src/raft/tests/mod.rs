@@ -7,6 +7,7 @@ mod log;
 mod node;
 mod older;
 mod snapshots;
+mod versions;
 mod writer;
 
 use std::ops::Range;
