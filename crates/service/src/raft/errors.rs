@@ -37,6 +37,8 @@ pub enum MemberError {
     AddressTaken { id: u64, address: String },
     #[error("node {id} ({name}) has no address for other nodes; start it with one, and change its record")]
     NoAddress { id: u64, name: String },
+    #[error("the cluster has {count} members already, which is the most; remove one first")]
+    Full { count: usize },
     #[error("node {id} is a voter already")]
     IsVoter { id: u64 },
     #[error("node {id} does not vote; only a voter can lead")]

@@ -3,6 +3,9 @@
 //! openraft does not depose a leader that hears nothing. Another node may lead already, so the host must end its leases:
 //! a leader that no majority has confirmed for an election timeout is told as a node that does not lead. It may go on in
 //! the same term when a majority confirms it again.
+//!
+//! A follower goes on to name the last leader for as long as no other is elected. So a leader that the follower no longer
+//! hears is told as none, too.
 
 use std::time::Duration;
 
@@ -14,6 +17,7 @@ use tokio::time::{Instant, sleep};
 
 use super::machine::Machine;
 use super::options::Timing;
+use super::peers::Peers;
 use super::types::TypeConfig;
 use crate::replica::Leadership;
 
@@ -22,21 +26,25 @@ use crate::replica::Leadership;
 struct Seen {
     /// The term in which this node leads.
     leads: Option<u64>,
-    /// Another node that leads.
+    /// The node that this one follows.
     leader: Option<u64>,
+    /// How long ago the leader last sent an append.
+    leader_heard: Option<Duration>,
     has_other_voters: bool,
     /// When the last message was sent that a majority has acknowledged.
     acknowledged: Option<Instant>,
 }
 
 impl Seen {
-    fn new(server: &RaftServerMetrics<TypeConfig>, data: &RaftDataMetrics<TypeConfig>) -> Seen {
+    fn new(server: &RaftServerMetrics<TypeConfig>, data: &RaftDataMetrics<TypeConfig>, peers: &Peers) -> Seen {
         // In term 0 a group begins: its first node is told as the leader, but nobody has elected it yet.
         let is_elected = server.vote.committed && server.vote.leader_id.term > 0;
         let leads = server.state == ServerState::Leader && is_elected;
+        let leader = server.current_leader.filter(|leader| *leader != server.id);
         Seen {
             leads: leads.then_some(server.vote.leader_id.term),
-            leader: server.current_leader.filter(|leader| *leader != server.id),
+            leader,
+            leader_heard: leader.and_then(|leader| peers.last_append(leader)),
             has_other_voters: server.membership_config.voter_ids().any(|voter| voter != server.id),
             acknowledged: data.last_quorum_acked.and_then(|at| Instant::now().checked_sub(at.elapsed())),
         }
@@ -57,17 +65,24 @@ fn leadership(seen: &Seen, since: Instant, silent_max: Duration, now: Instant) -
             Leadership::DoesNotLead { leader: None }
         }
         Some(term) => Leadership::Leads { term },
+        // The others elect another after one election timeout.
+        None if seen.leader_heard.is_none_or(|ago| ago > silent_max * 2) => Leadership::DoesNotLead { leader: None },
         None => Leadership::DoesNotLead { leader: seen.leader },
     }
 }
 
 /// Updates the watch whenever this node begins or ceases to lead, or learns of another leader.
-pub(super) async fn follow(raft: Raft<TypeConfig, Machine>, timing: Timing, tell: watch::Sender<Leadership>) {
+pub(super) async fn follow(
+    raft: Raft<TypeConfig, Machine>,
+    peers: Peers,
+    timing: Timing,
+    tell: watch::Sender<Leadership>,
+) {
     // openraft sends the data metrics before the server metrics.
     let (mut server, data) = (raft.server_metrics(), raft.data_metrics());
     let mut claimed = (None, Instant::now());
     loop {
-        let seen = Seen::new(&server.borrow_watched(), &data.borrow_watched());
+        let seen = Seen::new(&server.borrow_watched(), &data.borrow_watched(), &peers);
         let now = Instant::now();
         if claimed.0 != seen.claim() {
             claimed = (seen.claim(), now);
@@ -79,7 +94,7 @@ pub(super) async fn follow(raft: Raft<TypeConfig, Machine>, timing: Timing, tell
                 tell.send_replace(Leadership::DoesNotLead { leader: None });
                 return;
             },
-            () = sleep(timing.heartbeat), if seen.claim().is_some() => {}
+            () = sleep(timing.heartbeat), if seen.claim().is_some() || seen.leader.is_some() => {}
         }
     }
 }
@@ -95,7 +110,8 @@ mod tests {
         let told = |seen: &Seen, now| leadership(seen, at(100), Duration::from_millis(500), at(now));
         let (leads, none) = (Leadership::Leads { term: 3 }, Leadership::DoesNotLead { leader: None });
 
-        let mut seen = Seen { leads: Some(3), leader: None, has_other_voters: true, acknowledged: None };
+        let mut seen =
+            Seen { leads: Some(3), leader: None, leader_heard: None, has_other_voters: true, acknowledged: None };
         assert_eq!(told(&seen, 100), leads);
         assert_eq!(told(&seen, 600), leads, "the election counts");
         assert_eq!(told(&seen, 601), none);
@@ -108,7 +124,11 @@ mod tests {
         // Entries of an earlier leadership do not count.
         seen = Seen { acknowledged: Some(at(50)), has_other_voters: true, ..seen };
         assert_eq!(told(&seen, 590), leads);
-        let follows = Seen { leads: None, leader: Some(7), has_other_voters: true, acknowledged: None };
+        let mut follows = Seen { leads: None, leader: Some(7), ..seen };
+        assert_eq!(told(&follows, 9000), none, "it has not heard of the leader since it started");
+        follows.leader_heard = Some(Duration::from_secs(1));
         assert_eq!(told(&follows, 9000), Leadership::DoesNotLead { leader: Some(7) });
+        follows.leader_heard = Some(Duration::from_millis(1001));
+        assert_eq!(told(&follows, 9000), none);
     }
 }

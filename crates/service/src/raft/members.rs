@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use super::errors::MemberError;
 use super::group::{Metrics, check_record, confirmed, known};
 use super::node::{Node, node_status};
-use super::peers::{self, Announcement, Answer, Hello, LinkError, NodeStatus, Purpose, Request, in_ms};
+use super::peers::{self, Announcement, Answer, Hello, LinkError, MEMBERS_MAX, NodeStatus, Purpose, Request, in_ms};
 use crate::format::record::NodeRecord;
 use crate::replica::Leadership;
 
@@ -39,6 +39,8 @@ pub struct Member {
     pub says: Result<NodeStatus, String>,
     /// The nodes that have announced themselves to it, and wait to be added.
     pub(super) announced: Vec<Announcement>,
+    /// It says that this node is no member.
+    pub(super) excludes: bool,
 }
 
 impl Node {
@@ -79,6 +81,10 @@ impl Node {
         let (turn, metrics) = self.group.begin_change()?;
         if let Some(known) = metrics.membership_config.get_node(&id) {
             return Err(MemberError::IsMember { id, name: known.name.clone() });
+        }
+        let count = metrics.membership_config.nodes().count();
+        if count >= MEMBERS_MAX {
+            return Err(MemberError::Full { count });
         }
         check_record(metrics.membership_config.nodes(), id, &record)?;
         let all = metrics.membership_config.nodes().chain([(&id, &record)]);
@@ -215,6 +221,7 @@ impl Node {
                     heard_ms_ago: self.last_heard_ms_ago(*id),
                     says,
                     announced,
+                    excludes: self.group.peers.is_excluded_by(*id),
                 }
             }
         });

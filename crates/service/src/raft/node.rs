@@ -177,7 +177,7 @@ impl Node {
 
         let mut tasks = JoinSet::new();
         let (tell, told) = watch::channel(Leadership::DoesNotLead { leader: None });
-        tasks.spawn(leadership::follow(raft.clone(), timing, tell));
+        tasks.spawn(leadership::follow(raft.clone(), peers.clone(), timing, tell));
         tasks.spawn(compact(raft.clone(), compaction));
         tasks.spawn(follow_members(raft.clone(), node, alone.clone(), peers.clone()));
         tasks.spawn(purge(raft.clone(), alone, retention));
@@ -418,7 +418,8 @@ async fn begin(
         let members = members.join(", ");
         return Err(match raft.voter_ids().any(|id| id == node) {
             true => OpenError::Raft(format!(
-                "node {node} is one of several voters ({members}), and has no address at which the others reach it"
+                "node {node} is one of several voters ({members}), and has no address at which the others reach it; start it with \
+                 `--peer-listen ADDRESS`"
             )),
             false => {
                 let what = format!("IDENTITY says node {node}, and the log is of node {members}");

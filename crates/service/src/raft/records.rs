@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use futures::future::join_all;
 use openraft::async_runtime::WatchReceiver;
 use openraft::metrics::RaftServerMetrics;
 use openraft::{ChangeMembers, ServerState};
@@ -10,7 +11,7 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::group::Group;
-use super::peers::{Answer, Request};
+use super::peers::{Answer, Peer, Request};
 use super::types::TypeConfig;
 use crate::format::record::NodeRecord;
 
@@ -71,13 +72,37 @@ pub(super) async fn keep_record(group: Group) {
 }
 
 async fn change_own(group: &Group, seen: &Metrics, record: NodeRecord) -> Result<(), String> {
-    let leader = seen.current_leader.ok_or("no leader is known")?;
-    if leader == seen.id {
-        return group.update(seen.id, record).await.map_err(|refused| refused.to_string());
+    let mut refused = "no member knows a leader".to_owned();
+    for leader in leaders(group, seen).await {
+        let changed = match seen.membership_config.get_node(&leader) {
+            _ if leader == seen.id => {
+                group.update(seen.id, record.clone()).await.map_err(|refused| refused.to_string())
+            }
+            Some(known) => ask_leader(&group.peers.get(leader, known), seen.id, record.clone()).await,
+            None => Err(format!("the leader, node {leader}, is no member that this node knows")),
+        };
+        match changed {
+            Ok(()) => return Ok(()),
+            Err(why) => refused = why,
+        }
     }
-    let known = seen.membership_config.get_node(&leader).ok_or("the leader is no member")?;
-    let peer = group.peers.get(leader, known);
-    match peer.call(Request::Update { id: seen.id, record }, ANSWER_MAX).await {
+    Err(refused)
+}
+
+/// The nodes that lead, as this node and the others say. The leader may not reach this node at its old address, so this
+/// node may not know it.
+async fn leaders(group: &Group, seen: &Metrics) -> BTreeSet<u64> {
+    let others = seen.membership_config.nodes().filter(|(id, _)| **id != seen.id);
+    let asked = join_all(others.map(|(id, known)| group.peers.get(*id, known).call(Request::Status, ANSWER_MAX)));
+    let said = asked.await.into_iter().filter_map(|answer| match answer {
+        Ok(Answer::Status(status)) => status.leader,
+        _ => None,
+    });
+    said.chain(seen.current_leader).collect()
+}
+
+async fn ask_leader(leader: &Peer, id: u64, record: NodeRecord) -> Result<(), String> {
+    match leader.call(Request::Update { id, record }, ANSWER_MAX).await {
         Ok(Answer::Updated(updated)) => updated,
         Ok(Answer::Failed(sentence)) => Err(sentence),
         Ok(_) => Err("the leader answers another question".to_owned()),

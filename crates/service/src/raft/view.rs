@@ -30,7 +30,15 @@ fn cluster(id: u64, me: u64, leader: Option<u64>, members: &[Member]) -> Cluster
     Cluster {
         id,
         leader,
-        no_leader: if leader.is_none() { no_leader(&shown) } else { String::new() },
+        no_leader: match members.iter().find(|member| member.excludes) {
+            _ if leader.is_some() => String::new(),
+            Some(member) => format!(
+                "{} says that this node is no member of the cluster any more; stop it, empty its data folder, start it with \
+                 `--join {}`, and add it with `baton member add`",
+                member.record.name, member.record.peer_address
+            ),
+            None => no_leader(&shown),
+        },
         members: shown,
         joining: waiting.into_iter().filter(waits).map(joining).collect(),
     }
@@ -130,7 +138,16 @@ mod tests {
 
     fn member(id: u64, name: &str, says: Result<NodeStatus, &str>) -> Member {
         let (record, says) = (record(name), says.map_err(str::to_owned));
-        Member { id, record, is_voter: true, lag: None, heard_ms_ago: Some(7), says, announced: Vec::new() }
+        Member {
+            id,
+            record,
+            is_voter: true,
+            lag: None,
+            heard_ms_ago: Some(7),
+            says,
+            announced: Vec::new(),
+            excludes: false,
+        }
     }
 
     fn status(role: Role, term: u64, last_log: u64, leader: Option<u64>, voted_for: u64) -> NodeStatus {

@@ -1,34 +1,70 @@
 //! When a node was last heard of, and which data formats it reads. Written for every message, so it has no lock.
 
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+use super::wire::Hello;
 
 #[derive(Debug)]
 pub struct Heard {
     start: Instant,
     /// Milliseconds from `start`, and 1; 0 if it was never heard of.
     at: AtomicU64,
+    /// The same, for appends.
+    append_at: AtomicU64,
     /// The oldest and the newest format, a byte each; 0 if the node has not said it.
     formats: AtomicU16,
+    /// True if it says that this node is no member of its cluster.
+    excludes: AtomicBool,
 }
 
 impl Heard {
     pub fn new(start: Instant) -> Heard {
-        Heard { start, at: AtomicU64::new(0), formats: AtomicU16::new(0) }
+        Heard {
+            start,
+            at: AtomicU64::new(0),
+            append_at: AtomicU64::new(0),
+            formats: AtomicU16::new(0),
+            excludes: AtomicBool::new(false),
+        }
     }
 
     pub fn now(&self) {
-        let ms = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.at.store(ms.saturating_add(1), Ordering::Relaxed);
+        self.touch(&self.at);
+    }
+
+    pub fn append_now(&self) {
+        self.touch(&self.append_at);
     }
 
     pub fn ago(&self) -> Option<Duration> {
-        let at = self.at.load(Ordering::Relaxed).checked_sub(1)?;
+        self.since(&self.at)
+    }
+
+    pub fn append_ago(&self) -> Option<Duration> {
+        self.since(&self.append_at)
+    }
+
+    fn touch(&self, at: &AtomicU64) {
+        let ms = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        at.store(ms.saturating_add(1), Ordering::Relaxed);
+    }
+
+    fn since(&self, at: &AtomicU64) -> Option<Duration> {
+        let at = at.load(Ordering::Relaxed).checked_sub(1)?;
         Some(self.start.elapsed().saturating_sub(Duration::from_millis(at)))
     }
 
-    pub fn reads(&self, formats: (u8, u8)) {
-        self.formats.store(u16::from_le_bytes([formats.0, formats.1]), Ordering::Relaxed);
+    /// The node has introduced itself to the node `me`.
+    pub fn greeted(&self, me: u64, theirs: &Hello) {
+        let (oldest, newest) = theirs.formats;
+        self.formats.store(u16::from_le_bytes([oldest, newest]), Ordering::Relaxed);
+        let excludes = !theirs.members.is_empty() && theirs.members.iter().all(|(id, _)| *id != me);
+        self.excludes.store(excludes, Ordering::Relaxed);
+    }
+
+    pub fn excludes(&self) -> bool {
+        self.excludes.load(Ordering::Relaxed)
     }
 
     pub fn formats(&self) -> Option<(u8, u8)> {
@@ -41,15 +77,33 @@ impl Heard {
 
 #[cfg(test)]
 mod tests {
+    use super::super::wire::Purpose;
     use super::*;
+    use crate::format::record::NodeRecord;
 
     #[test]
     fn a_node_is_heard_of_and_says_what_it_reads() {
         let heard = Heard::new(Instant::now());
         assert_eq!((heard.ago(), heard.formats()), (None, None));
         heard.now();
-        heard.reads((2, 3));
-        assert!(heard.ago().is_some());
-        assert_eq!(heard.formats(), Some((2, 3)));
+        assert!(heard.ago().is_some() && heard.append_ago().is_none());
+        let hello = |members: &[u64]| Hello {
+            cluster: 7,
+            node: 2,
+            to: 1,
+            purpose: Purpose::Calls,
+            record: NodeRecord::default(),
+            formats: (2, 3),
+            is_empty: false,
+            list: Vec::new(),
+            members: members.iter().map(|id| (*id, String::new())).collect(),
+            joins: false,
+        };
+        heard.greeted(1, &hello(&[2, 3]));
+        assert_eq!((heard.formats(), heard.excludes()), (Some((2, 3)), true));
+        heard.greeted(1, &hello(&[1, 2]));
+        assert!(!heard.excludes());
+        heard.greeted(1, &hello(&[]));
+        assert!(!heard.excludes(), "it does not know its members");
     }
 }

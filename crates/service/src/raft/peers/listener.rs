@@ -127,7 +127,7 @@ impl Door {
             Purpose::Introduction => Ok(()),
             Purpose::Calls => {
                 let heard = self.group.peers.heard(theirs.node);
-                heard.reads(theirs.formats);
+                heard.greeted(self.group.id(), &theirs);
                 self.answer(reader, writer, &heard).await
             }
             Purpose::Snapshot => {
@@ -172,6 +172,9 @@ impl Door {
                     let frame = frame.unwrap_or(Err(LinkError::Silent(IDLE_MAX)))?;
                     heard.now();
                     let Call { id, request } = wire::decode(&frame, "a request")?;
+                    if let Request::Append(_) = request {
+                        heard.append_now();
+                    }
                     let mut work = self.work(id, request);
                     // The first poll puts the request into Raft's queue, so the order is kept.
                     match poll!(&mut work) {

@@ -36,8 +36,8 @@ pub(super) use wire::{
 };
 pub use wire::{Hello, LinkError, NodeStatus, Refusal};
 
-/// A Hello names this many members at most.
-const MEMBERS_SAID_MAX: usize = 32;
+/// A cluster has this many members at most: a Hello names them all.
+pub(super) const MEMBERS_MAX: usize = 64;
 
 /// What a node without data waits for. It says so in its Hello.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -149,7 +149,7 @@ impl Peers {
             if let Some(known) = members.get(&node) {
                 record = record.or(known);
             }
-            members.iter().take(MEMBERS_SAID_MAX).map(|(id, known)| (*id, known.peer_address.clone())).collect()
+            members.iter().take(MEMBERS_MAX).map(|(id, known)| (*id, known.peer_address.clone())).collect()
         };
         let (list, joins) = match self.intent() {
             Intent::None => (Vec::new(), false),
@@ -206,6 +206,16 @@ impl Peers {
 
     pub(super) fn last_heard(&self, id: u64) -> Option<Duration> {
         lock(&self.0.heard).get(&id)?.ago()
+    }
+
+    /// How long ago this node last sent an append, as a leader does.
+    pub(super) fn last_append(&self, id: u64) -> Option<Duration> {
+        lock(&self.0.heard).get(&id)?.append_ago()
+    }
+
+    /// True if the other node has said that this one is no member of its cluster.
+    pub(super) fn is_excluded_by(&self, id: u64) -> bool {
+        lock(&self.0.heard).get(&id).is_some_and(|heard| heard.excludes())
     }
 
     /// The newest data format that all members read. A member that has not said yet what it reads may be as old as this

@@ -157,7 +157,7 @@ async fn run(id: u64, state: Arc<State>, mut queued: mpsc::Receiver<Queued>) {
                 if state.inner().last_error.take().is_some() {
                     info!(node = id, address, "the node answers again");
                 }
-                state.heard.reads(link.theirs.formats);
+                state.heard.greeted((state.hello)(Purpose::Calls).node, &link.theirs);
                 let error = converse(link, &state.heard, first, &mut queued).await;
                 if error != LinkError::Silent(IDLE_MAX) {
                     note(id, &state, &error);

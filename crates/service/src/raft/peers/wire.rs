@@ -43,7 +43,7 @@ const ENTRY_OVERHEAD_MAX: usize = 1 + 5 + 1 + 10 + 10 + 5;
 const _: () = assert!(APPEND_BYTES_MAX + APPEND_ENTRIES_MAX as usize * ENTRY_OVERHEAD_MAX + 256 < FRAME_BYTES_MAX);
 
 /// Until both sides have agreed to talk, frames must be this short.
-const HELLO_BYTES_MAX: usize = 16 << 10;
+const HELLO_BYTES_MAX: usize = 64 << 10;
 
 /// The data formats that this build reads: the oldest and the newest.
 pub const FORMATS: (u8, u8) = (crate::format::VERSION, crate::format::VERSION);
@@ -91,7 +91,10 @@ pub struct Announcement {
 /// Why a node refuses a connection. `ours` is the refusing side, `theirs` the refused side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Refusal {
-    #[error("it belongs to cluster {theirs:016x}, but this node belongs to cluster {ours:016x}")]
+    #[error(
+        "it belongs to cluster {theirs:016x}, but this node belongs to cluster {ours:016x}; if one of the two has an old data \
+         folder, empty that folder and add the node to the cluster of the other"
+    )]
     OtherCluster { ours: u64, theirs: u64 },
     #[error(
         "it expected node {called} at this address, but this is node {me}; if the data folder of node {called} was \
@@ -397,7 +400,8 @@ mod tests {
         let refusals: [(Change, &str); 4] = [
             (
                 |hello| hello.cluster = 9,
-                "it belongs to cluster 0000000000000009, but this node belongs to cluster 0000000000000007",
+                "it belongs to cluster 0000000000000009, but this node belongs to cluster 0000000000000007; if one of the two \
+                 has an old data folder, empty that folder and add the node to the cluster of the other",
             ),
             (
                 |hello| hello.to = 3,

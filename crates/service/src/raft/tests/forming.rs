@@ -197,6 +197,35 @@ async fn a_node_that_starts_with_other_addresses_has_its_record_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_moves_while_the_leader_changes_finds_the_new_leader() {
+    let mut seats = seats(3).await;
+    let mut nodes = formed(&seats).await;
+    agree(&all(&nodes), 0).await;
+    let leads = leader(&all(&nodes)).await;
+    let (moves, next) = ((leads + 1) % 3, nodes[(leads + 2) % 3].id());
+    let gone = nodes.remove(moves);
+    let id = gone.id();
+    stop([gone]).await;
+    at_leader(&all(&nodes), async |lead: &Node| match lead.id() == next {
+        true => Ok(()),
+        false => lead.transfer(next).await,
+    })
+    .await;
+    agree(&all(&nodes), 0).await;
+    // The new leader does not reach it, and it has never heard of the new leader.
+    let seat = Seat::new("moved").await;
+    seats[moves] = Seat { disk: seats[moves].disk.clone(), ..seat };
+    nodes.insert(moves, seats[moves].open(Beginning::Waits).await);
+    until("all know the new record", async || {
+        let record = seats[moves].record();
+        nodes.iter().all(|node| node.group.metrics().membership_config.get_node(&id) == Some(&record))
+    })
+    .await;
+    agree(&all(&nodes), 0).await;
+    stop(nodes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lone_node_gets_its_addresses_into_its_record_and_can_grow() {
     let mut seats = seats(2).await;
     let old = Node::open(Arc::new(seats[0].disk.clone()), options()).await.unwrap();

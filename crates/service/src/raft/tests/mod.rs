@@ -6,6 +6,7 @@ mod kept;
 mod log;
 mod node;
 mod older;
+mod refusals;
 mod snapshots;
 mod versions;
 mod writer;

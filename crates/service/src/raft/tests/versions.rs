@@ -1,11 +1,11 @@
-//! Nodes of different versions, half-made changes of the members, and too many connections.
+//! Nodes of different versions, and half-made changes of the members.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::FutureExt;
 use openraft::ChangeMembers;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::time::timeout;
 
 use super::cluster::{LONG, agree, all, fill_sessions, leader, seats, stop};
@@ -168,26 +168,5 @@ async fn the_next_leader_finishes_a_change_of_the_voters() {
     drop(turn);
     let left: Vec<&Node> = nodes.iter().filter(|node| node.id() != gone).collect();
     agree(&left, 9).await;
-    stop(nodes).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_with_too_many_connections_says_so() {
-    let seats = seats(2).await;
-    let nodes = waiting(&seats).await;
-    let address = seats[0].address.to_string();
-    let mut idle = Vec::new();
-    for _ in 0..64 {
-        idle.push(TcpStream::connect(&address).await.unwrap());
-    }
-    // The listener takes the connections one after the other.
-    until("there is no place left", async || {
-        matches!(nodes[1].introduce(&address).await, Err(LinkError::RefusedByPeer(Refusal::Busy)))
-    })
-    .await;
-    drop(idle);
-    until("there is a place again", async || nodes[1].introduce(&address).await.is_ok()).await;
-    let warned = seats[0].warned.lock().unwrap().clone();
-    assert_eq!(warned.iter().filter(|line| line.contains("too many connections")).count(), 1, "{warned:?}");
     stop(nodes).await;
 }
