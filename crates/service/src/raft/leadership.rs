@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 use super::machine::Machine;
 use super::options::Timing;
 use super::peers::Peers;
-use super::types::TypeConfig;
+use super::types::{TypeConfig, Vote};
 use crate::replica::Leadership;
 
 /// What openraft says about this node.
@@ -37,12 +37,9 @@ struct Seen {
 
 impl Seen {
     fn new(server: &RaftServerMetrics<TypeConfig>, data: &RaftDataMetrics<TypeConfig>, peers: &Peers) -> Seen {
-        // In term 0 a group begins: its first node is told as the leader, but nobody has elected it yet.
-        let is_elected = server.vote.committed && server.vote.leader_id.term > 0;
-        let leads = server.state == ServerState::Leader && is_elected;
         let leader = server.current_leader.filter(|leader| *leader != server.id);
         Seen {
-            leads: leads.then_some(server.vote.leader_id.term),
+            leads: led_term(server.state, server.vote),
             leader,
             leader_heard: leader.and_then(|leader| peers.last_append(leader)),
             has_other_voters: server.membership_config.voter_ids().any(|voter| voter != server.id),
@@ -54,6 +51,13 @@ impl Seen {
     fn claim(&self) -> Option<u64> {
         self.leads.filter(|_| self.has_other_voters)
     }
+}
+
+/// The term in which this node was elected. In term 0 a group begins: openraft says that its first node leads, but nobody
+/// has elected it yet.
+fn led_term(state: ServerState, vote: Vote) -> Option<u64> {
+    let is_elected = state == ServerState::Leader && vote.committed && vote.leader_id.term > 0;
+    is_elected.then_some(vote.leader_id.term)
 }
 
 /// `since`: when the node was first seen to lead in this term among several voters. Its election counts as the first
@@ -130,5 +134,13 @@ mod tests {
         assert_eq!(told(&follows, 9000), Leadership::DoesNotLead { leader: Some(7) });
         follows.leader_heard = Some(Duration::from_millis(1001));
         assert_eq!(told(&follows, 9000), none);
+    }
+
+    #[test]
+    fn nobody_leads_in_the_term_in_which_a_group_begins() {
+        assert_eq!(led_term(ServerState::Leader, Vote::new_committed(0, 1)), None);
+        assert_eq!(led_term(ServerState::Leader, Vote::new_committed(1, 1)), Some(1));
+        assert_eq!(led_term(ServerState::Leader, Vote::new(1, 1)), None);
+        assert_eq!(led_term(ServerState::Follower, Vote::new_committed(1, 2)), None);
     }
 }
