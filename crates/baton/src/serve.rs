@@ -86,7 +86,8 @@ pub fn run(args: &Args) -> Outcome {
         holds: args.max_holds,
         streams: args.max_streams,
     };
-    let served = runtime.block_on(serve(Options { data, listen, connections_max: connections_max()?, limits }));
+    let served =
+        runtime.block_on(serve(Options { data, listen, connections_max: connections_max()?, limits, peers: None }));
     // Connections that were closed by force may still have tasks. Do not wait for them.
     runtime.shutdown_background();
     served

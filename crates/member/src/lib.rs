@@ -56,5 +56,6 @@ pub async fn serve(
     let try_ms = 2 * member.group().file().delay_max_ms;
     let open = async |reports| Ok::<_, NeverServed>(MemberReplica::start(PeerLocks(member), try_ms, reports));
     let host = Host::start(limits, open).await?;
+    host.until_leads().await?;
     Ok(Server::new(host, port, connections_max, limits.streams))
 }

@@ -1,5 +1,6 @@
 //! The shell of the front end: it owns the replica, the clocks, and the channels to the clients. It makes no decisions.
 
+mod calls;
 mod reports;
 #[cfg(test)]
 mod tests;
@@ -8,26 +9,28 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use baton_types::frames::{Malformed, ToClient, ToServer};
 use baton_types::limits::ServerLimits;
-use baton_types::views::{Holder, Lock, Page, Session, Status};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
-use tracing::{debug, trace};
+use tracing::{debug, trace, warn};
 
 use crate::clock;
-use crate::frontend::{CallId, Closing, ConnectionId, Frontend, Output, Reply, RoundId, StreamId, words};
-use crate::listing::{self, ListLocks, Moment};
+use crate::frontend::{CallId, Closing, ConnectionId, Frontend, Output, Reply, RoundId, StreamId};
 use crate::notes;
 use crate::raft::{Node, OnApply, Options};
-use crate::replica::{Leadership, Replica, Role};
+use crate::replica::{Leadership, Replica};
 use crate::state::{Caller, Command, Entry, State};
 use crate::store::{Disk, FREE_BYTES_MIN, OpenError};
+pub use calls::{Aged, CallError, Reading};
 pub use reports::Reports;
 
 /// How often the host checks whether the replica can still serve, and how much space is free.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
+
+/// The time that another node has to take over when this one stops.
+const HAND_OVER_MAX: Duration = Duration::from_secs(1);
 
 /// The most frames that may wait until a client reads them. Beyond it the server ends the stream. The client then
 /// reconnects and asks again; the state has kept the answers.
@@ -54,20 +57,6 @@ impl From<NeverLed> for OpenError {
 /// The frames for the client of a stream; the last item says why the stream ends.
 pub type Heard = mpsc::Receiver<Result<ToClient, Closing>>;
 
-/// Why a call failed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CallError {
-    /// This node cannot answer now.
-    #[error("{0}")]
-    Unavailable(String),
-    /// The request is invalid.
-    #[error("{0}")]
-    Invalid(String),
-    /// The call may or may not have had its effect.
-    #[error("{0}")]
-    Unknown(String),
-}
-
 /// Why a host ended without a call of [`Host::stop`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -85,6 +74,8 @@ struct Shell<R> {
     rearmed: Notify,
     /// Whether the front end leads.
     leads: watch::Sender<bool>,
+    /// The last answer of [`Host::why_no_leader`], and its time.
+    why_no_leader: tokio::sync::Mutex<Option<(Instant, String)>>,
     ids: AtomicU64,
 }
 
@@ -242,24 +233,25 @@ impl<R: Replica> Shell<R> {
 }
 
 impl Host {
-    /// Opens the data on this disk, and returns once the node leads. `client_address` is where clients reach the node.
-    pub async fn open(disk: Arc<dyn Disk>, limits: ServerLimits, client_address: String) -> Result<Self, OpenError> {
+    /// Opens the data on this disk. The host sets the options that report to it.
+    pub async fn open(disk: Arc<dyn Disk>, limits: ServerLimits, mut options: Options) -> Result<Self, OpenError> {
         Host::start(limits, async |reports: Reports<Node>| {
-            let mut options = Options { on_apply: on_apply(reports.clone()), ..Options::default() };
-            options.record.client_address = client_address;
+            options.on_apply = on_apply(reports.clone());
             options.on_lost = Arc::new(move |term| reports.lost(term));
             Node::open(disk, options).await
         })
         .await
     }
+
+    /// The node of Raft under this host.
+    pub fn node(&self) -> &Node {
+        self.shell.replica()
+    }
 }
 
 impl<R: Replica> Host<R> {
-    /// Opens a replica, which reports through the given [`Reports`], and returns once it leads.
-    pub async fn start<E: From<NeverLed>>(
-        limits: ServerLimits,
-        open: impl AsyncFnOnce(Reports<R>) -> Result<R, E>,
-    ) -> Result<Self, E> {
+    /// Opens a replica, which reports through the given [`Reports`]. It may lead later, or never.
+    pub async fn start<E>(limits: ServerLimits, open: impl AsyncFnOnce(Reports<R>) -> Result<R, E>) -> Result<Self, E> {
         let inner = Inner {
             frontend: Frontend::new(limits),
             streams: HashMap::new(),
@@ -271,26 +263,33 @@ impl<R: Replica> Host<R> {
             replica: OnceLock::new(),
             rearmed: Notify::new(),
             leads: watch::Sender::new(false),
+            why_no_leader: tokio::sync::Mutex::default(),
             ids: AtomicU64::new(1),
         });
         let replica = open(Reports::new(&shell)).await?;
         shell.inner().frontend.try_waits(replica.try_ms());
-        let mut leadership = replica.leadership();
         assert!(shell.replica.set(replica).is_ok(), "the replica is set once");
         let host = Host { shell, started_ms: clock::boot_ms() };
         host.look_at_space();
-        let mut leads = host.shell.leads.subscribe();
+        Ok(host)
+    }
+
+    /// Drives the front end until it leads. Only for a replica that needs no other one to lead: call it before
+    /// [`Host::run`].
+    pub async fn until_leads(&self) -> Result<(), NeverLed> {
+        let mut leadership = self.shell.replica().leadership();
+        let mut leads = self.shell.leads.subscribe();
         while !*leads.borrow_and_update() {
-            host.tell_leadership(*leadership.borrow_and_update());
+            self.tell_leadership(*leadership.borrow_and_update());
             tokio::select! {
                 changed = leadership.changed() => changed.map_err(|_| NeverLed)?,
                 // `changed` cannot fail: the sender is part of the shell.
                 _ = leads.changed() => {}
                 // The first `Lead` may be lost. The front end then proposes it again after a pause.
-                () = host.keep_time() => {}
+                () = self.keep_time() => {}
             }
         }
-        Ok(host)
+        Ok(())
     }
 
     /// A client at address `from` begins a stream on this connection. The frames for the client come through the
@@ -310,56 +309,6 @@ impl<R: Replica> Host<R> {
         (Stream { id, shell, listen, ended }, heard)
     }
 
-    /// One page of the matching locks, in order of name.
-    pub async fn locks(&self, request: &ListLocks) -> Result<Page<Lock>, CallError> {
-        self.current().await?;
-        self.show(|state, moment| listing::locks(state, moment, request)).map_err(invalid)
-    }
-
-    /// One page about one lock. The page is empty if nothing is known of the lock.
-    pub async fn lock(&self, name: &[u8], page: &[u8]) -> Result<Page<Lock>, CallError> {
-        let name = words::name(name).map_err(invalid)?;
-        self.current().await?;
-        self.show(|state, moment| listing::lock(state, moment, &name, page)).map_err(invalid)
-    }
-
-    /// One page of all sessions, in order of id.
-    pub async fn sessions(&self, page: &[u8]) -> Result<Page<Session>, CallError> {
-        self.current().await?;
-        self.show(|state, moment| listing::sessions(state, moment, page)).map_err(invalid)
-    }
-
-    /// Forces the release of a lock, for a client at address `from`. Returns the holders at that time.
-    pub async fn force(&self, lock: &[u8], now: bool, from: Option<SocketAddr>) -> Result<Vec<Holder>, CallError> {
-        let (lock, caller) = (words::name(lock).map_err(invalid)?, Caller { from, ..Caller::default() });
-        match self.call(|frontend, call, _| frontend.force(call, lock, now, caller)).await {
-            Reply::Forced(holders) => Ok(holders),
-            other => Err(unavailable(other)),
-        }
-    }
-
-    pub fn status(&self) -> Status {
-        let (node, group) = (self.shell.replica().status(), self.shell.replica().group());
-        let counts = self.shell.with_state(State::counts);
-        let inner = self.shell.inner();
-        Status {
-            node: node.node,
-            role: role(node.role).to_owned(),
-            term: node.term,
-            commit: node.commit,
-            applied: node.applied,
-            locks: counts.used as u64,
-            sessions: counts.sessions as u64,
-            waiters: counts.waiters as u64,
-            uptime_ms: clock::boot_ms().saturating_sub(self.started_ms),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            free_bytes: inner.frontend.free_bytes(),
-            low_space: inner.frontend.is_space_low(),
-            group,
-            cluster: None,
-        }
-    }
-
     /// Whether the front end leads, and every change of it.
     pub fn leads(&self) -> watch::Receiver<bool> {
         self.shell.leads.subscribe()
@@ -371,6 +320,13 @@ impl<R: Replica> Host<R> {
             () = self.follow_leadership() => Ended::Stopped,
             () = self.keep_time() => Ended::Stopped,
             why = self.watch_replica() => Ended::Failed(why),
+        }
+    }
+
+    /// Lets another node lead, if this one leads and another can. The streams here end when it does.
+    pub async fn hand_over(&self) {
+        if tokio::time::timeout(HAND_OVER_MAX, self.shell.replica().hand_over()).await.is_err() {
+            warn!("no other node took over in time");
         }
     }
 
@@ -387,34 +343,6 @@ impl<R: Replica> Host<R> {
         failure
     }
 
-    /// Waits until the state is at least as new as this call.
-    async fn current(&self) -> Result<(), CallError> {
-        match self.call(|frontend, call, now_ms| frontend.look(now_ms, call)).await {
-            Reply::Current => Ok(()),
-            other => Err(unavailable(other)),
-        }
-    }
-
-    async fn call(&self, ask: impl FnOnce(&mut Frontend, CallId, u64)) -> Reply {
-        let call = CallId(self.shell.next_id());
-        let (sender, receiver) = oneshot::channel();
-        {
-            let mut inner = self.shell.inner();
-            inner.calls.insert(call, sender);
-            self.shell.step_with(&mut inner, |frontend, now_ms| ask(frontend, call, now_ms));
-        }
-        // The front end answers every call. The default covers a call that it dropped.
-        receiver.await.unwrap_or_else(|_| Reply::Unavailable("the server is stopping".to_owned()))
-    }
-
-    /// Builds pages from a clone of the state, so that no client waits meanwhile.
-    fn show<T>(&self, show: impl FnOnce(&State, &Moment<'_>) -> T) -> T {
-        let state = self.shell.with_state(State::clone);
-        let expires_in_ms =
-            |session| self.shell.inner().frontend.leases().expires_in(session, clock::boot_ms()).unwrap_or(0);
-        show(&state, &Moment { now_ms: clock::wall_ms(), expires_in_ms: &expires_in_ms })
-    }
-
     fn look_at_space(&self) {
         let free_bytes = self.shell.replica().free_bytes();
         self.shell.step(|frontend, _| frontend.space(free_bytes, FREE_BYTES_MIN));
@@ -429,8 +357,15 @@ impl<R: Replica> Host<R> {
 
     async fn follow_leadership(&self) {
         let mut leadership = self.shell.replica().leadership();
+        let mut told = None;
         loop {
-            self.tell_leadership(*leadership.borrow_and_update());
+            let now = *leadership.borrow_and_update();
+            if told.replace(now) == Some(now) {
+                // The replica sends only changes, so the last one but one was missed: this node may have lost its
+                // majority meanwhile.
+                self.tell_leadership(Leadership::DoesNotLead { leader: None });
+            }
+            self.tell_leadership(now);
             if leadership.changed().await.is_err() {
                 return;
             }
@@ -473,31 +408,6 @@ fn on_apply(reports: Reports<Node>) -> OnApply {
     Box::new(move |entry, applied, state| reports.applied(applied.term, entry, &applied.outcome, state))
 }
 
-fn invalid(why: impl std::fmt::Display) -> CallError {
-    CallError::Invalid(why.to_string())
-}
-
-fn unavailable(reply: Reply) -> CallError {
-    match reply {
-        Reply::Unavailable(why) => CallError::Unavailable(why),
-        Reply::Unknown(why) => CallError::Unknown(why),
-        Reply::Current | Reply::Forced(_) => {
-            CallError::Unavailable("internal error: the front end gave an answer of the wrong kind".to_owned())
-        }
-    }
-}
-
 fn entry(command: Command) -> Entry {
     Entry { now_ms: clock::wall_ms(), commands: vec![command] }
-}
-
-fn role(role: Role) -> &'static str {
-    match role {
-        Role::Leader => "leader",
-        Role::Follower => "follower",
-        Role::Candidate => "candidate",
-        Role::Learner => "learner",
-        Role::Member => "member",
-        Role::Stopped => "stopped",
-    }
 }

@@ -3,7 +3,8 @@
 
 use tokio::sync::watch;
 
-use baton_types::views::Group;
+use baton_types::frames::Leader;
+use baton_types::views::{Cluster, Group};
 
 use crate::state::{Entry, State};
 
@@ -34,6 +35,33 @@ pub trait Replica: Send + Sync + 'static {
         None
     }
 
+    /// The other node that leads the cluster, if this node knows it.
+    fn leader(&self) -> Option<Leader> {
+        None
+    }
+
+    /// How old the applied state may be, in milliseconds; none if this replica does not know. It is 0 for a replica that
+    /// has no others.
+    fn age_ms(&self) -> Option<u64> {
+        Some(0)
+    }
+
+    /// The cluster of the replica, if it is a node of one. This may ask the other nodes, for at most a second.
+    fn cluster(&self) -> impl Future<Output = Option<Cluster>> + Send {
+        std::future::ready(None)
+    }
+
+    /// Changes the members of the cluster. Only the leader can do that.
+    fn change_members(&self, _: MemberChange) -> impl Future<Output = Result<(), ChangeError>> + Send {
+        let why = "this server is a member of a peer group, and the group file lists its members";
+        std::future::ready(Err(ChangeError::Refused(why.to_owned())))
+    }
+
+    /// If this replica leads, another one takes over, if there is one that can. The host gives it one second.
+    fn hand_over(&self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
     /// How long an acquire with time-out 0 waits, in milliseconds. None: it does not wait. A peer group needs some time
     /// to find out whether a lock is free.
     fn try_ms(&self) -> Option<u64> {
@@ -60,6 +88,50 @@ pub enum Leadership {
         /// The node that leads, if this node knows it.
         leader: Option<u64>,
     },
+}
+
+/// A change of the members of a cluster. A member is named by its name or by its id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemberChange {
+    /// Admits the node that waits under this name, as a learner.
+    Add {
+        name: String,
+    },
+    /// Makes a learner a voter.
+    Promote {
+        member: String,
+    },
+    Remove {
+        member: String,
+    },
+    /// Absent fields stay as they are.
+    Update {
+        member: String,
+        name: Option<String>,
+        peer_address: Option<String>,
+        client_address: Option<String>,
+    },
+    /// Hands the leadership over to this member.
+    Transfer {
+        member: String,
+    },
+}
+
+/// Why the members of a cluster are not changed. Each variant has a sentence that says what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    /// There is no such member, or no node waits under this name.
+    #[error("{0}")]
+    NotFound(String),
+    /// Nothing was changed.
+    #[error("{0}")]
+    Refused(String),
+    /// This node does not lead, or stops. Nothing was changed.
+    #[error("{0}")]
+    Unavailable(String),
+    /// The change may or may not be made.
+    #[error("{0}")]
+    Unknown(String),
 }
 
 /// Nodes send it to each other, so the order of the variants must not change.

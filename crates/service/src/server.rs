@@ -1,24 +1,30 @@
 //! A whole server: the replica with its front end, and the port that serves them.
 
+mod opening;
+
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use baton_api::v1::locks_server::LocksServer;
+use baton_api::v1::members_server::MembersServer;
 use baton_types::limits::ServerLimits;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tonic::server::NamedService;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 use tracing::warn;
 
-use crate::grpc::{CountCalls, GrpcLocks, accept};
+use crate::grpc::{Carrier, Carry, CountCalls, GrpcLocks, GrpcMembers, accept};
 use crate::host::{Ended, Host};
-use crate::raft::Node;
-use crate::replica::Replica;
-use crate::store::{Folder, OpenError};
+use crate::raft::{Node, Timing};
+use crate::replica::{Leadership, Replica};
+use crate::store::OpenError;
+use opening::Begins;
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -30,6 +36,38 @@ pub struct Options {
     pub connections_max: usize,
     /// All other limits.
     pub limits: ServerLimits,
+    /// How other nodes reach this one. None: the node is alone.
+    pub peers: Option<PeerOptions>,
+}
+
+/// How a node reaches the other nodes of its cluster, and they reach it.
+#[derive(Clone, Debug)]
+pub struct PeerOptions {
+    /// The address for other nodes.
+    pub listen: SocketAddr,
+    /// None: the node keeps its name. A new node that is alone has the name `default`.
+    pub name: Option<String>,
+    /// Where clients reach the node, host:port. None: at the address that it listens on.
+    pub advertise: Option<String>,
+    /// Where other nodes reach the node, host:port. None: at the address in the list of the cluster, or else at the
+    /// address that it listens on.
+    pub peer_advertise: Option<String>,
+    pub beginning: Beginning,
+    /// Addresses of other nodes that this node reaches at another address.
+    pub routes: BTreeMap<String, String>,
+    pub timing: Timing,
+}
+
+/// What a node with an empty data folder does. Any other node goes on in its cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Beginning {
+    /// It becomes a cluster of one node, to which others can be added.
+    #[default]
+    GoOn,
+    /// It forms a cluster with the nodes of this list, itself included. Each has a name and an address for other nodes.
+    Cluster(Vec<(String, String)>),
+    /// It waits until the cluster takes it in. The address is that of any member, for other nodes.
+    Join(String),
 }
 
 /// The server answers this many streams of a connection beyond the limit with a refusal. An HTTP/2 client does not
@@ -44,8 +82,14 @@ const STOP_MAX: Duration = Duration::from_secs(1);
 pub enum ServeError {
     #[error("cannot open the data folder {}: {error}", .data.display())]
     Open { data: PathBuf, error: OpenError },
-    #[error("cannot listen on {listen}: {error}; name another address with --listen")]
-    Listen { listen: SocketAddr, error: std::io::Error },
+    #[error("cannot listen on {listen}: {error}; name another address with {flag}")]
+    Listen { listen: SocketAddr, error: std::io::Error, flag: &'static str },
+    /// The options contradict each other.
+    #[error("{0}")]
+    BadOptions(String),
+    /// The node cannot be part of the cluster. The sentence says what to do.
+    #[error("{0}")]
+    Refused(String),
     /// The data folder, or a file that must be in it, is missing.
     #[error("data is gone from the data folder {data}: {what}; acknowledged requests may be lost")]
     Gone { data: String, what: String },
@@ -65,27 +109,21 @@ pub struct Server<R: Replica = Node> {
     data: Option<PathBuf>,
     listener: TcpListener,
     address: SocketAddr,
+    peer_address: Option<SocketAddr>,
     connections_max: usize,
     streams_max: usize,
-}
-
-impl Server {
-    /// Binds the port, opens the data, and waits until the node leads. From then on clients can connect.
-    pub async fn start(options: &Options) -> Result<Self, ServeError> {
-        // The port comes first: a second server on the same port should report the port, whatever its data folder is.
-        let (listener, address) = bind(options.listen).await?;
-        let closed = |error| ServeError::Open { data: options.data.clone(), error };
-        let folder = Arc::new(Folder::open(&options.data).map_err(closed)?);
-        let host = Host::open(folder, options.limits, address.to_string()).await.map_err(closed)?;
-        let (connections_max, streams_max) = (options.connections_max, options.limits.streams);
-        let data = Some(options.data.clone());
-        Ok(Server { host: Arc::new(host), data, listener, address, connections_max, streams_max })
-    }
+    /// What the node does to become part of a cluster.
+    begins: Option<Begins>,
 }
 
 /// Binds the port for clients. Returns the address with the actual port, too.
 pub async fn bind(listen: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
-    let refused = |error| ServeError::Listen { listen, error };
+    bind_as(listen, "--listen").await
+}
+
+/// Binds a port that this option of the command line names.
+async fn bind_as(listen: SocketAddr, flag: &'static str) -> Result<(TcpListener, SocketAddr), ServeError> {
+    let refused = |error| ServeError::Listen { listen, error, flag };
     let listener = TcpListener::bind(listen).await.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
     Ok((listener, address))
@@ -99,7 +137,8 @@ impl<R: Replica> Server<R> {
         connections_max: usize,
         streams_max: usize,
     ) -> Self {
-        Server { host: Arc::new(host), data: None, listener, address, connections_max, streams_max }
+        let (host, data, peer_address, begins) = (Arc::new(host), None, None, None);
+        Server { host, data, listener, address, peer_address, connections_max, streams_max, begins }
     }
 
     /// The address with the actual port, if the system chose it.
@@ -107,11 +146,18 @@ impl<R: Replica> Server<R> {
         self.address
     }
 
-    /// Serves until `stop` resolves; then ends the streams, and closes the data. A client that keeps its connection
-    /// open delays the stop by at most one second.
+    /// The address for other nodes, with the actual port.
+    pub fn peer_address(&self) -> Option<SocketAddr> {
+        self.peer_address
+    }
+
+    /// Serves until `stop` resolves; then lets another node lead, ends the streams, and closes the data. The other node,
+    /// and a client that keeps its connection open, delay the stop by at most one second each.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
-        let Server { host, data, listener, connections_max, streams_max, .. } = self;
+        let Server { host, data, listener, connections_max, streams_max, begins, .. } = self;
         let stopping = CancellationToken::new();
+        let places = Arc::new(Semaphore::new(connections_max));
+        let carry = Carry(Arc::new(Carrier::new(host.clone(), places.clone(), stopping.clone())));
         let (health, health_service) = tonic_health::server::health_reporter();
         let served = tonic::transport::Server::builder()
             .http2_keepalive_interval(Some(Duration::from_secs(10)))
@@ -122,14 +168,18 @@ impl<R: Replica> Server<R> {
             .initial_stream_window_size(Some(1 << 20))
             .initial_connection_window_size(Some(8 << 20))
             .layer(CountCalls)
+            .layer(carry)
             .add_service(health_service)
             .add_service(LocksServer::new(GrpcLocks::new(host.clone())))
+            .add_service(MembersServer::new(GrpcMembers::new(host.clone())))
             .serve_with_incoming_shutdown(
-                accept(listener, connections_max, stopping.clone()),
+                accept(listener, places, connections_max, stopping.clone()),
                 stopping.clone().cancelled_owned(),
             );
         let stopped = async {
             stop.await;
+            // The streams end when the other node leads, so that their clients find it at once.
+            host.hand_over().await;
             host.stop();
             stopping.cancel();
             end_health::<R>(health.clone()).await;
@@ -137,13 +187,14 @@ impl<R: Replica> Server<R> {
             warn!("some connections did not end in time, and are closed");
         };
         let ended = tokio::select! {
-            served = served => served.map(|()| None)?,
-            () = stopped => None,
-            ended = host.run() => Some(ended),
-            () = report_health(&host, &health) => None,
+            served = served => served.map(|()| None).map_err(ServeError::from),
+            () = stopped => Ok(None),
+            ended = host.run() => Ok(Some(ended)),
+            why = opening::refused(begins) => Err(ServeError::Refused(why)),
+            () = report_health(&host, &health) => Ok(None),
         };
         let failure = host.shutdown().await;
-        match (ended.or(failure.map(Ended::Failed)), data) {
+        match (ended?.or(failure.map(Ended::Failed)), data) {
             (None, _) => Ok(()),
             (Some(Ended::Failed(what)), Some(data)) => Err(ServeError::Gone { data: data.display().to_string(), what }),
             (Some(Ended::Failed(why)), None) => Err(ServeError::Failed(why)),
@@ -161,16 +212,21 @@ async fn end_health<R: Replica>(mut health: HealthReporter) {
     }
 }
 
-/// Reports through gRPC's health service whether this node serves. Returns only when the node is gone.
+/// Reports through gRPC's health service whether this node serves: it leads, or knows a leader to carry its clients to.
+/// Returns only when the node is gone.
 async fn report_health<R: Replica>(host: &Host<R>, health: &HealthReporter) {
-    let mut leads = host.leads();
+    let (mut leads, mut leadership) = (host.leads(), host.leadership());
     loop {
-        let serves = *leads.borrow_and_update();
-        match serves {
+        let follows = matches!(*leadership.borrow_and_update(), Leadership::DoesNotLead { leader: Some(_) });
+        match *leads.borrow_and_update() || follows {
             true => health.set_serving::<LocksServer<GrpcLocks<R>>>().await,
             false => health.set_not_serving::<LocksServer<GrpcLocks<R>>>().await,
         }
-        if leads.changed().await.is_err() {
+        let changed = tokio::select! {
+            changed = leads.changed() => changed,
+            changed = leadership.changed() => changed,
+        };
+        if changed.is_err() {
             return;
         }
     }

@@ -144,7 +144,9 @@ impl Algorithm for Queue {
 pub async fn host(network: &Network, id: u64, try_ms: u64, tells: Arc<Mutex<Tells>>) -> Host<MemberReplica<Queue>> {
     let queue = Queue { network: network.clone(), id, tells };
     let start = async |reports: Reports<_>| Ok::<_, NeverLed>(MemberReplica::start(queue, try_ms, reports));
-    Host::start(ServerLimits::default(), start).await.unwrap()
+    let host = Host::start(ServerLimits::default(), start).await.unwrap();
+    host.until_leads().await.unwrap();
+    host
 }
 
 /// A member and its server.

@@ -14,6 +14,7 @@ use tonic::codegen::http::{Request, Response};
 use tower_layer::Layer;
 use tower_service::Service;
 
+use super::link::Slot;
 use crate::frontend::ConnectionId;
 
 /// The client's end of a connection.
@@ -22,6 +23,8 @@ pub struct Peer {
     pub connection: ConnectionId,
     pub address: Option<SocketAddr>,
     pub calls: Arc<Calls>,
+    /// The link that carries the calls to the leader, if this node does not lead.
+    pub link: Arc<Slot>,
     /// Set if the connection has no place. The server answers every call on it with this error.
     pub turned_away: Option<Arc<str>>,
 }
@@ -134,7 +137,13 @@ mod tests {
     #[tokio::test]
     async fn a_call_is_active_until_its_answer_is_over() {
         let calls = Arc::<Calls>::default();
-        let peer = Peer { connection: ConnectionId(1), address: None, calls: calls.clone(), turned_away: None };
+        let peer = Peer {
+            connection: ConnectionId(1),
+            address: None,
+            calls: calls.clone(),
+            link: Arc::default(),
+            turned_away: None,
+        };
         let mut request = Request::new(Body::empty());
         request.extensions_mut().insert(peer);
         let answer = CountCalls.layer(Word).call(request).await.unwrap();

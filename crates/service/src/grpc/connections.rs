@@ -38,14 +38,15 @@ const NO_PREFACE: &str = "it did not begin to speak HTTP/2 in time";
 /// When the server stops, a connection without a call is closed after this time.
 const GOODBYE_MAX: Duration = Duration::from_millis(200);
 
-/// The incoming connections. While `most` are open, further ones get an error. Once the server stops, connections
-/// without a call are closed.
+/// The incoming connections. While no place is free, further ones get an error. `most` is the number of all places. Once
+/// the server stops, connections without a call are closed.
 pub fn accept(
     listener: TcpListener,
+    places: Arc<Semaphore>,
     most: usize,
     stopping: CancellationToken,
 ) -> impl Stream<Item = io::Result<Connection>> {
-    let (places, told) = (Arc::new(Semaphore::new(most)), Arc::new(Semaphore::new(TURNED_AWAY_MAX)));
+    let told = Arc::new(Semaphore::new(TURNED_AWAY_MAX));
     let why: Arc<str> = format!("the server has {most} connections; it takes no more").into();
     let (mut last, mut told_at) = (0, None::<Instant>);
     TcpIncoming::from(listener).with_nodelay(Some(true)).filter_map(move |came| {
@@ -101,7 +102,7 @@ impl Connection {
         let first = if turned_away.is_some() { TURNED_AWAY_FOR } else { PREFACE_MAX };
         Connection {
             stream,
-            peer: Peer { connection, address, calls, turned_away },
+            peer: Peer { connection, address, calls, link: Arc::default(), turned_away },
             preface_bytes_left: PREFACE_BYTES,
             look: Box::pin(sleep(first)),
             calls_seen: None,

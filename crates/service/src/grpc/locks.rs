@@ -13,8 +13,9 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::calls::Peer;
+use super::carry::client_address;
 use crate::frontend::Closing;
-use crate::host::{self, CallError, Host};
+use crate::host::{self, CallError, Host, Reading};
 use crate::listing::ListLocks;
 use crate::replica::Replica;
 
@@ -35,8 +36,9 @@ impl<R: Replica> Locks for GrpcLocks<R> {
         request: Request<Streaming<v1::ClientFrame>>,
     ) -> Result<Response<Self::SessionStream>, Status> {
         let peer = peer(&request)?;
-        let (stream, heard) = self.0.stream(peer.connection, peer.address);
-        tokio::spawn(carry(stream, request.into_inner()));
+        let from = client_address(request.metadata(), &peer);
+        let (stream, heard) = self.0.stream(peer.connection, from);
+        tokio::spawn(pass_on(stream, request.into_inner()));
         let said = ReceiverStream::new(heard).map_while(|said| match said {
             Ok(said) => Some(Ok(to_client(said))),
             // The client has received Ended, so no error follows.
@@ -50,33 +52,35 @@ impl<R: Replica> Locks for GrpcLocks<R> {
         &self,
         request: Request<v1::ListLocksRequest>,
     ) -> Result<Response<v1::ListLocksResponse>, Status> {
-        let v1::ListLocksRequest { prefix, page, history, all, .. } = request.into_inner();
-        let Page { items, next } = self.0.locks(&ListLocks { prefix, history, all, page }).await.map_err(refused)?;
+        let v1::ListLocksRequest { prefix, page, history, all, local } = request.into_inner();
+        let wanted = ListLocks { prefix, history, all, page };
+        let (Page { items, next }, age_ms) = self.0.locks(&wanted, reading(local)).await.map_err(refused)?;
         let locks = items.into_iter().map(Into::into).collect();
-        Ok(Response::new(v1::ListLocksResponse { locks, next_page: next, age_ms: None }))
+        Ok(Response::new(v1::ListLocksResponse { locks, next_page: next, age_ms }))
     }
 
     async fn get_lock(&self, request: Request<v1::GetLockRequest>) -> Result<Response<v1::GetLockResponse>, Status> {
-        let v1::GetLockRequest { name, page, .. } = request.into_inner();
-        let Page { items, next } = self.0.lock(&name, &page).await.map_err(refused)?;
+        let v1::GetLockRequest { name, page, local } = request.into_inner();
+        let (Page { items, next }, age_ms) = self.0.lock(&name, &page, reading(local)).await.map_err(refused)?;
         let lock = items.into_iter().next().map(Into::into);
-        Ok(Response::new(v1::GetLockResponse { lock, next_page: next, age_ms: None }))
+        Ok(Response::new(v1::GetLockResponse { lock, next_page: next, age_ms }))
     }
 
     async fn list_sessions(
         &self,
         request: Request<v1::ListSessionsRequest>,
     ) -> Result<Response<v1::ListSessionsResponse>, Status> {
-        let Page { items, next } = self.0.sessions(&request.get_ref().page).await.map_err(refused)?;
+        let v1::ListSessionsRequest { page, local } = request.into_inner();
+        let (Page { items, next }, age_ms) = self.0.sessions(&page, reading(local)).await.map_err(refused)?;
         let sessions = items.into_iter().map(Into::into).collect();
-        Ok(Response::new(v1::ListSessionsResponse { sessions, next_page: next, age_ms: None }))
+        Ok(Response::new(v1::ListSessionsResponse { sessions, next_page: next, age_ms }))
     }
 
     async fn force_release(
         &self,
         request: Request<v1::ForceReleaseRequest>,
     ) -> Result<Response<v1::ForceReleaseResponse>, Status> {
-        let from = peer(&request)?.address;
+        let from = client_address(request.metadata(), &peer(&request)?);
         let v1::ForceReleaseRequest { name, now } = request.into_inner();
         let holders = self.0.force(&name, now, from).await.map_err(refused)?;
         let holders = holders.into_iter().map(Into::into).collect();
@@ -84,12 +88,12 @@ impl<R: Replica> Locks for GrpcLocks<R> {
     }
 
     async fn get_status(&self, _: Request<v1::GetStatusRequest>) -> Result<Response<v1::GetStatusResponse>, Status> {
-        Ok(Response::new(self.0.status().into()))
+        Ok(Response::new(self.0.status().await.into()))
     }
 }
 
 /// Passes the client's frames to the front end, until the client or the front end ends the stream.
-async fn carry<R: Replica>(mut stream: host::Stream<R>, mut frames: Streaming<v1::ClientFrame>) {
+async fn pass_on<R: Replica>(mut stream: host::Stream<R>, mut frames: Streaming<v1::ClientFrame>) {
     let ended = stream.ended();
     tokio::pin!(ended);
     loop {
@@ -116,6 +120,10 @@ async fn carry<R: Replica>(mut stream: host::Stream<R>, mut frames: Streaming<v1
 
 fn peer<T>(request: &Request<T>) -> Result<Peer, Status> {
     request.extensions().get::<Peer>().cloned().ok_or_else(|| Status::internal("this connection was not accepted here"))
+}
+
+fn reading(local: bool) -> Reading {
+    if local { Reading::Local } else { Reading::Linearizable }
 }
 
 fn closed(why: &Closing) -> Status {

@@ -1,9 +1,15 @@
 //! The service over gRPC. Converts the messages of the wire to plain types, and back. It does not use the state.
 
+mod bodies;
 mod calls;
+mod carry;
 mod connections;
+mod link;
 mod locks;
+mod members;
 
 pub use calls::CountCalls;
+pub use carry::{Carrier, Carry};
 pub use connections::accept;
 pub use locks::GrpcLocks;
+pub use members::GrpcMembers;

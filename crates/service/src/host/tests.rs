@@ -3,14 +3,16 @@
 use baton_types::frames::{Acquire, Answer, Mode, Open, Operation, Refusal, Refused, Request, Secret};
 
 use super::*;
+use crate::listing::ListLocks;
 use crate::store::fake::FakeDisk;
 
 /// Longer than any wait in these tests.
 const LONG: Duration = Duration::from_secs(60);
 
 async fn host(disk: &FakeDisk) -> Arc<Host> {
-    let opened = Host::open(Arc::new(disk.clone()), ServerLimits::default(), String::new());
-    Arc::new(tokio::time::timeout(LONG, opened).await.expect("it leads").unwrap())
+    let host = Host::open(Arc::new(disk.clone()), ServerLimits::default(), Options::default()).await.unwrap();
+    tokio::time::timeout(LONG, host.until_leads()).await.expect("it leads").unwrap();
+    Arc::new(host)
 }
 
 struct TestClient {
@@ -59,10 +61,10 @@ async fn on_a_full_disk_locks_are_given_back_and_not_given_out() {
     let host = host(&disk).await;
     let mut client = TestClient::open(&host, 7).await;
     assert_eq!(client.answer(1, acquire("a")).await, Answer::Granted { fence: 1 });
-    assert!(!host.status().low_space);
+    assert!(!host.own_status().low_space);
     disk.set_full(true);
     host.look_at_space();
-    assert_eq!((host.status().low_space, host.status().free_bytes), (true, Some(0)));
+    assert_eq!((host.own_status().low_space, host.own_status().free_bytes), (true, Some(0)));
     let says = "the server has too little free space: 0 MiB, and it needs 64 MiB";
     let low = Refused { refusal: Refusal::LowSpace, message: says.to_owned(), cycle: Vec::new() };
     assert_eq!(client.answer(2, acquire("b")).await, Answer::Refused(low));
@@ -105,7 +107,7 @@ async fn a_stop_ends_every_stream_and_every_lease_and_answers_every_call() {
     assert_eq!(said, Some(Err(Closing::Stopping)));
     tokio::time::timeout(LONG, client.stream.ended()).await.unwrap();
     assert_eq!(host.shell.inner().frontend.next_wake(), None);
-    let refused = host.sessions(&[]).await.unwrap_err();
+    let refused = host.sessions(&[], Reading::Linearizable).await.unwrap_err();
     assert_eq!(refused, CallError::Unavailable("the server is stopping".to_owned()));
     host.shutdown().await;
     // The session is still in the state.
@@ -116,12 +118,13 @@ async fn a_stop_ends_every_stream_and_every_lease_and_answers_every_call() {
 async fn calls_that_make_no_sense_are_told_so() {
     let host = host(&FakeDisk::default()).await;
     let invalid = |error: CallError| matches!(error, CallError::Invalid(_));
-    assert!(invalid(host.lock(b"", &[]).await.unwrap_err()));
+    assert!(invalid(host.lock(b"", &[], Reading::Local).await.unwrap_err()));
     assert!(invalid(host.force(&[b'x'; 513], false, None).await.unwrap_err()));
-    assert!(invalid(host.sessions(b"no page").await.unwrap_err()));
-    assert!(invalid(host.locks(&ListLocks { page: b"no page".to_vec(), ..ListLocks::default() }).await.unwrap_err()));
+    assert!(invalid(host.sessions(b"no page", Reading::Local).await.unwrap_err()));
+    let bad_page = ListLocks { page: b"no page".to_vec(), ..ListLocks::default() };
+    assert!(invalid(host.locks(&bad_page, Reading::Linearizable).await.unwrap_err()));
     assert_eq!(host.force(b"free", true, None).await, Ok(Vec::new()));
-    assert_eq!(host.status().role, "leader");
+    assert_eq!(host.status().await.role, "leader");
     assert!(*host.leads().borrow());
     host.shutdown().await;
 }

@@ -29,6 +29,7 @@ mod options;
 mod peers;
 mod receipt;
 mod records;
+mod replica;
 mod retention;
 mod snapshot;
 #[cfg(test)]

@@ -29,7 +29,7 @@ use super::types::{Applied, LogId, TypeConfig};
 use super::{leadership, records};
 use crate::format::record::NodeRecord;
 use crate::format::{self, FromOlder};
-use crate::replica::{Leadership, Replica, Role, Status};
+use crate::replica::{Leadership, Role, Status};
 use crate::state::{Entry, State};
 use crate::store::{Disk, Files, Identity, OpenError, Snapshots, Store};
 
@@ -330,41 +330,6 @@ impl Node {
         // openraft's worker and its log readers end on their own, soon after.
         let nothing = running.gone.recv().await;
         assert!(nothing.is_none(), "no message is ever sent here");
-    }
-}
-
-impl Replica for Node {
-    fn submit(&self, term: u64, entry: Entry) {
-        self.submit(term, entry);
-    }
-
-    async fn read_index(&self) -> bool {
-        self.read_index().await.is_ok()
-    }
-
-    fn with_state<T>(&self, look: impl FnOnce(&State) -> T) -> T {
-        self.with_state(look)
-    }
-
-    fn leadership(&self) -> watch::Receiver<Leadership> {
-        self.leadership()
-    }
-
-    fn status(&self) -> Status {
-        self.status()
-    }
-
-    fn free_bytes(&self) -> Option<u64> {
-        // If the disk does not tell its free space, the server writes until a write fails.
-        self.free_bytes().ok()
-    }
-
-    fn failure(&self) -> Option<String> {
-        self.missing()
-    }
-
-    async fn shutdown(&self) {
-        self.shutdown().await;
     }
 }
 

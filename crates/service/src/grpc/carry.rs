@@ -1,0 +1,344 @@
+//! Carries the streams and the calls of clients to the leader, if this node does not lead. It passes the bytes on as they
+//! are: it neither decodes a frame nor keeps one, so a client and a leader of another version understand each other.
+//! HTTP/2 slows down a sender whose receiver does not read, on both connections.
+//!
+//! A carried stream ends when the leader ends it, when the link to the leader breaks, and when this node learns that
+//! another node leads. The client then connects again.
+
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use baton_api::convert::to_client;
+use baton_api::v1;
+use baton_api::v1::{locks_server, members_server};
+use baton_types::frames::{Leader, ToClient};
+use http_body_util::{BodyExt, Full, Limited};
+use prost::Message;
+use tokio::sync::{Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::http::{HeaderMap, HeaderValue, Request, Response};
+use tonic::metadata::MetadataMap;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::bodies::{CarriedBody, Held, Until};
+use super::calls::Peer;
+use crate::host::Host;
+use crate::replica::{Leadership, Replica};
+
+/// The most streams and calls that a node carries at a time.
+pub const CARRIED_MAX: usize = 4096;
+
+/// Marks a carried stream or call. It is never carried again.
+const CARRIED: &str = "baton-carried";
+/// The address of the client, for the operator's log of the leader.
+const FROM: &str = "baton-from";
+
+/// The length of the header of a gRPC message: one byte for compression, four for the length.
+const HEADER_BYTES: usize = 5;
+/// The most bytes of a call that is read to find out whether it wants a local answer. It is the limit of tonic.
+const READ_BYTES_MAX: usize = (4 << 20) + HEADER_BYTES;
+
+/// Where a call is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// By the node that is asked.
+    Own,
+    /// By the leader: the stream of a session.
+    Session,
+    /// By the leader, unless the caller wants a local reading.
+    Reading(Listing),
+    /// By the leader. If the link to the leader breaks, nobody knows whether the call had its effect.
+    Change,
+}
+
+/// A call that can ask for a local reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Listing {
+    Locks,
+    Lock,
+    Sessions,
+}
+
+impl Listing {
+    /// Whether the message asks for a local reading. The leader refuses a message that has no meaning.
+    fn is_local(self, message: &[u8]) -> bool {
+        match self {
+            Listing::Locks => v1::ListLocksRequest::decode(message).is_ok_and(|request| request.local),
+            Listing::Lock => v1::GetLockRequest::decode(message).is_ok_and(|request| request.local),
+            Listing::Sessions => v1::ListSessionsRequest::decode(message).is_ok_and(|request| request.local),
+        }
+    }
+}
+
+fn kind(path: &str) -> Kind {
+    let mut parts = path.trim_start_matches('/').split('/');
+    match (parts.next().unwrap_or(""), parts.next().unwrap_or("")) {
+        (locks_server::SERVICE_NAME, "Session") => Kind::Session,
+        (locks_server::SERVICE_NAME, "ListLocks") => Kind::Reading(Listing::Locks),
+        (locks_server::SERVICE_NAME, "GetLock") => Kind::Reading(Listing::Lock),
+        (locks_server::SERVICE_NAME, "ListSessions") => Kind::Reading(Listing::Sessions),
+        (locks_server::SERVICE_NAME, "ForceRelease") => Kind::Change,
+        (members_server::SERVICE_NAME, "Add" | "Promote" | "Remove" | "Update" | "Transfer") => Kind::Change,
+        _ => Kind::Own,
+    }
+}
+
+impl Kind {
+    /// The status of a carried call that the leader did not answer.
+    fn broken(self, why: &str) -> Status {
+        match self {
+            Kind::Change => Status::aborted(format!("{why}; the change may or may not have been made")),
+            _ => Status::unavailable(why),
+        }
+    }
+}
+
+/// Carries what this node cannot answer itself.
+pub struct Carrier<R: Replica> {
+    host: Arc<Host<R>>,
+    /// Places for carried streams and calls.
+    carried: Arc<Semaphore>,
+    /// Places for connections; each link to the leader takes one, too.
+    connections: Arc<Semaphore>,
+    stopping: CancellationToken,
+}
+
+impl<R: Replica> Carrier<R> {
+    pub fn new(host: Arc<Host<R>>, connections: Arc<Semaphore>, stopping: CancellationToken) -> Self {
+        Carrier { host, carried: Arc::new(Semaphore::new(CARRIED_MAX)), connections, stopping }
+    }
+
+    /// Whether this node answers, for a call that only a leader can answer.
+    fn answers_itself(&self) -> bool {
+        // A server that stops says so itself.
+        self.stopping.is_cancelled() || matches!(*self.host.leadership().borrow(), Leadership::Leads { .. })
+    }
+
+    /// The leader that the call goes to; none if this node leads meanwhile.
+    async fn leader(&self) -> Result<Option<Leader>, Status> {
+        let mut leadership = self.host.leadership();
+        loop {
+            leadership.mark_unchanged();
+            if self.answers_itself() {
+                return Ok(None);
+            }
+            if let Some(leader) = self.host.leader() {
+                return Ok(Some(leader));
+            }
+            // Perhaps an election is going on, and ends soon.
+            tokio::select! {
+                why = self.host.why_no_leader() => return Err(Status::unavailable(why)),
+                changed = leadership.changed() => {
+                    changed.map_err(|_| Status::unavailable("the server is stopping"))?;
+                }
+            }
+        }
+    }
+
+    async fn carry(&self, request: Request<Body>, kind: Kind, leader: Leader) -> Result<Response<Body>, Status> {
+        let peer = peer(&request)?;
+        let place = self.carried.clone().try_acquire_owned().map_err(|_| {
+            let Leader { name, address, .. } = &leader;
+            Status::resource_exhausted(format!(
+                "this node carries {CARRIED_MAX} streams and calls to the leader, and takes no more; connect to the \
+                 leader {name} at {address}"
+            ))
+        })?;
+        let mut over = Box::pin(until_over(leader.node, self.host.leadership(), self.stopping.clone()));
+        let ended = CancellationToken::new();
+        let answered = async {
+            let link = peer.link.to(&leader, &self.connections).await?;
+            let mut channel = link.channel();
+            let broken = |error: tonic::transport::Error| kind.broken(&link.broke(&error));
+            poll_fn(|cx| channel.poll_ready(cx)).await.map_err(broken)?;
+            let request = carried(request, peer.address, &ended);
+            let response = channel.call(request).await.map_err(broken)?;
+            Ok::<_, Status>((response, link))
+        };
+        let guard = ended.clone().drop_guard();
+        let (response, link) = tokio::select! {
+            answered = answered => answered?,
+            why = &mut over => return Err(kind.broken(why)),
+        };
+        // A leader that refuses the stream at once sends its status in the headers, and no frame.
+        let is_refused = response.headers().contains_key("grpc-status");
+        let first = (kind == Kind::Session && !is_refused).then(|| first_frame(leader));
+        let broken = move |why: &str| kind.broken(why);
+        let held = Held::new(link, place, guard);
+        Ok(response.map(|body| Body::new(CarriedBody::new(first, body, over, broken, held))))
+    }
+}
+
+/// Resolves when this node learns that another node leads, or when it stops. Returns why.
+async fn until_over(
+    leader: u64,
+    mut leadership: watch::Receiver<Leadership>,
+    stopping: CancellationToken,
+) -> &'static str {
+    let is_other = |now: &Leadership| *now != Leadership::DoesNotLead { leader: Some(leader) };
+    tokio::select! {
+        _ = leadership.wait_for(is_other) => "the leader of the cluster has changed",
+        () = stopping.cancelled() => "the server is stopping",
+    }
+}
+
+/// The same request for the leader. Its body ends with an error once `ended` is cancelled: only that resets the stream
+/// at the leader if the client does not end it.
+fn carried(request: Request<Body>, from: Option<SocketAddr>, ended: &CancellationToken) -> Request<Body> {
+    let (mut head, body) = request.into_parts();
+    head.extensions.clear();
+    head.headers.insert(CARRIED, HeaderValue::from_static("1"));
+    if let Some(from) = from.and_then(|from| HeaderValue::from_str(&from.to_string()).ok()) {
+        head.headers.insert(FROM, from);
+    }
+    Request::from_parts(head, Body::new(Until::new(body, ended.clone())))
+}
+
+fn is_carried(headers: &HeaderMap) -> bool {
+    headers.contains_key(CARRIED)
+}
+
+/// The address of the client, which another node may have carried here.
+pub fn client_address(metadata: &MetadataMap, peer: &Peer) -> Option<SocketAddr> {
+    let carried = metadata.get(CARRIED).and_then(|_| metadata.get(FROM)?.to_str().ok()?.parse().ok());
+    carried.or(peer.address)
+}
+
+pub fn peer<B>(request: &Request<B>) -> Result<Peer, Status> {
+    let peer = request.extensions().get::<Peer>().cloned();
+    peer.ok_or_else(|| Status::internal("this connection was not accepted here"))
+}
+
+/// The frame that tells the client where the leader is, as a gRPC message.
+fn first_frame(leader: Leader) -> Vec<u8> {
+    let message = to_client(ToClient::Leader(leader)).encode_to_vec();
+    let length = u32::try_from(message.len()).expect("a name and an address are short");
+    [&[0], &length.to_be_bytes()[..], &message].concat()
+}
+
+/// Reads a call, and returns it with whether it asks for a local reading.
+async fn look(request: Request<Body>, listing: Listing) -> Result<(Request<Body>, bool), Status> {
+    let (head, body) = request.into_parts();
+    let read = Limited::new(body, READ_BYTES_MAX).collect().await;
+    let bytes = read.map_err(|error| Status::invalid_argument(format!("the call cannot be read: {error}")))?.to_bytes();
+    let is_local = bytes.get(HEADER_BYTES..).is_some_and(|message| listing.is_local(message));
+    Ok((Request::from_parts(head, Body::new(Full::new(bytes))), is_local))
+}
+
+/// The layer that carries calls for the services below it.
+pub struct Carry<R: Replica>(pub Arc<Carrier<R>>);
+
+impl<R: Replica> Clone for Carry<R> {
+    fn clone(&self) -> Self {
+        Carry(self.0.clone())
+    }
+}
+
+impl<R: Replica, S> Layer<S> for Carry<R> {
+    type Service = Carrying<R, S>;
+
+    fn layer(&self, inner: S) -> Carrying<R, S> {
+        Carrying { carrier: self.0.clone(), inner }
+    }
+}
+
+/// The service that [`Carry`] makes.
+pub struct Carrying<R: Replica, S> {
+    carrier: Arc<Carrier<R>>,
+    inner: S,
+}
+
+impl<R: Replica, S: Clone> Clone for Carrying<R, S> {
+    fn clone(&self) -> Self {
+        Carrying { carrier: self.carrier.clone(), inner: self.inner.clone() }
+    }
+}
+
+impl<R, S> Service<Request<Body>> for Carrying<R, S>
+where
+    R: Replica,
+    S: Service<Request<Body>, Response = Response<Body>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Send,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let kind = kind(request.uri().path());
+        // A carried call is not carried again: this node refuses it, if it does not lead.
+        if kind == Kind::Own || is_carried(request.headers()) || self.carrier.answers_itself() {
+            return Box::pin(self.inner.call(request));
+        }
+        let clone = self.inner.clone();
+        // The service that was polled must be the one that is called.
+        let mut inner = std::mem::replace(&mut self.inner, clone);
+        let carrier = self.carrier.clone();
+        Box::pin(async move {
+            let (request, is_local) = match kind {
+                Kind::Reading(listing) => match look(request, listing).await {
+                    Ok(looked) => looked,
+                    Err(status) => return Ok(status.into_http()),
+                },
+                _ => (request, false),
+            };
+            if is_local {
+                return inner.call(request).await;
+            }
+            match carrier.leader().await {
+                Ok(None) => inner.call(request).await,
+                Ok(Some(leader)) => Ok(carrier.carry(request, kind, leader).await.unwrap_or_else(Status::into_http)),
+                Err(status) => Ok(status.into_http()),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_leader_must_answer_is_carried() {
+        assert_eq!(kind("/baton.v1.Locks/Session"), Kind::Session);
+        assert_eq!(kind("/baton.v1.Locks/ForceRelease"), Kind::Change);
+        for change in ["Add", "Promote", "Remove", "Update", "Transfer"] {
+            assert_eq!(kind(&format!("/baton.v1.Members/{change}")), Kind::Change);
+        }
+        assert_eq!(kind("/baton.v1.Locks/ListLocks"), Kind::Reading(Listing::Locks));
+        assert_eq!(kind("/baton.v1.Locks/GetLock"), Kind::Reading(Listing::Lock));
+        assert_eq!(kind("/baton.v1.Locks/ListSessions"), Kind::Reading(Listing::Sessions));
+        for own in ["/baton.v1.Locks/GetStatus", "/baton.v1.Members/List", "/grpc.health.v1.Health/Check", "/", ""] {
+            assert_eq!(kind(own), Kind::Own, "{own}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_reading_says_whether_it_is_local() {
+        for local in [false, true] {
+            let message = v1::ListLocksRequest { prefix: b"a".to_vec(), local, ..Default::default() }.encode_to_vec();
+            let bytes = [&[0, 0, 0, 0, message.len() as u8], &message[..]].concat();
+            let request = Request::new(Body::new(Full::from(bytes.clone())));
+            let (request, found) = look(request, Listing::Locks).await.unwrap();
+            assert_eq!(found, local);
+            assert_eq!(request.into_body().collect().await.unwrap().to_bytes(), bytes, "the call is as it was");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_reading_that_is_too_long_is_refused() {
+        let request = Request::new(Body::new(Full::from(vec![0; READ_BYTES_MAX + 1])));
+        assert_eq!(look(request, Listing::Locks).await.unwrap_err().code(), tonic::Code::InvalidArgument);
+    }
+}

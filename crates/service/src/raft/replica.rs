@@ -1,0 +1,110 @@
+//! A node of Raft as a replica, for the host.
+
+use baton_types::frames::Leader;
+use baton_types::views::Cluster;
+use openraft::async_runtime::WatchReceiver;
+use tokio::sync::watch;
+
+use super::errors::MemberError;
+use super::node::Node;
+use crate::format::record::NodeRecord;
+use crate::replica::{ChangeError, Leadership, MemberChange, Replica, Status};
+use crate::state::{Entry, State};
+
+impl Node {
+    /// Whether this node can lead without any other node.
+    pub fn is_only_voter(&self) -> bool {
+        let receiver = self.raft.metrics();
+        let metrics = receiver.borrow_watched();
+        metrics.membership_config.voter_ids().eq([metrics.id])
+    }
+
+    async fn make(&self, change: MemberChange) -> Result<(), MemberError> {
+        match change {
+            MemberChange::Add { name } => self.add(&name).await.map(drop),
+            MemberChange::Promote { member } => self.promote(self.find(&member)?).await,
+            MemberChange::Remove { member } => self.remove(self.find(&member)?).await,
+            MemberChange::Update { member, name, peer_address, client_address } => {
+                // An empty field of the record stays as it is.
+                let name = name.unwrap_or_default();
+                let (peer_address, client_address) =
+                    (peer_address.unwrap_or_default(), client_address.unwrap_or_default());
+                let record = NodeRecord { name, peer_address, client_address };
+                self.update(self.find(&member)?, record).await
+            }
+            MemberChange::Transfer { member } => self.transfer(self.find(&member)?).await,
+        }
+    }
+}
+
+impl Replica for Node {
+    fn submit(&self, term: u64, entry: Entry) {
+        self.submit(term, entry);
+    }
+
+    async fn read_index(&self) -> bool {
+        self.read_index().await.is_ok()
+    }
+
+    fn with_state<T>(&self, look: impl FnOnce(&State) -> T) -> T {
+        self.with_state(look)
+    }
+
+    fn leadership(&self) -> watch::Receiver<Leadership> {
+        self.leadership()
+    }
+
+    fn status(&self) -> Status {
+        self.status()
+    }
+
+    fn leader(&self) -> Option<Leader> {
+        let (node, record) = self.leader_record().filter(|(node, _)| *node != self.id())?;
+        Some(Leader { node, name: record.name, address: record.client_address })
+    }
+
+    fn age_ms(&self) -> Option<u64> {
+        self.age_ms()
+    }
+
+    async fn cluster(&self) -> Option<Cluster> {
+        Some(self.cluster_view().await)
+    }
+
+    async fn change_members(&self, change: MemberChange) -> Result<(), ChangeError> {
+        self.make(change).await.map_err(refused)
+    }
+
+    async fn hand_over(&self) {
+        match self.hand_over().await {
+            Ok(()) | Err(MemberError::NotLeader { .. } | MemberError::Stopped) => {}
+            Err(MemberError::Alone) if self.is_only_voter() => {}
+            Err(error) => tracing::warn!("no other node takes over: {error}"),
+        }
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        // If the disk does not tell its free space, the server writes until a write fails.
+        self.free_bytes().ok()
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.missing()
+    }
+
+    async fn shutdown(&self) {
+        self.shutdown().await;
+    }
+}
+
+fn refused(error: MemberError) -> ChangeError {
+    let why = error.to_string();
+    match error {
+        MemberError::NoSuchMember { .. } | MemberError::NoSuchName { .. } | MemberError::NobodyWaits { .. } => {
+            ChangeError::NotFound(why)
+        }
+        MemberError::NotLeader { .. } | MemberError::Stopped => ChangeError::Unavailable(why),
+        MemberError::Unknown | MemberError::NotYet { .. } | MemberError::NoTransfer { .. } => ChangeError::Unknown(why),
+        _ => ChangeError::Refused(why),
+    }
+}

@@ -1,0 +1,134 @@
+//! Opens a node of Raft for a server, and makes it part of its cluster.
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tracing::{info, warn};
+
+use super::{Beginning, Options, PeerOptions, ServeError, Server, bind, bind_as};
+use crate::host::Host;
+use crate::raft::{self, MemberError, NodeRecord};
+use crate::store::Folder;
+
+/// Resolves when the node is part of its cluster, or when it is refused.
+pub type Begins = Pin<Box<dyn Future<Output = Result<(), MemberError>> + Send>>;
+
+impl Server {
+    /// Binds the ports, and opens the data. A node that is the only voter of its cluster leads when this returns. Any
+    /// other node may still have to find the others: [`Server::run`] does that, and serves meanwhile.
+    pub async fn start(options: &Options) -> Result<Self, ServeError> {
+        check(options).map_err(ServeError::BadOptions)?;
+        // The ports come first: a second server on the same port should report the port, whatever its data folder is.
+        let (listener, address) = bind(options.listen).await?;
+        let (mut settings, mut peer_address) = (raft::Options::default(), None);
+        settings.record.client_address = address.to_string();
+        if let Some(peers) = &options.peers {
+            let (listener, bound) = bind_as(peers.listen, "--peer-listen").await?;
+            peer_address = Some(bound);
+            settings.record = record(peers, address, bound);
+            settings.listener = Some(listener);
+            settings.routes = peers.routes.clone();
+            settings.timing = peers.timing;
+            if peers.beginning != Beginning::GoOn {
+                settings.beginning = raft::Beginning::Waits;
+            }
+            warn_of_loopback(&settings.record);
+        }
+        let closed = |error| ServeError::Open { data: options.data.clone(), error };
+        let folder = Arc::new(Folder::open(&options.data).map_err(closed)?);
+        let host = Arc::new(Host::open(folder, options.limits, settings).await.map_err(closed)?);
+        let begins = begins(&host, options.peers.as_ref()).await;
+        if host.node().is_only_voter() {
+            host.until_leads().await.map_err(|never| closed(never.into()))?;
+        }
+        let (connections_max, streams_max) = (options.connections_max, options.limits.streams);
+        let data = Some(options.data.clone());
+        Ok(Server { host, data, listener, address, peer_address, connections_max, streams_max, begins })
+    }
+}
+
+/// What an empty node does to become part of a cluster.
+async fn begins(host: &Arc<Host>, peers: Option<&PeerOptions>) -> Option<Begins> {
+    let beginning = peers.map_or(Beginning::GoOn, |peers| peers.beginning.clone());
+    if beginning == Beginning::GoOn {
+        return None;
+    }
+    if !host.node().is_empty().await {
+        info!("the data folder is not empty, so the node goes on in its cluster, and ignores --cluster and --join");
+        return None;
+    }
+    let host = host.clone();
+    Some(Box::pin(async move {
+        match beginning {
+            Beginning::GoOn => Ok(()),
+            Beginning::Cluster(list) => host.node().form(list).await,
+            Beginning::Join(address) => host.node().join(address).await,
+        }
+    }))
+}
+
+/// Resolves if the node is refused. Returns why.
+pub async fn refused(begins: Option<Begins>) -> String {
+    match begins {
+        Some(begins) => match begins.await {
+            Ok(()) => std::future::pending().await,
+            Err(refused) => refused.to_string(),
+        },
+        None => std::future::pending().await,
+    }
+}
+
+/// Refuses options that contradict each other, before anything is opened.
+fn check(options: &Options) -> Result<(), String> {
+    let Some(peers) = &options.peers else { return Ok(()) };
+    let name = peers.name.as_deref();
+    if name.is_some_and(str::is_empty) {
+        return Err("the name of a node must not be empty".to_owned());
+    }
+    match (&peers.beginning, name) {
+        (Beginning::GoOn, _) | (Beginning::Join(_), Some(_)) => {}
+        (_, None) => return Err("a node that forms or joins a cluster needs a name: --name NAME".to_owned()),
+        (Beginning::Cluster(list), Some(name)) => {
+            if !list.iter().any(|(listed, _)| listed == name) {
+                let names: Vec<&str> = list.iter().map(|(name, _)| &**name).collect();
+                let names = names.join(", ");
+                return Err(format!("the list of the cluster ({names}) lacks this node, {name}; list all nodes"));
+            }
+        }
+    }
+    if options.listen.ip().is_unspecified() && peers.advertise.is_none() {
+        let listen = options.listen;
+        return Err(format!("clients of other nodes cannot connect to {listen}: name an address with --advertise"));
+    }
+    let is_listed = matches!(peers.beginning, Beginning::Cluster(_));
+    if peers.listen.ip().is_unspecified() && peers.peer_advertise.is_none() && !is_listed {
+        let listen = peers.listen;
+        return Err(format!("other nodes cannot connect to {listen}: name an address with --peer-advertise"));
+    }
+    Ok(())
+}
+
+/// The record of the node in its cluster. An empty field stays as it is.
+fn record(peers: &PeerOptions, client: SocketAddr, peer: SocketAddr) -> NodeRecord {
+    let peer_address = match (&peers.peer_advertise, &peers.beginning) {
+        (Some(address), _) => address.clone(),
+        // The list has the address.
+        (None, Beginning::Cluster(_)) => String::new(),
+        (None, _) => peer.to_string(),
+    };
+    NodeRecord {
+        name: peers.name.clone().unwrap_or_default(),
+        peer_address,
+        client_address: peers.advertise.clone().unwrap_or_else(|| client.to_string()),
+    }
+}
+
+/// A cluster on several machines needs addresses that the other machines reach.
+fn warn_of_loopback(record: &NodeRecord) {
+    let is_loopback = |address: &str| address.parse().is_ok_and(|address: SocketAddr| address.ip().is_loopback());
+    if is_loopback(&record.client_address) && !record.peer_address.is_empty() && !is_loopback(&record.peer_address) {
+        let address = &record.client_address;
+        warn!(address, "other machines cannot reach the address for clients: name another with --advertise");
+    }
+}
