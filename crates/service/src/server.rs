@@ -19,7 +19,7 @@ use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 use tracing::warn;
 
-use crate::grpc::{Carrier, Carry, CountCalls, GrpcLocks, GrpcMembers, accept};
+use crate::grpc::{CARRIED_MAX, Carrier, Carry, CountCalls, GrpcLocks, GrpcMembers, accept};
 use crate::host::{Ended, Host};
 use crate::raft::{Node, Timing};
 use crate::replica::{Leadership, Replica};
@@ -112,6 +112,7 @@ pub struct Server<R: Replica = Node> {
     peer_address: Option<SocketAddr>,
     connections_max: usize,
     streams_max: usize,
+    carried_max: usize,
     /// What the node does to become part of a cluster.
     begins: Option<Begins>,
 }
@@ -138,7 +139,15 @@ impl<R: Replica> Server<R> {
         streams_max: usize,
     ) -> Self {
         let (host, data, peer_address, begins) = (Arc::new(host), None, None, None);
-        Server { host, data, listener, address, peer_address, connections_max, streams_max, begins }
+        let carried_max = CARRIED_MAX;
+        Server { host, data, listener, address, peer_address, connections_max, streams_max, carried_max, begins }
+    }
+
+    /// Changes the most streams and calls that this node carries to the leader at a time.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn carry_at_most(self, carried_max: usize) -> Self {
+        Server { carried_max, ..self }
     }
 
     /// The address with the actual port, if the system chose it.
@@ -154,10 +163,10 @@ impl<R: Replica> Server<R> {
     /// Serves until `stop` resolves; then lets another node lead, ends the streams, and closes the data. The other node,
     /// and a client that keeps its connection open, delay the stop by at most one second each.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
-        let Server { host, data, listener, connections_max, streams_max, begins, .. } = self;
+        let Server { host, data, listener, connections_max, streams_max, carried_max, begins, .. } = self;
         let stopping = CancellationToken::new();
         let places = Arc::new(Semaphore::new(connections_max));
-        let carry = Carry(Arc::new(Carrier::new(host.clone(), places.clone(), stopping.clone())));
+        let carry = Carry(Arc::new(Carrier::new(host.clone(), carried_max, places.clone(), stopping.clone())));
         let (health, health_service) = tonic_health::server::health_reporter();
         let served = tonic::transport::Server::builder()
             .http2_keepalive_interval(Some(Duration::from_secs(10)))

@@ -102,16 +102,22 @@ impl Kind {
 /// Carries what this node cannot answer itself.
 pub struct Carrier<R: Replica> {
     host: Arc<Host<R>>,
-    /// Places for carried streams and calls.
+    /// Places for carried streams and calls, and the number of all.
     carried: Arc<Semaphore>,
+    carried_max: usize,
     /// Places for connections; each link to the leader takes one, too.
     connections: Arc<Semaphore>,
     stopping: CancellationToken,
 }
 
 impl<R: Replica> Carrier<R> {
-    pub fn new(host: Arc<Host<R>>, connections: Arc<Semaphore>, stopping: CancellationToken) -> Self {
-        Carrier { host, carried: Arc::new(Semaphore::new(CARRIED_MAX)), connections, stopping }
+    pub fn new(
+        host: Arc<Host<R>>,
+        carried_max: usize,
+        connections: Arc<Semaphore>,
+        stopping: CancellationToken,
+    ) -> Self {
+        Carrier { host, carried: Arc::new(Semaphore::new(carried_max)), carried_max, connections, stopping }
     }
 
     /// Whether this node answers, for a call that only a leader can answer.
@@ -146,8 +152,9 @@ impl<R: Replica> Carrier<R> {
         let place = self.carried.clone().try_acquire_owned().map_err(|_| {
             let Leader { name, address, .. } = &leader;
             Status::resource_exhausted(format!(
-                "this node carries {CARRIED_MAX} streams and calls to the leader, and takes no more; connect to the \
-                 leader {name} at {address}"
+                "this node carries {} streams and calls to the leader, and takes no more; connect to the leader {name} at \
+                 {address}",
+                self.carried_max
             ))
         })?;
         let mut over = Box::pin(until_over(leader.node, self.host.leadership(), self.stopping.clone()));

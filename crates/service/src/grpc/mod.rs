@@ -9,7 +9,7 @@ mod locks;
 mod members;
 
 pub use calls::CountCalls;
-pub use carry::{Carrier, Carry};
+pub use carry::{CARRIED_MAX, Carrier, Carry};
 pub use connections::accept;
 pub use locks::GrpcLocks;
 pub use members::GrpcMembers;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tracing::{info, warn};
 
 use super::{Beginning, Options, PeerOptions, ServeError, Server, bind, bind_as};
+use crate::grpc::CARRIED_MAX;
 use crate::host::Host;
 use crate::raft::{self, MemberError, NodeRecord};
 use crate::store::Folder;
@@ -44,7 +45,8 @@ impl Server {
         }
         let (connections_max, streams_max) = (options.connections_max, options.limits.streams);
         let data = Some(options.data.clone());
-        Ok(Server { host, data, listener, address, peer_address, connections_max, streams_max, begins })
+        let carried_max = CARRIED_MAX;
+        Ok(Server { host, data, listener, address, peer_address, connections_max, streams_max, carried_max, begins })
     }
 }
 
