@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use baton_types::frames::{Malformed, ToClient, ToServer};
 use baton_types::limits::ServerLimits;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
-use tracing::{debug, trace, warn};
+use tracing::{debug, info, trace, warn};
 
 use crate::clock;
 use crate::frontend::{CallId, Closing, ConnectionId, Frontend, Output, Reply, RoundId, StreamId};
@@ -366,6 +366,9 @@ impl<R: Replica> Host<R> {
                 self.tell_leadership(Leadership::DoesNotLead { leader: None });
             }
             self.tell_leadership(now);
+            if let (Leadership::DoesNotLead { leader: Some(_) }, Some(leader)) = (now, self.shell.replica().leader()) {
+                info!(leader = leader.name, address = leader.address, "another node leads");
+            }
             if leadership.changed().await.is_err() {
                 return;
             }

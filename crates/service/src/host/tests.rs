@@ -2,8 +2,12 @@
 
 use baton_types::frames::{Acquire, Answer, Mode, Open, Operation, Refusal, Refused, Request, Secret};
 
+use std::sync::RwLock;
+
 use super::*;
 use crate::listing::ListLocks;
+use crate::replica::{Role, Status};
+use crate::state::Outcome;
 use crate::store::fake::FakeDisk;
 
 /// Longer than any wait in these tests.
@@ -15,13 +19,13 @@ async fn host(disk: &FakeDisk) -> Arc<Host> {
     Arc::new(host)
 }
 
-struct TestClient {
-    stream: Stream,
+struct TestClient<R: Replica = Node> {
+    stream: Stream<R>,
     heard: Heard,
 }
 
-impl TestClient {
-    async fn open(host: &Host, session: u64) -> Self {
+impl<R: Replica> TestClient<R> {
+    async fn open(host: &Host<R>, session: u64) -> Self {
         let (stream, heard) = host.stream(ConnectionId(session), None);
         let mut client = TestClient { stream, heard };
         let (label, host, secret) = (String::new(), String::new(), Some(Secret([1; 32])));
@@ -127,4 +131,88 @@ async fn calls_that_make_no_sense_are_told_so() {
     assert_eq!(host.status().await.role, "leader");
     assert!(*host.leads().borrow());
     host.shutdown().await;
+}
+
+/// A replica whose leadership the test decides. It applies each entry at once.
+struct Obedient {
+    state: Arc<RwLock<State>>,
+    entries: mpsc::UnboundedSender<(u64, Entry)>,
+    leadership: watch::Receiver<Leadership>,
+}
+
+impl Obedient {
+    fn start(leadership: watch::Receiver<Leadership>, reports: Reports<Self>) -> Self {
+        let state = Arc::<RwLock<State>>::default();
+        let (entries, mut submitted) = mpsc::unbounded_channel::<(u64, Entry)>();
+        let applied = state.clone();
+        tokio::spawn(async move {
+            let mut index = 0;
+            while let Some((term, entry)) = submitted.recv().await {
+                index += 1;
+                let mut outcome = Outcome::default();
+                let mut state = applied.write().unwrap();
+                state.apply(index, entry.now_ms, &entry.commands[0], &mut outcome);
+                reports.applied(term, &entry, &outcome, &state);
+            }
+        });
+        Obedient { state, entries, leadership }
+    }
+}
+
+impl Replica for Obedient {
+    fn submit(&self, term: u64, entry: Entry) {
+        self.entries.send((term, entry)).unwrap();
+    }
+
+    async fn read_index(&self) -> bool {
+        true
+    }
+
+    fn with_state<T>(&self, look: impl FnOnce(&State) -> T) -> T {
+        look(&self.state.read().unwrap())
+    }
+
+    fn leadership(&self) -> watch::Receiver<Leadership> {
+        self.leadership.clone()
+    }
+
+    fn status(&self) -> Status {
+        Status { node: 1, role: Role::Leader, term: 1, commit: 0, applied: 0 }
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    fn failure(&self) -> Option<String> {
+        None
+    }
+
+    async fn shutdown(&self) {}
+}
+
+/// A leader without a majority may go on in the same term, but no stream and no lease goes on with it.
+#[tokio::test]
+async fn a_leader_that_lost_its_majority_for_a_moment_begins_to_lead_again() {
+    let (tell, leadership) = watch::channel(Leadership::DoesNotLead { leader: None });
+    let open = async |reports| Ok::<_, OpenError>(Obedient::start(leadership, reports));
+    let host = Arc::new(Host::start(ServerLimits::default(), open).await.unwrap());
+    let runs = tokio::spawn({
+        let host = host.clone();
+        async move { host.run().await }
+    });
+    let mut leads = host.leads();
+    assert!(!*leads.borrow_and_update(), "a host starts before it leads");
+    tell.send_replace(Leadership::Leads { term: 3 });
+    tokio::time::timeout(LONG, leads.wait_for(|leads| *leads)).await.expect("it leads").unwrap();
+    let mut client = TestClient::open(&host, 7).await;
+    // The host sees only the last of these two.
+    tell.send_replace(Leadership::DoesNotLead { leader: None });
+    tell.send_replace(Leadership::Leads { term: 3 });
+    let said = tokio::time::timeout(LONG, client.heard.recv()).await.expect("the stream ends");
+    assert_eq!(said, Some(Err(Closing::NotLeading)));
+    tokio::time::timeout(LONG, leads.wait_for(|leads| *leads)).await.expect("it leads again").unwrap();
+    let mut client = TestClient::open(&host, 8).await;
+    assert_eq!(client.answer(1, acquire("a")).await, Answer::Granted { fence: 1 });
+    runs.abort();
 }
