@@ -1,0 +1,113 @@
+//! How servers begin, and what is refused.
+
+use baton_service::server::{Beginning, Options, ServeError};
+
+use crate::client::TestClient;
+use crate::server::{Cluster, TestServer, address};
+
+fn bad(error: ServeError) -> String {
+    match error {
+        ServeError::BadOptions(sentence) => sentence,
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn options_that_contradict_each_other_are_refused_before_anything_is_opened() {
+    let list = |names: &[&str]| names.iter().map(|name| (name.to_string(), address().to_string())).collect::<Vec<_>>();
+    let mut server = TestServer::new("d", Beginning::Cluster(list(&["a", "b", "c"])));
+    let sentence = bad(server.try_start().await.unwrap_err());
+    assert!(sentence.contains("(a, b, c)") && sentence.contains('d'), "{sentence}");
+    server.peers().name = None;
+    assert!(bad(server.try_start().await.unwrap_err()).contains("--name"));
+    server.peers().beginning = Beginning::Join(address().to_string());
+    assert!(bad(server.try_start().await.unwrap_err()).contains("--name"));
+
+    let mut server = TestServer::new("a", Beginning::GoOn);
+    server.options.listen = "0.0.0.0:0".parse().unwrap();
+    assert!(bad(server.try_start().await.unwrap_err()).contains("--advertise"));
+    server.peers().advertise = Some("example.com:7420".to_owned());
+    server.peers().listen = "0.0.0.0:0".parse().unwrap();
+    assert!(bad(server.try_start().await.unwrap_err()).contains("--peer-advertise"));
+    assert!(!server.options.data.exists(), "nothing was made");
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_named_with_its_option() {
+    let mut one = TestServer::new("a", Beginning::GoOn);
+    one.start().await;
+    let mut other = TestServer::new("b", Beginning::GoOn);
+    other.peers().listen = one.peer_address().parse().unwrap();
+    let refused = other.try_start().await.unwrap_err();
+    assert!(refused.to_string().contains("--peer-listen"), "{refused}");
+}
+
+#[tokio::test]
+async fn servers_with_other_lists_are_refused() {
+    let mut cluster = Cluster::new();
+    let Beginning::Cluster(list) = &mut cluster.0[2].peers().beginning else { panic!("a list") };
+    list.remove(0);
+    for server in &mut cluster.0 {
+        server.start().await;
+    }
+    match cluster.0[2].ends().await.unwrap_err() {
+        ServeError::Refused(sentence) => assert!(sentence.contains('a'), "{sentence}"),
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_waits_for_others_stops_when_it_is_told_to() {
+    let mut cluster = Cluster::new();
+    let server = &mut cluster.0[0];
+    server.start().await;
+    let waits = server.cluster().await;
+    assert!(waits.leader.is_none() && !waits.no_leader.is_empty(), "{waits:?}");
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_folder_that_is_not_empty_goes_on_whatever_the_list_says() {
+    let mut cluster = Cluster::start().await;
+    let (leader, others) = cluster.leader().await;
+    let (mut client, _) = TestClient::open(7, &cluster.0[leader]).await;
+    let fence = client.lock(1, "deploy").await;
+    let restarted = &mut cluster.0[others[0]];
+    restarted.stop().await.unwrap();
+    let name = restarted.name.clone();
+    restarted.peers().beginning = Beginning::Cluster(vec![(name, address().to_string())]);
+    restarted.start().await;
+    cluster.leader().await;
+    client.connect(&cluster.0[others[0]]).await;
+    assert_eq!(client.lock(1, "deploy").await, fence);
+}
+
+#[tokio::test]
+async fn a_lone_server_leads_as_soon_as_it_has_started_and_can_grow_later() {
+    let mut server = TestServer::new("a", Beginning::GoOn);
+    let peers = server.options.peers.take();
+    server.start().await;
+    let (mut client, told) = TestClient::open(7, &server).await;
+    assert_eq!(told, None);
+    let fence = client.lock(1, "deploy").await;
+    let cluster = server.cluster().await;
+    assert_eq!((cluster.members.len(), cluster.members[0].name.as_str()), (1, "default"));
+    server.stop().await.unwrap();
+
+    server.options = Options { peers, ..server.options.clone() };
+    server.start().await;
+    assert_eq!(server.status().await.role, "leader");
+    client.connect(&server).await;
+    assert_eq!(client.lock(1, "deploy").await, fence);
+    // The record gets the name and the address for others.
+    let recorded = async {
+        loop {
+            let cluster = server.cluster().await;
+            if cluster.members[0].name == "a" && cluster.members[0].peer_address == server.peer_address() {
+                return;
+            }
+            tokio::time::sleep(crate::server::PAUSE).await;
+        }
+    };
+    tokio::time::timeout(crate::server::LONG, recorded).await.expect("the record is changed");
+}
