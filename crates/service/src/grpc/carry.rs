@@ -157,7 +157,7 @@ impl<R: Replica> Carrier<R> {
                 self.carried_max
             ))
         })?;
-        let mut over = Box::pin(until_over(leader.node, self.host.leadership(), self.stopping.clone()));
+        let mut over = Box::pin(until_over(kind, leader.node, self.host.leadership(), self.stopping.clone()));
         let ended = CancellationToken::new();
         let answered = async {
             let link = peer.link.to(&leader, &self.connections).await?;
@@ -182,15 +182,17 @@ impl<R: Replica> Carrier<R> {
     }
 }
 
-/// Resolves when this node learns that another node leads, or when it stops. Returns why.
+/// Resolves when a call must end that was carried to this leader. Returns why.
 async fn until_over(
+    kind: Kind,
     leader: u64,
     mut leadership: watch::Receiver<Leadership>,
     stopping: CancellationToken,
 ) -> &'static str {
     let is_other = |now: &Leadership| *now != Leadership::DoesNotLead { leader: Some(leader) };
     tokio::select! {
-        _ = leadership.wait_for(is_other) => "the leader of the cluster has changed",
+        // A change may itself change the leader. Then the old one answers.
+        _ = leadership.wait_for(is_other), if kind != Kind::Change => "the leader of the cluster has changed",
         () = stopping.cancelled() => "the server is stopping",
     }
 }

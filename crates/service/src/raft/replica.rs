@@ -2,7 +2,6 @@
 
 use baton_types::frames::Leader;
 use baton_types::views::Cluster;
-use openraft::async_runtime::WatchReceiver;
 use tokio::sync::watch;
 
 use super::errors::MemberError;
@@ -13,10 +12,12 @@ use crate::state::{Entry, State};
 
 impl Node {
     /// Whether this node can lead without any other node.
-    pub fn is_only_voter(&self) -> bool {
-        let receiver = self.raft.metrics();
-        let metrics = receiver.borrow_watched();
-        metrics.membership_config.voter_ids().eq([metrics.id])
+    pub async fn is_only_voter(&self) -> bool {
+        let id = self.id();
+        // Not from the metrics: right after a start they may not show the membership yet.
+        let voters = self.raft.with_raft_state(move |state| state.membership_state.effective().voter_ids().eq([id]));
+        // An error means that the node has stopped.
+        voters.await.unwrap_or(false)
     }
 
     async fn make(&self, change: MemberChange) -> Result<(), MemberError> {
@@ -78,7 +79,7 @@ impl Replica for Node {
     async fn hand_over(&self) {
         match self.hand_over().await {
             Ok(()) | Err(MemberError::NotLeader { .. } | MemberError::Stopped) => {}
-            Err(MemberError::Alone) if self.is_only_voter() => {}
+            Err(MemberError::Alone) if self.is_only_voter().await => {}
             Err(error) => tracing::warn!("no other node takes over: {error}"),
         }
     }

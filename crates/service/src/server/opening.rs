@@ -40,7 +40,7 @@ impl Server {
         let folder = Arc::new(Folder::open(&options.data).map_err(closed)?);
         let host = Arc::new(Host::open(folder, options.limits, settings).await.map_err(closed)?);
         let begins = begins(&host, options.peers.as_ref()).await;
-        if host.node().is_only_voter() {
+        if host.node().is_only_voter().await {
             host.until_leads().await.map_err(|never| closed(never.into()))?;
         }
         let (connections_max, streams_max) = (options.connections_max, options.limits.streams);

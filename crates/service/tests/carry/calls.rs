@@ -1,7 +1,10 @@
 //! Calls with one answer through a follower.
 
+use std::sync::Arc;
+
 use baton_api::v1;
 use prost::Message;
+use tokio::sync::Semaphore;
 use tonic::{Code, Status};
 
 use crate::bytes::{FORCE, LIST, call};
@@ -63,18 +66,29 @@ async fn a_change_whose_answer_is_lost_may_have_been_made() {
 }
 
 #[tokio::test]
-async fn a_call_does_not_wait_for_a_leader_that_was_deposed() {
-    for (path, code) in [(FORCE, Code::Aborted), (LIST, Code::Unavailable)] {
-        let mut leader = FakeLeader::start(Does::Hangs);
-        let follower = Follower::of(Some(leader.record())).await;
-        let channel = follower.connect().await;
-        let asked = tokio::spawn(async move { call(&channel, path, b"").await });
-        leader.sees_link().await;
-        follower.follow(None);
-        let status = asked.await.unwrap().unwrap_err();
-        assert_eq!(status.code(), code, "{status}");
-        assert!(status.message().starts_with("the leader of the cluster has changed"), "{status}");
-    }
+async fn a_reading_does_not_wait_for_a_leader_that_was_deposed() {
+    let mut leader = FakeLeader::start(Does::Hangs);
+    let follower = Follower::of(Some(leader.record())).await;
+    let channel = follower.connect().await;
+    let asked = tokio::spawn(async move { call(&channel, LIST, b"").await });
+    leader.sees_link().await;
+    follower.follow(None);
+    let status = asked.await.unwrap().unwrap_err();
+    assert_eq!((status.code(), status.message()), (Code::Unavailable, "the leader of the cluster has changed"));
+}
+
+/// A change of the members may be the reason why another node leads.
+#[tokio::test]
+async fn a_change_is_answered_by_the_leader_that_made_it() {
+    let permits = Arc::new(Semaphore::new(0));
+    let mut leader = FakeLeader::start(Does::EchoesLate(permits.clone()));
+    let follower = Follower::of(Some(leader.record())).await;
+    let channel = follower.connect().await;
+    let asked = tokio::spawn(async move { call(&channel, FORCE, b"change").await });
+    leader.sees_link().await;
+    follower.follow(None);
+    permits.add_permits(1);
+    assert_eq!(asked.await.unwrap().unwrap(), b"change");
 }
 
 #[tokio::test]

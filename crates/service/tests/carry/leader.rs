@@ -27,6 +27,8 @@ pub enum Does {
     Refuses(Status),
     /// It sends this status after the first bytes of the client.
     EndsWith(Status),
+    /// It echoes once there is a permit.
+    EchoesLate(Arc<Semaphore>),
     /// It does not answer.
     Hangs,
     /// It reads one piece of the stream for each permit.
@@ -132,9 +134,10 @@ impl Service<Request<Body>> for Echo {
         let does = self.does.clone();
         let ends = Ends(self.tell.clone());
         Box::pin(async move {
-            match does {
-                Does::Refuses(status) => return Ok(status.into_http()),
+            match &does {
+                Does::Refuses(status) => return Ok(status.clone().into_http()),
                 Does::Hangs => std::future::pending().await,
+                Does::EchoesLate(permits) => permits.acquire().await.unwrap().forget(),
                 _ => {}
             }
             let echo = EchoBody { inner: request.into_body(), does, is_over: false, ends };

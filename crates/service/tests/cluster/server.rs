@@ -121,7 +121,7 @@ impl TestServer {
 
     /// Waits until the server ends by itself.
     pub async fn ends(&mut self) -> Result<(), ServeError> {
-        let Running { runtime, ended, .. } = self.running.take().expect("it runs");
+        let Running { runtime, ended, stop: _stop } = self.running.take().expect("it runs");
         let ended = tokio::time::timeout(LONG, ended).await.expect("it ends").unwrap();
         runtime.shutdown_background();
         ended
