@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use baton_api::v1;
 use baton_api::v1::locks_client::LocksClient;
@@ -16,10 +16,12 @@ use crate::acquire::Acquire;
 use crate::error::{CallError, ConnectError, call_refused, check_name};
 use crate::failures::{Failure, Failures};
 use crate::handle::SessionBuilder;
-use crate::listing::{ListLocks, join};
-use crate::servers::{Rounds, Servers, is_answer};
+use crate::listing::{Age, ListLocks, Local, join};
+use crate::servers::{BACKOFF_MAX, Rounds, Servers, is_answer, left, pause};
 
 const CALL_MAX: Duration = Duration::from_secs(10);
+/// How long the client repeats a call that every server answers with "not now".
+pub(crate) const UNAVAILABLE_MAX: Duration = Duration::from_secs(5);
 /// Size limit for one answer. The largest answer lists the holders of a lock with a million permits after a forced
 /// release. (A page of a listing stays below tonic's default of 4 MiB.)
 const ANSWER_BYTES_MAX: usize = 1 << 30;
@@ -117,9 +119,9 @@ impl Client {
     }
 
     pub(crate) async fn locks_page(&self, request: &v1::ListLocksRequest) -> Result<v1::ListLocksResponse, CallError> {
-        let call = |mut locks: LocksClient<Channel>| {
+        let call = |channel| {
             let request = timely(request.clone());
-            async move { locks.list_locks(request).await }
+            async move { calls(channel).list_locks(request).await }
         };
         self.look(call).await
     }
@@ -127,18 +129,29 @@ impl Client {
     /// Returns one lock with its history. Returns `None` if no session holds the lock or waits for it, and the service
     /// remembers no holder.
     pub async fn get_lock(&self, name: impl AsRef<[u8]>) -> Result<Option<views::Lock>, CallError> {
-        check_name(name.as_ref())?;
-        let mut request = v1::GetLockRequest { name: name.as_ref().to_vec(), page: Vec::new(), local: false };
-        let mut whole = Vec::new();
+        Ok(self.read_lock(name.as_ref(), false).await?.value)
+    }
+
+    /// Like [`get_lock`](Client::get_lock), but shows what the answering server has applied, without asking the others
+    /// whether that is current. Works without a leader, too.
+    pub async fn get_lock_locally(&self, name: impl AsRef<[u8]>) -> Result<Local<Option<views::Lock>>, CallError> {
+        self.read_lock(name.as_ref(), true).await
+    }
+
+    async fn read_lock(&self, name: &[u8], local: bool) -> Result<Local<Option<views::Lock>>, CallError> {
+        check_name(name)?;
+        let mut request = v1::GetLockRequest { name: name.to_vec(), page: Vec::new(), local };
+        let (mut whole, mut age) = (Vec::new(), Age::default());
         loop {
-            let call = |mut locks: LocksClient<Channel>| {
+            let call = |channel| {
                 let request = timely(request.clone());
-                async move { locks.get_lock(request).await }
+                async move { calls(channel).get_lock(request).await }
             };
-            let v1::GetLockResponse { lock, next_page, .. } = self.look(call).await?;
+            let v1::GetLockResponse { lock, next_page, age_ms } = self.look(call).await?;
             join(&mut whole, lock);
+            age.add(age_ms);
             if next_page.is_empty() {
-                return Ok(whole.pop().map(views::Lock::from));
+                return Ok(Local { value: whole.pop().map(views::Lock::from), age: age.get() });
             }
             request.page = next_page;
         }
@@ -146,17 +159,29 @@ impl Client {
 
     /// Lists all sessions.
     pub async fn list_sessions(&self) -> Result<Vec<views::Session>, CallError> {
-        let mut request = v1::ListSessionsRequest::default();
-        let mut whole = Vec::new();
+        Ok(self.read_sessions(false).await?.value)
+    }
+
+    /// Like [`list_sessions`](Client::list_sessions), but shows what the answering server has applied, without asking
+    /// the others whether that is current. Works without a leader, too.
+    pub async fn list_sessions_locally(&self) -> Result<Local<Vec<views::Session>>, CallError> {
+        self.read_sessions(true).await
+    }
+
+    async fn read_sessions(&self, local: bool) -> Result<Local<Vec<views::Session>>, CallError> {
+        let mut request = v1::ListSessionsRequest { page: Vec::new(), local };
+        let (mut whole, mut age) = (Vec::new(), Age::default());
         loop {
-            let call = |mut locks: LocksClient<Channel>| {
+            let call = |channel| {
                 let request = timely(request.clone());
-                async move { locks.list_sessions(request).await }
+                async move { calls(channel).list_sessions(request).await }
             };
-            let v1::ListSessionsResponse { sessions, next_page, .. } = self.look(call).await?;
+            let v1::ListSessionsResponse { sessions, next_page, age_ms } = self.look(call).await?;
             join(&mut whole, sessions);
+            age.add(age_ms);
             if next_page.is_empty() {
-                return Ok(whole.into_iter().map(views::Session::from).collect());
+                let value = whole.into_iter().map(views::Session::from).collect();
+                return Ok(Local { value, age: age.get() });
             }
             request.page = next_page;
         }
@@ -164,8 +189,7 @@ impl Client {
 
     /// Returns the state of the server that answers.
     pub async fn status(&self) -> Result<views::Status, CallError> {
-        let call =
-            |mut locks: LocksClient<Channel>| async move { locks.get_status(timely(v1::GetStatusRequest {})).await };
+        let call = |channel| async move { calls(channel).get_status(timely(v1::GetStatusRequest {})).await };
         Ok(self.look(call).await?.into())
     }
 
@@ -178,42 +202,76 @@ impl Client {
     pub async fn force_release(&self, name: impl AsRef<[u8]>, now: bool) -> Result<Vec<views::Holder>, CallError> {
         check_name(name.as_ref())?;
         let request = v1::ForceReleaseRequest { name: name.as_ref().to_vec(), now };
-        let (channel, turn) = self.channel(&mut Failures::default()).await?;
-        match calls(channel).force_release(timely(request)).await {
-            Ok(response) => Ok(response.into_inner().holders.into_iter().map(views::Holder::from).collect()),
-            Err(status) => {
-                // The server itself does not know whether the release happened.
-                if is_answer(&status) && status.code() == Code::Aborted {
-                    return Err(CallError::Unanswered);
-                }
-                if is_answer(&status) && !is_unavailable(&status) {
-                    return Err(call_refused(&status));
-                }
-                self.forget_channel().await;
-                match self.servers.no_baton(turn, &status).await {
-                    Some(reasons) => Err(ConnectError::NoServer { reasons }.into()),
-                    None if is_answer(&status) && status.code() == Code::Unavailable => Err(call_refused(&status)),
-                    // The time limit is the client's own, or the connection broke. In both cases the server may have
-                    // received the call.
-                    None => Err(CallError::Unanswered),
-                }
-            }
+        let call = |channel| {
+            let request = timely(request.clone());
+            async move { calls(channel).force_release(request).await }
+        };
+        match self.change(Duration::ZERO, call).await {
+            Ok(response) => Ok(response.holders.into_iter().map(views::Holder::from).collect()),
+            Err(CallError::Unsettled { .. }) => Err(CallError::Unanswered),
+            Err(error) => Err(error),
         }
     }
 
-    // A plain function, not an async closure: the future of a call could not be sent to another thread.
-    /// Makes a call that changes nothing and is therefore safe to repeat. There is one attempt more than servers.
-    async fn look<T, F: Future<Output = Result<Response<T>, Status>>>(
+    /// Makes a call that changes something. The client repeats it only if a server answers that it cannot do it now:
+    /// then nothing was changed. `patience` limits these repetitions.
+    pub(crate) async fn change<T, F: Future<Output = Result<Response<T>, Status>>>(
         &self,
-        call: impl Fn(LocksClient<Channel>) -> F,
+        patience: Duration,
+        call: impl Fn(Channel) -> F,
     ) -> Result<T, CallError> {
-        let tries = self.servers.count() + 1;
-        let patience = CALL_MAX / u32::try_from(tries).unwrap_or(u32::MAX);
+        let until = Instant::now() + patience;
+        for round in 1.. {
+            let (channel, turn) = self.channel(&mut Failures::default()).await?;
+            let status = match call(channel).await {
+                Ok(response) => return Ok(response.into_inner()),
+                Err(status) => status,
+            };
+            // The server itself does not know whether the change was made.
+            if is_answer(&status) && status.code() == Code::Aborted {
+                return Err(CallError::Unsettled { message: status.message().to_owned() });
+            }
+            if is_answer(&status) && !is_unavailable(&status) {
+                return Err(call_refused(&status));
+            }
+            self.forget_channel().await;
+            if let Some(reasons) = self.servers.no_baton(turn, &status).await {
+                return Err(ConnectError::NoServer { reasons }.into());
+            }
+            if !is_answer(&status) || status.code() != Code::Unavailable {
+                // The time limit is the client's own, or the connection broke. In both cases the server may have
+                // received the call.
+                return Err(CallError::Unanswered);
+            }
+            if left(until).is_zero() {
+                return Err(call_refused(&status));
+            }
+            self.pause(round, until).await;
+        }
+        Err(CallError::Unanswered)
+    }
+
+    /// A pause after so many servers have answered that they cannot do it now. It is shorter if it would end after
+    /// `until`.
+    async fn pause(&self, round: u32, until: Instant) {
+        let rounds = round.div_ceil(u32::try_from(self.servers.count()).unwrap_or(u32::MAX));
+        tokio::time::sleep(pause(rounds, BACKOFF_MAX).min(left(until))).await;
+    }
+
+    // A plain function, not an async closure: the future of a call could not be sent to another thread.
+    /// Makes a call that changes nothing and is therefore safe to repeat. There is one attempt more than servers. If a
+    /// server answers that it cannot do it now, the client goes on trying for [`UNAVAILABLE_MAX`]: a cluster may be
+    /// about to elect a leader.
+    pub(crate) async fn look<T, F: Future<Output = Result<Response<T>, Status>>>(
+        &self,
+        call: impl Fn(Channel) -> F,
+    ) -> Result<T, CallError> {
+        let tries = u32::try_from(self.servers.count()).unwrap_or(u32::MAX).saturating_add(1);
+        let (patience, until) = (CALL_MAX / tries, Instant::now() + UNAVAILABLE_MAX);
         let (mut failures, mut refused) = (Failures::default(), None);
-        for _ in 0..tries {
+        for round in 1.. {
             let (channel, turn) = self.channel(&mut failures).await?;
-            refused = None;
-            match tokio::time::timeout(patience, call(calls(channel))).await {
+            match tokio::time::timeout(patience, call(channel)).await {
                 Ok(Ok(answer)) => return Ok(answer.into_inner()),
                 Ok(Err(status)) if !is_answer(&status) => {
                     failures.note(&self.servers, turn, self.servers.explain(turn, &status).await);
@@ -225,6 +283,12 @@ impl Client {
                 }
             }
             self.forget_channel().await;
+            if round >= tries {
+                if refused.is_none() || left(until).is_zero() {
+                    break;
+                }
+                self.pause(round - tries + 1, until).await;
+            }
         }
         let reasons = failures.reasons(&self.servers);
         Err(refused.unwrap_or(CallError::Connect(ConnectError::NoServer { reasons })))

@@ -2,15 +2,17 @@
 //! All decisions are in the session.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use baton_api::convert::{from_server, to_server};
 use baton_api::v1::locks_client::LocksClient;
 use baton_api::v1::{ClientFrame, ServerFrame};
-use baton_types::frames::{EndReason, ToClient};
+use baton_types::frames::{EndReason, Leader, ToClient};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
 use crate::clock::BootTime;
@@ -24,6 +26,10 @@ use crate::session::{
 /// The result of an acquire. `Ok` has the fence.
 pub(crate) type Granted = Result<u64, NotGranted>;
 pub(crate) type Released = Result<(), ReleaseFailure>;
+
+/// How often in a row a session follows the word of a follower before the session is open. While a leader changes, two
+/// followers may name each other.
+const MOVES_MAX: u32 = 3;
 
 /// The state of the connection that the session asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +61,12 @@ pub(crate) struct Shared {
 struct State {
     session: Session,
     outgoing: Option<mpsc::UnboundedSender<ClientFrame>>,
-    /// The server for the next connection, modulo the number of servers.
+    /// The number of the server for the next connection.
     turn: usize,
+    /// A connection to that server, if it exists already.
+    moved: Option<Channel>,
+    /// How often the session moved to a leader since it was last open on a connection.
+    moves: u32,
     acquiring: HashMap<AcquireNumber, Acquiring>,
     releasing: HashMap<AcquireNumber, oneshot::Sender<Released>>,
     /// `Some` when the session has ended: whether the server confirmed the end.
@@ -101,7 +111,9 @@ impl Shared {
         let state = State {
             session,
             outgoing: None,
-            turn,
+            turn: servers.first(turn),
+            moved: None,
+            moves: 0,
             acquiring: HashMap::new(),
             releasing: HashMap::new(),
             finished: None,
@@ -113,7 +125,10 @@ impl Shared {
         let (changed, settled) = (watch::Sender::new(()), watch::Sender::new(()));
         let (state, rearmed) = (Mutex::new(state), Notify::new());
         let shared = Arc::new(Shared { state, link, changed, settled, rearmed, ttl_ms, servers, rounds });
-        shared.with(|session, _| session.start());
+        shared.with(|session, _| {
+            session.set_alternatives(shared.servers.count() > 1);
+            session.start();
+        });
         let driven = Arc::clone(&shared);
         tokio::spawn(async move {
             tokio::select! {
@@ -162,7 +177,9 @@ impl Shared {
         match output {
             Output::Connect { another } => {
                 state.outgoing = None;
-                state.turn = state.turn.wrapping_add(usize::from(another));
+                if another {
+                    state.turn = self.servers.after_failure(state.turn);
+                }
                 self.link.send_replace(Link::Wanted);
             }
             Output::Disconnect => {
@@ -361,30 +378,19 @@ impl Shared {
         is_hopeless
     }
 
+    /// The pauses grow from round to round, not from server to server: while a leader changes, the next server may
+    /// already know the new one.
     fn pause(&self, failures: u32) -> Duration {
         if failures == 0 {
             return Duration::ZERO;
         }
-        pause(failures, BACKOFF_MAX.min(Duration::from_millis(self.ttl_ms / 10)))
+        let rounds = failures.div_ceil(u32::try_from(self.servers.count()).unwrap_or(u32::MAX));
+        pause(rounds, BACKOFF_MAX.min(Duration::from_millis(self.ttl_ms / 10)))
     }
 
     /// Runs one connection from connecting to its end. Returns an error if the server answered nothing.
     async fn connection(&self, turn: usize, attempt: u64) -> Result<(), Failure> {
-        let within = {
-            let mut state = self.state();
-            state.trying = Some(Trying { turn, since: Instant::now(), accepts: false });
-            Duration::from_millis(state.session.patience_ms())
-        };
-        let channel = match self.servers.connect(turn, within).await {
-            Ok(channel) => channel,
-            Err(failure) => {
-                let mut state = self.state();
-                state.trying = None;
-                // The session does not know of this attempt, so it cannot ask for another server.
-                state.turn = turn.wrapping_add(1);
-                return Err(failure);
-            }
-        };
+        let channel = self.connected(turn).await?;
         let (outgoing, frames) = mpsc::unbounded_channel();
         {
             let mut state = self.state();
@@ -400,15 +406,18 @@ impl Shared {
         }
         let mut link = self.link.subscribe();
         let ended = {
-            let carried = async {
+            let (told, leader) = oneshot::channel();
+            let stream = async {
                 let mut locks = LocksClient::new(channel);
                 let incoming = locks.session(UnboundedReceiverStream::new(frames)).await?.into_inner();
-                self.listen(attempt, incoming).await
+                self.listen(attempt, incoming, told).await
             };
             tokio::select! {
                 biased;
                 _ = link.wait_for(|link| *link != Link::Up(attempt)) => None,
-                ended = carried => Some(ended),
+                ended = stream => Some(ended),
+                // When this has moved the session, the first branch ends the connection.
+                never = self.move_to_leader(turn, attempt, leader) => match never {},
             }
         };
         // `trying` is None if the server has answered anything.
@@ -429,7 +438,54 @@ impl Shared {
         }
     }
 
-    async fn listen(&self, attempt: u64, mut incoming: Streaming<ServerFrame>) -> Result<(), Status> {
+    /// Returns the connection to the leader that the session moves to, or connects to the server of this turn.
+    async fn connected(&self, turn: usize) -> Result<Channel, Failure> {
+        let (moved, within) = {
+            let mut state = self.state();
+            let moved = state.moved.take();
+            state.trying = Some(Trying { turn, since: Instant::now(), accepts: moved.is_some() });
+            (moved, Duration::from_millis(state.session.patience_ms()))
+        };
+        if let Some(channel) = moved {
+            return Ok(channel);
+        }
+        self.servers.connect(turn, within).await.inspect_err(|_| {
+            let mut state = self.state();
+            state.trying = None;
+            // The session does not know of this attempt, so it cannot ask for another server.
+            state.turn = self.servers.after_failure(turn);
+        })
+    }
+
+    /// Waits until the server, a follower, names the leader. Then connects to the leader, and moves the session there.
+    /// Meanwhile, and if the leader cannot be reached, the follower carries the session.
+    async fn move_to_leader(&self, turn: usize, attempt: u64, leader: oneshot::Receiver<Leader>) -> Infallible {
+        let named = leader.await;
+        let within = Duration::from_millis(self.ask(|session, _| session.patience_ms()));
+        if let Ok(Leader { address, .. }) = named
+            && self.state().moves < MOVES_MAX
+            && let Some((channel, server)) = self.servers.connect_leader(turn, &address, within).await
+        {
+            let mut state = self.state();
+            if *self.link.borrow() == Link::Up(attempt) {
+                (state.turn, state.moved, state.trying) = (server, Some(channel), None);
+                state.moves += 1;
+                self.tell(&mut state, |session, now| {
+                    session.set_alternatives(true);
+                    session.moves(now);
+                });
+            }
+        }
+        std::future::pending().await
+    }
+
+    async fn listen(
+        &self,
+        attempt: u64,
+        mut incoming: Streaming<ServerFrame>,
+        told: oneshot::Sender<Leader>,
+    ) -> Result<(), Status> {
+        let mut told = Some(told);
         while let Some(frame) = incoming.message().await? {
             // `said` is None for a frame of a newer server that this client does not know.
             let said = from_server(frame);
@@ -441,13 +497,26 @@ impl Shared {
                 return Err(Status::resource_exhausted(why_ended(*reason, message.clone())));
             }
             let mut state = self.state();
-            state.trying = None;
+            // A follower that names the leader has not answered the Open yet.
+            if !matches!(said, Some(ToClient::Leader(_))) {
+                state.trying = None;
+            }
             // Ignore frames of an old connection.
             if *self.link.borrow() != Link::Up(attempt) {
                 return Ok(());
             }
-            if let Some(said) = said {
-                self.tell(&mut state, |session, now| session.receive(now, said));
+            match said {
+                Some(ToClient::Leader(leader)) => {
+                    // The receiver waits on the same connection.
+                    let _ = told.take().map(|told| told.send(leader));
+                }
+                Some(said) => {
+                    if matches!(said, ToClient::Opened { .. }) {
+                        state.moves = 0;
+                    }
+                    self.tell(&mut state, |session, now| session.receive(now, said));
+                }
+                None => {}
             }
         }
         Ok(())

@@ -33,6 +33,12 @@ pub enum CallError {
     /// The server received a request for a change, and no answer came back. The server may or may not make the change.
     #[error("the server did not answer; it may still do what it was asked for")]
     Unanswered,
+    /// The server received a request for a change, and does not know whether the change was made.
+    #[error("{message}")]
+    Unsettled {
+        /// One sentence of the server.
+        message: String,
+    },
 }
 
 /// The kind of reason for which a server refused a call.

@@ -46,6 +46,11 @@
 //! the session is over. A task of the runtime does this work, so a program that ends right after a drop must first wait
 //! for [`Session::settled`].
 //!
+//! **Several servers.** A client takes the addresses of several servers, and one that answers is enough: a follower
+//! carries a session to the leader. The client then goes to the leader itself, if it can reach the leader. If a server
+//! falls silent or goes away, the session turns to the next one within its lease, keeps its locks, and keeps the place
+//! of each waiting acquire.
+//!
 //! **Owners.** The service looks for deadlocks among owners: an owner that waits for a lock waits for the owners that
 //! hold the lock. Each acquire has its own [`Owner`] unless [`Acquire::owner`] names one. With one owner for the whole
 //! session, two tasks that contend for a lock would look like one owner that waits for itself. Name an owner where one
@@ -73,7 +78,11 @@ mod guard;
 #[cfg(feature = "net")]
 mod handle;
 #[cfg(feature = "net")]
+mod known;
+#[cfg(feature = "net")]
 mod listing;
+#[cfg(feature = "net")]
+mod members;
 #[cfg(feature = "net")]
 mod owner;
 #[cfg(feature = "net")]
@@ -98,7 +107,9 @@ pub use guard::Guard;
 #[cfg(feature = "net")]
 pub use handle::{Session, SessionBuilder};
 #[cfg(feature = "net")]
-pub use listing::ListLocks;
+pub use listing::{ListLocks, Local};
+#[cfg(feature = "net")]
+pub use members::MemberUpdate;
 #[cfg(feature = "net")]
 pub use owner::Owner;
 pub use session::{LockState, Loss, Mode, SessionState, Wait};

@@ -1,5 +1,7 @@
 //! Puts listings together. A listing comes in pages, and a lock or session may continue on the next page.
 
+use std::time::Duration;
+
 use baton_api::v1;
 use baton_types::views::Lock;
 
@@ -46,6 +48,34 @@ pub(crate) fn join<T: Piece>(whole: &mut Vec<T>, page: impl IntoIterator<Item = 
     }
 }
 
+/// What one server has applied, without asking the others whether that is current.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Local<T> {
+    pub value: T,
+    /// How old the state may be, at most. `None` if the server does not know, because it has not heard of a leader yet.
+    pub age: Option<Duration>,
+}
+
+/// The age of a listing: that of its oldest page. Unknown if that of any page is unknown.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Age {
+    pages: u32,
+    known: u32,
+    oldest_ms: u64,
+}
+
+impl Age {
+    pub(crate) fn add(&mut self, age_ms: Option<u64>) {
+        self.pages += 1;
+        self.known += u32::from(age_ms.is_some());
+        self.oldest_ms = self.oldest_ms.max(age_ms.unwrap_or_default());
+    }
+
+    pub(crate) fn get(&self) -> Option<Duration> {
+        (self.pages > 0 && self.known == self.pages).then(|| Duration::from_millis(self.oldest_ms))
+    }
+}
+
 /// A listing of locks, ordered by name. By default it shows locks that are held, waited for or closed, without history.
 ///
 /// ```no_run
@@ -65,11 +95,13 @@ pub struct ListLocks {
     /// The last lock so far. The next page may continue it.
     unfinished: Option<v1::Lock>,
     is_over: bool,
+    age: Age,
 }
 
 impl ListLocks {
     pub(crate) fn new(client: Client) -> Self {
-        ListLocks { client, request: v1::ListLocksRequest::default(), unfinished: None, is_over: false }
+        let request = v1::ListLocksRequest::default();
+        ListLocks { client, request, unfinished: None, is_over: false, age: Age::default() }
     }
 
     /// Lists only locks whose names begin with this prefix.
@@ -90,12 +122,26 @@ impl ListLocks {
         self
     }
 
+    /// Whether the listing shows what the answering server has applied, without asking the others whether that is
+    /// current. Works without a leader, too. Default: false.
+    pub fn local(mut self, local: bool) -> Self {
+        self.request.local = local;
+        self
+    }
+
+    /// For a [local](ListLocks::local) listing: how old the pages so far were, at most, when they were read. `None` if
+    /// there is none yet, or if the server does not know, because it has not heard of a leader yet.
+    pub fn age(&self) -> Option<Duration> {
+        self.age.get()
+    }
+
     /// Returns the next locks, one page at a time, and `None` after the last lock. Each lock comes once and complete,
     /// in its state at the time of its page. After an error, the next call requests the same page again.
     pub async fn next(&mut self) -> Result<Option<Vec<Lock>>, CallError> {
         while !self.is_over {
             let page = self.client.locks_page(&self.request).await?;
             self.is_over = page.next_page.is_empty();
+            self.age.add(page.age_ms);
             self.request.page = page.next_page;
             let mut locks = Vec::from_iter(self.unfinished.take());
             join(&mut locks, page.locks);

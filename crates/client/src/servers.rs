@@ -1,6 +1,7 @@
 //! The list of servers, and how the client connects to one of them.
 
 use std::io;
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -10,6 +11,7 @@ use tonic::{Code, Status};
 
 use crate::error::ConnectError;
 use crate::failures::{Failure, Failures};
+use crate::known::Known;
 
 const CONNECT_MAX: Duration = Duration::from_secs(3);
 /// After this much silence on a connection the client sends an HTTP/2 ping. The server has the same time to answer it.
@@ -30,10 +32,10 @@ pub(crate) enum Rounds {
     Until,
 }
 
-/// All servers of one service. The list is never empty.
-#[derive(Clone, Debug)]
+/// All servers of one service. All sessions of a client share them, and what was learnt about them.
+#[derive(Debug)]
 pub(crate) struct Servers {
-    endpoints: Vec<Endpoint>,
+    known: Mutex<Known>,
 }
 
 impl Servers {
@@ -42,13 +44,49 @@ impl Servers {
         I: IntoIterator,
         I::Item: AsRef<str>,
     {
-        let endpoints: Vec<Endpoint> =
-            addresses.into_iter().map(|address| endpoint(address.as_ref())).collect::<Result<_, _>>()?;
-        if endpoints.is_empty() { Err(ConnectError::NoServers) } else { Ok(Servers { endpoints }) }
+        let address = |address: I::Item| endpoint(address.as_ref()).map(|_| address.as_ref().to_owned());
+        let addresses: Vec<String> = addresses.into_iter().map(address).collect::<Result<_, _>>()?;
+        let known = Mutex::new(Known::new(addresses));
+        if lock(&known).count() == 0 { Err(ConnectError::NoServers) } else { Ok(Servers { known }) }
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.endpoints.len()
+        lock(&self.known).count()
+    }
+
+    /// Records that the server of this turn failed. Returns the server to try next.
+    pub(crate) fn after_failure(&self, turn: usize) -> usize {
+        let (mut known, now) = (lock(&self.known), Instant::now());
+        known.failed(turn, now);
+        known.next(turn, now)
+    }
+
+    /// Where a new session should begin: at the leader, if the client has reached one.
+    pub(crate) fn first(&self, turn: usize) -> usize {
+        let known = lock(&self.known);
+        known.leader().unwrap_or(known.server(turn))
+    }
+
+    /// Connects to the leader that a follower, the server of this turn, has named. Returns the connection and the
+    /// number of the server. Returns none if the client is there already, cannot reach it, or could not lately.
+    pub(crate) async fn connect_leader(
+        &self,
+        turn: usize,
+        address: &str,
+        within: Duration,
+    ) -> Option<(Channel, usize)> {
+        endpoint(address).ok()?;
+        let server = lock(&self.known).learn(turn, address, Instant::now())?;
+        match self.connect(server, within).await {
+            Ok(channel) => {
+                lock(&self.known).leads(server);
+                Some((channel, server))
+            }
+            Err(_) => {
+                lock(&self.known).unreachable(server, Instant::now());
+                None
+            }
+        }
     }
 
     /// Connects to the server of this turn, modulo the number of servers.
@@ -58,11 +96,15 @@ impl Servers {
     /// `Servers` must keep only the name: no `Channel` and no resolved address.
     pub(crate) async fn connect(&self, turn: usize, within: Duration) -> Result<Channel, Failure> {
         let within = within.min(CONNECT_MAX);
-        let connects = self.endpoints[turn % self.endpoints.len()].connect();
-        match tokio::time::timeout(within, connects).await {
+        let address = self.address(turn);
+        let Ok(endpoint) = endpoint(&address) else {
+            // The client checks each address before it puts the address into the list.
+            return Err(Failure::Final(format!("{address} is not an address")));
+        };
+        match tokio::time::timeout(within, endpoint.connect()).await {
             Ok(Ok(channel)) => Ok(channel),
             Ok(Err(error)) if !is_time_out(&error) => {
-                let reason = format!("{}: {}", self.address(turn), root_cause(&error));
+                let reason = format!("{address}: {}", root_cause(&error));
                 Err(if never_works(&error) { Failure::Final(reason) } else { Failure::Passing(reason) })
             }
             Ok(Err(_)) | Err(_) => Err(Failure::Silent { accepts: false, within }),
@@ -111,10 +153,9 @@ impl Servers {
         }
     }
 
-    /// The address of the server of this turn, as the user wrote it.
+    /// The address of the server of this turn, as the user or a follower wrote it.
     pub(crate) fn address(&self, turn: usize) -> String {
-        let uri = self.endpoints[turn % self.endpoints.len()].uri();
-        uri.authority().map_or_else(|| uri.to_string(), ToString::to_string)
+        lock(&self.known).address(turn).to_owned()
     }
 
     /// Connects to the first server that answers, starting with this turn. Returns the connection and the turn of its
@@ -128,8 +169,9 @@ impl Servers {
     ) -> Result<(Channel, usize), ConnectError> {
         let until = Instant::now() + within.min(WITHIN_MAX);
         for round in 1.. {
-            let share = left(until) / u32::try_from(self.endpoints.len()).unwrap_or(u32::MAX);
-            for turn in turn..turn + self.endpoints.len() {
+            let count = self.count();
+            let share = left(until) / u32::try_from(count).unwrap_or(u32::MAX);
+            for turn in turn..turn + count {
                 match self.connect(turn, share).await {
                     Ok(channel) => return Ok((channel, turn)),
                     Err(failure) => failures.note(self, turn, failure),
@@ -146,7 +188,12 @@ impl Servers {
     }
 }
 
-fn left(until: Instant) -> Duration {
+fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
+    // No code panics while it holds this lock. If it ever did, the list would still be usable.
+    known.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+pub(crate) fn left(until: Instant) -> Duration {
     until.saturating_duration_since(Instant::now())
 }
 

@@ -14,6 +14,8 @@ const NOTICE_MS_MAX: u64 = 1_000;
 
 /// However long the lease is: after this much silence the client tries another server.
 const PATIENCE_MS_MAX: u64 = 10_000;
+/// However short the lease is: a server that works may take this long to answer, for example while its disk is slow.
+const PATIENCE_MS_MIN: u64 = 300;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lease {
@@ -63,9 +65,12 @@ impl Lease {
     }
 
     /// If the server leaves an Open or keep-alive unanswered for this long, the client gives up the connection while
-    /// there is time to try another server.
-    pub(super) fn patience(&self) -> u64 {
-        self.keep_alive_every().min(PATIENCE_MS_MAX)
+    /// there is time to try another server. A third of the lease may have passed before the first unanswered
+    /// keep-alive. With a sixth for each server after that, the client reaches the third one before the lease ends.
+    pub(super) fn patience(&self, has_alternatives: bool) -> u64 {
+        let third = self.keep_alive_every();
+        let patience = if has_alternatives { (third / 2).max(PATIENCE_MS_MIN).min(third) } else { third };
+        patience.min(PATIENCE_MS_MAX)
     }
 
     /// The same limit before the session is open. There is nothing to lose yet, so the limit is longer. A later answer

@@ -72,6 +72,8 @@ pub struct Session {
     /// Acquires whose cancel or release the server refused. The session repeats it with the next keep-alive.
     again: Vec<AcquireNumber>,
     told_at_risk: bool,
+    /// Whether the client knows more than one server.
+    has_alternatives: bool,
     out: VecDeque<Output>,
 }
 
@@ -114,8 +116,14 @@ impl Session {
             timeouts: BTreeSet::new(),
             again: Vec::new(),
             told_at_risk: false,
+            has_alternatives: false,
             out: VecDeque::new(),
         }
+    }
+
+    /// Tells the session whether there is another server to turn to. Then it gives up a silent one earlier.
+    pub fn set_alternatives(&mut self, exist: bool) {
+        self.has_alternatives = exist;
     }
 
     /// Asks for the first connection.
@@ -152,6 +160,16 @@ impl Session {
             self.out.push_back(Output::Connect { another });
         } else {
             self.finish(false);
+        }
+    }
+
+    /// Call this when a connection to the leader is ready and replaces the current one. Then call
+    /// [`connected`](Session::connected). The session and its requests go on.
+    pub fn moves(&mut self, now: Millis) {
+        self.tick(now);
+        if self.connection.is_some() && self.wants_connection() {
+            self.hang_up();
+            self.out.push_back(Output::Connect { another: false });
         }
     }
 
@@ -396,7 +414,10 @@ impl Session {
 
     /// How long to wait for a connection or an answer before another server gets its turn.
     pub fn patience_ms(&self) -> u64 {
-        if self.opened { self.lease.patience() } else { self.lease.open_patience().min(self.config.open_patience_ms) }
+        match self.opened {
+            true => self.lease.patience(self.has_alternatives),
+            false => self.lease.open_patience().min(self.config.open_patience_ms),
+        }
     }
 
     fn give_up_silent_connection(&mut self, now: Millis) {

@@ -1,11 +1,13 @@
 //! A fake server. Each test decides what it answers.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton_api::v1::locks_server::{Locks, LocksServer};
+use baton_api::v1::members_server::{Members, MembersServer};
 use baton_api::v1::{self, answer, client_frame, request::Operation, server_frame};
 use baton_client::{Client, Session};
 use tokio::net::TcpListener;
@@ -52,8 +54,9 @@ impl Locks for Fake {
             b"4" => (vec![waited_for("b", 3), lock("c")], ""),
             other => return Err(Status::invalid_argument(format!("{other:?}"))),
         };
+        let age_ms = request.local.then_some(if next_page == "4" { 40 } else { 5 });
         self.listings.lock().unwrap().push(request);
-        Ok(Response::new(v1::ListLocksResponse { locks, next_page: next_page.into(), age_ms: None }))
+        Ok(Response::new(v1::ListLocksResponse { locks, next_page: next_page.into(), age_ms }))
     }
 
     async fn get_lock(&self, request: Request<v1::GetLockRequest>) -> Result<Response<v1::GetLockResponse>, Status> {
@@ -63,7 +66,8 @@ impl Locks for Fake {
             (b"a", b"2") => (Some(waited_for("a", 2)), "3"),
             _ => (None, ""),
         };
-        Ok(Response::new(v1::GetLockResponse { lock, next_page: next_page.into(), age_ms: None }))
+        let age_ms = request.local.then_some(20);
+        Ok(Response::new(v1::GetLockResponse { lock, next_page: next_page.into(), age_ms }))
     }
 
     async fn list_sessions(
@@ -71,11 +75,13 @@ impl Locks for Fake {
         request: Request<v1::ListSessionsRequest>,
     ) -> Result<Response<v1::ListSessionsResponse>, Status> {
         let session = |id, hold: &str| v1::Session { id, holds: vec![hold.into()], ..v1::Session::default() };
-        let (sessions, next_page) = match &request.into_inner().page[..] {
+        let request = request.into_inner();
+        let (sessions, next_page) = match &request.page[..] {
             [] => (vec![session(5, "a")], "2"),
             _ => (vec![session(5, "b"), session(6, "c")], ""),
         };
-        Ok(Response::new(v1::ListSessionsResponse { sessions, next_page: next_page.into(), age_ms: None }))
+        let age_ms = (request.local && next_page.is_empty()).then_some(30);
+        Ok(Response::new(v1::ListSessionsResponse { sessions, next_page: next_page.into(), age_ms }))
     }
 
     async fn force_release(
@@ -89,6 +95,67 @@ impl Locks for Fake {
 
     async fn get_status(&self, _: Request<v1::GetStatusRequest>) -> Result<Response<v1::GetStatusResponse>, Status> {
         Err(Status::failed_precondition("not today"))
+    }
+}
+
+/// The calls for members, in words, and the next answers. Without an answer, a call succeeds.
+#[derive(Clone, Default)]
+pub(crate) struct Changes {
+    pub(crate) asked: Arc<Mutex<Vec<String>>>,
+    pub(crate) answers: Arc<Mutex<VecDeque<Status>>>,
+}
+
+impl Changes {
+    fn answer(&self, asked: String) -> Result<v1::Cluster, Status> {
+        self.asked.lock().unwrap().push(asked);
+        match self.answers.lock().unwrap().pop_front() {
+            Some(status) => Err(status),
+            None => Ok(v1::Cluster { id: 7, ..v1::Cluster::default() }),
+        }
+    }
+
+    fn change(&self, asked: String) -> Result<Response<v1::ChangeMembersResponse>, Status> {
+        Ok(Response::new(v1::ChangeMembersResponse { cluster: Some(self.answer(asked)?) }))
+    }
+}
+
+#[tonic::async_trait]
+impl Members for Changes {
+    async fn list(&self, _: Request<v1::ListMembersRequest>) -> Result<Response<v1::ListMembersResponse>, Status> {
+        Ok(Response::new(v1::ListMembersResponse { cluster: Some(self.answer("list".to_owned())?) }))
+    }
+
+    async fn add(&self, request: Request<v1::AddMemberRequest>) -> Result<Response<v1::ChangeMembersResponse>, Status> {
+        self.change(format!("add {}", request.into_inner().name))
+    }
+
+    async fn promote(
+        &self,
+        request: Request<v1::PromoteMemberRequest>,
+    ) -> Result<Response<v1::ChangeMembersResponse>, Status> {
+        self.change(format!("promote {}", request.into_inner().member))
+    }
+
+    async fn remove(
+        &self,
+        request: Request<v1::RemoveMemberRequest>,
+    ) -> Result<Response<v1::ChangeMembersResponse>, Status> {
+        self.change(format!("remove {}", request.into_inner().member))
+    }
+
+    async fn update(
+        &self,
+        request: Request<v1::UpdateMemberRequest>,
+    ) -> Result<Response<v1::ChangeMembersResponse>, Status> {
+        let v1::UpdateMemberRequest { member, name, peer_address, client_address } = request.into_inner();
+        self.change(format!("update {member}: {name:?} {peer_address:?} {client_address:?}"))
+    }
+
+    async fn transfer(
+        &self,
+        request: Request<v1::TransferLeaderRequest>,
+    ) -> Result<Response<v1::ChangeMembersResponse>, Status> {
+        self.change(format!("transfer to {}", request.into_inner().member))
     }
 }
 
@@ -118,6 +185,7 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) listings: Arc<Mutex<Vec<v1::ListLocksRequest>>>,
     pub(crate) streams: mpsc::UnboundedReceiver<Stream>,
+    pub(crate) changes: Changes,
 }
 
 impl Server {
@@ -127,9 +195,11 @@ impl Server {
         let (sender, streams) = mpsc::unbounded_channel();
         let listings = Arc::<Mutex<_>>::default();
         let service = LocksServer::new(Fake { streams: sender, listings: Arc::clone(&listings) });
-        let incoming = TcpListenerStream::new(listener);
-        tokio::spawn(tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming));
-        Server { address, listings, streams }
+        let changes = Changes::default();
+        let members = MembersServer::new(changes.clone());
+        let server = tonic::transport::Server::builder().add_service(service).add_service(members);
+        tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
+        Server { address, listings, streams, changes }
     }
 
     pub(crate) async fn client(&self) -> Client {
@@ -161,8 +231,26 @@ impl Stream {
 
     pub(crate) async fn open(&mut self) -> v1::Open {
         let client_frame::Frame::Open(open) = self.frame().await else { panic!("Open comes first") };
-        self.say(server_frame::Frame::Opened(v1::Opened { session: open.session, ttl_ms: open.ttl_ms })).await;
+        self.opened(&open).await;
         open
+    }
+
+    /// Reads the Open, and names this leader.
+    pub(crate) async fn name_leader(&mut self, address: impl ToString) -> v1::Open {
+        let client_frame::Frame::Open(open) = self.frame().await else { panic!("Open comes first") };
+        let leader = v1::Leader { node: 2, name: "b".to_owned(), address: address.to_string() };
+        self.say(server_frame::Frame::Leader(leader)).await;
+        open
+    }
+
+    /// The leader opens the session, and the follower carries its answer.
+    pub(crate) async fn opened(&self, open: &v1::Open) {
+        self.say(server_frame::Frame::Opened(v1::Opened { session: open.session, ttl_ms: open.ttl_ms })).await;
+    }
+
+    /// Waits until the client has ended the stream.
+    pub(crate) async fn ends(&mut self) {
+        while let Ok(Some(_)) = self.frames.message().await {}
     }
 
     /// Returns the next request. Answers keep-alives until it comes.

@@ -48,3 +48,22 @@ async fn the_service_can_be_looked_at() {
     assert_eq!(error.to_string(), "the server refused: not today");
     assert!(matches!(error, CallError::Refused { kind: CallRefusal::Invalid, .. }), "{error:?}");
 }
+
+#[tokio::test]
+async fn a_local_read_says_how_old_it_may_be() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let mut listing = client.locks().local(true);
+    assert_eq!(listing.age(), None, "nothing was read yet");
+    while listing.next().await.unwrap().is_some() {}
+    assert_eq!(listing.age(), Some(Duration::from_millis(40)), "the age of the oldest page");
+    assert!(server.listings.lock().unwrap().iter().all(|request| request.local));
+    let lock = client.get_lock_locally("a").await.unwrap();
+    assert_eq!((lock.value.is_some(), lock.age), (true, Some(Duration::from_millis(20))));
+    let sessions = client.list_sessions_locally().await.unwrap();
+    assert_eq!((sessions.value.len(), sessions.age), (2, None), "the server does not know the age of one page");
+    assert_eq!(
+        client.get_lock_locally("").await.unwrap_err().to_string(),
+        client.get_lock("").await.unwrap_err().to_string()
+    );
+}

@@ -4,8 +4,10 @@ mod alone;
 mod connections;
 mod fake;
 mod guards;
+mod leaders;
 mod listings;
 mod locks;
+mod members;
 mod sessions;
 
 use std::sync::atomic::Ordering;

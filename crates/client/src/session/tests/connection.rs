@@ -99,6 +99,62 @@ fn what_was_meant_for_a_broken_connection_is_not_sent_on_the_next_one() {
 }
 
 #[test]
+fn with_other_servers_a_silent_one_is_given_up_after_a_sixth_of_the_lease() {
+    let mut driver = Driver::opened();
+    driver.session.set_alternatives(true);
+    driver.after(3_000);
+    driver.said();
+    driver.after(1_499).says(expect![""]);
+    driver.after(1).says(expect![[r#"
+        Connect to another
+        AtRisk
+    "#]]);
+    // The second one is silent too, and there is time for a third.
+    driver.connected();
+    driver.said();
+    driver.after(1_500).says(expect![[r#"
+        Connect to another
+    "#]]);
+    driver.connected();
+    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000 });
+    driver.says(expect![[r#"
+        > open 9 attempt=3 resume=true
+        Confirmed
+    "#]]);
+    // A short lease leaves a working server enough time.
+    let patience = |ttl_ms| {
+        let mut driver = Driver::with(ttl_ms, ttl_ms);
+        driver.session.set_alternatives(true);
+        driver.connected();
+        driver.hear(ToClient::Opened { session: 9, ttl_ms });
+        driver.session.patience_ms()
+    };
+    assert_eq!([1_000, 1_500, 600, 60_000, 600_000].map(patience), [300, 300, 200, 10_000, 10_000]);
+}
+
+#[test]
+fn a_session_that_moves_to_the_leader_goes_on_there() {
+    let mut driver = Driver::opened();
+    driver.acquire(&wish("a"));
+    driver.said();
+    driver.session.moves(driver.now);
+    driver.drain();
+    driver.connected();
+    driver.hear(ToClient::Opened { session: 9, ttl_ms: 9_000 });
+    driver.says(expect![[r#"
+        Connect
+        > open 9 attempt=2 resume=true
+        > 1 (seen 0): acquire a
+    "#]]);
+    driver.disconnected();
+    driver.said();
+    // Without a connection there is nothing to replace.
+    driver.session.moves(driver.now);
+    driver.drain();
+    driver.says(expect![""]);
+}
+
+#[test]
 fn a_silent_connection_is_given_up_while_there_is_time_for_another() {
     let mut driver = Driver::opened();
     driver.after(3_000);

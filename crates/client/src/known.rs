@@ -1,0 +1,175 @@
+//! The servers that a client knows: those that the user named, and leaders that followers named. Pure.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// How many leaders the client remembers besides the servers that the user named. A further one replaces the oldest.
+const LEARNT_MAX: usize = 4;
+/// How long the client does not go to a leader that it could not reach.
+const AVOIDED: Duration = Duration::from_secs(10);
+
+/// A server has a number: its place in the list. The list is never empty.
+#[derive(Debug)]
+pub(crate) struct Known {
+    /// The servers that the user named, then the learnt ones.
+    addresses: Vec<String>,
+    named: usize,
+    /// How many leaders were learnt so far.
+    learnt: usize,
+    /// The servers that could not be reached, and until when the client avoids them.
+    avoided: BTreeMap<usize, Instant>,
+    /// The leader, if the client has reached one and it has not failed since.
+    leader: Option<usize>,
+}
+
+impl Known {
+    pub(crate) fn new(addresses: Vec<String>) -> Self {
+        Known { named: addresses.len(), addresses, learnt: 0, avoided: BTreeMap::new(), leader: None }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.addresses.len()
+    }
+
+    /// The server of a turn, which may be any number.
+    pub(crate) fn server(&self, turn: usize) -> usize {
+        turn % self.addresses.len()
+    }
+
+    pub(crate) fn address(&self, turn: usize) -> &str {
+        &self.addresses[self.server(turn)]
+    }
+
+    /// The server to try after this one. Passes over learnt servers that were not reached lately: their addresses may
+    /// be of no use to this client, or of no use any more. The servers that the user named always get their turn.
+    pub(crate) fn next(&self, turn: usize, now: Instant) -> usize {
+        let count = self.addresses.len();
+        let turns = (1..=count).map(|step| (self.server(turn) + step) % count);
+        let mut usable = turns.filter(|&server| server < self.named || !self.is_avoided(server, now));
+        // There is always one, because the user named at least one server.
+        usable.next().unwrap_or_default()
+    }
+
+    /// A follower at `turn` named this leader. Returns the server to go to; none if the client is there already, or
+    /// could not reach it lately.
+    pub(crate) fn learn(&mut self, turn: usize, address: &str, now: Instant) -> Option<usize> {
+        let server = match self.addresses.iter().position(|known| known == address) {
+            Some(server) => server,
+            None => {
+                let server = self.named + self.learnt % LEARNT_MAX;
+                self.learnt += 1;
+                match self.addresses.get_mut(server) {
+                    Some(oldest) => address.clone_into(oldest),
+                    None => self.addresses.push(address.to_owned()),
+                }
+                self.avoided.remove(&server);
+                self.leader = self.leader.filter(|leader| *leader != server);
+                server
+            }
+        };
+        (server != self.server(turn) && !self.is_avoided(server, now)).then_some(server)
+    }
+
+    /// The client has reached the leader.
+    pub(crate) fn leads(&mut self, server: usize) {
+        self.avoided.remove(&server);
+        self.leader = Some(server);
+    }
+
+    /// Where a new session should begin.
+    pub(crate) fn leader(&self) -> Option<usize> {
+        self.leader
+    }
+
+    /// A server gave no answer, or its connection broke.
+    pub(crate) fn failed(&mut self, turn: usize, now: Instant) {
+        let server = self.server(turn);
+        self.leader = self.leader.filter(|leader| *leader != server);
+        if server >= self.named {
+            self.avoided.insert(server, now + AVOIDED);
+        }
+    }
+
+    /// A leader could not be reached at the address that a follower named.
+    pub(crate) fn unreachable(&mut self, server: usize, now: Instant) {
+        self.failed(server, now);
+        self.avoided.insert(server, now + AVOIDED);
+    }
+
+    fn is_avoided(&self, server: usize, now: Instant) -> bool {
+        self.avoided.get(&server).is_some_and(|until| now < *until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known() -> Known {
+        Known::new(vec!["a:1".to_owned(), "b:2".to_owned()])
+    }
+
+    #[test]
+    fn a_leader_that_the_user_named_keeps_its_place_and_another_one_is_added() {
+        let (mut known, now) = (known(), Instant::now());
+        assert_eq!(known.learn(0, "b:2", now), Some(1));
+        assert_eq!(known.learn(3, "b:2", now), None, "the client is there");
+        assert_eq!(known.learn(0, "c:3", now), Some(2));
+        assert_eq!(known.learn(0, "c:3", now), Some(2));
+        assert_eq!((known.count(), known.address(5)), (3, "c:3"));
+        assert_eq!([0, 1, 2].map(|turn| known.next(turn, now)), [1, 2, 0]);
+    }
+
+    #[test]
+    fn a_learnt_server_that_fails_is_passed_over_for_a_while_and_a_named_one_never() {
+        let (mut known, now) = (known(), Instant::now());
+        known.learn(0, "c:3", now);
+        (0..3).for_each(|server| known.failed(server, now));
+        assert_eq!([0, 1, 2].map(|turn| known.next(turn, now)), [1, 0, 0]);
+        assert_eq!(known.learn(0, "c:3", now), None);
+        assert_eq!(known.learn(0, "b:2", now), Some(1), "a follower has just heard of it");
+        let later = now + AVOIDED;
+        assert_eq!(known.next(1, later), 2);
+        assert_eq!(known.learn(0, "c:3", later), Some(2));
+    }
+
+    #[test]
+    fn a_leader_that_cannot_be_reached_is_not_tried_again_for_a_while() {
+        let (mut known, now) = (known(), Instant::now());
+        known.unreachable(1, now);
+        assert_eq!(known.learn(0, "b:2", now), None);
+        assert_eq!(known.next(0, now), 1);
+        assert_eq!(known.learn(0, "b:2", now + AVOIDED), Some(1));
+        known.leads(1);
+        assert_eq!((known.leader(), known.learn(0, "b:2", now)), (Some(1), Some(1)));
+    }
+
+    #[test]
+    fn a_session_begins_at_the_leader_until_the_leader_fails() {
+        let (mut known, now) = (known(), Instant::now());
+        assert_eq!(known.leader(), None);
+        known.leads(1);
+        known.failed(0, now);
+        assert_eq!(known.leader(), Some(1));
+        known.failed(1, now);
+        assert_eq!(known.leader(), None);
+    }
+
+    #[test]
+    fn few_leaders_are_remembered_and_the_oldest_is_replaced() {
+        let (mut known, now) = (known(), Instant::now());
+        for port in 0..9 {
+            let server = known.learn(0, &format!("c:{port}"), now).unwrap();
+            known.leads(server);
+        }
+        assert_eq!(known.addresses, ["a:1", "b:2", "c:8", "c:5", "c:6", "c:7"]);
+        assert_eq!(known.leader(), Some(2));
+        known.learn(0, "d:1", now);
+        known.learn(0, "d:2", now);
+        assert_eq!(known.leader(), Some(2));
+        known.learn(0, "d:3", now);
+        assert_eq!(known.leader(), Some(2));
+        known.learn(0, "d:4", now);
+        assert_eq!(known.leader(), None, "another server has its place");
+    }
+}

@@ -1,0 +1,119 @@
+//! Clusters: a follower carries a session, and names the leader.
+
+use super::*;
+
+#[tokio::test]
+async fn a_session_at_a_follower_moves_to_the_leader_and_later_ones_begin_there() {
+    let (mut follower, mut leader) = (Server::start().await, Server::start().await);
+    let client = follower.client().await;
+    let opens = tokio::spawn(client.session().ttl(LONG).open());
+    let mut carried = follower.stream().await;
+    let first = carried.name_leader(leader.address).await;
+    let mut stream = leader.stream().await;
+    let open = stream.open().await;
+    let session = opens.await.unwrap().unwrap();
+    assert_eq!((open.session, open.attempt, &open.secret), (first.session, 2, &first.secret));
+    carried.ends().await;
+    // A break does not send it back to the follower.
+    drop(stream);
+    assert_eq!(leader.stream().await.open().await.attempt, 3);
+    assert_eq!(session.state(), SessionState::Alive);
+    let opens = tokio::spawn(client.session().ttl(LONG).open());
+    let mut stream = leader.stream().await;
+    stream.open().await;
+    opens.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn what_a_session_asked_through_a_follower_it_asks_the_leader_again() {
+    let (mut follower, mut leader) = (Server::start().await, Server::start().await);
+    let client = follower.client().await;
+    let opens = tokio::spawn(client.session().ttl(LONG).open());
+    let mut carried = follower.stream().await;
+    let open = carried.name_leader(leader.address).await;
+    carried.opened(&open).await;
+    let session = opens.await.unwrap().unwrap();
+    let acquires = tokio::spawn(session.lock("a").acquire());
+    let mut stream = leader.stream().await;
+    let open = stream.open().await;
+    // If the carried stream was open before, the session is resumed.
+    assert_eq!(open.attempt, 2);
+    stream.grant(40).await;
+    assert_eq!(acquires.await.unwrap().unwrap().fence(), Ok(40));
+}
+
+#[tokio::test]
+async fn a_leader_that_cannot_be_reached_is_left_to_the_follower() {
+    let mut follower = Server::start().await;
+    let nobody = nobody().await;
+    let client = follower.client().await;
+    // Keep the sessions and streams, so that no session is closed.
+    let mut kept = Vec::new();
+    for address in [nobody.as_str(), "not an address", ""] {
+        let opens = tokio::spawn(client.session().ttl(LONG).open());
+        let mut carried = follower.stream().await;
+        let open = carried.name_leader(address).await;
+        carried.opened(&open).await;
+        let session = opens.await.unwrap().unwrap();
+        let acquires = tokio::spawn(session.lock("a").acquire());
+        carried.grant(40).await;
+        assert_eq!(acquires.await.unwrap().unwrap().fence(), Ok(40));
+        kept.push((session, carried));
+    }
+}
+
+#[tokio::test]
+async fn a_session_comes_back_from_a_leader_that_says_nothing_and_stays() {
+    let mut follower = Server::start().await;
+    let (silent, accepted) = silent_server().await;
+    let client = follower.client().await;
+    let opens = tokio::spawn(client.session().ttl(MEDIUM).open());
+    let mut carried = follower.stream().await;
+    let open = carried.name_leader(&silent).await;
+    carried.opened(&open).await;
+    let session = opens.await.unwrap().unwrap();
+    carried.ends().await;
+    let mut carried = follower.stream().await;
+    let open = carried.name_leader(&silent).await;
+    assert_eq!((open.attempt, open.resume), (3, true));
+    carried.opened(&open).await;
+    let acquires = tokio::spawn(session.lock("a").acquire());
+    carried.grant(40).await;
+    assert_eq!(acquires.await.unwrap().unwrap().fence(), Ok(40));
+    assert_eq!(accepted.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn followers_that_name_each_other_do_not_keep_a_session_on_the_move() {
+    let (mut one, mut other) = (Server::start().await, Server::start().await);
+    let client = one.client().await;
+    let opens = tokio::spawn(client.session().ttl(LONG).open());
+    // The streams are kept: the client has to end them.
+    let mut kept = Vec::new();
+    for attempt in 1..=4 {
+        let (here, there) = if attempt % 2 == 1 { (&mut one, &other) } else { (&mut other, &one) };
+        let there = there.address;
+        let mut carried = here.stream().await;
+        let open = carried.name_leader(there).await;
+        assert_eq!(open.attempt, attempt);
+        if attempt == 4 {
+            carried.opened(&open).await;
+            assert_eq!(opens.await.unwrap().unwrap().state(), SessionState::Alive);
+            return;
+        }
+        kept.push(carried);
+    }
+}
+
+#[tokio::test]
+async fn a_follower_that_loses_the_leader_is_left_for_the_next_server() {
+    let (mut one, mut other) = (Server::start().await, Server::start().await);
+    let client = Client::connect([one.address.to_string(), other.address.to_string()]).await.unwrap();
+    let opens = tokio::spawn(client.session().ttl(LONG).open());
+    let mut carried = one.stream().await;
+    carried.name_leader(nobody().await).await;
+    carried.answers.send(Err(Status::unavailable("the link to the leader broke"))).await.unwrap();
+    let mut stream = other.stream().await;
+    assert_eq!(stream.open().await.attempt, 2);
+    assert_eq!(opens.await.unwrap().unwrap().state(), SessionState::Alive);
+}
