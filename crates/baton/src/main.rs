@@ -10,6 +10,7 @@ mod lock;
 mod lock_info;
 mod locks;
 mod log;
+mod node_args;
 mod output;
 mod peer;
 mod progress;

@@ -2,11 +2,11 @@
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use baton_service::server::{Options, Server};
+use baton_service::server::{Options, ServeError, Server};
 use baton_types::limits::{ADDRESS, CONNECTIONS_MAX, ServerLimits};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use crate::log::Log;
+use crate::node_args::{NodeArgs, listening};
 use crate::output::{Failure, Outcome, print};
 
 /// Run the lock service
@@ -21,6 +22,9 @@ use crate::output::{Failure, Outcome, print};
 /// The server needs no other software. It acknowledges a request only when the result is on its disk. SIGTERM or SIGINT
 /// stops it within two seconds, a second signal at once. Locks that are held then are still held when the server starts
 /// again.
+///
+/// With --peer-listen the server is a node of a cluster, or can become one (docs/cluster.md). A node that waits for other
+/// nodes says so in its log.
 ///
 /// The words (session, waiter, ...) are explained in docs/glossary.md.
 ///
@@ -54,6 +58,8 @@ pub struct Args {
     /// [env: RUST_LOG] [default: info]
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
+    #[command(flatten)]
+    node: NodeArgs,
 }
 
 const LIMITS: ServerLimits = ServerLimits::DEFAULT;
@@ -62,16 +68,12 @@ const LIMIT_MAX: usize = 1_000_000_000;
 
 /// File descriptors that accepted connections cannot use. The log needs some, and so do connections that are refused.
 const DESCRIPTORS_KEPT: u64 = 64;
+/// More of them, for the links between the nodes of a cluster.
+const DESCRIPTORS_FOR_PEERS: u64 = 128;
 
 pub fn run(args: &Args) -> Outcome {
-    let resolved = args.listen.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
-    let wrong = || {
-        Failure::bad_input(format!(
-            "{:?} is not an address to listen on; it must be host:port, such as {ADDRESS}",
-            args.listen
-        ))
-    };
-    let listen = resolved.ok_or_else(wrong)?;
+    let listen = listening(&args.listen, ADDRESS)?;
+    let peers = args.node.options()?;
     let data = args.data.clone().or_else(|| Some(dirs::data_dir()?.join("baton")));
     let data = data.ok_or_else(|| Failure::bad_input("this user has no data folder; name one with --data DIR"))?;
     // At least two threads, because one may be waiting for the disk.
@@ -86,8 +88,9 @@ pub fn run(args: &Args) -> Outcome {
         holds: args.max_holds,
         streams: args.max_streams,
     };
-    let served =
-        runtime.block_on(serve(Options { data, listen, connections_max: connections_max()?, limits, peers: None }));
+    let kept = DESCRIPTORS_KEPT + if peers.is_some() { DESCRIPTORS_FOR_PEERS } else { 0 };
+    let connections_max = connections_max(kept)?;
+    let served = runtime.block_on(serve(Options { data, listen, connections_max, limits, peers }));
     // Connections that were closed by force may still have tasks. Do not wait for them.
     runtime.shutdown_background();
     served
@@ -118,10 +121,10 @@ async fn serve(options: Options) -> Outcome {
         async move { drop(stopping.wait_for(|told| *told >= times).await) }
     };
     let server = tokio::select! {
-        server = Server::start(&options) => server.map_err(cannot)?,
+        server = Server::start(&options) => server.map_err(not_started)?,
         () = stop(1) => return Ok(ExitCode::SUCCESS),
     };
-    print(&welcome(server.address(), &options))?;
+    print(&welcome(&server, &options))?;
     tokio::select! {
         served = server.run(stop(1)) => served.map_err(cannot)?,
         // All acknowledged requests are on disk, so the process may end at any time.
@@ -130,28 +133,41 @@ async fn serve(options: Options) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The number of connections that the limit of open files allows, less [`DESCRIPTORS_KEPT`]. Raises the soft limit to
-/// the hard one.
-fn connections_max() -> Result<usize, Failure> {
+/// The number of connections that the limit of open files allows, less those that the server keeps. Raises the soft
+/// limit to the hard one.
+fn connections_max(kept: u64) -> Result<usize, Failure> {
     let unknown = |error| cannot(format!("cannot find out how many files may be open: {error}"));
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(unknown)?;
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).map_err(unknown)?;
-    if hard <= DESCRIPTORS_KEPT {
-        return Err(cannot(format!("only {hard} files may be open at a time; {} are needed", DESCRIPTORS_KEPT + 1)));
+    if hard <= kept {
+        return Err(cannot(format!("only {hard} files may be open at a time; {} are needed", kept + 1)));
     }
-    Ok(usize::try_from(hard - DESCRIPTORS_KEPT).unwrap_or(usize::MAX).min(CONNECTIONS_MAX))
+    Ok(usize::try_from(hard - kept).unwrap_or(usize::MAX).min(CONNECTIONS_MAX))
 }
 
 fn cannot(why: impl Display) -> Failure {
     Failure { message: why.to_string(), status: ExitCode::FAILURE }
 }
 
-fn welcome(address: SocketAddr, options: &Options) -> String {
+fn not_started(error: ServeError) -> Failure {
+    match error {
+        ServeError::BadOptions(_) => Failure::bad_input(error),
+        _ => cannot(error),
+    }
+}
+
+fn welcome(server: &Server, options: &Options) -> String {
+    let address = server.address();
+    let peer = |peer: SocketAddr| {
+        let name = options.peers.as_ref().and_then(|peers| peers.name.as_ref());
+        format!(", for other nodes on {peer}{}", name.map_or(String::new(), |name| format!(" as {name}")))
+    };
+    let peers = server.peer_address().map_or(String::new(), peer);
     let version = env!("CARGO_PKG_VERSION");
     let data = options.data.display();
     // The commands use the default address without an option.
     let server = if address.to_string() == ADDRESS { String::new() } else { format!(" --server {address}") };
-    let first = format!("baton {version} listens on {address}, data in {data}\n");
+    let first = format!("baton {version} listens on {address}{peers}, data in {data}\n");
     // The hints are for people. A script gets only the first line.
     if !io::stdout().is_terminal() {
         return first;
