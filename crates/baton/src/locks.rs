@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use baton_client::ListLocks;
 
 use crate::output::{Failure, Outcome, narrow_table, print, print_while_read, shown};
-use crate::service_args::{ServerArgs, block_on, no_server, typed_bytes};
-use crate::view::{Holder, Lock, ago, duration, or_dash};
+use crate::service_args::{ReadArgs, ServerArgs, block_on, no_server, tell_age, typed_bytes};
+use crate::view::{Holder, Lock, ago, duration, lease, or_dash};
 
 /// List the locks with their holders and the number of waiters
 ///
@@ -34,20 +34,30 @@ pub struct Args {
     /// Include the earlier holders of each lock; without this, `history` is empty
     #[arg(long, requires = "json")]
     history: bool,
+    #[command(flatten)]
+    read: ReadArgs,
 }
 
 pub fn run(args: &Args) -> Outcome {
     let prefix = typed_bytes("prefix", &args.prefix, args.escaped)?;
     block_on(async {
         let client = args.server.connect().await?;
-        let listing = client.locks().prefix(prefix).history(args.history).all(args.all);
-        if args.json { print_array(listing).await } else { print_table(listing).await }
+        let local = args.read.local;
+        let mut listing = client.locks().prefix(prefix).history(args.history).all(args.all).local(local);
+        match args.json {
+            true => print_array(&mut listing).await?,
+            false => print_table(&mut listing, local).await?,
+        }
+        if local {
+            tell_age(listing.age());
+        }
+        Ok(())
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Prints each page of locks as it arrives, because all locks together may not fit into memory.
-async fn print_array(mut listing: ListLocks) -> Result<(), Failure> {
+async fn print_array(listing: &mut ListLocks) -> Result<(), Failure> {
     let mut separator = '[';
     while let Some(locks) = listing.next().await.map_err(no_server)? {
         let mut text = String::new();
@@ -64,17 +74,17 @@ async fn print_array(mut listing: ListLocks) -> Result<(), Failure> {
 }
 
 /// Prints all locks at the end, because the width of a column depends on all of them.
-async fn print_table(mut listing: ListLocks) -> Result<(), Failure> {
+async fn print_table(listing: &mut ListLocks, local: bool) -> Result<(), Failure> {
     let mut rows =
         vec![["LOCK", "MODE", "HOLDER", "PROCESS", "FENCE", "HELD FOR", "LEASE", "WAITERS"].map(String::from).to_vec()];
     while let Some(locks) = listing.next().await.map_err(no_server)? {
-        locks.into_iter().map(Lock::from).for_each(|lock| rows.extend(to_rows(&lock)));
+        locks.into_iter().map(Lock::from).for_each(|lock| rows.extend(to_rows(&lock, local)));
     }
     print(&narrow_table(&rows))
 }
 
-/// One row for each holder, or one row if there is no holder.
-fn to_rows(lock: &Lock) -> Vec<Vec<String>> {
+/// One row for each holder, or one row if there is no holder. A local read does not know the leases.
+fn to_rows(lock: &Lock, local: bool) -> Vec<Vec<String>> {
     let mut first = vec![shown(&lock.name), or_dash(lock.mode)];
     let waiters = lock.waiters.len().to_string();
     if lock.holders.is_empty() {
@@ -96,7 +106,7 @@ fn to_rows(lock: &Lock) -> Vec<Vec<String>> {
             shown(&holder.place()),
             holder.fence.to_string(),
             ago(holder.since_ms),
-            duration(holder.deadline_in_ms),
+            lease(holder.deadline_in_ms, local),
             if index == 0 { waiters.clone() } else { String::new() },
         ]);
         row
@@ -114,7 +124,7 @@ mod tests {
             let (name, mode) = ("a".to_owned(), None);
             let (holders, waiters, history) = (Vec::new(), Vec::new(), Vec::new());
             let lock = Lock { name, escaped: false, mode, permits: 0, holders, waiters, history, lock_delay_ms };
-            to_rows(&lock)[0][2].clone()
+            to_rows(&lock, false)[0][2].clone()
         };
         assert_eq!((holder(0).as_str(), holder(2_000).as_str()), ("(free)", "(closed for 2.0 s)"));
     }

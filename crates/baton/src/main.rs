@@ -3,13 +3,16 @@
 
 mod algorithms;
 mod check;
+mod cluster;
 mod compare;
+mod crew;
 mod demo;
 mod group;
 mod lock;
 mod lock_info;
 mod locks;
 mod log;
+mod member;
 mod node_args;
 mod output;
 mod peer;
@@ -49,7 +52,9 @@ enum Command {
     Demo(demo::Args),
     Peer(peer::Args),
     Group(group::Args),
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
+    Cluster(cluster::Args),
+    Member(member::Args),
     Lock(Box<lock::Args>),
     Locks(locks::Args),
     LockInfo(lock_info::Args),
@@ -102,6 +107,8 @@ fn run() -> Outcome {
         Command::Peer(args) => peer::run(&args),
         Command::Group(args) => group::run(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::Cluster(args) => cluster::run(&args),
+        Command::Member(args) => member::run(&args),
         Command::Lock(args) => lock::run(&args),
         Command::Locks(args) => locks::run(&args),
         Command::LockInfo(args) => lock_info::run(&args),

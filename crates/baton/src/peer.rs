@@ -216,10 +216,13 @@ impl Signals {
     }
 }
 
-/// Waits until the sender is gone. Without a receiver it waits for ever.
+/// Waits until the sender is gone, which counts once. Without a receiver it waits for ever.
 async fn ended(stdin: &mut Option<oneshot::Receiver<()>>) {
     match stdin {
-        Some(closed) => drop(closed.await),
+        Some(closed) => {
+            let _ = closed.await;
+            *stdin = None;
+        }
         None => std::future::pending().await,
     }
 }

@@ -9,13 +9,13 @@ use std::process::ExitCode;
 use baton_service::server::{Options, ServeError, Server};
 use baton_types::limits::{ADDRESS, CONNECTIONS_MAX, ServerLimits};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing::warn;
 
 use crate::log::Log;
 use crate::node_args::{NodeArgs, listening};
 use crate::output::{Failure, Outcome, print};
+use crate::peer::Signals;
 
 /// Run the lock service
 ///
@@ -58,6 +58,9 @@ pub struct Args {
     /// [env: RUST_LOG] [default: info]
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
+    /// Stop when the standard input ends, so that no server outlives the program that started it
+    #[arg(long, hide = true)]
+    ends_with_stdin: bool,
     #[command(flatten)]
     node: NodeArgs,
 }
@@ -90,7 +93,8 @@ pub fn run(args: &Args) -> Outcome {
     };
     let kept = DESCRIPTORS_KEPT + if peers.is_some() { DESCRIPTORS_FOR_PEERS } else { 0 };
     let connections_max = connections_max(kept)?;
-    let served = runtime.block_on(serve(Options { data, listen, connections_max, limits, peers }));
+    let options = Options { data, listen, connections_max, limits, peers };
+    let served = runtime.block_on(serve(options, args.ends_with_stdin));
     // Connections that were closed by force may still have tasks. Do not wait for them.
     runtime.shutdown_background();
     served
@@ -101,17 +105,12 @@ fn limit(text: &str) -> Result<usize, String> {
     limit.ok_or(format!("a limit must be a whole number from 1 to {LIMIT_MAX}"))
 }
 
-async fn serve(options: Options) -> Outcome {
-    let unwatched = |error| cannot(format!("cannot watch for signals: {error}"));
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(unwatched)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(unwatched)?;
+async fn serve(options: Options, ends_with_stdin: bool) -> Outcome {
+    let mut signals = Signals::new(ends_with_stdin)?;
     let (told, stopping) = watch::channel(0_u32);
     tokio::spawn(async move {
         loop {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
+            signals.stop().await;
             told.send_modify(|times| *times += 1);
         }
     });

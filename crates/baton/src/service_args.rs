@@ -10,7 +10,8 @@ use baton_client::{Client, ConnectError, InvalidName};
 use baton_types::limits::ADDRESS;
 use baton_types::name::{NAME_BYTES_MAX, parse_escaped};
 
-use crate::output::Failure;
+use crate::output::{Failure, warn};
+use crate::view::duration;
 
 /// Exit status: no server answered, or none opened a session.
 pub const NO_SERVER: u8 = 69;
@@ -20,7 +21,7 @@ pub const SERVER: &str = "BATON_SERVER";
 
 #[derive(clap::Args)]
 pub struct ServerArgs {
-    #[arg(long, value_name = "ADDRESS,...", help = format!(
+    #[arg(long, global = true, value_name = "ADDRESS,...", help = format!(
         "Address of the server, host:port; separate several addresses by commas [env: {SERVER}] [default: {ADDRESS}]"
     ))]
     server: Option<String>,
@@ -55,6 +56,22 @@ fn not_connected(error: ConnectError) -> Failure {
 fn addresses<'a>(option: Option<&'a str>, environment: Option<&'a str>) -> Vec<&'a str> {
     let environment = environment.filter(|servers| !servers.trim().is_empty());
     option.or(environment).unwrap_or(ADDRESS).split(',').map(str::trim).collect()
+}
+
+#[derive(clap::Args)]
+pub struct ReadArgs {
+    /// Show what the answering server knows, without asking a majority whether that is current; says how old it may be.
+    /// Works without a leader, and does not know leases
+    #[arg(long)]
+    pub local: bool,
+}
+
+/// Says how old a local read may be.
+pub fn tell_age(age: Option<Duration>) {
+    warn(match age {
+        Some(age) => format!("as of at most {} ago", duration(u64::try_from(age.as_millis()).unwrap_or(u64::MAX))),
+        None => "the server does not know how old this is: it has not heard of a leader yet".to_owned(),
+    });
 }
 
 /// The failure if no server answered or opened a session.

@@ -2,9 +2,11 @@
 
 use std::process::ExitCode;
 
+use baton_client::Local;
+
 use crate::output::{Outcome, narrow_table, print, print_json, shown};
-use crate::service_args::{ServerArgs, block_on, no_server};
-use crate::view::{Session, duration, place};
+use crate::service_args::{ReadArgs, ServerArgs, block_on, no_server, tell_age};
+use crate::view::{Session, duration, lease, place};
 
 /// List the sessions with the locks that they hold and wait for
 ///
@@ -16,18 +18,28 @@ pub struct Args {
     /// Print JSON: an array of sessions
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    read: ReadArgs,
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let sessions: Vec<Session> =
-        block_on(async { args.server.connect().await?.list_sessions().await.map_err(no_server) })?
-            .into_iter()
-            .map(Session::from)
-            .collect();
+    let local = args.read.local;
+    let Local { value, age } = block_on(async {
+        let client = args.server.connect().await?;
+        let sessions = match local {
+            true => client.list_sessions_locally().await,
+            false => client.list_sessions().await.map(|value| Local { value, age: None }),
+        };
+        sessions.map_err(no_server)
+    })?;
+    let sessions: Vec<Session> = value.into_iter().map(Session::from).collect();
     if args.json {
         print_json(&sessions)?
     } else {
-        print(&to_text(&sessions))?
+        print(&to_text(&sessions, local))?
+    }
+    if local {
+        tell_age(age);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -42,7 +54,7 @@ fn names(names: &[String]) -> String {
     }
 }
 
-fn to_text(sessions: &[Session]) -> String {
+fn to_text(sessions: &[Session], local: bool) -> String {
     let mut rows =
         vec![["SESSION", "LABEL", "PROCESS", "TTL", "LEASE", "HOLDS", "WAITS FOR"].map(String::from).to_vec()];
     rows.extend(sessions.iter().map(|session| {
@@ -51,7 +63,7 @@ fn to_text(sessions: &[Session]) -> String {
             shown(&session.label),
             shown(&place(&session.host, session.pid)),
             duration(session.ttl_ms),
-            duration(session.expires_in_ms),
+            lease(session.expires_in_ms, local),
             names(&session.holds),
             names(&session.waits),
         ]

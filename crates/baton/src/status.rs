@@ -2,11 +2,15 @@
 
 use std::process::ExitCode;
 
+use crate::cluster::view::Cluster;
 use crate::output::{Outcome, print, print_json, shown, table};
 use crate::service_args::{ServerArgs, block_on, no_server};
 use crate::view::{Group, Peer, Status, duration, size};
 
 /// Show the server's role, log, counts and free space
+///
+/// A node of a cluster also shows every member: its role, its log, its lag in entries and when the node last heard of it.
+/// `*` marks the node that answered. If there is no leader, it says why.
 ///
 /// A member of a peer group shows its group instead of log and free space: the algorithm, and the other members.
 ///
@@ -45,7 +49,14 @@ fn to_text(status: &Status) -> String {
             row("term", status.term.to_string()),
             row("log", format!("{} committed, {} applied", status.commit, status.applied)),
         ];
-        return table(&[&node[..], &counts, &[row("free space", free_space(status))], &end].concat());
+        let own = table(&[&node[..], &counts, &[row("free space", free_space(status))], &end].concat());
+        // A node that is alone and leads has nothing to add.
+        let is_worth_it = |cluster: &&Cluster| {
+            cluster.members.len() > 1 || cluster.no_leader.is_some() || !cluster.joining.is_empty()
+        };
+        let members =
+            status.cluster.as_ref().filter(is_worth_it).map(|cluster| format!("\n{}", cluster.states(status.node)));
+        return own + &members.unwrap_or_default();
     };
     let serves = if group.serves { "" } else { "; does not serve" };
     let variant = if group.variant.is_empty() { String::new() } else { format!(", {}", shown(&group.variant)) };
@@ -87,6 +98,18 @@ mod tests {
         assert_eq!(line(Some(5 << 30), false).as_deref(), Some("5.0 GiB"));
         assert_eq!(line(Some(3 << 20), true).as_deref(), Some("3.0 MiB: too little for new sessions and acquires"));
         assert_eq!(line(None, false).as_deref(), Some("unknown"));
+    }
+
+    #[test]
+    fn a_node_shows_its_cluster_unless_it_is_alone() {
+        let member = |id| views::Member { id, role: "leader".into(), ..views::Member::default() };
+        let text = |members: Vec<views::Member>, no_leader: &str| {
+            let cluster = Some(views::Cluster { members, no_leader: no_leader.into(), ..views::Cluster::default() });
+            to_text(&Status::from(views::Status { node: 1, cluster, ..views::Status::default() }))
+        };
+        assert!(!text(vec![member(1)], "").contains("LAST HEARD"));
+        assert!(text(vec![member(1), member(2)], "").contains("LAST HEARD\n*        1   no"));
+        assert!(text(vec![member(1)], "it waits for b").ends_with("\nno leader: it waits for b\n"));
     }
 
     #[test]

@@ -4,6 +4,8 @@ use baton_types::frames::Mode;
 use baton_types::{name, views};
 use serde::Serialize;
 
+use crate::cluster::view::Cluster;
+
 #[derive(Serialize)]
 pub struct Lock {
     pub name: String,
@@ -99,6 +101,9 @@ pub struct Status {
     /// Only a member of a peer group has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<Group>,
+    /// A member of a peer group does not have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<Cluster>,
 }
 
 /// A peer group, as one of its members sees it.
@@ -200,7 +205,7 @@ impl From<views::Session> for Session {
 impl From<views::Status> for Status {
     fn from(status: views::Status) -> Self {
         let views::Status { node, role, term, commit, applied, locks, sessions, waiters, .. } = status;
-        let views::Status { uptime_ms, version, free_bytes, low_space, group, .. } = status;
+        let views::Status { uptime_ms, version, free_bytes, low_space, group, cluster, .. } = status;
         Status {
             node,
             role,
@@ -215,6 +220,7 @@ impl From<views::Status> for Status {
             free_bytes,
             low_space,
             group: group.map(Group::from),
+            cluster: cluster.map(Cluster::from),
         }
     }
 }
@@ -253,6 +259,11 @@ pub fn duration(ms: u64) -> String {
         3_600..86_400 => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
         _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3_600),
     }
+}
+
+/// What is left of a lease. Only the leader counts leases, so a local read does not know it.
+pub fn lease(left_ms: u64, local: bool) -> String {
+    if local { "-".to_owned() } else { duration(left_ms) }
 }
 
 /// A number of bytes in the largest unit that fits, rounded down to tenths.

@@ -3,6 +3,7 @@
 use baton_protocol::registry::Family;
 use serde::Serialize;
 
+use crate::crew::State;
 use crate::output::{folded, narrow_table, shown};
 
 /// What is known of one member.
@@ -26,32 +27,6 @@ pub struct Row {
     pub not_heard: Vec<u64>,
     /// Its last message to the operator.
     pub says: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum State {
-    #[default]
-    Starts,
-    Runs,
-    Stopped,
-    CutOff,
-    StoppedAndCutOff,
-    /// Killed, or ended by itself.
-    Gone,
-}
-
-impl State {
-    fn text(self) -> &'static str {
-        match self {
-            State::Starts => "starts",
-            State::Runs => "runs",
-            State::Stopped => "stopped",
-            State::CutOff => "cut off",
-            State::StoppedAndCutOff => "stopped, cut off",
-            State::Gone => "gone",
-        }
-    }
 }
 
 /// The table. `chosen` is marked.
@@ -85,12 +60,6 @@ pub fn to_text(title: &str, family: Family, rows: &[Row], chosen: Option<usize>)
 fn processes(ids: &[u64]) -> String {
     let names: Vec<String> = ids.iter().map(|id| format!("P{id}")).collect();
     if names.is_empty() { "-".into() } else { names.join(" ") }
-}
-
-/// The part of a text that a terminal of this size can show.
-pub fn clipped(text: &str, rows: usize, columns: usize) -> String {
-    let lines = text.lines().take(rows.saturating_sub(1));
-    lines.map(|line| line.chars().take(columns.saturating_sub(1)).chain(['\n']).collect::<String>()).collect()
 }
 
 /// A few names, and how many more there are.
@@ -128,11 +97,6 @@ mod tests {
             2: killed
         "#]]
         .assert_eq(&to_text("raymond, 3 members", Family::Mutex, &rows, Some(1)));
-    }
-
-    #[test]
-    fn a_small_terminal_shows_a_part() {
-        assert_eq!(clipped("abcdef\nghi\njkl\n", 3, 5), "abcd\nghi\n");
     }
 
     #[test]

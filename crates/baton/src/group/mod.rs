@@ -1,7 +1,6 @@
 //! `baton group`: the file of a group of members, and all members on this machine.
 
 mod board;
-mod orders;
 mod up;
 
 use std::process::ExitCode;

@@ -1,0 +1,115 @@
+//! The table of `baton cluster local`. Pure.
+
+use serde::Serialize;
+
+use crate::crew::State;
+use crate::output::{folded, narrow_table, shown};
+use crate::view::or_dash;
+
+/// What is known of one node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Row {
+    pub name: String,
+    pub state: State,
+    /// Where clients reach it.
+    pub address: String,
+    /// None until the node has answered.
+    #[serde(flatten)]
+    pub seen: Option<Seen>,
+    /// Its last message to the operator.
+    pub says: Option<String>,
+}
+
+/// What a node says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Seen {
+    pub role: String,
+    pub term: u64,
+    /// Index of the last entry of its log.
+    pub last_log: u64,
+    /// Index of the last committed entry that it knows.
+    pub commit: u64,
+    /// Locks that are held, waited for or closed, as far as it has applied the log.
+    pub locks: u64,
+    /// Why there is no leader, if the node knows none. Otherwise empty.
+    pub no_leader: String,
+}
+
+/// The table. `chosen` is marked.
+pub fn to_text(title: &str, rows: &[Row], chosen: Option<usize>) -> String {
+    let head = ["", "NODE", "STATE", "ROLE", "TERM", "COMMIT", "LAG", "LOCKS", "CLIENTS"];
+    let mut lines = vec![head.map(String::from).to_vec()];
+    let end = leader(rows).map(|leader| leader.last_log);
+    for (number, row) in rows.iter().enumerate() {
+        let mark = if chosen == Some(number) { ">" } else { " " };
+        let number = |number: fn(&Seen) -> u64| or_dash(row.seen.as_ref().map(|seen| number(seen).to_string()));
+        let lag = row.seen.as_ref().zip(end).map(|(seen, end)| end.saturating_sub(seen.last_log).to_string());
+        lines.push(vec![
+            mark.to_owned(),
+            row.name.clone(),
+            row.state.text().to_owned(),
+            or_dash(row.seen.as_ref().map(|seen| shown(&seen.role))),
+            number(|seen| seen.term),
+            number(|seen| seen.commit),
+            or_dash(lag),
+            number(|seen| seen.locks),
+            row.address.clone(),
+        ]);
+    }
+    let mut says: String =
+        rows.iter().filter_map(|row| Some(format!("{}: {}\n", row.name, shown(row.says.as_ref()?)))).collect();
+    if end.is_none()
+        && let Some(why) = rows.iter().filter_map(|row| row.seen.as_ref()).find(|seen| !seen.no_leader.is_empty())
+    {
+        says = format!("no leader: {}\n{says}", shown(&why.no_leader));
+    }
+    format!("{title}\n\n{}\n{}", narrow_table(&lines), folded(&says))
+}
+
+/// The leader of the highest term. A leader that was cut off may not know yet that there is another one.
+fn leader(rows: &[Row]) -> Option<&Seen> {
+    let leads = |row: &&Row| row.state == State::Runs || row.state == State::CutOff;
+    let seen = rows.iter().filter(leads).filter_map(|row| row.seen.as_ref());
+    seen.filter(|seen| seen.role == "leader").max_by_key(|seen| seen.term)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &str, role: &str, term: u64, last_log: u64) -> Row {
+        let (role, commit) = (role.to_owned(), last_log.saturating_sub(1));
+        let seen = Seen { role, term, last_log, commit, locks: 2, no_leader: String::new() };
+        let (name, address, state) = (name.to_owned(), "127.0.0.1:7420".to_owned(), State::Runs);
+        Row { name, state, address, seen: Some(seen), says: None }
+    }
+
+    #[test]
+    fn the_table_shows_who_leads_who_lags_and_who_is_gone() {
+        let gone =
+            Row { state: State::Gone, seen: None, says: Some("it ended: signal: 9".into()), ..row("n3", "", 0, 0) };
+        // The second one was cut off, and does not know yet that it no longer leads.
+        let deposed = Row { state: State::CutOff, ..row("n2", "leader", 3, 90) };
+        expect_test::expect![[r#"
+            3 nodes
+
+               NODE  STATE    ROLE    TERM  COMMIT  LAG  LOCKS  CLIENTS
+               n1    runs     leader  4     99      0    2      127.0.0.1:7420
+            >  n2    cut off  leader  3     89      10   2      127.0.0.1:7420
+               n3    gone     -       -     -       -    -      127.0.0.1:7420
+
+            n3: it ended: signal: 9
+        "#]]
+        .assert_eq(&to_text("3 nodes", &[row("n1", "leader", 4, 100), deposed, gone], Some(1)));
+    }
+
+    #[test]
+    fn without_a_leader_the_table_says_why() {
+        let mut alone = row("n1", "candidate", 4, 7);
+        alone.seen.as_mut().unwrap().no_leader = "n2 does not answer".into();
+        let text = to_text("2 nodes", &[alone, Row { name: "n2".into(), ..Row::default() }], None);
+        assert!(text.ends_with("\nno leader: n2 does not answer\n"), "{text}");
+        assert!(text.contains("n1    runs    candidate  4     6       -    2      127.0.0.1:7420\n"), "{text}");
+        assert!(text.contains("n2    starts  -          -     -       -    -\n"), "{text}");
+    }
+}

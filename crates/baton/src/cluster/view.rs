@@ -1,0 +1,256 @@
+//! The members of a cluster, as JSON and as tables.
+
+use baton_types::views;
+use serde::Serialize;
+
+use crate::output::{folded, narrow_table, shown};
+use crate::view::{duration, id, or_dash};
+
+/// A cluster, as one of its nodes sees it.
+#[derive(Serialize)]
+pub struct Cluster {
+    pub id: String,
+    /// The id of the leader, if the answering node knows one.
+    pub leader: Option<u64>,
+    /// Why there is no leader; none if there is one.
+    pub no_leader: Option<String>,
+    /// In order of name.
+    pub members: Vec<Member>,
+    /// The nodes that wait to be added.
+    pub joining: Vec<Joining>,
+}
+
+#[derive(Serialize)]
+pub struct Member {
+    pub id: u64,
+    pub name: String,
+    pub voter: bool,
+    /// Where clients reach it.
+    pub address: String,
+    /// Where the other nodes reach it; empty for a node without a port for others.
+    pub peer_address: String,
+    /// Its own words; none if it does not answer.
+    #[serde(flatten)]
+    pub says: Option<Says>,
+    /// The entries that it does not have yet, if anyone knows.
+    pub lag: Option<u64>,
+    /// How long ago the answering node last heard of it; none for the answering node itself.
+    pub heard_ms_ago: Option<u64>,
+    /// Why it does not answer; none if it does.
+    pub error: Option<String>,
+}
+
+#[derive(Serialize)]
+pub struct Says {
+    pub role: String,
+    pub term: u64,
+    pub last_log: u64,
+    pub commit: u64,
+    pub applied: u64,
+    /// The node that it follows, and the node that it voted for in its term.
+    pub leader: Option<u64>,
+    pub voted_for: Option<u64>,
+}
+
+#[derive(Serialize)]
+pub struct Joining {
+    pub id: u64,
+    pub name: String,
+    pub address: String,
+    pub peer_address: String,
+}
+
+fn unless_empty(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
+}
+
+impl From<views::Cluster> for Cluster {
+    fn from(cluster: views::Cluster) -> Self {
+        let views::Cluster { id, leader, no_leader, members, joining } = cluster;
+        let joining = joining.into_iter().map(|views::Joining { id, name, peer_address, client_address }| Joining {
+            id,
+            name,
+            address: client_address,
+            peer_address,
+        });
+        Cluster {
+            id: self::id(id),
+            leader,
+            no_leader: unless_empty(no_leader),
+            members: members.into_iter().map(Member::from).collect(),
+            joining: joining.collect(),
+        }
+    }
+}
+
+impl From<views::Member> for Member {
+    fn from(member: views::Member) -> Self {
+        let views::Member { id, name, peer_address, client_address, is_voter, .. } = member;
+        let views::Member { role, term, last_log, commit, applied, leader, voted_for, .. } = member;
+        let answers = !role.is_empty();
+        Member {
+            id,
+            name,
+            voter: is_voter,
+            address: client_address,
+            peer_address,
+            says: answers.then_some(Says { role, term, last_log, commit, applied, leader, voted_for }),
+            lag: member.lag,
+            heard_ms_ago: member.heard_ms_ago,
+            error: unless_empty(member.error),
+        }
+    }
+}
+
+impl Cluster {
+    pub fn voters(&self) -> usize {
+        self.members.iter().filter(|member| member.voter).count()
+    }
+
+    /// How the members are. `*` marks the member with the id `answered`, which is the source of the table.
+    pub fn states(&self, answered: u64) -> String {
+        let head = ["", "NAME", "ID", "VOTES", "ROLE", "TERM", "LAST LOG", "COMMIT", "APPLIED", "LAG", "LAST HEARD"];
+        let row = |member: &Member| {
+            let number = |of: fn(&Says) -> u64| or_dash(member.says.as_ref().map(|says| of(says).to_string()));
+            vec![
+                if member.id == answered { "*" } else { "" }.to_owned(),
+                shown(&member.name),
+                member.id.to_string(),
+                votes(member),
+                or_dash(member.says.as_ref().map(|says| shown(&says.role))),
+                number(|says| says.term),
+                number(|says| says.last_log),
+                number(|says| says.commit),
+                number(|says| says.applied),
+                or_dash(member.lag.map(|lag| lag.to_string())),
+                heard(member, answered),
+            ]
+        };
+        self.table(&head, row)
+    }
+
+    /// The records of the members.
+    pub fn records(&self) -> String {
+        let head = ["NAME", "ID", "VOTES", "ROLE", "LAG", "CLIENTS", "OTHER NODES"];
+        let row = |member: &Member| {
+            vec![
+                shown(&member.name),
+                member.id.to_string(),
+                votes(member),
+                or_dash(member.says.as_ref().map(|says| shown(&says.role))),
+                or_dash(member.lag.map(|lag| lag.to_string())),
+                shown(&member.address),
+                or_dash(unless_empty(shown(&member.peer_address))),
+            ]
+        };
+        self.table(&head, row)
+    }
+
+    /// A table, and below it what is wrong and who waits.
+    fn table(&self, head: &[&str], row: impl Fn(&Member) -> Vec<String>) -> String {
+        let head = head.iter().map(|&cell| cell.to_owned()).collect();
+        let rows: Vec<Vec<String>> = std::iter::once(head).chain(self.members.iter().map(row)).collect();
+        let mut below = String::new();
+        if let Some(why) = &self.no_leader {
+            below += &format!("no leader: {}\n", whole(why));
+        }
+        for member in &self.members {
+            if let Some(error) = &member.error {
+                below += &format!("{} does not answer: {}\n", shown(&member.name), whole(error));
+            }
+        }
+        for Joining { id, name, peer_address, .. } in &self.joining {
+            let (name, address) = (shown(name), shown(peer_address));
+            below += &format!("{name} (id {id}, {address}) waits to be added: baton member add {name}\n");
+        }
+        let gap = if below.is_empty() { "" } else { "\n" };
+        format!("{}{gap}{}", narrow_table(&rows), folded(&below))
+    }
+}
+
+/// A sentence of a server, without control characters.
+fn whole(sentence: &str) -> String {
+    sentence.chars().map(|char| if char.is_control() { ' ' } else { char }).collect()
+}
+
+fn votes(member: &Member) -> String {
+    if member.voter { "yes" } else { "no, learns" }.to_owned()
+}
+
+fn heard(member: &Member, answered: u64) -> String {
+    match member.heard_ms_ago {
+        Some(ms) => format!("{} ago", duration(ms)),
+        None if member.id == answered => "-".to_owned(),
+        None => "never".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster() -> views::Cluster {
+        let member = |id, name: &str, role: &str, lag, heard_ms_ago| views::Member {
+            id,
+            name: name.to_owned(),
+            peer_address: format!("10.0.0.{id}:7520"),
+            client_address: format!("10.0.0.{id}:7420"),
+            is_voter: id < 4,
+            role: role.to_owned(),
+            term: 3,
+            last_log: 20,
+            commit: 19,
+            applied: 18,
+            lag,
+            heard_ms_ago,
+            ..views::Member::default()
+        };
+        let silent = views::Member { error: "connection refused".into(), ..member(3, "c", "", None, Some(64_000)) };
+        let members = vec![
+            member(1, "a", "leader", Some(0), None),
+            member(2, "b", "follower", Some(2), Some(40)),
+            silent,
+            member(4, "d", "learner", Some(900), None),
+        ];
+        let (name, peer_address, client_address) = ("e".to_owned(), "10.0.0.5:7520".to_owned(), String::new());
+        let joining = vec![views::Joining { id: 5, name, peer_address, client_address }];
+        views::Cluster { id: 0xab, leader: Some(1), no_leader: String::new(), members, joining }
+    }
+
+    #[test]
+    fn the_tables_show_every_member_and_what_is_wrong() {
+        expect_test::expect![[r#"
+               NAME  ID  VOTES       ROLE      TERM  LAST LOG  COMMIT  APPLIED  LAG  LAST HEARD
+            *  a     1   yes         leader    3     20        19      18       0    -
+               b     2   yes         follower  3     20        19      18       2    0.0 s ago
+               c     3   yes         -         -     -         -       -        -    1 min 4 s ago
+               d     4   no, learns  learner   3     20        19      18       900  never
+
+            c does not answer: connection refused
+            e (id 5, 10.0.0.5:7520) waits to be added: baton member add e
+        "#]]
+        .assert_eq(&Cluster::from(cluster()).states(1));
+        let (no_leader, joining) = ("2 of 3 voters are needed".to_owned(), Vec::new());
+        let leaderless = views::Cluster { leader: None, no_leader, joining, ..cluster() };
+        expect_test::expect![[r#"
+            NAME  ID  VOTES       ROLE      LAG  CLIENTS        OTHER NODES
+            a     1   yes         leader    0    10.0.0.1:7420  10.0.0.1:7520
+            b     2   yes         follower  2    10.0.0.2:7420  10.0.0.2:7520
+            c     3   yes         -         -    10.0.0.3:7420  10.0.0.3:7520
+            d     4   no, learns  learner   900  10.0.0.4:7420  10.0.0.4:7520
+
+            no leader: 2 of 3 voters are needed
+            c does not answer: connection refused
+        "#]]
+        .assert_eq(&Cluster::from(leaderless).records());
+    }
+
+    #[test]
+    fn a_cluster_has_exactly_the_promised_fields() {
+        let mut cluster = cluster();
+        cluster.members.drain(1..2);
+        cluster.members.truncate(2);
+        expect_test::expect![[r#"{"id":"00000000000000ab","leader":1,"no_leader":null,"members":[{"id":1,"name":"a","voter":true,"address":"10.0.0.1:7420","peer_address":"10.0.0.1:7520","role":"leader","term":3,"last_log":20,"commit":19,"applied":18,"leader":null,"voted_for":null,"lag":0,"heard_ms_ago":null,"error":null},{"id":3,"name":"c","voter":true,"address":"10.0.0.3:7420","peer_address":"10.0.0.3:7520","lag":null,"heard_ms_ago":64000,"error":"connection refused"}],"joining":[{"id":5,"name":"e","address":"","peer_address":"10.0.0.5:7520"}]}"#]]
+        .assert_eq(&serde_json::to_string(&Cluster::from(cluster)).unwrap());
+    }
+}
