@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::view::whole;
 use crate::crew::State;
 use crate::output::{folded, narrow_table, shown};
 use crate::view::or_dash;
@@ -57,11 +58,11 @@ pub fn to_text(title: &str, rows: &[Row], chosen: Option<usize>) -> String {
         ]);
     }
     let mut says: String =
-        rows.iter().filter_map(|row| Some(format!("{}: {}\n", row.name, shown(row.says.as_ref()?)))).collect();
+        rows.iter().filter_map(|row| Some(format!("{}: {}\n", row.name, whole(row.says.as_ref()?)))).collect();
     if end.is_none()
         && let Some(why) = rows.iter().filter_map(|row| row.seen.as_ref()).find(|seen| !seen.no_leader.is_empty())
     {
-        says = format!("no leader: {}\n{says}", shown(&why.no_leader));
+        says = format!("no leader: {}\n{says}", whole(&why.no_leader));
     }
     format!("{title}\n\n{}\n{}", narrow_table(&lines), folded(&says))
 }

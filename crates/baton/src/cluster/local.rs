@@ -126,7 +126,8 @@ impl Crew for Nodes {
         let Row { name, address, .. } = &self.rows[node];
         let listed = self.rows.iter().zip(&self.peers).map(|(row, peer)| format!("{}={peer}", row.name));
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["serve", "--ends-with-stdin", "--log", "warn", "--name", name, "--listen", address]);
+        // The log would tell of each broken link. Why a node ends is no part of the log.
+        command.args(["serve", "--ends-with-stdin", "--log", "error", "--name", name, "--listen", address]);
         command.args(["--peer-listen", &self.peers[node], "--cluster", &listed.collect::<Vec<_>>().join(",")]);
         command.args(self.routes[node].iter().flat_map(|route| ["--peer-route", route]));
         command.arg("--data").arg(Path::new(&self.data).join(name));

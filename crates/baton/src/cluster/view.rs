@@ -169,7 +169,7 @@ impl Cluster {
 }
 
 /// A sentence of a server, without control characters.
-fn whole(sentence: &str) -> String {
+pub fn whole(sentence: &str) -> String {
     sentence.chars().map(|char| if char.is_control() { ' ' } else { char }).collect()
 }
 
