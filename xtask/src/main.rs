@@ -1,8 +1,9 @@
-//! Developer tasks: `cargo xtask ci` runs all checks, `cargo xtask bench` measures, `cargo xtask peers` breaks groups of
-//! real processes.
+//! Developer tasks: `cargo xtask ci` runs all checks, `cargo xtask bench` measures, `cargo xtask peers` and `cargo xtask
+//! faults` break groups and clusters of real processes.
 
 mod bench;
 mod ci;
+mod faults;
 mod peers;
 mod purity;
 
@@ -21,6 +22,7 @@ enum Task {
         quick: bool,
     },
     Bench(bench::Args),
+    Faults(faults::Args),
     Peers(peers::Args),
 }
 
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
         Task::Ci { quick: false } => ci::run(),
         Task::Ci { quick: true } => ci::run_quick(),
         Task::Bench(args) => bench::run(&args),
+        Task::Faults(args) => faults::run(&args),
         Task::Peers(args) => peers::run(&args),
     };
     match result {

@@ -2,6 +2,8 @@
 //!
 //! `cargo test` runs a short selection. `cargo xtask peers` runs everything, for longer, through the variables below.
 
+#[path = "../common/mod.rs"]
+mod common;
 mod elections;
 mod group;
 mod roles;
@@ -10,6 +12,7 @@ mod weather;
 use std::time::Duration;
 
 use baton_protocol::registry::{ALGORITHMS, About, Family};
+use common::number;
 
 /// Set by `cargo xtask peers`: run every algorithm and every role.
 const ALL: &str = "PEERS_ALL";
@@ -25,13 +28,6 @@ const LONG: Duration = Duration::from_secs(60);
 
 fn is_full() -> bool {
     std::env::var_os(ALL).is_some()
-}
-
-fn number(variable: &str, default: u64) -> u64 {
-    match std::env::var(variable) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable} is a whole number")),
-        Err(_) => default,
-    }
 }
 
 fn is_wanted(name: &str) -> bool {
