@@ -77,6 +77,16 @@ impl Recorder {
         Duration::from_micros(self.now() - since)
     }
 
+    /// The longest time without a grant since then.
+    pub fn longest_pause(&self, since: Micros) -> Duration {
+        let history = lock(&self.history);
+        let holds = history.claims.iter().filter_map(Claim::hold).map(|hold| hold.at);
+        let mut times: Vec<Micros> = holds.filter(|&at| at > since).chain([since, self.now()]).collect();
+        times.sort_unstable();
+        let longest = times.windows(2).map(|pair| pair[1] - pair[0]).max();
+        Duration::from_micros(longest.unwrap_or_default())
+    }
+
     /// Waits until a listing shows this owner.
     async fn shown(&self, lock: &str, owner: u64) {
         let shows = |sight: &Sight| sight.locks.get(lock).is_some_and(|queue| queue.shows(owner));

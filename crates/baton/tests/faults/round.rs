@@ -28,7 +28,8 @@ const KEEPERS: usize = 4;
 /// What happened in a round.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// For each fault: how long after it a lock was granted for which a client had asked after it.
+    /// For each fault: how long after it a lock was granted for which a client had asked after it. For a change of
+    /// several steps: the longest time in which no lock was granted.
     pub gaps: Vec<(String, Duration)>,
     pub claims: usize,
     pub grants: usize,
@@ -163,12 +164,20 @@ impl Running {
         Ok(())
     }
 
-    /// Waits until locks are granted again, and notes how long that took.
-    async fn recovers(&mut self, name: impl fmt::Debug, since: Micros) -> Result<Duration, Stuck> {
-        let stuck = |_| format!("{name:?}: no lock is granted for {LONG:?}");
+    /// Waits until locks are granted again. Returns how long that took.
+    async fn recovers(&mut self, name: &str, since: Micros) -> Result<Duration, Stuck> {
+        let stuck = |_| format!("{name}: no lock is granted for {LONG:?}");
         let gap = timeout(LONG, self.recorder.granted_after(since)).await.map_err(stuck)?;
-        self.report.gaps.push((format!("{name:?}"), gap));
+        self.report.gaps.push((name.to_owned(), gap));
         Ok(gap)
+    }
+
+    /// After a change of several steps: notes the longest time without a grant.
+    async fn went_on(&mut self, name: &str, since: Micros) -> Result<(), Stuck> {
+        self.recovers(name, self.recorder.now()).await?;
+        let (pause, last) = (self.recorder.longest_pause(since), self.report.gaps.last_mut());
+        last.expect("it was noted").1 = pause;
+        Ok(())
     }
 
     async fn fault(&mut self, fault: &Fault) -> Result<(), Stuck> {
@@ -204,7 +213,13 @@ impl Running {
                 }
             }
         }
-        let gap = self.recovers(fault.kind, since).await?;
+        let name = format!("{:?}", fault.kind);
+        let gap = match fault.kind {
+            Kind::WipeFollower | Kind::RollingRestart | Kind::TransferLeader => {
+                return self.went_on(&name, since).await;
+            }
+            _ => self.recovers(&name, since).await?,
+        };
         match fault.kind {
             Kind::KillLeader | Kind::KillFollower => {
                 sleep(fault.lasts.saturating_sub(gap)).await;
@@ -246,13 +261,13 @@ impl Running {
         let since = self.recorder.now();
         self.cluster.terminate(0).await?;
         self.cluster.start_as(0, Beginning::Reachable)?;
-        self.recovers("restarted with an address for others", since).await?;
+        self.went_on("restarted with an address for others", since).await?;
         for node in 1..self.cluster.size() {
             let (leader, _) = self.cluster.leader().await?;
             let since = self.recorder.now();
             self.cluster.start_as(node, Beginning::Joins(leader))?;
             self.cluster.admit(node).await?;
-            self.recovers(format!("grown to {}", node + 1), since).await?;
+            self.went_on(&format!("grown to {}", node + 1), since).await?;
         }
         self.cluster.settles().await?;
         while self.cluster.running().len() > 1 {
@@ -262,7 +277,7 @@ impl Running {
             let since = self.recorder.now();
             self.cluster.remove(gone).await?;
             self.cluster.terminate(gone).await?;
-            self.recovers(format!("shrunk to {}", running.len() - 1), since).await?;
+            self.went_on(&format!("shrunk to {}", running.len() - 1), since).await?;
         }
         Ok(())
     }
