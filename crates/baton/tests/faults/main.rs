@@ -24,6 +24,8 @@ use schedule::{Fault, Kind, Round, Story};
 const ROUNDS: &str = "FAULTS_ROUNDS";
 /// The seed of the first round. Each further round has the next one.
 const SEED: &str = "FAULTS_SEED";
+/// If set, a round that went well leaves its folder behind, too.
+const KEEP: &str = "FAULTS_KEEP";
 
 /// Nothing in these tests takes this long, unless it hangs.
 const LONG: Duration = Duration::from_secs(60);
@@ -34,8 +36,10 @@ async fn run(round: Round, repeat: &str) -> Report {
     let ran = round::run(&round, folder.clone()).await;
     match ran {
         Ok(report) => {
-            // Nobody needs the folder of a round that went well.
-            let _ = std::fs::remove_dir_all(&folder);
+            if std::env::var_os(KEEP).is_none() {
+                // Nobody needs the folder, and a later round has another one.
+                let _ = std::fs::remove_dir_all(&folder);
+            }
             println!("seed {}, {}: {report}", round.seed, round.story);
             report
         }
