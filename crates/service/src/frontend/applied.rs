@@ -12,10 +12,10 @@ use crate::state::{Command, Effect, Outcome, State, What, locks, sessions};
 impl Frontend {
     /// An entry of `entry_term` was applied. `state` is the state right after the command.
     pub fn applied(&mut self, now_ms: u64, state: &State, entry_term: u64, command: &Command, outcome: &Outcome) {
+        let is_lead = *command == Command::Sessions(sessions::Command::Lead { term: entry_term });
+        let is_last_lead = is_lead && self.is_last_lead(entry_term);
         let term = match (self.standing, command) {
-            (Standing::Begins { term, .. }, &Command::Sessions(sessions::Command::Lead { term: leads }))
-                if term == entry_term && leads == term =>
-            {
+            (Standing::Begins { term, .. }, _) if term == entry_term && is_last_lead => {
                 return self.lead(now_ms, state, term);
             }
             // A second `Lead` of this term: the first one seemed to be lost.

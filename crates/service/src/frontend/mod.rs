@@ -236,6 +236,8 @@ pub struct Frontend {
     /// What this node knows of each session beside its lease.
     sessions: BTreeMap<SessionId, Presence>,
     under_way: VecDeque<UnderWay>,
+    /// A term, and how many `Lead`s of that term were proposed and are not applied yet.
+    leads_under_way: (u64, usize),
     /// How many proposals in `under_way` begin a session, and how many acquire a lock.
     opens_under_way: usize,
     acquires_under_way: usize,
@@ -264,6 +266,7 @@ impl Frontend {
             connections: BTreeMap::new(),
             sessions: BTreeMap::new(),
             under_way: VecDeque::new(),
+            leads_under_way: (0, 0),
             opens_under_way: 0,
             acquires_under_way: 0,
             locks_under_way: HashMap::new(),
@@ -335,6 +338,10 @@ impl Frontend {
     /// A proposal of this term was refused, or may be lost. Earlier proposals may be applied or not, so this node
     /// begins to lead again. Old proposals that are still applied come before the new `Lead`.
     pub fn lost(&mut self, now_ms: u64, lost_in: u64) {
+        if self.leads_under_way.0 == lost_in {
+            // The lost proposal may be a `Lead`, for which this node must not wait.
+            self.leads_under_way.1 = 0;
+        }
         match self.standing {
             Standing::Begins { term, .. } | Standing::Leads { term } if term == lost_in => {
                 self.reset(&Closing::TermEnded);
@@ -419,11 +426,23 @@ impl Frontend {
 
     fn begin_to_lead(&mut self, term: u64) {
         self.standing = Standing::Begins { term, again_ms: None };
+        let before = if self.leads_under_way.0 == term { self.leads_under_way.1 } else { 0 };
+        self.leads_under_way = (term, before + 1);
         let command = sessions::Command::Lead { term }.into();
         self.out.push_back(Output::Propose { term, command });
     }
 
-    /// The `Lead` of this term is applied: all leases start again, with their full TTL.
+    /// A `Lead` of this term is applied. Returns whether it is the last one that this node proposed: between an older one
+    /// and the last one there may be proposals that this node has forgotten.
+    fn is_last_lead(&mut self, term: u64) -> bool {
+        let (of, under_way) = &mut self.leads_under_way;
+        if *of == term {
+            *under_way = under_way.saturating_sub(1);
+        }
+        *under_way == 0
+    }
+
+    /// The last `Lead` of this term is applied: all leases start again, with their full TTL.
     fn lead(&mut self, now_ms: u64, state: &State, term: u64) {
         self.standing = Standing::Leads { term };
         self.leases.lead(now_ms, term, &state.pending_timers());

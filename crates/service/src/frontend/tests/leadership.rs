@@ -97,6 +97,48 @@ fn a_lead_of_one_term_in_an_entry_of_another_does_not_count() {
     assert!(!node.frontend.leads());
 }
 
+/// A leader without a majority is deposed, and elected again in the same term when the majority answers. Its proposals are
+/// not lost meanwhile, and an older `Lead` may be applied before them.
+#[test]
+fn an_older_lead_of_the_same_term_does_not_count() {
+    let mut node = Node::follower(ServerLimits::default());
+    let again = |frontend: &mut Frontend, _, _: &State| {
+        frontend.deposed();
+        frontend.elected(3);
+    };
+    node.tell(|frontend, _, _| frontend.elected(3));
+    node.tell(again);
+    assert_eq!(node.proposed.len(), 2);
+    node.apply();
+    assert!(!node.frontend.leads(), "a second Lead is under way");
+    node.apply();
+    assert!(node.frontend.leads());
+    node.stream(1);
+    node.hears(1, open(9));
+    node.tell(again);
+    node.tell(again);
+    node.said();
+    // The Open of the stream that has ended, and the first of two Leads.
+    node.apply();
+    node.apply();
+    assert!(!node.frontend.leads() && node.said().is_empty());
+    node.apply();
+    assert!(node.frontend.leads() && node.proposed.is_empty());
+}
+
+/// Otherwise the node would wait for the lost `Lead` for ever.
+#[test]
+fn a_lost_lead_is_not_waited_for() {
+    let mut node = Node::follower(ServerLimits::default());
+    node.tell(|frontend, _, _| frontend.elected(3));
+    node.proposed.clear();
+    node.tell(|frontend, _, _| frontend.deposed());
+    node.tell(|frontend, now_ms, _| frontend.lost(now_ms, 3));
+    node.tell(|frontend, _, _| frontend.elected(3));
+    node.apply();
+    assert!(node.frontend.leads());
+}
+
 /// This node applies entries of the next leader before it learns that it was deposed.
 #[test]
 fn an_entry_of_a_later_term_answers_nothing_that_was_proposed_before() {
