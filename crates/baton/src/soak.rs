@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::process::ExitCode;
 
-use baton_sim::service::{CLIENTS_MAX, Options, SoakReport, run as simulate};
+use baton_sim::service::{CLIENTS_MAX, NODES_MAX, Options, SoakReport, run as simulate};
 use serde_json::json;
 
 use crate::compare::parallel;
@@ -15,10 +15,12 @@ const FAILURES_SHOWN_MAX: usize = 20;
 
 /// Simulate the whole lock service under faults, over many seeds
 ///
-/// The front end, the state and the clients are the real ones. The log, the network, the clocks and the faults are
-/// simulated. Each run checks that no two clients believe in holds that exclude each other, that fences grow, that
-/// locks are granted in order and not before their lock-delay is over, that a request is refused as a deadlock if and
-/// only if it is one, that a repeated request is applied once, and that every client is served after the last fault.
+/// The front end, the state and the clients are the real ones. Raft, the network, the clocks and the faults are
+/// simulated: partitions (also in one direction), lost and late messages, restarts, pauses, clocks that drift. Each run
+/// checks that no two clients believe in holds that exclude each other, that fences grow, that locks are granted in
+/// order and not before their lock-delay is over, that a request is refused as a deadlock if and only if it is one,
+/// that a repeated request is applied once, that no stream outlives a term, and that every client is served after the
+/// last fault.
 ///
 /// The words of the output (deadlock, forced release, ...) are explained in docs/glossary.md.
 ///
@@ -34,6 +36,9 @@ pub struct Args {
     /// Number of clients [default: drawn from the seed, 2 to 4]
     #[arg(long, value_name = "N")]
     clients: Option<usize>,
+    /// Number of nodes [default: drawn from the seed, 1, 3 or 5]
+    #[arg(long, value_name = "N")]
+    nodes: Option<usize>,
     /// Print every event of the run of the first seed
     #[arg(long, conflicts_with = "json")]
     story: bool,
@@ -51,6 +56,8 @@ struct Sum {
     taken: u64,
     deadlocks: u64,
     thefts: u64,
+    terms: u64,
+    carried: u64,
     entries: u64,
     events: u64,
     failures: Vec<(u64, String)>,
@@ -63,6 +70,9 @@ pub fn run(args: &Args) -> Outcome {
     if args.clients.is_some_and(|clients| !(1..=CLIENTS_MAX).contains(&clients)) {
         return Err(Failure::bad_input(format!("--clients must be from 1 to {CLIENTS_MAX}")));
     }
+    if args.nodes.is_some_and(|nodes| !(1..=NODES_MAX).contains(&nodes)) {
+        return Err(Failure::bad_input(format!("--nodes must be from 1 to {NODES_MAX}")));
+    }
     let end = args
         .seed
         .checked_add(args.runs)
@@ -74,7 +84,7 @@ pub fn run(args: &Args) -> Outcome {
         .map(|batch| args.seed + batch * BATCH)
         .map(|from| from..end.min(from + BATCH))
         .collect();
-    let sums = parallel::map(&batches, "soak", |seeds| sum(seeds.clone(), args.clients));
+    let sums = parallel::map(&batches, "soak", |seeds| sum(seeds.clone(), args));
     let sum = sums.into_iter().fold(Sum::default(), |mut all, sum| {
         all.grants += sum.grants;
         all.refusals += sum.refusals;
@@ -82,6 +92,8 @@ pub fn run(args: &Args) -> Outcome {
         all.taken += sum.taken;
         all.deadlocks += sum.deadlocks;
         all.thefts += sum.thefts;
+        all.terms += sum.terms;
+        all.carried += sum.carried;
         all.entries += sum.entries;
         all.events += sum.events;
         all.failures.extend(sum.failures);
@@ -91,17 +103,24 @@ pub fn run(args: &Args) -> Outcome {
     Ok(ExitCode::from(if sum.failures.is_empty() { HELD } else { VIOLATED }))
 }
 
-fn sum(seeds: Range<u64>, clients: Option<usize>) -> Sum {
+fn options(args: &Args, seed: u64) -> Options {
+    Options { clients: args.clients, nodes: args.nodes, story: args.story, ..Options::new(seed) }
+}
+
+fn sum(seeds: Range<u64>, args: &Args) -> Sum {
     let mut sum = Sum::default();
     for seed in seeds {
-        let report = simulate(Options { clients, ..Options::new(seed) });
-        let SoakReport { violation, grants, refusals, forced, taken, deadlocks, thefts, entries, events, .. } = report;
+        let report = simulate(options(args, seed));
+        let SoakReport { violation, grants, refusals, forced, taken, deadlocks, thefts, .. } = report;
+        let SoakReport { terms, carried, entries, events, .. } = report;
         sum.grants += grants;
         sum.refusals += refusals;
         sum.forced += forced;
         sum.taken += taken;
         sum.deadlocks += deadlocks;
         sum.thefts += thefts;
+        sum.terms += terms;
+        sum.carried += carried;
         sum.entries += entries;
         sum.events += events;
         sum.failures.extend(violation.map(|violation| (seed, violation)));
@@ -110,18 +129,20 @@ fn sum(seeds: Range<u64>, clients: Option<usize>) -> Sum {
 }
 
 fn report(args: &Args, sum: &Sum) -> Result<(), Failure> {
-    let Sum { grants, refusals, forced, taken, deadlocks, thefts, entries, events, failures } = sum;
+    let Sum { grants, refusals, forced, taken, deadlocks, thefts, terms, carried, entries, events, failures } = sum;
     if args.json {
         let failures: Vec<_> =
             failures.iter().map(|(seed, violation)| json!({ "seed": seed, "violation": violation })).collect();
         let (seed, runs) = (args.seed, args.runs);
         return print_json(&json!({
             "seed": seed, "runs": runs, "events": events, "entries": entries, "grants": grants, "refusals": refusals,
-            "forced": forced, "taken": taken, "deadlocks": deadlocks, "thefts": thefts, "failures": failures,
+            "forced": forced, "taken": taken, "deadlocks": deadlocks, "thefts": thefts, "terms": terms,
+            "carried": carried, "failures": failures,
         }));
     }
     let mut text = format!(
         "lock service: {} runs, {} failed; {events} events, {entries} log entries, {grants} grants,\n  \
+         {terms} terms, {carried} streams carried by a follower,\n  \
          {deadlocks} deadlocks refused, {refusals} requests refused at a limit,\n  \
          {forced} forced releases, {taken} holds taken at once, {thefts} attempts to steal a session refused\n",
         args.runs,
@@ -131,13 +152,19 @@ fn report(args: &Args, sum: &Sum) -> Result<(), Failure> {
         text.push_str(&format!("  seed {seed}: {violation}\n"));
     }
     if let Some((seed, _)) = failures.first() {
-        text.push_str(&format!("try: baton soak --seed {seed} --story\n"));
+        text.push_str(&format!("try: baton soak --seed {seed}{} --story\n", again(args)));
     }
     print(&text)
 }
 
+/// The flags that make the same runs.
+fn again(args: &Args) -> String {
+    let flag = |name: &str, value: Option<usize>| value.map_or(String::new(), |value| format!(" --{name} {value}"));
+    flag("clients", args.clients) + &flag("nodes", args.nodes)
+}
+
 fn tell(args: &Args) -> Outcome {
-    let report = simulate(Options { clients: args.clients, story: true, ..Options::new(args.seed) });
+    let report = simulate(options(args, args.seed));
     let mut text = report.story.join("\n");
     let verdict = report.violation.as_deref().unwrap_or("no violation");
     text.push_str(&format!("\nseed {}: {verdict}\n", args.seed));

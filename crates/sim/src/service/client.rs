@@ -8,9 +8,9 @@ use baton_types::frames::Secret;
 use baton_types::limits::SECRET_BYTES;
 
 use super::clock::{Clock, Micros};
-use super::log::ConnectionId;
 use super::oracle::Believed;
-use super::world::ClientEvent;
+use super::raft::NodeId;
+use super::world::{ClientEvent, ConnectionId};
 
 /// A lock of the simulated world.
 #[derive(Clone, Debug)]
@@ -53,6 +53,8 @@ pub struct SimulatedClient {
     pub connection: Option<ConnectionId>,
     /// The node that the client tries next, modulo the number of nodes.
     pub turn: usize,
+    /// The leader, which the client connects to next, if a follower has told it.
+    pub goes_to: Option<NodeId>,
     /// The requests that wait or are granted, by number.
     claims: BTreeMap<AcquireNumber, Claim>,
     /// The state of the client's last request, which it makes after healing.
@@ -100,6 +102,7 @@ impl SimulatedClient {
             sessions: 0,
             connection: None,
             turn,
+            goes_to: None,
             claims: BTreeMap::new(),
             last_wish: LastWish::NotYet,
             plan: 0,

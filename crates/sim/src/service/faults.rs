@@ -1,21 +1,33 @@
 //! The faults of a run, all drawn from the seed, and the healing at the end.
 
 use baton_service::frontend::Frontend;
+use baton_service::state::State;
 use baton_types::frames::{EndReason, Open, ToClient, ToServer};
 
 use super::clock::Micros;
-use super::log::NodeId;
-use super::world::{ClientEvent, Connection, MS, NodeEvent, World, WorldEvent};
+use super::raft::NodeId;
+use super::world::{ClientEvent, Connection, ConnectionId, End, MS, NodeEvent, World, WorldEvent};
+
+/// Upper limit for the time until a partition or a pause ends, in times to live.
+const TTLS_MAX: u64 = 2;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fault {
-    /// The leader is paused for a while. Its clock goes on.
-    PauseLeader(Micros),
+    /// A node is paused for a while. Its clock goes on.
+    Pause(Which, Micros),
     PauseClient(usize, Micros),
-    /// Another node becomes the leader, and the old leader does not know it yet.
-    ChangeLeader,
-    /// A node loses everything except its log.
-    Restart(NodeId, Micros),
+    /// A node wants to lead, for no good reason.
+    Campaign(NodeId),
+    /// The leader asks another node to lead.
+    HandOver,
+    /// A node loses everything except the synced part of its log, its term and its vote. A clean restart hands over
+    /// the leadership and ends the streams before.
+    Restart {
+        node: Which,
+        down_for: Micros,
+        is_clean: bool,
+    },
+    Partition(Partition, Micros),
     /// The connection of a client breaks. Its two ends notice at different moments.
     BreakConnection(usize),
     /// An operator forces the release of a lock. With `now`, the holders lose the lock although they may still be
@@ -32,43 +44,110 @@ pub(super) enum Fault {
     Steal(usize),
 }
 
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Which {
+    /// The node that leads at that moment.
+    Leader,
+    Node(NodeId),
+}
+
+/// Which messages between nodes are lost. Clients still reach every node.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Partition {
+    /// All to and from this node.
+    Isolates(Which),
+    /// All to this node: it can speak, and hears nothing.
+    Deafens(Which),
+    /// All from this node: it hears, and nothing that it says arrives.
+    Mutes(Which),
+    /// All between two sides. The bits say on which side each node is.
+    Splits(u8),
+    /// Those from one node to another.
+    OneWay(NodeId, NodeId),
+}
+
+impl Partition {
+    fn cuts(self, node: impl Fn(Which) -> Option<NodeId>, from: NodeId, to: NodeId) -> bool {
+        let is = |which, id| node(which) == Some(id);
+        match self {
+            _ if from == to => false,
+            Partition::Isolates(which) => is(which, from) || is(which, to),
+            Partition::Deafens(which) => is(which, to),
+            Partition::Mutes(which) => is(which, from),
+            Partition::Splits(sides) => (sides >> from & 1) != (sides >> to & 1),
+            Partition::OneWay(one, other) => (one, other) == (from, to),
+        }
+    }
+}
+
 impl World {
     pub(super) fn plan_faults(&mut self) {
         let until = self.rng.u64(3_000 * MS..8_000 * MS);
-        let pause_max = 2 * self.ttl_ms * MS;
         for _ in 0..self.rng.usize(2..9) {
             let at = self.rng.u64(200 * MS..until);
-            let client = self.rng.usize(..self.clients.len());
-            let fault = match self.rng.u8(..12) {
-                0 => Fault::PauseLeader(self.rng.u64(10 * MS..pause_max)),
-                1 => Fault::PauseClient(client, self.rng.u64(10 * MS..pause_max)),
-                2 | 3 => Fault::ChangeLeader,
-                4 => Fault::Restart(self.rng.usize(..self.nodes.len()), self.rng.u64(10 * MS..1_500 * MS)),
-                5 => Fault::BreakConnection(client),
-                6 => Fault::Slow(client),
-                7 | 8 => Fault::Full(self.rng.usize(..self.nodes.len()), self.rng.u64(100 * MS..2_000 * MS)),
-                9 => Fault::Steal(client),
-                _ => Fault::Force { lock: self.rng.usize(..self.locks.len()), now: self.rng.bool() },
-            };
+            let fault = self.any_fault();
             self.at(at, WorldEvent::Fault(fault));
         }
+        // A node that is alone has no links.
+        for _ in 0..if self.nodes.len() > 1 { self.rng.usize(..5) } else { 0 } {
+            let at = self.rng.u64(200 * MS..until);
+            let duration = self.rng.u64(50 * MS..TTLS_MAX * self.ttl_ms * MS);
+            let partition = self.any_partition();
+            self.at(at, WorldEvent::Fault(Fault::Partition(partition, duration)));
+        }
         self.at(until, WorldEvent::Heal);
+    }
+
+    fn any_fault(&mut self) -> Fault {
+        let pause_max = TTLS_MAX * self.ttl_ms * MS;
+        let client = self.rng.usize(..self.clients.len());
+        match self.rng.u8(..13) {
+            0 => Fault::Pause(self.any_node(), self.rng.u64(10 * MS..pause_max)),
+            1 => Fault::PauseClient(client, self.rng.u64(10 * MS..pause_max)),
+            2 => Fault::Campaign(self.rng.usize(..self.nodes.len())),
+            3 => Fault::HandOver,
+            4 => {
+                let (node, down_for) = (self.any_node(), self.rng.u64(10 * MS..1_500 * MS));
+                Fault::Restart { node, down_for, is_clean: self.rng.bool() }
+            }
+            5 => Fault::BreakConnection(client),
+            6 => Fault::Slow(client),
+            7 | 8 => Fault::Full(self.rng.usize(..self.nodes.len()), self.rng.u64(100 * MS..2_000 * MS)),
+            9 => Fault::Steal(client),
+            _ => Fault::Force { lock: self.rng.usize(..self.locks.len()), now: self.rng.bool() },
+        }
+    }
+
+    /// The leader is hit as often as all other nodes together.
+    fn any_node(&mut self) -> Which {
+        if self.rng.bool() { Which::Leader } else { Which::Node(self.rng.usize(..self.nodes.len())) }
+    }
+
+    fn any_partition(&mut self) -> Partition {
+        let node = self.any_node();
+        match self.rng.u8(..6) {
+            0 | 1 => Partition::Isolates(node),
+            2 => Partition::Deafens(node),
+            3 => Partition::Mutes(node),
+            4 => Partition::Splits(self.rng.u8(..)),
+            _ => Partition::OneWay(self.rng.usize(..self.nodes.len()), self.rng.usize(..self.nodes.len())),
+        }
+    }
+
+    fn which(&self, which: Which) -> Option<NodeId> {
+        match which {
+            Which::Leader => self.leader(),
+            Which::Node(node) => Some(node),
+        }
     }
 
     pub(super) fn strike(&mut self, fault: Fault) -> Result<(), String> {
         self.tell(|| format!("fault: {fault:?}"));
         match fault {
-            Fault::PauseLeader(duration) => {
-                if let Some((node, _)) = self.log.leader
-                    && self.nodes[node].paused.is_none()
-                {
+            Fault::Pause(which, duration) => {
+                if let Some(node) = self.which(which).filter(|node| self.nodes[*node].paused.is_none()) {
                     self.nodes[node].paused = Some(Vec::new());
                     self.after(duration, WorldEvent::ResumeNode(node));
-                    // Mostly the other nodes elect a new leader meanwhile.
-                    if self.nodes.len() > 1 && self.rng.u8(..4) > 0 {
-                        let delay = self.rng.u64(100 * MS..900 * MS);
-                        self.after(delay, WorldEvent::Fault(Fault::ChangeLeader));
-                    }
                 }
             }
             Fault::PauseClient(client, duration) => {
@@ -77,12 +156,30 @@ impl World {
                     self.after(duration, WorldEvent::ResumeClient(client));
                 }
             }
-            Fault::ChangeLeader => {
-                if self.healed_at.is_none() {
-                    return self.elect();
+            Fault::Campaign(node) => {
+                let to = &mut self.nodes[node];
+                if to.is_up && to.paused.is_none() && !to.raft.leads() {
+                    to.raft.campaign(self.now);
+                    return self.follow_raft(node);
                 }
             }
-            Fault::Restart(node, down_for) => return self.restart(node, down_for),
+            Fault::HandOver => {
+                if let Some(node) = self.leader() {
+                    self.nodes[node].raft.hand_over();
+                    return self.follow_raft(node);
+                }
+            }
+            Fault::Restart { node, down_for, is_clean } => {
+                if let Some(node) = self.which(node) {
+                    return self.restart(node, down_for, is_clean);
+                }
+            }
+            Fault::Partition(partition, duration) => {
+                let nodes = 0..self.nodes.len();
+                let all = nodes.clone().flat_map(|from| nodes.clone().map(move |to| (from, to)));
+                let cut = all.filter(|(from, to)| partition.cuts(|which| self.which(which), *from, *to)).collect();
+                self.cut(cut, duration);
+            }
             Fault::BreakConnection(client) => self.break_connection(client),
             Fault::Force { lock, now } => {
                 let lock = self.locks[lock].name.clone();
@@ -105,72 +202,53 @@ impl World {
         Ok(())
     }
 
-    /// Elects a random node that is up and not paused: not the current leader. Without such a node the leader stays.
-    fn elect(&mut self) -> Result<(), String> {
-        let leader = self.log.leader;
-        let could: Vec<NodeId> = (0..self.nodes.len())
-            .filter(|node| self.nodes[*node].is_up && self.nodes[*node].paused.is_none())
-            .filter(|node| leader.is_none_or(|(leader, _)| leader != *node))
-            .collect();
-        let Some(node) = self.rng.choice(could) else { return Ok(()) };
-        let term = self.log.elect(node, &mut self.rng);
-        self.nodes[node].term = Some(term);
-        self.nodes[node].is_cut_off = false;
-        self.tell(|| format!("node {node} leads in term {term}"));
-        let delay = self.rng.u64(..20 * MS);
-        let life = self.nodes[node].life;
-        self.after(delay, WorldEvent::ToNode { node, life, event: NodeEvent::Elected(term) });
-        if let Some((old, term)) = leader {
-            let is_cut_off = self.healed_at.is_none() && self.rng.u8(..3) == 0;
-            let delay = match is_cut_off {
-                true => self.rng.u64(100 * MS..3 * self.ttl_ms * MS),
-                false => self.delay(200 * MS, 2_000 * MS),
-            };
-            self.nodes[old].is_cut_off = is_cut_off;
-            let life = self.nodes[old].life;
-            self.after(delay, WorldEvent::ToNode { node: old, life, event: NodeEvent::Deposed(term) });
-        }
-        self.judge_log()
-    }
-
-    /// Elects a leader if there is none. Tries again later if no node can lead.
-    pub(super) fn ensure_leader(&mut self) -> Result<(), String> {
-        if self.log.leader.is_some() {
-            return Ok(());
-        }
-        self.elect()?;
-        if self.log.leader.is_none() {
-            self.after(100 * MS, WorldEvent::EnsureLeader);
-        }
-        Ok(())
-    }
-
-    fn restart(&mut self, node: NodeId, down_for: Micros) -> Result<(), String> {
+    fn restart(&mut self, node: NodeId, down_for: Micros, is_clean: bool) -> Result<(), String> {
         let to = &mut self.nodes[node];
         if !to.is_up {
             return Ok(());
         }
+        if is_clean && to.paused.is_none() {
+            to.raft.hand_over();
+            to.frontend.stop();
+            self.carry_out_at(node)?;
+        }
+        let to = &mut self.nodes[node];
         to.is_up = false;
         to.life += 1;
         to.paused = None;
-        to.term = None;
-        to.is_cut_off = false;
+        (to.raft_alarm_at, to.alarm_at) = (None, None);
+        (to.applies_soon, to.hears_leadership_soon, to.leads_in) = (false, false, None);
+        to.state = State::default();
         to.frontend = Frontend::new(self.limits);
-        to.alarm_at = None;
         self.after(down_for, WorldEvent::NodeUp(node));
-        if self.log.leader.is_some_and(|(leader, _)| leader == node) {
-            self.log.depose(&mut self.rng);
-            let delay = self.rng.u64(50 * MS..800 * MS);
-            self.after(delay, WorldEvent::EnsureLeader);
-        }
         // The connections of the node's earlier lives break.
-        let broken = self.connections.iter().filter(|(_, on)| on.node == node && on.life != self.nodes[node].life);
-        let broken: Vec<_> = broken.map(|(connection, on)| (*connection, on.client)).collect();
-        for (connection, client) in broken {
+        let life = self.nodes[node].life;
+        let to_node = self.connections.iter().filter(|(_, on)| on.node == node && on.life != life);
+        let to_node: Vec<ConnectionId> = to_node.map(|(connection, _)| *connection).collect();
+        for connection in to_node {
             let delay = self.delay(3 * MS, 400 * MS);
-            self.after(delay, WorldEvent::ToClient { client, event: ClientEvent::Disconnected(connection) });
+            self.disconnect(connection, self.now + delay);
         }
-        self.judge_log()
+        let is_carrier = |on: &Connection| matches!(on.from, End::Carrier { node: by, .. } if by == node);
+        let carriers = self.connections.iter().filter(|(_, on)| is_carrier(on));
+        let carriers: Vec<ConnectionId> = carriers.map(|(connection, _)| *connection).collect();
+        for carrier in carriers {
+            let delay = self.delay(3 * MS, 400 * MS);
+            self.send_up(carrier, delay, NodeEvent::Gone);
+        }
+        Ok(())
+    }
+
+    /// A node that was down begins its next life.
+    pub(super) fn node_up(&mut self, node: NodeId) -> Result<(), String> {
+        let to = &mut self.nodes[node];
+        if to.is_up {
+            return Ok(());
+        }
+        to.is_up = true;
+        to.raft.restart(self.now);
+        to.leadership = to.raft.leadership(self.now);
+        self.follow_raft(node)
     }
 
     fn break_connection(&mut self, client: usize) {
@@ -181,17 +259,17 @@ impl World {
             let (node, life) = (on.node, on.life);
             self.at(server, WorldEvent::ToNode { node, life, event: NodeEvent::Gone(connection) });
         }
-        self.at(told, WorldEvent::ToClient { client, event: ClientEvent::Disconnected(connection) });
+        self.disconnect(connection, told);
     }
 
     /// From now on there are no faults, and every client requests one more lock.
     pub(super) fn heal(&mut self) -> Result<(), String> {
         self.tell(|| "healed".to_owned());
         self.healed_at = Some(self.now);
+        self.links.heal();
         for node in 0..self.nodes.len() {
             self.after(0, WorldEvent::ResumeNode(node));
             self.after(0, WorldEvent::NodeUp(node));
-            self.nodes[node].is_cut_off = false;
             self.set_space(0, node, u64::MAX);
         }
         for client in 0..self.clients.len() {
@@ -199,7 +277,6 @@ impl World {
             self.after(0, WorldEvent::ResumeClient(client));
             self.plan(client, 100 * MS);
         }
-        self.after(50 * MS, WorldEvent::EnsureLeader);
         Ok(())
     }
 
@@ -210,20 +287,22 @@ impl World {
 
     /// The thief claims a higher connection number than the client's, so that its stream counts as the latest.
     fn steal(&mut self, client: usize) {
-        let Some((node, _)) = self.log.leader else { return };
+        let Some(node) = self.any_node_that_is_up() else { return };
         if !self.oracle.began(self.clients[client].session_id().0) {
             return;
         }
-        self.connections_ever += 1;
-        let (connection, thief) = (self.connections_ever, self.clients.len());
-        let (now, life) = (self.now, self.nodes[node].life);
-        let on = Connection { client: thief, node, life, up_at: now, down_at: now, cut_up: None, cut_down: None };
-        self.connections.insert(connection, on);
+        let connection = self.connect(End::Thief, node);
         let (label, host, resume) = (String::new(), String::new(), self.rng.bool());
         let (session, ttl_ms) = (self.clients[client].session_id().0, self.ttl_ms);
         let open = Open { session, attempt: u64::MAX, ttl_ms, label, host, pid: 0, resume, secret: None };
         self.send_up(connection, 0, NodeEvent::StreamOpens);
         self.send_up(connection, 0, |connection| NodeEvent::Says { connection, said: ToServer::Open(open) });
+    }
+
+    /// Half of the time the leader.
+    fn any_node_that_is_up(&mut self) -> Option<NodeId> {
+        let which = self.any_node();
+        self.which(which).filter(|node| self.nodes[*node].is_up)
     }
 
     pub(super) fn thief_hears(&mut self, event: &ClientEvent) -> Result<(), String> {

@@ -1,9 +1,12 @@
 //! The whole lock service in virtual time, for `baton soak`: the real front end and state of the server, the real
-//! sessions of the client library, and an abstract log between them. The simulator injects all faults that the service
-//! must survive: leaders change, restart, pause, or do not know yet that they are deposed; proposals are refused;
-//! clients pause or do not read; streams break; messages are late, lost and repeated; clocks drift; disks are full;
-//! limits are reached; operators force releases; thieves try to resume sessions. Then the simulator heals everything,
-//! and every client must be served.
+//! sessions of the client library, and groups of one, three and five nodes with a simulated Raft ([`raft`]) between
+//! them. Clients connect to any node; a follower carries their streams to the leader.
+//!
+//! The simulator injects all faults that the service must survive: leaders change, restart, pause, or do not know yet
+//! that they are deposed; nodes are cut off from the others, in one direction or in both; messages are late, lost and
+//! repeated; proposals are refused; entries that are not synced are lost; clients pause or do not read; streams break;
+//! clocks drift; disks are full; limits are reached; operators force releases; thieves try to resume sessions. Then the
+//! simulator heals everything, and every client must be served.
 //!
 //! What the oracle checks ([`oracle`]):
 //! - No two holds that clients believe in overlap. A client that learns of a loss may believe in its hold until the
@@ -15,20 +18,23 @@
 //! - A client reports only answers as seen that it has seen.
 //! - A forced release names the holders that it hit. A later release by such a holder ends no other hold.
 //! - A request is refused as a deadlock if and only if it would wait for itself, also by way of parents and children.
-//! - A live stream is never replaced by an earlier one. No limit is exceeded.
+//! - A live stream is never replaced by an earlier one. No stream outlives the term of its leader. No limit is exceeded.
+//! - The simulated Raft keeps its own promises: one leader a term, and one log.
 //! - After healing, every waiter is served and every client gets one more lock. In the end there are no holders, no
 //!   waiters and no sessions.
 //!
 //! One seed is one run. [`Broken`] breaks a rule on purpose, so that tests can check that the oracle notices.
 
+mod carry;
 pub mod client;
 pub mod clock;
 mod deadlock;
 mod faults;
 mod lines;
-pub mod log;
 mod node;
 pub mod oracle;
+mod peers;
+pub mod raft;
 mod story;
 mod user;
 pub mod world;
@@ -44,6 +50,8 @@ pub struct Options {
     pub seed: u64,
     /// The number of clients. None: the seed decides.
     pub clients: Option<usize>,
+    /// The number of nodes. None: the seed decides.
+    pub nodes: Option<usize>,
     /// A rule to break on purpose.
     pub broken: Option<Broken>,
     /// Whether to record the story of the run.
@@ -52,11 +60,13 @@ pub struct Options {
 
 /// Upper limit for the number of clients.
 pub const CLIENTS_MAX: usize = 64;
+/// Upper limit for the number of nodes.
+pub const NODES_MAX: usize = 7;
 
 impl Options {
     /// The service with all its rules.
     pub fn new(seed: u64) -> Self {
-        Options { seed, clients: None, broken: None, story: false }
+        Options { seed, clients: None, nodes: None, broken: None, story: false }
     }
 
     /// How much each clock's rate may be off. Two clocks that differ by the most that this allows are still within the
@@ -76,6 +86,23 @@ pub enum Broken {
     NoRound,
     /// A new leader gives sessions only a part of their leases.
     LeasesNotAnew,
+    /// A follower acknowledges the keep-alives of the streams that it carries, instead of the leader.
+    FollowerAcknowledges,
+    /// When the leader changes, a follower carries its streams on to the next leader.
+    StreamOutlivesTerm,
+    /// A node leads as soon as it is elected, without an entry of its own in the log.
+    LeadSkipped,
+}
+
+impl Broken {
+    pub const ALL: [Broken; 6] = [
+        Broken::Drift,
+        Broken::NoRound,
+        Broken::LeasesNotAnew,
+        Broken::FollowerAcknowledges,
+        Broken::StreamOutlivesTerm,
+        Broken::LeadSkipped,
+    ];
 }
 
 /// The result of a run.
@@ -95,6 +122,10 @@ pub struct SoakReport {
     pub deadlocks: u64,
     /// How many thieves were refused.
     pub thefts: u64,
+    /// How many terms had a leader.
+    pub terms: u64,
+    /// How many streams a follower carried to the leader.
+    pub carried: u64,
     /// How many log entries were committed.
     pub entries: u64,
     /// How many events the simulator processed.
@@ -115,7 +146,9 @@ pub fn run(options: Options) -> SoakReport {
         taken: world.oracle.taken,
         deadlocks: world.oracle.deadlocks(),
         thefts: world.thefts,
-        entries: world.log.committed.len() as u64,
+        terms: world.leaders.len() as u64,
+        carried: world.carried,
+        entries: world.committed.len() as u64,
         events: world.events,
         story: world.story.unwrap_or_default(),
     }

@@ -5,8 +5,9 @@ use baton_service::state::{Caller, Command, Outcome, locks, sessions};
 use baton_types::frames::ToClient;
 
 use super::Broken;
-use super::log::{ConnectionId, NodeId, Proposal};
-use super::world::{ClientEvent, MIN_BYTES, MS, NodeEvent, World, WorldEvent};
+use super::clock::Micros;
+use super::raft::{Leadership, NodeId};
+use super::world::{ClientEvent, ConnectionId, End, MIN_BYTES, MS, NodeEvent, World, WorldEvent};
 
 impl World {
     pub(super) fn node_hears(&mut self, node: NodeId, event: NodeEvent) -> Result<(), String> {
@@ -14,39 +15,43 @@ impl World {
         let to = &mut self.nodes[node];
         let now_ms = to.clock.read_ms(now);
         match event {
-            NodeEvent::Elected(term) => to.frontend.elected(term),
-            NodeEvent::Deposed(term) => {
-                to.is_cut_off = false;
-                // The node may have been elected again before this message arrived.
-                if to.term == Some(term) {
-                    to.frontend.deposed();
-                }
+            NodeEvent::Raft { from, message } => to.raft.receive(now, from, message),
+            NodeEvent::Synced(sync) => to.raft.synced(sync),
+            NodeEvent::RaftAlarm => {
+                to.raft_alarm_at = None;
+                to.raft.tick(now);
             }
-            NodeEvent::Lost(term) => to.frontend.lost(now_ms, term),
             NodeEvent::Apply => self.apply(node)?,
+            NodeEvent::Leadership => self.hear_leadership(node),
+            NodeEvent::Lost(term) => to.frontend.lost(now_ms, term),
             NodeEvent::Alarm => {
                 to.alarm_at = None;
                 to.frontend.tick(now_ms);
             }
-            NodeEvent::RoundDone { round, ok } => {
-                // The engine finishes a round only when the node has applied all entries that were committed when the
-                // round began.
-                if ok && self.options.broken != Some(Broken::NoRound) {
-                    self.apply(node)?;
-                }
-                self.nodes[node].frontend.round_done(now_ms, round, ok);
-            }
+            NodeEvent::RoundDone { round, led } => to.frontend.round_done(now_ms, RoundId(round), led),
             NodeEvent::StreamOpens(connection) => {
-                to.frontend.stream_opens(now_ms, StreamId(connection), OnConnection(connection), Caller::default());
+                if !self.carry(node, connection) {
+                    let (stream, on) = (StreamId(connection), OnConnection(connection));
+                    self.nodes[node].frontend.stream_opens(now_ms, stream, on, Caller::default());
+                }
             }
             NodeEvent::Says { connection, said } => {
                 let is_cut = self.connections.get(&connection).is_none_or(|on| on.cut_up.is_some_and(|cut| now >= cut));
-                if !is_cut {
+                if !is_cut && let Some(said) = self.carry_up(connection, said) {
+                    let to = &mut self.nodes[node];
                     to.frontend.hears(now_ms, &to.state, StreamId(connection), Ok(said));
                 }
             }
-            NodeEvent::Gone(connection) => to.frontend.stream_gone(StreamId(connection)),
-            NodeEvent::Slow(connection) => to.frontend.stream_slow(StreamId(connection)),
+            NodeEvent::Gone(connection) => match self.carrier_of(connection) {
+                Some(carrier) => self.send_up(carrier, 0, NodeEvent::Gone),
+                None => self.nodes[node].frontend.stream_gone(StreamId(connection)),
+            },
+            NodeEvent::Slow(connection) => match self.carrier_of(connection) {
+                Some(carrier) => self.send_up(carrier, 0, NodeEvent::Slow),
+                None => self.nodes[node].frontend.stream_slow(StreamId(connection)),
+            },
+            NodeEvent::CarriesDown { carrier, said } => self.carry_down(carrier, said),
+            NodeEvent::CarrierEnded(carrier) => self.carrier_ended(node, carrier),
             NodeEvent::Space(free_bytes) => to.frontend.space(Some(free_bytes), MIN_BYTES),
             NodeEvent::Force { call, lock, now } => {
                 let caller = Caller { from: Some(super::oracle::caller_of(call)), ..Caller::default() };
@@ -56,13 +61,41 @@ impl World {
         self.carry_out_at(node)
     }
 
+    /// The connection on which this stream is carried to the leader, if it is.
+    fn carrier_of(&self, connection: ConnectionId) -> Option<ConnectionId> {
+        Some(self.connections.get(&connection)?.carried?.to)
+    }
+
+    fn hear_leadership(&mut self, node: NodeId) {
+        let to = &mut self.nodes[node];
+        to.hears_leadership_soon = false;
+        match to.leadership {
+            Leadership::Leads { term } => {
+                to.leads_in = Some(term);
+                to.frontend.elected(term);
+            }
+            Leadership::DoesNotLead { .. } => {
+                to.leads_in = None;
+                to.frontend.deposed();
+            }
+        }
+        self.end_other_carriers(node);
+    }
+
     /// Carries out all outputs of the front end.
-    fn carry_out_at(&mut self, node: NodeId) -> Result<(), String> {
+    pub(super) fn carry_out_at(&mut self, node: NodeId) -> Result<(), String> {
         while let Some(output) = self.nodes[node].frontend.poll() {
             match output {
-                Output::Propose { term, command } => self.propose(node, term, command),
+                Output::Propose { term, command } => {
+                    if !self.skips(node, term, &command) {
+                        self.propose(node, term, command);
+                    }
+                }
                 Output::BeginRound(round) => self.begin_round(node, round),
-                Output::Say { stream, said } => self.answer(stream.0, said),
+                Output::Say { stream, said } => {
+                    self.judge_term(node, stream.0)?;
+                    self.answer(stream.0, said);
+                }
                 Output::Close { stream, why } => {
                     self.judge_close(node, stream.0, &why)?;
                     self.end_stream(stream.0);
@@ -76,7 +109,21 @@ impl World {
             }
         }
         self.rearm(node);
-        Ok(())
+        self.nodes[node].raft.flush(self.now);
+        self.follow_raft(node)
+    }
+
+    /// The mistake: a node leads as soon as it is elected, although its Lead is not in the log.
+    fn skips(&mut self, node: NodeId, term: u64, command: &Command) -> bool {
+        let is_lead = matches!(command, Command::Sessions(sessions::Command::Lead { .. }));
+        let to = &mut self.nodes[node];
+        if self.options.broken != Some(Broken::LeadSkipped) || !is_lead || to.skipped_in == Some(term) {
+            return false;
+        }
+        to.skipped_in = Some(term);
+        let now_ms = to.clock.read_ms(self.now);
+        to.frontend.applied(now_ms, &to.state, term, command, &Outcome::default());
+        true
     }
 
     fn rearm(&mut self, node: NodeId) {
@@ -89,91 +136,126 @@ impl World {
         }
     }
 
-    /// A node that believes to lead proposes a command. Sometimes the engine refuses it although the node leads,
-    /// because its leader lease has run out. Then the engine says so before it can apply any later proposal.
-    fn propose(&mut self, node: NodeId, term: u64, command: Command) {
-        let life = self.nodes[node].life;
-        let leads = self.log.leads(node, term);
-        let is_refused = !leads || (self.healed_at.is_none() && self.rng.u8(..=255) == 0);
-        if is_refused {
-            // Sometimes the engine says nothing, because the node is about to learn that it is deposed.
-            if leads || self.rng.bool() {
-                self.after(0, WorldEvent::ToNode { node, life, event: NodeEvent::Lost(term) });
-            }
-            return;
-        }
-        let id = self.log.propose(Proposal { id: 0, node, life, term, command });
-        let delay = self.delay(5 * MS, 300 * MS);
-        self.after(delay, WorldEvent::Commit(id));
-    }
-
     fn begin_round(&mut self, node: NodeId, round: RoundId) {
         let life = self.nodes[node].life;
         if self.options.broken == Some(Broken::NoRound) {
-            return self.after(0, WorldEvent::ToNode { node, life, event: NodeEvent::RoundDone { round, ok: true } });
+            let event = NodeEvent::RoundDone { round: round.0, led: true };
+            return self.after(0, WorldEvent::ToNode { node, life, event });
         }
-        let (before, takes) = (self.delay(3 * MS, 300 * MS), self.delay(3 * MS, 300 * MS));
-        self.after(before, WorldEvent::RoundCheck { node, life, round, takes });
+        self.nodes[node].raft.begin_round(self.now, round.0);
     }
 
     fn apply(&mut self, node: NodeId) -> Result<(), String> {
-        if self.nodes[node].is_cut_off {
-            return Ok(());
-        }
-        while let Some(proposal) = self.log.committed.get(self.nodes[node].applied).cloned() {
+        self.nodes[node].applies_soon = false;
+        while let Some((index, entry)) = self.nodes[node].raft.apply_next() {
+            if self.committed.get(index) != Some(&entry) {
+                return Err(format!("Raft itself is broken: node {node} applies another entry {index} than others"));
+            }
+            // The front end hears nothing of the entry with which Raft begins a term.
+            let Some(command) = entry.command.map(|command| &self.commands[command as usize]) else { continue };
             let to = &mut self.nodes[node];
             let mut now_ms = to.clock.read_ms(self.now);
             let mut outcome = Outcome::default();
-            to.state.apply(to.applied as u64, self.now / MS, &proposal.command, &mut outcome);
-            to.applied += 1;
-            if let Command::Sessions(sessions::Command::Lead { .. }) = proposal.command
+            to.state.apply(index as u64, self.now / MS, command, &mut outcome);
+            if let Command::Sessions(sessions::Command::Lead { .. }) = command
                 && self.options.broken == Some(Broken::LeasesNotAnew)
             {
                 // As if three quarters of every lease were over.
                 now_ms = now_ms.saturating_sub(self.ttl_ms * 3 / 4);
             }
-            to.frontend.applied(now_ms, &to.state, proposal.term, &proposal.command, &outcome);
+            to.frontend.applied(now_ms, &to.state, entry.term, command, &outcome);
             // Carry out the outputs after each entry.
             self.carry_out_at(node)?;
         }
+        self.nodes[node].raft.end_rounds();
         Ok(())
     }
 
-    fn answer(&mut self, connection: ConnectionId, said: ToClient) {
+    pub(super) fn answer(&mut self, connection: ConnectionId, said: ToClient) {
         let delay = self.delay(3 * MS, 400 * MS);
         let now = self.now;
         let Some(on) = self.connections.get_mut(&connection) else { return };
         on.down_at = on.down_at.max(now + delay);
-        let (client, at) = (on.client, on.down_at);
-        if on.cut_down.is_none_or(|cut| at < cut) {
-            self.at(at, WorldEvent::ToClient { client, event: ClientEvent::Hears { connection, said } });
+        let (from, at) = (on.from, on.down_at);
+        if on.cut_down.is_some_and(|cut| at >= cut) {
+            return;
+        }
+        match self.client_at(from) {
+            Ok(client) => self.at(at, WorldEvent::ToClient { client, event: ClientEvent::Hears { connection, said } }),
+            Err((node, life)) => {
+                let event = NodeEvent::CarriesDown { carrier: connection, said };
+                self.at(at, WorldEvent::ToNode { node, life, event });
+            }
+        }
+    }
+
+    /// The client at this end of a connection. A thief has a number that no client has. The error is the follower at
+    /// this end, and its life.
+    fn client_at(&self, from: End) -> Result<usize, (NodeId, u32)> {
+        match from {
+            End::Client(client) => Ok(client),
+            End::Thief => Ok(self.clients.len()),
+            End::Carrier { node, life, .. } => Err((node, life)),
+        }
+    }
+
+    /// No stream outlives a term: only one leader, in one term, ever speaks on it.
+    fn judge_term(&mut self, node: NodeId, stream: ConnectionId) -> Result<(), String> {
+        let Some(term) = self.nodes[node].leads_in else { return Ok(()) };
+        let stream = self.client_stream(stream);
+        let Some(on) = self.connections.get_mut(&stream) else { return Ok(()) };
+        match on.spoken_in.replace((node, term)) {
+            Some(before) if before != (node, term) => {
+                Err(format!("stream {stream} was of node {} in term {}, and outlives it", before.0, before.1))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The client's end of a stream, which may be carried.
+    fn client_stream(&self, stream: ConnectionId) -> ConnectionId {
+        match self.connections.get(&stream).map(|on| on.from) {
+            Some(End::Carrier { of, .. }) => of,
+            _ => stream,
         }
     }
 
     /// A stream may be replaced by a later one of its session, never by an earlier one.
     fn judge_close(&mut self, node: NodeId, connection: ConnectionId, why: &Closing) -> Result<(), String> {
         self.tell(|| format!("node {node} ends stream {connection}: {why}"));
-        let Some(on) = self.connections.get(&connection) else { return Ok(()) };
-        let Some(client) = self.clients.get(on.client) else { return Ok(()) };
+        let connection = self.client_stream(connection);
+        let Some(End::Client(client)) = self.connections.get(&connection).map(|on| on.from) else { return Ok(()) };
+        let client = &self.clients[client];
         if *why == Closing::Replaced && client.connection == Some(connection) {
             return Err(format!("the live stream {connection} of client {} gives way to an earlier one", client.id));
         }
         Ok(())
     }
 
-    /// The client learns of the end after all frames that were sent before.
-    fn end_stream(&mut self, connection: ConnectionId) {
+    /// The other end learns of the end after all frames that were sent before.
+    pub(super) fn end_stream(&mut self, connection: ConnectionId) {
         let delay = self.delay(3 * MS, 400 * MS);
         let now = self.now;
         let Some(on) = self.connections.get_mut(&connection) else { return };
         on.down_at = on.down_at.max(now + delay);
-        let (client, at) = (on.client, on.down_at);
-        self.at(at, WorldEvent::ToClient { client, event: ClientEvent::Disconnected(connection) });
+        let at = on.down_at;
+        self.disconnect(connection, at);
+    }
+
+    /// The other end learns at this time that the connection has ended.
+    pub(super) fn disconnect(&mut self, connection: ConnectionId, at: Micros) {
+        let Some(from) = self.connections.get(&connection).map(|on| on.from) else { return };
+        match self.client_at(from) {
+            Ok(client) => self.at(at, WorldEvent::ToClient { client, event: ClientEvent::Disconnected(connection) }),
+            Err((node, life)) => {
+                self.at(at, WorldEvent::ToNode { node, life, event: NodeEvent::CarrierEnded(connection) });
+            }
+        }
     }
 
     /// Asks the leader to force the release of a lock.
     pub(super) fn force(&mut self, lock: &str, now: bool) {
-        if let Some((node, _)) = self.log.leader {
+        if let Some(node) = self.leader() {
             self.forces += 1;
             let event = NodeEvent::Force { call: self.forces, lock: lock.to_owned(), now };
             let life = self.nodes[node].life;

@@ -5,6 +5,14 @@ use baton_service::state::{Command, sessions};
 use baton_types::frames::{Acquire, Operation, Request, ToServer};
 use baton_types::name::Quoted;
 
+use super::clock::Micros;
+use super::world::MS;
+
+/// A line of the story.
+pub(super) fn line(now: Micros, text: &str) -> String {
+    format!("{:>9.3} ms  {text}", now as f64 / MS as f64)
+}
+
 /// A frame that a client sends.
 pub(super) fn said(said: &ToServer) -> String {
     let ToServer::Request(Request { number, seen, missing, operation: Operation::Acquire(acquire) }) = said else {

@@ -1,12 +1,12 @@
 //! The connections and timers of a simulated client: what the driver of the real client does.
 
 use baton_client::session::{Event, Output};
-use baton_types::frames::ToServer;
+use baton_types::frames::{ToClient, ToServer};
 
 use super::client::Next;
-use super::log::ConnectionId;
+use super::raft::NodeId;
 use super::story;
-use super::world::{ClientEvent, Connection, MS, NodeEvent, World, WorldEvent};
+use super::world::{ClientEvent, Connection, ConnectionId, End, MS, NodeEvent, World, WorldEvent};
 
 impl World {
     pub(super) fn client_hears(&mut self, client: usize, event: ClientEvent) -> Result<(), String> {
@@ -29,7 +29,9 @@ impl World {
                 let session_id = to.session_id();
                 if let Some(session) = to.session.as_mut().filter(|_| to.connection == Some(connection)) {
                     self.oracle.hears(session_id, &said)?;
+                    let leader = leader(&said);
                     session.receive(now_ms, said);
+                    self.go_to(client, leader);
                 }
             }
             ClientEvent::Alarm => {
@@ -41,6 +43,17 @@ impl World {
         self.carry_out(client)?;
         self.arm(client);
         Ok(())
+    }
+
+    /// A follower has said where the leader is. Half of the clients go there, the others let the follower carry their
+    /// streams.
+    fn go_to(&mut self, client: usize, leader: Option<NodeId>) {
+        let Some(leader) = leader.filter(|_| self.rng.bool()) else { return };
+        self.hang_up(client);
+        let now_ms = self.clients[client].now_ms(self.now);
+        let to = &mut self.clients[client];
+        to.goes_to = Some(leader);
+        to.session.iter_mut().for_each(|session| session.disconnected(now_ms));
     }
 
     fn act(&mut self, client: usize, plan: u64) {
@@ -117,22 +130,31 @@ impl World {
         if !to.dials || to.connection.is_some() {
             return;
         }
-        let node = to.turn % self.nodes.len();
+        let node = to.goes_to.take().unwrap_or(to.turn % self.nodes.len());
         if !self.nodes[node].is_up {
             // The node is down: the client tries the next node.
             to.turn += 1;
             let delay = self.delay(60 * MS, 400 * MS);
             return self.after(delay, WorldEvent::ToClient { client, event: ClientEvent::Dial });
         }
-        self.connections_ever += 1;
-        let (connection, now, life) = (self.connections_ever, self.now, self.nodes[node].life);
-        let to_node = Connection { client, node, life, up_at: now, down_at: now, cut_up: None, cut_down: None };
-        self.connections.insert(connection, to_node);
+        let connection = self.connect(End::Client(client), node);
+        let to = &mut self.clients[client];
         to.connection = Some(connection);
         to.dials = false;
-        let now_ms = to.now_ms(now);
+        let now_ms = to.now_ms(self.now);
         to.session.iter_mut().for_each(|session| session.connected(now_ms));
         self.send_up(connection, 0, NodeEvent::StreamOpens);
+    }
+
+    /// Makes a connection to this node.
+    pub(super) fn connect(&mut self, from: End, node: NodeId) -> ConnectionId {
+        self.connections_ever += 1;
+        let (now, life) = (self.now, self.nodes[node].life);
+        let (cut_up, cut_down, carried, spoken_in, open) = (None, None, None, None, None);
+        let on =
+            Connection { from, node, life, up_at: now, down_at: now, cut_up, cut_down, carried, spoken_in, open };
+        self.connections.insert(self.connections_ever, on);
+        self.connections_ever
     }
 
     fn send(&mut self, client: usize, said: ToServer) {
@@ -162,4 +184,8 @@ impl World {
         let (node, life, at) = (on.node, on.life, on.up_at);
         self.at(at, WorldEvent::ToNode { node, life, event: event(connection) });
     }
+}
+
+fn leader(said: &ToClient) -> Option<NodeId> {
+    if let ToClient::Leader(leader) = said { Some(leader.node as NodeId) } else { None }
 }

@@ -3,17 +3,18 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};
 
-use baton_service::frontend::{Frontend, RoundId};
-use baton_service::state::{Outcome, State};
-use baton_types::frames::{ToClient, ToServer};
+use baton_service::frontend::Frontend;
+use baton_service::state::{Command, Outcome, State};
+use baton_types::frames::{Open, ToClient, ToServer};
 use baton_types::limits::ServerLimits;
 
 use super::client::{LockKind, SimulatedClient};
 use super::clock::{Clock, Micros};
 use super::faults::Fault;
-use super::log::{ConnectionId, Log, NodeId};
 use super::oracle::Oracle;
-use super::{CLIENTS_MAX, Options, story};
+use super::peers::Links;
+use super::raft::{Entry, Leadership, Message, NodeId, Raft, Sync};
+use super::{CLIENTS_MAX, NODES_MAX, Options, story};
 
 /// All times here are in microseconds.
 pub(super) const MS: Micros = 1_000;
@@ -35,35 +36,33 @@ pub(super) enum WorldEvent {
         client: usize,
         event: ClientEvent,
     },
-    /// This proposal, and all before it, have reached enough nodes.
-    Commit(u64),
-    /// The other nodes confirm or deny that this node leads, in the middle of a round. The answer arrives after
-    /// `takes`.
-    RoundCheck {
-        node: NodeId,
-        life: u32,
-        round: RoundId,
-        takes: Micros,
-    },
     ResumeNode(NodeId),
     ResumeClient(usize),
     NodeUp(NodeId),
-    EnsureLeader,
+    /// A partition ends: messages pass these links again.
+    Join(Vec<(NodeId, NodeId)>),
     Fault(Fault),
     Heal,
 }
 
 #[derive(Debug)]
 pub(super) enum NodeEvent {
-    Elected(u64),
-    Deposed(u64),
+    /// A message of another node's Raft.
+    Raft {
+        from: NodeId,
+        message: Message,
+    },
+    Synced(Sync),
+    RaftAlarm,
+    /// The front end hears of the leadership.
+    Leadership,
     /// A proposal of this term was refused, or may be lost.
     Lost(u64),
     Apply,
     Alarm,
     RoundDone {
-        round: RoundId,
-        ok: bool,
+        round: u64,
+        led: bool,
     },
     StreamOpens(ConnectionId),
     Says {
@@ -73,6 +72,13 @@ pub(super) enum NodeEvent {
     Gone(ConnectionId),
     /// The client does not read the frames that the node sends.
     Slow(ConnectionId),
+    /// A frame of the leader for a stream that this node carries.
+    CarriesDown {
+        carrier: ConnectionId,
+        said: ToClient,
+    },
+    /// The leader ended a stream that this node carries, or the link to the leader is dead.
+    CarrierEnded(ConnectionId),
     /// The number of free bytes.
     Space(u64),
     /// An operator forces the release of a lock. With `now`, the holders lose it at once.
@@ -107,20 +113,48 @@ pub(super) struct Node {
     pub life: u32,
     pub is_up: bool,
     pub paused: Option<Vec<NodeEvent>>,
-    /// The term in which the node was last elected.
-    pub term: Option<u64>,
-    /// The node gets no messages from the other nodes, and does not know that it is deposed. Clients can still reach
-    /// it.
-    pub is_cut_off: bool,
+    pub raft: Raft,
+    pub raft_alarm_at: Option<Micros>,
+    /// Whether an [`NodeEvent::Apply`] is on its way.
+    pub applies_soon: bool,
+    /// What Raft tells. The front end hears of it a little later.
+    pub leadership: Leadership,
+    pub hears_leadership_soon: bool,
+    /// The term in which the front end leads, as far as it has heard.
+    pub leads_in: Option<u64>,
+    /// The term whose Lead was skipped, if that is the mistake of this run.
+    pub skipped_in: Option<u64>,
     pub state: State,
-    pub applied: usize,
     pub frontend: Frontend,
     pub alarm_at: Option<Micros>,
 }
 
+/// Unique for each connection.
+pub type ConnectionId = u64;
+
+/// The end of a connection that began it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Client(usize),
+    Thief,
+    /// This node, in this life, carries the stream of another connection.
+    Carrier {
+        node: NodeId,
+        life: u32,
+        of: ConnectionId,
+    },
+}
+
+/// Where a follower carries a stream.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Carried {
+    pub to: ConnectionId,
+    pub leader: NodeId,
+    pub term: u64,
+}
+
 pub(super) struct Connection {
-    /// The client's number. A thief has a number that no client has.
-    pub client: usize,
+    pub from: End,
     pub node: NodeId,
     pub life: u32,
     /// When the last frame arrives, for each direction. Frames keep their order.
@@ -129,6 +163,11 @@ pub(super) struct Connection {
     /// Frames that would arrive later than this are lost.
     pub cut_up: Option<Micros>,
     pub cut_down: Option<Micros>,
+    pub carried: Option<Carried>,
+    /// The leader that spoke on the stream, and its term.
+    pub spoken_in: Option<(NodeId, u64)>,
+    /// The Open that a follower remembers, if that is the mistake of this run.
+    pub open: Option<Open>,
 }
 
 struct Due {
@@ -154,7 +193,7 @@ impl Ord for Due {
     }
 }
 
-/// The nodes, the clients, the log between them, and the oracle.
+/// The nodes with their log, the clients, and the oracle.
 pub struct World {
     pub(super) options: Options,
     pub(super) rng: fastrand::Rng,
@@ -172,10 +211,19 @@ pub struct World {
     pub(super) forces: u64,
     /// Thieves that were refused so far.
     pub(super) thefts: u64,
-    pub(super) log: Log,
+    /// Streams that followers carried so far.
+    pub(super) carried: u64,
+    /// The commands of all log entries.
+    pub(super) commands: Vec<Command>,
+    /// The committed entries, in order.
+    pub(super) committed: Vec<Entry>,
+    /// The leader of each term.
+    pub(super) leaders: BTreeMap<u64, NodeId>,
+    pub(super) links: Links,
+    /// Whether front ends may hear of a change of leadership very late.
+    pub(super) has_slow_watches: bool,
     /// The state after all committed entries, updated at the moment of each commit.
     truth: State,
-    truth_applied: usize,
     pub(super) oracle: Oracle,
     pub(super) healed_at: Option<Micros>,
     pub(super) events: u64,
@@ -187,25 +235,32 @@ impl World {
     pub fn new(options: Options) -> Self {
         let mut rng = fastrand::Rng::with_seed(options.seed);
         let ttl_ms = [1_000, 1_500, 3_000][rng.usize(..3)];
-        let nodes = [1, 3, 3][rng.usize(..3)];
+        let drawn = [1, 3, 3, 3, 5][rng.usize(..5)];
+        let count = options.nodes.unwrap_or(drawn).clamp(1, NODES_MAX);
         let drawn = rng.usize(2..5);
         let clients = options.clients.unwrap_or(drawn).clamp(1, CLIENTS_MAX);
         let lock = |index: usize| LockKind { name: format!("l{index}"), permits: (index == 2).then_some(2) };
         let locks: Vec<LockKind> = (0..rng.usize(1..4)).map(lock).collect();
         let limits = limits(&mut rng, clients);
-        let node = |rng: &mut fastrand::Rng| Node {
+        let node = |rng: &mut fastrand::Rng, id: NodeId| Node {
             clock: Clock::random(rng, options.drift()),
             life: 0,
             is_up: true,
             paused: None,
-            term: None,
-            is_cut_off: false,
+            raft: Raft::new(id, count, rng.u64(..)),
+            raft_alarm_at: None,
+            applies_soon: false,
+            leadership: Leadership::DoesNotLead { term: 0, leader: None },
+            hears_leadership_soon: false,
+            leads_in: None,
+            skipped_in: None,
             state: State::default(),
-            applied: 0,
             frontend: Frontend::new(limits),
             alarm_at: None,
         };
-        let nodes: Vec<Node> = (0..nodes).map(|_| node(&mut rng)).collect();
+        let nodes: Vec<Node> = (0..count).map(|id| node(&mut rng, id)).collect();
+        let links = Links::new(count, [0, 0, 4, 24][rng.usize(..4)]);
+        let has_slow_watches = rng.u8(..3) == 0;
         let clients = (0..clients)
             .map(|id| SimulatedClient::new(id, Clock::random(&mut rng, options.drift()), rng.usize(..8)))
             .collect();
@@ -224,9 +279,13 @@ impl World {
             connections_ever: 0,
             forces: 0,
             thefts: 0,
-            log: Log::default(),
+            carried: 0,
+            commands: Vec::new(),
+            committed: Vec::new(),
+            leaders: BTreeMap::new(),
+            links,
+            has_slow_watches,
             truth: State::default(),
-            truth_applied: 0,
             oracle: Oracle::new(options.drift()),
             healed_at: None,
             events: 0,
@@ -236,7 +295,9 @@ impl World {
 
     /// Runs until the end or the first violation.
     pub fn run(&mut self) -> Result<(), String> {
-        self.after(0, WorldEvent::EnsureLeader);
+        for node in 0..self.nodes.len() {
+            self.follow_raft(node)?;
+        }
         for client in 0..self.clients.len() {
             let event = ClientEvent::Act { plan: 0 };
             let delay = self.rng.u64(..500 * MS);
@@ -292,7 +353,7 @@ impl World {
 
     pub(super) fn tell(&mut self, line: impl FnOnce() -> String) {
         if let Some(story) = &mut self.story {
-            story.push(format!("{:>9.3} ms  {}", self.now as f64 / MS as f64, line()));
+            story.push(story::line(self.now, &line()));
         }
     }
 
@@ -324,15 +385,6 @@ impl World {
                     None => return self.thief_hears(&event),
                 }
             }
-            WorldEvent::Commit(id) => {
-                self.log.commit(id);
-                return self.judge_log();
-            }
-            WorldEvent::RoundCheck { node, life, round, takes } => {
-                // Any term counts, because the engine does not know in which term the node believes to lead.
-                let ok = self.log.leader.is_some_and(|(leader, _)| leader == node) && self.nodes[node].life == life;
-                self.after(takes, WorldEvent::ToNode { node, life, event: NodeEvent::RoundDone { round, ok } });
-            }
             WorldEvent::ResumeNode(node) => {
                 for event in self.nodes[node].paused.take().unwrap_or_default() {
                     self.node_hears(node, event)?;
@@ -343,38 +395,30 @@ impl World {
                     self.client_hears(client, event)?;
                 }
             }
-            WorldEvent::NodeUp(node) => self.nodes[node].is_up = true,
-            WorldEvent::EnsureLeader => return self.ensure_leader(),
+            WorldEvent::NodeUp(node) => return self.node_up(node),
+            WorldEvent::Join(links) => self.links.join(&links),
             WorldEvent::Fault(fault) => return self.strike(fault),
             WorldEvent::Heal => return self.heal(),
         }
         Ok(())
     }
 
-    /// The oracle judges committed entries at once. They reach each node a little later.
-    pub(super) fn judge_log(&mut self) -> Result<(), String> {
-        while let Some(proposal) = self.log.committed.get(self.truth_applied) {
-            let mut outcome = Outcome::default();
-            self.truth.apply(self.truth_applied as u64, self.now / MS, &proposal.command, &mut outcome);
-            self.truth_applied += 1;
-            self.oracle.asked(&proposal.command)?;
-            let call = World::forced_by(&proposal.command);
-            if self.story.is_some() {
-                let line = format!("committed {} -> {:?}", story::command(&proposal.command), outcome.effects);
-                self.tell(|| line);
-            }
-            for effect in outcome.effects {
-                self.oracle.committed(self.now, &effect, call, &self.clients)?;
-            }
-            self.oracle.settled()?;
-            self.oracle.within(&self.limits, &self.truth)?;
+    /// The oracle judges a committed entry at once. The entry reaches each node a little later.
+    pub(super) fn judge_entry(&mut self, entry: Entry) -> Result<(), String> {
+        let Some(command) = entry.command.map(|command| &self.commands[command as usize]) else { return Ok(()) };
+        let mut outcome = Outcome::default();
+        self.truth.apply(self.committed.len() as u64, self.now / MS, command, &mut outcome);
+        self.oracle.asked(command)?;
+        let call = World::forced_by(command);
+        if let Some(story) = &mut self.story {
+            let said = story::command(command);
+            story.push(story::line(self.now, &format!("committed {said} -> {:?}", outcome.effects)));
         }
-        for node in 0..self.nodes.len() {
-            let delay = self.delay(2 * MS, 400 * MS);
-            let life = self.nodes[node].life;
-            self.after(delay, WorldEvent::ToNode { node, life, event: NodeEvent::Apply });
+        for effect in outcome.effects {
+            self.oracle.committed(self.now, &effect, call, &self.clients)?;
         }
-        Ok(())
+        self.oracle.settled()?;
+        self.oracle.within(&self.limits, &self.truth)
     }
 }
 

@@ -1,0 +1,1 @@
+//! The rules of Raft that the simulator relies on.
