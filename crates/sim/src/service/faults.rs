@@ -8,8 +8,8 @@ use super::clock::Micros;
 use super::raft::NodeId;
 use super::world::{ClientEvent, Connection, ConnectionId, End, MS, NodeEvent, World, WorldEvent};
 
-/// Upper limit for the time until a partition or a pause ends, in times to live.
-const TTLS_MAX: u64 = 2;
+/// Upper limit for the duration of a partition, and of the ignorance of a front end, in times to live.
+pub(super) const TTLS_MAX: u64 = 3;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fault {
@@ -99,7 +99,7 @@ impl World {
     }
 
     fn any_fault(&mut self) -> Fault {
-        let pause_max = TTLS_MAX * self.ttl_ms * MS;
+        let pause_max = 2 * self.ttl_ms * MS;
         let client = self.rng.usize(..self.clients.len());
         match self.rng.u8(..13) {
             0 => Fault::Pause(self.any_node(), self.rng.u64(10 * MS..pause_max)),

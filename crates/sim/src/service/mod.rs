@@ -25,6 +25,7 @@
 //!
 //! One seed is one run. [`Broken`] breaks a rule on purpose, so that tests can check that the oracle notices.
 
+mod agenda;
 mod carry;
 pub mod client;
 pub mod clock;
@@ -90,7 +91,7 @@ pub enum Broken {
     FollowerAcknowledges,
     /// When the leader changes, a follower carries its streams on to the next leader.
     StreamOutlivesTerm,
-    /// A node leads as soon as it is elected, without an entry of its own in the log.
+    /// A node leads as soon as it is elected, before its own first entry is applied.
     LeadSkipped,
 }
 

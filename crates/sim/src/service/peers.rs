@@ -3,6 +3,7 @@
 use baton_service::state::Command;
 
 use super::clock::Micros;
+use super::faults::TTLS_MAX;
 use super::raft::{Leadership, Message, NodeId, Output};
 use super::world::{MS, NodeEvent, World, WorldEvent};
 
@@ -120,7 +121,7 @@ impl World {
             self.tell(|| format!("node {node} leads in term {term}"));
         }
         let delay = match self.has_slow_watches && self.healed_at.is_none() && self.rng.bool() {
-            true => self.rng.u64(..2 * self.ttl_ms * MS),
+            true => self.rng.u64(..TTLS_MAX * self.ttl_ms * MS),
             false => self.delay(20 * MS, 400 * MS),
         };
         self.after(delay, WorldEvent::ToNode { node, life, event: NodeEvent::Leadership });

@@ -151,8 +151,7 @@ impl World {
         self.connections_ever += 1;
         let (now, life) = (self.now, self.nodes[node].life);
         let (cut_up, cut_down, carried, spoken_in, open) = (None, None, None, None, None);
-        let on =
-            Connection { from, node, life, up_at: now, down_at: now, cut_up, cut_down, carried, spoken_in, open };
+        let on = Connection { from, node, life, up_at: now, down_at: now, cut_up, cut_down, carried, spoken_in, open };
         self.connections.insert(self.connections_ever, on);
         self.connections_ever
     }

@@ -1,13 +1,13 @@
-//! The simulated world: virtual time, its event queue, and the events.
+//! The simulated world: virtual time, and the events.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
 use baton_service::frontend::Frontend;
 use baton_service::state::{Command, Outcome, State};
 use baton_types::frames::{Open, ToClient, ToServer};
 use baton_types::limits::ServerLimits;
 
+use super::agenda::Agenda;
 use super::client::{LockKind, SimulatedClient};
 use super::clock::{Clock, Micros};
 use super::faults::Fault;
@@ -122,8 +122,6 @@ pub(super) struct Node {
     pub hears_leadership_soon: bool,
     /// The term in which the front end leads, as far as it has heard.
     pub leads_in: Option<u64>,
-    /// The term whose Lead was skipped, if that is the mistake of this run.
-    pub skipped_in: Option<u64>,
     pub state: State,
     pub frontend: Frontend,
     pub alarm_at: Option<Micros>,
@@ -170,36 +168,12 @@ pub(super) struct Connection {
     pub open: Option<Open>,
 }
 
-struct Due {
-    at: Micros,
-    order: u64,
-    event: WorldEvent,
-}
-
-impl PartialEq for Due {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-impl Eq for Due {}
-impl PartialOrd for Due {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Due {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (self.at, self.order).cmp(&(other.at, other.order))
-    }
-}
-
 /// The nodes with their log, the clients, and the oracle.
 pub struct World {
     pub(super) options: Options,
     pub(super) rng: fastrand::Rng,
     pub(super) now: Micros,
-    queue: BinaryHeap<Reverse<Due>>,
-    order: u64,
+    agenda: Agenda<WorldEvent>,
     pub(super) ttl_ms: u64,
     pub(super) locks: Vec<LockKind>,
     pub(super) limits: ServerLimits,
@@ -253,7 +227,6 @@ impl World {
             leadership: Leadership::DoesNotLead { term: 0, leader: None },
             hears_leadership_soon: false,
             leads_in: None,
-            skipped_in: None,
             state: State::default(),
             frontend: Frontend::new(limits),
             alarm_at: None,
@@ -268,8 +241,7 @@ impl World {
             options,
             rng,
             now: 0,
-            queue: BinaryHeap::new(),
-            order: 0,
+            agenda: Agenda::default(),
             ttl_ms,
             locks,
             limits,
@@ -304,7 +276,7 @@ impl World {
             self.after(delay, WorldEvent::ToClient { client, event });
         }
         self.plan_faults();
-        while let Some(Reverse(Due { at, event, .. })) = self.queue.pop() {
+        while let Some((at, event)) = self.agenda.next() {
             self.now = at;
             self.events += 1;
             self.happen(event)?;
@@ -347,8 +319,7 @@ impl World {
     }
 
     pub(super) fn at(&mut self, at: Micros, event: WorldEvent) {
-        self.order += 1;
-        self.queue.push(Reverse(Due { at: at.max(self.now), order: self.order, event }));
+        self.agenda.plan(at.max(self.now), event);
     }
 
     pub(super) fn tell(&mut self, line: impl FnOnce() -> String) {

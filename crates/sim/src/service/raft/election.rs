@@ -1,6 +1,8 @@
 //! Elections: one vote a node and term, for a candidate whose log is at least as up to date.
 
-use super::{ELECTION_MAX, ELECTION_MIN, End, Entry, HEARTBEAT, Leader, Message, Micros, NodeId, Output, Peer, Raft, Role};
+use super::{
+    ELECTION_MAX, ELECTION_MIN, End, Entry, HEARTBEAT, Leader, Message, Micros, NodeId, Output, Peer, Raft, Role,
+};
 
 impl Raft {
     pub(super) fn put_off_election(&mut self, now: Micros) {

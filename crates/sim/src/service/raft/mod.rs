@@ -45,7 +45,10 @@ type End = (u64, usize);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// A candidate asks for a vote.
-    Vote { term: u64, end: End },
+    Vote {
+        term: u64,
+        end: End,
+    },
     Voted {
         term: u64,
         granted: bool,
@@ -67,7 +70,9 @@ pub enum Message {
         sent_at: Micros,
     },
     /// The leader wants this node to lead.
-    Campaign { term: u64 },
+    Campaign {
+        term: u64,
+    },
 }
 
 impl Message {
@@ -95,13 +100,21 @@ pub struct Sync {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    Send { to: NodeId, message: Message },
+    Send {
+        to: NodeId,
+        message: Message,
+    },
     /// Call [`Raft::synced`] when the log is on the disk.
     Sync(Sync),
     /// A read-index round is over. If the node led, its state has everything that was committed when the round began.
-    RoundDone { round: u64, led: bool },
+    RoundDone {
+        round: u64,
+        led: bool,
+    },
     /// The node no longer leads in this term, and proposals of the term may be lost.
-    Lost { term: u64 },
+    Lost {
+        term: u64,
+    },
 }
 
 /// What a node knows about the leadership.
