@@ -2,6 +2,9 @@
 
 use baton_sim::service::{Broken, NODES_MAX, Options, SoakReport, run};
 
+/// Runs of the service that must all pass. `baton soak` makes many more.
+const RUNS: u64 = 600;
+
 /// The first violation that a broken rule leads to.
 fn first_violation(broken: Broken) -> Option<SoakReport> {
     let mut reports = (0..3_000).map(|seed| run(Options { broken: Some(broken), ..Options::new(seed) }));
@@ -12,7 +15,7 @@ fn first_violation(broken: Broken) -> Option<SoakReport> {
 fn no_seed_breaks_the_service() {
     let (mut grants, mut refusals, mut thefts, mut failures) = (0, 0, 0, Vec::new());
     let (mut forced, mut taken, mut deadlocks, mut terms, mut carried) = (0, 0, 0, 0, 0);
-    for seed in 0..3_000 {
+    for seed in 0..RUNS {
         let report = run(Options::new(seed));
         grants += report.grants;
         refusals += report.refusals;
@@ -29,10 +32,11 @@ fn no_seed_breaks_the_service() {
     }
     assert!(failures.is_empty(), "at least {} failures:\n{}", failures.len(), failures.join("\n"));
     // Without many grants the test would show nothing.
-    assert!(grants > 10 * 3_000, "{grants} grants");
-    assert!(refusals > 1_000 && thefts > 300, "{refusals} refusals, {thefts} thefts");
-    assert!(forced > 300 && taken > 300 && deadlocks > 300, "{forced} forced, {taken} taken, {deadlocks} deadlocks");
-    assert!(terms > 2 * 3_000 && carried > 3_000, "{terms} terms, {carried} streams carried");
+    assert!(grants > 10 * RUNS, "{grants} grants");
+    assert!(refusals > RUNS / 3 && thefts > RUNS / 10, "{refusals} refusals, {thefts} thefts");
+    let counts = format!("{forced} forced, {taken} taken, {deadlocks} deadlocks");
+    assert!(forced > RUNS / 10 && taken > RUNS / 10 && deadlocks > RUNS / 10, "{counts}");
+    assert!(terms > 2 * RUNS && carried > RUNS, "{terms} terms, {carried} streams carried");
 }
 
 /// The oracle notices when one of these rules is broken.
@@ -55,7 +59,7 @@ fn a_broken_rule_is_noticed() {
 #[test]
 fn groups_of_every_size_pass() {
     for nodes in 1..=NODES_MAX {
-        for seed in 0..100 {
+        for seed in 0..20 {
             let report = run(Options { nodes: Some(nodes), ..Options::new(seed) });
             assert_eq!(report.violation, None, "{nodes} nodes, seed {seed}");
         }
@@ -72,9 +76,9 @@ fn one_seed_is_one_run() {
 
 #[test]
 fn the_story_shows_names_as_text_and_no_hashes() {
-    for seed in 0..100 {
+    for seed in 0..30 {
         let SoakReport { story, .. } = run(Options { story: true, ..Options::new(seed) });
-        assert!(story.iter().any(|line| line.contains("sends") && line.contains("\"l0\"")), "seed {seed}");
+        assert!(story.iter().any(|line| line.contains("sends") && line.contains("name: \"l")), "seed {seed}");
         let bytes = story.iter().find(|line| line.contains("[108, ") || line.contains("secret_hash"));
         assert_eq!(bytes, None, "seed {seed}");
     }
