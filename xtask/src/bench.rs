@@ -3,6 +3,7 @@
 
 mod against;
 mod builds;
+mod cluster;
 mod floors;
 mod looking;
 mod peers;
@@ -56,6 +57,8 @@ enum Part {
     },
     /// How long another client waits while a million locks are listed, or a snapshot of them is written
     Looking,
+    /// A cluster of three nodes, beside one of etcd where it is installed; and how long clients wait for a new leader
+    Cluster,
     /// Groups of real processes without a server: speed beside that of TCP alone, and memory
     Peers,
 }
@@ -72,6 +75,10 @@ pub fn run(args: &Args) -> Result<(), String> {
         Some(Part::Looking) => {
             head();
             looking::run(&builds::ours()?, &builds::load()?)
+        }
+        Some(Part::Cluster) => {
+            head();
+            cluster::run()
         }
         Some(Part::Peers) => {
             head();
@@ -92,6 +99,7 @@ fn everything() -> Result<(), String> {
     raymond()?;
     counter()?;
     service::run(None)?;
+    cluster::run()?;
     peers::run()?;
     succeed(&mut cargo(&["build", "--release", "--package=baton-check", "--example=against_stateright", "--quiet"]))?;
     for threads in ["1", "2"] {

@@ -15,6 +15,10 @@ pub fn load() -> Result<PathBuf, String> {
     build(&root(), None, ["--package=baton-client", "--example=load"], "load")
 }
 
+pub fn failover() -> Result<PathBuf, String> {
+    build(&root(), None, ["--package=baton", "--example=failover"], "failover")
+}
+
 pub fn peer_load() -> Result<PathBuf, String> {
     build(&root(), None, ["--package=baton-peer", "--example=peer_load"], "peer_load")
 }

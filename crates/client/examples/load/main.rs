@@ -1,5 +1,5 @@
-//! Load generator for `cargo xtask bench`, for a running server. Each client has its own session and its own
-//! connection.
+//! Load generator for `cargo xtask bench`, for a running service. Each client has its own session and its own
+//! connection. SERVER is an address, or several separated by commas; `etcd:ADDRESS` is a server of etcd, for `pairs`.
 //!
 //! `load SERVER pairs N` acquires and releases a lock N times in all and prints how often a second.
 //!   `--clients C`: C clients share the N pairs; 1 if not given.
@@ -9,6 +9,8 @@
 //! `load SERVER hold N` holds N locks of one session until standard input ends.
 //! `load SERVER watch` acquires and releases its own lock until standard input ends, and prints when each pair
 //! was done.
+
+mod etcd;
 
 use std::error::Error;
 use std::io::Read;
@@ -20,6 +22,8 @@ use std::time::{Duration, Instant, SystemTime};
 use baton_client::{Client, Guard, Session};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
+
+use etcd::Etcd;
 
 /// Largest number of acquires that `hold` has in flight.
 const IN_FLIGHT: u64 = 256;
@@ -84,25 +88,56 @@ impl Options {
 }
 
 async fn open(server: &str) -> Result<Session, Box<dyn Error>> {
-    let client = Client::connect([server]).await?;
+    let client = Client::connect(server.split(',')).await?;
     Ok(client.session().ttl(Duration::from_secs(60)).label("load").open().await?)
+}
+
+/// One client of either service.
+#[derive(Clone)]
+enum Locker {
+    Baton(Session),
+    Etcd(Etcd),
+}
+
+impl Locker {
+    async fn open(server: &str) -> Result<Locker, Box<dyn Error>> {
+        match server.strip_prefix("etcd:") {
+            Some(server) => Ok(Locker::Etcd(Etcd::open(server).await?)),
+            None => Ok(Locker::Baton(open(server).await?)),
+        }
+    }
+
+    async fn pair(&mut self, lock: &str) -> Outcome {
+        match self {
+            Locker::Baton(session) => pair(session, lock).await,
+            Locker::Etcd(etcd) => etcd.pair(lock).await,
+        }
+    }
+
+    async fn close(self) -> Outcome {
+        match self {
+            Locker::Baton(session) => Ok(session.close().await?),
+            // Its lease ends by itself.
+            Locker::Etcd(_) => Ok(()),
+        }
+    }
 }
 
 async fn pairs(server: &str, count: u64, options: &Options) -> Outcome {
     let mut clients = Vec::new();
     for client in 0..options.clients {
-        clients.push((open(server).await?, options.lock_of(client)));
+        clients.push((Locker::open(server).await?, options.lock_of(client)));
     }
     // All clients work until the last pair has begun, so that no client works alone at the end.
     let begun = Arc::new(AtomicU64::new(0));
     let mut working = JoinSet::new();
     let (start, limit) = (Instant::now(), options.limit);
-    for (session, lock) in clients.clone() {
+    for (mut locker, lock) in clients.clone() {
         let begun = Arc::clone(&begun);
         working.spawn(async move {
             let mut done = 0_u64;
             while begun.fetch_add(1, Ordering::Relaxed) < count && start.elapsed() < limit {
-                pair(&session, &lock).await.map_err(|error| error.to_string())?;
+                locker.pair(&lock).await.map_err(|error| error.to_string())?;
                 done += 1;
             }
             Ok::<u64, String>(done)
@@ -113,8 +148,8 @@ async fn pairs(server: &str, count: u64, options: &Options) -> Outcome {
         done += worked??;
     }
     println!("{{\"pairs_per_s\":{:.1}}}", done as f64 / start.elapsed().as_secs_f64());
-    for (session, _) in clients {
-        session.close().await?;
+    for (locker, _) in clients {
+        locker.close().await?;
     }
     Ok(())
 }
