@@ -87,7 +87,7 @@ struct Framed<'a> {
 }
 
 /// Writes all bytes at once. serde would write them one by one, with the same result, but slower.
-fn bytes<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn bytes<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_bytes(bytes)
 }
 
@@ -115,6 +115,11 @@ impl Payload {
 
     pub fn decode(bytes: &[u8]) -> Result<Payload, Unreadable> {
         decode("payload", bytes)
+    }
+
+    /// Whether these bytes are encoded commands: they begin with the number of the variant.
+    pub fn is_commands(bytes: &[u8]) -> bool {
+        bytes.first() == Some(&1)
     }
 }
 

@@ -307,3 +307,12 @@ fn there_is_a_way_from_format_1_only() {
     assert!(matches!(FromOlder.snapshot(1, vec![vec![9, 0, 0, 0, 1]]), Err(Unreadable::Malformed(_))));
     assert!(matches!(FromOlder.snapshot(3, Vec::new()), Err(Unreadable::Newer { version: 3 })));
 }
+
+#[test]
+fn encoded_commands_are_recognised() {
+    let commands = Payload::Commands(Entry { now_ms: 0, commands: Vec::new() });
+    assert!(Payload::is_commands(&commands.encode()));
+    assert!(!Payload::is_commands(&Payload::Blank.encode()));
+    assert!(!Payload::is_commands(&Payload::Membership(Membership::default()).encode()));
+    assert!(!Payload::is_commands(&[]));
+}

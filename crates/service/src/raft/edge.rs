@@ -1,6 +1,8 @@
 //! Converts between openraft's types and the types on disk.
 
-use super::types::{LogId, Membership, Payload, SnapshotMeta, Vote};
+use std::sync::Arc;
+
+use super::types::{Encoded, LogId, Membership, Payload, SnapshotMeta, Vote};
 use crate::format::record;
 use crate::format::snapshot;
 
@@ -30,21 +32,29 @@ impl From<record::Vote> for Vote {
     }
 }
 
-impl From<Payload> for record::Payload {
-    fn from(payload: Payload) -> Self {
-        match payload {
-            Payload::Blank => record::Payload::Blank,
-            Payload::Normal(entry) => record::Payload::Commands(entry),
-            Payload::Membership(membership) => record::Payload::Membership(written(&membership)),
-        }
+/// The encoded form of a payload.
+pub(super) fn encoded(payload: Payload) -> Arc<[u8]> {
+    match payload {
+        Payload::Normal(commands) => commands.0,
+        Payload::Blank => record::Payload::Blank.encode().into(),
+        Payload::Membership(membership) => record::Payload::Membership(written(&membership)).encode().into(),
     }
 }
 
-/// Fails with a sentence if openraft rejects the membership of the entry.
-pub(super) fn payload(written: record::Payload) -> Result<Payload, String> {
-    Ok(match written {
+/// The payload with this encoded form. Commands stay encoded; nothing is checked about them. Otherwise fails with a
+/// sentence if the payload cannot be decoded, or if openraft rejects the membership of the entry.
+pub(super) fn payload(bytes: &Arc<[u8]>) -> Result<Payload, String> {
+    match record::Payload::is_commands(bytes) {
+        true => Ok(Payload::Normal(Encoded(bytes.clone()))),
+        false => checked(bytes),
+    }
+}
+
+/// Like [`payload`], for bytes of another node: fails with a sentence, too, if this node does not know the commands.
+pub(super) fn checked(bytes: &[u8]) -> Result<Payload, String> {
+    Ok(match record::Payload::decode(bytes).map_err(|why| why.to_string())? {
         record::Payload::Blank => Payload::Blank,
-        record::Payload::Commands(entry) => Payload::Normal(entry),
+        record::Payload::Commands(_) => Payload::Normal(Encoded(bytes.into())),
         record::Payload::Membership(written) => Payload::Membership(membership(written)?),
     })
 }

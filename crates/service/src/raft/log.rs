@@ -1,13 +1,14 @@
-//! The Raft log in memory, built from the records of the journal.
+//! The Raft log: its newest entries in memory, and where it begins on disk. Built from the records of the journal.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use openraft::entry::RaftEntry;
 
 use super::edge;
 use super::types::LogEntry;
-use crate::format::record::{LogId, Payload, Record, Vote};
-use crate::store::Unreadable;
+use crate::format::record::{LogId, Record, Vote};
+use crate::store::{Marks, Unreadable};
 
 /// The log without its entries. Each new segment begins with a copy of the head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,39 +34,69 @@ impl Head {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Kept {
     term: u64,
-    payload: Box<[u8]>,
+    payload: Arc<[u8]>,
 }
 
-/// Purged entries that are still in memory. Dropping a million of them takes a while.
+/// Entries of one term that follow each other and are only on disk, up to the next run or to the first entry in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    first: u64,
+    term: u64,
+}
+
+/// Entries that the image no longer has, but that are still in memory. Dropping a million of them takes a while.
+#[derive(Default)]
 pub(super) struct Purged {
     _entries: VecDeque<Kept>,
 }
 
-/// The log in memory: openraft reads entries from it to apply and to send them. The payloads stay encoded, because that
-/// takes less memory.
+/// The entries in a write to the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub marks: Marks,
+    /// The id of the last entry.
+    pub last: LogId,
+}
+
+impl Span {
+    pub fn of(id: LogId) -> Span {
+        Span { marks: Marks::of(id.index), last: id }
+    }
+
+    /// Both spans, if the later one follows the other in the journal.
+    pub fn join(earlier: Option<Span>, later: Option<Span>) -> Option<Span> {
+        let marks = Marks::join(earlier.map(|span| span.marks), later.map(|span| span.marks))?;
+        Some(Span { marks, last: later.or(earlier)?.last })
+    }
+}
+
+/// The log, with its newest entries in memory: openraft reads entries from it to apply and to send them. The payloads
+/// stay encoded, because that takes less memory. Of older entries, which are only on disk, it knows the terms.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Image {
     pub head: Head,
+    /// The entries that are only on disk, in order. They end before `first`.
+    on_disk: VecDeque<Run>,
     /// The index of the first of `entries`.
     first: u64,
     entries: VecDeque<Kept>,
-    /// Total size of all payloads.
+    /// Total size of the payloads in memory.
     bytes: u64,
 }
 
 impl Image {
-    /// Adds all records of a frame. Returns the highest index of an entry in the frame.
-    pub fn replay(&mut self, mut frame: &[u8]) -> Result<Option<u64>, Unreadable> {
-        let mut highest = None;
+    /// Adds all records of a frame. Returns the entries in the frame.
+    pub fn replay(&mut self, mut frame: &[u8]) -> Result<Option<Span>, Unreadable> {
+        let mut span = None;
         while !frame.is_empty() {
             let (record, rest) = Record::read(frame)?;
             if let Record::Entry { id, .. } = &record {
-                highest = highest.max(Some(id.index));
+                span = Span::join(span, Some(Span::of(*id)));
             }
             self.add(&record)?;
             frame = rest;
         }
-        Ok(highest)
+        Ok(span)
     }
 
     pub fn add(&mut self, record: &Record<'_>) -> Result<(), String> {
@@ -73,43 +104,72 @@ impl Image {
             Record::Entry { id, payload } => return self.append(id, payload),
             Record::Vote(vote) => self.head.vote = Some(vote),
             Record::Committed(id) => self.head.committed = Some(id),
-            Record::Truncate(after) => {
-                let keep = after.map_or(0, |id| id.index.saturating_add(1)).saturating_sub(self.first);
-                while self.entries.len() as u64 > keep {
-                    self.bytes -= self.entries.pop_back().map_or(0, |kept| kept.payload.len() as u64);
-                }
-            }
+            Record::Truncate(after) => self.truncate(after.map_or(0, |id| id.index.saturating_add(1))),
             Record::Purge(id) => drop(self.purge(id)),
         }
         Ok(())
     }
 
+    /// Removes all entries from `end` on.
+    fn truncate(&mut self, end: u64) {
+        while self.end() > end.max(self.first) {
+            self.bytes -= self.entries.pop_back().map_or(0, |kept| kept.payload.len() as u64);
+        }
+        while self.on_disk.pop_back_if(|run| run.first >= end).is_some() {}
+        // If entries are left on disk, the next one follows them.
+        self.first = self.first.min(end);
+    }
+
     /// Removes all entries up to and including `id`. The caller drops the result on another thread, because dropping a
     /// million entries takes a while.
     pub fn purge(&mut self, id: LogId) -> Purged {
-        let count = (id.index.saturating_add(1).saturating_sub(self.first)).min(self.entries.len() as u64);
+        let next = id.index.saturating_add(1);
+        while self.on_disk.get(1).map_or(self.first, |run| run.first) <= next && self.on_disk.pop_front().is_some() {}
+        if let Some(run) = self.on_disk.front_mut() {
+            run.first = run.first.max(next);
+        }
+        self.head.purged = self.head.purged.max(Some(id));
+        Purged { _entries: self.take_before(next) }
+    }
+
+    /// Takes the entries up to and including `upto` out of memory, as far as they are on disk. `durable` is the id of
+    /// the last entry on disk: if the log has an entry with this id, then the disk has the same entries up to it.
+    pub fn evict(&mut self, upto: u64, durable: LogId) -> Purged {
+        if self.term(durable.index) != Some(durable.term) {
+            return Purged::default();
+        }
+        let first = self.first;
+        let entries = self.take_before(upto.min(durable.index).saturating_add(1));
+        for (index, kept) in (first..).zip(&entries) {
+            if self.on_disk.back().is_none_or(|run| run.term != kept.term) {
+                self.on_disk.push_back(Run { first: index, term: kept.term });
+            }
+        }
+        Purged { _entries: entries }
+    }
+
+    /// Takes the entries with an index below `end` out of memory.
+    fn take_before(&mut self, end: u64) -> VecDeque<Kept> {
+        let count = end.saturating_sub(self.first).min(self.entries.len() as u64);
         // Every segment repeats the purge record of the one before. Then nothing is left to purge, and the remaining
         // entries must not be copied again.
-        let purged = match count {
-            0 => VecDeque::new(),
-            _ => {
-                let rest = self.entries.split_off(count as usize);
-                std::mem::replace(&mut self.entries, rest)
-            }
-        };
-        self.bytes -= purged.iter().map(|kept| kept.payload.len() as u64).sum::<u64>();
+        if count == 0 {
+            return VecDeque::new();
+        }
+        let rest = self.entries.split_off(count as usize);
+        let taken = std::mem::replace(&mut self.entries, rest);
+        self.bytes -= taken.iter().map(|kept| kept.payload.len() as u64).sum::<u64>();
         self.first += count;
-        self.head.purged = self.head.purged.max(Some(id));
-        Purged { _entries: purged }
+        taken
     }
 
     /// While segments are read, entries before the first one may be missing, if a later record purges them.
     /// [`Image::check`] reports a missing purge record.
     fn append(&mut self, id: LogId, payload: &[u8]) -> Result<(), String> {
-        if self.entries.is_empty() {
+        if self.entries.is_empty() && self.on_disk.is_empty() {
             self.first = id.index;
         }
-        let expected = self.first.saturating_add(self.entries.len() as u64);
+        let expected = self.end();
         if id.index != expected {
             return Err(format!("entry {} follows, but entry {expected} is expected", id.index));
         }
@@ -121,28 +181,48 @@ impl Image {
     /// Fails if entries are missing between the purged part and the first entry.
     pub fn check(&self) -> Result<(), String> {
         let next = self.head.purged.map_or(0, |id| id.index.saturating_add(1));
-        if self.entries.is_empty() || self.first <= next {
+        let begin = self.begin();
+        if begin == self.end() || begin <= next {
             return Ok(());
         }
-        Err(format!("the log begins with entry {}, but entry {next} is needed", self.first))
+        Err(format!("the log begins with entry {begin}, but entry {next} is needed"))
     }
 
     /// The id of the last entry, or of the last purged entry if the log is empty.
     pub fn last(&self) -> Option<LogId> {
-        let last = self.entries.back().map(|kept| LogId { term: kept.term, index: self.end() - 1 });
+        let index = self.end().checked_sub(1);
+        let last = index.and_then(|index| Some(LogId { term: self.term(index)?, index }));
         last.or(self.head.purged)
     }
 
-    /// Total size of all payloads.
+    /// Total size of the payloads in memory.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    fn end(&self) -> u64 {
-        self.first + self.entries.len() as u64
+    /// The index of the first entry, in memory or on disk.
+    pub fn begin(&self) -> u64 {
+        self.on_disk.front().map_or(self.first, |run| run.first)
     }
 
-    /// The existing entries from `start` to before `end`: as many as fit into `bytes_max`, but at least one.
+    /// The index of the first entry in memory, or of the next entry if none is in memory.
+    pub fn first_in_memory(&self) -> u64 {
+        self.first
+    }
+
+    /// The term of an entry, in memory or on disk.
+    pub fn term(&self, index: u64) -> Option<u64> {
+        match index.checked_sub(self.first) {
+            Some(at) => self.entries.get(usize::try_from(at).ok()?).map(|kept| kept.term),
+            None => self.on_disk.iter().rev().find(|run| run.first <= index).map(|run| run.term),
+        }
+    }
+
+    fn end(&self) -> u64 {
+        self.first.saturating_add(self.entries.len() as u64)
+    }
+
+    /// The entries in memory from `start` to before `end`: as many as fit into `bytes_max`, but at least one.
     pub fn read(&self, start: u64, end: u64, bytes_max: usize) -> Result<Vec<LogEntry>, String> {
         let mut bytes = 0;
         let mut entries = Vec::new();
@@ -152,8 +232,8 @@ impl Image {
             if bytes > bytes_max && !entries.is_empty() {
                 break;
             }
-            let payload = Payload::decode(&kept.payload).map_err(|e| e.to_string()).and_then(edge::payload);
-            let payload = payload.map_err(|e| format!("log entry {index} cannot be decoded: {e}"))?;
+            let payload =
+                edge::payload(&kept.payload).map_err(|e| format!("log entry {index} cannot be decoded: {e}"))?;
             entries.push(LogEntry::new(LogId { term: kept.term, index }.into(), payload));
         }
         Ok(entries)
@@ -163,6 +243,7 @@ impl Image {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::record::Payload;
 
     fn id(term: u64, index: u64) -> LogId {
         LogId { term, index }

@@ -1,30 +1,30 @@
 //! openraft's log storage over the journal.
 //!
 //! `append` puts entries into the image in memory, hands them to the writer thread, and returns. openraft reads the
-//! entries from the image, and goes on with votes, replication and answers while the disk syncs. A callback tells
+//! entries from the image (see [`super::log_reader`] for older ones), and goes on with votes, replication and answers while the disk syncs. A callback tells
 //! openraft when the entries are durable. A vote, a truncation and a purge go through the same queue, in order, but
 //! return only when they are durable. A small append is synced on the caller's thread if the writer is idle: see
 //! [`is_inline`].
 
-use std::fmt::Debug;
 use std::io;
-use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use openraft::entry::RaftEntry;
 use openraft::storage::{IOFlushed, RaftLogStorage};
 use openraft::type_config::TypeConfigExt;
-use openraft::{LogState, OptionalSend, RaftLogReader};
+use openraft::{LogState, OptionalSend};
 use tokio::sync::mpsc;
 
 use super::compaction::Compaction;
-use super::log::{Head, Image, Purged};
+use super::edge;
+use super::log::{Head, Image, Purged, Span};
+use super::log_reader::{Evictor, LogReader};
 use super::retention::Retention;
 use super::types::{LogEntry, LogId, TypeConfig, Vote};
-use super::writer::{Acknowledgement, FRAME_BYTES_MAX, Write, Writer};
-use crate::format::record::{self, Payload, Record};
+use super::writer::{Acknowledgement, Durable, FRAME_BYTES_MAX, Write, Writer};
+use crate::format::record::{self, Record};
 use crate::store::{Journal, OpenError, Store};
 
 /// Limit of the bytes in one AppendEntries, unless a single entry is larger. Keeps the message below the limits of
@@ -39,6 +39,9 @@ const INLINE_ENTRIES_MAX: usize = 4;
 /// If the last sync was shorter than this, a sync is inline for any number of entries: it is faster than the two thread
 /// wake-ups of a hand-over. True for a disk in memory, or one with a battery-backed cache.
 const INLINE_SYNC_MAX: Duration = Duration::from_micros(50);
+
+/// A follower whose last sync took longer does not sync inline: it could not answer heartbeats meanwhile.
+const INLINE_FOLLOWER_SYNC_MAX: Duration = Duration::from_millis(5);
 
 /// The time that the logging thread gets to write the last line before the process aborts.
 const LAST_LINE_MAX: Duration = Duration::from_millis(200);
@@ -69,11 +72,14 @@ pub fn complain() -> Warn {
 }
 
 pub struct LogStore {
+    /// The id of this node.
+    node: u64,
     reader: LogReader,
     /// The head of the log after all writes in the queue.
     written: Head,
     compaction: Arc<Compaction>,
     retention: Arc<Retention>,
+    durable: Durable,
     /// True if this node is the only member of its group, as far as it knows.
     alone: Arc<AtomicBool>,
     writer: Writer,
@@ -83,28 +89,41 @@ pub struct LogStore {
 }
 
 impl LogStore {
-    /// Opens the log of a data folder. `alone` may change at any time: it decides on which thread a write is synced,
+    /// Opens the log of a data folder. `snapshot` is the index of the last entry in the newest snapshot. `alone` may change at any time: it decides on which thread a write is synced,
     /// not whether it is synced.
     pub(super) fn open(
         store: &Store,
         segment_bytes: usize,
+        snapshot: Option<u64>,
         (compaction, retention): (Arc<Compaction>, Arc<Retention>),
         alone: Arc<AtomicBool>,
         fatal: Fatal,
         alive: mpsc::Sender<()>,
     ) -> Result<LogStore, OpenError> {
         let mut image = Image::default();
-        let journal = Journal::open(store, segment_bytes, |frame| image.replay(frame))?;
+        let journal = Journal::open(store, segment_bytes, |frame| {
+            let span = image.replay(frame)?;
+            if image.bytes() > EVICT_BYTES {
+                evict(&mut image, snapshot);
+            }
+            Ok(span.map(|span| span.marks))
+        })?;
         image.check().map_err(|what| OpenError::Missing { what })?;
+        evict(&mut image, snapshot);
         compaction.appended(image.bytes());
         if let Some(last) = image.last() {
             retention.appended(last.index, 0, Instant::now());
         }
-        let written = image.head;
-        let reader = LogReader(Arc::new(Mutex::new(image)));
-        let writer = Writer::start(journal, written, fatal.clone());
+        let (written, durable) = (image.head, Durable::new(image.last()));
+        let reader = LogReader::new(image, journal.archive(), fatal.clone());
+        let writer = Writer::start(journal, written, durable.clone(), fatal.clone());
         let writer = writer.map_err(OpenError::io("start a thread for", "the log"))?;
-        Ok(LogStore { reader, written, compaction, retention, alone, writer, fatal, _alive: alive })
+        let node = store.identity().node;
+        Ok(LogStore { node, reader, written, compaction, retention, durable, alone, writer, fatal, _alive: alive })
+    }
+
+    pub(super) fn evictor(&self) -> Evictor {
+        Evictor::new(self.reader.clone(), self.durable.clone())
     }
 
     /// The id of the last purged entry. A snapshot covers all entries up to it.
@@ -119,7 +138,7 @@ impl LogStore {
         let mut before = Vec::new();
         let nobody = || Acknowledgement::new(IOFlushed::Noop);
         let head = Head { committed: image.head.committed, ..self.written };
-        let mut write = Write { records: Vec::new(), highest: None, head, purged: None, durable: nobody() };
+        let mut write = Write { records: Vec::new(), span: None, head, purged: None, durable: nobody() };
         // The commit index is not worth a sync of its own, so it goes with the next record.
         if let Some(committed) = image.head.committed.filter(|_| image.head.committed != self.written.committed) {
             Record::Committed(committed).encode_to(&mut write.records);
@@ -137,17 +156,25 @@ impl LogStore {
             record.encode_to(&mut write.records);
             if start > 0 && write.records.len() > FRAME_BYTES_MAX {
                 let records = write.records.split_off(start);
-                let rest = Write { records, highest: None, head: image.head, purged: None, durable: nobody() };
+                let rest = Write { records, span: None, head: image.head, purged: None, durable: nobody() };
                 before.push(std::mem::replace(&mut write, rest));
             }
             if let Record::Entry { id, .. } = record {
-                write.highest = Some(id.index);
+                write.span = Span::join(write.span, Some(Span::of(*id)));
             }
             write.head = image.head;
         }
         self.written = image.head;
         write.durable = durable;
         Ok((before, write))
+    }
+
+    fn part(&self) -> Part {
+        match self.written.vote {
+            _ if self.alone.load(Ordering::Relaxed) => Part::Alone,
+            Some(vote) if vote.committed && vote.node != self.node => Part::Follows,
+            _ => Part::Leads,
+        }
     }
 
     async fn hand_over(&self, before: Vec<Write>, last: Write) -> io::Result<()> {
@@ -172,9 +199,26 @@ impl LogStore {
 /// A hand-over costs two thread wake-ups, which take longer than all other work on an entry. A single client would wait
 /// for them, so an append of few entries is inline while the writer is idle. Many entries share the wake-ups, and
 /// openraft accepts further requests during their sync. Appends that arrive while the writer syncs are handed over, and
-/// go into one frame. In a larger group nothing is inline, because the sync must not delay replication.
-fn is_inline(alone: bool, in_flight: usize, entries: usize, last_sync: Duration) -> bool {
-    alone && in_flight == 0 && (entries <= INLINE_ENTRIES_MAX || last_sync < INLINE_SYNC_MAX)
+/// go into one frame. A leader of others never syncs inline, because the sync must not delay replication.
+fn is_inline(part: Part, in_flight: usize, entries: usize, last_sync: Duration) -> bool {
+    let is_small = entries <= INLINE_ENTRIES_MAX || last_sync < INLINE_SYNC_MAX;
+    let may = match part {
+        Part::Alone => true,
+        Part::Follows => last_sync < INLINE_FOLLOWER_SYNC_MAX,
+        Part::Leads => false,
+    };
+    may && is_small && in_flight == 0
+}
+
+/// What this node is in its group, as far as the log can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// It is the only member.
+    Alone,
+    /// Another node leads.
+    Follows,
+    /// It leads other nodes, or nobody leads.
+    Leads,
 }
 
 impl RaftLogStorage<TypeConfig> for LogStore {
@@ -210,13 +254,13 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         I: IntoIterator<Item = LogEntry> + OptionalSend,
         I::IntoIter: OptionalSend,
     {
-        let encoded = |entry: LogEntry| (entry.log_id().into(), Payload::from(entry.payload).encode());
-        let payloads: Vec<(record::LogId, Vec<u8>)> = entries.into_iter().map(encoded).collect();
+        let encoded = |entry: LogEntry| (entry.log_id().into(), edge::encoded(entry.payload));
+        let payloads: Vec<(record::LogId, Arc<[u8]>)> = entries.into_iter().map(encoded).collect();
         let records: Vec<Record<'_>> =
             payloads.iter().map(|(id, payload)| Record::Entry { id: *id, payload }).collect();
         let (before, last) = self.add(&records, Acknowledgement::new(callback))?;
-        let (alone, in_flight) = (self.alone.load(Ordering::Relaxed), self.writer.in_flight());
-        if before.is_empty() && is_inline(alone, in_flight, records.len(), self.writer.last_sync()) {
+        let (part, in_flight) = (self.part(), self.writer.in_flight());
+        if before.is_empty() && is_inline(part, in_flight, records.len(), self.writer.last_sync()) {
             self.writer.write_inline(last)?;
         } else {
             self.hand_over(before, last).await?;
@@ -224,7 +268,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         let bytes = payloads.iter().map(|(_, payload)| payload.len() as u64).sum();
         self.compaction.appended(bytes);
         if let Some((last, _)) = payloads.last()
-            && !alone
+            && part != Part::Alone
         {
             self.retention.appended(last.index, bytes, Instant::now());
         }
@@ -242,40 +286,13 @@ impl RaftLogStorage<TypeConfig> for LogStore {
     }
 }
 
-#[derive(Clone)]
-pub struct LogReader(Arc<Mutex<Image>>);
+/// While the log is read at the start, entries behind the snapshot leave the memory whenever they have this many bytes.
+const EVICT_BYTES: u64 = 8 << 20;
 
-impl LogReader {
-    fn image(&self) -> MutexGuard<'_, Image> {
-        // A poisoned lock is harmless: nothing panics between two steps of a change to the image.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl RaftLogReader<TypeConfig> for LogReader {
-    async fn try_get_log_entries<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(
-        &mut self,
-        range: RB,
-    ) -> io::Result<Vec<LogEntry>> {
-        let start = match range.start_bound() {
-            Bound::Included(start) => *start,
-            Bound::Excluded(before) => before.saturating_add(1),
-            Bound::Unbounded => 0,
-        };
-        let end = match range.end_bound() {
-            Bound::Included(last) => last.saturating_add(1),
-            Bound::Excluded(end) => *end,
-            Bound::Unbounded => u64::MAX,
-        };
-        self.image().read(start, end, usize::MAX).map_err(io::Error::other)
-    }
-
-    async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
-        Ok(self.image().head.vote.map(Vote::from))
-    }
-
-    async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<LogEntry>> {
-        self.image().read(start, end, APPEND_BYTES_MAX).map_err(io::Error::other)
+/// Takes the entries of the snapshot out of the image of a log that is being read. All of them are on disk.
+fn evict(image: &mut Image, snapshot: Option<u64>) {
+    if let (Some(snapshot), Some(last)) = (snapshot, image.last()) {
+        drop(image.evict(snapshot, last));
     }
 }
 
@@ -284,12 +301,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_entries_of_a_node_alone_with_an_idle_writer_are_inline() {
+    fn few_entries_with_an_idle_writer_are_inline_unless_others_wait_for_this_node() {
         let (slow, fast) = (INLINE_SYNC_MAX, INLINE_SYNC_MAX - Duration::from_nanos(1));
-        assert!(is_inline(true, 0, 1, slow) && is_inline(true, 0, INLINE_ENTRIES_MAX, slow));
-        assert!(!is_inline(false, 0, 1, fast), "others wait for replication");
-        assert!(!is_inline(true, 1, 1, fast), "the writer is at the disk");
-        assert!(!is_inline(true, 0, INLINE_ENTRIES_MAX + 1, slow), "many clients wait");
-        assert!(is_inline(true, 0, INLINE_ENTRIES_MAX + 1, fast), "a hand-over takes longer than the sync");
+        for part in [Part::Alone, Part::Follows] {
+            assert!(is_inline(part, 0, 1, slow) && is_inline(part, 0, INLINE_ENTRIES_MAX, slow));
+            assert!(!is_inline(part, 1, 1, fast), "the writer is at the disk");
+            assert!(!is_inline(part, 0, INLINE_ENTRIES_MAX + 1, slow), "many clients wait");
+            assert!(is_inline(part, 0, INLINE_ENTRIES_MAX + 1, fast), "a hand-over takes longer than the sync");
+        }
+        assert!(!is_inline(Part::Leads, 0, 1, fast), "others wait for replication");
+        assert!(!is_inline(Part::Follows, 0, 1, INLINE_FOLLOWER_SYNC_MAX), "the disk is slow");
+        assert!(is_inline(Part::Alone, 0, 1, INLINE_FOLLOWER_SYNC_MAX));
     }
 }

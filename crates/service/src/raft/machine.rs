@@ -16,6 +16,7 @@ use super::snapshot::{Builder, Chunks, Kept};
 use super::types::{Applied, LogEntry, LogId, Membership, Payload, Snapshot, SnapshotMeta, TypeConfig};
 use crate::format;
 use crate::state::{Command, Entry, Outcome, State};
+use crate::store::Unreadable;
 
 /// Called for every applied entry, in log order, before the proposer gets the result. It must not block.
 pub type OnApply = Box<dyn FnMut(&Entry, &Applied, &State) + Send + Sync>;
@@ -98,6 +99,16 @@ impl Machine {
         Builder { meta, state, kept, fatal, warn, _alive: self.alive.clone() }
     }
 
+    /// The log has an entry that this node does not know. A node checks entries before it accepts them, so an older
+    /// version has been started with the data of a newer one.
+    fn unknown(&mut self, index: u64, why: &Unreadable) -> io::Error {
+        self.is_broken = true;
+        let why =
+            format!("entry {index} of the log cannot be read: {why}; start this node with the version that wrote it");
+        (self.fatal)(&why);
+        io::Error::other(why)
+    }
+
     /// Applies an entry, and calls `on_apply`. A panic in the state or in `on_apply` means that an invariant is broken:
     /// `fatal` is called, and if it returns, nothing more is applied or answered.
     fn apply_entry(&mut self, entry: &LogEntry) -> io::Result<Applied> {
@@ -105,23 +116,24 @@ impl Machine {
             return Err(io::Error::other("the replicated state is inconsistent; nothing more is applied"));
         }
         let (id, apply) = (entry.log_id, self.apply);
+        let commands = match &entry.payload {
+            Payload::Normal(encoded) => Some(encoded.decode().map_err(|why| self.unknown(id.index, &why))?),
+            Payload::Blank | Payload::Membership(_) => None,
+        };
         let applied = catch_unwind(AssertUnwindSafe(|| {
             let mut replica = self.shared.write();
             let mut outcome = Outcome::default();
-            match &entry.payload {
-                Payload::Blank => {}
-                Payload::Membership(membership) => {
-                    replica.membership = Membership::new(Some(id), membership.clone());
-                }
-                Payload::Normal(entry) => {
-                    for command in &entry.commands {
-                        apply(&mut replica.state, id.index, entry.now_ms, command, &mut outcome);
-                    }
+            if let Payload::Membership(membership) = &entry.payload {
+                replica.membership = Membership::new(Some(id), membership.clone());
+            }
+            if let Some(entry) = &commands {
+                for command in &entry.commands {
+                    apply(&mut replica.state, id.index, entry.now_ms, command, &mut outcome);
                 }
             }
             replica.applied = Some(id);
             let applied = Applied { index: id.index, term: id.leader_id.term, outcome: Arc::new(outcome) };
-            if let Payload::Normal(entry) = &entry.payload {
+            if let Some(entry) = &commands {
                 let replica = RwLockWriteGuard::downgrade(replica);
                 (self.on_apply)(entry, &applied, &replica.state);
             }

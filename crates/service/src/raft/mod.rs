@@ -9,7 +9,7 @@
 //! - Reads use read-index only: a restarted follower forgets which leader it granted a Raft lease to.
 //! - An AppendEntries is limited in bytes, not only in entries.
 //! - The bytes of the log decide when a snapshot is made. After each snapshot the log is purged, except for the last
-//!   seconds of it if the group has several nodes.
+//!   seconds of it if the group has several nodes. These stay on disk only.
 
 mod cleaner;
 mod compaction;
@@ -21,6 +21,7 @@ mod group;
 mod joining;
 mod leadership;
 mod log;
+mod log_reader;
 mod log_store;
 mod machine;
 mod members;

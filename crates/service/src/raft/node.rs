@@ -18,6 +18,7 @@ use tokio::task::coop::unconstrained;
 
 use super::compaction::Compaction;
 use super::group::{Group, confirmed};
+use super::log_reader::Evictor;
 use super::log_store::{APPEND_BYTES_MAX, LogStore};
 use super::machine::{Machine, Shared};
 use super::options::{Beginning, Options, Timing};
@@ -25,7 +26,7 @@ use super::peers::{self, APPEND_ENTRIES_MAX, Door, NodeStatus, Peers};
 use super::receipt::{OnLost, Receipt};
 use super::retention::Retention;
 use super::snapshot::Kept;
-use super::types::{Applied, LogId, TypeConfig};
+use super::types::{Applied, Encoded, LogId, TypeConfig};
 use super::{leadership, records};
 use crate::format::record::NodeRecord;
 use crate::format::{self, FromOlder};
@@ -117,6 +118,7 @@ pub(super) struct Parts {
     pub identity: Identity,
     pub files: Files,
     pub log: LogStore,
+    pub evictor: Evictor,
     pub machine: Machine,
     pub shared: Shared,
     pub compaction: Arc<Compaction>,
@@ -140,14 +142,29 @@ impl Parts {
         let alone = Arc::new(AtomicBool::new(false));
         let retention = Arc::new(Retention::new(keep));
         let counters = (compaction.clone(), retention.clone());
-        let log = LogStore::open(&store, segment_bytes, counters, alone.clone(), fatal, alive.clone())?;
+        let snapshot = shared.read().applied.map(|id| id.index);
+        let log = LogStore::open(&store, segment_bytes, snapshot, counters, alone.clone(), fatal, alive.clone())?;
+        let evictor = log.evictor();
         store.remarks().iter().for_each(|remark| warn(remark));
         if let Some(purged) = log.purged().filter(|purged| shared.read().applied < Some((*purged).into())) {
             let what = format!("the log begins after entry {}, and no snapshot reaches that far", purged.index);
             return Err(OpenError::Missing { what });
         }
         let (identity, files, snapshots) = (store.identity(), store.files(), store.snapshots());
-        Ok(Parts { identity, files, log, machine, shared, compaction, retention, snapshots, alive, alone, gone })
+        Ok(Parts {
+            identity,
+            files,
+            log,
+            evictor,
+            machine,
+            shared,
+            compaction,
+            retention,
+            snapshots,
+            alive,
+            alone,
+            gone,
+        })
     }
 }
 
@@ -160,11 +177,13 @@ impl Node {
         let (timing, beginning, listener) = (options.timing, options.beginning, options.listener.take());
         let (routes, formats) = (std::mem::take(&mut options.routes), options.formats);
         let parts = Parts::open(disk.clone(), options)?;
-        let Parts { identity, files, log, machine, shared, compaction, retention, snapshots, alive, alone, gone } =
-            parts;
+        let Parts { identity, files, log, evictor, machine, shared, .. } = parts;
+        let Parts { compaction, retention, snapshots, alive, alone, gone, .. } = parts;
         let node = identity.node;
         let failed = |e: &dyn std::fmt::Display| OpenError::Raft(e.to_string());
-        let config = config(timing).validate().map_err(|e| failed(&e))?;
+        // A node that no other node can reach needs no heartbeats.
+        let pace = if listener.is_some() { timing } else { Timing::SLOW };
+        let config = config(pace).validate().map_err(|e| failed(&e))?;
         let peers = Peers::new(identity, record.clone(), routes, formats, warn);
         let raft = Raft::new(node, Arc::new(config), peers.clone(), log, machine).await.map_err(|e| failed(&e))?;
         let metrics = raft.metrics();
@@ -180,7 +199,7 @@ impl Node {
         tasks.spawn(leadership::follow(raft.clone(), peers.clone(), timing, tell));
         tasks.spawn(compact(raft.clone(), compaction));
         tasks.spawn(follow_members(raft.clone(), node, alone.clone(), peers.clone()));
-        tasks.spawn(purge(raft.clone(), alone, retention));
+        tasks.spawn(purge(raft.clone(), alone, retention, evictor));
         let group = Group { raft: raft.clone(), peers, timing, changing: Arc::default() };
         tasks.spawn(records::keep_record(group.clone()));
         tasks.spawn(records::finish_changes(group.clone()));
@@ -202,12 +221,13 @@ impl Node {
     /// the order of these calls, and no call waits for an earlier entry. The call itself waits only for a place in
     /// openraft's queue, which is free unless tens of thousands of entries wait.
     pub async fn propose(&self, entry: Entry) -> Result<Pending, ProposeError> {
-        let bytes = postcard::experimental::serialized_size(&entry).unwrap_or(usize::MAX);
-        if bytes > APPEND_BYTES_MAX {
-            return Err(ProposeError::TooLarge { bytes, limit: APPEND_BYTES_MAX });
-        }
         if let Some((since, format)) = self.needs_newer(&entry) {
             return Err(ProposeError::NewFormat { since, format });
+        }
+        let entry = Encoded::from(entry);
+        let bytes = entry.bytes();
+        if bytes > APPEND_BYTES_MAX {
+            return Err(ProposeError::TooLarge { bytes, limit: APPEND_BYTES_MAX });
         }
         let (sender, receiver) = oneshot::channel();
         let written = self.raft.write(entry).responder(Receipt::Waits(sender)).await;
@@ -227,7 +247,7 @@ impl Node {
             self.submit_later(Box::pin(async move { lost(term) }));
             return;
         }
-        let raft = self.raft.clone();
+        let (raft, entry) = (self.raft.clone(), Encoded::from(entry));
         let receipt = Receipt::Lost { term, lost: self.on_lost.clone() };
         let mut submission: Submission = Box::pin(unconstrained(async move {
             let leader = LogId::new_term_index(term, 0).leader_id;
@@ -438,14 +458,18 @@ async fn compact(raft: Raft<TypeConfig, Machine>, compaction: Arc<Compaction>) {
     }
 }
 
-/// Purges the log after each snapshot. A node with others keeps what [`Retention`] says, so that a node that was away for
-/// a short time needs no snapshot.
-async fn purge(raft: Raft<TypeConfig, Machine>, alone: Arc<AtomicBool>, retention: Arc<Retention>) {
+/// Purges the log after each snapshot. A node with others keeps what [`Retention`] says on disk, so that a node that was
+/// away for a short time needs no snapshot.
+async fn purge(raft: Raft<TypeConfig, Machine>, alone: Arc<AtomicBool>, retention: Arc<Retention>, evictor: Evictor) {
     let mut snapshots = raft.watch_snapshot_progress();
     let mut purged = None;
     loop {
         if let Some(snapshot) = snapshots.get() {
-            let upto = match alone.load(Ordering::Relaxed) {
+            let is_alone = alone.load(Ordering::Relaxed);
+            if !is_alone {
+                evictor.evict(snapshot.index).await;
+            }
+            let upto = match is_alone {
                 true => Some(snapshot.index),
                 false => retention.purgeable(Instant::now()).map(|upto| upto.min(snapshot.index)),
             };

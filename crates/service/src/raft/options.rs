@@ -67,6 +67,15 @@ pub struct Timing {
     pub election_max: Duration,
 }
 
+impl Timing {
+    /// For a node without others. It wakes up less often.
+    pub(super) const SLOW: Timing = Timing {
+        heartbeat: Duration::from_millis(200),
+        election_min: Duration::from_millis(1000),
+        election_max: Duration::from_millis(2000),
+    };
+}
+
 impl Default for Timing {
     fn default() -> Timing {
         let ms = Duration::from_millis;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How much of the log a node with other members keeps behind a snapshot. It is in memory, like the rest of the log.
+/// How much of the log a node with other members keeps behind a snapshot, on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keep {
     pub newer_than: Duration,

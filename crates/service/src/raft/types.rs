@@ -9,15 +9,16 @@ use openraft::{OptionalSend, RaftTypeConfig};
 use serde::{Deserialize, Serialize};
 
 use super::receipt::Receipt;
-use crate::format::record::NodeRecord;
+use crate::format::record::{self, NodeRecord};
 use crate::state::{Entry, Outcome};
+use crate::store::Unreadable;
 
 /// Binds openraft to our types. (openraft's macro does not accept our own responder type.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TypeConfig {}
 
 impl RaftTypeConfig for TypeConfig {
-    type D = Entry;
+    type D = Encoded;
     type R = Applied;
     type NodeId = u64;
     type Node = NodeRecord;
@@ -26,7 +27,7 @@ impl RaftTypeConfig for TypeConfig {
     /// (openraft's default allows two leaders in one term, one after the other.)
     type LeaderId = leader_id_std::LeaderId<u64, u64>;
     type Vote = openraft::impls::Vote<Self::LeaderId>;
-    type Payload = openraft::EntryPayload<Entry, u64, NodeRecord>;
+    type Payload = openraft::EntryPayload<Encoded, u64, NodeRecord>;
     type Entry = openraft::Entry<<Self::LeaderId as RaftLeaderId>::Committed, Self::Payload>;
     type Responder<T>
         = Receipt<T>
@@ -61,8 +62,51 @@ pub struct Applied {
     pub outcome: Arc<Outcome>,
 }
 
-impl fmt::Display for Entry {
+/// The commands of an entry, encoded as a [`record::Payload`]. The proposing node encodes them once: the disk and the
+/// wire have the same bytes. They are decoded where they are applied. Clones share the bytes.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<u8>", into = "Vec<u8>")]
+pub struct Encoded(pub(super) Arc<[u8]>);
+
+impl Encoded {
+    pub(super) fn decode(&self) -> Result<Entry, Unreadable> {
+        match record::Payload::decode(&self.0)? {
+            record::Payload::Commands(entry) => Ok(entry),
+            _ => Err(Unreadable::Malformed("it has no commands".to_owned())),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl From<Entry> for Encoded {
+    fn from(entry: Entry) -> Self {
+        Encoded(record::Payload::Commands(entry).encode().into())
+    }
+}
+
+impl From<Vec<u8>> for Encoded {
+    fn from(bytes: Vec<u8>) -> Self {
+        Encoded(bytes.into())
+    }
+}
+
+impl From<Encoded> for Vec<u8> {
+    fn from(encoded: Encoded) -> Self {
+        encoded.0.to_vec()
+    }
+}
+
+impl fmt::Debug for Encoded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} commands of {} ms", self.commands.len(), self.now_ms)
+        f.debug_tuple("Encoded").field(&self.decode()).finish()
+    }
+}
+
+impl fmt::Display for Encoded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "commands of {} bytes", self.bytes())
     }
 }

@@ -16,9 +16,10 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tracing::warn;
 
 use super::cleaner::Cleaner;
-use super::log::{Head, Purged};
+use super::log::{Head, Purged, Span};
 use super::log_store::Fatal;
 use super::types::TypeConfig;
+use crate::format::record::LogId;
 use crate::store::Journal;
 
 /// Limit of a frame of the journal in bytes, unless a single record is larger.
@@ -34,8 +35,8 @@ const SLOW: Duration = Duration::from_millis(250);
 pub(super) struct Write {
     /// The encoded records: at most [`FRAME_BYTES_MAX`] bytes, unless there is only one record.
     pub records: Vec<u8>,
-    /// The highest index of an entry in `records`.
-    pub highest: Option<u64>,
+    /// The entries in `records`.
+    pub span: Option<Span>,
     /// The head of the log after these records.
     pub head: Head,
     /// The entries that these records purge, with the index of the last one.
@@ -79,22 +80,48 @@ struct Frames {
     cleaner: Cleaner,
     fatal: Fatal,
     last_sync_ns: Arc<AtomicU64>,
+    durable: Durable,
+}
+
+/// The id of the last entry that was synced. It may have been truncated since. Clones share the same id.
+#[derive(Clone, Default)]
+pub(super) struct Durable(Arc<Mutex<Option<LogId>>>);
+
+impl Durable {
+    pub fn new(last: Option<LogId>) -> Durable {
+        Durable(Arc::new(Mutex::new(last)))
+    }
+
+    pub fn last(&self) -> Option<LogId> {
+        *self.lock()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<LogId>> {
+        // A poisoned lock is harmless: nothing panics while the lock is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Frames {
     /// Writes the records as one frame, and syncs it.
-    fn sync(&mut self, records: &[u8], highest: Option<u64>, after: Head) -> io::Result<()> {
+    fn sync(&mut self, records: &[u8], span: Option<Span>, after: Head) -> io::Result<()> {
         self.cleaner.check()?;
         let mut journal = self.journal.take().ok_or_else(stopped)?;
         let (before, began) = (self.written, Instant::now());
-        let synced = journal.append(records, highest, || before.encode()).and_then(|()| self.cleaner.check());
+        let marks = span.map(|span| span.marks);
+        let synced = journal.append(records, marks, || before.encode()).and_then(|()| self.cleaner.check());
         let took = began.elapsed();
         self.last_sync_ns.store(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
         if took >= SLOW {
             warn!(took_ms = took.as_millis() as u64, bytes = records.len(), "a sync of the log was slow");
         }
         match &synced {
-            Ok(()) => (self.journal, self.written) = (Some(journal), after),
+            Ok(()) => {
+                (self.journal, self.written) = (Some(journal), after);
+                if let Some(Span { last, .. }) = span {
+                    *self.durable.lock() = Some(last);
+                }
+            }
             Err(error) => {
                 (self.fatal)(&format!("the log cannot be written ({error}); what is not yet acknowledged may be lost"))
             }
@@ -125,11 +152,12 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// `written` is the head of the log as the journal has it.
-    pub fn start(journal: Journal, written: Head, fatal: Fatal) -> io::Result<Writer> {
+    /// `written` is the head of the log as the journal has it. The writer keeps `durable` up to date.
+    pub fn start(journal: Journal, written: Head, durable: Durable, fatal: Fatal) -> io::Result<Writer> {
         let cleaner = Cleaner::start(fatal.clone())?;
         let last_sync_ns = Arc::new(AtomicU64::new(u64::MAX));
-        let frames = Frames { journal: Some(journal), written, cleaner, fatal, last_sync_ns: last_sync_ns.clone() };
+        let (journal, last) = (Some(journal), last_sync_ns.clone());
+        let frames = Frames { journal, written, cleaner, fatal, last_sync_ns: last, durable };
         let frames = Arc::new(Mutex::new(frames));
         let in_flight = Arc::new(AtomicUsize::new(0));
         let (queue, queued) = channel(QUEUED_MAX);
@@ -159,7 +187,7 @@ impl Writer {
     pub fn write_inline(&self, write: Write) -> io::Result<()> {
         assert_eq!(self.in_flight(), 0, "an inline write must not overtake queued writes");
         let mut frames = lock(&self.frames);
-        frames.sync(&write.records, write.highest, write.head)?;
+        frames.sync(&write.records, write.span, write.head)?;
         drop(frames);
         write.durable.tell();
         Ok(())
@@ -185,7 +213,7 @@ impl Drop for Writer {
 fn run(mut queued: Receiver<Write>, frames: &Mutex<Frames>, in_flight: &AtomicUsize) {
     let mut next = None;
     while let Some(first) = next.take().or_else(|| queued.blocking_recv()) {
-        let Write { mut records, mut highest, mut head, purged, durable } = first;
+        let Write { mut records, mut span, mut head, purged, durable } = first;
         let (mut purged, mut durable) = (Vec::from_iter(purged), vec![durable]);
         while let Ok(write) = queued.try_recv() {
             if records.len() + write.records.len() > FRAME_BYTES_MAX {
@@ -193,12 +221,12 @@ fn run(mut queued: Receiver<Write>, frames: &Mutex<Frames>, in_flight: &AtomicUs
                 break;
             }
             records.extend_from_slice(&write.records);
-            (highest, head) = (highest.max(write.highest), write.head);
+            (span, head) = (Span::join(span, write.span), write.head);
             purged.extend(write.purged);
             durable.push(write.durable);
         }
         let mut frames = lock(frames);
-        let synced = frames.sync(&records, highest, head);
+        let synced = frames.sync(&records, span, head);
         let mut released = purged.into_iter().map(|(upto, entries)| frames.release(upto, entries));
         if synced.and_then(|()| released.try_for_each(|released| released)).is_err() {
             return;

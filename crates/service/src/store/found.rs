@@ -2,18 +2,20 @@
 
 use std::collections::VecDeque;
 
+use super::archive::{Marks, Places};
 use super::disk::Disk;
 use super::error::OpenError;
 use super::frame::Segment;
+use super::segments::Name;
 use super::version::Unreadable;
 use super::{format, segments, synced};
 
 /// A segment that continues in another one.
 pub(super) struct Sealed {
-    pub name: String,
+    pub name: Name,
     pub length: usize,
-    /// The highest mark of its payloads.
-    pub mark: Option<u64>,
+    /// The marks of all its payloads.
+    pub marks: Option<Marks>,
 }
 
 /// The log as found on disk. The store changes nothing before it has read all of it.
@@ -26,12 +28,14 @@ pub(super) struct Found {
     pub unfinished: Option<String>,
     /// Sealed segments that must be written again, with their correct bytes.
     pub unsound: Vec<(String, Vec<u8>)>,
+    /// What is where.
+    pub places: Places,
 }
 
 pub(super) struct Last {
-    pub name: String,
+    pub name: Name,
     pub segment: Segment,
-    pub mark: Option<u64>,
+    pub marks: Option<Marks>,
     pub next_sequence: u64,
 }
 
@@ -41,7 +45,7 @@ impl Found {
         disk: &dyn Disk,
         names: &[String],
         format: Option<u32>,
-        mut visit: impl FnMut(u32, &[u8]) -> Result<Option<u64>, Unreadable>,
+        mut visit: impl FnMut(u32, &[u8]) -> Result<Option<Marks>, Unreadable>,
     ) -> Result<Found, OpenError> {
         let segments = segments::list(names);
         let mut found = Found::default();
@@ -65,13 +69,15 @@ impl Found {
             if let Some(expected) = expected.filter(|expected| *expected != first) {
                 return missing(expected);
             }
-            let mut mark = None;
+            let mut all: Option<Marks> = None;
             for payload in segment.payloads() {
-                mark = mark.max(visit(segment.version, payload).map_err(|why| format::unreadable(disk, &name, why))?);
+                let marks = visit(segment.version, payload).map_err(|why| format::unreadable(disk, &name, why))?;
+                found.places.synced(file, segment.sound.len(), marks);
+                all = Marks::join(all, marks);
             }
             let next_sequence = first + segment.payloads().len() as u64;
             if !segment.sealed {
-                found.last = Some(Last { name, segment, mark, next_sequence });
+                found.last = Some(Last { name: file.clone(), segment, marks: all, next_sequence });
                 continue;
             }
             // Written again if one copy is damaged, before the other copy is damaged, too. The last sealed segment may
@@ -79,7 +85,7 @@ impl Found {
             if i + 3 > segments.len() || !bytes.starts_with(&segment.sound) {
                 found.unsound.push((name.clone(), segment.sound));
             }
-            found.sealed.push_back(Sealed { name, length: bytes.len(), mark });
+            found.sealed.push_back(Sealed { name: file.clone(), length: bytes.len(), marks: all });
             expected = Some(next_sequence + 1);
         }
         if let Some(expected) = expected.filter(|_| found.last.is_none()) {

@@ -18,6 +18,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
+use super::archive::{Archive, Marks};
 use super::disk::Disk;
 use super::error::OpenError;
 use super::files::Files;
@@ -25,7 +26,7 @@ use super::format;
 use super::found::{Found, Sealed};
 use super::frame::{HEADER_BYTES, Kind, Segment, encode_frame, frame_bytes};
 use super::open::Store;
-use super::segments::{self, Open, SEAL_BYTES};
+use super::segments::{self, Name, Open, SEAL_BYTES};
 use super::synced::{self, Synced};
 use super::version::{Unreadable, VERSION};
 
@@ -39,20 +40,21 @@ pub struct Journal {
     /// The segments before the current one, oldest first.
     sealed: VecDeque<Sealed>,
     current: Open,
-    /// The highest mark of the current segment's payloads.
-    current_mark: Option<u64>,
+    /// The marks of the current segment's payloads.
+    current_marks: Option<Marks>,
     next_sequence: u64,
     synced: Synced,
+    archive: Archive,
 }
 
 impl Journal {
-    /// Opens or creates the journal of a folder. Passes every payload to `visit`, which returns its mark (see
+    /// Opens or creates the journal of a folder. Passes every payload to `visit`, which returns its marks (see
     /// [`Journal::release`]) or says why it cannot be read. Afterwards the folder is complete, and of the current
     /// version.
     pub fn open(
         store: &Store,
         segment_bytes: usize,
-        mut visit: impl FnMut(&[u8]) -> Result<Option<u64>, Unreadable>,
+        mut visit: impl FnMut(&[u8]) -> Result<Option<Marks>, Unreadable>,
     ) -> Result<Journal, OpenError> {
         let disk = store.disk.clone();
         let names = disk.list().map_err(OpenError::io("list", "the data folder"))?;
@@ -70,17 +72,19 @@ impl Journal {
             file.write_at(sound, 0).and_then(|()| file.sync()).map_err(OpenError::io("write", name))?;
         }
         for sealed in &found.sealed {
-            store.files.insert(&sealed.name, sealed.length as u64);
+            store.files.insert(&sealed.name.name, sealed.length as u64);
         }
-        let (current, current_mark, next_sequence) = match found.last {
-            Some(last) => (take_up(&*disk, last.name, last.segment)?, last.mark, last.next_sequence),
+        let archive = Archive::new(disk.clone(), found.places);
+        let (current, current_marks, next_sequence) = match found.last {
+            Some(last) => (take_up(&*disk, last.name, last.segment)?, last.marks, last.next_sequence),
             None => {
                 let made = segments::create(&*disk, 1, &[[]], false, segment_bytes);
                 let made = made.map_err(OpenError::io("write", "the log"))?;
+                archive.synced(&made.name, made.end, None);
                 (made, None, 2)
             }
         };
-        store.files.insert(&current.name, current.length as u64);
+        store.files.insert(&current.name.name, current.length as u64);
         let synced = Synced::open(&*disk, &store.files, next_sequence - 1);
         let synced = synced.map_err(OpenError::io("write", synced::FILE))?;
         format::sign(&*disk)?;
@@ -89,18 +93,24 @@ impl Journal {
         }
         format::expect(&store.files);
         let (files, sealed) = (store.files.clone(), found.sealed);
-        Ok(Journal { disk, files, segment_bytes, sealed, current, current_mark, next_sequence, synced })
+        Ok(Journal { disk, files, segment_bytes, sealed, current, current_marks, next_sequence, synced, archive })
+    }
+
+    /// Reads what is in the journal.
+    pub fn archive(&self) -> Archive {
+        self.archive.clone()
     }
 
     /// Adds a payload, which is durable when this returns. If a new segment must begin, `head` gives its first payload:
     /// everything that must be known when the earlier segments are gone.
-    pub fn append(&mut self, payload: &[u8], mark: Option<u64>, head: impl FnOnce() -> Vec<u8>) -> io::Result<()> {
+    pub fn append(&mut self, payload: &[u8], marks: Option<Marks>, head: impl FnOnce() -> Vec<u8>) -> io::Result<()> {
         let need = frame_bytes(payload.len()) + SEAL_BYTES;
         if self.current.end + need > self.current.length {
             self.roll(&head(), need)?;
         }
         self.write(Kind::Frame, payload)?;
-        self.current_mark = self.current_mark.max(mark);
+        self.archive.synced(&self.current.name, self.current.end, marks);
+        self.current_marks = Marks::join(self.current_marks, marks);
         self.synced.write(self.next_sequence - 1)
     }
 
@@ -108,9 +118,12 @@ impl Journal {
     /// returned removal of their files.
     pub fn release(&mut self, mark: u64) -> Removal {
         let mut names = Vec::new();
-        while let Some(sealed) = self.sealed.pop_front_if(|sealed| sealed.mark <= Some(mark)) {
-            self.files.remove(&sealed.name);
-            names.push(sealed.name);
+        let is_old = |sealed: &mut Sealed| sealed.marks.is_none_or(|marks| marks.highest <= mark);
+        while let Some(sealed) = self.sealed.pop_front_if(is_old) {
+            let name = sealed.name.name;
+            self.archive.release(&name);
+            self.files.remove(&name);
+            names.push(name);
         }
         Removal { disk: self.disk.clone(), names }
     }
@@ -127,11 +140,12 @@ impl Journal {
     fn roll(&mut self, head: &[u8], need: usize) -> io::Result<()> {
         let length = self.segment_bytes.max(2 * HEADER_BYTES + frame_bytes(head.len()) + need);
         let next = segments::create(&*self.disk, self.next_sequence + 1, &[head], false, length)?;
-        self.files.insert(&next.name, next.length as u64);
+        self.files.insert(&next.name.name, next.length as u64);
         self.write(Kind::Seal, &[])?;
+        self.archive.synced(&next.name, next.end, None);
         self.next_sequence += 1;
         let full = std::mem::replace(&mut self.current, next);
-        self.sealed.push_back(Sealed { name: full.name, length: full.length, mark: self.current_mark.take() });
+        self.sealed.push_back(Sealed { name: full.name, length: full.length, marks: self.current_marks.take() });
         // With a sync, so that after a power cut SYNCED is behind by at most one segment.
         self.synced.write(self.next_sequence - 1)?;
         self.synced.sync()
@@ -163,9 +177,9 @@ impl Removal {
 /// a failed sync, after which the system does not write these bytes again. So all of them are written again. The rest
 /// of an interrupted write may stay: it has the number of the next frame, which overwrites it, so it cannot be taken
 /// for a later frame.
-fn take_up(disk: &dyn Disk, name: String, found: Segment) -> Result<Open, OpenError> {
-    let failed = || OpenError::io("write", &name);
-    let file = disk.open(&name).map_err(failed())?;
+fn take_up(disk: &dyn Disk, name: Name, found: Segment) -> Result<Open, OpenError> {
+    let failed = || OpenError::io("write", &name.name);
+    let file = disk.open(&name.name).map_err(failed())?;
     file.write_at(&found.sound, 0).map_err(failed())?;
     file.sync().map_err(failed())?;
     let (length, end) = (found.header.length as usize, found.sound.len());

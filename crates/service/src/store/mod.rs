@@ -16,6 +16,7 @@
 //! byte of a log with acknowledged entries. Then either all of them are restored, or the start is refused; and yet a
 //! start after a power cut is not refused. See ARCHITECTURE.md, "The store".
 
+mod archive;
 mod disk;
 mod error;
 #[cfg(test)]
@@ -38,6 +39,7 @@ mod synced;
 mod tests;
 mod version;
 
+pub use archive::{Archive, Marks, Payloads};
 pub use disk::{Disk, DiskFile, Folder};
 pub use error::OpenError;
 pub use files::Files;

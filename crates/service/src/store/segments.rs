@@ -42,6 +42,22 @@ impl Name {
         Ok((bytes, segment))
     }
 
+    /// Decodes the first `end` bytes of a file that may be written to behind them. Fails if one of the frames in them is
+    /// damaged in both copies.
+    pub fn read_upto(&self, disk: &dyn Disk, end: usize) -> Result<Segment, OpenError> {
+        let file = disk.open(&self.name).map_err(OpenError::io("read", &self.name))?;
+        let mut bytes = file.read_at(0, end).map_err(OpenError::io("read", &self.name))?;
+        let (header, _) = frame::decode_header(&bytes).map_err(|fault| self.faulty(disk, fault))?;
+        bytes.resize(header.length as usize, 0);
+        let segment = frame::decode_segment(&bytes).map_err(|fault| self.faulty(disk, fault))?;
+        match segment.header.sequence == self.first && segment.sound.len() == end {
+            true => Ok(segment),
+            false => {
+                Err(self.damaged(segment.sound.len(), "a frame that was synced is damaged in both copies".to_owned()))
+            }
+        }
+    }
+
     /// The version in its header.
     pub fn version(&self, disk: &dyn Disk) -> Result<u32, OpenError> {
         let file = disk.open(&self.name).map_err(OpenError::io("read", &self.name))?;
@@ -64,7 +80,7 @@ impl Name {
 
 /// A segment that can be written to.
 pub(super) struct Open {
-    pub name: String,
+    pub name: Name,
     pub file: Box<dyn DiskFile>,
     pub nonce: u64,
     pub length: usize,
@@ -102,5 +118,5 @@ pub(super) fn create(
     file.sync()?;
     disk.rename(&temporary, &name)?;
     disk.sync_folder()?;
-    Ok(Open { name, file, nonce, length, end: bytes.len() })
+    Ok(Open { name: Name { first, name }, file, nonce, length, end: bytes.len() })
 }

@@ -1,5 +1,6 @@
 //! The store on a disk that loses unsynced data, tears writes and fails: helpers for all tests.
 
+mod archive;
 mod folder;
 mod journal;
 mod migration;
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::fake::{FakeDisk, Operation};
-use super::{Chunks, Disk, Identity, Journal, OpenError, Store, Unreadable, Upgrade};
+use super::{Chunks, Disk, Identity, Journal, Marks, OpenError, Store, Unreadable, Upgrade};
 
 const SEGMENT_BYTES: usize = 512;
 
@@ -22,7 +23,7 @@ struct Numbers {
 }
 
 impl Numbers {
-    fn visit(&mut self, payload: &[u8]) -> Result<Option<u64>, Unreadable> {
+    fn visit(&mut self, payload: &[u8]) -> Result<Option<Marks>, Unreadable> {
         let Some((version, payload)) = payload.split_first() else { return Ok(None) };
         match (version, payload) {
             (2, [b'h', released @ ..]) => {
@@ -37,7 +38,7 @@ impl Numbers {
                 }
                 assert_eq!(payload, &self::payload(number)[1..]);
                 self.last = number;
-                Ok(Some(number))
+                Ok(Some(Marks::of(number)))
             }
             (3.., _) => Err(Unreadable::Newer { version: (*version).into() }),
             _ => Err(Unreadable::Malformed(format!("version {version}"))),
@@ -115,7 +116,7 @@ fn everything(disk: &FakeDisk) -> Result<Everything, OpenError> {
 /// Appends `numbers` and releases all but the last few. Stores the last durable number in `acknowledged`.
 fn work(journal: &mut Journal, numbers: RangeInclusive<u64>, acknowledged: &AtomicUsize) -> std::io::Result<()> {
     for number in numbers {
-        journal.append(&payload(number), Some(number), || head(number.saturating_sub(20)))?;
+        journal.append(&payload(number), Some(Marks::of(number)), || head(number.saturating_sub(20)))?;
         acknowledged.store(number as usize, Ordering::SeqCst);
         if number % 10 == 0 {
             let released = number.saturating_sub(15);

@@ -296,8 +296,7 @@ fn append_request(append: Append<'_>) -> Result<AppendEntriesRequest<TypeConfig>
             return Err(format!("entry {} follows, but entry {next} is expected", id.index));
         }
         next = id.index.saturating_add(1);
-        let payload = record::Payload::decode(payload).map_err(|why| why.to_string()).and_then(edge::payload);
-        let payload = payload.map_err(|why| format!("entry {}: {why}", id.index))?;
+        let payload = edge::checked(payload).map_err(|why| format!("entry {}: {why}", id.index))?;
         entries.push(LogEntry { log_id: id.into(), payload });
         records = rest;
     }

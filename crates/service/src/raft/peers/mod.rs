@@ -5,6 +5,7 @@
 //! Raft in the order in which they were made. A snapshot has a connection of its own, so that no heartbeat waits for it.
 
 mod announced;
+mod commits;
 mod heard;
 mod limiter;
 mod link;

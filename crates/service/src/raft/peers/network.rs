@@ -16,8 +16,9 @@ use std::sync::Arc;
 
 use super::peer::{Peer, SILENT_MAX};
 use super::wire::{Answer, Append, Appended, Candidacy, LinkError, Request, Transfer};
-use super::{Peers, snapshots};
-use crate::format::record::{self, NodeRecord, Payload, Record};
+use super::{Peers, commits, snapshots};
+use crate::format::record::{self, NodeRecord, Record};
+use crate::raft::edge;
 use crate::raft::snapshot::Chunks;
 use crate::raft::types::{LogId, Snapshot, TypeConfig, Vote};
 
@@ -144,7 +145,7 @@ fn set_back(peer: &Peer) -> RPCError<TypeConfig> {
 fn records(entries: Vec<crate::raft::types::LogEntry>) -> Vec<u8> {
     let mut records = Vec::new();
     for entry in entries {
-        let (id, payload) = (entry.log_id.into(), Payload::from(entry.payload).encode());
+        let (id, payload) = (entry.log_id.into(), edge::encoded(entry.payload));
         Record::Entry { id, payload: &payload }.encode_to(&mut records);
     }
     records
@@ -170,7 +171,7 @@ impl RaftNetworkV2<TypeConfig> for Client {
     where
         S: Stream<Item = AppendEntriesRequest<TypeConfig>> + OptionalSend + Unpin + 'static,
     {
-        let answers = input.map(|rpc| self.append(rpc)).buffered(PIPELINE_MAX);
+        let answers = commits::thin_out(input, commits::HOLD).map(|rpc| self.append(rpc)).buffered(PIPELINE_MAX);
         // The first answer that is no success ends the stream, and drops the rest.
         let answers = answers.scan(false, |ended, answer| {
             let next = (!*ended).then_some(answer);

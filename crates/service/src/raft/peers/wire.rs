@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::bytes::Bytes;
 use tokio_util::codec::LengthDelimitedCodec;
 
-use crate::format::record::{LogId, NodeRecord, Vote};
+use crate::format::record::{self, LogId, NodeRecord, Vote};
 use crate::format::snapshot::SnapshotMeta;
 use crate::raft::log_store::APPEND_BYTES_MAX;
 use crate::replica::Role;
@@ -245,6 +245,7 @@ pub struct Append<'a> {
     /// None if no majority has confirmed the leader yet.
     pub confirmed: Option<Confirmed>,
     /// Entries, as [records](crate::format::record::Record) of the log.
+    #[serde(borrow, serialize_with = "record::bytes")]
     pub records: &'a [u8],
 }
 
@@ -331,6 +332,7 @@ pub enum SnapshotFrame<'a> {
     },
     /// A part of a chunk.
     Part {
+        #[serde(borrow, serialize_with = "record::bytes")]
         bytes: &'a [u8],
         ends_chunk: bool,
     },

@@ -456,8 +456,11 @@ async fn a_node_that_was_away_for_a_short_time_needs_no_snapshot() {
         assert!(metrics.snapshot.is_some_and(|snapshot| snapshot.index > 100), "{metrics}");
         assert_eq!(metrics.purged, None, "the options of these tests keep everything");
     }
+    // So the entries that it needs are on disk only.
     nodes.insert(away, seats[away].open(Beginning::Waits).await);
     agree(&all(&nodes), 499).await;
+    let received = seats[away].disk.names();
+    assert!(!received.iter().any(|name| name.contains("received")), "{received:?}");
     stop(nodes).await;
 }
 

@@ -77,7 +77,7 @@ async fn nothing_is_acknowledged_before_the_sync_that_covers_it() {
         let before = syncs.load(Ordering::SeqCst);
         let (done, durable) = TypeConfig::oneshot();
         *waiting.lock().unwrap() = Some(durable);
-        let entry = LogEntry::new_normal(LogId::new_term_index(1, index), open_session(index));
+        let entry = LogEntry::new_normal(LogId::new_term_index(1, index), open_session(index).into());
         log.append([entry], IOFlushed::signal(done)).await.unwrap();
         // The test must not hold the lock while it waits: the disk's hook locks `waiting`, too.
         let synced = async {
@@ -98,7 +98,7 @@ async fn a_large_append_is_cut_into_frames() {
     let disk = FakeDisk::default();
     let Parts { mut log, .. } = Parts::open(Arc::new(disk.clone()), options()).unwrap();
     let large = open_labelled(1, "x".repeat(300 << 10));
-    let entry = |index| LogEntry::new_normal(LogId::new_term_index(1, index), large.clone());
+    let entry = |index| LogEntry::new_normal(LogId::new_term_index(1, index), large.clone().into());
     let entries: Vec<LogEntry> = (0..10).map(entry).collect();
     let (done, durable) = TypeConfig::oneshot();
     log.append(entries.clone(), IOFlushed::signal(done)).await.unwrap();
@@ -122,7 +122,7 @@ async fn a_failed_sync_is_fatal_and_nobody_is_told_that_it_is_durable() {
         });
         for index in 0..3 {
             let (done, durable) = TypeConfig::oneshot();
-            let entry = LogEntry::new_normal(LogId::new_term_index(1, index), open_session(index));
+            let entry = LogEntry::new_normal(LogId::new_term_index(1, index), open_session(index).into());
             let appended = log.append([entry], IOFlushed::signal(done)).await;
             assert!(!is_alone || appended.is_err(), "append {index} is inline");
             assert!(durable.await.unwrap().is_err(), "append {index}");

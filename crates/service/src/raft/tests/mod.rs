@@ -6,6 +6,7 @@ mod kept;
 mod log;
 mod node;
 mod older;
+mod on_disk;
 mod refusals;
 mod snapshots;
 mod versions;
@@ -132,7 +133,7 @@ async fn everything(disk: &FakeDisk) -> Result<Everything, OpenError> {
 async fn append(log: &mut LogStore, vote: Vote, indices: Range<u64>) -> Vec<LogEntry> {
     log.save_vote(&vote).await.unwrap();
     for index in indices.clone() {
-        let entry = LogEntry::new_normal(LogId::new_term_index(vote.leader_id.term, index), open_session(index));
+        let entry = LogEntry::new_normal(LogId::new_term_index(vote.leader_id.term, index), open_session(index).into());
         let (done, durable) = TypeConfig::oneshot();
         log.append([entry.clone()], IOFlushed::signal(done)).await.unwrap();
         durable.await.unwrap().unwrap();

@@ -245,7 +245,7 @@ async fn a_panic_while_the_state_is_encoded_is_fatal() {
 }
 
 fn item(index: u64) -> io::Result<EntryResponder<TypeConfig>> {
-    Ok((LogEntry::new_normal(LogId::new_term_index(1, index), open_session(index)), None))
+    Ok((LogEntry::new_normal(LogId::new_term_index(1, index), open_session(index).into()), None))
 }
 
 #[tokio::test]

@@ -71,7 +71,7 @@ fn long_segments() -> Options {
 }
 
 fn entry(index: u64) -> LogEntry {
-    LogEntry::new_normal(LogId::new_term_index(1, index), open_session(index))
+    LogEntry::new_normal(LogId::new_term_index(1, index), open_session(index).into())
 }
 
 /// Appends an entry, without waiting until it is durable. The returned receiver gets the result.
@@ -285,7 +285,8 @@ async fn what_is_queued_is_written_before_the_log_is_gone() {
 async fn frames_of_what_is_queued_stay_bounded() {
     let disk = FakeDisk::default();
     let Parts { mut log, .. } = Parts::open(Arc::new(disk.clone()), options()).unwrap();
-    let large = |index| LogEntry::new_normal(LogId::new_term_index(1, index), open_labelled(1, "x".repeat(300 << 10)));
+    let large =
+        |index| LogEntry::new_normal(LogId::new_term_index(1, index), open_labelled(1, "x".repeat(300 << 10)).into());
     let gate = Gate::hold(&disk, |_| {});
     let mut waiting = vec![hand_over(&mut log, large(0)).await];
     gate.begun();
@@ -313,10 +314,10 @@ async fn openraft_answers_while_a_sync_hangs() {
         Raft::new(identity.node, Arc::new(config(Timing::default())), nobody(identity), log, machine).await.unwrap();
     raft.initialize(BTreeMap::from([(identity.node, NodeRecord::default())])).await.unwrap();
     raft.wait(Some(LONG)).current_leader(identity.node, "it leads").await.unwrap();
-    raft.client_write(open_session(1)).await.unwrap();
+    raft.client_write(open_session(1).into()).await.unwrap();
     let gate = Gate::hold(&disk, |_| {});
     let (sender, applied) = oneshot::channel();
-    raft.client_write_ff(open_session(2), Some(Receipt::Waits(sender))).await.unwrap();
+    raft.client_write_ff(open_session(2).into(), Some(Receipt::Waits(sender))).await.unwrap();
     gate.begun();
     timeout(LONG, raft.ensure_linearizable(ReadPolicy::ReadIndex)).await.unwrap().unwrap();
     gate.end(Ok(()));

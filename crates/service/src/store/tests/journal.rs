@@ -62,7 +62,7 @@ fn each_append_is_one_write_and_one_sync_and_one_write_that_is_not_synced() {
     let store = Store::open(Arc::new(disk.clone()), &FromOne).unwrap();
     let mut journal = Journal::open(&store, 1 << 20, |_| Ok(None)).unwrap();
     let operations = operations(&disk);
-    journal.append(b"one", Some(1), Vec::new).unwrap();
+    journal.append(b"one", Some(Marks::of(1)), Vec::new).unwrap();
     let name = disk.names().into_iter().find(|name| name.starts_with("log-")).unwrap();
     assert_eq!(
         *operations.lock().unwrap(),

@@ -1,0 +1,173 @@
+//! Reads entries for openraft: new ones from memory, and those behind the last snapshot from the journal on disk.
+//!
+//! Only followers that lag need entries from disk. They read one after the other, so each reader keeps the entries of the
+//! last segment that it has read.
+
+use std::fmt::Debug;
+use std::io;
+use std::ops::{Bound, RangeBounds};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use openraft::{OptionalSend, RaftLogReader};
+use tokio::task::spawn_blocking;
+
+use super::log::{Image, Purged};
+use super::log_store::{APPEND_BYTES_MAX, Fatal};
+use super::types::{LogEntry, TypeConfig, Vote};
+use super::writer::Durable;
+use crate::format::record;
+use crate::store::Archive;
+
+pub struct LogReader {
+    image: Arc<Mutex<Image>>,
+    archive: Archive,
+    fatal: Fatal,
+    /// The entries of one segment.
+    segment: Option<Image>,
+}
+
+impl Clone for LogReader {
+    fn clone(&self) -> LogReader {
+        LogReader { image: self.image.clone(), archive: self.archive.clone(), fatal: self.fatal.clone(), segment: None }
+    }
+}
+
+impl LogReader {
+    pub(super) fn new(image: Image, archive: Archive, fatal: Fatal) -> LogReader {
+        LogReader { image: Arc::new(Mutex::new(image)), archive, fatal, segment: None }
+    }
+
+    pub(super) fn image(&self) -> MutexGuard<'_, Image> {
+        // A poisoned lock is harmless: nothing panics between two steps of a change to the image.
+        self.image.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All entries that exist from `start` to before `end`.
+    async fn read_all(&mut self, start: u64, end: u64) -> io::Result<Vec<LogEntry>> {
+        let (mut entries, mut next) = (Vec::new(), start);
+        loop {
+            let part = self.read(next, end, usize::MAX).await?;
+            let Some(last) = part.last() else {
+                // Entries before the first one do not exist.
+                let begin = self.image().begin();
+                if next < begin && begin < end {
+                    next = begin;
+                    continue;
+                }
+                return Ok(entries);
+            };
+            next = last.log_id.index + 1;
+            entries.extend(part);
+        }
+    }
+
+    /// Entries from `start` to before `end`, without a gap: as many as fit into `bytes_max`, but at least one. Nothing
+    /// if the first one does not exist. May return fewer than fit.
+    async fn read(&mut self, start: u64, end: u64, bytes_max: usize) -> io::Result<Vec<LogEntry>> {
+        {
+            let image = self.image();
+            if start < image.begin() || start >= end {
+                return Ok(Vec::new());
+            }
+            if start >= image.first_in_memory() {
+                let entries = image.read(start, end, bytes_max).map_err(io::Error::other);
+                drop(image);
+                self.segment = None;
+                return entries;
+            }
+        }
+        match self.read_from_disk(start, end, bytes_max).await {
+            Ok(entries) => Ok(entries),
+            // Purged meanwhile.
+            Err(_) if start < self.image().begin() => Ok(Vec::new()),
+            Err(why) => {
+                (self.fatal)(&format!("entry {start} of the log cannot be read again: {why}"));
+                Err(io::Error::other(why))
+            }
+        }
+    }
+
+    async fn read_from_disk(&mut self, start: u64, end: u64, bytes_max: usize) -> Result<Vec<LogEntry>, String> {
+        let has = |segment: &&Image| segment.term(start).is_some();
+        let segment = match self.segment.take().filter(|segment| has(&segment)) {
+            Some(segment) => segment,
+            None => {
+                let archive = self.archive.clone();
+                let read = spawn_blocking(move || read_segment(&archive, start)).await;
+                read.map_err(|error| error.to_string()).flatten()?
+            }
+        };
+        let end = end.min(self.image().first_in_memory());
+        let entries = segment.read(start, end, bytes_max)?;
+        self.segment = Some(segment);
+        let image = self.image();
+        let is_right = |(index, entry): (u64, &LogEntry)| {
+            let id = record::LogId::from(entry.log_id);
+            id.index == index && image.term(index) == Some(id.term)
+        };
+        match !entries.is_empty() && (start..).zip(&entries).all(is_right) {
+            true => Ok(entries),
+            false => Err("the disk has another entry in its place".to_owned()),
+        }
+    }
+}
+
+/// The entries of the segment that has this one.
+fn read_segment(archive: &Archive, index: u64) -> Result<Image, String> {
+    let payloads = archive.read(index).map_err(|error| error.to_string())?;
+    let payloads = payloads.ok_or_else(|| "no file of the log has it".to_owned())?;
+    let mut segment = Image::default();
+    for payload in payloads.iter() {
+        segment.replay(payload).map_err(|why| why.to_string())?;
+    }
+    Ok(segment)
+}
+
+impl RaftLogReader<TypeConfig> for LogReader {
+    async fn try_get_log_entries<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(
+        &mut self,
+        range: RB,
+    ) -> io::Result<Vec<LogEntry>> {
+        let start = match range.start_bound() {
+            Bound::Included(start) => *start,
+            Bound::Excluded(before) => before.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(last) => last.saturating_add(1),
+            Bound::Excluded(end) => *end,
+            Bound::Unbounded => u64::MAX,
+        };
+        self.read_all(start, end).await
+    }
+
+    async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
+        Ok(self.image().head.vote.map(Vote::from))
+    }
+
+    /// If the first entry is purged, openraft sends a heartbeat instead, and finds out that the follower needs a
+    /// snapshot.
+    async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<LogEntry>> {
+        self.read(start, end, APPEND_BYTES_MAX).await
+    }
+}
+
+/// Takes entries out of memory that a snapshot covers.
+pub(super) struct Evictor {
+    reader: LogReader,
+    durable: Durable,
+}
+
+impl Evictor {
+    pub fn new(reader: LogReader, durable: Durable) -> Evictor {
+        Evictor { reader, durable }
+    }
+
+    /// Takes the entries up to and including `snapshot` out of memory, unless they are not on disk yet.
+    pub async fn evict(&self, snapshot: u64) {
+        let Some(durable) = self.durable.last() else { return };
+        let evicted: Purged = self.reader.image().evict(snapshot, durable);
+        // An error means that the thread panicked, which cannot happen.
+        let _ = spawn_blocking(move || drop(evicted)).await;
+    }
+}

@@ -1,0 +1,127 @@
+//! Entries behind a snapshot, which are read from disk.
+
+use super::*;
+
+/// A log of 60 entries in two terms and many segments, with a snapshot of the first 50. Returns all entries.
+async fn filled(disk: &FakeDisk, options: Options) -> (Parts, Vec<LogEntry>) {
+    let mut parts = Parts::open(Arc::new(disk.clone()), options).unwrap();
+    fill(&mut parts.log, &mut parts.machine, 0..30).await;
+    let entries = append(&mut parts.log, Vote::new(2, 1), 30..50).await;
+    parts.machine.apply(futures::stream::iter(entries.into_iter().map(|entry| Ok((entry, None))))).await.unwrap();
+    append(&mut parts.log, Vote::new(2, 1), 50..60).await;
+    parts.machine.get_snapshot_builder().await.build_snapshot().await.unwrap();
+    let entries = read(&mut parts.log, 0..60).await;
+    assert_eq!(entries.len(), 60);
+    (parts, entries)
+}
+
+async fn read(log: &mut LogStore, range: Range<u64>) -> Vec<LogEntry> {
+    log.get_log_reader().await.try_get_log_entries(range).await.unwrap()
+}
+
+async fn in_memory(log: &mut LogStore) -> u64 {
+    log.get_log_reader().await.image().first_in_memory()
+}
+
+#[tokio::test]
+async fn entries_behind_a_snapshot_leave_the_memory_and_are_read_from_disk() {
+    let disk = FakeDisk::default();
+    let (Parts { mut log, evictor, .. }, entries) = filled(&disk, options()).await;
+    assert_eq!(in_memory(&mut log).await, 0);
+    evictor.evict(49).await;
+    assert_eq!(in_memory(&mut log).await, 50);
+    assert_eq!(read(&mut log, 0..60).await, entries);
+    assert_eq!(read(&mut log, 17..53).await, entries[17..53]);
+
+    // As for a follower that has almost nothing.
+    let mut reader = log.get_log_reader().await;
+    let mut sent = Vec::new();
+    while sent.len() < 57 {
+        let part = reader.limited_get_log_entries(3 + sent.len() as u64, 60).await.unwrap();
+        assert!(!part.is_empty() && part.len() < 30, "one segment at a time");
+        sent.extend(part);
+    }
+    assert_eq!(sent, entries[3..]);
+
+    // After a start, nothing of it comes into memory.
+    drop((log, reader, evictor));
+    let Parts { mut log, .. } = Parts::open(Arc::new(disk.clone()), options()).unwrap();
+    assert_eq!(in_memory(&mut log).await, 50);
+    assert_eq!(read(&mut log, 0..60).await, entries);
+    assert_eq!(log.get_log_state().await.unwrap().last_log_id, Some(LogId::new_term_index(2, 59)));
+
+    // What is purged is gone, in memory or on disk.
+    log.purge(LogId::new_term_index(1, 20)).await.unwrap();
+    assert_eq!(read(&mut log, 0..60).await, entries[21..]);
+    let purged = log.get_log_reader().await.limited_get_log_entries(20, 60).await.unwrap();
+    assert_eq!(purged, [], "openraft sends a snapshot then");
+    log.purge(LogId::new_term_index(2, 55)).await.unwrap();
+    assert_eq!(read(&mut log, 0..60).await, entries[56..]);
+}
+
+#[tokio::test]
+async fn entries_that_replace_others_are_read_and_not_the_replaced_ones() {
+    let disk = FakeDisk::default();
+    let (Parts { mut log, evictor, .. }, mut entries) = filled(&disk, options()).await;
+    evictor.evict(49).await;
+    // Another leader replaces entries, of which some are on disk only. (openraft never truncates what is committed.)
+    log.truncate_after(Some(LogId::new_term_index(2, 39))).await.unwrap();
+    entries.truncate(40);
+    assert_eq!(read(&mut log, 0..60).await, entries);
+    entries.extend(append(&mut log, Vote::new(3, 1), 40..48).await);
+    for _ in 0..2 {
+        evictor.evict(45).await;
+        assert_eq!(in_memory(&mut log).await, 46);
+        assert_eq!(read(&mut log, 0..60).await, entries);
+    }
+    drop((log, evictor));
+    let Parts { mut log, .. } = Parts::open(Arc::new(disk.clone()), options()).unwrap();
+    assert_eq!(read(&mut log, 0..60).await, entries);
+}
+
+#[tokio::test]
+async fn entries_that_are_not_synced_stay_in_memory() {
+    let disk = FakeDisk::default();
+    let (Parts { mut log, evictor, .. }, entries) = filled(&disk, options()).await;
+    // The disk does nothing from now on.
+    let (_hang, hangs) = mpsc::channel::<()>();
+    disk.before_each(move |_, _| {
+        let _ = hangs.recv();
+        Ok(())
+    });
+    let more = LogEntry::new_normal(LogId::new_term_index(2, 60), open_session(60).into());
+    log.append([more], IOFlushed::Noop).await.unwrap();
+    evictor.evict(60).await;
+    assert_eq!(in_memory(&mut log).await, 60);
+    drop(_hang);
+    assert_eq!(read(&mut log, 0..60).await, entries);
+}
+
+#[tokio::test]
+async fn a_damaged_old_entry_is_healed_from_its_copy_or_stops_the_node() {
+    let disk = FakeDisk::default();
+    let (fatal, said) = hook();
+    let (Parts { mut log, evictor, .. }, entries) = filled(&disk, Options { fatal, ..options() }).await;
+    evictor.evict(49).await;
+    let label = b"session 7";
+    let is_it = |bytes: &[u8]| bytes.windows(label.len()).position(|at| at == label);
+    let name =
+        disk.names().into_iter().find(|name| name.starts_with("log-") && is_it(&disk.read(name).unwrap()).is_some());
+    let name = name.unwrap();
+    for copy in 0..2 {
+        let mut bytes = disk.read(&name).unwrap();
+        let at = is_it(&bytes).unwrap();
+        bytes[at] ^= 1;
+        disk.open(&name).unwrap().write_at(&bytes, 0).unwrap();
+        let mut reader = log.get_log_reader().await;
+        let found = reader.limited_get_log_entries(7, 60).await;
+        if copy == 0 {
+            assert_eq!(found.unwrap()[0], entries[7]);
+            continue;
+        }
+        found.unwrap_err();
+        let why = said.recv().unwrap();
+        let expected = format!("entry 7 of the log cannot be read again: {name} is damaged at byte ");
+        assert!(why.starts_with(&expected), "{why}");
+    }
+}
