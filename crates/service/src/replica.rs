@@ -148,6 +148,20 @@ pub enum Role {
     Stopped,
 }
 
+impl Role {
+    /// The word for the role. It is part of the interface for programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Role::Leader => "leader",
+            Role::Follower => "follower",
+            Role::Candidate => "candidate",
+            Role::Learner => "learner",
+            Role::Member => "member",
+            Role::Stopped => "stopped",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
     pub node: u64,

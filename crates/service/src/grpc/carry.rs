@@ -350,4 +350,20 @@ mod tests {
         let request = Request::new(Body::new(Full::from(vec![0; READ_BYTES_MAX + 1])));
         assert_eq!(look(request, Listing::Locks).await.unwrap_err().code(), tonic::Code::InvalidArgument);
     }
+
+    #[test]
+    fn a_node_says_for_which_client_it_carries() {
+        let from = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let (connection, calls) = (crate::frontend::ConnectionId(1), Arc::default());
+        let address = Some(from("10.0.0.1:1"));
+        let peer = Peer { connection, address, calls, link: Arc::default(), turned_away: None };
+        let mut metadata = MetadataMap::new();
+        assert_eq!(client_address(&metadata, &peer), Some(from("10.0.0.1:1")));
+        metadata.insert(FROM, "10.0.0.2:2".parse().unwrap());
+        assert_eq!(client_address(&metadata, &peer), Some(from("10.0.0.1:1")), "only for a carried call");
+        metadata.insert(CARRIED, "1".parse().unwrap());
+        assert_eq!(client_address(&metadata, &peer), Some(from("10.0.0.2:2")));
+        metadata.insert(FROM, "nowhere".parse().unwrap());
+        assert_eq!(client_address(&metadata, &peer), Some(from("10.0.0.1:1")));
+    }
 }

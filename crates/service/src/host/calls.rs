@@ -11,7 +11,7 @@ use super::Host;
 use crate::clock;
 use crate::frontend::{CallId, Frontend, Reply, words};
 use crate::listing::{self, ListLocks, Moment};
-use crate::replica::{ChangeError, Leadership, MemberChange, Replica, Role};
+use crate::replica::{ChangeError, Leadership, MemberChange, Replica};
 use crate::state::{Caller, State};
 
 /// For this long the host gives the same reason why there is no leader. To find it, the node asks all other nodes.
@@ -86,7 +86,7 @@ impl<R: Replica> Host<R> {
         let inner = self.shell.inner();
         Status {
             node: node.node,
-            role: role(node.role).to_owned(),
+            role: node.role.word().to_owned(),
             term: node.term,
             commit: node.commit,
             applied: node.applied,
@@ -180,16 +180,5 @@ fn unavailable(reply: Reply) -> CallError {
         Reply::Current | Reply::Forced(_) => {
             CallError::Unavailable("internal error: the front end gave an answer of the wrong kind".to_owned())
         }
-    }
-}
-
-fn role(role: Role) -> &'static str {
-    match role {
-        Role::Leader => "leader",
-        Role::Follower => "follower",
-        Role::Candidate => "candidate",
-        Role::Learner => "learner",
-        Role::Member => "member",
-        Role::Stopped => "stopped",
     }
 }

@@ -6,7 +6,7 @@ use super::joining::distinct;
 use super::members::Member;
 use super::node::Node;
 use super::peers::{Announcement, NodeStatus};
-use crate::replica::{Leadership, Role};
+use crate::replica::Leadership;
 
 impl Node {
     /// The cluster, as this node sees it. Asks every member how it is, for half a second at most.
@@ -52,18 +52,6 @@ fn joining(Announcement { node, record, .. }: Announcement) -> Joining {
     Joining { id: node, name: record.name, peer_address: record.peer_address, client_address: record.client_address }
 }
 
-/// The word for a role. It is part of the interface for programs.
-fn role(role: Role) -> &'static str {
-    match role {
-        Role::Leader => "leader",
-        Role::Follower => "follower",
-        Role::Candidate => "candidate",
-        Role::Learner => "learner",
-        Role::Member => "member",
-        Role::Stopped => "stopped",
-    }
-}
-
 /// `last_log`: the last entry of the leader, if it answers.
 fn show(me: u64, last_log: Option<u64>, member: &Member) -> views::Member {
     let record = &member.record;
@@ -82,7 +70,7 @@ fn show(me: u64, last_log: Option<u64>, member: &Member) -> views::Member {
         Ok(says) => {
             let behind = last_log.map(|last| next(Some(last)).saturating_sub(next(says.last_log)));
             views::Member {
-                role: role(says.role).to_owned(),
+                role: says.role.word().to_owned(),
                 term: says.term,
                 last_log: says.last_log.unwrap_or(0),
                 commit: says.commit.unwrap_or(0),
@@ -131,6 +119,7 @@ fn no_leader(members: &[views::Member]) -> String {
 mod tests {
     use super::*;
     use crate::format::record::NodeRecord;
+    use crate::replica::Role;
 
     fn record(name: &str) -> NodeRecord {
         NodeRecord { name: name.to_owned(), peer_address: format!("{name}:1"), client_address: format!("{name}:2") }
