@@ -67,7 +67,8 @@ fn what_programs_read_of_a_lock_a_session_and_a_server() {
     assert!(of("holds") && of("waits"), "{sessions}");
 
     let status = json(&server, &["status"]);
-    let names = ["applied", "commit", "free_bytes", "locks", "low_space", "node", "role", "sessions", "term"];
+    let names =
+        ["applied", "cluster", "commit", "free_bytes", "locks", "low_space", "node", "role", "sessions", "term"];
     assert_eq!(keys(&status), [&names[..], &["uptime_ms", "version", "waiters"]].concat());
     // This assumes that the machine has free space.
     assert_eq!((status["free_bytes"].as_u64().map(|free| free > 0), &status["low_space"]), (Some(true), &false.into()));
