@@ -59,10 +59,8 @@ pub fn to_text(title: &str, rows: &[Row], chosen: Option<usize>) -> String {
     }
     let mut says: String =
         rows.iter().filter_map(|row| Some(format!("{}: {}\n", row.name, whole(row.says.as_ref()?)))).collect();
-    if end.is_none()
-        && let Some(why) = rows.iter().filter_map(|row| row.seen.as_ref()).find(|seen| !seen.no_leader.is_empty())
-    {
-        says = format!("no leader: {}\n{says}", whole(&why.no_leader));
+    if let Some(why) = no_leader(rows) {
+        says = format!("no leader: {}\n{says}", whole(why));
     }
     format!("{title}\n\n{}\n{}", narrow_table(&lines), folded(&says))
 }
@@ -72,6 +70,16 @@ fn leader(rows: &[Row]) -> Option<&Seen> {
     let leads = |row: &&Row| row.state == State::Runs || row.state == State::CutOff;
     let seen = rows.iter().filter(leads).filter_map(|row| row.seen.as_ref());
     seen.filter(|seen| seen.role == "leader").max_by_key(|seen| seen.term)
+}
+
+/// Why there is no leader. A leader that hears from no majority says so itself.
+fn no_leader(rows: &[Row]) -> Option<&str> {
+    let anyone =
+        || rows.iter().filter_map(|row| row.seen.as_ref()).map(|seen| &*seen.no_leader).find(|why| !why.is_empty());
+    match leader(rows) {
+        Some(leader) => Some(&*leader.no_leader).filter(|why| !why.is_empty()),
+        None => anyone(),
+    }
 }
 
 #[cfg(test)]
@@ -112,5 +120,9 @@ mod tests {
         assert!(text.ends_with("\nno leader: n2 does not answer\n"), "{text}");
         assert!(text.contains("n1    runs    candidate  4     6       -    2      127.0.0.1:7420\n"), "{text}");
         assert!(text.contains("n2    starts  -          -     -       -    -\n"), "{text}");
+        let mut deaf = row("n1", "leader", 4, 7);
+        deaf.seen.as_mut().unwrap().no_leader = "n1 hears from no majority".into();
+        let text = to_text("1 node", &[deaf], None);
+        assert!(text.ends_with("\nno leader: n1 hears from no majority\n"), "{text}");
     }
 }
