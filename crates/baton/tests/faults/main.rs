@@ -54,7 +54,9 @@ fn folder(seed: u64) -> PathBuf {
 async fn short(size: usize, kinds: &[Kind]) {
     let mut random = fastrand::Rng::with_seed(size as u64);
     let faults = kinds.iter().map(|&kind| Fault::draw(kind, &mut random)).collect();
-    run(Round { seed: 1, story: Story::Faults { size, faults, is_stormy: false } }, "").await;
+    // Each test has a seed of its own, and so a folder of its own: they run in one process.
+    let seed = size as u64;
+    run(Round { seed, story: Story::Faults { size, faults, is_stormy: false } }, "").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
