@@ -47,6 +47,11 @@ pub enum MemberError {
     Leads { id: u64 },
     #[error("node {id} is the last voter; the group would have nobody to decide; add and promote another node first")]
     LastVoter { id: u64 },
+    #[error(
+        "without {name} the voters that answer would be no majority, because {silent} does not answer or lags; remove \
+         that one first, or start it"
+    )]
+    NoMajority { name: String, silent: String },
     #[error("node {id} is {behind} entries behind; wait until it has them")]
     Lags { id: u64, behind: u64 },
     #[error("node {id} was not heard of for {ms} ms; start it, or remove it")]

@@ -84,16 +84,27 @@ pub(super) fn check_list(name: &str, list: &List) -> Result<(), String> {
     }
 }
 
-/// Decides what to do. `heard` has the answer of every other node of the list, by its name in the list.
+/// Decides what to do. `heard` has the answer of every node of the list, by its name in the list. This node is among them:
+/// if another node answers at its address, both have one name, and could begin two clusters.
 pub(super) fn decide(own: &Own, list: &List, heard: &BTreeMap<String, Result<Hello, String>>) -> Step {
     let addresses: BTreeMap<&str, &str> = list.iter().map(|(name, at)| (name.as_str(), at.as_str())).collect();
-    let answers = || heard.iter().filter_map(|(name, hello)| hello.as_ref().ok().map(|hello| (name.as_str(), hello)));
+    let own_name = own.record.name.as_str();
+    let others = || heard.iter().filter(|(name, _)| *name != own_name);
+    let answers = || others().filter_map(|(name, hello)| hello.as_ref().ok().map(|hello| (name.as_str(), hello)));
     if answers().any(|(_, hello)| !hello.is_empty && hello.members.iter().any(|(id, _)| *id == own.id)) {
         return Step::GoOn;
     }
     let refused = answers().find_map(|(name, hello)| refuse(own, list, (name, addresses[name]), hello));
     if let Some(refusal) = refused {
         return Step::Refused(refusal);
+    }
+    let answer = heard.get(own_name).and_then(|hello| hello.as_ref().ok());
+    if let Some(another) = answer.filter(|hello| hello.node != own.id) {
+        return Step::Refused(format!(
+            "another node (id {}, name {:?}) answers at {}, the address of {own_name} in the list of the cluster; is this node \
+             started twice, or on the wrong machine?",
+            another.node, another.record.name, addresses[own_name]
+        ));
     }
     let mut by_id = BTreeMap::new();
     for (name, hello) in answers() {
@@ -104,7 +115,7 @@ pub(super) fn decide(own: &Own, list: &List, heard: &BTreeMap<String, Result<Hel
         }
     }
 
-    let waits_for = heard.iter().filter_map(|(name, hello)| match hello {
+    let waits_for = others().filter_map(|(name, hello)| match hello {
         Err(why) => Some(format!("{name} ({why})")),
         // The node has just started.
         Ok(hello) if hello.is_empty && hello.list.is_empty() => Some(format!("{name} (it has not said its list yet)")),
@@ -117,6 +128,7 @@ pub(super) fn decide(own: &Own, list: &List, heard: &BTreeMap<String, Result<Hel
     }
     match addresses.keys().next() {
         Some(first) if *first != own.record.name => Step::Wait(format!("waits until {first} begins the cluster")),
+        _ if answer.is_none() => Step::Wait(format!("waits until it reaches itself at {}", addresses[own_name])),
         _ => {
             let record = |name: &str, record: &NodeRecord| NodeRecord {
                 name: name.to_owned(),
@@ -218,8 +230,7 @@ impl Node {
         let mut said = String::new();
         let mut metrics = self.group.raft.server_metrics();
         while self.is_empty().await {
-            let others = list.iter().filter(|(name, _)| *name != own.record.name);
-            let heard = join_all(others.map(|(name, address)| async move {
+            let heard = join_all(list.iter().map(|(name, address)| async move {
                 (name.clone(), self.introduce(address).await.map_err(|error| error.to_string()))
             }));
             let sentence = match decide(own, list, &heard.await.into_iter().collect()) {

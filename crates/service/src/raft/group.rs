@@ -79,6 +79,7 @@ impl Group {
         use ChangeMembershipError::{InProgress, UncommittedLeaderLog};
         // A change has two steps. A task of its own makes the second even if this caller is gone.
         let raft = self.raft.clone();
+        let before = *self.metrics().membership_config.log_id();
         let changing = tokio::spawn(async move {
             let changed = raft.change_membership(change, retain).await?;
             // The caller sees the change in what it asks next. An error means that the node stops.
@@ -96,6 +97,10 @@ impl Group {
             Err(RaftError::APIError(error)) => error,
         };
         Err(match error {
+            // The first of the two steps is in the log. The next leader finishes the change, if a majority has it.
+            ClientWriteError::ForwardToLeader(_) if *self.metrics().membership_config.log_id() != before => {
+                MemberError::Unknown
+            }
             ClientWriteError::ForwardToLeader(to) => MemberError::NotLeader { leader: to.leader_id },
             ClientWriteError::ChangeMembershipError(InProgress(_) | UncommittedLeaderLog(_)) => MemberError::InProgress,
             ClientWriteError::ChangeMembershipError(refused) => MemberError::Refused(refused.to_string()),

@@ -112,10 +112,28 @@ impl Node {
         if metrics.membership_config.voter_ids().eq([id]) {
             return Err(MemberError::LastVoter { id });
         }
+        if is_voter(&metrics, id) {
+            self.check_majority_without(&metrics, id)?;
+        }
         match is_voter(&metrics, id) {
             true => self.group.change(turn, ChangeMembers::RemoveVoters(BTreeSet::from([id])), false).await,
             false => self.group.change(turn, ChangeMembers::RemoveNodes(BTreeSet::from([id])), false).await,
         }
+    }
+
+    /// Refuses a removal after which the voters that answer would be no majority: nothing could be decided any more.
+    fn check_majority_without(&self, metrics: &Metrics, id: u64) -> Result<(), MemberError> {
+        let (answer, silent): (Vec<u64>, Vec<u64>) = metrics
+            .membership_config
+            .voter_ids()
+            .filter(|voter| *voter != id)
+            .partition(|voter| *voter == metrics.id || self.check_health(metrics, *voter).is_ok());
+        if answer.len() > silent.len() {
+            return Ok(());
+        }
+        let name = |id: &u64| known(metrics, *id).map_or(id.to_string(), |record| record.name.clone());
+        let silent: Vec<String> = silent.iter().map(name).collect();
+        Err(MemberError::NoMajority { name: name(&id), silent: silent.join(", ") })
     }
 
     /// Changes the name and the addresses of a member. An empty field stays as it is.

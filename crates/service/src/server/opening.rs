@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tracing::{info, warn};
+use tracing::info;
 
 use super::{Beginning, Options, PeerOptions, ServeError, Server, bind, bind_as};
 use crate::grpc::CARRIED_MAX;
@@ -34,7 +34,6 @@ impl Server {
             if peers.beginning != Beginning::GoOn {
                 settings.beginning = raft::Beginning::Waits;
             }
-            warn_of_loopback(&settings.record);
         }
         let closed = |error| ServeError::Open { data: options.data.clone(), error };
         let folder = Arc::new(Folder::open(&options.data).map_err(closed)?);
@@ -108,14 +107,36 @@ fn check(options: &Options) -> Result<(), String> {
         let listen = peers.listen;
         return Err(format!("other nodes cannot connect to {listen}: name an address with --peer-advertise"));
     }
+    let is_loopback = |address: &str| {
+        let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+        host == "localhost" || address.parse().is_ok_and(|address: SocketAddr| address.ip().is_loopback())
+    };
+    let client = peers.advertise.clone().unwrap_or_else(|| options.listen.to_string());
+    let peer = own_peer_address(peers).unwrap_or_else(|| peers.listen.to_string());
+    if is_loopback(&client) && !is_loopback(&peer) {
+        return Err(format!(
+            "other nodes reach this node at {peer}, but only this machine reaches its address for clients, {client}; name \
+             another with --listen or --advertise"
+        ));
+    }
     Ok(())
+}
+
+/// The address for other nodes that the user has named: by itself, or in the list.
+fn own_peer_address(peers: &PeerOptions) -> Option<String> {
+    let listed = match (&peers.beginning, &peers.name) {
+        (Beginning::Cluster(list), Some(name)) => list.iter().find(|(listed, _)| listed == name),
+        _ => None,
+    };
+    peers.peer_advertise.clone().or_else(|| listed.map(|(_, address)| address.clone()))
 }
 
 /// The record of the node in its cluster. An empty field stays as it is.
 fn record(peers: &PeerOptions, client: SocketAddr, peer: SocketAddr) -> NodeRecord {
     let peer_address = match (&peers.peer_advertise, &peers.beginning) {
         (Some(address), _) => address.clone(),
-        // The list has the address.
+        // An empty node takes it from the list. Any other ignores the list, and may listen at an address that the others
+        // do not reach.
         (None, Beginning::Cluster(_)) => String::new(),
         (None, _) => peer.to_string(),
     };
@@ -123,14 +144,5 @@ fn record(peers: &PeerOptions, client: SocketAddr, peer: SocketAddr) -> NodeReco
         name: peers.name.clone().unwrap_or_default(),
         peer_address,
         client_address: peers.advertise.clone().unwrap_or_else(|| client.to_string()),
-    }
-}
-
-/// A cluster on several machines needs addresses that the other machines reach.
-fn warn_of_loopback(record: &NodeRecord) {
-    let is_loopback = |address: &str| address.parse().is_ok_and(|address: SocketAddr| address.ip().is_loopback());
-    if is_loopback(&record.client_address) && !record.peer_address.is_empty() && !is_loopback(&record.peer_address) {
-        let address = &record.client_address;
-        warn!(address, "other machines cannot reach the address for clients: name another with --advertise");
     }
 }

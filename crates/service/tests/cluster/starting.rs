@@ -29,6 +29,12 @@ async fn options_that_contradict_each_other_are_refused_before_anything_is_opene
     server.peers().advertise = Some("example.com:7420".to_owned());
     server.peers().listen = "0.0.0.0:0".parse().unwrap();
     assert!(bad(server.try_start().await.unwrap_err()).contains("--peer-advertise"));
+    // The other nodes are elsewhere, and clients could reach this one only from its own machine.
+    server.options.listen = "127.0.0.1:7420".parse().unwrap();
+    server.peers().advertise = None;
+    server.peers().peer_advertise = Some("example.com:7520".to_owned());
+    let sentence = bad(server.try_start().await.unwrap_err());
+    assert!(sentence.contains("example.com:7520") && sentence.contains("127.0.0.1:7420"), "{sentence}");
     assert!(!server.options.data.exists(), "nothing was made");
 }
 

@@ -31,7 +31,12 @@ const LIST: &str = "a=x:1,b=x:2,c=x:3";
 
 /// What the node `a` decides, with id 1, when it hears this from `b` and `c`.
 fn decided(b: Result<Hello, &str>, c: Result<Hello, &str>) -> Step {
-    let heard = [("b", b), ("c", c)].map(|(name, hello)| (name.to_owned(), hello.map_err(str::to_owned)));
+    decided_with(Ok(hello(1, "a", LIST)), b, c)
+}
+
+/// `a`: what it hears at its own address.
+fn decided_with(a: Result<Hello, &str>, b: Result<Hello, &str>, c: Result<Hello, &str>) -> Step {
+    let heard = [("a", a), ("b", b), ("c", c)].map(|(name, hello)| (name.to_owned(), hello.map_err(str::to_owned)));
     decide(&own(1, "a"), &list(LIST), &BTreeMap::from(heard))
 }
 
@@ -57,7 +62,8 @@ fn the_smallest_name_begins_when_all_are_empty_with_the_same_list() {
     let heard = heard.map(|(name, hello)| (name.to_owned(), Ok(hello)));
     let step = decide(&own(7, "b"), &list(LIST), &BTreeMap::from(heard));
     assert_eq!(step, Step::Wait("waits until a begins the cluster".to_owned()));
-    let alone = decide(&own(1, "a"), &list("a=x:1"), &BTreeMap::new());
+    let heard = BTreeMap::from([("a".to_owned(), Ok(hello(1, "a", "a=x:1")))]);
+    let alone = decide(&own(1, "a"), &list("a=x:1"), &heard);
     assert_eq!(alone, Step::Initialize(BTreeMap::from([(1, record("a", "x:1"))])));
 }
 
@@ -70,6 +76,20 @@ fn a_node_waits_for_each_of_the_others() {
     let begun = Hello { is_empty: false, ..hello(5, "c", "") };
     let step = decided(Ok(hello(7, "b", LIST)), Ok(begun));
     assert_eq!(step, Step::Wait("waits for c (it does not know its members yet)".to_owned()));
+}
+
+/// Otherwise both could begin a cluster, each with a majority of the list.
+#[test]
+fn two_nodes_with_one_name_do_not_both_begin() {
+    let (b, c) = (|| Ok(hello(7, "b", LIST)), || Ok(hello(5, "c", LIST)));
+    let sentence = refused(decided_with(Ok(hello(2, "a", LIST)), b(), c()));
+    assert_eq!(
+        sentence,
+        "another node (id 2, name \"a\") answers at x:1, the address of a in the list of the cluster; is this node started \
+         twice, or on the wrong machine?"
+    );
+    let step = decided_with(Err("refused"), b(), c());
+    assert_eq!(step, Step::Wait("waits until it reaches itself at x:1".to_owned()));
 }
 
 #[test]

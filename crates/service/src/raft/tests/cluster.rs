@@ -334,6 +334,27 @@ pub(super) async fn at_leader<'a, F: Future<Output = Result<(), MemberError>>>(
     .expect("it is done in the end");
 }
 
+/// Otherwise the change could never be finished, and no lock would be granted until the dead node comes back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_voter_is_not_removed_if_no_majority_would_answer_without_it() {
+    let (_seats, mut nodes) = trio().await;
+    let lead = leader(&all(&nodes)).await;
+    nodes.swap(0, lead);
+    let dead = nodes.pop().unwrap();
+    timeout(LONG, dead.shutdown()).await.unwrap();
+    let (dead, live) = (dead.id(), nodes[1].id());
+    let is_silent = async {
+        let silent_max = 2 * Timing::default().election_max.as_millis() as u64;
+        while nodes[0].last_heard_ms_ago(dead).is_none_or(|ms| ms <= silent_max) {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(LONG, is_silent).await.unwrap();
+    let refused = nodes[0].remove(live).await.unwrap_err();
+    assert!(matches!(&refused, MemberError::NoMajority { .. }), "{refused}");
+    at_leader(&all(&nodes), |lead| lead.remove(dead)).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_grows_from_one_to_five_and_back_to_three_under_load() {
     let seats = seats(5).await;
