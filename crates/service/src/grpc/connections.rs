@@ -76,6 +76,9 @@ pub fn accept(
 
 /// A connection that occupies one of the places.
 pub struct Connection {
+    // The first field, because fields are dropped in order: when the client sees that its connection is closed, another
+    // one has the place.
+    _place: OwnedSemaphorePermit,
     stream: TcpStream,
     peer: Peer,
     /// Bytes of the HTTP/2 preface that are still missing.
@@ -87,7 +90,6 @@ pub struct Connection {
     idle_max: Duration,
     /// Resolves when the server stops; none after that.
     stopping: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
-    _place: OwnedSemaphorePermit,
 }
 
 impl Connection {
