@@ -216,16 +216,27 @@ impl World {
         }
     }
 
-    /// A stream may be replaced by a later one of its session, never by an earlier one.
+    /// A stream may be replaced by a later one of its session, never by an earlier one. Exception: a node that does not
+    /// know yet that it is deposed may not have the session. So it cannot tell the client from a thief that came first.
     fn judge_close(&mut self, node: NodeId, connection: ConnectionId, why: &Closing) -> Result<(), String> {
         self.tell(|| format!("node {node} ends stream {connection}: {why}"));
         let connection = self.client_stream(connection);
         let Some(End::Client(client)) = self.connections.get(&connection).map(|on| on.from) else { return Ok(()) };
         let client = &self.clients[client];
-        if *why == Closing::Replaced && client.connection == Some(connection) {
-            return Err(format!("the live stream {connection} of client {} gives way to an earlier one", client.id));
+        if *why != Closing::Replaced || client.connection != Some(connection) {
+            return Ok(());
         }
-        Ok(())
+        let knows = self.nodes[node].state.session(client.session_id()).is_some();
+        if !knows && self.has_seen_a_thief(node) {
+            return Ok(());
+        }
+        Err(format!("the live stream {connection} of client {} gives way to an earlier one", client.id))
+    }
+
+    fn has_seen_a_thief(&self, node: NodeId) -> bool {
+        let is_thief = |stream| self.connections.get(&stream).is_some_and(|on| on.from == End::Thief);
+        let mut here = self.connections.iter().filter(|(_, on)| on.node == node);
+        here.any(|(stream, _)| is_thief(self.client_stream(*stream)))
     }
 
     /// The other end learns of the end after all frames that were sent before.
