@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use openraft::ChangeMembers;
 use openraft::Instant as _;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{InitializeError, RaftError};
+use openraft::{ChangeMembers, ServerState};
 use tokio::time::timeout;
 
 use super::errors::MemberError;
@@ -113,12 +113,26 @@ impl Node {
             return Err(MemberError::LastVoter { id });
         }
         if is_voter(&metrics, id) {
+            let metrics = self.heard_of_all().await?;
             self.check_majority_without(&metrics, id)?;
         }
         match is_voter(&metrics, id) {
             true => self.group.change(turn, ChangeMembers::RemoveVoters(BTreeSet::from([id])), false).await,
             false => self.group.change(turn, ChangeMembers::RemoveNodes(BTreeSet::from([id])), false).await,
         }
+    }
+
+    /// What this leader knows when every voter has answered it, or has had the time to: a leader that was elected a
+    /// moment ago has not heard of all.
+    async fn heard_of_all(&self) -> Result<Metrics, MemberError> {
+        let answered = |metrics: &Metrics| {
+            let mut others = metrics.membership_config.voter_ids().filter(|voter| *voter != metrics.id);
+            metrics.state != ServerState::Leader || others.all(|voter| acknowledged_ms_ago(metrics, voter).is_some())
+        };
+        let limit = Some(self.group.timing.election_max);
+        // If some do not answer in time, the caller judges whether enough do.
+        let _ = self.group.raft.wait(limit).metrics(answered, "every voter has answered").await;
+        self.group.leading()
     }
 
     /// Refuses a removal after which the voters that answer would be no majority: nothing could be decided any more.
