@@ -23,6 +23,7 @@
 //! counts its lease from the moment when it sent that Open.
 
 mod applied;
+mod held_back;
 mod hopeless;
 mod limits;
 mod open;
@@ -43,6 +44,8 @@ use baton_types::views::Holder;
 use crate::leases::Leases;
 use crate::state::locks::LockName;
 use crate::state::{Caller, Command, RequestNumber, SessionId, State, locks, sessions};
+pub use held_back::HELD_BACK_MS;
+use held_back::HeldBack;
 pub use hopeless::HOPELESS_AGAIN_MS;
 pub use limits::LIMIT_AGAIN_MS;
 use rounds::Rounds;
@@ -236,6 +239,7 @@ pub struct Frontend {
     /// What this node knows of each session beside its lease.
     sessions: BTreeMap<SessionId, Presence>,
     under_way: VecDeque<UnderWay>,
+    held_back: HeldBack,
     /// A term, and how many `Lead`s of that term were proposed and are not applied yet.
     leads_under_way: (u64, usize),
     /// How many proposals in `under_way` begin a session, and how many acquire a lock.
@@ -266,6 +270,7 @@ impl Frontend {
             connections: BTreeMap::new(),
             sessions: BTreeMap::new(),
             under_way: VecDeque::new(),
+            held_back: HeldBack::default(),
             leads_under_way: (0, 0),
             opens_under_way: 0,
             acquires_under_way: 0,
@@ -292,7 +297,8 @@ impl Frontend {
     pub fn next_wake(&self) -> Option<u64> {
         let again = if let Standing::Begins { again_ms, .. } = self.standing { again_ms } else { None };
         let silent = self.silent.first().map(|&(at_ms, _)| at_ms);
-        [again, silent, self.rounds.next_wake(), self.leases.next_wake()].into_iter().flatten().min()
+        let others = [self.rounds.next_wake(), self.leases.next_wake(), self.held_back.next_wake()];
+        [again, silent].into_iter().chain(others).flatten().min()
     }
 
     /// Runs all timers that are due.
@@ -306,6 +312,9 @@ impl Frontend {
             && at_ms <= now_ms
         {
             self.close(stream, Closing::NoOpen);
+        }
+        if self.held_back.next_wake().is_some_and(|until_ms| until_ms <= now_ms) {
+            self.propose_held_back();
         }
         for command in self.leases.due(now_ms) {
             self.propose(command, UnderWay::Timer);
@@ -455,6 +464,7 @@ impl Frontend {
             self.out.push_back(Output::Note(Note::LeadsNoMore { term }));
         }
         self.leases.step_down();
+        self.held_back = HeldBack::default();
         self.sessions.clear();
         for stream in self.streams.keys().copied().collect::<Vec<_>>() {
             self.close(stream, why.clone());
@@ -485,6 +495,13 @@ impl Frontend {
     /// Must be called only while this node leads.
     fn propose(&mut self, command: Command, under_way: UnderWay) {
         let Standing::Leads { term } = self.standing else { unreachable!("only a leader proposes") };
+        self.propose_held_back();
+        self.add_under_way(under_way);
+        self.out.push_back(Output::Propose { term, command });
+    }
+
+    /// Counts a proposal, which may be held back.
+    fn add_under_way(&mut self, under_way: UnderWay) {
         match under_way {
             UnderWay::Open { begins: true, .. } => self.opens_under_way += 1,
             UnderWay::Request { acquires: Some(ref lock), .. } => {
@@ -494,7 +511,6 @@ impl Frontend {
             _ => {}
         }
         self.under_way.push_back(under_way);
-        self.out.push_back(Output::Propose { term, command });
     }
 
     fn begin_rounds(&mut self, now_ms: u64) {

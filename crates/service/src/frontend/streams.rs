@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use baton_types::frames::{EndReason, Malformed, Operation, Part, Refusal, Request, ToClient, ToServer};
 
-use super::{Closing, ConnectionId, Frontend, Output, StreamId, UnderWay, words};
+use super::{Closing, ConnectionId, Frontend, Output, StreamId, UnderWay, held_back, words};
 use crate::leases::KeepAlive;
 use crate::state::{Caller, Command, RequestNumber, SessionId, State, locks};
 
@@ -204,7 +204,14 @@ impl Frontend {
         if let Some(stream) = self.streams.get_mut(&stream) {
             stream.under_way += 1;
         }
-        self.propose(Command::Request(request), UnderWay::Request { stream, session, number, acquires });
+        let under_way = UnderWay::Request { stream, session, number, acquires };
+        match held_back::may_be_held_back(state, &request) {
+            true => {
+                self.add_under_way(under_way);
+                self.held_back.add(now_ms, Command::Request(request));
+            }
+            false => self.propose(Command::Request(request), under_way),
+        }
     }
 
     /// A try waits a little, if the state cannot tell at once whether a lock is free. A repeated try changes in the same

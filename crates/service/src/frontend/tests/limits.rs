@@ -240,10 +240,10 @@ fn waiters_of_a_lock_are_limited() {
     node.apply_all();
     node.said();
     node.acquire(5, 1, "a");
-    assert_eq!(node.proposed.len(), 1);
+    node.apply_all();
+    assert_eq!((node.said(), node.state.waiters_of("a")), (Vec::new(), 2));
     // A request that does not wait is refused because the lock is taken, not because of the limit.
     let Operation::Acquire(one) = acquire("a") else { unreachable!() };
-    node.apply();
     node.request(4, 4, Operation::Acquire(Acquire { timeout_ms: Some(0), ..one }));
     node.apply();
     assert_eq!(refusal(&node.said()), Refusal::NotAvailable);

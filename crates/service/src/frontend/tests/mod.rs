@@ -1,6 +1,7 @@
 //! The front end together with the state. The test decides when a proposal is applied.
 
 mod gate;
+mod held_back;
 mod leadership;
 mod limits;
 mod opens;
@@ -77,9 +78,16 @@ impl Node {
         self.tell(|frontend, now_ms, state| frontend.applied(now_ms, state, term, command, &outcome));
     }
 
+    /// Applies all proposals, also those that are held back.
     pub fn apply_all(&mut self) {
-        while !self.proposed.is_empty() {
-            self.apply();
+        loop {
+            while !self.proposed.is_empty() {
+                self.apply();
+            }
+            if self.frontend.held_back.next_wake().is_none() {
+                return;
+            }
+            self.after(HELD_BACK_MS);
         }
     }
 
