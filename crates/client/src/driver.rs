@@ -466,17 +466,24 @@ impl Shared {
             && self.state().moves < MOVES_MAX
             && let Some((channel, server)) = self.servers.connect_leader(turn, &address, within).await
         {
-            let mut state = self.state();
-            if *self.link.borrow() == Link::Up(attempt) {
-                (state.turn, state.moved, state.trying) = (server, Some(channel), None);
-                state.moves += 1;
-                self.tell(&mut state, |session, now| {
-                    session.set_alternatives(true);
-                    session.moves(now);
-                });
-            }
+            self.moves(attempt, server, channel);
         }
         std::future::pending().await
+    }
+
+    /// Moves the session to this server, unless the session gives up the present connection by itself.
+    fn moves(&self, attempt: u64, server: usize, channel: Channel) {
+        let mut state = self.state();
+        if *self.link.borrow() != Link::Up(attempt) {
+            return;
+        }
+        // The session may just have lost patience. Then it asks for another server than the silent one, and that is not
+        // the leader.
+        if self.tell(&mut state, |session, now| session.moves(now)) {
+            (state.turn, state.moved, state.trying) = (server, Some(channel), None);
+            state.moves += 1;
+        }
+        self.tell(&mut state, |session, _| session.set_alternatives(true));
     }
 
     async fn listen(
@@ -528,13 +535,32 @@ mod tests {
     use super::*;
     use crate::session::Config;
 
+    fn shared(servers: &[&str], ttl_ms: u64) -> Arc<Shared> {
+        let servers = Arc::new(Servers::parse(servers).unwrap());
+        let (label, host) = (String::new(), String::new());
+        let (open_patience_ms, pid, secret) = (60_000, 1, None);
+        let config = Config { session: 9, ttl_ms, label, host, pid, secret, open_patience_ms };
+        Shared::spawn(Session::new(config), ttl_ms, servers, 0, Rounds::Until)
+    }
+
+    /// The task of the session does not run: these tests do not wait for anything.
+    #[tokio::test]
+    async fn a_session_that_leaves_a_silent_follower_does_not_blame_the_leader() {
+        for (opened_at, goes_to_leader) in [(BootTime::now().as_millis(), true), (0, false)] {
+            let shared = shared(&["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"], 1_000);
+            shared.link.send_replace(Link::Up(0));
+            shared.with(|session, _| session.connected(opened_at));
+            let leader = tonic::transport::Endpoint::from_static("http://127.0.0.1:3").connect_lazy();
+            shared.moves(0, 2, leader);
+            let state = shared.state();
+            let turn = if goes_to_leader { 2 } else { 1 };
+            assert_eq!((state.turn, state.moved.is_some()), (turn, goes_to_leader));
+        }
+    }
+
     #[tokio::test]
     async fn nobody_is_remembered_who_no_longer_waits() {
-        let servers = Arc::new(Servers::parse(["127.0.0.1:1"]).unwrap());
-        let (label, host) = (String::new(), String::new());
-        let (ttl_ms, open_patience_ms, pid, secret) = (60_000, 60_000, 1, None);
-        let config = Config { session: 9, ttl_ms, label, host, pid, secret, open_patience_ms };
-        let shared = Shared::spawn(Session::new(config), ttl_ms, servers, 0, Rounds::Until);
+        let shared = shared(&["127.0.0.1:1"], 60_000);
         let session = crate::handle::Session { handle: Arc::new(crate::handle::Handle { shared, id: 9 }) };
         for _ in 0..1_000 {
             let mut acquires = Box::pin(session.lock("a").acquire());

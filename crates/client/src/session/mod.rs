@@ -164,13 +164,16 @@ impl Session {
     }
 
     /// Call this when a connection to the leader is ready and replaces the current one. Then call
-    /// [`connected`](Session::connected). The session and its requests go on.
-    pub fn moves(&mut self, now: Millis) {
+    /// [`connected`](Session::connected). The session and its requests go on. Returns false if the session has given
+    /// up the current connection by itself: then it does not ask for the leader.
+    pub fn moves(&mut self, now: Millis) -> bool {
         self.tick(now);
-        if self.connection.is_some() && self.wants_connection() {
+        let moves = self.connection.is_some() && self.wants_connection();
+        if moves {
             self.hang_up();
             self.out.push_back(Output::Connect { another: false });
         }
+        moves
     }
 
     /// Call this for each frame that the server sends on the current connection.
