@@ -1,5 +1,7 @@
 //! Clusters that form, grow and shrink.
 
+use std::time::{Duration, Instant};
+
 use baton_client::Client;
 use nix::sys::signal::Signal;
 
@@ -47,6 +49,33 @@ fn a_stopped_member_is_shown_and_without_a_majority_the_status_says_why() {
     assert!(others[0].does(&["locks", "--all", "--local"]).contains("deploy"));
     assert!(!others[0].refuses(69, &["locks", "--all"]).is_empty());
     assert!(!others[0].refuses(69, &["member", "transfer", &others[0].name]).is_empty());
+}
+
+/// Its last messages of the leader may be old when it reads them. The age that it tells counts from when they were sent.
+#[test]
+fn a_follower_that_was_stopped_knows_how_old_its_state_is() {
+    let nodes = Nodes::new();
+    let cluster = nodes.form(&["a", "b", "c"]);
+    let age_ms = |node: &Node| {
+        let info = node.run(&["lock-info", "deploy", "--json", "--local"]).stdout;
+        serde_json::from_slice::<serde_json::Value>(&info).ok()?["age_ms"].as_u64()
+    };
+    let name = leader(&cluster[0].status().unwrap()["cluster"]).to_owned();
+    let follower = cluster.iter().find(|node| node.name != name).unwrap();
+    let others = cluster.iter().filter(|node| node.name != follower.name);
+    follower.does(&["lock", "deploy", "--", "true"]);
+    // It may have to apply the entry first.
+    follower.until(|_| age_ms(follower).is_some());
+    follower.signal(Signal::SIGSTOP);
+    // Some messages of the leader wait for it.
+    std::thread::sleep(Duration::from_millis(200));
+    others.for_each(|node| node.signal(Signal::SIGSTOP));
+    let since = Instant::now();
+    std::thread::sleep(Duration::from_millis(500));
+    let silent_ms = since.elapsed().as_millis();
+    follower.signal(Signal::SIGCONT);
+    let age_ms = age_ms(follower).unwrap();
+    assert!(u128::from(age_ms) >= silent_ms, "{age_ms} ms, but the others are silent for {silent_ms} ms");
 }
 
 /// Adds a node, and waits until it votes.

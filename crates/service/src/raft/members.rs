@@ -3,7 +3,7 @@
 //! Every refusal here comes before anything is changed, unless it says otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::future::join_all;
 use openraft::Instant as _;
@@ -16,6 +16,7 @@ use super::errors::MemberError;
 use super::group::{Metrics, check_record, confirmed, known};
 use super::node::{Node, node_status};
 use super::peers::{self, Announcement, Answer, Hello, LinkError, MEMBERS_MAX, NodeStatus, Purpose, Request, in_ms};
+use crate::clock::boot_ms;
 use crate::format::record::NodeRecord;
 use crate::replica::Leadership;
 
@@ -218,13 +219,12 @@ impl Node {
     /// None if this node cannot know.
     pub fn age_ms(&self) -> Option<u64> {
         let (applied, metrics) = (self.applied()?, self.group.metrics());
-        let age = match confirmed(&metrics) {
+        match confirmed(&metrics) {
             // A leader answers its clients after it has applied their entries.
-            Some(confirmed) if applied.leader_id.term == metrics.current_term => return Some(confirmed.ms_ago),
+            Some(confirmed) if applied.leader_id.term == metrics.current_term => Some(confirmed.ms_ago),
             Some(_) => None,
-            None => self.group.peers.with_freshness(|freshness| freshness.age(applied.index, Instant::now())),
-        };
-        age.map(in_ms)
+            None => self.group.peers.with_freshness(|freshness| freshness.age(applied.index, boot_ms())),
+        }
     }
 
     /// How long ago this node heard anything of another member.

@@ -25,8 +25,10 @@ use super::wire::{
     Purpose, Refusal, Reply, Request, Verdict,
 };
 use super::{lock, snapshots};
+use crate::clock::boot_ms;
 use crate::format::record::{self, Record};
 use crate::raft::edge;
+use crate::raft::freshness::Sent;
 use crate::raft::group::Group;
 use crate::raft::log_store::Fatal;
 use crate::raft::machine::Machine;
@@ -166,16 +168,19 @@ impl Door {
     /// Answers requests until the connection ends. Raft gets them in the order in which they arrive.
     async fn answer(&self, mut reader: Reader, mut writer: Writer, heard: &Heard) -> Result<(), LinkError> {
         let mut running = FuturesUnordered::new();
+        let mut sent = Sent::default();
         loop {
             let mut answered = tokio::select! {
                 frame = timeout(IDLE_MAX, reader.next()), if running.len() < RUNNING_MAX => {
                     let frame = frame.unwrap_or(Err(LinkError::Silent(IDLE_MAX)))?;
                     heard.now();
                     let Call { id, request } = wire::decode(&frame, "a request")?;
-                    if let Request::Append(_) = request {
+                    let mut is_fresh = None;
+                    if let Request::Append(append) = &request {
                         heard.append_now();
+                        is_fresh = fresh(append, &mut sent);
                     }
-                    let mut work = self.work(id, request);
+                    let mut work = self.work(id, request, is_fresh);
                     // The first poll puts the request into Raft's queue, so the order is kept.
                     match poll!(&mut work) {
                         Poll::Ready(reply) => Some(reply),
@@ -189,6 +194,9 @@ impl Door {
             };
             let any = answered.is_some();
             while let Some(reply) = answered {
+                if let Answer::Appended(_) = reply.answer {
+                    sent.note(reply.id, boot_ms());
+                }
                 writer.feed(wire::encode(&reply)).await?;
                 // All answers that are there go out together.
                 answered = match running.is_empty() {
@@ -202,12 +210,18 @@ impl Door {
         }
     }
 
-    fn work(&self, id: u64, request: Request<'_>) -> Pin<Box<dyn Future<Output = Reply> + Send>> {
+    /// `fresh`: see [`fresh`].
+    fn work(
+        &self,
+        id: u64,
+        request: Request<'_>,
+        fresh: Option<(u64, u64)>,
+    ) -> Pin<Box<dyn Future<Output = Reply> + Send>> {
         let raft = self.group.raft.clone();
         match request {
             Request::Append(append) => match append_request(append) {
                 Ok(rpc) => {
-                    let (peers, fresh) = (self.group.peers.clone(), fresh(&append, Instant::now()));
+                    let peers = self.group.peers.clone();
                     Box::pin(unconstrained(async move {
                         let answer = appended(&raft, rpc).await;
                         if let (Answer::Appended(Appended::Success), Some((confirmed, commit))) = (&answer, fresh) {
@@ -279,10 +293,12 @@ async fn appended(raft: &Raft<TypeConfig, Machine>, rpc: AppendEntriesRequest<Ty
     }
 }
 
-/// When a majority had confirmed the leader, and what the leader knew to be committed.
-fn fresh(append: &Append<'_>, received: Instant) -> Option<(Instant, u64)> {
+/// When a majority had confirmed the leader, or an earlier moment, and what the leader knew to be committed.
+fn fresh(append: &Append<'_>, sent: &mut Sent) -> Option<(u64, u64)> {
     let Confirmed { ms_ago, commit } = append.confirmed?;
-    Some((received.checked_sub(Duration::from_millis(ms_ago))?, commit))
+    let made = sent.at(append.answered?)?;
+    // Two times are rounded down.
+    Some((made.checked_sub(ms_ago.saturating_add(2))?, commit))
 }
 
 fn append_request(append: Append<'_>) -> Result<AppendEntriesRequest<TypeConfig>, String> {
@@ -329,7 +345,7 @@ mod tests {
         }
         let vote = record::Vote { term: 1, node: 1, committed: true };
         let previous = Some(record::LogId { term: 1, index: 4 });
-        append_request(Append { vote, previous, commit: None, confirmed: None, records: &records })
+        append_request(Append { vote, previous, commit: None, confirmed: None, answered: None, records: &records })
             .map(|rpc| rpc.entries.len())
     }
 

@@ -76,7 +76,8 @@ impl Client {
             let records = records(rpc.entries);
             let commit = rpc.leader_commit.map(record::LogId::from);
             let previous = previous.map(record::LogId::from);
-            let append = Append { vote, previous, commit, confirmed: peers.confirmed(), records: &records };
+            let (answered, confirmed) = (peer.answered(), peers.confirmed());
+            let append = Append { vote, previous, commit, confirmed, answered, records: &records };
             // openraft gives up on a heartbeat by itself. Entries have as long as the connection waits for an answer:
             // the disk of the other node may be slow.
             peer.call(Request::Append(append), SILENT_MAX)

@@ -53,6 +53,8 @@ struct State {
     /// The Hello to this peer.
     hello: Box<dyn Fn(Purpose) -> Hello + Send + Sync>,
     heard: Arc<Heard>,
+    /// The last append on this connection that was answered, and 1; 0 if there is none.
+    answered: AtomicU64,
     inner: Mutex<Inner>,
 }
 
@@ -83,7 +85,7 @@ impl Peer {
     ) -> Peer {
         let (queue, queued) = mpsc::channel(QUEUED_MAX);
         let inner = Mutex::new(Inner { address, ..Inner::default() });
-        let state = Arc::new(State { hello: Box::new(hello), heard, inner });
+        let state = Arc::new(State { hello: Box::new(hello), heard, answered: AtomicU64::new(0), inner });
         let task = tokio::spawn(run(id, state.clone(), queued));
         Peer { id, queue, next_call: AtomicU64::new(0), state, task }
     }
@@ -132,6 +134,11 @@ impl Peer {
         self.state.inner().last_error.clone()
     }
 
+    /// The last append on this connection that was answered.
+    pub fn answered(&self) -> Option<u64> {
+        self.state.answered.load(Ordering::Relaxed).checked_sub(1)
+    }
+
     pub fn with_progress<T>(&self, look: impl FnOnce(&mut Progress) -> T) -> T {
         look(&mut self.state.inner().progress)
     }
@@ -158,7 +165,7 @@ async fn run(id: u64, state: Arc<State>, mut queued: mpsc::Receiver<Queued>) {
                     info!(node = id, address, "the node answers again");
                 }
                 state.heard.greeted((state.hello)(Purpose::Calls).node, &link.theirs);
-                let error = converse(link, &state.heard, first, &mut queued).await;
+                let error = converse(link, &state, first, &mut queued).await;
                 if error != LinkError::Silent(IDLE_MAX) {
                     note(id, &state, &error);
                 }
@@ -192,12 +199,13 @@ fn note(id: u64, state: &State, error: &LinkError) {
 type Unanswered = Mutex<HashMap<u64, (Instant, oneshot::Sender<Answered>)>>;
 
 /// Uses a connection until it breaks or nobody needs it. Calls without an answer then fail.
-async fn converse(link: Link, heard: &Heard, first: Queued, queued: &mut mpsc::Receiver<Queued>) -> LinkError {
+async fn converse(link: Link, state: &State, first: Queued, queued: &mut mpsc::Receiver<Queued>) -> LinkError {
     let Link { reader, writer, .. } = link;
     let unanswered = Unanswered::default();
+    state.answered.store(0, Ordering::Relaxed);
     let error = tokio::select! {
         error = write(writer, first, queued, &unanswered) => error,
-        error = read(reader, heard, &unanswered) => error,
+        error = read(reader, state, &unanswered) => error,
     };
     let unanswered = unanswered.into_inner().unwrap_or_else(PoisonError::into_inner);
     for (_, answer) in unanswered.into_values() {
@@ -246,7 +254,7 @@ async fn write(
     }
 }
 
-async fn read(mut reader: Reader, heard: &Heard, unanswered: &Unanswered) -> LinkError {
+async fn read(mut reader: Reader, state: &State, unanswered: &Unanswered) -> LinkError {
     let mut last = Instant::now();
     loop {
         let Ok(frame) = timeout(SILENT_MAX, reader.next()).await else {
@@ -258,10 +266,13 @@ async fn read(mut reader: Reader, heard: &Heard, unanswered: &Unanswered) -> Lin
             }
         };
         last = Instant::now();
-        heard.now();
+        state.heard.now();
         let reply = frame.and_then(|frame| wire::decode::<Reply>(&frame, "an answer"));
         match reply {
             Ok(Reply { id, answer }) => {
+                if let Answer::Appended(_) = answer {
+                    state.answered.store(id + 1, Ordering::Relaxed);
+                }
                 if let Some((_, waits)) = lock(unanswered).remove(&id) {
                     // The send fails if nobody waits any more.
                     let _ = waits.send(Ok(answer));

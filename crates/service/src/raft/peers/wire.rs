@@ -244,6 +244,9 @@ pub struct Append<'a> {
     pub commit: Option<LogId>,
     /// None if no majority has confirmed the leader yet.
     pub confirmed: Option<Confirmed>,
+    /// The call that the node has answered last on this connection, as far as the leader knows. So the node knows after
+    /// which moment this append was made.
+    pub answered: Option<u64>,
     /// Entries, as [records](crate::format::record::Record) of the log.
     #[serde(borrow, serialize_with = "record::bytes")]
     pub records: &'a [u8],

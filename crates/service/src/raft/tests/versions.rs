@@ -112,7 +112,7 @@ async fn an_entry_that_a_node_does_not_know_stops_it_with_a_sentence() {
     record::Record::Entry { id: record::LogId { term: 1, index: 0 }, payload: &payload }.encode_to(&mut records);
     records[0] = 9;
     let vote = record::Vote { term: 1, node: 99, committed: true };
-    let append = Append { vote, previous: None, commit: None, confirmed: None, records: &records };
+    let append = Append { vote, previous: None, commit: None, confirmed: None, answered: None, records: &records };
     let answer = peer.call(Request::Append(append), LONG).await.unwrap();
     assert!(matches!(answer, Answer::Failed(_)), "{answer:?}");
     assert_eq!(
