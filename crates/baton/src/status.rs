@@ -45,7 +45,7 @@ fn to_text(status: &Status) -> String {
     let end = [row("up for", duration(status.uptime_ms)), row("version", status.version.clone())];
     let Some(group) = &status.group else {
         let node = [
-            row("node", format!("{}, {}", status.node, status.role)),
+            row("node", format!("{}, {}", name(status), status.role)),
             row("term", status.term.to_string()),
             row("log", format!("{} committed, {} applied", status.commit, status.applied)),
         ];
@@ -65,6 +65,15 @@ fn to_text(status: &Status) -> String {
         row("algorithm", format!("{}{variant}", shown(&group.algorithm))),
     ];
     format!("{}\n{}", table(&[&member[..], &counts, &end].concat()), table(&peers(group)))
+}
+
+/// The name of the node if its cluster knows one, and its id.
+fn name(status: &Status) -> String {
+    let members = status.cluster.iter().flat_map(|cluster| &cluster.members);
+    match members.filter(|member| member.id == status.node).find(|member| !member.name.is_empty()) {
+        Some(member) => format!("{} (id {})", shown(&member.name), status.node),
+        None => status.node.to_string(),
+    }
 }
 
 fn peers(group: &Group) -> Vec<Vec<String>> {
@@ -110,6 +119,8 @@ mod tests {
         assert!(!text(vec![member(1)], "").contains("LAST HEARD"));
         assert!(text(vec![member(1), member(2)], "").contains("LAST HEARD\n*        1   no"));
         assert!(text(vec![member(1)], "it waits for b").ends_with("\nno leader: it waits for b\n"));
+        let named = views::Member { name: "a".into(), ..member(1) };
+        assert!(text(vec![named, member(2)], "").starts_with("node        a (id 1),"));
     }
 
     #[test]

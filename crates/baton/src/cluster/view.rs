@@ -154,9 +154,11 @@ impl Cluster {
         if let Some(why) = &self.no_leader {
             below += &format!("no leader: {}\n", whole(why));
         }
+        // The sentence above has said already who does not answer.
+        let silent = if self.no_leader.is_some() { "" } else { " does not answer" };
         for member in &self.members {
             if let Some(error) = &member.error {
-                below += &format!("{} does not answer: {}\n", shown(&member.name), whole(error));
+                below += &format!("{}{silent}: {}\n", shown(&member.name), whole(error));
             }
         }
         for Joining { id, name, peer_address, .. } in &self.joining {
@@ -230,7 +232,7 @@ mod tests {
             e (id 5, 10.0.0.5:7520) waits to be added: baton member add e
         "#]]
         .assert_eq(&Cluster::from(cluster()).states(1));
-        let (no_leader, joining) = ("2 of 3 voters are needed".to_owned(), Vec::new());
+        let (no_leader, joining) = ("2 of 3 voters are needed; no answer from c".to_owned(), Vec::new());
         let leaderless = views::Cluster { leader: None, no_leader, joining, ..cluster() };
         expect_test::expect![[r#"
             NAME  ID  VOTES       ROLE      LAG  CLIENTS        OTHER NODES
@@ -239,8 +241,8 @@ mod tests {
             c     3   yes         -         -    10.0.0.3:7420  10.0.0.3:7520
             d     4   no, learns  learner   900  10.0.0.4:7420  10.0.0.4:7520
 
-            no leader: 2 of 3 voters are needed
-            c does not answer: connection refused
+            no leader: 2 of 3 voters are needed; no answer from c
+            c: connection refused
         "#]]
         .assert_eq(&Cluster::from(leaderless).records());
     }

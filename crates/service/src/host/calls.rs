@@ -131,7 +131,10 @@ impl<R: Replica> Host<R> {
             return why.clone();
         }
         let why = self.cluster().await.map_or_else(String::new, |cluster| cluster.no_leader);
-        let why = if why.is_empty() { "this node does not lead, and knows no leader".to_owned() } else { why };
+        let why = match why.is_empty() {
+            true => "this node does not lead, and knows no leader".to_owned(),
+            false => format!("there is no leader: {why}"),
+        };
         *told = Some((Instant::now(), why.clone()));
         why
     }
