@@ -196,13 +196,18 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
 /// Wraps the long lines of a text. A line may begin with spaces and a number; it continues two columns to the right of
 /// the first word after them.
 pub fn folded(text: &str) -> String {
+    folded_to(text, COLUMNS)
+}
+
+/// Like [`folded`], for a terminal with so many columns.
+pub fn folded_to(text: &str, columns: usize) -> String {
     let fold = |line: &str| {
-        if line.chars().count() <= COLUMNS {
+        if line.chars().count() <= columns {
             return line.to_owned() + "\n";
         }
         let words = line.trim_start_matches(|c: char| c == ' ' || c.is_ascii_digit());
         let (head, _) = line.split_at(line.len() - words.len());
-        let lines = wrapped(words, COLUMNS.saturating_sub(head.len() + 2));
+        let lines = wrapped(words, columns.saturating_sub(head.len() + 2));
         head.to_owned() + &lines.join(&format!("\n{}", " ".repeat(head.len() + 2))) + "\n"
     };
     text.lines().map(fold).collect()

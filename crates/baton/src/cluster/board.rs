@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::view::whole;
 use crate::crew::State;
-use crate::output::{folded, narrow_table, shown};
+use crate::output::{folded_to, narrow_table, shown};
 use crate::view::or_dash;
 
 /// What is known of one node.
@@ -36,8 +36,8 @@ pub struct Seen {
     pub no_leader: String,
 }
 
-/// The table. `chosen` is marked.
-pub fn to_text(title: &str, rows: &[Row], chosen: Option<usize>) -> String {
+/// The table, and sentences of at most so many columns. `chosen` is marked.
+pub fn to_text(title: &str, rows: &[Row], chosen: Option<usize>, columns: usize) -> String {
     let head = ["", "NODE", "STATE", "ROLE", "TERM", "COMMIT", "LAG", "LOCKS", "CLIENTS"];
     let mut lines = vec![head.map(String::from).to_vec()];
     let end = leader(rows).map(|leader| leader.last_log);
@@ -49,7 +49,7 @@ pub fn to_text(title: &str, rows: &[Row], chosen: Option<usize>) -> String {
             mark.to_owned(),
             row.name.clone(),
             row.state.text().to_owned(),
-            or_dash(row.seen.as_ref().map(|seen| shown(&seen.role))),
+            or_dash(row.seen.as_ref().map(|seen| role(row.state, seen))),
             number(|seen| seen.term),
             number(|seen| seen.commit),
             or_dash(lag),
@@ -62,7 +62,14 @@ pub fn to_text(title: &str, rows: &[Row], chosen: Option<usize>) -> String {
     if let Some(why) = no_leader(rows) {
         says = format!("no leader: {}\n{says}", whole(why));
     }
-    format!("{title}\n\n{}\n{}", narrow_table(&lines), folded(&says))
+    format!("{}\n{}\n{}", folded_to(title, columns), narrow_table(&lines), folded_to(&says, columns))
+}
+
+/// A stopped node does not answer, and another one may lead by now.
+fn role(state: State, seen: &Seen) -> String {
+    let is_stopped = matches!(state, State::Stopped | State::StoppedAndCutOff);
+    let was = if is_stopped { "was " } else { "" };
+    format!("{was}{}", shown(&seen.role))
 }
 
 /// The leader of the highest term. A leader that was cut off may not know yet that there is another one.
@@ -109,20 +116,37 @@ mod tests {
 
             n3: it ended: signal: 9
         "#]]
-        .assert_eq(&to_text("3 nodes", &[row("n1", "leader", 4, 100), deposed, gone], Some(1)));
+        .assert_eq(&to_text("3 nodes", &[row("n1", "leader", 4, 100), deposed, gone], Some(1), 80));
+    }
+
+    #[test]
+    fn a_narrow_terminal_shows_whole_sentences_and_a_stopped_leader_leads_no_more() {
+        let stopped =
+            Row { state: State::Stopped, says: Some("it waits for others".into()), ..row("n1", "leader", 3, 9) };
+        expect_test::expect![[r#"
+            a cluster of 2 nodes, data in
+              /tmp/a
+
+               NODE  STATE    ROLE        TERM  COMMIT  LAG  LOCKS  CLIENTS
+               n1    stopped  was leader  3     8       2    2      127.0.0.1:7420
+               n2    runs     leader      4     10      0    2      127.0.0.1:7420
+
+            n1: it waits for others
+        "#]]
+        .assert_eq(&to_text("a cluster of 2 nodes, data in /tmp/a", &[stopped, row("n2", "leader", 4, 11)], None, 32));
     }
 
     #[test]
     fn without_a_leader_the_table_says_why() {
         let mut alone = row("n1", "candidate", 4, 7);
         alone.seen.as_mut().unwrap().no_leader = "n2 does not answer".into();
-        let text = to_text("2 nodes", &[alone, Row { name: "n2".into(), ..Row::default() }], None);
+        let text = to_text("2 nodes", &[alone, Row { name: "n2".into(), ..Row::default() }], None, 80);
         assert!(text.ends_with("\nno leader: n2 does not answer\n"), "{text}");
         assert!(text.contains("n1    runs    candidate  4     6       -    2      127.0.0.1:7420\n"), "{text}");
         assert!(text.contains("n2    starts  -          -     -       -    -\n"), "{text}");
         let mut deaf = row("n1", "leader", 4, 7);
         deaf.seen.as_mut().unwrap().no_leader = "n1 hears from no majority".into();
-        let text = to_text("1 node", &[deaf], None);
+        let text = to_text("1 node", &[deaf], None, 80);
         assert!(text.ends_with("\nno leader: n1 hears from no majority\n"), "{text}");
     }
 }

@@ -159,8 +159,8 @@ impl Crew for Nodes {
         Row { state, says, ..self.rows[node].clone() }
     }
 
-    fn to_text(&self, rows: &[Row], chosen: Option<usize>) -> String {
-        board::to_text(&self.title, rows, chosen)
+    fn to_text(&self, rows: &[Row], chosen: Option<usize>, columns: usize) -> String {
+        board::to_text(&self.title, rows, chosen, columns)
     }
 }
 

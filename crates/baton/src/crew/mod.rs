@@ -15,7 +15,7 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::output::{Failure, Outcome, warn};
+use crate::output::{Failure, Outcome, folded_to, warn};
 use crate::peer::Signals;
 use orders::{Deed, Order};
 pub use process::State;
@@ -47,8 +47,8 @@ pub trait Crew {
     fn seen(&mut self, process: usize, seen: Self::Seen);
     /// The row of a process that is in this state, and its last message to the operator.
     fn row(&mut self, process: usize, state: State, says: Option<String>) -> Self::Row;
-    /// The table. `chosen` is marked.
-    fn to_text(&self, rows: &[Self::Row], chosen: Option<usize>) -> String;
+    /// The table, and sentences of at most so many columns. `chosen` is marked.
+    fn to_text(&self, rows: &[Self::Row], chosen: Option<usize>, columns: usize) -> String;
 }
 
 enum Event<Seen> {
@@ -203,9 +203,12 @@ impl<C: Crew> Up<C> {
         let rows = self.processes.iter_mut().enumerate().map(row).collect();
         let (crew, chosen) = (&self.crew, self.chosen);
         let interactive = screen.interactive;
-        screen.draw(rows, |rows| match interactive {
-            true => format!("{}\n\n{}", orders::help(C::ONE), crew.to_text(rows, Some(chosen))),
-            false => crew.to_text(rows, None),
+        screen.draw(rows, |rows, columns| match interactive {
+            true => {
+                let help = folded_to(&orders::help(C::ONE), columns);
+                format!("{help}\n{}", crew.to_text(rows, Some(chosen), columns))
+            }
+            false => crew.to_text(rows, None, columns),
         })
     }
 

@@ -6,7 +6,7 @@ use console::{Key, Term};
 use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
 use serde::Serialize;
 
-use crate::output::{Failure, print, print_json, written};
+use crate::output::{COLUMNS, Failure, print, print_json, written};
 
 /// The settings of the terminal, which come back at the end: the thread that reads keys changes them.
 pub struct Sane(Option<Termios>);
@@ -58,43 +58,49 @@ pub fn listen(interactive: bool, tell: impl Fn(Typed) -> bool + Send + 'static) 
 pub struct Screen<Row> {
     pub interactive: bool,
     json: bool,
-    /// Lines of the last table on the terminal.
-    drawn: usize,
+    /// The text on the terminal.
+    drawn: String,
     last: Option<Vec<Row>>,
 }
 
 impl<Row: PartialEq + Serialize> Screen<Row> {
     pub fn new(json: bool) -> Self {
         let interactive = !json && Term::stdout().features().is_attended() && std::io::stdin().is_terminal();
-        Screen { interactive, json, drawn: 0, last: None }
+        Screen { interactive, json, drawn: String::new(), last: None }
     }
 
-    /// Shows the rows, elsewhere than on a terminal only if they have changed. `to_text` makes the table.
-    pub fn draw(&mut self, rows: Vec<Row>, to_text: impl FnOnce(&[Row]) -> String) -> Result<(), Failure> {
+    /// Shows the rows if they have changed. `to_text` makes the table, for so many columns.
+    pub fn draw(&mut self, rows: Vec<Row>, to_text: impl FnOnce(&[Row], usize) -> String) -> Result<(), Failure> {
         if self.interactive {
-            let mut term = Term::stdout();
+            // One write for all: otherwise the table flickers.
+            let mut term = Term::buffered_stdout();
             let (height, width) = term.size();
-            let text = clipped(&to_text(&rows), height.into(), width.into());
-            let shown = term.clear_last_lines(self.drawn).and_then(|()| term.write_all(text.as_bytes()));
-            self.drawn = text.lines().count();
-            return written(shown).map(drop);
+            let width = usize::from(width).saturating_sub(1);
+            let text = clipped(&to_text(&rows, width), usize::from(height).saturating_sub(1), width);
+            if text == self.drawn {
+                return Ok(());
+            }
+            let old = self.drawn.lines().count();
+            let shown = term.clear_last_lines(old).and_then(|()| term.write_all(text.as_bytes()));
+            self.drawn = text;
+            return written(shown.and_then(|()| term.flush())).map(drop);
         }
         if self.last.as_ref() == Some(&rows) {
             return Ok(());
         }
         match self.json {
             true => print_json(&rows)?,
-            false => print(&to_text(&rows))?,
+            false => print(&to_text(&rows, COLUMNS))?,
         }
         self.last = Some(rows);
         Ok(())
     }
 }
 
-/// The part of a text that a terminal of this size can show.
+/// The part of a text that fits.
 fn clipped(text: &str, rows: usize, columns: usize) -> String {
-    let lines = text.lines().take(rows.saturating_sub(1));
-    lines.map(|line| line.chars().take(columns.saturating_sub(1)).chain(['\n']).collect::<String>()).collect()
+    let lines = text.lines().take(rows);
+    lines.map(|line| line.chars().take(columns).chain(['\n']).collect::<String>()).collect()
 }
 
 #[cfg(test)]
@@ -103,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_small_terminal_gets_what_fits() {
-        assert_eq!(clipped("abcd\nefgh\nijkl\n", 3, 4), "abc\nefg\n");
+        assert_eq!(clipped("abcd\nefgh\nijkl\n", 2, 3), "abc\nefg\n");
         assert_eq!(clipped("ab\n", 24, 80), "ab\n");
     }
 }

@@ -4,7 +4,7 @@ use baton_protocol::registry::Family;
 use serde::Serialize;
 
 use crate::crew::State;
-use crate::output::{folded, narrow_table, shown};
+use crate::output::{folded_to, narrow_table, shown};
 
 /// What is known of one member.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -29,8 +29,8 @@ pub struct Row {
     pub says: Option<String>,
 }
 
-/// The table. `chosen` is marked.
-pub fn to_text(title: &str, family: Family, rows: &[Row], chosen: Option<usize>) -> String {
+/// The table, and sentences of at most so many columns. `chosen` is marked.
+pub fn to_text(title: &str, family: Family, rows: &[Row], chosen: Option<usize>, columns: usize) -> String {
     let head = match family {
         Family::Mutex => ["", "MEMBER", "STATE", "CLIENTS", "HOLDS", "WANTS", "WAITERS", "NOT HEARD OF"].as_slice(),
         Family::Election => ["", "MEMBER", "STATE", "LEADER", "NOT HEARD OF"].as_slice(),
@@ -54,7 +54,8 @@ pub fn to_text(title: &str, family: Family, rows: &[Row], chosen: Option<usize>)
         lines.push(cells);
     }
     let says = rows.iter().filter_map(|row| Some(format!("{}: {}\n", row.member, row.says.as_ref()?)));
-    format!("{title}\n\n{}\n{}", narrow_table(&lines), folded(&says.collect::<String>()))
+    let says = says.collect::<String>();
+    format!("{}\n{}\n{}", folded_to(title, columns), narrow_table(&lines), folded_to(&says, columns))
 }
 
 fn processes(ids: &[u64]) -> String {
@@ -96,7 +97,7 @@ mod tests {
 
             2: killed
         "#]]
-        .assert_eq(&to_text("raymond, 3 members", Family::Mutex, &rows, Some(1)));
+        .assert_eq(&to_text("raymond, 3 members", Family::Mutex, &rows, Some(1), 80));
     }
 
     #[test]
@@ -109,6 +110,6 @@ mod tests {
                0       cut off  P1      -
 
         "#]]
-        .assert_eq(&to_text("bully, 1 member", Family::Election, &rows, None));
+        .assert_eq(&to_text("bully, 1 member", Family::Election, &rows, None, 80));
     }
 }

@@ -166,8 +166,8 @@ impl Crew for Members {
         Row { state, says, ..self.rows[member].clone() }
     }
 
-    fn to_text(&self, rows: &[Row], chosen: Option<usize>) -> String {
-        board::to_text(&self.title, self.family, rows, chosen)
+    fn to_text(&self, rows: &[Row], chosen: Option<usize>, columns: usize) -> String {
+        board::to_text(&self.title, self.family, rows, chosen, columns)
     }
 }
 
