@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use http_body_util::BodyExt;
 use tonic::Status;
 use tonic::body::Body;
-use tonic::codegen::http::{Request, Response};
+use tonic::codegen::http::{Extensions, Request, Response};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -27,6 +27,13 @@ pub struct Peer {
     pub link: Arc<Slot>,
     /// Set if the connection has no place. The server answers every call on it with this error.
     pub turned_away: Option<Arc<str>>,
+}
+
+impl Peer {
+    /// The client that sent a request with these extensions.
+    pub fn of(extensions: &Extensions) -> Result<Peer, Status> {
+        extensions.get().cloned().ok_or_else(|| Status::internal("this connection was not accepted here"))
+    }
 }
 
 #[derive(Debug, Default)]

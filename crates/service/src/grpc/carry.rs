@@ -148,7 +148,7 @@ impl<R: Replica> Carrier<R> {
     }
 
     async fn carry(&self, request: Request<Body>, kind: Kind, leader: Leader) -> Result<Response<Body>, Status> {
-        let peer = peer(&request)?;
+        let peer = Peer::of(request.extensions())?;
         let place = self.carried.clone().try_acquire_owned().map_err(|_| {
             let Leader { name, address, .. } = &leader;
             Status::resource_exhausted(format!(
@@ -217,11 +217,6 @@ fn is_carried(headers: &HeaderMap) -> bool {
 pub fn client_address(metadata: &MetadataMap, peer: &Peer) -> Option<SocketAddr> {
     let carried = metadata.get(CARRIED).and_then(|_| metadata.get(FROM)?.to_str().ok()?.parse().ok());
     carried.or(peer.address)
-}
-
-pub fn peer<B>(request: &Request<B>) -> Result<Peer, Status> {
-    let peer = request.extensions().get::<Peer>().cloned();
-    peer.ok_or_else(|| Status::internal("this connection was not accepted here"))
 }
 
 /// The frame that tells the client where the leader is, as a gRPC message.

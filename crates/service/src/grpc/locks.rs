@@ -35,7 +35,7 @@ impl<R: Replica> Locks for GrpcLocks<R> {
         &self,
         request: Request<Streaming<v1::ClientFrame>>,
     ) -> Result<Response<Self::SessionStream>, Status> {
-        let peer = peer(&request)?;
+        let peer = Peer::of(request.extensions())?;
         let from = client_address(request.metadata(), &peer);
         let (stream, heard) = self.0.stream(peer.connection, from);
         tokio::spawn(pass_on(stream, request.into_inner()));
@@ -80,7 +80,7 @@ impl<R: Replica> Locks for GrpcLocks<R> {
         &self,
         request: Request<v1::ForceReleaseRequest>,
     ) -> Result<Response<v1::ForceReleaseResponse>, Status> {
-        let from = client_address(request.metadata(), &peer(&request)?);
+        let from = client_address(request.metadata(), &Peer::of(request.extensions())?);
         let v1::ForceReleaseRequest { name, now } = request.into_inner();
         let holders = self.0.force(&name, now, from).await.map_err(refused)?;
         let holders = holders.into_iter().map(Into::into).collect();
@@ -116,10 +116,6 @@ async fn pass_on<R: Replica>(mut stream: host::Stream<R>, mut frames: Streaming<
             return;
         }
     }
-}
-
-fn peer<T>(request: &Request<T>) -> Result<Peer, Status> {
-    request.extensions().get::<Peer>().cloned().ok_or_else(|| Status::internal("this connection was not accepted here"))
 }
 
 fn reading(local: bool) -> Reading {
