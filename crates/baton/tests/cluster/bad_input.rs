@@ -10,9 +10,9 @@ fn options_that_make_no_sense_are_refused_before_anything_is_opened() {
     let nodes = Nodes::new();
     let listed = |list: &str| nodes.refused("x", &["--name", "a", "--peer-listen", "127.0.0.1:0", "--cluster", list]);
     for (list, told) in [
-        ("b=h:1,c=h:2", "lacks this node, a; list all nodes"),
-        ("a=h:1,a=h:2", "two nodes have the name a; each node needs a name of its own"),
-        ("a=h:1,b=h:1", "a and b have the same address; each node needs an address of its own"),
+        ("b=h:1,c=h:2", "which is not in the list of the cluster (b, c); give it one of these names, or add it"),
+        ("a=h:1,a=h:2", "the name a is in the list of the cluster twice; each node needs its own name"),
+        ("a=h:1,b=h:1", "the address h:1 is in the list of the cluster twice; each node needs its own"),
         ("a=h:1,b", "is not NAME=ADDRESS, such as a=10.0.0.1:7520"),
     ] {
         let (status, complaint) = listed(list);

@@ -51,8 +51,8 @@ pub(super) enum Step {
     Refused(String),
 }
 
-/// Returns a sentence if the list cannot be right.
-pub(super) fn check_list(name: &str, list: &List) -> Result<(), String> {
+/// Returns a sentence if the list cannot be right for the node with this name.
+pub(crate) fn check_list(name: &str, list: &List) -> Result<(), String> {
     if list.len() > NODES_MAX {
         return Err(format!(
             "the list of the cluster has {} nodes; begin with at most {NODES_MAX}, and add the others later",

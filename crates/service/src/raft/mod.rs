@@ -43,6 +43,7 @@ pub use crate::format::record::NodeRecord;
 pub use crate::replica::{Leadership, Role, Status};
 pub use compaction::Pause;
 pub use errors::MemberError;
+pub(crate) use forming::check_list;
 pub use log_store::{Fatal, Warn, abort, complain};
 pub use machine::OnApply;
 pub use members::Member;

@@ -90,13 +90,7 @@ fn check(options: &Options) -> Result<(), String> {
     match (&peers.beginning, name) {
         (Beginning::GoOn, _) | (Beginning::Join(_), Some(_)) => {}
         (_, None) => return Err("a node that forms or joins a cluster needs a name: --name NAME".to_owned()),
-        (Beginning::Cluster(list), Some(name)) => {
-            if !list.iter().any(|(listed, _)| listed == name) {
-                let names: Vec<&str> = list.iter().map(|(name, _)| &**name).collect();
-                let names = names.join(", ");
-                return Err(format!("the list of the cluster ({names}) lacks this node, {name}; list all nodes"));
-            }
-        }
+        (Beginning::Cluster(list), Some(name)) => raft::check_list(name, list)?,
     }
     if options.listen.ip().is_unspecified() && peers.advertise.is_none() {
         let listen = options.listen;
