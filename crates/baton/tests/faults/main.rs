@@ -9,6 +9,7 @@ mod cluster;
 mod common;
 mod history;
 mod judge;
+mod planted;
 mod round;
 mod schedule;
 
