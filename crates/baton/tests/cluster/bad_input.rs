@@ -3,7 +3,10 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use crate::nodes::{Nodes, free_address};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::nodes::{Nodes, first_to_end, free_address, voters};
 
 #[test]
 fn options_that_make_no_sense_are_refused_before_anything_is_opened() {
@@ -34,16 +37,110 @@ fn options_that_make_no_sense_are_refused_before_anything_is_opened() {
 }
 
 #[test]
-fn nodes_whose_lists_differ_do_not_form_a_cluster() {
+fn nodes_whose_lists_differ_say_what_differs_and_form_a_cluster_with_one_list() {
+    let nodes = Nodes::new();
+    let (a, b, c) = (free_address(), free_address(), free_address());
+    let (clients_a, clients_b) = (free_address(), free_address());
+    let (list, other) = (format!("a={a},b={b}"), format!("a={a},b={b},c={c}"));
+    let mut first = nodes.start("a", &clients_a, &a, &["--cluster", &list]);
+    let mut second = nodes.start("b", &clients_b, &b, &["--cluster", &other]);
+    // The one that hears of the other first is refused.
+    let refused = first_to_end(&mut [&mut first, &mut second]);
+    let whose = if refused == 0 { "theirs" } else { "ours" };
+    let refused = if refused == 0 { &first } else { &second };
+    refused
+        .says(&format!("has another list of the cluster: only {whose} has c={c}; start all nodes with the same list"));
+    drop((first, second));
+    let first = nodes.start("a", &clients_a, &a, &["--cluster", &list]);
+    let _second = nodes.start("b", &clients_b, &b, &["--cluster", &list]);
+    first.until(|cluster| !cluster["leader"].is_null() && voters(cluster) == ["a", "b"]);
+}
+
+#[test]
+fn two_nodes_with_one_name_do_not_form_a_cluster() {
     let nodes = Nodes::new();
     let (a, b) = (free_address(), free_address());
     let list = format!("a={a},b={b}");
     let first = nodes.start("a", &free_address(), &a, &["--cluster", &list]);
-    let other = format!("a={a},b={b},c={}", free_address());
-    let mut second = nodes.start("b", &free_address(), &b, &["--cluster", &other]);
-    assert_eq!(second.ends(), Some(1));
-    second.says("c");
-    drop(first);
+    let elsewhere = free_address();
+    let (status, complaint) = nodes.refused("other", &["--name", "a", "--peer-listen", &elsewhere, "--cluster", &list]);
+    assert_eq!(status, Some(1), "{complaint}");
+    let told = format!("answers at {a}, the address of a in the list of the cluster; is this node started twice");
+    assert!(complaint.contains(&told), "{complaint}");
+    // The first one still waits.
+    let _second = nodes.start("b", &free_address(), &b, &["--cluster", &list]);
+    first.until(|cluster| !cluster["leader"].is_null() && voters(cluster) == ["a", "b"]);
+}
+
+#[test]
+fn two_nodes_that_join_with_one_name_and_one_with_the_name_of_a_member_are_not_added() {
+    let nodes = Nodes::new();
+    let alone = nodes.start("a", &free_address(), &free_address(), &[]);
+    let join = ["--join", &alone.peer_address];
+    let start = |folder, name| nodes.start_in(folder, name, &free_address(), &free_address(), &join);
+    let _joining = [start("d-1", "d"), start("d-2", "d"), start("a-2", "a")];
+    alone.until(|cluster| cluster["joining"].as_array().unwrap().len() == 3);
+    let complaint = alone.refuses(1, &["member", "add", "d"]);
+    assert!(complaint.contains("2 nodes with the name d wait to be added"), "{complaint}");
+    assert!(complaint.contains("stop all but one of them"), "{complaint}");
+    let complaint = alone.refuses(1, &["member", "add", "a"]);
+    assert!(complaint.contains("has the name a already; each member needs a name of its own"), "{complaint}");
+    assert_eq!(alone.status().unwrap()["cluster"]["members"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn the_last_voter_is_not_removed() {
+    let nodes = Nodes::new();
+    let alone = nodes.start("a", &free_address(), &free_address(), &[]);
+    let complaint = alone.refuses(1, &["member", "remove", "a"]);
+    assert!(complaint.contains("is the last voter"), "{complaint}");
+    assert!(complaint.contains("add and promote another node first"), "{complaint}");
+    assert_eq!(alone.does(&["lock", "deploy", "--", "echo", "yes"]), "yes\n");
+}
+
+#[test]
+fn a_learner_that_does_not_answer_is_not_promoted() {
+    let nodes = Nodes::new();
+    let alone = nodes.start("a", &free_address(), &free_address(), &[]);
+    let learner = nodes.start("b", &free_address(), &free_address(), &["--join", &alone.peer_address]);
+    alone.until(|cluster| cluster["joining"].as_array().unwrap().len() == 1);
+    alone.changes(&["member", "add", "b"]);
+    let heard = |cluster: &Value| cluster["members"][1]["heard_ms_ago"].as_u64();
+    alone.until(|cluster| heard(cluster).is_some());
+    learner.signal(Signal::SIGSTOP);
+    alone.until(|cluster| heard(cluster).is_some_and(|ms| ms > 1_500));
+    let complaint = alone.refuses(1, &["member", "promote", "b"]);
+    assert!(complaint.contains("start it, or remove it"), "{complaint}");
+    assert_eq!(voters(&alone.status().unwrap()["cluster"]), ["a"]);
+    learner.signal(Signal::SIGCONT);
+    alone.changes(&["member", "promote", "b"]);
+    alone.until(|cluster| voters(cluster) == ["a", "b"]);
+}
+
+#[test]
+fn a_node_with_an_old_data_folder_is_refused_by_the_others_and_they_say_what_to_do() {
+    let nodes = Nodes::new();
+    let mut cluster = nodes.form(&["a", "b", "c"]);
+    let (address, peer) = (cluster[2].address.clone(), cluster[2].peer_address.clone());
+    cluster[2].kill();
+    // It was alone once.
+    let mut old = nodes.start("old", &free_address(), &free_address(), &[]);
+    old.does(&["lock", "mine", "--", "true"]);
+    old.signal(Signal::SIGTERM);
+    assert_eq!(old.ends(), Some(0));
+    for option in ["--cluster", "--join"] {
+        let named = if option == "--join" { cluster[0].peer_address.clone() } else { format!("old={peer}") };
+        let mut old = nodes.start("old", &address, &peer, &[option, &named]);
+        old.says("the data folder is not empty, so the node goes on in its cluster, and ignores --cluster and --join");
+        assert!(old.does(&["locks", "--all"]).contains("mine"));
+        let silent = |cluster: &Value| cluster["members"][2]["error"].as_str().unwrap_or_default().to_owned();
+        let told = "was lost, remove that node from the cluster and add this one";
+        cluster[0].until(|cluster| silent(cluster).contains(told));
+        assert!(cluster[0].refuses(1, &["member", "add", "old"]).contains("no node with the name old waits"));
+        old.signal(Signal::SIGTERM);
+        assert_eq!(old.ends(), Some(0));
+    }
+    assert_eq!(voters(&cluster[0].status().unwrap()["cluster"]), ["a", "b", "c"]);
 }
 
 #[test]
@@ -70,7 +167,24 @@ fn a_member_command_that_cannot_be_says_what_to_do() {
 }
 
 #[test]
-fn a_wiped_node_and_a_node_of_another_cluster_are_refused_with_what_to_do() {
+fn a_member_of_another_cluster_is_no_part_of_a_new_one() {
+    let nodes = Nodes::new();
+    let (a, clients_a) = (free_address(), free_address());
+    let member = nodes.start("z", &free_address(), &free_address(), &[]);
+    let list = format!("a={a},z={}", member.peer_address);
+    let mut new = nodes.start("a", &clients_a, &a, &["--cluster", &list]);
+    assert_eq!(new.ends(), Some(1));
+    new.says(&format!("z at {} belongs to a cluster already", member.peer_address));
+    new.says(&format!("start this node with `--join {}` instead of `--cluster`", member.peer_address));
+    // The folder is still empty, so it can do what it was told.
+    let _new = nodes.start("a", &clients_a, &a, &["--join", &member.peer_address]);
+    member.until(|cluster| cluster["joining"].as_array().unwrap().len() == 1);
+    assert_eq!(voters(&member.status().unwrap()["cluster"]), ["z"]);
+    member.changes(&["member", "add", "a"]);
+}
+
+#[test]
+fn a_wiped_node_is_refused_with_what_to_do_and_comes_back_as_a_new_one() {
     let nodes = Nodes::new();
     let mut cluster = nodes.form(&["a", "b", "c"]);
     let list: Vec<String> = cluster.iter().map(|node| format!("{}={}", node.name, node.peer_address)).collect();
@@ -80,7 +194,8 @@ fn a_wiped_node_and_a_node_of_another_cluster_are_refused_with_what_to_do() {
     std::fs::remove_dir_all(nodes.data("c")).unwrap();
     let mut wiped = nodes.start("c", &address, &peer, &["--cluster", &list]);
     assert_eq!(wiped.ends(), Some(1));
-    wiped.says("remove");
+    wiped.says("belongs to a cluster already");
+    wiped.says("`baton member remove c`");
     // It comes back as a new node.
     cluster[0].changes(&["member", "remove", "c"]);
     let back = nodes.start("c", &address, &peer, &["--join", &cluster[0].peer_address]);
@@ -101,5 +216,7 @@ fn garbage_on_the_port_for_nodes_hurts_nobody() {
         let _ = stranger.shutdown(std::net::Shutdown::Write);
         let _ = stranger.read_to_end(&mut Vec::new());
     }
+    cluster[0].says("something that is no node of a cluster has called the peer address, from 127.0.0.1:");
     assert_eq!(cluster[0].does(&["lock", "a", "--", "echo", "yes"]), "yes\n");
+    assert_eq!(voters(&cluster[0].status().unwrap()["cluster"]), ["a", "b", "c"]);
 }

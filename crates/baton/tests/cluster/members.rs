@@ -26,6 +26,19 @@ fn three_nodes_form_a_cluster_and_any_of_them_grants_locks() {
 }
 
 #[test]
+fn five_nodes_form_a_cluster_at_once() {
+    let nodes = Nodes::new();
+    let names = ["a", "b", "c", "d", "e"];
+    let cluster = nodes.form(&names);
+    for node in &cluster {
+        node.until(|cluster| voters(cluster) == names && !cluster["leader"].is_null());
+    }
+    let members = cluster.iter().map(|node| node.status().unwrap()["cluster"]["id"].clone());
+    assert!(members.collect::<Vec<_>>().windows(2).all(|two| two[0] == two[1]), "one cluster");
+    assert_eq!(cluster[4].does(&["lock", "deploy", "--", "echo", "yes"]), "yes\n");
+}
+
+#[test]
 fn a_stopped_member_is_shown_and_without_a_majority_the_status_says_why() {
     let nodes = Nodes::new();
     let cluster = nodes.form(&["a", "b", "c"]);

@@ -54,8 +54,13 @@ impl Nodes {
 
     /// Starts a node with these options besides its name and addresses, and waits until it listens.
     pub fn start(&self, name: &str, address: &str, peer_address: &str, options: &[&str]) -> Node {
+        self.start_in(name, name, address, peer_address, options)
+    }
+
+    /// Starts a node whose folder has another name.
+    pub fn start_in(&self, folder: &str, name: &str, address: &str, peer_address: &str, options: &[&str]) -> Node {
         let options = [&["--name", name, "--peer-listen", peer_address], options].concat();
-        let mut child = self.command(name, address, &options).spawn().unwrap();
+        let mut child = self.command(folder, address, &options).spawn().unwrap();
         let log = Arc::<Mutex<Vec<String>>>::default();
         let (stderr, lines) = (BufReader::new(child.stderr.take().unwrap()), Arc::clone(&log));
         std::thread::spawn(move || {
@@ -106,6 +111,20 @@ pub fn ended(child: &mut Child) -> Option<i32> {
     }
     child.kill().unwrap();
     panic!("it goes on");
+}
+
+/// Waits until one of the nodes is refused, and returns its place.
+pub fn first_to_end(nodes: &mut [&mut Node]) -> usize {
+    for _ in 0..3_000 {
+        for (place, node) in nodes.iter_mut().enumerate() {
+            if let Some(status) = node.child.try_wait().unwrap() {
+                assert_eq!(status.code(), Some(1));
+                return place;
+            }
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("all go on");
 }
 
 impl Node {

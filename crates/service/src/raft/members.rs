@@ -292,12 +292,16 @@ impl Node {
     /// Refuses a node that the group would have to wait for.
     fn check_health(&self, metrics: &Metrics, id: u64) -> Result<(), MemberError> {
         let silent_max = in_ms(self.group.timing.election_max * 2);
-        match (acknowledged_ms_ago(metrics, id), lag(metrics, id)) {
-            (None, _) | (_, None) => Err(MemberError::NeverHeard { id }),
-            (Some(ms), _) if ms > silent_max => Err(MemberError::Silent { id, ms }),
-            (_, Some(behind)) if behind > LAG_MAX => Err(MemberError::Lags { id, behind }),
-            _ => Ok(()),
-        }
+        health(id, acknowledged_ms_ago(metrics, id), lag(metrics, id), silent_max)
+    }
+}
+
+fn health(id: u64, heard_ms_ago: Option<u64>, lag: Option<u64>, silent_ms_max: u64) -> Result<(), MemberError> {
+    match (heard_ms_ago, lag) {
+        (None, _) | (_, None) => Err(MemberError::NeverHeard { id }),
+        (Some(ms), _) if ms > silent_ms_max => Err(MemberError::Silent { id, ms }),
+        (_, Some(behind)) if behind > LAG_MAX => Err(MemberError::Lags { id, behind }),
+        _ => Ok(()),
     }
 }
 
@@ -316,4 +320,22 @@ fn lag(metrics: &Metrics, id: u64) -> Option<u64> {
 fn acknowledged_ms_ago(metrics: &Metrics, id: u64) -> Option<u64> {
     let heard = (*metrics.heartbeat.as_ref()?.get(&id)?)?;
     Some(in_ms(heard.elapsed()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_group_does_not_wait_for_a_node_that_is_silent_or_lags() {
+        let health = |heard_ms_ago, lag| health(7, heard_ms_ago, lag, 1_000).map_err(|refused| refused.to_string());
+        assert_eq!(health(Some(1_000), Some(LAG_MAX)), Ok(()));
+        let never = "node 7 has not answered yet; is its address right, and does it run?";
+        assert_eq!(health(None, Some(0)), Err(never.to_owned()));
+        assert_eq!(health(Some(0), None), Err(never.to_owned()));
+        let silent = "node 7 was not heard of for 1001 ms; start it, or remove it";
+        assert_eq!(health(Some(1_001), Some(LAG_MAX + 1)), Err(silent.to_owned()));
+        let lags = "node 7 is 5001 entries behind; wait until it has them";
+        assert_eq!(health(Some(0), Some(LAG_MAX + 1)), Err(lags.to_owned()));
+    }
 }
