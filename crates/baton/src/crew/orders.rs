@@ -27,7 +27,7 @@ const DEEDS: [(char, &str, Deed); 4] =
 
 /// What the keys do. `one` is the word for a process.
 pub fn help(one: &str) -> String {
-    format!("up/down or a digit: choose a {one}   k kill   s stop   c cut off   b bring back   q quit")
+    format!("up/down/digit: choose a {one}; k kill, s stop, c cut off, b bring back, q quit")
 }
 
 /// What a key does while process `chosen` is chosen: an order, or another choice.
