@@ -35,7 +35,7 @@ use crate::raft::machine::Machine;
 use crate::raft::node::node_status;
 use crate::raft::snapshot::Chunks;
 use crate::raft::types::{LogEntry, LogId, Snapshot, TypeConfig, Vote};
-use crate::store::{Disk, Files, Identity, Snapshots, adopt};
+use crate::store::{Disk, Files, Identity, Snapshots, Unreadable, adopt};
 
 /// Each other node needs two connections at a time. More than that is for restarts and for people who look around.
 const CONNECTIONS_MAX: usize = 64;
@@ -49,6 +49,9 @@ const IDLE_MAX: Duration = Duration::from_secs(60);
 const UPDATE_MAX: Duration = Duration::from_millis(500);
 /// Before the next try, when the process has no file descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// An answer that Raft works on.
+type Work = Pin<Box<dyn Future<Output = Reply> + Send>>;
 
 /// What the listener needs of its node.
 pub struct Door {
@@ -180,7 +183,7 @@ impl Door {
                         heard.append_now();
                         is_fresh = fresh(append, &mut sent);
                     }
-                    let mut work = self.work(id, request, is_fresh);
+                    let mut work = self.work(id, request, is_fresh)?;
                     // The first poll puts the request into Raft's queue, so the order is kept.
                     match poll!(&mut work) {
                         Poll::Ready(reply) => Some(reply),
@@ -210,15 +213,10 @@ impl Door {
         }
     }
 
-    /// `fresh`: see [`fresh`].
-    fn work(
-        &self,
-        id: u64,
-        request: Request<'_>,
-        fresh: Option<(u64, u64)>,
-    ) -> Pin<Box<dyn Future<Output = Reply> + Send>> {
+    /// `fresh`: see [`fresh`]. Fails if the request is malformed: the connection cannot be used any more.
+    fn work(&self, id: u64, request: Request<'_>, fresh: Option<(u64, u64)>) -> Result<Work, LinkError> {
         let raft = self.group.raft.clone();
-        match request {
+        Ok(match request {
             Request::Append(append) => match append_request(append) {
                 Ok(rpc) => {
                     let peers = self.group.peers.clone();
@@ -230,12 +228,13 @@ impl Door {
                         Reply { id, answer }
                     }))
                 }
-                Err(sentence) => {
+                Err(newer @ Unreadable::Newer { .. }) => {
                     // To go without the entry would be wrong, and the leader would send it for ever.
-                    let sentence = format!("an entry of the leader cannot be read: {sentence}");
+                    let sentence = format!("an entry of the leader cannot be read: {newer}");
                     (self.fatal)(&format!("{sentence}; start this node with the version of the leader"));
                     Box::pin(std::future::ready(Reply { id, answer: Answer::Failed(sentence) }))
                 }
+                Err(Unreadable::Malformed(sentence)) => return Err(LinkError::Entries(sentence)),
             },
             Request::Vote(candidacy) => Box::pin(async move {
                 let voted = raft.vote(vote_request(candidacy)).await;
@@ -270,7 +269,7 @@ impl Door {
                     Reply { id, answer: Answer::Updated(answer) }
                 })
             }
-        }
+        })
     }
 
     /// Receives a snapshot, and installs it. Returns this node's vote.
@@ -301,15 +300,15 @@ fn fresh(append: &Append<'_>, sent: &mut Sent) -> Option<(u64, u64)> {
     Some((made.checked_sub(ms_ago.saturating_add(2))?, commit))
 }
 
-fn append_request(append: Append<'_>) -> Result<AppendEntriesRequest<TypeConfig>, String> {
+fn append_request(append: Append<'_>) -> Result<AppendEntriesRequest<TypeConfig>, Unreadable> {
     let Append { vote, previous, commit, mut records, .. } = append;
     let mut entries = Vec::new();
     let mut next = previous.map_or(0, |id| id.index.saturating_add(1));
     while !records.is_empty() {
-        let (record, rest) = Record::read(records).map_err(|why| why.to_string())?;
-        let Record::Entry { id, payload } = record else { return Err("a record is no entry".to_owned()) };
+        let (record, rest) = Record::read(records)?;
+        let Record::Entry { id, payload } = record else { return Err("a record is no entry".to_owned().into()) };
         if id.index != next {
-            return Err(format!("entry {} follows, but entry {next} is expected", id.index));
+            return Err(format!("entry {} follows, but entry {next} is expected", id.index).into());
         }
         next = id.index.saturating_add(1);
         let payload = edge::checked(payload).map_err(|why| format!("entry {}: {why}", id.index))?;
@@ -347,6 +346,7 @@ mod tests {
         let previous = Some(record::LogId { term: 1, index: 4 });
         append_request(Append { vote, previous, commit: None, confirmed: None, answered: None, records: &records })
             .map(|rpc| rpc.entries.len())
+            .map_err(|why| why.to_string())
     }
 
     #[test]

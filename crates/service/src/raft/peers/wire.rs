@@ -176,6 +176,8 @@ pub enum LinkError {
     Version { found: u16 },
     #[error("it sent {bytes} bytes that are not {expected}")]
     Malformed { bytes: usize, expected: &'static str },
+    #[error("it sent entries that cannot be read: {0}")]
+    Entries(String),
     #[error("node {expected} was expected at {address}, but node {found} answered")]
     Other { address: String, expected: u64, found: u64 },
     /// This side refused the connection.

@@ -12,7 +12,7 @@ use super::cluster::{LONG, agree, all, fill_sessions, leader, seats, stop};
 use super::forming::{formed, list, until, waiting};
 use super::*;
 use crate::format::record;
-use crate::raft::peers::{Answer, Append, Request};
+use crate::raft::peers::{Answer, Append, Peer, Request};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn adjacent_versions_work_together_with_what_both_read() {
@@ -97,23 +97,34 @@ async fn a_leader_proposes_only_what_all_members_read() {
     stop([node, other]).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_entry_that_a_node_does_not_know_stops_it_with_a_sentence() {
-    let (fatal, stopped) = hook();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    let settings = Options { listener: Some(listener), beginning: Beginning::Waits, fatal, ..options() };
-    let node = Node::open(Arc::new(FakeDisk::default()), settings).await.unwrap();
-    // A leader of a newer version calls it.
-    let leader = nobody(Identity { cluster: 9, node: 99 });
-    let peer = leader.get(node.id(), &NodeRecord { peer_address: address, ..NodeRecord::default() });
+/// An append of one entry without content. `spoil` changes its bytes.
+async fn send_entry(peer: &Peer, spoil: fn(&mut [u8])) -> Result<Answer, LinkError> {
     let mut records = Vec::new();
     let payload = record::Payload::Blank.encode();
     record::Record::Entry { id: record::LogId { term: 1, index: 0 }, payload: &payload }.encode_to(&mut records);
-    records[0] = 9;
+    spoil(&mut records);
     let vote = record::Vote { term: 1, node: 99, committed: true };
     let append = Append { vote, previous: None, commit: None, confirmed: None, answered: None, records: &records };
-    let answer = peer.call(Request::Append(append), LONG).await.unwrap();
+    peer.call(Request::Append(append), LONG).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_entry_of_a_newer_version_stops_a_node_and_a_malformed_one_does_not() {
+    let ((fatal, stopped), (warn, warned)) = (hook(), hook());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let settings = Options { listener: Some(listener), beginning: Beginning::Waits, fatal, warn, ..options() };
+    let node = Node::open(Arc::new(FakeDisk::default()), settings).await.unwrap();
+    let leader = nobody(Identity { cluster: 9, node: 99 });
+    let peer = leader.get(node.id(), &NodeRecord { peer_address: address, ..NodeRecord::default() });
+    // The last byte is the kind of the payload.
+    let ended = send_entry(&peer, |records| *records.last_mut().unwrap() = 99).await.unwrap_err();
+    assert!(matches!(ended, LinkError::Closed | LinkError::Broken(_)), "{ended}");
+    let says = warned.recv_timeout(LONG).unwrap();
+    assert!(says.contains("it sent entries that cannot be read: entry 0: it contains no valid payload"), "{says}");
+    assert!(stopped.try_recv().is_err(), "the node goes on");
+    // A leader of a newer version calls it.
+    let answer = send_entry(&peer, |records| records[0] = 9).await.unwrap();
     assert!(matches!(answer, Answer::Failed(_)), "{answer:?}");
     assert_eq!(
         stopped.recv().unwrap(),
