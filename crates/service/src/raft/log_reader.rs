@@ -1,7 +1,8 @@
 //! Reads entries for openraft: new ones from memory, and those behind the last snapshot from the journal on disk.
 //!
 //! Only followers that lag need entries from disk. They read one after the other, so each reader keeps the entries of the
-//! last segment that it has read.
+//! last segment that it has read. A snapshot covers all these entries. So if the disk no longer has them, the node purges
+//! them, and the follower gets the snapshot.
 
 use std::fmt::Debug;
 use std::io;
@@ -12,7 +13,8 @@ use openraft::{OptionalSend, RaftLogReader};
 use tokio::task::spawn_blocking;
 
 use super::log::{Image, Purged};
-use super::log_store::{APPEND_BYTES_MAX, Fatal};
+use super::log_store::{APPEND_BYTES_MAX, Fatal, Warn};
+use super::retention::Retention;
 use super::types::{LogEntry, TypeConfig, Vote};
 use super::writer::Durable;
 use crate::format::record;
@@ -21,20 +23,29 @@ use crate::store::Archive;
 pub struct LogReader {
     image: Arc<Mutex<Image>>,
     archive: Archive,
+    retention: Arc<Retention>,
     fatal: Fatal,
+    warn: Warn,
     /// The entries of one segment.
     segment: Option<Image>,
 }
 
 impl Clone for LogReader {
     fn clone(&self) -> LogReader {
-        LogReader { image: self.image.clone(), archive: self.archive.clone(), fatal: self.fatal.clone(), segment: None }
+        let (image, archive, retention) = (self.image.clone(), self.archive.clone(), self.retention.clone());
+        let (fatal, warn) = (self.fatal.clone(), self.warn.clone());
+        LogReader { image, archive, retention, fatal, warn, segment: None }
     }
 }
 
 impl LogReader {
-    pub(super) fn new(image: Image, archive: Archive, fatal: Fatal) -> LogReader {
-        LogReader { image: Arc::new(Mutex::new(image)), archive, fatal, segment: None }
+    pub(super) fn new(
+        image: Image,
+        archive: Archive,
+        retention: Arc<Retention>,
+        (fatal, warn): (Fatal, Warn),
+    ) -> LogReader {
+        LogReader { image: Arc::new(Mutex::new(image)), archive, retention, fatal, warn, segment: None }
     }
 
     pub(super) fn image(&self) -> MutexGuard<'_, Image> {
@@ -43,7 +54,7 @@ impl LogReader {
     }
 
     /// All entries that exist from `start` to before `end`.
-    async fn read_all(&mut self, start: u64, end: u64) -> io::Result<Vec<LogEntry>> {
+    async fn read_all(&mut self, start: u64, end: u64) -> Result<Vec<LogEntry>, Unread> {
         let (mut entries, mut next) = (Vec::new(), start);
         loop {
             let part = self.read(next, end, usize::MAX).await?;
@@ -63,14 +74,14 @@ impl LogReader {
 
     /// Entries from `start` to before `end`, without a gap: as many as fit into `bytes_max`, but at least one. Nothing
     /// if the first one does not exist. May return fewer than fit.
-    async fn read(&mut self, start: u64, end: u64, bytes_max: usize) -> io::Result<Vec<LogEntry>> {
+    async fn read(&mut self, start: u64, end: u64, bytes_max: usize) -> Result<Vec<LogEntry>, Unread> {
         {
             let image = self.image();
             if start < image.begin() || start >= end {
                 return Ok(Vec::new());
             }
             if start >= image.first_in_memory() {
-                let entries = image.read(start, end, bytes_max).map_err(io::Error::other);
+                let entries = image.read(start, end, bytes_max).map_err(|why| Unread { start, why, upto: None });
                 drop(image);
                 self.segment = None;
                 return entries;
@@ -81,10 +92,18 @@ impl LogReader {
             // Purged meanwhile.
             Err(_) if start < self.image().begin() => Ok(Vec::new()),
             Err(why) => {
-                (self.fatal)(&format!("entry {start} of the log cannot be read again: {why}"));
-                Err(io::Error::other(why))
+                let last = self.archive.last_mark(start).unwrap_or(start);
+                let upto = last.min(self.image().first_in_memory().saturating_sub(1)).max(start);
+                Err(Unread { start, why, upto: Some(upto) })
             }
         }
+    }
+
+    /// Ends the node: it cannot go on without these entries.
+    fn fail(&self, Unread { start, why, .. }: Unread) -> io::Error {
+        let why = format!("entry {start} of the log cannot be read again: {why}");
+        (self.fatal)(&why);
+        io::Error::other(why)
     }
 
     async fn read_from_disk(&mut self, start: u64, end: u64, bytes_max: usize) -> Result<Vec<LogEntry>, String> {
@@ -110,6 +129,14 @@ impl LogReader {
             false => Err("the disk has another entry in its place".to_owned()),
         }
     }
+}
+
+/// Why entries could not be read.
+struct Unread {
+    start: u64,
+    why: String,
+    /// The last entry that is in the same place on disk, and that a snapshot covers. None for entries in memory.
+    upto: Option<u64>,
 }
 
 /// The entries of the segment that has this one.
@@ -138,17 +165,28 @@ impl RaftLogReader<TypeConfig> for LogReader {
             Bound::Excluded(end) => *end,
             Bound::Unbounded => u64::MAX,
         };
-        self.read_all(start, end).await
+        self.read_all(start, end).await.map_err(|unread| self.fail(unread))
     }
 
     async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
         Ok(self.image().head.vote.map(Vote::from))
     }
 
-    /// If the first entry is purged, openraft sends a heartbeat instead, and finds out that the follower needs a
-    /// snapshot.
+    /// If the first entry is purged or cannot be read, openraft sends a heartbeat instead. The network then ends the
+    /// stream of appends, and openraft finds out that the follower needs a snapshot.
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<LogEntry>> {
-        self.read(start, end, APPEND_BYTES_MAX).await
+        match self.read(start, end, APPEND_BYTES_MAX).await {
+            Err(Unread { start, why, upto: Some(upto) }) => {
+                if self.retention.damaged(upto) {
+                    (self.warn)(&format!(
+                        "entries {start} to {upto} of the log cannot be read again ({why}); a snapshot covers them, and nodes \
+                         that need them get it; check the disk"
+                    ));
+                }
+                Ok(Vec::new())
+            }
+            read => read.map_err(|unread| self.fail(unread)),
+        }
     }
 }
 

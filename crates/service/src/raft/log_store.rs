@@ -97,7 +97,7 @@ impl LogStore {
         snapshot: Option<u64>,
         (compaction, retention): (Arc<Compaction>, Arc<Retention>),
         alone: Arc<AtomicBool>,
-        fatal: Fatal,
+        (fatal, warn): (Fatal, Warn),
         alive: mpsc::Sender<()>,
     ) -> Result<LogStore, OpenError> {
         let mut image = Image::default();
@@ -115,7 +115,7 @@ impl LogStore {
             retention.appended(last.index, 0, Instant::now());
         }
         let (written, durable) = (image.head, Durable::new(image.last()));
-        let reader = LogReader::new(image, journal.archive(), fatal.clone());
+        let reader = LogReader::new(image, journal.archive(), retention.clone(), (fatal.clone(), warn));
         let writer = Writer::start(journal, written, durable.clone(), fatal.clone());
         let writer = writer.map_err(OpenError::io("start a thread for", "the log"))?;
         let node = store.identity().node;

@@ -143,7 +143,8 @@ impl Parts {
         let retention = Arc::new(Retention::new(keep));
         let counters = (compaction.clone(), retention.clone());
         let snapshot = shared.read().applied.map(|id| id.index);
-        let log = LogStore::open(&store, segment_bytes, snapshot, counters, alone.clone(), fatal, alive.clone())?;
+        let hooks = (fatal, warn.clone());
+        let log = LogStore::open(&store, segment_bytes, snapshot, counters, alone.clone(), hooks, alive.clone())?;
         let evictor = log.evictor();
         store.remarks().iter().for_each(|remark| warn(remark));
         if let Some(purged) = log.purged().filter(|purged| shared.read().applied < Some((*purged).into())) {
@@ -199,7 +200,7 @@ impl Node {
         tasks.spawn(leadership::follow(raft.clone(), peers.clone(), timing, tell));
         tasks.spawn(compact(raft.clone(), compaction));
         tasks.spawn(follow_members(raft.clone(), node, alone.clone(), peers.clone()));
-        tasks.spawn(purge(raft.clone(), alone, retention, evictor));
+        tasks.spawn(purge(raft.clone(), peers.clone(), alone, retention, evictor));
         let group = Group { raft: raft.clone(), peers, timing, changing: Arc::default() };
         tasks.spawn(records::keep_record(group.clone()));
         tasks.spawn(records::finish_changes(group.clone()));
@@ -459,9 +460,15 @@ async fn compact(raft: Raft<TypeConfig, Machine>, compaction: Arc<Compaction>) {
 }
 
 /// Purges the log after each snapshot. A node with others keeps what [`Retention`] says on disk, so that a node that was
-/// away for a short time needs no snapshot.
-async fn purge(raft: Raft<TypeConfig, Machine>, alone: Arc<AtomicBool>, retention: Arc<Retention>, evictor: Evictor) {
-    let mut snapshots = raft.watch_snapshot_progress();
+/// away for a short time needs no snapshot. Purges entries that the disk no longer has, too.
+async fn purge(
+    raft: Raft<TypeConfig, Machine>,
+    peers: Peers,
+    alone: Arc<AtomicBool>,
+    retention: Arc<Retention>,
+    evictor: Evictor,
+) {
+    let (mut snapshots, mut damaged) = (raft.watch_snapshot_progress(), retention.watch_damaged());
     let mut purged = None;
     loop {
         if let Some(snapshot) = snapshots.get() {
@@ -480,8 +487,14 @@ async fn purge(raft: Raft<TypeConfig, Machine>, alone: Arc<AtomicBool>, retentio
                 }
             }
         }
-        if snapshots.changed().await.is_err() {
-            return;
+        // After the purge is ordered: a stream of appends that ends begins again with a snapshot.
+        peers.set_unreadable(*damaged.borrow_and_update());
+        tokio::select! {
+            changed = snapshots.changed() => if changed.is_err() {
+                return;
+            },
+            // `retention` is the sender, so this cannot fail.
+            _ = damaged.changed() => {}
         }
     }
 }

@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::sync::watch;
+
 /// How much of the log a node with other members keeps behind a snapshot, on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keep {
@@ -37,6 +39,8 @@ struct Mark {
 pub(super) struct Retention {
     keep: Keep,
     growth: Mutex<Growth>,
+    /// The disk no longer has the entries up to this one as they were written.
+    damaged: watch::Sender<Option<u64>>,
 }
 
 #[derive(Debug, Default)]
@@ -47,7 +51,7 @@ struct Growth {
 
 impl Retention {
     pub fn new(keep: Keep) -> Retention {
-        Retention { keep, growth: Mutex::default() }
+        Retention { keep, ..Retention::default() }
     }
 
     /// The log has grown by these bytes, up to this entry.
@@ -69,10 +73,25 @@ impl Retention {
         }
     }
 
-    /// The last entry that need not be kept; none if all must be.
+    /// The entries up to this one cannot be read from the disk. Returns true if that is new.
+    pub fn damaged(&self, upto: u64) -> bool {
+        self.damaged.send_if_modified(|damaged| {
+            let is_new = *damaged < Some(upto);
+            *damaged = (*damaged).max(Some(upto));
+            is_new
+        })
+    }
+
+    /// The last entry that cannot be read, and every change of it.
+    pub fn watch_damaged(&self) -> watch::Receiver<Option<u64>> {
+        self.damaged.subscribe()
+    }
+
+    /// The last entry that need not be kept, or cannot be read; none if all must be kept.
     pub fn purgeable(&self, now: Instant) -> Option<u64> {
         let growth = self.growth();
-        growth.marks.iter().rev().find(|mark| mark.is_old(self.keep, now, growth.bytes)).map(|mark| mark.index)
+        let old = growth.marks.iter().rev().find(|mark| mark.is_old(self.keep, now, growth.bytes));
+        old.map(|mark| mark.index).max(*self.damaged.borrow())
     }
 
     fn growth(&self) -> MutexGuard<'_, Growth> {

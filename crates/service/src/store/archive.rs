@@ -101,6 +101,11 @@ impl Archive {
         }
     }
 
+    /// The last mark of the segment that has this mark.
+    pub fn last_mark(&self, mark: u64) -> Option<u64> {
+        self.places().find(mark)?.marks.map(|marks| marks.highest)
+    }
+
     pub(super) fn synced(&self, segment: &Name, end: usize, marks: Option<Marks>) {
         self.places().synced(segment, end, marks);
     }

@@ -17,6 +17,7 @@ mod snapshots;
 mod wire;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -74,6 +75,8 @@ struct Shared {
     heard: Mutex<BTreeMap<u64, Arc<Heard>>>,
     freshness: Mutex<Freshness>,
     confirmed: OnceLock<AskConfirmed>,
+    /// This node cannot read its entries before this index any more; 0 if it can read all.
+    readable_from: AtomicU64,
     warn: Warn,
 }
 
@@ -98,6 +101,7 @@ impl Peers {
             heard: Mutex::default(),
             freshness: Mutex::default(),
             confirmed: OnceLock::new(),
+            readable_from: AtomicU64::new(0),
             warn,
         }))
     }
@@ -236,6 +240,15 @@ impl Peers {
 
     fn confirmed(&self) -> Option<Confirmed> {
         self.0.confirmed.get().and_then(|confirmed| confirmed())
+    }
+
+    /// This node cannot read its entries up to this one any more.
+    pub(super) fn set_unreadable(&self, upto: Option<u64>) {
+        self.0.readable_from.store(upto.map_or(0, |upto| upto.saturating_add(1)), Ordering::Relaxed);
+    }
+
+    fn can_read(&self, index: u64) -> bool {
+        index >= self.0.readable_from.load(Ordering::Relaxed)
     }
 
     pub(super) fn with_freshness<T>(&self, look: impl FnOnce(&mut Freshness) -> T) -> T {

@@ -113,6 +113,24 @@ impl Client {
         }
     }
 
+    /// Sends an append of a stream. If the next entry for the node cannot be read, the append has no entries. Then the
+    /// stream ends, and openraft finds out that the node needs a snapshot: while a stream is open, openraft purges none
+    /// of its entries.
+    fn append_next(
+        &self,
+        rpc: AppendEntriesRequest<TypeConfig>,
+    ) -> impl Future<Output = RpcResult<StreamAppendResult<TypeConfig>>> + Send + use<> {
+        let next = rpc.prev_log_id.map_or(0, |previous| previous.index.saturating_add(1));
+        let is_possible = !rpc.entries.is_empty() || self.peers.can_read(next);
+        let sent = is_possible.then(|| self.append(rpc));
+        async move {
+            match sent {
+                Some(sent) => sent.await,
+                None => Err(Unreachable::from_string(format!("entry {next} cannot be read")).into()),
+            }
+        }
+    }
+
     async fn campaign(
         &self,
         rpc: VoteRequest<TypeConfig>,
@@ -172,7 +190,7 @@ impl RaftNetworkV2<TypeConfig> for Client {
     where
         S: Stream<Item = AppendEntriesRequest<TypeConfig>> + OptionalSend + Unpin + 'static,
     {
-        let answers = commits::thin_out(input, commits::HOLD).map(|rpc| self.append(rpc)).buffered(PIPELINE_MAX);
+        let answers = commits::thin_out(input, commits::HOLD).map(|rpc| self.append_next(rpc)).buffered(PIPELINE_MAX);
         // The first answer that is no success ends the stream, and drops the rest.
         let answers = answers.scan(false, |ended, answer| {
             let next = (!*ended).then_some(answer);

@@ -1,6 +1,7 @@
 //! The log, the state machine and the node, on a disk in memory.
 
 mod cluster;
+mod damage;
 mod forming;
 mod kept;
 mod log;

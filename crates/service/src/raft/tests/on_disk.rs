@@ -98,10 +98,10 @@ async fn entries_that_are_not_synced_stay_in_memory() {
 }
 
 #[tokio::test]
-async fn a_damaged_old_entry_is_healed_from_its_copy_or_stops_the_node() {
+async fn a_damaged_old_entry_is_healed_from_its_copy_or_left_to_a_snapshot() {
     let disk = FakeDisk::default();
-    let (fatal, said) = hook();
-    let (Parts { mut log, evictor, .. }, entries) = filled(&disk, Options { fatal, ..options() }).await;
+    let ((fatal, said), (warn, warned)) = (hook(), hook());
+    let (Parts { mut log, evictor, .. }, entries) = filled(&disk, Options { fatal, warn, ..options() }).await;
     evictor.evict(49).await;
     let label = b"session 7";
     let is_it = |bytes: &[u8]| bytes.windows(label.len()).position(|at| at == label);
@@ -119,8 +119,15 @@ async fn a_damaged_old_entry_is_healed_from_its_copy_or_stops_the_node() {
             assert_eq!(found.unwrap()[0], entries[7]);
             continue;
         }
-        found.unwrap_err();
-        let why = said.recv().unwrap();
+        assert_eq!(found.unwrap(), []);
+        let warning = warned.try_recv().unwrap();
+        assert!(warning.starts_with("entries 7 to "), "{warning}");
+        assert!(warning.contains(&format!("of the log cannot be read again ({name} is damaged at byte ")), "{warning}");
+        assert_eq!(reader.limited_get_log_entries(7, 60).await.unwrap(), []);
+        assert!(warned.try_recv().is_err() && said.try_recv().is_err(), "said once, and the node goes on");
+        // A caller that needs the entries itself cannot go on.
+        reader.try_get_log_entries(7..60).await.unwrap_err();
+        let why = said.try_recv().unwrap();
         let expected = format!("entry 7 of the log cannot be read again: {name} is damaged at byte ");
         assert!(why.starts_with(&expected), "{why}");
     }

@@ -1,0 +1,45 @@
+//! Files that are damaged while a node runs.
+
+use openraft::async_runtime::WatchReceiver;
+
+use super::cluster::{Seat, agree, all, fill_sessions, leader, seats, stop};
+use super::forming::formed;
+use super::*;
+
+/// Overwrites all segments of the log but the last.
+fn damage_log(seat: &Seat) {
+    let mut segments: Vec<String> = seat.disk.names().into_iter().filter(|name| name.starts_with("log-")).collect();
+    segments.sort();
+    assert!(segments.len() > 1, "{segments:?}");
+    for name in &segments[..segments.len() - 1] {
+        let length = seat.disk.read(name).unwrap().len();
+        seat.disk.put(name, vec![0; length]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_gets_a_snapshot_if_the_leader_cannot_read_its_old_log() {
+    let seats = seats(3).await;
+    let mut nodes = formed(&seats).await;
+    fill_sessions(&all(&nodes), 1..20).await;
+    agree(&all(&nodes), 19).await;
+    let away = (leader(&all(&nodes)).await + 1) % 3;
+    let gone = nodes.remove(away);
+    stop([gone]).await;
+    fill_sessions(&all(&nodes), 20..800).await;
+    for node in &nodes {
+        let metrics = node.raft.metrics().borrow_watched().clone();
+        assert!(metrics.snapshot.is_some_and(|snapshot| snapshot.index > 100), "{metrics}");
+        assert_eq!(metrics.purged, None, "the options of these tests keep everything");
+    }
+    let others: Vec<&Seat> = (0..3).filter(|seat| *seat != away).map(|seat| &seats[seat]).collect();
+    others.iter().for_each(|seat| damage_log(seat));
+    nodes.insert(away, seats[away].open(Beginning::Waits).await);
+    agree(&all(&nodes), 799).await;
+    let metrics = nodes[away].group.metrics();
+    assert!(metrics.purged.is_some(), "it has a snapshot instead of the log before it: {metrics}");
+    let said = |seat: &Seat| seat.warned.lock().unwrap().iter().filter(|line| line.contains("cannot be read")).count();
+    let lines: Vec<usize> = others.iter().map(|seat| said(seat)).collect();
+    assert!(lines.iter().sum::<usize>() >= 1 && lines.iter().all(|lines| *lines <= 1), "once for a file: {lines:?}");
+    stop(nodes).await;
+}
