@@ -184,12 +184,21 @@ impl RaftStateMachine<TypeConfig> for Machine {
     }
 
     async fn install_snapshot(&mut self, meta: &SnapshotMeta, chunks: Chunks) -> io::Result<()> {
-        // A large state takes long, and this thread has other tasks.
-        let restored = tokio::task::spawn_blocking(move || {
-            let chunks = chunks.open()?;
-            format::snapshot::restore_each(chunks).map_err(|why| io::Error::other(why.to_string()))
-        });
-        let state = restored.await.map_err(io::Error::other)??;
+        let state = match chunks {
+            Chunks::Restored(state) => *state,
+            // A snapshot of this node itself.
+            chunks => {
+                let restored = chunks
+                    .open()
+                    .map_err(|error| error.to_string())
+                    .and_then(|chunks| format::snapshot::restore_each(chunks).map_err(|why| why.to_string()));
+                restored.map_err(|why| {
+                    let why = format!("a snapshot cannot be restored ({why}), and the log before it is gone");
+                    (self.fatal)(&why);
+                    io::Error::other(why)
+                })?
+            }
+        };
         let written = self.builder(meta.clone(), None).write(state.clone(), || {}).await?;
         written.inspect_err(|error| {
             (self.fatal)(&format!(

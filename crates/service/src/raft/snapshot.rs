@@ -20,7 +20,7 @@ use super::machine::broken;
 use super::types::{Snapshot, SnapshotMeta, TypeConfig};
 use crate::format;
 use crate::state::State;
-use crate::store::{OpenError, Received, Snapshots, Unreadable};
+use crate::store::{OpenError, Snapshots, Unreadable};
 
 /// The encoded state of a snapshot, in chunks.
 pub enum Chunks {
@@ -30,8 +30,8 @@ pub enum Chunks {
         /// Index of the last entry in the snapshot.
         index: u64,
     },
-    /// In a temporary file: another node has sent them.
-    Received(Received),
+    /// Another node has sent them, and they are decoded.
+    Restored(Box<State>),
     /// The snapshot of a state that needs no file: the first one of a new node.
     InMemory(Vec<Vec<u8>>),
 }
@@ -42,7 +42,7 @@ impl Chunks {
     pub(super) fn open(self) -> io::Result<Box<dyn Iterator<Item = io::Result<Vec<u8>>> + Send>> {
         Ok(match self {
             Chunks::InMemory(chunks) => Box::new(chunks.into_iter().map(Ok)),
-            Chunks::Received(chunks) => Box::new(chunks),
+            Chunks::Restored(_) => return Err(io::Error::other("the chunks are decoded already")),
             // The first chunk is the meta, which openraft has already.
             Chunks::Kept { snapshots, index } => {
                 let mut chunks = snapshots.stream(index).map_err(io::Error::other)?;

@@ -26,6 +26,7 @@ use super::wire::{
 };
 use super::{lock, snapshots};
 use crate::clock::boot_ms;
+use crate::format;
 use crate::format::record::{self, Record};
 use crate::raft::edge;
 use crate::raft::freshness::Sent;
@@ -35,7 +36,8 @@ use crate::raft::machine::Machine;
 use crate::raft::node::node_status;
 use crate::raft::snapshot::Chunks;
 use crate::raft::types::{LogEntry, LogId, Snapshot, TypeConfig, Vote};
-use crate::store::{Disk, Files, Identity, Snapshots, Unreadable, adopt};
+use crate::state::State;
+use crate::store::{Disk, Files, Identity, Received, Snapshots, Unreadable, adopt};
 
 /// Each other node needs two connections at a time. More than that is for restarts and for people who look around.
 const CONNECTIONS_MAX: usize = 64;
@@ -276,9 +278,32 @@ impl Door {
     async fn install(&self, reader: &mut Reader) -> Result<record::Vote, LinkError> {
         let (vote, meta, received) = snapshots::receive(reader, self.snapshots.clone(), self.alive.clone()).await?;
         let meta = edge::meta(meta).map_err(LinkError::Failed)?;
-        let snapshot = Snapshot { meta, snapshot: Chunks::Received(received) };
+        let state = self.restore(received).await?;
+        let snapshot = Snapshot { meta, snapshot: Chunks::Restored(Box::new(state)) };
         let installed = self.group.raft.install_full_snapshot(Vote::from(vote), snapshot).await;
         installed.map(|response| response.vote.into()).map_err(|stopped| LinkError::Failed(stopped.to_string()))
+    }
+
+    /// Decodes a snapshot. Raft sees it only afterwards: it would stop if it could not install the snapshot.
+    async fn restore(&self, received: Received) -> Result<State, LinkError> {
+        let alive = self.alive.clone();
+        // A large state takes long, and this thread has other tasks.
+        let restored = tokio::task::spawn_blocking(move || {
+            let restored = format::snapshot::restore_each(received);
+            // The folder is in use until here.
+            drop(alive);
+            restored
+        });
+        let why = match restored.await {
+            Ok(Ok(state)) => return Ok(state),
+            Ok(Err(why)) => why,
+            Err(error) => Unreadable::Malformed(error.to_string()),
+        };
+        let sentence = format!("a snapshot of the leader cannot be restored: {why}");
+        if let Unreadable::Newer { .. } = why {
+            (self.fatal)(&format!("{sentence}; start this node with the version of the leader"));
+        }
+        Err(LinkError::Failed(sentence))
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use openraft::ChangeMembers;
+use openraft::network::{RPCOption, RaftNetworkFactory, RaftNetworkV2};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
@@ -13,6 +14,8 @@ use super::forming::{formed, list, until, waiting};
 use super::*;
 use crate::format::record;
 use crate::raft::peers::{Answer, Append, Peer, Request};
+use crate::raft::snapshot::Chunks;
+use crate::raft::types::{Snapshot, SnapshotMeta};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn adjacent_versions_work_together_with_what_both_read() {
@@ -133,6 +136,35 @@ async fn an_entry_of_a_newer_version_stops_a_node_and_a_malformed_one_does_not()
     );
     leader.clear();
     drop(peer);
+    stop([node]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_snapshot_that_cannot_be_restored_is_refused_and_one_of_a_newer_version_stops_the_node() {
+    let ((fatal, stopped), (warn, warned)) = (hook(), hook());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let settings = Options { listener: Some(listener), beginning: Beginning::Waits, fatal, warn, ..options() };
+    let node = Node::open(Arc::new(FakeDisk::default()), settings).await.unwrap();
+    let mut leader = nobody(Identity { cluster: 9, node: 99 });
+    let record = NodeRecord { peer_address: address, ..NodeRecord::default() };
+    let mut client = leader.new_client(node.id(), &record).await;
+    let mut send = async |chunk: &[u8]| {
+        let meta = SnapshotMeta { last_log_id: Some(LogId::new_term_index(1, 5)), ..SnapshotMeta::default() };
+        let snapshot = Snapshot { meta, snapshot: Chunks::InMemory(vec![chunk.to_vec()]) };
+        let (vote, never) = (Vote::new_committed(1, 99), std::future::pending());
+        client.full_snapshot(vote, snapshot, never, RPCOption::new(LONG)).await.unwrap_err().to_string()
+    };
+    let refused = send(&[2, 0xff, 0xff]).await;
+    let malformed = "a snapshot of the leader cannot be restored: it contains no valid part of the state";
+    assert!(refused.contains(malformed), "{refused}");
+    assert!(warned.recv_timeout(LONG).unwrap().contains(malformed));
+    assert!(stopped.try_recv().is_err() && node.is_empty().await, "the node goes on");
+    let newer = "a snapshot of the leader cannot be restored: a newer version wrote it, with data format 9";
+    let refused = send(&[9, 0]).await;
+    assert!(refused.contains(newer), "{refused}");
+    assert_eq!(stopped.try_recv().unwrap(), format!("{newer}; start this node with the version of the leader"));
+    leader.clear();
     stop([node]).await;
 }
 
