@@ -3,11 +3,19 @@
 //!
 //! All bodies are postcard (<https://postcard.jamesmunns.com>). Its bytes depend on the order of fields and variants,
 //! so the types below, and all types of `state` inside them, must not change. An enum may get another variant at its
-//! end: existing bytes keep their meaning. An older build of the same version cannot read that variant, and refuses it.
+//! end: existing bytes keep their meaning. The new variant needs a new version, and its `since` function says which.
 //!
-//! To change the format: raise [`VERSION`] and [`crate::store::VERSION`]; freeze a copy of the old types in a folder
+//! Each record and each chunk of a snapshot is written with the version in which its newest part appeared, not with the
+//! newest version. So a node of a newer version writes and sends nothing that an older one cannot read, until all members
+//! are upgraded and the leader proposes something new.
+//!
+//! To add a variant: raise [`VERSION`] and [`crate::store::VERSION`]; leave [`OLDEST_READ`] as it is; and let its `since`
+//! function return the new version.
+//!
+//! To change what is there: raise [`VERSION`] and [`crate::store::VERSION`]; freeze a copy of the old types in a folder
 //! like [`v1`]; add a function that converts them to the new types; call it from [`record::Record::read`] and
-//! [`snapshot`] for that version; and keep a data folder of the old version under `tests/kept`.
+//! [`snapshot`] for that version; and keep a data folder of the old version under `tests/kept`. If old records are
+//! converted only at the start, raise [`OLDEST_READ`], too: then a cluster cannot be upgraded node by node.
 
 pub(crate) mod record;
 pub(crate) mod snapshot;
@@ -22,8 +30,12 @@ use std::fmt;
 use crate::state::Command;
 use crate::store::Unreadable;
 
-/// The version of new records and snapshots, which is the data format of the folder.
+/// The newest version of records and snapshots, which is the data format of the folder.
 pub(crate) const VERSION: u8 = 2;
+
+/// The oldest version of records and chunks that this build reads as they are, from its log and from other nodes. Folders
+/// of older versions are converted at the start.
+pub(crate) const OLDEST_READ: u8 = 2;
 
 const _: () = assert!(VERSION as u32 == crate::store::VERSION, "records say the format of the folder that they are in");
 
@@ -58,10 +70,10 @@ fn decode<'a, T: serde::Deserialize<'a>>(what: &str, bytes: &'a [u8]) -> Result<
     }
 }
 
-/// Fails for every version but the current one. Reports a newer version as such, not as malformed.
+/// Fails for every version that this build does not read. Reports a newer version as such, not as malformed.
 fn check_version(version: u8) -> Result<(), Unreadable> {
     match version {
-        VERSION => Ok(()),
+        OLDEST_READ..=VERSION => Ok(()),
         newer if newer > VERSION => Err(Unreadable::Newer { version: u32::from(newer) }),
         never => Err(Unreadable::Malformed(format!("it says version {never}, which did not have this form"))),
     }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::{VERSION, check_version, decode};
+use super::{OLDEST_READ, VERSION, check_version, decode, since};
 use crate::state;
 use crate::store::Unreadable;
 
@@ -24,7 +24,8 @@ pub(crate) struct Vote {
 }
 
 /// A frame of the journal contains any number of records. Each has a version (one byte), the length of its body, and
-/// the body. So a record of a newer version is recognised, and a log may contain records of several versions.
+/// the body. So a record of a newer version is recognised, and a log may contain records of several versions. The version
+/// is the one in which this kind of record appeared, so that older nodes can read it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Record<'a> {
     /// An entry, which follows the last one.
@@ -95,8 +96,18 @@ impl<'a> Record<'a> {
     pub fn encode_to(&self, frame: &mut Vec<u8>) {
         let body = encode(self);
         let before = std::mem::take(frame);
-        let framed = Framed { version: VERSION, body: &body };
+        let framed = Framed { version: self.since(), body: &body };
         *frame = encode_to(&framed, before);
+    }
+
+    /// The first data format that has this record.
+    fn since(&self) -> u8 {
+        match self {
+            // With one version there is nothing to tell apart, and decoding takes time.
+            Record::Entry { .. } if OLDEST_READ == VERSION => VERSION,
+            Record::Entry { payload, .. } => Payload::since(payload, since),
+            Record::Vote(_) | Record::Committed(_) | Record::Truncate(_) | Record::Purge(_) => 2,
+        }
     }
 
     /// The first record of a frame, and the rest of the frame.
@@ -115,6 +126,16 @@ impl Payload {
 
     pub fn decode(bytes: &[u8]) -> Result<Payload, Unreadable> {
         decode("payload", bytes)
+    }
+
+    /// The first data format that has this encoded payload. `since` is [`since`](super::since), except in tests.
+    pub(super) fn since(bytes: &[u8], since: impl Fn(&state::Command) -> u8) -> u8 {
+        match Payload::decode(bytes) {
+            Ok(Payload::Blank | Payload::Membership(_)) => 2,
+            Ok(Payload::Commands(entry)) => entry.commands.iter().map(since).fold(2, u8::max),
+            // A node accepts only payloads that it can decode.
+            Err(_) => VERSION,
+        }
     }
 
     /// Whether these bytes are encoded commands: they begin with the number of the variant.

@@ -1,10 +1,10 @@
 //! Snapshots, in chunks. The first chunk is the meta. Each further chunk contains whole records of the state, one after
-//! the other. Every chunk begins with its version.
+//! the other. Every chunk begins with its version: the one in which its newest kind of record appeared.
 
 use serde::{Deserialize, Serialize};
 
 use super::record::{LogId, Membership, encode};
-use super::{VERSION, check_version, decode};
+use super::{OLDEST_READ, check_version, decode};
 use crate::state::{self, State};
 use crate::store::Unreadable;
 
@@ -24,7 +24,8 @@ pub(crate) struct SnapshotMeta {
 impl SnapshotMeta {
     /// The first chunk of a snapshot.
     pub fn encode(&self) -> Vec<u8> {
-        let mut chunk = vec![VERSION];
+        // The version in which the meta has this form.
+        let mut chunk = vec![2];
         chunk.extend(encode(self));
         chunk
     }
@@ -39,14 +40,30 @@ pub(crate) fn chunks(state: &State) -> impl Iterator<Item = Vec<u8>> + '_ {
     pack(state.records())
 }
 
+/// The first data format that has this record.
+fn since(record: &state::Record) -> u8 {
+    match record {
+        state::Record::State { .. } | state::Record::Sessions(_) | state::Record::Locks(_) => 2,
+    }
+}
+
 pub(super) fn pack(records: impl Iterator<Item = state::Record>) -> impl Iterator<Item = Vec<u8>> {
+    pack_since(records, since)
+}
+
+/// `since` is [`since`], except in tests.
+pub(super) fn pack_since(
+    records: impl Iterator<Item = state::Record>,
+    since: fn(&state::Record) -> u8,
+) -> impl Iterator<Item = Vec<u8>> {
     let mut records = records.peekable();
     std::iter::from_fn(move || {
         records.peek()?;
-        let mut chunk = vec![VERSION];
+        let mut chunk = vec![OLDEST_READ];
         while chunk.len() < CHUNK_BYTES
             && let Some(record) = records.next()
         {
+            chunk[0] = chunk[0].max(since(&record));
             chunk = postcard::to_extend(&record, chunk).expect("a piece can be encoded, and a vector grows");
         }
         Some(chunk)

@@ -11,7 +11,7 @@ use super::snapshot::{self, SnapshotMeta};
 use super::*;
 use crate::state::locks::{self, Acquire, CancelOutcome, Claim, Delay, LockName, Mode, Past, WaitFor, Want};
 use crate::state::sessions::{self, Kept, Open, SessionRecord};
-use crate::state::{Answer, Caller, Command, Entry, Operation, OwnerId, Principal, Request, SessionId, State};
+use crate::state::{self, Answer, Caller, Command, Entry, Operation, OwnerId, Principal, Request, SessionId, State};
 use crate::store::Upgrade;
 
 /// If this fails, the format has changed: bytes that are on disks now could not be read any more. Do not update the
@@ -45,6 +45,40 @@ fn framed(record: Record<'_>) -> Vec<u8> {
 
 fn caller() -> Caller {
     Caller { principal: Principal::Named("me".into()), from: Some("127.0.0.1:80".parse().unwrap()) }
+}
+
+/// What a build of the next version would do, in which opening a session and the record of a session are new.
+#[test]
+fn what_is_written_has_the_version_of_its_newest_part() {
+    let next = VERSION + 1;
+    let opens = |command: &Command| match command {
+        Command::Sessions(sessions::Command::Open(_)) => next,
+        other => since(other),
+    };
+    let lead = || Command::from(sessions::Command::Lead { term: 3 });
+    let open = || {
+        let (session, label, host) = (SessionId(7), String::new(), String::new());
+        let (ttl_ms, pid, resume, secret_hash) = (1000, 1, false, None);
+        let open = Open { session, ttl_ms, label, host, pid, resume, secret_hash, caller: caller() };
+        Command::from(sessions::Command::Open(open))
+    };
+    let version = |commands| Payload::since(&Payload::Commands(Entry { now_ms: 1000, commands }).encode(), opens);
+    assert_eq!(version(vec![lead(), lead()]), VERSION);
+    assert_eq!(version(vec![lead(), open(), lead()]), next);
+    assert_eq!(Payload::since(&Payload::Membership(membership()).encode(), opens), VERSION);
+
+    let mut state = State::default();
+    let versions = |state: &State| {
+        let sessions = |record: &state::Record| match record {
+            state::Record::Sessions(sessions::Record::Session(_)) => VERSION + 1,
+            _ => VERSION,
+        };
+        snapshot::pack_since(state.records(), sessions).map(|chunk| chunk[0]).collect::<Vec<_>>()
+    };
+    assert_eq!(versions(&state), [VERSION]);
+    state.apply(1, 1000, &lead(), &mut state::Outcome::default());
+    state.apply(2, 1000, &open(), &mut state::Outcome::default());
+    assert_eq!(versions(&state), [next]);
 }
 
 #[test]

@@ -102,11 +102,12 @@ pub async fn accept<Judged: Future<Output = Greeting>>(
     let (mut reader, mut writer) = halves(stream)?;
     let hello = limited(HELLO_MAX, async {
         // The own preamble goes out even if theirs is wrong: a node of another version then knows why it is refused.
-        let preamble = check_preamble(&mut reader).await;
-        if !matches!(preamble, Err(LinkError::NotBaton(_))) {
-            writer.0.get_mut().write_all(&wire::preamble(wire::VERSION)).await?;
+        let version = check_preamble(&mut reader).await;
+        if !matches!(version, Err(LinkError::NotBaton(_))) {
+            let ours = *version.as_ref().unwrap_or(&wire::VERSION);
+            writer.0.get_mut().write_all(&wire::preamble(ours)).await?;
         }
-        preamble?;
+        version?;
         wire::decode_start::<Hello>(&reader.next().await?, "a Hello")
     });
     let theirs = hello.await?;
@@ -123,7 +124,8 @@ fn halves(stream: TcpStream) -> Result<(Reader, Writer), LinkError> {
     Ok((Reader(FramedRead::new(reader, wire::hello_codec())), Writer(FramedWrite::new(writer, wire::codec()))))
 }
 
-async fn check_preamble(reader: &mut Reader) -> Result<(), LinkError> {
+/// The version that both sides speak.
+async fn check_preamble(reader: &mut Reader) -> Result<u16, LinkError> {
     let mut bytes = [0; PREAMBLE_BYTES];
     // Nothing was read through the codec yet, so its buffer is empty.
     reader.0.get_mut().read_exact(&mut bytes).await?;

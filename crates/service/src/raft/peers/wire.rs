@@ -23,8 +23,9 @@ use crate::store::Identity;
 /// The version of the wire.
 pub const VERSION: u16 = 1;
 
-/// Versions further apart do not talk to each other. A cluster is upgraded node by node, one version at a time.
-const VERSIONS_APART_MAX: u16 = 1;
+/// The oldest version that this build speaks. A cluster is upgraded node by node, one version at a time, so it is the
+/// version before [`VERSION`], once there is one.
+const OLDEST_VERSION: u16 = 1;
 
 const MAGIC: [u8; 6] = *b"batonR";
 
@@ -46,7 +47,7 @@ const _: () = assert!(APPEND_BYTES_MAX + APPEND_ENTRIES_MAX as usize * ENTRY_OVE
 const HELLO_BYTES_MAX: usize = 64 << 10;
 
 /// The data formats that this build reads: the oldest and the newest.
-pub const FORMATS: (u8, u8) = (crate::format::VERSION, crate::format::VERSION);
+pub const FORMATS: (u8, u8) = (crate::format::OLDEST_READ, crate::format::VERSION);
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -201,11 +202,12 @@ pub fn preamble(version: u16) -> [u8; PREAMBLE_BYTES] {
     bytes
 }
 
-pub fn check_preamble(bytes: [u8; PREAMBLE_BYTES]) -> Result<(), LinkError> {
+/// The version that both sides speak: the older of the two. A node of the next version speaks this one, too.
+pub fn check_preamble(bytes: [u8; PREAMBLE_BYTES]) -> Result<u16, LinkError> {
     let [magic @ .., low, high] = bytes;
     match u16::from_le_bytes([low, high]) {
         _ if magic != MAGIC => Err(LinkError::NotBaton(magic)),
-        found if found.abs_diff(VERSION) <= VERSIONS_APART_MAX => Ok(()),
+        found if (OLDEST_VERSION..=VERSION + 1).contains(&found) => Ok(found.min(VERSION)),
         found => Err(LinkError::Version { found }),
     }
 }
@@ -428,9 +430,10 @@ mod tests {
 
     #[test]
     fn adjacent_versions_are_accepted_and_others_are_named() {
-        check_preamble(preamble(VERSION)).unwrap();
-        check_preamble(preamble(VERSION + 1)).unwrap();
+        assert_eq!(check_preamble(preamble(VERSION)), Ok(VERSION));
+        assert_eq!(check_preamble(preamble(VERSION + 1)), Ok(VERSION), "the other side speaks this version, too");
         assert_eq!(check_preamble(preamble(VERSION + 2)), Err(LinkError::Version { found: VERSION + 2 }));
+        assert_eq!(check_preamble(preamble(0)), Err(LinkError::Version { found: 0 }), "this version never was");
         let error = check_preamble(*b"GET / HT").unwrap_err();
         assert!(matches!(error, LinkError::NotBaton(_)), "{error}");
     }
