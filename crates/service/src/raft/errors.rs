@@ -65,6 +65,11 @@ pub enum MemberError {
          `--join`, or give it an empty folder"
     )]
     NotEmpty,
+    #[error(
+        "cluster {cluster:016x} has called this node, and takes it in; if it should begin another cluster, remove it there, \
+         and start it with an empty folder"
+    )]
+    Adopted { cluster: u64 },
     #[error("node {id} is not in the list of members that it begins with")]
     NotListed { id: u64 },
     /// The change may have been made, or may be made later.

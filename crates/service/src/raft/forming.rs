@@ -238,6 +238,7 @@ impl Node {
                 Step::Initialize(members) => match self.initialize(members).await {
                     // Another node has called this one meanwhile.
                     Err(MemberError::NotEmpty) => continue,
+                    Err(adopted @ MemberError::Adopted { .. }) => format!("does not begin it: {adopted}"),
                     begun => return begun,
                 },
                 Step::GoOn => return Ok(()),

@@ -36,6 +36,9 @@ pub struct Group {
     pub timing: Timing,
     /// Held while the members change.
     pub changing: Arc<tokio::sync::Mutex<()>>,
+    /// The cluster that has called this node since it started, while it was empty. Held while the node becomes part of a
+    /// cluster or begins one, so that it never does both.
+    pub adopted: Arc<tokio::sync::Mutex<Option<u64>>>,
 }
 
 impl Group {

@@ -69,6 +69,12 @@ impl Node {
         if let Some((id, record)) = members.iter().find(|(_, record)| is_several && record.peer_address.is_empty()) {
             return Err(MemberError::NoAddress { id: *id, name: record.name.clone() });
         }
+        let adopted = self.group.adopted.lock().await;
+        if let Some(cluster) = *adopted
+            && self.is_empty().await
+        {
+            return Err(MemberError::Adopted { cluster });
+        }
         match self.group.raft.initialize(members).await {
             Ok(()) => Ok(()),
             Err(RaftError::APIError(InitializeError::NotAllowed(_))) => Err(MemberError::NotEmpty),

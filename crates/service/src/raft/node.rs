@@ -201,7 +201,7 @@ impl Node {
         tasks.spawn(compact(raft.clone(), compaction));
         tasks.spawn(follow_members(raft.clone(), node, alone.clone(), peers.clone()));
         tasks.spawn(purge(raft.clone(), peers.clone(), alone, retention, evictor));
-        let group = Group { raft: raft.clone(), peers, timing, changing: Arc::default() };
+        let group = Group { raft: raft.clone(), peers, timing, changing: Arc::default(), adopted: Arc::default() };
         tasks.spawn(records::keep_record(group.clone()));
         tasks.spawn(records::finish_changes(group.clone()));
         let (overflow, overflown) = mpsc::unbounded_channel();
@@ -209,8 +209,7 @@ impl Node {
         tasks.spawn(drain(overflown, overflowing.clone()));
         if let Some(listener) = listener {
             let (group, disk, files) = (group.clone(), disk.clone(), files.clone());
-            let (adopting, limiter) = (tokio::sync::Mutex::default(), Mutex::default());
-            let door = Door { group, snapshots, disk, files, fatal, alive, adopting, limiter };
+            let door = Door { group, snapshots, disk, files, fatal, alive, limiter: Mutex::default() };
             tasks.spawn(peers::listen(listener, Arc::new(door)));
         }
         let running = Running { tasks, gone }.into();

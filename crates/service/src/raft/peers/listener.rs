@@ -64,8 +64,6 @@ pub struct Door {
     pub fatal: Fatal,
     /// `Node::shutdown` waits until it is dropped.
     pub alive: mpsc::Sender<()>,
-    /// Held while the node becomes part of a cluster.
-    pub adopting: tokio::sync::Mutex<()>,
     pub limiter: Mutex<Limiter>,
 }
 
@@ -148,7 +146,7 @@ impl Door {
 
     /// Decides whether this node talks to another. A node without data becomes part of the other's cluster first.
     async fn judge(&self, theirs: Hello) -> Greeting {
-        let _one_at_a_time = self.adopting.lock().await;
+        let mut adopted = self.group.adopted.lock().await;
         let is_empty = match self.group.raft.is_initialized().await {
             Ok(is_initialized) => !is_initialized,
             Err(stopped) => return Err(Refusal::Failed(stopped.to_string())),
@@ -158,11 +156,12 @@ impl Door {
         if let Verdict::Adopt { cluster } = wire::judge(ours, formats, is_empty, &theirs)? {
             let (disk, files) = (self.disk.clone(), self.files.clone());
             let identity = Identity { cluster, ..ours };
-            let adopted = tokio::task::spawn_blocking(move || adopt(&*disk, &files, identity)).await;
+            let written = tokio::task::spawn_blocking(move || adopt(&*disk, &files, identity)).await;
             let failed =
                 |error: &dyn std::fmt::Display| Refusal::Failed(format!("IDENTITY cannot be written: {error}"));
-            adopted.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
+            written.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
             self.group.peers.set_cluster(cluster);
+            *adopted = Some(cluster);
         }
         if theirs.purpose == Purpose::Introduction && theirs.joins && theirs.is_empty && theirs.node != ours.node {
             self.group.peers.announce(&theirs);

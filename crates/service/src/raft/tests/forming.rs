@@ -3,11 +3,14 @@
 use super::cluster::{LONG, Seat, agree, all, at_leader, fill_sessions, leader, seats, stop};
 use super::*;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use baton_proxy::Mesh;
 use futures::future::join_all;
 use tokio::time::timeout;
+
+use crate::raft::peers::Request;
 
 pub(super) fn list(seats: &[Seat]) -> Vec<(String, String)> {
     seats.iter().map(|seat| (seat.name.clone(), seat.address.to_string())).collect()
@@ -299,4 +302,19 @@ async fn a_leader_of_two_that_hears_again_leads_again_in_the_same_term() {
         agree(&all(&nodes), 0).await;
     }
     stop(nodes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_another_cluster_takes_in_begins_none() {
+    let seat = Seat::new("a").await;
+    let node = seat.open(Beginning::Waits).await;
+    let leader = nobody(Identity { cluster: 9, node: 99 });
+    let peer = leader.get(node.id(), &seat.record());
+    peer.call(Request::Status, LONG).await.unwrap();
+    let begun = node.initialize(BTreeMap::from([(node.id(), seat.record())])).await;
+    assert_eq!(begun, Err(MemberError::Adopted { cluster: 9 }));
+    assert!(node.is_empty().await);
+    leader.clear();
+    drop(peer);
+    stop([node]).await;
 }
