@@ -78,7 +78,7 @@ async fn change_own(group: &Group, seen: &Metrics, record: NodeRecord) -> Result
             _ if leader == seen.id => {
                 group.update(seen.id, record.clone()).await.map_err(|refused| refused.to_string())
             }
-            Some(known) => ask_leader(&group.peers.get(leader, known), seen.id, record.clone()).await,
+            Some(known) => ask_leader(&group.peers.get(leader, known), record.clone()).await,
             None => Err(format!("the leader, node {leader}, is no member that this node knows")),
         };
         match changed {
@@ -101,8 +101,8 @@ async fn leaders(group: &Group, seen: &Metrics) -> BTreeSet<u64> {
     said.chain(seen.current_leader).collect()
 }
 
-async fn ask_leader(leader: &Peer, id: u64, record: NodeRecord) -> Result<(), String> {
-    match leader.call(Request::Update { id, record }, ANSWER_MAX).await {
+async fn ask_leader(leader: &Peer, record: NodeRecord) -> Result<(), String> {
+    match leader.call(Request::Update { record }, ANSWER_MAX).await {
         Ok(Answer::Updated(updated)) => updated,
         Ok(Answer::Failed(sentence)) => Err(sentence),
         Ok(_) => Err("the leader answers another question".to_owned()),

@@ -24,11 +24,12 @@ use super::wire::{
     self, Answer, Append, Appended, Call, Candidacy, Confirmed, Greeting, Hello, Installed, LinkError, NodeStatus,
     Purpose, Refusal, Reply, Request, Verdict,
 };
-use super::{lock, snapshots};
+use super::{in_ms, lock, snapshots};
 use crate::clock::boot_ms;
 use crate::format;
 use crate::format::record::{self, Record};
 use crate::raft::edge;
+use crate::raft::errors::MemberError;
 use crate::raft::freshness::Sent;
 use crate::raft::group::Group;
 use crate::raft::log_store::Fatal;
@@ -133,7 +134,7 @@ impl Door {
             Purpose::Calls => {
                 let heard = self.group.peers.heard(theirs.node);
                 heard.greeted(self.group.id(), &theirs);
-                self.answer(reader, writer, &heard).await
+                self.answer(reader, writer, theirs.node, &heard).await
             }
             Purpose::Snapshot => {
                 let installed = self.install(&mut reader).await;
@@ -169,8 +170,9 @@ impl Door {
         Ok(self.group.peers.hello(theirs.node, theirs.purpose, is_empty))
     }
 
-    /// Answers requests until the connection ends. Raft gets them in the order in which they arrive.
-    async fn answer(&self, mut reader: Reader, mut writer: Writer, heard: &Heard) -> Result<(), LinkError> {
+    /// Answers the requests of the node `from` until the connection ends. Raft gets them in the order in which they
+    /// arrive.
+    async fn answer(&self, mut reader: Reader, mut writer: Writer, from: u64, heard: &Heard) -> Result<(), LinkError> {
         let mut running = FuturesUnordered::new();
         let mut sent = Sent::default();
         loop {
@@ -184,7 +186,7 @@ impl Door {
                         heard.append_now();
                         is_fresh = fresh(append, &mut sent);
                     }
-                    let mut work = self.work(id, request, is_fresh)?;
+                    let mut work = self.work(from, id, request, is_fresh)?;
                     // The first poll puts the request into Raft's queue, so the order is kept.
                     match poll!(&mut work) {
                         Poll::Ready(reply) => Some(reply),
@@ -215,7 +217,7 @@ impl Door {
     }
 
     /// `fresh`: see [`fresh`]. Fails if the request is malformed: the connection cannot be used any more.
-    fn work(&self, id: u64, request: Request<'_>, fresh: Option<(u64, u64)>) -> Result<Work, LinkError> {
+    fn work(&self, from: u64, id: u64, request: Request<'_>, fresh: Option<(u64, u64)>) -> Result<Work, LinkError> {
         let raft = self.group.raft.clone();
         Ok(match request {
             Request::Append(append) => match append_request(append) {
@@ -261,13 +263,13 @@ impl Door {
                 let announced = self.group.peers.announced();
                 Box::pin(std::future::ready(Reply { id, answer: Answer::Announced(announced) }))
             }
-            Request::Update { id: member, record } => {
+            Request::Update { record } => {
                 let group = self.group.clone();
                 Box::pin(async move {
                     // The change goes on after the time limit. The connection must not wait for it.
-                    let updated = timeout(UPDATE_MAX, group.update(member, record)).await;
-                    let answer = updated.unwrap_or(Ok(())).map_err(|refused| refused.to_string());
-                    Reply { id, answer: Answer::Updated(answer) }
+                    let updated = timeout(UPDATE_MAX, group.update(from, record)).await;
+                    let answer = updated.unwrap_or(Err(MemberError::NotYet { ms: in_ms(UPDATE_MAX) }));
+                    Reply { id, answer: Answer::Updated(answer.map_err(|refused| refused.to_string())) }
                 })
             }
         })

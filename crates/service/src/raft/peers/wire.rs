@@ -232,9 +232,8 @@ pub enum Request<'a> {
     Status,
     /// Asks for the nodes that have announced themselves.
     Announced,
-    /// Asks the leader to change the record of a member.
+    /// Asks the leader to change the record of the sender. An empty field stays as it is.
     Update {
-        id: u64,
         record: NodeRecord,
     },
 }
@@ -301,7 +300,7 @@ pub enum Answer {
     Transferred(Result<(), String>),
     Status(NodeStatus),
     Announced(Vec<Announcement>),
-    /// To Update: a sentence if the leader refuses the record. Otherwise it is changed, or will be soon.
+    /// To Update: a sentence if the leader refuses the record, or has not changed it yet.
     Updated(Result<(), String>),
     /// The node cannot answer: it has stopped, or could not read the request.
     Failed(String),

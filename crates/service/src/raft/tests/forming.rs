@@ -10,7 +10,7 @@ use baton_proxy::Mesh;
 use futures::future::join_all;
 use tokio::time::timeout;
 
-use crate::raft::peers::Request;
+use crate::raft::peers::{Answer, Request};
 
 pub(super) fn list(seats: &[Seat]) -> Vec<(String, String)> {
     seats.iter().map(|seat| (seat.name.clone(), seat.address.to_string())).collect()
@@ -317,4 +317,35 @@ async fn a_node_that_another_cluster_takes_in_begins_none() {
     leader.clear();
     drop(peer);
     stop([node]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_changes_no_record_but_its_own_and_is_told_when_that_is_not_done_yet() {
+    let seats = seats(2).await;
+    let mut nodes = formed(&seats).await;
+    agree(&all(&nodes), 0).await;
+    let leads = leader(&all(&nodes)).await;
+    let other = nodes.remove(1 - leads);
+    let (id, lead) = (other.id(), &nodes[0]);
+    let renamed = NodeRecord { name: "renamed".to_owned(), ..NodeRecord::default() };
+    let ask = async |caller: u64| {
+        let peers = nobody(Identity { cluster: lead.cluster(), node: caller });
+        let answer =
+            peers.get(lead.id(), &seats[leads].record()).call(Request::Update { record: renamed.clone() }, LONG);
+        let Answer::Updated(updated) = answer.await.unwrap() else { panic!("an answer to another question") };
+        peers.clear();
+        updated
+    };
+    let stranger = ask(99).await.unwrap_err();
+    assert!(stranger.contains("there is no member with id 99"), "{stranger}");
+    ask(id).await.unwrap();
+    assert_eq!(lead.find("renamed"), Ok(id));
+    // Without a majority nothing is changed.
+    stop([other]).await;
+    let again = NodeRecord { name: "again".to_owned(), ..NodeRecord::default() };
+    let peers = nobody(Identity { cluster: lead.cluster(), node: id });
+    let answer = peers.get(lead.id(), &seats[leads].record()).call(Request::Update { record: again }, LONG).await;
+    assert!(matches!(answer, Ok(Answer::Updated(Err(_)))), "{answer:?}");
+    peers.clear();
+    stop(nodes).await;
 }
