@@ -250,7 +250,8 @@ impl Node {
         let members = membership.nodes().map(|(id, record)| {
             let metrics = &metrics;
             async move {
-                let (says, announced) = self.ask(*id, record).await;
+                let asked = futures::future::join(self.ask(*id, record), self.is_excluded_by(*id, record));
+                let ((says, announced), excludes) = asked.await;
                 Member {
                     id: *id,
                     record: record.clone(),
@@ -259,11 +260,20 @@ impl Node {
                     heard_ms_ago: self.last_heard_ms_ago(*id),
                     says,
                     announced,
-                    excludes: self.group.peers.is_excluded_by(*id),
+                    excludes,
                 }
             }
         });
         join_all(members).await
+    }
+
+    /// Whether a member says that this node is no member. Asks again if it has said so: it may know better by now.
+    async fn is_excluded_by(&self, id: u64, record: &NodeRecord) -> bool {
+        if !self.group.peers.is_excluded_by(id) {
+            return false;
+        }
+        let asked = timeout(STATUS_MAX, self.introduce(&record.peer_address)).await;
+        matches!(asked, Ok(Ok(theirs)) if theirs.node == id && theirs.excludes(self.id()))
     }
 
     async fn ask(&self, id: u64, record: &NodeRecord) -> (Result<NodeStatus, String>, Vec<Announcement>) {

@@ -30,7 +30,7 @@ fn cluster(id: u64, me: u64, leader: Option<u64>, members: &[Member]) -> Cluster
     Cluster {
         id,
         leader,
-        no_leader: match members.iter().find(|member| member.excludes) {
+        no_leader: match members.iter().find(|member| leaves_out(member)) {
             _ if leader.is_some() => String::new(),
             Some(member) => format!(
                 "{} says that this node is no member of the cluster any more; stop it, empty its data folder, start it with \
@@ -42,6 +42,12 @@ fn cluster(id: u64, me: u64, leader: Option<u64>, members: &[Member]) -> Cluster
         members: shown,
         joining: waiting.into_iter().filter(waits).map(joining).collect(),
     }
+}
+
+/// True if the member knows that this node is no member. A member that hears of no leader may not have heard yet that this
+/// node was added.
+fn leaves_out(member: &Member) -> bool {
+    member.excludes && member.says.as_ref().is_ok_and(|says| says.leader.is_some())
 }
 
 fn says(members: &[Member], id: u64) -> Option<&NodeStatus> {
@@ -187,6 +193,11 @@ mod tests {
             why(&members),
             "2 of 3 voters answer, and 2 are needed; no answer from b; last votes: a for a in term 4, c for c in term 4"
         );
+        members[2].excludes = true;
+        assert!(why(&members).starts_with("2 of 3 voters answer"), "a member without a leader may be behind");
+        members[2].says = Ok(status(Role::Follower, 5, 9, Some(2), 2));
+        assert!(why(&members).starts_with("c says that this node is no member"), "{}", why(&members));
+        members[2] = member(3, "c", Ok(status(Role::Candidate, 4, 9, None, 3)));
         members[0].says = Ok(status(Role::Leader, 4, 9, Some(1), 1));
         assert!(why(&members).contains("; a was elected, and hears from no majority; "), "{}", why(&members));
         assert_eq!(

@@ -14,7 +14,7 @@ pub struct Heard {
     append_at: AtomicU64,
     /// The oldest and the newest format, a byte each; 0 if the node has not said it.
     formats: AtomicU16,
-    /// True if it says that this node is no member of its cluster.
+    /// True if it said last that this node is no member of its cluster.
     excludes: AtomicBool,
 }
 
@@ -33,8 +33,13 @@ impl Heard {
         self.touch(&self.at);
     }
 
+    /// An append of this node has arrived. A leader sends appends to members only.
     pub fn append_now(&self) {
         self.touch(&self.append_at);
+        // The flag is nearly never set, and reading it is cheaper than writing it.
+        if self.excludes() {
+            self.excludes.store(false, Ordering::Relaxed);
+        }
     }
 
     pub fn ago(&self) -> Option<Duration> {
@@ -59,8 +64,7 @@ impl Heard {
     pub fn greeted(&self, me: u64, theirs: &Hello) {
         let (oldest, newest) = theirs.formats;
         self.formats.store(u16::from_le_bytes([oldest, newest]), Ordering::Relaxed);
-        let excludes = !theirs.members.is_empty() && theirs.members.iter().all(|(id, _)| *id != me);
-        self.excludes.store(excludes, Ordering::Relaxed);
+        self.excludes.store(theirs.excludes(me), Ordering::Relaxed);
     }
 
     pub fn excludes(&self) -> bool {
@@ -101,6 +105,10 @@ mod tests {
         };
         heard.greeted(1, &hello(&[2, 3]));
         assert_eq!((heard.formats(), heard.excludes()), (Some((2, 3)), true));
+        heard.append_now();
+        assert!(!heard.excludes(), "a leader sends appends to members only");
+        heard.greeted(1, &hello(&[2, 3]));
+        assert!(heard.excludes());
         heard.greeted(1, &hello(&[1, 2]));
         assert!(!heard.excludes());
         heard.greeted(1, &hello(&[]));

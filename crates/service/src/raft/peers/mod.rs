@@ -218,7 +218,7 @@ impl Peers {
         lock(&self.0.heard).get(&id)?.append_ago()
     }
 
-    /// True if the other node has said that this one is no member of its cluster.
+    /// True if the other node has said that this one is no member of its cluster. It may have said so long ago.
     pub(super) fn is_excluded_by(&self, id: u64) -> bool {
         lock(&self.0.heard).get(&id).is_some_and(|heard| heard.excludes())
     }

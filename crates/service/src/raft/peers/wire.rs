@@ -81,6 +81,13 @@ pub struct Hello {
     pub joins: bool,
 }
 
+impl Hello {
+    /// True if the sender knows its members, and the node `id` is not one of them.
+    pub fn excludes(&self, id: u64) -> bool {
+        !self.members.is_empty() && self.members.iter().all(|(member, _)| *member != id)
+    }
+}
+
 /// A node that waits to be added.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Announcement {
