@@ -200,13 +200,18 @@ impl Peers {
             }
             None => Arc::strong_count(peer) > 1,
         });
-        lock(&self.0.heard).retain(|id, heard| members.contains_key(id) || Arc::strong_count(heard) > 1);
+        forget_strangers(&mut lock(&self.0.heard), &members);
         *lock(&self.0.members) = members;
     }
 
     /// What is known of a node that this one talks to.
     fn heard(&self, id: u64) -> Arc<Heard> {
-        lock(&self.0.heard).entry(id).or_insert_with(|| Arc::new(Heard::new(self.0.start))).clone()
+        let mut heard = lock(&self.0.heard);
+        if !heard.contains_key(&id) {
+            // A caller may name any id. So there are at most as many as members and open connections.
+            forget_strangers(&mut heard, &lock(&self.0.members));
+        }
+        heard.entry(id).or_insert_with(|| Arc::new(Heard::new(self.0.start))).clone()
     }
 
     pub(super) fn last_heard(&self, id: u64) -> Option<Duration> {
@@ -261,6 +266,11 @@ impl Peers {
     }
 }
 
+/// Removes nodes that are no members and have no connection.
+fn forget_strangers(heard: &mut BTreeMap<u64, Arc<Heard>>, members: &BTreeMap<u64, NodeRecord>) {
+    heard.retain(|id, heard| members.contains_key(id) || Arc::strong_count(heard) > 1);
+}
+
 /// Asks the node at an address who it is.
 pub(super) async fn introduce(address: &str, ours: &Hello) -> Result<Hello, LinkError> {
     Ok(link::dial(address, ours).await?.theirs)
@@ -273,4 +283,24 @@ pub(super) fn in_ms(duration: Duration) -> u64 {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A poisoned lock is harmless: nothing panics while the lock is held.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_members_and_nodes_with_a_connection_are_remembered() {
+        let identity = Identity { cluster: 7, node: 1 };
+        let peers = Peers::new(identity, NodeRecord::default(), BTreeMap::new(), FORMATS, Arc::new(|_| {}));
+        peers.follow([(&2, &NodeRecord::default())].into_iter());
+        peers.heard(2).now();
+        let connected = peers.heard(3);
+        connected.now();
+        for id in 100..1000 {
+            peers.heard(id).now();
+        }
+        assert!(peers.last_heard(2).is_some() && peers.last_heard(3).is_some());
+        assert!(lock(&peers.0.heard).len() <= 3, "those two, and the last caller");
+    }
 }
