@@ -1,5 +1,8 @@
 //! Tells the host whether this node leads.
 //!
+//! A leader of others is told as soon as a majority has acknowledged its first message: until then openraft accepts no
+//! entries. A node that is the only voter needs no acknowledgement.
+//!
 //! openraft does not depose a leader that hears nothing. Another node may lead already, so the host must end its leases:
 //! a leader that no majority has confirmed for an election timeout is told as a node that does not lead. It may go on in
 //! the same term when a majority confirms it again.
@@ -9,8 +12,9 @@
 
 use std::time::Duration;
 
+use openraft::alias::SerdeInstantOf;
 use openraft::async_runtime::WatchReceiver;
-use openraft::metrics::{RaftDataMetrics, RaftServerMetrics};
+use openraft::metrics::RaftServerMetrics;
 use openraft::{Instant as _, Raft, ServerState};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -20,6 +24,8 @@ use super::options::Timing;
 use super::peers::Peers;
 use super::types::{TypeConfig, Vote};
 use crate::replica::Leadership;
+
+type Acknowledged = SerdeInstantOf<TypeConfig>;
 
 /// What openraft says about this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,14 +42,14 @@ struct Seen {
 }
 
 impl Seen {
-    fn new(server: &RaftServerMetrics<TypeConfig>, data: &RaftDataMetrics<TypeConfig>, peers: &Peers) -> Seen {
+    fn new(server: &RaftServerMetrics<TypeConfig>, acknowledged: Option<Acknowledged>, peers: &Peers) -> Seen {
         let leader = server.current_leader.filter(|leader| *leader != server.id);
         Seen {
             leads: led_term(server.state, server.vote),
             leader,
             leader_heard: leader.and_then(|leader| peers.last_append(leader)),
             has_other_voters: server.membership_config.voter_ids().any(|voter| voter != server.id),
-            acknowledged: data.last_quorum_acked.and_then(|at| Instant::now().checked_sub(at.elapsed())),
+            acknowledged: acknowledged.and_then(|at| Instant::now().checked_sub(at.elapsed())),
         }
     }
 
@@ -60,14 +66,13 @@ fn led_term(state: ServerState, vote: Vote) -> Option<u64> {
     is_elected.then_some(vote.leader_id.term)
 }
 
-/// `since`: when the node was first seen to lead in this term among several voters. Its election counts as the first
+/// `since`: when a node that was told to lead as the only voter was first seen among several. That counts as a
 /// confirmation.
-fn leadership(seen: &Seen, since: Instant, silent_max: Duration, now: Instant) -> Leadership {
-    let confirmed = seen.acknowledged.map_or(since, |at| at.max(since));
+fn leadership(seen: &Seen, since: Option<Instant>, silent_max: Duration, now: Instant) -> Leadership {
+    let confirmed = seen.acknowledged.max(since);
+    let is_confirmed = confirmed.is_some_and(|at| now.saturating_duration_since(at) <= silent_max);
     match seen.leads {
-        Some(_) if seen.has_other_voters && now.saturating_duration_since(confirmed) > silent_max => {
-            Leadership::DoesNotLead { leader: None }
-        }
+        Some(_) if seen.has_other_voters && !is_confirmed => Leadership::DoesNotLead { leader: None },
         Some(term) => Leadership::Leads { term },
         // The others elect another after one election timeout.
         None if seen.leader_heard.is_none_or(|ago| ago > silent_max * 2) => Leadership::DoesNotLead { leader: None },
@@ -83,21 +88,27 @@ pub(super) async fn follow(
     tell: watch::Sender<Leadership>,
 ) {
     // openraft sends the data metrics before the server metrics.
-    let (mut server, data) = (raft.server_metrics(), raft.data_metrics());
-    let mut claimed = (None, Instant::now());
+    let (mut server, mut data) = (raft.server_metrics(), raft.data_metrics());
+    let mut claimed = (None, None);
     loop {
-        let seen = Seen::new(&server.borrow_watched(), &data.borrow_watched(), &peers);
+        // Marks it as seen: the next wait is for an acknowledgement that is not in it.
+        let acknowledged = data.borrow_and_update().last_quorum_acked;
+        let seen = Seen::new(&server.borrow_watched(), acknowledged, &peers);
         let now = Instant::now();
         if claimed.0 != seen.claim() {
-            claimed = (seen.claim(), now);
+            let leads_already = seen.claim().is_some_and(|term| *tell.borrow() == Leadership::Leads { term });
+            claimed = (seen.claim(), leads_already.then_some(now));
         }
         let current = leadership(&seen, claimed.1, timing.election_max, now);
         tell.send_if_modified(|told| std::mem::replace(told, current) != current);
+        let waits_for_majority = seen.claim().is_some() && !matches!(current, Leadership::Leads { .. });
         tokio::select! {
             changed = server.changed() => if changed.is_err() {
                 tell.send_replace(Leadership::DoesNotLead { leader: None });
                 return;
             },
+            // An error means that openraft stops, which `server` tells.
+            _ = data.changed(), if waits_for_majority => {}
             () = sleep(timing.heartbeat), if seen.claim().is_some() || seen.leader.is_some() => {}
         }
     }
@@ -111,23 +122,26 @@ mod tests {
     fn a_leader_that_no_majority_confirms_is_told_as_none_until_one_does() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
-        let told = |seen: &Seen, now| leadership(seen, at(100), Duration::from_millis(500), at(now));
+        let told = |seen: &Seen, now| leadership(seen, None, Duration::from_millis(500), at(now));
         let (leads, none) = (Leadership::Leads { term: 3 }, Leadership::DoesNotLead { leader: None });
 
         let mut seen =
             Seen { leads: Some(3), leader: None, leader_heard: None, has_other_voters: true, acknowledged: None };
-        assert_eq!(told(&seen, 100), leads);
-        assert_eq!(told(&seen, 600), leads, "the election counts");
+        assert_eq!(told(&seen, 100), none, "openraft accepts no entries yet");
+        seen.acknowledged = Some(at(100));
+        assert_eq!(told(&seen, 600), leads);
         assert_eq!(told(&seen, 601), none);
         seen.acknowledged = Some(at(600));
         assert_eq!(told(&seen, 601), leads, "in the same term");
         assert_eq!(told(&seen, 1101), none);
+        // The only voter has led, and gets others. They need not acknowledge at once.
+        seen.acknowledged = None;
+        let grown = |now| leadership(&seen, Some(at(1000)), Duration::from_millis(500), at(now));
+        assert_eq!((grown(1000), grown(1500), grown(1501)), (leads, leads, none));
         // The only voter has nobody to hear of.
         seen.has_other_voters = false;
         assert_eq!(told(&seen, 9000), leads);
-        // Entries of an earlier leadership do not count.
-        seen = Seen { acknowledged: Some(at(50)), has_other_voters: true, ..seen };
-        assert_eq!(told(&seen, 590), leads);
+        seen.has_other_voters = true;
         let mut follows = Seen { leads: None, leader: Some(7), ..seen };
         assert_eq!(told(&follows, 9000), none, "it has not heard of the leader since it started");
         follows.leader_heard = Some(Duration::from_secs(1));
