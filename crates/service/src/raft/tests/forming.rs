@@ -244,7 +244,7 @@ async fn a_lone_node_gets_its_addresses_into_its_record_and_can_grow() {
     let wanted = NodeRecord { name: "default".to_owned(), ..seats[0].record() };
     until("the record is changed", async || record(&node) == Some(wanted.clone())).await;
     let other = seats[1].open(Beginning::Waits).await;
-    node.add_learner(other.id(), seats[1].record()).await.unwrap();
+    at_leader(&[&node], |lead| lead.add_learner(other.id(), seats[1].record())).await;
     agree(&[&node], 0).await;
     stop([node, other]).await;
 }
