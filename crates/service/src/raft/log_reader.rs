@@ -10,6 +10,7 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openraft::{OptionalSend, RaftLogReader};
+use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
 use super::log::{Image, Purged};
@@ -28,13 +29,15 @@ pub struct LogReader {
     warn: Warn,
     /// The entries of one segment.
     segment: Option<Image>,
+    /// Must be the last field: `Node::shutdown` waits until it is dropped, after all other fields.
+    alive: mpsc::Sender<()>,
 }
 
 impl Clone for LogReader {
     fn clone(&self) -> LogReader {
         let (image, archive, retention) = (self.image.clone(), self.archive.clone(), self.retention.clone());
-        let (fatal, warn) = (self.fatal.clone(), self.warn.clone());
-        LogReader { image, archive, retention, fatal, warn, segment: None }
+        let (fatal, warn, alive) = (self.fatal.clone(), self.warn.clone(), self.alive.clone());
+        LogReader { image, archive, retention, fatal, warn, segment: None, alive }
     }
 }
 
@@ -44,8 +47,9 @@ impl LogReader {
         archive: Archive,
         retention: Arc<Retention>,
         (fatal, warn): (Fatal, Warn),
+        alive: mpsc::Sender<()>,
     ) -> LogReader {
-        LogReader { image: Arc::new(Mutex::new(image)), archive, retention, fatal, warn, segment: None }
+        LogReader { image: Arc::new(Mutex::new(image)), archive, retention, fatal, warn, segment: None, alive }
     }
 
     pub(super) fn image(&self) -> MutexGuard<'_, Image> {
@@ -111,8 +115,15 @@ impl LogReader {
         let segment = match self.segment.take().filter(|segment| has(&segment)) {
             Some(segment) => segment,
             None => {
-                let archive = self.archive.clone();
-                let read = spawn_blocking(move || read_segment(&archive, start)).await;
+                let (archive, alive) = (self.archive.clone(), self.alive.clone());
+                let reading = spawn_blocking(move || {
+                    let read = read_segment(&archive, start);
+                    drop(archive);
+                    // The folder is in use until here, even if the reader is gone.
+                    drop(alive);
+                    read
+                });
+                let read = reading.await;
                 read.map_err(|error| error.to_string()).flatten()?
             }
         };

@@ -115,7 +115,7 @@ impl LogStore {
             retention.appended(last.index, 0, Instant::now());
         }
         let (written, durable) = (image.head, Durable::new(image.last()));
-        let reader = LogReader::new(image, journal.archive(), retention.clone(), (fatal.clone(), warn));
+        let reader = LogReader::new(image, journal.archive(), retention.clone(), (fatal.clone(), warn), alive.clone());
         let writer = Writer::start(journal, written, durable.clone(), fatal.clone());
         let writer = writer.map_err(OpenError::io("start a thread for", "the log"))?;
         let node = store.identity().node;

@@ -137,7 +137,7 @@ impl Parts {
         let store = Store::open(disk, &FromOlder)?;
         let (alive, gone) = mpsc::channel(1);
         let compaction = Arc::new(Compaction::new(snapshot_after_bytes, snapshot_pause));
-        let kept = Kept::open(store.snapshots(), compaction.clone())?;
+        let kept = Kept::open(store.snapshots(), compaction.clone(), alive.clone())?;
         let (machine, shared) = Machine::new(kept, on_apply, fatal.clone(), warn.clone(), alive.clone());
         let alone = Arc::new(AtomicBool::new(false));
         let retention = Arc::new(Retention::new(keep));

@@ -29,6 +29,8 @@ pub enum Chunks {
         snapshots: Snapshots,
         /// Index of the last entry in the snapshot.
         index: u64,
+        /// Must be the last field: `Node::shutdown` waits until it is dropped, after all other fields.
+        alive: mpsc::Sender<()>,
     },
     /// Another node has sent them, and they are decoded.
     Restored(Box<State>),
@@ -44,12 +46,28 @@ impl Chunks {
             Chunks::InMemory(chunks) => Box::new(chunks.into_iter().map(Ok)),
             Chunks::Restored(_) => return Err(io::Error::other("the chunks are decoded already")),
             // The first chunk is the meta, which openraft has already.
-            Chunks::Kept { snapshots, index } => {
+            Chunks::Kept { snapshots, index, alive } => {
                 let mut chunks = snapshots.stream(index).map_err(io::Error::other)?;
                 chunks.next().transpose()?;
-                Box::new(chunks)
+                drop(snapshots);
+                Box::new(Reading { chunks, _alive: alive })
             }
         })
+    }
+}
+
+/// The chunks of a file, while they are read.
+struct Reading<I> {
+    chunks: I,
+    /// Must be the last field: `Node::shutdown` waits until it is dropped, after all other fields.
+    _alive: mpsc::Sender<()>,
+}
+
+impl<I: Iterator> Iterator for Reading<I> {
+    type Item = I::Item;
+
+    fn next(&mut self) -> Option<I::Item> {
+        self.chunks.next()
     }
 }
 
@@ -59,12 +77,15 @@ pub(super) struct Kept {
     snapshots: Snapshots,
     newest: Arc<Mutex<Option<SnapshotMeta>>>,
     compaction: Arc<Compaction>,
+    /// Must be the last field: `Node::shutdown` waits until it is dropped, after all other fields.
+    alive: mpsc::Sender<()>,
 }
 
 impl Kept {
     pub fn open(
         snapshots: Snapshots,
         compaction: Arc<Compaction>,
+        alive: mpsc::Sender<()>,
     ) -> Result<(Kept, Option<(SnapshotMeta, State)>), OpenError> {
         let mut found = None;
         if let Some((index, chunks)) = snapshots.newest()? {
@@ -73,13 +94,14 @@ impl Kept {
             found = Some((meta, state));
         }
         let newest = Arc::new(Mutex::new(found.as_ref().map(|(meta, _)| meta.clone())));
-        Ok((Kept { snapshots, newest, compaction }, found))
+        Ok((Kept { snapshots, newest, compaction, alive }, found))
     }
 
     pub fn current(&self) -> Option<Snapshot> {
         let meta = self.newest().clone()?;
         let index = meta.last_log_id?.index;
-        Some(Snapshot { meta, snapshot: Chunks::Kept { snapshots: self.snapshots.clone(), index } })
+        let (snapshots, alive) = (self.snapshots.clone(), self.alive.clone());
+        Some(Snapshot { meta, snapshot: Chunks::Kept { snapshots, index, alive } })
     }
 
     /// Writes a snapshot, and blocks until it is durable. An empty state (no log id) needs no file.

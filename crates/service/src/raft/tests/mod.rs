@@ -3,6 +3,7 @@
 mod cluster;
 mod damage;
 mod forming;
+mod gate;
 mod kept;
 mod log;
 mod node;

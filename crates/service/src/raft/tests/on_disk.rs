@@ -1,9 +1,15 @@
 //! Entries behind a snapshot, which are read from disk.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::FutureExt;
+use tokio::time::timeout;
+
+use super::gate::{At, Gate, NEVER};
 use super::*;
 
 /// A log of 60 entries in two terms and many segments, with a snapshot of the first 50. Returns all entries.
-async fn filled(disk: &FakeDisk, options: Options) -> (Parts, Vec<LogEntry>) {
+async fn filled(disk: &(impl Disk + Clone + 'static), options: Options) -> (Parts, Vec<LogEntry>) {
     let mut parts = Parts::open(Arc::new(disk.clone()), options).unwrap();
     fill(&mut parts.log, &mut parts.machine, 0..30).await;
     let entries = append(&mut parts.log, Vote::new(2, 1), 30..50).await;
@@ -131,4 +137,38 @@ async fn a_damaged_old_entry_is_healed_from_its_copy_or_left_to_a_snapshot() {
         let expected = format!("entry 7 of the log cannot be read again: {name} is damaged at byte ");
         assert!(why.starts_with(&expected), "{why}");
     }
+}
+
+/// `begin` begins a read that waits at the gate, and forgets it. Then all parts of the node are dropped. The folder must
+/// count as used until the read ends.
+async fn is_in_use_until_read(file: &'static str, begin: impl AsyncFnOnce(&mut LogStore, &mut Machine)) {
+    let ((entered, is_entered), (go_on, gate)) = (mpsc::channel(), mpsc::channel());
+    let (is_closed, go_on_at) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(gate)));
+    let disk = FakeDisk::default();
+    let gate = Gate { disk, at: At::Open, file, is_closed: is_closed.clone(), entered, go_on: go_on_at };
+    let mut parts = filled(&gate, options()).await.0;
+    parts.evictor.evict(49).await;
+    is_closed.store(true, Ordering::SeqCst);
+    begin(&mut parts.log, &mut parts.machine).await;
+    is_entered.recv_timeout(NEVER).unwrap();
+    let mut gone = parts.gone;
+    drop((parts.log, parts.machine, parts.evictor, parts.alive));
+    assert!(gone.recv().now_or_never().is_none(), "the folder is in use");
+    go_on.send(()).unwrap();
+    assert_eq!(timeout(NEVER, gone.recv()).await.unwrap(), None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_stops_only_after_the_last_read_of_its_log_and_snapshots() {
+    is_in_use_until_read("log-", async |log, _| {
+        let mut reader = log.get_log_reader().await;
+        // Polled once, and dropped: the read goes on.
+        assert!(reader.limited_get_log_entries(7, 60).now_or_never().is_none());
+    })
+    .await;
+    is_in_use_until_read("snapshot-", async |_, machine| {
+        let snapshot = machine.get_current_snapshot().await.unwrap().unwrap();
+        drop(tokio::task::spawn_blocking(move || snapshot.snapshot.open().map(drop)));
+    })
+    .await;
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use openraft::storage::EntryResponder;
 
+use super::gate::{Gate, NEVER};
 use super::*;
-use crate::store::DiskFile;
 use crate::store::fake::Operation as DiskOperation;
 
 fn is_of_snapshot(operation: &DiskOperation) -> bool {
@@ -23,9 +23,6 @@ fn is_of_snapshot(operation: &DiskOperation) -> bool {
 fn snapshot_of(disk: &FakeDisk) -> Option<String> {
     disk.names().into_iter().rfind(|name| name.starts_with("snapshot-") && name.ends_with(".baton"))
 }
-
-/// Longer than any wait in these tests, unless the event never comes.
-const NEVER: Duration = Duration::from_secs(60);
 
 /// Proposes sessions, from number `from` on, until `said` receives a message. Returns the next number and the message.
 async fn fill_until<T>(node: &Node, from: u64, said: &mpsc::Receiver<T>) -> (u64, T) {
@@ -153,64 +150,11 @@ async fn a_snapshot_may_fail_at_any_operation() {
     }
 }
 
-/// A disk on which creating a snapshot file waits for a message from the test, and panics if none comes.
-struct Gate {
-    disk: FakeDisk,
-    entered: mpsc::Sender<()>,
-    go_on: Mutex<mpsc::Receiver<()>>,
-}
-
-impl Disk for Gate {
-    fn create(&self, name: &str, length: u64) -> io::Result<Box<dyn DiskFile>> {
-        if name.starts_with("snapshot-") {
-            self.entered.send(()).map_err(io::Error::other)?;
-            self.go_on.lock().unwrap().recv_timeout(NEVER).expect("the test lets it go on");
-        }
-        self.disk.create(name, length)
-    }
-
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.disk.list()
-    }
-
-    fn read(&self, name: &str) -> io::Result<Vec<u8>> {
-        self.disk.read(name)
-    }
-
-    fn length(&self, name: &str) -> io::Result<u64> {
-        self.disk.length(name)
-    }
-
-    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        self.disk.open(name)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.disk.remove(name)
-    }
-
-    fn sync_folder(&self) -> io::Result<()> {
-        self.disk.sync_folder()
-    }
-
-    fn free_bytes(&self) -> io::Result<u64> {
-        self.disk.free_bytes()
-    }
-
-    fn is_there(&self) -> bool {
-        self.disk.is_there()
-    }
-}
-
 #[tokio::test]
 async fn a_snapshot_stops_nobody_and_holds_what_was_applied_when_it_began() {
     let disk = FakeDisk::default();
     let ((entered, is_entered), (go_on, gate)) = (mpsc::channel(), mpsc::channel());
-    let gate = Gate { disk: disk.clone(), entered, go_on: Mutex::new(gate) };
+    let gate = Gate::of_snapshots(disk.clone(), entered, gate);
     let node = Node::open(Arc::new(gate), options()).await.unwrap();
     leads(&node).await;
     let (next, ()) = fill_until(&node, 1, &is_entered).await;
@@ -234,7 +178,7 @@ async fn a_snapshot_stops_nobody_and_holds_what_was_applied_when_it_began() {
 #[tokio::test]
 async fn a_panic_while_the_state_is_encoded_is_fatal() {
     let ((entered, _is_entered), (go_on, gate)) = (mpsc::channel(), mpsc::channel());
-    let gate = Gate { disk: FakeDisk::default(), entered, go_on: Mutex::new(gate) };
+    let gate = Gate::of_snapshots(FakeDisk::default(), entered, gate);
     let (fatal, why) = hook();
     let Parts { mut log, mut machine, .. } = Parts::open(Arc::new(gate), Options { fatal, ..options() }).unwrap();
     fill(&mut log, &mut machine, 0..3).await;
