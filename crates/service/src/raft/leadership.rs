@@ -91,9 +91,8 @@ pub(super) async fn follow(
     let (mut server, mut data) = (raft.server_metrics(), raft.data_metrics());
     let mut claimed = (None, None);
     loop {
-        // Marks it as seen: the next wait is for an acknowledgement that is not in it.
-        let acknowledged = data.borrow_and_update().last_quorum_acked;
-        let seen = Seen::new(&server.borrow_watched(), acknowledged, &peers);
+        // The data metrics are read last, so they are at least as new. An acknowledgement is never one of an earlier term.
+        let seen = Seen::new(&server.borrow_watched(), data.borrow_and_update().last_quorum_acked, &peers);
         let now = Instant::now();
         if claimed.0 != seen.claim() {
             let leads_already = seen.claim().is_some_and(|term| *tell.borrow() == Leadership::Leads { term });
