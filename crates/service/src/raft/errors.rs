@@ -3,10 +3,10 @@
 /// Why the members are not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MemberError {
-    #[error("this node does not lead{}", .leader.map_or(String::new(), |leader| format!("; node {leader} does")))]
+    #[error("this node does not lead{}", .leader.as_ref().map_or(String::new(), |leader| format!("; {leader} does")))]
     NotLeader {
-        /// The node that leads, if this node knows it.
-        leader: Option<u64>,
+        /// The name of the node that leads, if this node knows it.
+        leader: Option<String>,
     },
     #[error("there is no member with id {id}; list the members")]
     NoSuchMember { id: u64 },
@@ -24,7 +24,8 @@ pub enum MemberError {
     #[error("at {address}, where {name} should wait to be added, is {found}; start {name} again")]
     Another { name: String, address: String, found: String },
     #[error(
-        "the node {name} reads data formats {} to {}, but the cluster uses {format}; give it the version of the others", .theirs.0, .theirs.1
+        "the node {name} reads data formats {} to {}, but the cluster uses {format}; give it the version of the others",
+        .theirs.0, .theirs.1
     )]
     OtherFormats { name: String, theirs: (u8, u8), format: u8 },
     #[error("{what} is not a valid {field}: it {why}")]
@@ -33,31 +34,33 @@ pub enum MemberError {
     IsMember { id: u64, name: String },
     #[error("node {id} has the name {name} already; each member needs a name of its own")]
     NameTaken { id: u64, name: String },
-    #[error("node {id} has the address {address} already; is it the same node?")]
-    AddressTaken { id: u64, address: String },
+    #[error("{name} has the address {address} already; is it the same node?")]
+    AddressTaken { name: String, address: String },
     #[error("node {id} ({name}) has no address for other nodes; start it with one, and change its record")]
     NoAddress { id: u64, name: String },
     #[error("the cluster has {count} members already, which is the most; remove one first")]
     Full { count: usize },
-    #[error("node {id} is a voter already")]
-    IsVoter { id: u64 },
-    #[error("node {id} does not vote; only a voter can lead")]
-    NotVoter { id: u64 },
-    #[error("node {id} leads already")]
-    Leads { id: u64 },
-    #[error("node {id} is the last voter; the group would have nobody to decide; add and promote another node first")]
-    LastVoter { id: u64 },
+    #[error("{name} is a voter already")]
+    IsVoter { name: String },
+    #[error("{name} does not vote; only a voter can lead")]
+    NotVoter { name: String },
+    #[error("{name} leads already")]
+    Leads { name: String },
+    #[error(
+        "{name} is the last voter, and a cluster without a voter decides nothing; add and promote another node first"
+    )]
+    LastVoter { name: String },
     #[error(
         "without {name} the voters that answer would be no majority, because {silent} does not answer or lags; remove \
          that one first, or start it"
     )]
     NoMajority { name: String, silent: String },
-    #[error("node {id} is {behind} entries behind; wait until it has them")]
-    Lags { id: u64, behind: u64 },
-    #[error("node {id} was not heard of for {ms} ms; start it, or remove it")]
-    Silent { id: u64, ms: u64 },
-    #[error("node {id} has not answered yet; is its address right, and does it run?")]
-    NeverHeard { id: u64 },
+    #[error("{name} is {behind} entries behind; wait until it has them")]
+    Lags { name: String, behind: u64 },
+    #[error("{name} was not heard of for {ms} ms; start it, or remove it")]
+    Silent { name: String, ms: u64 },
+    #[error("{name} has not answered yet; is its address right, and does it run?")]
+    NeverHeard { name: String },
     #[error("another change of the members is not finished yet; try again")]
     InProgress,
     #[error(
@@ -79,8 +82,8 @@ pub enum MemberError {
     #[error("no majority has confirmed the change within {ms} ms; it may still be made: list the members")]
     NotYet { ms: u64 },
     /// The leader may still change.
-    #[error("node {to} did not take over within {ms} ms")]
-    NoTransfer { to: u64, ms: u64 },
+    #[error("{name} did not take over within {ms} ms")]
+    NoTransfer { name: String, ms: u64 },
     #[error("no other voter can lead now")]
     Alone,
     #[error("the node is stopped")]

@@ -55,7 +55,7 @@ impl Group {
         match metrics.state {
             ServerState::Leader => Ok(metrics),
             ServerState::Shutdown => Err(MemberError::Stopped),
-            _ => Err(MemberError::NotLeader { leader: metrics.current_leader }),
+            _ => Err(MemberError::NotLeader { leader: metrics.current_leader.map(|id| name(&metrics, id)) }),
         }
     }
 
@@ -104,7 +104,9 @@ impl Group {
             ClientWriteError::ForwardToLeader(_) if *self.metrics().membership_config.log_id() != before => {
                 MemberError::Unknown
             }
-            ClientWriteError::ForwardToLeader(to) => MemberError::NotLeader { leader: to.leader_id },
+            ClientWriteError::ForwardToLeader(to) => {
+                MemberError::NotLeader { leader: to.leader_id.map(|id| name(&self.metrics(), id)) }
+            }
             ClientWriteError::ChangeMembershipError(InProgress(_) | UncommittedLeaderLog(_)) => MemberError::InProgress,
             ClientWriteError::ChangeMembershipError(refused) => MemberError::Refused(refused.to_string()),
             _ => MemberError::Unknown,
@@ -125,6 +127,12 @@ impl Group {
 
 pub(super) fn known(metrics: &Metrics, id: u64) -> Result<&NodeRecord, MemberError> {
     metrics.membership_config.get_node(&id).ok_or(MemberError::NoSuchMember { id })
+}
+
+/// The name of a node, for people.
+pub(super) fn name(metrics: &Metrics, id: u64) -> String {
+    let record = metrics.membership_config.get_node(&id).filter(|record| !record.name.is_empty());
+    record.map_or_else(|| format!("node {id}"), |record| record.name.clone())
 }
 
 /// How old the knowledge of this leader may be. None if it does not lead, or knows less than an earlier leader.
@@ -156,7 +164,8 @@ pub(super) fn check_record<'a>(
             return Err(MemberError::NameTaken { id: other, name: known.name.clone() });
         }
         if known.peer_address == record.peer_address && !known.peer_address.is_empty() {
-            return Err(MemberError::AddressTaken { id: other, address: known.peer_address.clone() });
+            let (name, address) = (known.name.clone(), known.peer_address.clone());
+            return Err(MemberError::AddressTaken { name, address });
         }
     }
     Ok(())

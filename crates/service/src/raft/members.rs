@@ -13,7 +13,7 @@ use openraft::{ChangeMembers, ServerState};
 use tokio::time::timeout;
 
 use super::errors::MemberError;
-use super::group::{Metrics, check_record, confirmed, known};
+use super::group::{Metrics, check_record, confirmed, known, name};
 use super::node::{Node, node_status};
 use super::peers::{self, Announcement, Answer, Hello, LinkError, MEMBERS_MAX, NodeStatus, Purpose, Request, in_ms};
 use crate::clock::boot_ms;
@@ -106,7 +106,7 @@ impl Node {
         let (turn, metrics) = self.group.begin_change()?;
         known(&metrics, id)?;
         if is_voter(&metrics, id) {
-            return Err(MemberError::IsVoter { id });
+            return Err(MemberError::IsVoter { name: name(&metrics, id) });
         }
         self.check_health(&metrics, id)?;
         self.group.change(turn, ChangeMembers::AddVoterIds(BTreeSet::from([id])), true).await
@@ -117,7 +117,7 @@ impl Node {
         let (turn, metrics) = self.group.begin_change()?;
         known(&metrics, id)?;
         if metrics.membership_config.voter_ids().eq([id]) {
-            return Err(MemberError::LastVoter { id });
+            return Err(MemberError::LastVoter { name: name(&metrics, id) });
         }
         if is_voter(&metrics, id) {
             let metrics = self.heard_of_all().await?;
@@ -167,10 +167,10 @@ impl Node {
         let metrics = self.group.leading()?;
         known(&metrics, to)?;
         if to == metrics.id {
-            return Err(MemberError::Leads { id: to });
+            return Err(MemberError::Leads { name: name(&metrics, to) });
         }
         if !is_voter(&metrics, to) {
-            return Err(MemberError::NotVoter { id: to });
+            return Err(MemberError::NotVoter { name: name(&metrics, to) });
         }
         self.check_health(&metrics, to)?;
         self.group.raft.trigger().transfer_leader(to).await.map_err(|_| MemberError::Stopped)?;
@@ -183,7 +183,7 @@ impl Node {
             }
             Ok(())
         });
-        taken.await.unwrap_or(Err(MemberError::NoTransfer { to, ms: in_ms(limit) }))
+        taken.await.unwrap_or(Err(MemberError::NoTransfer { name: name(&metrics, to), ms: in_ms(limit) }))
     }
 
     /// Hands the leadership over to the voter that has most of the log, before this node stops.
@@ -308,15 +308,15 @@ impl Node {
     /// Refuses a node that the group would have to wait for.
     fn check_health(&self, metrics: &Metrics, id: u64) -> Result<(), MemberError> {
         let silent_max = in_ms(self.group.timing.election_max * 2);
-        health(id, acknowledged_ms_ago(metrics, id), lag(metrics, id), silent_max)
+        health(name(metrics, id), acknowledged_ms_ago(metrics, id), lag(metrics, id), silent_max)
     }
 }
 
-fn health(id: u64, heard_ms_ago: Option<u64>, lag: Option<u64>, silent_ms_max: u64) -> Result<(), MemberError> {
+fn health(name: String, heard_ms_ago: Option<u64>, lag: Option<u64>, silent_ms_max: u64) -> Result<(), MemberError> {
     match (heard_ms_ago, lag) {
-        (None, _) | (_, None) => Err(MemberError::NeverHeard { id }),
-        (Some(ms), _) if ms > silent_ms_max => Err(MemberError::Silent { id, ms }),
-        (_, Some(behind)) if behind > LAG_MAX => Err(MemberError::Lags { id, behind }),
+        (None, _) | (_, None) => Err(MemberError::NeverHeard { name }),
+        (Some(ms), _) if ms > silent_ms_max => Err(MemberError::Silent { name, ms }),
+        (_, Some(behind)) if behind > LAG_MAX => Err(MemberError::Lags { name, behind }),
         _ => Ok(()),
     }
 }
@@ -344,14 +344,14 @@ mod tests {
 
     #[test]
     fn the_group_does_not_wait_for_a_node_that_is_silent_or_lags() {
-        let health = |heard_ms_ago, lag| health(7, heard_ms_ago, lag, 1_000).map_err(|refused| refused.to_string());
+        let health = |heard_ms_ago, lag| health("b".to_owned(), heard_ms_ago, lag, 1_000).map_err(|refused| refused.to_string());
         assert_eq!(health(Some(1_000), Some(LAG_MAX)), Ok(()));
-        let never = "node 7 has not answered yet; is its address right, and does it run?";
+        let never = "b has not answered yet; is its address right, and does it run?";
         assert_eq!(health(None, Some(0)), Err(never.to_owned()));
         assert_eq!(health(Some(0), None), Err(never.to_owned()));
-        let silent = "node 7 was not heard of for 1001 ms; start it, or remove it";
+        let silent = "b was not heard of for 1001 ms; start it, or remove it";
         assert_eq!(health(Some(1_001), Some(LAG_MAX + 1)), Err(silent.to_owned()));
-        let lags = "node 7 is 5001 entries behind; wait until it has them";
+        let lags = "b is 5001 entries behind; wait until it has them";
         assert_eq!(health(Some(0), Some(LAG_MAX + 1)), Err(lags.to_owned()));
     }
 }

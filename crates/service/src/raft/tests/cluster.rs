@@ -222,7 +222,10 @@ async fn leadership_is_handed_over() {
     agree(&all(&nodes), 19).await;
     let leads = leader(&all(&nodes)).await;
     let to = nodes[(leads + 1) % 3].id();
-    assert_eq!(nodes[leads].transfer(nodes[leads].id()).await, Err(MemberError::Leads { id: nodes[leads].id() }));
+    assert_eq!(
+        nodes[leads].transfer(nodes[leads].id()).await,
+        Err(MemberError::Leads { name: format!("node-{leads}") })
+    );
     assert_eq!(nodes[leads].transfer(7).await, Err(MemberError::NoSuchMember { id: 7 }));
     nodes[leads].transfer(to).await.unwrap();
     fill_sessions(&all(&nodes), 20..40).await;
@@ -361,7 +364,7 @@ async fn a_group_grows_from_one_to_five_and_back_to_three_under_load() {
     let mut nodes = vec![seats[0].open(Beginning::Alone).await];
     leads(&nodes[0]).await;
     nodes.extend(join_all(seats[1..].iter().map(|seat| seat.open(Beginning::Waits))).await);
-    assert_eq!(nodes[0].remove(nodes[0].id()).await, Err(MemberError::LastVoter { id: nodes[0].id() }));
+    assert_eq!(nodes[0].remove(nodes[0].id()).await, Err(MemberError::LastVoter { name: "node-0".to_owned() }));
     let load = Load { stopped: AtomicBool::new(false), acknowledged: AtomicU64::new(0) };
     let everybody = all(&nodes);
     let (running, everybody) = (load.run(&everybody), &everybody);
