@@ -5,12 +5,12 @@
 //! so the types below, and all types of `state` inside them, must not change. An enum may get another variant at its
 //! end: existing bytes keep their meaning. The new variant needs a new version, and its `since` function says which.
 //!
-//! Each record and each chunk of a snapshot is written with the version in which its newest part appeared, not with the
-//! newest version. So a node of a newer version writes and sends nothing that an older one cannot read, until all members
-//! are upgraded and the leader proposes something new.
+//! Each record and each chunk of a snapshot is written with the version in which its newest part appeared, not with
+//! the newest version. So a node of a newer version writes and sends nothing that an older one cannot read, until all
+//! members are upgraded and the leader proposes something new.
 //!
-//! To add a variant: raise [`VERSION`] and [`crate::store::VERSION`]; leave [`OLDEST_READ`] as it is; and let its `since`
-//! function return the new version.
+//! To add a variant: raise [`VERSION`] and [`crate::store::VERSION`]; leave [`OLDEST_READ`] as it is; and let its
+//! `since` function return the new version.
 //!
 //! To change what is there: raise [`VERSION`] and [`crate::store::VERSION`]; freeze a copy of the old types in a folder
 //! like [`v1`]; add a function that converts them to the new types; call it from [`record::Record::read`] and
@@ -33,8 +33,8 @@ use crate::store::Unreadable;
 /// The newest version of records and snapshots, which is the data format of the folder.
 pub(crate) const VERSION: u8 = 2;
 
-/// The oldest version of records and chunks that this build reads as they are, from its log and from other nodes. Folders
-/// of older versions are converted at the start.
+/// The oldest version of records and chunks that this build reads as they are, from its log and from other nodes.
+/// Folders of older versions are converted at the start.
 pub(crate) const OLDEST_READ: u8 = 2;
 
 const _: () = assert!(VERSION as u32 == crate::store::VERSION, "records say the format of the folder that they are in");

@@ -24,8 +24,8 @@ pub(crate) struct Vote {
 }
 
 /// A frame of the journal contains any number of records. Each has a version (one byte), the length of its body, and
-/// the body. So a record of a newer version is recognised, and a log may contain records of several versions. The version
-/// is the one in which this kind of record appeared, so that older nodes can read it.
+/// the body. So a record of a newer version is recognised, and a log may contain records of several versions. The
+/// version is the one in which this kind of record appeared, so that older nodes can read it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Record<'a> {
     /// An entry, which follows the last one.

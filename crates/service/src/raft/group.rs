@@ -16,7 +16,7 @@ use super::errors::MemberError;
 use super::machine::Machine;
 use super::options::Timing;
 use super::peers::{Confirmed, Peers, in_ms};
-use super::types::TypeConfig;
+use super::types::{Membership as StoredMembership, TypeConfig};
 use crate::format::record::NodeRecord;
 
 /// The time that a majority has to confirm a change. The change goes on after it.
@@ -36,8 +36,8 @@ pub struct Group {
     pub timing: Timing,
     /// Held while the members change.
     pub changing: Arc<tokio::sync::Mutex<()>>,
-    /// The cluster that has called this node since it started, while it was empty. Held while the node becomes part of a
-    /// cluster or begins one, so that it never does both.
+    /// The cluster that has called this node since it started, while it was empty. Held while the node becomes part of
+    /// a cluster or begins one, so that it never does both.
     pub adopted: Arc<tokio::sync::Mutex<Option<u64>>>,
 }
 
@@ -67,7 +67,7 @@ impl Group {
         // more: openraft asserts this in debug builds.
         known(&metrics, metrics.id).map_err(|_| MemberError::NotLeader { leader: None })?;
         // A task finishes what an earlier leader began.
-        if is_joint(&metrics) {
+        if is_joint(&metrics.membership_config) {
             return Err(MemberError::InProgress);
         }
         Ok((turn, metrics))
@@ -148,8 +148,8 @@ pub(super) fn confirmed(metrics: &Metrics) -> Option<Confirmed> {
 }
 
 /// True while a change of the voters has made the first of its two steps.
-fn is_joint(metrics: &Metrics) -> bool {
-    metrics.membership_config.get_joint_config().len() > 1
+pub(super) fn is_joint(membership: &StoredMembership) -> bool {
+    membership.get_joint_config().len() > 1
 }
 
 /// Refuses a record whose name or address another member has.

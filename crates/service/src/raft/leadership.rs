@@ -59,7 +59,7 @@ impl Seen {
     }
 }
 
-/// The term in which this node was elected. In term 0 a group begins: openraft says that its first node leads, but nobody
+/// The term in which this node was elected. In term 0 a group begins: openraft says that its first node leads, but no voter
 /// has elected it yet.
 fn led_term(state: ServerState, vote: Vote) -> Option<u64> {
     let is_elected = state == ServerState::Leader && vote.committed && vote.leader_id.term > 0;
@@ -91,7 +91,7 @@ pub(super) async fn follow(
     let (mut server, mut data) = (raft.server_metrics(), raft.data_metrics());
     let mut claimed = (None, None);
     loop {
-        // The data metrics are read last, so they are at least as new. An acknowledgement is never one of an earlier term.
+        // The data metrics are read last, so they are at least as new: an acknowledgement is not one of an earlier term.
         let seen = Seen::new(&server.borrow_watched(), data.borrow_and_update().last_quorum_acked, &peers);
         let now = Instant::now();
         if claimed.0 != seen.claim() {
@@ -137,7 +137,7 @@ mod tests {
         seen.acknowledged = None;
         let grown = |now| leadership(&seen, Some(at(1000)), Duration::from_millis(500), at(now));
         assert_eq!((grown(1000), grown(1500), grown(1501)), (leads, leads, none));
-        // The only voter has nobody to hear of.
+        // The only voter waits for no other.
         seen.has_other_voters = false;
         assert_eq!(told(&seen, 9000), leads);
         seen.has_other_voters = true;

@@ -1,8 +1,8 @@
 //! Reads entries for openraft: new ones from memory, and those behind the last snapshot from the journal on disk.
 //!
-//! Only followers that lag need entries from disk. They read one after the other, so each reader keeps the entries of the
-//! last segment that it has read. A snapshot covers all these entries. So if the disk no longer has them, the node purges
-//! them, and the follower gets the snapshot.
+//! Only followers that lag need entries from disk. They read one after the other, so each reader keeps the entries of
+//! the last segment that it has read. A snapshot covers all these entries. So if the disk no longer has them, the node
+//! purges them, and the follower gets the snapshot.
 
 use std::fmt::Debug;
 use std::io;

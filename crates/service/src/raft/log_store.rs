@@ -1,10 +1,10 @@
 //! openraft's log storage over the journal.
 //!
 //! `append` puts entries into the image in memory, hands them to the writer thread, and returns. openraft reads the
-//! entries from the image (see [`super::log_reader`] for older ones), and goes on with votes, replication and answers while the disk syncs. A callback tells
-//! openraft when the entries are durable. A vote, a truncation and a purge go through the same queue, in order, but
-//! return only when they are durable. A small append is synced on the caller's thread if the writer is idle: see
-//! [`is_inline`].
+//! entries from the image (see [`super::log_reader`] for older ones), and goes on with votes, replication and answers
+//! while the disk syncs. A callback tells openraft when the entries are durable. A vote, a truncation and a purge go
+//! through the same queue, in order, but return only when they are durable. A small append is synced on the caller's
+//! thread if the writer is idle: see [`is_inline`].
 
 use std::io;
 use std::sync::Arc;
@@ -89,8 +89,8 @@ pub struct LogStore {
 }
 
 impl LogStore {
-    /// Opens the log of a data folder. `snapshot` is the index of the last entry in the newest snapshot. `alone` may change at any time: it decides on which thread a write is synced,
-    /// not whether it is synced.
+    /// Opens the log of a data folder. `snapshot` is the index of the last entry in the newest snapshot. `alone` may
+    /// change at any time: it decides on which thread a write is synced, not whether it is synced.
     pub(super) fn open(
         store: &Store,
         segment_bytes: usize,
@@ -136,9 +136,9 @@ impl LogStore {
     fn add(&mut self, records: &[Record<'_>], durable: Acknowledgement) -> io::Result<(Vec<Write>, Write)> {
         let mut image = self.reader.image();
         let mut before = Vec::new();
-        let nobody = || Acknowledgement::new(IOFlushed::Noop);
+        let unacknowledged = || Acknowledgement::new(IOFlushed::Noop);
         let head = Head { committed: image.head.committed, ..self.written };
-        let mut write = Write { records: Vec::new(), span: None, head, purged: None, durable: nobody() };
+        let mut write = Write { records: Vec::new(), span: None, head, purged: None, durable: unacknowledged() };
         // The commit index is not worth a sync of its own, so it goes with the next record.
         if let Some(committed) = image.head.committed.filter(|_| image.head.committed != self.written.committed) {
             Record::Committed(committed).encode_to(&mut write.records);
@@ -156,7 +156,7 @@ impl LogStore {
             record.encode_to(&mut write.records);
             if start > 0 && write.records.len() > FRAME_BYTES_MAX {
                 let records = write.records.split_off(start);
-                let rest = Write { records, span: None, head: image.head, purged: None, durable: nobody() };
+                let rest = Write { records, span: None, head: image.head, purged: None, durable: unacknowledged() };
                 before.push(std::mem::replace(&mut write, rest));
             }
             if let Record::Entry { id, .. } = record {
@@ -173,7 +173,7 @@ impl LogStore {
         match self.written.vote {
             _ if self.alone.load(Ordering::Relaxed) => Part::Alone,
             Some(vote) if vote.committed && vote.node != self.node => Part::Follows,
-            _ => Part::Leads,
+            _ => Part::Others,
         }
     }
 
@@ -205,7 +205,7 @@ fn is_inline(part: Part, in_flight: usize, entries: usize, last_sync: Duration) 
     let may = match part {
         Part::Alone => true,
         Part::Follows => last_sync < INLINE_FOLLOWER_SYNC_MAX,
-        Part::Leads => false,
+        Part::Others => false,
     };
     may && is_small && in_flight == 0
 }
@@ -217,8 +217,8 @@ enum Part {
     Alone,
     /// Another node leads.
     Follows,
-    /// It leads other nodes, or nobody leads.
-    Leads,
+    /// It leads other nodes, or no node leads.
+    Others,
 }
 
 impl RaftLogStorage<TypeConfig> for LogStore {
@@ -309,7 +309,7 @@ mod tests {
             assert!(!is_inline(part, 0, INLINE_ENTRIES_MAX + 1, slow), "many clients wait");
             assert!(is_inline(part, 0, INLINE_ENTRIES_MAX + 1, fast), "a hand-over takes longer than the sync");
         }
-        assert!(!is_inline(Part::Leads, 0, 1, fast), "others wait for replication");
+        assert!(!is_inline(Part::Others, 0, 1, fast), "others wait for replication");
         assert!(!is_inline(Part::Follows, 0, 1, INLINE_FOLLOWER_SYNC_MAX), "the disk is slow");
         assert!(is_inline(Part::Alone, 0, 1, INLINE_FOLLOWER_SYNC_MAX));
     }

@@ -174,7 +174,7 @@ impl Node {
         }
         self.check_health(&metrics, to)?;
         self.group.raft.trigger().transfer_leader(to).await.map_err(|_| MemberError::Stopped)?;
-        // If the node does not take over, the others elect somebody within this time.
+        // If the node does not take over, the others elect a leader within this time.
         let limit = self.group.timing.election_max * 2;
         let mut watched = self.group.raft.server_metrics();
         let taken = timeout(limit, async {

@@ -251,7 +251,7 @@ impl Node {
         let receipt = Receipt::Lost { term, lost: self.on_lost.clone() };
         let mut submission: Submission = Box::pin(unconstrained(async move {
             let leader = LogId::new_term_index(term, 0).leader_id;
-            // An error means that openraft has stopped. Then nobody waits for the result of this entry.
+            // An error means that openraft has stopped. Then no caller waits for the result of this entry.
             let _ = raft.write(entry).with_leader(leader).responder(receipt).await;
         }));
         // Nearly always the queue has a place, and the first poll completes. If an earlier entry waits, this entry must

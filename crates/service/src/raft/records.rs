@@ -10,7 +10,7 @@ use openraft::{ChangeMembers, ServerState};
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use super::group::Group;
+use super::group::{Group, is_joint};
 use super::peers::{Answer, Peer, Request};
 use super::types::TypeConfig;
 use crate::format::record::NodeRecord;
@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// The time that the leader has to answer.
 const ANSWER_MAX: Duration = Duration::from_millis(900);
 
-/// openraft sends these metrics first, so whoever waits for them must not look at the others.
+/// openraft sends these metrics first, so a task that waits for them must not look at the others.
 type Metrics = RaftServerMetrics<TypeConfig>;
 
 impl NodeRecord {
@@ -133,5 +133,5 @@ pub(super) async fn finish_changes(group: Group) {
 }
 
 fn is_half_done(metrics: &Metrics) -> bool {
-    metrics.state == ServerState::Leader && metrics.membership_config.get_joint_config().len() > 1
+    metrics.state == ServerState::Leader && is_joint(&metrics.membership_config)
 }

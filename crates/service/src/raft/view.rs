@@ -116,7 +116,7 @@ fn no_leader(members: &[views::Member]) -> String {
     });
     let votes: Vec<String> = votes.collect();
     match votes.is_empty() {
-        true => sentence + "; nobody has voted",
+        true => sentence + "; no voter has voted",
         false => sentence + &format!("; last votes: {}", votes.join(", ")),
     }
 }

@@ -1,4 +1,4 @@
-//! Says the same thing once a minute at most: anybody can open connections and send garbage.
+//! Says the same thing once a minute at most: any program can open connections and send garbage.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -145,7 +145,7 @@ impl Peers {
         *lock(&self.0.intent) = intent;
     }
 
-    /// The Hello of this node to the node `to`; 0 if nobody knows its id yet.
+    /// The Hello of this node to the node `to`; 0 if this node does not know its id yet.
     pub(super) fn hello(&self, to: u64, purpose: Purpose, is_empty: bool) -> Hello {
         let Identity { cluster, node } = self.identity();
         let (mut record, formats) = (self.record(), self.formats());
@@ -190,7 +190,7 @@ impl Peers {
         peer
     }
 
-    /// Takes over the addresses of the members, and forgets other nodes that nobody calls any more.
+    /// Takes over the addresses of the members, and forgets other nodes that are no longer called.
     pub(super) fn follow<'a>(&self, members: impl Iterator<Item = (&'a u64, &'a NodeRecord)>) {
         let members: BTreeMap<u64, NodeRecord> = members.map(|(id, record)| (*id, record.clone())).collect();
         lock(&self.0.peers).retain(|id, peer| match members.get(id) {

@@ -1,5 +1,6 @@
 //! openraft's network: maps its requests to the wire, and the answers back.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -12,7 +13,6 @@ use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, StreamAppendError, StreamAppendResult,
     TransferLeaderRequest, TransferLeaderResponse, VoteRequest, VoteResponse,
 };
-use std::sync::Arc;
 
 use super::peer::{Peer, SILENT_MAX};
 use super::wire::{Answer, Append, Appended, Candidacy, LinkError, Request, Transfer};
@@ -29,7 +29,6 @@ const PIPELINE_MAX: usize = 16;
 const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(200);
 
-/// The time that an election message has to be answered. openraft waits for answers as long as an election lasts.
 type RpcResult<T> = Result<T, RPCError<TypeConfig>>;
 
 /// openraft's connection to one node. All connections to a node share one socket.
@@ -244,7 +243,7 @@ impl RaftNetworkV2<TypeConfig> for Client {
         let transfer = Transfer { from: (*rpc.from_leader()).into(), to: *rpc.to_node_id(), last };
         match self.peer.call(Request::Transfer(transfer), option.soft_ttl().max(SILENT_MAX)).await.map_err(failed)? {
             Answer::Transferred(Ok(())) => Ok(Ok(())),
-            // openraft only logs it. The leader elects again if nobody takes over.
+            // openraft only logs it. If the node does not take over, the others elect a leader.
             Answer::Transferred(Err(sentence)) => Err(failed(LinkError::Failed(sentence))),
             other => out_of_place(other),
         }

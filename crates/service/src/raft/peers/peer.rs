@@ -1,7 +1,7 @@
 //! The connection to one other node: a task that dials, writes requests and matches answers.
 //!
-//! The task dials when somebody calls and there is no connection. After a failed attempt it pauses; calls fail at once
-//! meanwhile, so that nobody waits for a node that is down.
+//! The task dials when there is a call and no connection. After a failed attempt it pauses; calls fail at once
+//! meanwhile, so that no caller waits for a node that is down.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -153,7 +153,7 @@ impl Drop for Peer {
 async fn run(id: u64, state: Arc<State>, mut queued: mpsc::Receiver<Queued>) {
     let mut pause = RETRY_AFTER;
     while let Some(first) = queued.recv().await {
-        // Nobody waits for this answer any more.
+        // The caller no longer waits for this answer.
         if first.answer.is_closed() {
             continue;
         }
@@ -198,7 +198,7 @@ fn note(id: u64, state: &State, error: &LinkError) {
 /// The calls without an answer, and when each was sent.
 type Unanswered = Mutex<HashMap<u64, (Instant, oneshot::Sender<Answered>)>>;
 
-/// Uses a connection until it breaks or nobody needs it. Calls without an answer then fail.
+/// Uses a connection until it breaks or is no longer needed. Calls without an answer then fail.
 async fn converse(link: Link, state: &State, first: Queued, queued: &mut mpsc::Receiver<Queued>) -> LinkError {
     let Link { reader, writer, .. } = link;
     let unanswered = Unanswered::default();
@@ -209,7 +209,7 @@ async fn converse(link: Link, state: &State, first: Queued, queued: &mut mpsc::R
     };
     let unanswered = unanswered.into_inner().unwrap_or_else(PoisonError::into_inner);
     for (_, answer) in unanswered.into_values() {
-        // The send fails if nobody waits any more.
+        // The send fails if the caller no longer waits.
         let _ = answer.send(Err(error.clone()));
     }
     error
@@ -274,7 +274,7 @@ async fn read(mut reader: Reader, state: &State, unanswered: &Unanswered) -> Lin
                     state.answered.store(id + 1, Ordering::Relaxed);
                 }
                 if let Some((_, waits)) = lock(unanswered).remove(&id) {
-                    // The send fails if nobody waits any more.
+                    // The send fails if the caller no longer waits.
                     let _ = waits.send(Ok(answer));
                 }
             }

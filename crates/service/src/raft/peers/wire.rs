@@ -134,7 +134,7 @@ pub enum Verdict {
 
 /// Judges the Hello of a dialling node.
 ///
-/// A node without data accepts any cluster that knows its id: ids are random, so only somebody who was told this one
+/// A node without data accepts any cluster that knows its id: ids are random, so only a node that was told this one
 /// can name it.
 pub fn judge(ours: Identity, formats: (u8, u8), is_empty: bool, theirs: &Hello) -> Result<Verdict, Refusal> {
     if theirs.purpose == Purpose::Introduction {

@@ -165,7 +165,7 @@ async fn nodes_that_wait_under_one_name_or_under_the_name_of_a_member_are_not_ad
         assert!(refused.starts_with("2 nodes with the name twin wait to be added"), "{refused}");
         assert_eq!(nodes[0].members().await.len(), 1);
     };
-    // Two futures that never end: nobody adds the nodes.
+    // Two futures that never end: no operator adds the nodes.
     tokio::select! {
         joined = nodes[1].join(address.clone()) => panic!("{joined:?}"),
         joined = nodes[2].join(address.clone()) => panic!("{joined:?}"),

@@ -139,8 +139,8 @@ async fn a_damaged_old_entry_is_healed_from_its_copy_or_left_to_a_snapshot() {
     }
 }
 
-/// `begin` begins a read that waits at the gate, and forgets it. Then all parts of the node are dropped. The folder must
-/// count as used until the read ends.
+/// `begin` begins a read that waits at the gate, and forgets it. Then all parts of the node are dropped. The folder
+/// must count as used until the read ends.
 async fn is_in_use_until_read(file: &'static str, begin: impl AsyncFnOnce(&mut LogStore, &mut Machine)) {
     let ((entered, is_entered), (go_on, gate)) = (mpsc::channel(), mpsc::channel());
     let (is_closed, go_on_at) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(gate)));

@@ -49,7 +49,7 @@ async fn garbage_and_strangers_are_refused_and_the_group_goes_on() {
          belongs to cluster {ours:016x}; if one of the two has an old data folder, empty"
     );
     assert!(says.starts_with(&expected), "{says}");
-    // Anybody may ask who is there.
+    // Any node may ask who is there.
     let hello = stranger.introduce(&seats[0].address.to_string()).await.unwrap();
     assert_eq!((hello.node, hello.is_empty, hello.record), (nodes[0].id(), false, seats[0].record()));
     let nowhere = stranger.introduce("127.0.0.1:1").await.unwrap_err();
@@ -66,7 +66,7 @@ async fn members_are_refused_with_a_reason_before_anything_changes() {
     leads(&node).await;
     let members = BTreeMap::from([(node.id(), seats[0].record())]);
     assert_eq!(node.initialize(members).await, Err(MemberError::NotEmpty));
-    // Nobody answers at this address, so the learner stays behind.
+    // No node answers at this address, so the learner stays behind.
     node.add_learner(7, NodeRecord { peer_address: "127.0.0.1:1".to_owned(), ..seats[1].record() }).await.unwrap();
     let refused = node.promote(7).await.unwrap_err();
     assert_eq!(refused.to_string(), "node-1 has not answered yet; is its address right, and does it run?");

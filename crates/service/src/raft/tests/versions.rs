@@ -48,7 +48,7 @@ async fn versions_that_are_too_far_apart_are_refused() {
     leads(&nodes[0]).await;
     let refused = timeout(LONG, nodes[1].join(seats[0].address.to_string())).await.unwrap().unwrap_err().to_string();
     assert!(refused.contains("it reads data formats 2 to 2, but this node reads 4 to 5; upgrade"), "{refused}");
-    // Somebody adds it all the same.
+    // An operator adds it all the same.
     nodes[0].add_learner(nodes[1].id(), seats[1].record()).await.unwrap();
     until("the two refuse to talk", async || {
         let members = nodes[0].members().await;
@@ -85,7 +85,7 @@ async fn a_leader_proposes_only_what_all_members_read() {
     let mut leadership = node.leadership();
     let now = *leadership.wait_for(|now| matches!(now, Leadership::Leads { .. })).await.unwrap();
     let Leadership::Leads { term } = now else { unreachable!("waited for") };
-    assert!(term > 0, "nobody leads in term 0");
+    assert!(term > 0, "no node leads in term 0");
     assert_eq!(node.format(), 1);
     let refused = node.propose(open_session(1)).await.unwrap_err();
     assert_eq!(refused, ProposeError::NewFormat { since: 2, format: 1 });
