@@ -237,7 +237,7 @@ impl Host {
     pub async fn open(disk: Arc<dyn Disk>, limits: ServerLimits, mut options: Options) -> Result<Self, OpenError> {
         Host::start(limits, async |reports: Reports<Node>| {
             options.on_apply = on_apply(reports.clone());
-            options.on_lost = Arc::new(move |term| reports.lost(term));
+            options.on_lost = Arc::new(move |term, is_lead| reports.lost(term, is_lead));
             Node::open(disk, options).await
         })
         .await

@@ -1,6 +1,6 @@
 //! Writes the front end's notes to the log, for the operator.
 
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::frontend::Note;
 
@@ -8,6 +8,9 @@ pub fn write(note: &Note) {
     match note {
         Note::Leads { term, sessions } => info!(term, sessions, "this node leads"),
         Note::LeadsNoMore { term } => info!(term, "this node leads no more"),
+        Note::OutOfOrder { term } => {
+            error!(term, "the log does not have the proposals of this node in their order; this node begins anew");
+        }
         Note::Expired { session, label, host } => info!(%session, label, host, "a session expired"),
         Note::Forced { lock, now, holders, by } => {
             info!(?lock, now, holders, by = by.map(tracing::field::display), "a release was forced");

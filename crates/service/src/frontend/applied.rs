@@ -34,8 +34,8 @@ impl Frontend {
         let Some(asked) = asked.filter(|asked| asked.is_of(command)) else {
             // The shell did not keep the order of the proposals, so the front end does not know which stream asked for
             // this.
-            debug_assert!(false, "this command was applied, but another command was proposed: {command:?}");
-            return self.lost(now_ms, term);
+            self.out.push_back(Output::Note(Note::OutOfOrder { term }));
+            return self.lost(now_ms, term, false);
         };
         for effect in &outcome.effects {
             let may_tell = self.leases.observe(now_ms, effect);
@@ -126,13 +126,16 @@ impl UnderWay {
     /// Whether this proposal was for such a command.
     fn is_of(&self, command: &Command) -> bool {
         match (self, command) {
-            (UnderWay::Open { session, .. }, Command::Sessions(sessions::Command::Open(open))) => {
-                *session == open.session
+            (UnderWay::Open { session, secret_hash, .. }, Command::Sessions(sessions::Command::Open(open))) => {
+                (*session, *secret_hash) == (open.session, open.secret_hash)
             }
             (UnderWay::Request { session, number, .. }, Command::Request(request)) => {
                 (*session, *number) == (request.session, request.number)
             }
-            (UnderWay::Force { .. }, Command::Locks(locks::Command::Force { .. })) => true,
+            (
+                UnderWay::Force { lock, now, by, .. },
+                Command::Locks(locks::Command::Force { lock: forced, now: at_once, caller }),
+            ) => (lock, now, *by) == (forced, at_once, caller.from),
             (UnderWay::Timer, Command::Sessions(sessions::Command::Expire { .. })) => true,
             (
                 UnderWay::Timer,

@@ -16,7 +16,7 @@
 //! **What it relies on.** The shell proposes in the order of the outputs, each in its term or not at all. So the
 //! entries of this term that are applied after this node's `Lead` are the front end's proposals, in that order. If a
 //! proposal is refused, or may be lost, the shell calls [lost](Frontend::lost), and the front end begins to lead again
-//! with a new `Lead`.
+//! with a new `Lead`. The shell reports each lost `Lead` once.
 //!
 //! **What it promises.** No stream outlives a term: a proposal that was lost is never answered, and a client asks again
 //! only on a new stream. The front end sends Opened only on the stream whose Open was applied, because the client
@@ -163,6 +163,11 @@ pub enum Note {
         /// The term that has ended for this node.
         term: u64,
     },
+    /// An entry of this term was applied that is not the next proposal of this node. This is a fault of the server: no
+    /// client gets an answer for the entry, and the node begins to lead again.
+    OutOfOrder {
+        term: u64,
+    },
     Expired {
         session: SessionId,
         label: String,
@@ -214,7 +219,7 @@ enum Standing {
 enum UnderWay {
     Open { stream: StreamId, session: SessionId, attempt: u64, secret_hash: Option<[u8; 32]>, begins: bool },
     Request { stream: StreamId, session: SessionId, number: RequestNumber, acquires: Option<LockName> },
-    Force { call: CallId, now: bool, by: Option<SocketAddr> },
+    Force { call: CallId, lock: LockName, now: bool, by: Option<SocketAddr> },
     Timer,
 }
 
@@ -345,11 +350,12 @@ impl Frontend {
     }
 
     /// A proposal of this term was refused, or may be lost. Earlier proposals may be applied or not, so this node
-    /// begins to lead again. Old proposals that are still applied come before the new `Lead`.
-    pub fn lost(&mut self, now_ms: u64, lost_in: u64) {
-        if self.leads_under_way.0 == lost_in {
-            // The lost proposal may be a `Lead`, for which this node must not wait.
-            self.leads_under_way.1 = 0;
+    /// begins to lead again. Old proposals that are still applied come before the new `Lead`. `is_lead` is true if the
+    /// lost proposal was a `Lead`, for which this node must not wait. It goes on to wait for its other `Lead`s: the term
+    /// may go on, and then they are applied.
+    pub fn lost(&mut self, now_ms: u64, lost_in: u64, is_lead: bool) {
+        if is_lead {
+            self.lead_is_over(lost_in);
         }
         match self.standing {
             Standing::Begins { term, .. } | Standing::Leads { term } if term == lost_in => {
@@ -414,7 +420,7 @@ impl Frontend {
         if self.is_busy() {
             return self.reply(call, Reply::Unavailable(Closing::Busy.to_string()));
         }
-        let under_way = UnderWay::Force { call, now, by: caller.from };
+        let under_way = UnderWay::Force { call, lock: lock.clone(), now, by: caller.from };
         self.propose(locks::Command::Force { lock, now, caller }.into(), under_way);
     }
 
@@ -444,11 +450,16 @@ impl Frontend {
     /// A `Lead` of this term is applied. Returns whether it is the last one that this node proposed: between an older one
     /// and the last one there may be proposals that this node has forgotten.
     fn is_last_lead(&mut self, term: u64) -> bool {
+        self.lead_is_over(term);
+        self.leads_under_way.1 == 0
+    }
+
+    /// A `Lead` of this term is applied, or lost.
+    fn lead_is_over(&mut self, term: u64) {
         let (of, under_way) = &mut self.leads_under_way;
         if *of == term {
             *under_way = under_way.saturating_sub(1);
         }
-        *under_way == 0
     }
 
     /// The last `Lead` of this term is applied: all leases start again, with their full TTL.

@@ -32,9 +32,9 @@ impl<R: Replica> Reports<R> {
         }
     }
 
-    /// Proposals of this term may be lost.
-    pub fn lost(&self, term: u64) {
-        self.tell(|frontend, now_ms| frontend.lost(now_ms, term));
+    /// A proposal of this term may be lost: see [`Frontend::lost`].
+    pub fn lost(&self, term: u64, is_lead: bool) {
+        self.tell(|frontend, now_ms| frontend.lost(now_ms, term, is_lead));
     }
 
     /// A lock of a gated state was granted or denied: see [`State::admit`]. `state` is the state right after that.

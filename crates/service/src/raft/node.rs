@@ -31,7 +31,7 @@ use super::{leadership, records};
 use crate::format::record::NodeRecord;
 use crate::format::{self, FromOlder};
 use crate::replica::{Leadership, Role, Status};
-use crate::state::{Entry, State};
+use crate::state::{Command, Entry, State};
 use crate::store::{Disk, Files, Identity, OpenError, Snapshots, Store};
 
 /// Why an entry is not applied, or may not be.
@@ -241,14 +241,15 @@ impl Node {
     ///
     /// The caller must keep an entry far below 1 MiB. The limits on client requests ensure that.
     pub fn submit(&self, term: u64, entry: Entry) {
+        let is_lead = entry.commands.iter().any(Command::is_lead);
         if self.needs_newer(&entry).is_some() {
             let lost = self.on_lost.clone();
             // The caller holds locks that `on_lost` may need.
-            self.submit_later(Box::pin(async move { lost(term) }));
+            self.submit_later(Box::pin(async move { lost(term, is_lead) }));
             return;
         }
         let (raft, entry) = (self.raft.clone(), Encoded::from(entry));
-        let receipt = Receipt::Lost { term, lost: self.on_lost.clone() };
+        let receipt = Receipt::Lost { term, is_lead, lost: self.on_lost.clone() };
         let mut submission: Submission = Box::pin(unconstrained(async move {
             let leader = LogId::new_term_index(term, 0).leader_id;
             // An error means that openraft has stopped. Then no caller waits for the result of this entry.

@@ -91,7 +91,7 @@ impl Default for Options {
             snapshot_after_bytes: 8 << 20,
             snapshot_pause: Pause::default(),
             on_apply: Box::new(|_, _, _| {}),
-            on_lost: Arc::new(|_| {}),
+            on_lost: Arc::new(|_, _| {}),
             fatal: abort(),
             warn: complain(),
             listener: None,

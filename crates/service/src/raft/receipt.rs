@@ -10,9 +10,9 @@ use tokio::sync::oneshot;
 
 use super::types::TypeConfig;
 
-/// Called with the term of a proposal that was refused, or may be lost. The call comes before any later proposal is
-/// applied.
-pub type OnLost = Arc<dyn Fn(u64) + Send + Sync>;
+/// Called with the term of a proposal that was refused, or may be lost, and whether the proposal was a `Lead`. The call
+/// comes before any later proposal is applied.
+pub type OnLost = Arc<dyn Fn(u64, bool) + Send + Sync>;
 
 pub enum Receipt<T> {
     /// The proposer waits for the result.
@@ -22,6 +22,7 @@ pub enum Receipt<T> {
     Lost {
         /// The term in which the entry was proposed.
         term: u64,
+        is_lead: bool,
         lost: OnLost,
     },
 }
@@ -31,10 +32,10 @@ impl<T: OptionalSend + 'static> Responder<TypeConfig, T> for Receipt<T> {
         match self {
             // The send fails if the proposer no longer waits.
             Receipt::Waits(sender) => drop(sender.send(result)),
-            Receipt::Lost { term, lost } => {
+            Receipt::Lost { term, is_lead, lost } => {
                 let result = (&result as &dyn Any).downcast_ref::<ClientWriteResult<TypeConfig>>();
                 if result.is_some_and(Result::is_err) {
-                    lost(term);
+                    lost(term, is_lead);
                 }
             }
         }

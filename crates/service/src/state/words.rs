@@ -26,6 +26,13 @@ pub enum Command {
     Locks(locks::Command),
 }
 
+impl Command {
+    /// Whether a node begins to lead with this command.
+    pub fn is_lead(&self) -> bool {
+        matches!(self, Command::Sessions(sessions::Command::Lead { .. }))
+    }
+}
+
 /// The principal that asks, and its address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caller {

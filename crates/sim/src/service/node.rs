@@ -1,7 +1,7 @@
 //! A node of the service: the real front end, driven in virtual time.
 
-use baton_service::frontend::{CallId, Closing, ConnectionId as OnConnection, Output, Reply, RoundId, StreamId};
-use baton_service::state::{Caller, Command, Outcome, locks, sessions};
+use baton_service::frontend::{CallId, Closing, ConnectionId as OnConnection, Note, Output, Reply, RoundId, StreamId};
+use baton_service::state::{Caller, Command, Outcome, locks};
 use baton_types::frames::ToClient;
 
 use super::Broken;
@@ -23,7 +23,7 @@ impl World {
             }
             NodeEvent::Apply => self.apply(node)?,
             NodeEvent::Leadership => self.hear_leadership(node),
-            NodeEvent::Lost(term) => to.frontend.lost(now_ms, term),
+            NodeEvent::Lost { term, is_lead } => to.frontend.lost(now_ms, term, is_lead),
             NodeEvent::Alarm => {
                 to.alarm_at = None;
                 to.frontend.tick(now_ms);
@@ -104,6 +104,9 @@ impl World {
                 }
                 // Simulated clients never fill a window, and the simulator makes no other calls.
                 Output::Listen(_) | Output::Reply { .. } => {}
+                Output::Note(Note::OutOfOrder { term }) => {
+                    return Err(format!("node {node} gets its proposals of term {term} back in another order"));
+                }
                 Output::Note(note) => self.tell(|| format!("node {node}: {note:?}")),
             }
         }
@@ -114,8 +117,7 @@ impl World {
 
     /// The mistake: a node leads as soon as it is elected, although entries of earlier terms still come.
     fn skip_lead(&mut self, node: NodeId, term: u64, command: &Command) {
-        let is_lead = matches!(command, Command::Sessions(sessions::Command::Lead { .. }));
-        if is_lead && self.options.broken == Some(Broken::LeadSkipped) {
+        if command.is_lead() && self.options.broken == Some(Broken::LeadSkipped) {
             let to = &mut self.nodes[node];
             let now_ms = to.clock.read_ms(self.now);
             to.frontend.applied(now_ms, &to.state, term, command, &Outcome::default());
@@ -153,9 +155,7 @@ impl World {
             let mut now_ms = to.clock.read_ms(self.now);
             let mut outcome = Outcome::default();
             to.state.apply(index as u64, self.now / MS, command, &mut outcome);
-            if let Command::Sessions(sessions::Command::Lead { .. }) = command
-                && self.options.broken == Some(Broken::LeasesNotAnew)
-            {
+            if command.is_lead() && self.options.broken == Some(Broken::LeasesNotAnew) {
                 // As if three quarters of every lease were over.
                 now_ms = now_ms.saturating_sub(self.ttl_ms * 3 / 4);
             }

@@ -55,7 +55,8 @@ impl World {
                 Output::Sync(sync) => (self.delay(3 * MS, 150 * MS), NodeEvent::Synced(sync)),
                 Output::RoundDone { round, led } => (self.rng.u64(..MS), NodeEvent::RoundDone { round, led }),
                 // Sometimes the node learns from elsewhere that it is deposed, before it learns of its lost proposals.
-                Output::Lost { term } => (self.delay(MS, 300 * MS), NodeEvent::Lost(term)),
+                // It never leads again in that term, so it does not matter which of them were `Lead`s.
+                Output::Lost { term } => (self.delay(MS, 300 * MS), NodeEvent::Lost { term, is_lead: false }),
             };
             self.after(delay, WorldEvent::ToNode { node, life, event });
         }
@@ -147,8 +148,8 @@ impl World {
             self.commands.push(command);
         } else if leads || self.rng.bool() {
             // Otherwise the engine says nothing, because the node is about to learn that it is deposed.
-            let life = self.nodes[node].life;
-            self.after(0, WorldEvent::ToNode { node, life, event: NodeEvent::Lost(term) });
+            let (life, is_lead) = (self.nodes[node].life, command.is_lead());
+            self.after(0, WorldEvent::ToNode { node, life, event: NodeEvent::Lost { term, is_lead } });
         }
     }
 

@@ -57,7 +57,10 @@ pub(super) enum NodeEvent {
     /// The front end hears of the leadership.
     Leadership,
     /// A proposal of this term was refused, or may be lost.
-    Lost(u64),
+    Lost {
+        term: u64,
+        is_lead: bool,
+    },
     Apply,
     Alarm,
     RoundDone {

@@ -133,10 +133,35 @@ fn a_lost_lead_is_not_waited_for() {
     node.tell(|frontend, _, _| frontend.elected(3));
     node.proposed.clear();
     node.tell(|frontend, _, _| frontend.deposed());
-    node.tell(|frontend, now_ms, _| frontend.lost(now_ms, 3));
+    node.tell(|frontend, now_ms, _| frontend.lost(now_ms, 3, true));
     node.tell(|frontend, _, _| frontend.elected(3));
     node.apply();
     assert!(node.frontend.leads());
+}
+
+/// The log refuses proposals for a moment, for example because its lease is over. The term goes on, and so do the `Lead`s
+/// that are in the log already.
+#[test]
+fn a_refused_proposal_does_not_hide_an_older_lead() {
+    for refused_lead in [true, false] {
+        let mut node = Node::follower(ServerLimits::default());
+        node.tell(|frontend, _, _| frontend.elected(3));
+        node.tell(|frontend, _, _| frontend.deposed());
+        node.tell(|frontend, _, _| frontend.elected(3));
+        if refused_lead {
+            node.proposed.pop_back();
+        }
+        node.tell(|frontend, now_ms, _| frontend.lost(now_ms, 3, refused_lead));
+        node.after(LEAD_AGAIN_MS);
+        let leads = node.proposed.len();
+        assert_eq!(leads, if refused_lead { 2 } else { 3 });
+        for _ in 1..leads {
+            node.apply();
+            assert!(!node.frontend.leads(), "another Lead is in the log");
+        }
+        node.apply();
+        assert!(node.frontend.leads());
+    }
 }
 
 /// This node applies entries of the next leader before it learns that it was deposed.
@@ -152,17 +177,39 @@ fn an_entry_of_a_later_term_answers_nothing_that_was_proposed_before() {
     assert_eq!(node.frontend.leases().sessions(), 0);
 }
 
-/// Otherwise an answer would go to a stream that asked for something else.
+/// Otherwise an answer would go to a stream or a call that asked for something else.
 #[test]
-#[cfg(debug_assertions)]
-#[should_panic(expected = "another command was proposed")]
 fn a_shell_that_changes_the_order_of_the_proposals_is_found_out() {
-    let mut node = Node::new();
-    node.stream(1);
-    node.hears(1, open(9));
-    node.tell(|frontend, _, _| frontend.force(CallId(5), b"a"[..].into(), false, Caller::default()));
-    node.proposed.swap(0, 1);
-    node.apply();
+    let force = |node: &mut Node, call, lock: &[u8]| {
+        let lock = lock.into();
+        node.tell(|frontend, _, _| frontend.force(CallId(call), lock, false, Caller::default()));
+    };
+    for both_force in [true, false] {
+        let mut node = Node::new();
+        if both_force {
+            force(&mut node, 4, b"b");
+        } else {
+            node.stream(1);
+            node.hears(1, open(9));
+        }
+        force(&mut node, 5, b"a");
+        node.proposed.swap(0, 1);
+        node.apply();
+        let said = node.said();
+        assert_eq!(said[0], Output::Note(Note::OutOfOrder { term: 1 }));
+        let is_answer = |output: &Output| match output {
+            Output::Say { .. } => true,
+            Output::Reply { reply, .. } => !matches!(reply, Reply::Unknown(_)),
+            _ => false,
+        };
+        assert!(!said.iter().any(is_answer), "{said:?}");
+        // The node begins anew, with another Lead after everything that it has proposed.
+        node.apply();
+        assert!(!node.frontend.leads());
+        node.after(LEAD_AGAIN_MS);
+        node.apply();
+        assert!(node.frontend.leads());
+    }
 }
 
 /// All leases start again, with their full TTL.
@@ -192,9 +239,9 @@ fn after_a_proposal_was_lost_the_node_leads_anew_in_its_term() {
     let (_, kept) = node.proposed.pop_front().unwrap();
     node.proposed.clear();
     // A loss in another term changes nothing.
-    node.tell(|frontend, now_ms, _| frontend.lost(now_ms, 7));
+    node.tell(|frontend, now_ms, _| frontend.lost(now_ms, 7, false));
     assert!(node.frontend.leads());
-    node.tell(|frontend, now_ms, _| frontend.lost(now_ms, 1));
+    node.tell(|frontend, now_ms, _| frontend.lost(now_ms, 1, false));
     assert_eq!(node.said(), [Output::Note(Note::LeadsNoMore { term: 1 }), close(1, Closing::TermEnded)]);
     node.apply_entry(1, &kept);
     assert_eq!(node.said(), []);
@@ -203,16 +250,17 @@ fn after_a_proposal_was_lost_the_node_leads_anew_in_its_term() {
     assert_eq!(node.proposed, []);
     node.after(1);
     assert_eq!(node.proposed.len(), 1);
-    // Another loss leads to another Lead. Both may be applied in the end.
-    node.tell(|frontend, now_ms, _| frontend.lost(now_ms, 1));
+    // Another loss leads to another Lead. Both are applied in the end, and only the last one counts.
+    node.tell(|frontend, now_ms, _| frontend.lost(now_ms, 1, false));
     node.after(LEAD_AGAIN_MS);
     assert_eq!(node.proposed.len(), 2);
+    node.apply();
+    assert!(!node.frontend.leads());
     node.apply();
     assert!(node.frontend.leads());
     node.said();
     node.stream(2);
     node.hears(2, ToServer::Open(resume(8, 2)));
-    node.apply();
     node.apply();
     assert!(node.listens(2));
     node.said();

@@ -72,7 +72,7 @@ async fn a_leader_proposes_only_what_all_members_read() {
         listener,
         beginning: Beginning::Waits,
         formats: seats[0].formats,
-        on_lost: Arc::new(move |term| told.lock().unwrap().push(term)),
+        on_lost: Arc::new(move |term, is_lead| told.lock().unwrap().push((term, is_lead))),
         // The other node must not lead: this test asks this one.
         ..options()
     };
@@ -90,12 +90,18 @@ async fn a_leader_proposes_only_what_all_members_read() {
     let refused = node.propose(open_session(1)).await.unwrap_err();
     assert_eq!(refused, ProposeError::NewFormat { since: 2, format: 1 });
     node.submit(term, open_session(1));
-    until("the entry is told as lost", async || *lost.lock().unwrap() == [term]).await;
+    until("the entry is told as lost", async || *lost.lock().unwrap() == [(term, false)]).await;
+    let lead = |term| entry_of(sessions::Command::Lead { term });
+    node.submit(term, lead(term));
+    until("the Lead is told as lost", async || *lost.lock().unwrap() == [(term, false), (term, true)]).await;
     // The other node is upgraded.
     stop([other]).await;
     seats[1].formats = (1, 2);
     other = seats[1].open(Beginning::Waits).await;
     until("the leader knows that all read it", async || node.format() == 2).await;
+    // Raft itself refuses an entry of a term in which this node does not lead.
+    node.submit(term + 9, lead(term + 9));
+    until("that Lead is told as lost", async || lost.lock().unwrap().contains(&(term + 9, true))).await;
     agree(&[&node, &other], 0).await;
     stop([node, other]).await;
 }
