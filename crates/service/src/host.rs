@@ -39,6 +39,8 @@ const FRAMES_WAITING_MAX: usize = 4096;
 /// A replica with its front end.
 pub struct Host<R: Replica = Node> {
     shell: Arc<Shell<R>>,
+    /// What the front end was not told yet.
+    leadership: tokio::sync::Mutex<watch::Receiver<Leadership>>,
     /// Start time of the host, on the clock for leases.
     started_ms: u64,
 }
@@ -268,8 +270,10 @@ impl<R: Replica> Host<R> {
         });
         let replica = open(Reports::new(&shell)).await?;
         shell.inner().frontend.try_waits(replica.try_ms());
+        let mut leadership = replica.leadership();
+        leadership.mark_changed();
         assert!(shell.replica.set(replica).is_ok(), "the replica is set once");
-        let host = Host { shell, started_ms: clock::boot_ms() };
+        let host = Host { shell, leadership: leadership.into(), started_ms: clock::boot_ms() };
         host.look_at_space();
         Ok(host)
     }
@@ -277,19 +281,14 @@ impl<R: Replica> Host<R> {
     /// Drives the front end until it leads. Only for a replica that needs no other one to lead: call it before
     /// [`Host::run`].
     pub async fn until_leads(&self) -> Result<(), NeverLed> {
-        let mut leadership = self.shell.replica().leadership();
         let mut leads = self.shell.leads.subscribe();
-        while !*leads.borrow_and_update() {
-            self.tell_leadership(*leadership.borrow_and_update());
-            tokio::select! {
-                changed = leadership.changed() => changed.map_err(|_| NeverLed)?,
-                // `changed` cannot fail: the sender is part of the shell.
-                _ = leads.changed() => {}
-                // The first `Lead` may be lost. The front end then proposes it again after a pause.
-                () = self.keep_time() => {}
-            }
+        tokio::select! {
+            // The wait cannot fail: the sender is part of the shell.
+            _ = leads.wait_for(|leads| *leads) => Ok(()),
+            () = self.follow_leadership() => Err(NeverLed),
+            // The first `Lead` may be lost. The front end then proposes it again after a pause.
+            () = self.keep_time() => Err(NeverLed),
         }
-        Ok(())
     }
 
     /// A client at address `from` begins a stream on this connection. The frames for the client come through the
@@ -348,29 +347,14 @@ impl<R: Replica> Host<R> {
         self.shell.step(|frontend, _| frontend.space(free_bytes, FREE_BYTES_MIN));
     }
 
-    fn tell_leadership(&self, leadership: Leadership) {
-        self.shell.step(|frontend, _| match leadership {
-            Leadership::Leads { term } => frontend.elected(term),
-            Leadership::DoesNotLead { .. } => frontend.deposed(),
-        });
-    }
-
+    /// Tells the front end each change once. Returns when the replica has stopped.
     async fn follow_leadership(&self) {
-        let mut leadership = self.shell.replica().leadership();
-        let mut told = None;
-        loop {
+        let mut leadership = self.leadership.lock().await;
+        while leadership.changed().await.is_ok() {
             let now = *leadership.borrow_and_update();
-            if told.replace(now) == Some(now) {
-                // The replica sends only changes, so the last one but one was missed: this node may have lost its
-                // majority meanwhile.
-                self.tell_leadership(Leadership::DoesNotLead { leader: None });
-            }
-            self.tell_leadership(now);
+            self.shell.step(|frontend, _| frontend.told(now));
             if let (Leadership::DoesNotLead { leader: Some(_) }, Some(leader)) = (now, self.shell.replica().leader()) {
                 info!(leader = leader.name, address = leader.address, "another node leads");
-            }
-            if leadership.changed().await.is_err() {
-                return;
             }
         }
     }

@@ -6,6 +6,7 @@ use tokio::sync::watch;
 use baton_types::frames::Leader;
 use baton_types::views::{Cluster, Group};
 
+pub use crate::frontend::Leadership;
 use crate::state::{Entry, State};
 
 /// A replica of the state. It applies entries in order, and reports them to its host through
@@ -76,18 +77,6 @@ pub trait Replica: Send + Sync + 'static {
 
     /// Stops the replica. When it returns, the replica uses no file and no connection any more.
     fn shutdown(&self) -> impl Future<Output = ()> + Send;
-}
-
-/// Whether this replica leads, as far as it knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leadership {
-    /// A majority has confirmed that this node leads. A member of a peer group always leads: its clients are its own.
-    Leads { term: u64 },
-    /// This node does not lead, or no majority has confirmed it yet.
-    DoesNotLead {
-        /// The node that leads, if this node knows it.
-        leader: Option<u64>,
-    },
 }
 
 /// A change of the members of a cluster. A member is named by its name or by its id.

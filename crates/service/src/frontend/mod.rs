@@ -3,9 +3,8 @@
 //!
 //! **How to drive it.** Report every event: a stream [opens](Frontend::stream_opens), [receives a
 //! frame](Frontend::hears), is [slow](Frontend::stream_slow) or [gone](Frontend::stream_gone); a call wants to
-//! [look](Frontend::look) or to [force](Frontend::force) a release; an entry [was applied](Frontend::applied); this
-//! node [was elected](Frontend::elected) or [deposed](Frontend::deposed); a proposal [was lost](Frontend::lost); a
-//! round [is over](Frontend::round_done); [free space](Frontend::space) was measured; [time passes](Frontend::tick); a
+//! [look](Frontend::look) or to [force](Frontend::force) a release; an entry [was applied](Frontend::applied);
+//! the node [learns whether it leads](Frontend::told); a proposal [was lost](Frontend::lost); a round [is over](Frontend::round_done); [free space](Frontend::space) was measured; [time passes](Frontend::tick); a
 //! gated state [granted a lock](Frontend::admitted), or its waiters are [without hope](Frontend::hopeless).
 //! After each report, carry out all outputs of [`Frontend::poll`], in order, before the next report. Call
 //! [`Frontend::tick`] at [`Frontend::next_wake`].
@@ -25,6 +24,7 @@
 mod applied;
 mod held_back;
 mod hopeless;
+mod leadership;
 mod limits;
 mod open;
 mod rounds;
@@ -43,18 +43,16 @@ use baton_types::views::Holder;
 
 use crate::leases::Leases;
 use crate::state::locks::LockName;
-use crate::state::{Caller, Command, RequestNumber, SessionId, State, locks, sessions};
+use crate::state::{Caller, Command, RequestNumber, SessionId, locks};
 pub use held_back::HELD_BACK_MS;
 use held_back::HeldBack;
 pub use hopeless::HOPELESS_AGAIN_MS;
+pub use leadership::{LEAD_AGAIN_MS, Leadership};
 pub use limits::LIMIT_AGAIN_MS;
 use rounds::Rounds;
 pub use rounds::{ROUND_AGAIN_MS, ROUNDS_MAX, RoundId};
 pub use streams::{OPEN_WITHIN_MS, PARKED_BYTES_MAX, WINDOW};
 use streams::{Presence, Stream};
-
-/// Pause before this node proposes `Lead` again after a lost proposal.
-pub const LEAD_AGAIN_MS: u64 = 100;
 
 /// The most proposals that may be on their way to the state. Only thousands of pipelining clients, or a disk that
 /// hangs, reach this limit; the front end then ends the stream of each further request.
@@ -327,45 +325,6 @@ impl Frontend {
         self.begin_rounds(now_ms);
     }
 
-    /// This node was elected. It leads once its own `Lead` is applied: after that, no entry of an earlier term follows
-    /// in the log.
-    pub fn elected(&mut self, term: u64) {
-        let is_known = match self.standing {
-            Standing::Begins { term: known, .. } | Standing::Leads { term: known } => known >= term,
-            Standing::Follows => false,
-            Standing::Stopped => true,
-        };
-        if !is_known {
-            self.reset(&Closing::TermEnded);
-            self.begin_to_lead(term);
-        }
-    }
-
-    /// This node no longer leads, or cannot be sure.
-    pub fn deposed(&mut self) {
-        if self.standing != Standing::Stopped {
-            self.reset(&Closing::NotLeading);
-            self.standing = Standing::Follows;
-        }
-    }
-
-    /// A proposal of this term was refused, or may be lost. Earlier proposals may be applied or not, so this node
-    /// begins to lead again. Old proposals that are still applied come before the new `Lead`. `is_lead` is true if the
-    /// lost proposal was a `Lead`, for which this node must not wait. It goes on to wait for its other `Lead`s: the term
-    /// may go on, and then they are applied.
-    pub fn lost(&mut self, now_ms: u64, lost_in: u64, is_lead: bool) {
-        if is_lead {
-            self.lead_is_over(lost_in);
-        }
-        match self.standing {
-            Standing::Begins { term, .. } | Standing::Leads { term } if term == lost_in => {
-                self.reset(&Closing::TermEnded);
-                self.standing = Standing::Begins { term, again_ms: Some(now_ms.saturating_add(LEAD_AGAIN_MS)) };
-            }
-            _ => {}
-        }
-    }
-
     /// The server stops: ends all streams and all leases.
     pub fn stop(&mut self) {
         self.reset(&Closing::Stopping);
@@ -437,36 +396,6 @@ impl Frontend {
             self.reply(call, if led { Reply::Current } else { failed() });
         }
         self.begin_rounds(now_ms);
-    }
-
-    fn begin_to_lead(&mut self, term: u64) {
-        self.standing = Standing::Begins { term, again_ms: None };
-        let before = if self.leads_under_way.0 == term { self.leads_under_way.1 } else { 0 };
-        self.leads_under_way = (term, before + 1);
-        let command = sessions::Command::Lead { term }.into();
-        self.out.push_back(Output::Propose { term, command });
-    }
-
-    /// A `Lead` of this term is applied. Returns whether it is the last one that this node proposed: between an older one
-    /// and the last one there may be proposals that this node has forgotten.
-    fn is_last_lead(&mut self, term: u64) -> bool {
-        self.lead_is_over(term);
-        self.leads_under_way.1 == 0
-    }
-
-    /// A `Lead` of this term is applied, or lost.
-    fn lead_is_over(&mut self, term: u64) {
-        let (of, under_way) = &mut self.leads_under_way;
-        if *of == term {
-            *under_way = under_way.saturating_sub(1);
-        }
-    }
-
-    /// The last `Lead` of this term is applied: all leases start again, with their full TTL.
-    fn lead(&mut self, now_ms: u64, state: &State, term: u64) {
-        self.standing = Standing::Leads { term };
-        self.leases.lead(now_ms, term, &state.pending_timers());
-        self.out.push_back(Output::Note(Note::Leads { term, sessions: self.leases.sessions() }));
     }
 
     /// Ends everything that belongs to a term.

@@ -1,6 +1,8 @@
 //! A node of the service: the real front end, driven in virtual time.
 
-use baton_service::frontend::{CallId, Closing, ConnectionId as OnConnection, Note, Output, Reply, RoundId, StreamId};
+use baton_service::frontend::{
+    self, CallId, Closing, ConnectionId as OnConnection, Note, Output, Reply, RoundId, StreamId,
+};
 use baton_service::state::{Caller, Command, Outcome, locks};
 use baton_types::frames::ToClient;
 
@@ -22,7 +24,7 @@ impl World {
                 to.raft.tick(now);
             }
             NodeEvent::Apply => self.apply(node)?,
-            NodeEvent::Leadership => self.hear_leadership(node),
+            NodeEvent::Leadership => self.hear_leadership(node)?,
             NodeEvent::Lost { term, is_lead } => to.frontend.lost(now_ms, term, is_lead),
             NodeEvent::Alarm => {
                 to.alarm_at = None;
@@ -66,20 +68,24 @@ impl World {
         Some(self.connections.get(&connection)?.carried?.to)
     }
 
-    fn hear_leadership(&mut self, node: NodeId) {
+    /// The front end learns of the latest state only. Whatever it missed: it leads only with another `Lead` of its own.
+    fn hear_leadership(&mut self, node: NodeId) -> Result<(), String> {
         let to = &mut self.nodes[node];
         to.hears_leadership_soon = false;
-        match to.leadership {
-            Leadership::Leads { term } => {
-                to.leads_in = Some(term);
-                to.frontend.elected(term);
+        let (leads_in, told) = match to.leadership {
+            Leadership::Leads { term } => (Some(term), frontend::Leadership::Leads { term }),
+            Leadership::DoesNotLead { leader, .. } => {
+                let leader = leader.map(|leader| leader as u64);
+                (None, frontend::Leadership::DoesNotLead { leader })
             }
-            Leadership::DoesNotLead { .. } => {
-                to.leads_in = None;
-                to.frontend.deposed();
-            }
+        };
+        to.leads_in = leads_in;
+        to.frontend.told(told);
+        if to.frontend.leads() {
+            return Err(format!("node {node} goes on to lead without a new Lead, although it did not lead meanwhile"));
         }
         self.end_other_carriers(node);
+        Ok(())
     }
 
     /// Carries out all outputs of the front end.

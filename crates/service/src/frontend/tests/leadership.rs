@@ -19,8 +19,7 @@ fn a_node_leads_when_its_own_lead_is_applied() {
     node.apply();
     assert!(node.frontend.leads());
     node.said();
-    // A repeated or an older election changes nothing.
-    node.tell(|frontend, _, _| frontend.elected(3));
+    // An older election changes nothing.
     node.tell(|frontend, _, _| frontend.elected(2));
     assert!(node.frontend.leads() && node.proposed.is_empty() && node.said().is_empty());
 }
@@ -94,6 +93,28 @@ fn a_lead_of_one_term_in_an_entry_of_another_does_not_count() {
     node.tell(|frontend, _, _| frontend.elected(3));
     node.apply_entry(2, &sessions::Command::Lead { term: 3 }.into());
     node.apply_entry(3, &sessions::Command::Lead { term: 4 }.into());
+    assert!(!node.frontend.leads());
+}
+
+/// The shell sees only the latest state, so it may miss that the node lost its majority for a moment.
+#[test]
+fn a_node_that_is_told_again_that_it_leads_begins_anew() {
+    let leads = |term| move |frontend: &mut Frontend, _, _: &State| frontend.told(Leadership::Leads { term });
+    let mut node = Node::follower(ServerLimits::default());
+    node.tell(leads(3));
+    node.apply();
+    node.said();
+    node.opened(1, 9);
+    node.tell(leads(3));
+    assert_eq!(node.said(), [Output::Note(Note::LeadsNoMore { term: 3 }), close(1, Closing::NotLeading)]);
+    assert!(!node.frontend.leads());
+    assert_eq!(node.proposed, [(3, sessions::Command::Lead { term: 3 }.into())]);
+    node.tell(leads(3));
+    node.apply();
+    assert!(!node.frontend.leads(), "another Lead is in the log");
+    node.apply();
+    assert!(node.frontend.leads());
+    node.tell(|frontend, _, _| frontend.told(Leadership::DoesNotLead { leader: Some(2) }));
     assert!(!node.frontend.leads());
 }
 

@@ -16,7 +16,7 @@ use baton_types::frames::{
 use baton_types::limits::{SECRET_BYTES, ServerLimits};
 
 use super::*;
-use crate::state::Outcome;
+use crate::state::{Outcome, State, sessions};
 
 pub const TTL_MS: u64 = 10_000;
 
