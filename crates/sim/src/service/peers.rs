@@ -143,7 +143,8 @@ impl World {
         let raft = &mut self.nodes[node].raft;
         let leads = raft.leads() && raft.term() == term;
         let is_unlucky = self.healed_at.is_none() && self.rng.u8(..) == 0;
-        if leads && !is_unlucky {
+        let is_refused = is_unlucky || (self.needs_lease && !raft.has_lease(self.now, term));
+        if leads && !is_refused {
             raft.propose(term, self.commands.len() as u32);
             self.commands.push(command);
         } else if leads || self.rng.bool() {

@@ -197,6 +197,8 @@ pub struct World {
     /// The leader of each term.
     pub(super) leaders: BTreeMap<u64, NodeId>,
     pub(super) links: Links,
+    /// Whether a leader refuses proposals while no majority confirms it.
+    pub(super) needs_lease: bool,
     /// Whether front ends may hear of a change of leadership very late.
     pub(super) has_slow_watches: bool,
     /// The state after all committed entries, updated at the moment of each commit.
@@ -237,6 +239,7 @@ impl World {
         let nodes: Vec<Node> = (0..count).map(|id| node(&mut rng, id)).collect();
         let links = Links::new(count, [0, 0, 4, 24][rng.usize(..4)]);
         let has_slow_watches = rng.u8(..3) == 0;
+        let needs_lease = rng.bool();
         let clients = (0..clients)
             .map(|id| SimulatedClient::new(id, Clock::random(&mut rng, options.drift()), rng.usize(..8)))
             .collect();
@@ -260,6 +263,7 @@ impl World {
             leaders: BTreeMap::new(),
             links,
             has_slow_watches,
+            needs_lease,
             truth: State::default(),
             oracle: Oracle::new(options.drift()),
             healed_at: None,

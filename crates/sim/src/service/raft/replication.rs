@@ -1,9 +1,15 @@
 //! Replication: a follower takes entries only if its log has what comes before them. An entry is committed when a
 //! majority has synced it and the leader wrote it in its own term; with it, all entries before it are committed.
 
-use super::{End, Entry, Message, Micros, NodeId, Output, Peer, Raft, Role, Sync};
+use super::{End, Entry, Leadership, Message, Micros, NodeId, Output, Peer, Raft, Role, Sync};
 
 impl Raft {
+    /// Whether this node leads in this term, and a majority has confirmed it not long ago. The real Raft refuses
+    /// proposals without such a lease, although the term goes on.
+    pub fn has_lease(&self, now: Micros, term: u64) -> bool {
+        self.leadership(now) == Leadership::Leads { term }
+    }
+
     /// Appends a command to the log, if this node leads in this term. The caller calls [`Raft::flush`] soon.
     pub fn propose(&mut self, term: u64, command: u32) -> bool {
         let Role::Leader(leader) = &mut self.role else { return false };
