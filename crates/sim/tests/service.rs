@@ -46,12 +46,13 @@ fn a_broken_rule_is_noticed() {
         let report = first_violation(broken).unwrap_or_else(|| panic!("no violation with {broken:?}"));
         let violation = report.violation.unwrap_or_default();
         let words = match broken {
-            Broken::StreamOutlivesTerm => "outlives",
-            // A session that the leader has overlooked never expires.
-            Broken::LeadSkipped => "does not come to an end",
-            _ => "believe",
+            Broken::StreamOutlivesTerm => ["outlives", "outlives"],
+            // A session that the leader has overlooked never expires. And if a node leads twice in a term, proposals of
+            // the first time follow the Lead of the second.
+            Broken::LeadSkipped => ["does not come to an end", "back in another order"],
+            _ => ["believe", "believe"],
         };
-        assert!(violation.contains(words), "{broken:?}, seed {}: {violation}", report.seed);
+        assert!(words.iter().any(|words| violation.contains(words)), "{broken:?}, seed {}: {violation}", report.seed);
     }
 }
 

@@ -95,6 +95,13 @@ impl World {
             let partition = self.any_partition();
             self.at(at, WorldEvent::Fault(Fault::Partition(partition, duration)));
         }
+        // The leader is cut off early, for longer than a lease. If its front end does not hear of that, it goes on to
+        // believe that it leads while the next leader ends its sessions.
+        if self.has_slow_watches && self.nodes.len() > 1 {
+            let (at, ttl) = (self.rng.u64(200 * MS..until / 2), self.ttl_ms * MS);
+            let (partition, duration) = (Partition::Isolates(Which::Leader), self.rng.u64(2 * ttl..TTLS_MAX * ttl));
+            self.at(at, WorldEvent::Fault(Fault::Partition(partition, duration)));
+        }
         self.at(until, WorldEvent::Heal);
     }
 

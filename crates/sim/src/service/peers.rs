@@ -121,9 +121,12 @@ impl World {
         if let Leadership::Leads { term } = leadership {
             self.tell(|| format!("node {node} leads in term {term}"));
         }
-        let delay = match self.has_slow_watches && self.healed_at.is_none() && self.rng.bool() {
-            true => self.rng.u64(..TTLS_MAX * self.ttl_ms * MS),
-            false => self.delay(20 * MS, 400 * MS),
+        let is_slow = self.has_slow_watches && self.healed_at.is_none() && self.rng.bool();
+        let ttl = self.ttl_ms * MS;
+        let delay = match leadership {
+            _ if !is_slow => self.delay(20 * MS, 400 * MS),
+            Leadership::Leads { .. } => self.rng.u64(..TTLS_MAX * ttl),
+            Leadership::DoesNotLead { .. } => self.rng.u64(ttl..TTLS_MAX * ttl),
         };
         self.after(delay, WorldEvent::ToNode { node, life, event: NodeEvent::Leadership });
     }
