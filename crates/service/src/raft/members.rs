@@ -344,7 +344,8 @@ mod tests {
 
     #[test]
     fn the_group_does_not_wait_for_a_node_that_is_silent_or_lags() {
-        let health = |heard_ms_ago, lag| health("b".to_owned(), heard_ms_ago, lag, 1_000).map_err(|refused| refused.to_string());
+        let health =
+            |heard_ms_ago, lag| health("b".to_owned(), heard_ms_ago, lag, 1_000).map_err(|refused| refused.to_string());
         assert_eq!(health(Some(1_000), Some(LAG_MAX)), Ok(()));
         let never = "b has not answered yet; is its address right, and does it run?";
         assert_eq!(health(None, Some(0)), Err(never.to_owned()));
