@@ -9,8 +9,10 @@ use openraft::errors::RPCError;
 use openraft::network::{RPCOption, RaftNetworkFactory, RaftNetworkV2};
 use openraft::raft::VoteRequest;
 
+use super::cluster::LONG;
 use super::*;
 
+use crate::raft::group::Metrics;
 use crate::raft::types::Payload;
 use crate::store::fake::{Operation as DiskOperation, Random};
 
@@ -240,6 +242,9 @@ async fn a_file_that_is_removed_under_a_running_node_is_noticed() {
         node.propose(open_session(session)).await.unwrap().await.unwrap();
         assert_eq!(node.missing(), None);
     }
+    // The next start has nothing to purge.
+    let purged = |metrics: &Metrics| metrics.snapshot.is_some() && metrics.purged == metrics.snapshot;
+    node.raft.wait(Some(LONG)).metrics(purged, "purged").await.unwrap();
     node.shutdown().await;
     // No snapshot is made, so that the node itself removes no files.
     let options = Options { snapshot_after_bytes: u64::MAX, ..options() };
