@@ -29,6 +29,7 @@ algorithms! {
     mutex mutex::generalized;
     mutex mutex::suzuki_kasami;
     mutex mutex::singhal;
+    mutex mutex::naimi_trehel;
     mutex mutex::token_ring;
     mutex mutex::voting;
     mutex broken::permission_ring_original;
@@ -475,8 +476,9 @@ mod tests {
             Err(other) => panic!("{}: {other}", about.name),
         };
         let unlimited: Vec<_> = ALGORITHMS.iter().filter(|about| !refused(about)).map(|about| about.name).collect();
-        let linear = ["central", "raymond", "token-ring", "raymond-greedy", "no-lock", "token-ring-last-word"];
-        assert_eq!(unlimited, [&linear[..], &["record-append"]].concat());
+        let linear = ["central", "raymond", "naimi-trehel", "token-ring"];
+        let broken = ["raymond-greedy", "no-lock", "token-ring-last-word"];
+        assert_eq!(unlimited, [&linear[..], &broken, &["record-append"]].concat());
         let coordinated = Params { coordinators: Some(5_000), ..Params::new(3, 1) };
         assert!(matches!(visit("voting", &coordinated, Any), Err(SetupError::TooMany { n: 5_000, max: 4_096, .. })));
     }

@@ -60,6 +60,7 @@ fn a_token_is_shown_by_the_one_process_that_has_it_unless_it_is_on_its_way() {
             "raymond",
             "suzuki-kasami",
             "singhal",
+            "naimi-trehel",
             "token-ring",
             "raymond-greedy",
             "suzuki-kasami-no-outdated-check",
@@ -97,6 +98,24 @@ fn the_holders_of_raymond_lead_along_the_tree_to_the_token() {
             }
         }
     }
+}
+
+/// While a REQUEST is on its way, its requester and the old root are both without a father.
+#[test]
+fn the_fathers_of_naimi_and_trehel_lead_to_a_root_and_the_next_pointers_are_a_queue() {
+    let mut roots = BTreeSet::new();
+    for moment in random_moments("naimi-trehel", None, 6) {
+        let is_root = |&process: &ProcessId| moment.pointer(process, "father").is_none();
+        for process in 0..6 {
+            // A path through 6 processes has at most 5 edges.
+            let path = std::iter::successors(Some(process), |&at| moment.pointer(at, "father"));
+            assert!(path.take(6).any(|at| is_root(&at)), "P{process} has no way to a root");
+        }
+        roots.insert((0..6).filter(is_root).count());
+        let next: Vec<ProcessId> = (0..6).filter_map(|process| moment.pointer(process, "next")).collect();
+        assert_eq!(next.len(), next.iter().collect::<BTreeSet<_>>().len(), "{next:?}");
+    }
+    assert!(roots.contains(&1) && roots.len() > 1, "requests on their way have roots of their own: {roots:?}");
 }
 
 #[test]

@@ -108,6 +108,34 @@ fn singhal_takes_n_messages_or_half_of_n_and_1_on_average() {
     }
 }
 
+/// In turns n+1 requests cost 4n-2 messages: n for one of them, and at most 3 for each other. The measured entries are
+/// a multiple of n+1.
+#[test]
+fn naimi_trehel_takes_less_than_4_messages_in_turns_and_about_log_n_on_average() {
+    for n in [2, 3, 5, 10, 17] {
+        for load in [Load::Solo, Load::All] {
+            for hold in [0.25, 1.0, 10.0] {
+                let mut options = Options::new("naimi-trehel", n);
+                (options.workload.load, options.workload.hold) = (load, hold);
+                // Three rounds of warm-up, and one at the end.
+                options.workload.entries = n as u64 * (4 + 2 * (n as u64 + 1));
+                let report = mutex(&options);
+                let expected = (4.0 * n as f64 - 2.0) / (n as f64 + 1.0);
+                assert_eq!(report.messages_per_entry, Some(expected), "n = {n}, {load:?}, {hold}");
+                let (delay, longest) = (report.client_delay.unwrap(), n as f64);
+                match load {
+                    Load::Solo => assert_eq!((delay.mean, delay.max), (expected, longest), "n = {n}"),
+                    _ => assert_eq!(report.sync_delay.unwrap().max, 1.0, "n = {n}, {hold}"),
+                }
+            }
+        }
+    }
+    // n H(n-1)/(n-1): for n = 5 it is 5/4 (1 + 1/2 + 1/3 + 1/4).
+    for (n, expected) in [(2, 2.0), (3, 2.25), (5, 125.0 / 48.0), (10, 7_129.0 / 2_268.0)] {
+        assert_mean("naimi-trehel", n, expected);
+    }
+}
+
 /// Tolerates 2 percent, over 2,000 entries for each process.
 fn assert_mean(algorithm: &str, n: usize, expected: f64) {
     let mut options = Options::new(algorithm, n);
@@ -131,7 +159,7 @@ fn asking_and_being_answered_takes_2_delays_and_a_handover_takes_1() {
 /// A process that has all permissions, or the token, enters at once.
 #[test]
 fn entering_again_takes_no_time() {
-    for algorithm in ["carvalho-roucairol", "singhal", "suzuki-kasami"] {
+    for algorithm in ["carvalho-roucairol", "singhal", "suzuki-kasami", "naimi-trehel"] {
         let mut options = Options::new(algorithm, 2);
         options.workload.load = Load::Random;
         options.workload.think = 20.0;
@@ -159,6 +187,11 @@ fn carvalho_roucairol_keeps_its_promises() {
 #[test]
 fn singhal_keeps_its_promises() {
     keeps_its_promises("singhal");
+}
+
+#[test]
+fn naimi_trehel_keeps_its_promises() {
+    keeps_its_promises("naimi-trehel");
 }
 
 /// Unordered links break SAFE with two processes. The simulator refuses to run Lamport on them.

@@ -28,7 +28,7 @@ type Crashes = ((&'static str, &'static str, usize), &'static [&'static str], &'
 /// requested yet.
 #[test]
 fn each_stalls_when_somebody_crashes_whom_it_needs_and_only_then() {
-    let table: [Crashes; 9] = [
+    let table: [Crashes; 10] = [
         (("central", "", 3), &["crash 3 @ 0.5", "crash 0 @ 2.5"], &["crash 2 @ 0.5"]),
         (("permission-ring", "", 4), &["crash 0 @ 0.5", "crash 1 @ 0.5", "crash 2 @ 0.5", "crash 3 @ 0.5"], &[]),
         (("carvalho-roucairol", "", 4), &["crash 1 @ 0.5", "crash 2 @ 0.5", "crash 3 @ 0.5"], &[]),
@@ -37,6 +37,7 @@ fn each_stalls_when_somebody_crashes_whom_it_needs_and_only_then() {
         (("generalized", "central", 3), &["crash 3 @ 0.5"], &["crash 2 @ 0.5"]),
         (("suzuki-kasami", "", 4), &["crash 0 @ 0.5"], &["crash 1 @ 0.5", "crash 3 @ 0.5"]),
         (("singhal", "", 4), &["crash 0 @ 0.5"], &["crash 1 @ 0.5", "crash 3 @ 0.5"]),
+        (("naimi-trehel", "", 4), &["crash 0 @ 0.5", "crash 1 @ 2.5", "crash 0 @ 3.5"], &["crash 3 @ 0.5"]),
         (("raymond", "", 7), &["crash 0 @ 0.5", "crash 1 @ 0.5", "crash 2 @ 0.5"], &["crash 3 @ 0.5", "crash 6 @ 0.5"]),
     ];
     for ((algorithm, variant, n), needed, idle) in table {
@@ -72,7 +73,7 @@ fn with_any_lock_no_increment_is_lost() {
 /// "With E = 0 and no think time the holder of a token re-enters for ever at t = 0: warm up with E = 1."
 #[test]
 fn a_token_does_not_leave_a_holder_that_stays_for_no_time() {
-    for algorithm in ["suzuki-kasami", "singhal", "raymond"] {
+    for algorithm in ["suzuki-kasami", "singhal", "naimi-trehel", "raymond"] {
         let mut options = Options::new(algorithm, 4);
         options.workload.entries = 400;
         options.workload.hold = 0.0;

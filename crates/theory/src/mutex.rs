@@ -119,6 +119,7 @@ pub fn costs(setting: &Setting) -> Option<Costs> {
         "generalized" => generalized(setting),
         "suzuki-kasami" => suzuki_kasami(setting),
         "singhal" => singhal(setting),
+        "naimi-trehel" => naimi_trehel(setting),
         // A process that goes before its neighbours makes the token cross fewer edges. How many depends on the run.
         "raymond" if setting.has("greedy") => alone(setting, raymond(setting)),
         "raymond" => raymond(setting),
@@ -464,6 +465,36 @@ fn singhal(setting: &Setting) -> Costs {
         messages_solo: exact("n", n),
         messages_solo_random: mean("n/2 + 1", n / 2.0 + 1.0),
         messages_all: exact("n", n),
+        ..asking_all()
+    }
+    .look_up(setting)
+}
+
+/// One REQUEST for each edge of the path to the root of the tree of fathers, and the token. Number the processes by
+/// their last request, the latest first: the root is 1. Every father has a smaller number than its child.
+///
+/// At random: the father of process k is each of 1..k-1 with the same probability, independently of the others, and the
+/// reversal of a path preserves this. (Process j is on the path of k with probability 1/j, whatever the others are. If
+/// it is, its new father is k, which has number 1 now. If not, its father is any of 1..j-1 as before, now 2..j.) So the
+/// path of k has H(k-1) edges on average. The next requester is any of 2..n, and the mean of H(k-1) + 1 over these k is
+/// n H(n-1)/(n-1).
+///
+/// In turns: a path through all processes, n-1 edges, makes all processes children of its requester r. The next
+/// requester has 1 edge, the n-2 after it have 2 edges each, through r, and r itself has 1. Each of these requests adds
+/// an edge to a new path through all processes, which the next requester takes. So n+1 requests have 3n-3 edges. If all
+/// processes always want to enter, they enter in turns too. A measurement counts rounds of n entries, so it is exact only
+/// if n+1 divides their number.
+fn naimi_trehel(setting: &Setting) -> Costs {
+    let n = setting.n as f64;
+    let harmonic: f64 = (1..setting.n).map(|k| 1.0 / k as f64).sum();
+    let (turns, random) = ((4.0 * n - 2.0) / (n + 1.0), n * harmonic / (n - 1.0));
+    let (in_turns, at_random) = (mean("(4n-2)/(n+1)", turns), mean("n H(n-1)/(n-1)", random));
+    Table {
+        messages_solo: in_turns.clone(),
+        messages_solo_random: at_random.clone(),
+        messages_all: in_turns.clone(),
+        client_delay_solo: in_turns,
+        client_delay_solo_random: at_random,
         ..asking_all()
     }
     .look_up(setting)

@@ -45,6 +45,9 @@ fn messages_per_entry() {
         ("generalized", "ricart-agrawala+yield-at-once", 10, [18.0, 18.0, 18.0]),
         ("suzuki-kasami", "", 10, [10.0, 10.0, 10.0]),
         ("singhal", "", 10, [10.0, 6.0, 10.0]),
+        // H(2) = 3/2 and H(8) = 761/280.
+        ("naimi-trehel", "", 3, [2.5, 2.25, 2.5]),
+        ("naimi-trehel", "", 9, [3.4, 3.057_589_286, 3.4]),
         ("raymond", "chain", 8, [3.5, 6.0, 3.5]),
         ("raymond", "star", 8, [3.5, 3.5, 3.5]),
         ("voting", "", 9, [15.0, 15.0, 15.0]),
@@ -64,6 +67,7 @@ fn delays_in_t() {
         ("token-ring", "parked", 10, [10.0, 1.0, 19.0]),
         ("lamport", "", 10, [2.0, 1.0, 19.0]),
         ("suzuki-kasami", "", 10, [2.0, 1.0, 19.0]),
+        ("naimi-trehel", "", 9, [3.4, 1.0, 17.0]),
         ("raymond", "star", 8, [3.5, 1.75, 21.0]),
         ("maekawa", "", 9, [2.0, 2.0, 26.0]),
         ("voting", "", 9, [2.0, 2.0, 26.0]),
@@ -81,6 +85,7 @@ fn some_are_bounds_and_some_are_means() {
     assert_eq!(kind(at("voting", "", 5, Load::All)), Kind::Bound);
     assert_eq!(kind(at("singhal", "", 5, Load::SoloRandom)), Kind::Mean);
     assert_eq!(kind(at("singhal", "", 5, Load::All)), Kind::Exact);
+    assert_eq!(kind(at("naimi-trehel", "", 5, Load::Solo)), Kind::Mean, "n+1 requests are no whole round");
     let sync_delay = at("maekawa", "", 9, Load::All).sync_delay.unwrap();
     assert!(sync_delay.agrees(1.4) && !sync_delay.agrees(0.9) && !sync_delay.agrees(2.1));
     let longest = at("raymond", "chain", 9, Load::All).sync_delay_max.unwrap();
@@ -132,7 +137,7 @@ fn only_counts_that_do_not_depend_on_timing_hold_on_any_network() {
     for algorithm in ["central", "lamport", "ricart-agrawala", "permission-ring"] {
         assert!(any(algorithm, Load::Random).is_some(), "{algorithm}");
     }
-    for algorithm in ["raymond", "suzuki-kasami", "maekawa", "voting"] {
+    for algorithm in ["raymond", "suzuki-kasami", "naimi-trehel", "maekawa", "voting"] {
         assert_eq!(any(algorithm, Load::All), None, "{algorithm}");
     }
     // With E = 0, the holder of the token enters again and again before another process's request arrives.

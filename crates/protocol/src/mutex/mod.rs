@@ -8,6 +8,7 @@ pub mod central_elected;
 pub mod generalized;
 pub mod lamport;
 pub mod maekawa;
+pub mod naimi_trehel;
 pub mod permission_ring;
 pub mod raymond;
 pub mod ricart_agrawala;
