@@ -87,7 +87,7 @@ async fn sockets_and_simulator_send_the_same_messages() {
     let locks = ALGORITHMS.iter().filter(|about| about.family == Family::Mutex && about.broken.is_none());
     let mut cases: Vec<(&'static str, Option<&'static str>)> =
         locks.map(|about| (about.name, (about.name == "token-ring").then_some("parked"))).collect();
-    assert!(cases.len() >= 13, "{cases:?}");
+    assert!(cases.len() >= 14, "{cases:?}");
     cases.push(("voting", Some("ask-all")));
     let mut groups = JoinSet::new();
     for (algorithm, variant) in cases {

@@ -254,6 +254,7 @@ fn both_ways_of_counting_come_to_the_same() {
             ("permission-ring", 2, 2),
             ("permission-ring", 3, 1),
             ("raymond", 3, 2),
+            ("naimi-trehel", 3, 2),
         ] {
             assert_same_count(algorithm, &Params::new(n, 1), order, entries, 0);
         }
@@ -298,7 +299,9 @@ fn both_ways_of_knowing_what_happened_before_come_to_the_same() {
         }
     }
     // Algorithms that do not keep ORDER. Without an application message, no client can know of the request of another.
-    for (algorithm, n) in [("central", 2), ("central", 3), ("maekawa", 3), ("suzuki-kasami", 3), ("raymond", 3)] {
+    for (algorithm, n) in
+        [("central", 2), ("central", 3), ("maekawa", 3), ("suzuki-kasami", 3), ("naimi-trehel", 3), ("raymond", 3)]
+    {
         for order in [LinkOrder::Fifo, LinkOrder::Unordered] {
             let found = both(algorithm, n, 1, 1, order);
             assert!(matches!(found, Found::Overtaken { .. }), "{algorithm} {found:?}");

@@ -41,7 +41,7 @@ fn assert_same_count(algorithm: &str, params: &Params, order: LinkOrder, entries
 
 #[test]
 fn both_come_to_the_same_numbers() {
-    let sizes: [(&str, &[(usize, u32)]); 9] = [
+    let sizes: [(&str, &[(usize, u32)]); 10] = [
         ("central", &[(2, 2), (3, 1)]),
         ("lamport", &[(2, 1), (2, 2)]),
         ("ricart-agrawala", &[(2, 2), (3, 1)]),
@@ -50,6 +50,7 @@ fn both_come_to_the_same_numbers() {
         ("suzuki-kasami", &[(2, 2), (3, 1)]),
         ("singhal", &[(2, 2), (3, 1)]),
         ("raymond", &[(2, 2), (3, 2)]),
+        ("naimi-trehel", &[(2, 2), (3, 2)]),
         ("token-ring", &[(2, 2), (3, 2)]),
     ];
     for (algorithm, sizes) in sizes {

@@ -58,6 +58,34 @@ fn suzuki_kasami_is_safe_and_never_stuck() {
 }
 
 #[test]
+fn naimi_trehel_is_safe_and_never_stuck() {
+    assert_holds(&run("naimi-trehel", 2, asking(2, SAFE)), 69);
+    assert_holds(&run("naimi-trehel", 3, asking(1, SAFE)), 164);
+    assert_holds(&run("naimi-trehel", 3, asking(2, SAFE)), 1_530);
+    assert_holds(&run("naimi-trehel", 4, asking(1, SAFE)), 1_476);
+}
+
+/// A copy of the TOKEN is a second token.
+#[test]
+fn a_repeated_token_of_naimi_and_trehel_lets_two_in() {
+    let faults = Faults { duplicate: 1, ..Faults::NONE };
+    let options = Options { faults, ignore_assumptions: true, ..asking(2, &[Property::Safety]) };
+    let transcript = expect![[r#"
+        1   P1 asks
+        2   P1 -> P0 REQUEST {requester: 1}
+        3   P0 asks
+        4   P0 -> P1 REQUEST {requester: 0}
+        5   P0 -> P1 TOKEN {entries: 0}, and will arrive again; P1 enters (fence 1)
+        6   P1 leaves
+        7   P1 asks
+        8   P0 -> P1 TOKEN {entries: 0}; P1 enters (fence 1)
+        9   P1 -> P0 TOKEN {entries: 1}; P0 enters (fence 2)
+            safety: P0 and P1 are in the critical section at once
+    "#]];
+    assert_violated(&run("naimi-trehel", 2, options), Property::Safety, transcript);
+}
+
+#[test]
 fn voting_is_safe_and_never_stuck_within_a_few_timers() {
     let vote = |n, entries, coordinators, timers, variant: Option<&str>| {
         let params =
@@ -114,6 +142,7 @@ fn a_network_that_keeps_the_order_allows_less() {
     let fifo = |options| Options { order: Some(LinkOrder::Fifo), ..options };
     assert_holds(&run("suzuki-kasami", 3, fifo(asking(2, SAFE))), 10_475);
     assert_holds(&run("ricart-agrawala", 2, fifo(asking(2, SAFE))), 151);
+    assert_holds(&run("naimi-trehel", 3, fifo(asking(2, SAFE))), 1_432);
 }
 
 #[test]
@@ -372,6 +401,8 @@ fn nobody_starves_where_everybody_asks_for_ever() {
     assert_nobody_starves("central", 3, None, 182);
     assert_nobody_starves("ricart-agrawala", 2, None, 31);
     assert_nobody_starves("raymond", 3, None, 110);
+    assert_nobody_starves("naimi-trehel", 3, None, 318);
+    assert_nobody_starves("naimi-trehel", 4, None, 10_504);
 }
 
 #[test]

@@ -56,6 +56,18 @@ fn a_view_shows_something_under_names_of_its_own_and_no_process_that_is_not_ther
     for_every_algorithm(Law::ShowsMembers);
 }
 
+/// The id in a REQUEST comes from another process, which may be wrong.
+#[test]
+fn naimi_and_trehel_ignore_a_request_of_no_other_member() {
+    use mutex::naimi_trehel::{Message, group};
+    let fresh = (group(&Params::new(3, 10)).unwrap().make)(0);
+    for requester in [0, 3, usize::MAX] {
+        let mut process = fresh.clone();
+        let done = step_one(&mut process, Input::Message { from: 1, message: Message::Request { requester } }, 1);
+        assert!(done.outputs.is_empty() && process == fresh, "P{requester}");
+    }
+}
+
 /// The law that the driver checks after each step.
 #[derive(Clone, Copy, Debug)]
 enum Law {

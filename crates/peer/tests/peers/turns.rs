@@ -79,6 +79,8 @@ async fn an_entry_costs_what_the_papers_say() {
         assert_eq!(messages_solo_in_turns("central", 3, 5).await, 15 * 3);
         // The first requester has the token. After that the token is never at the requester.
         assert_eq!(messages_solo_in_turns("suzuki-kasami", 3, 5).await, 14 * 3);
+        // The same, and then the paths to the root have 1 and 2 edges by turns.
+        assert_eq!(messages_solo_in_turns("naimi-trehel", 3, 5).await, 7 * (2 + 3));
     })
     .await;
 }
