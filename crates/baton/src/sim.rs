@@ -160,6 +160,9 @@ enum StoreArg {
     Fenced,
     /// The store accepts every write
     Unfenced,
+    /// The store accepts every write, but each process checks before it writes that its lease is not over (for leases:
+    /// `central --variant lease:L`)
+    LeaseChecked,
 }
 
 impl From<LoadArg> for Load {
@@ -273,6 +276,7 @@ impl RunArgs {
             store: self.store.map(|kind| match kind {
                 StoreArg::Fenced => StoreKind::Fenced,
                 StoreArg::Unfenced => StoreKind::Unfenced,
+                StoreArg::LeaseChecked => StoreKind::LeaseChecked,
             }),
             seed: Some(self.seed),
             ignore_assumptions: self.ignore_assumptions,

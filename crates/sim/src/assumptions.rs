@@ -7,6 +7,7 @@ use std::ops::Range;
 use baton_protocol::registry::{About, Assumes, Crashes, Family, Survivors};
 use baton_protocol::{Group, ProcessId, Ticks};
 
+use crate::app::mutex::StoreKind;
 use crate::faults::{Fault, FaultKind};
 use crate::run::{Options, RunError};
 use crate::time::in_t;
@@ -73,7 +74,7 @@ pub fn check_faults(faults: &[Fault]) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Refuses faults at processes that do not exist and, unless the user ignores assumptions, everything that breaks an
+/// Refuses faults at processes that do not exist, a store that checks leases where there are none and, unless the user ignores assumptions, everything that breaks an
 /// assumption of the algorithm. The live processes learn of a crash after `detection`.
 pub fn check<P>(
     about: &'static About,
@@ -85,6 +86,11 @@ pub fn check<P>(
     let mut named = options.faults.iter().flat_map(|fault| fault.kind.processes());
     if let Some(process) = named.find(|&process| process > last) {
         return Err(RunError::NoSuchProcess { process, last });
+    }
+    if options.workload.store == Some(StoreKind::LeaseChecked) && group.lease.is_none() {
+        let name = about.name;
+        let wrong = format!("the store `lease-checked` needs leases, and the grants of this `{name}` are none");
+        return Err(RunError::Spec(format!("{wrong}; `central` with --variant lease:5 has them")));
     }
     if options.ignore_assumptions {
         return Ok(());

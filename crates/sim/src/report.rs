@@ -85,7 +85,7 @@ pub struct StoreReport {
     pub fencing: bool,
     /// Number of accepted writes.
     pub writes: u64,
-    /// Number of writes that were refused because their fence was too low.
+    /// Number of writes that were refused because their fence was too low, or because the lease was over.
     pub refused: u64,
     /// Number of accepted writes that were lost: another holder overwrote the write without having read it.
     pub lost: u64,

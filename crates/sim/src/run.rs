@@ -246,7 +246,8 @@ impl Visitor for Run<'_> {
         let (options, clients) = (self.options, group.clients);
         let promises = promises(about, group.lease, options);
         let watch_order = clients <= Causality::CLIENTS_MAX;
-        let users = MutexUsers::new(clients, options.workload.clone(), options.patience(), watch_order, !options.seed);
+        let users = MutexUsers::new(clients, options.workload.clone(), options.patience(), watch_order, !options.seed)
+            .with_lease(group.lease, options.params.delay_max);
         let detection = Some(2 * options.params.delay_max);
         let topology = group.topology.clone();
         let Outcome { users, mut wire, ended, events_per_s, .. } =

@@ -21,11 +21,15 @@ fn leased(n: usize, lease: &str, store: StoreKind) -> Options {
     options
 }
 
-/// P0 enters at 2 T, and would write at 2.5 T.
+/// P0 enters at 2 T, and would write at 2.5 T. Its lease ends at 6 T.
 fn pause_scenario(store: StoreKind) -> (MutexReport, StoreReport) {
+    paused(store, "pause 0 @ 2.2 for 10")
+}
+
+fn paused(store: StoreKind, pause: &str) -> (MutexReport, StoreReport) {
     let mut options = leased(2, "5", store);
     options.workload.entries = 2;
-    options.faults = vec!["pause 0 @ 2.2 for 10".parse().unwrap()];
+    options.faults = vec![pause.parse().unwrap()];
     let report = mutex(&options);
     let store = report.store.clone().unwrap();
     (report, store)
@@ -48,12 +52,65 @@ fn without_fencing_the_late_write_damages_the_data() {
     assert_eq!(report.broken_promises, ["store"]);
 }
 
-/// Numbers of writes that the store refused and lost. Pauses strike at random times, on a heavy-tailed network on which
-/// leases end even without pauses.
-fn refused_and_lost(store: StoreKind) -> (u64, u64) {
+/// "You cannot fix this problem by inserting a check on the lock expiry just before writing back to storage." P0 checks
+/// at 2.5 T and writes at 2.75 T.
+#[test]
+fn a_check_of_the_lease_helps_only_if_the_pause_is_before_the_check() {
+    let (report, store) = paused(StoreKind::LeaseChecked, "pause 0 @ 2.2 for 10");
+    assert_eq!((store.writes, store.refused, store.lost), (1, 1, 0));
+    assert!(report.broken_promises.is_empty());
+    let (report, store) = paused(StoreKind::LeaseChecked, "pause 0 @ 2.6 for 10");
+    assert_eq!((store.writes, store.refused, store.lost), (2, 0, 1));
+    assert_eq!(store.data.detail.unwrap(), "P0 overwrote 1, which P1 wrote, with 1, at 12.6 T");
+    assert_eq!(report.broken_promises, ["store"]);
+}
+
+/// The lease of P0 counts from the GRANT at 1 T, not from the entry at 2 T. P0 wakes up just before its lease ends at
+/// 6 T, or just then.
+#[test]
+fn a_holder_knows_when_its_lease_ends() {
+    let refused = |pause| paused(StoreKind::LeaseChecked, pause).1.refused;
+    assert_eq!([refused("pause 0 @ 2.2 for 3.799"), refused("pause 0 @ 2.2 for 3.8")], [0, 1]);
+}
+
+/// A holder that was paused, but not for too long, writes before it leaves.
+#[test]
+fn a_checked_write_is_not_later_than_the_exit() {
+    let mut options = leased(3, "60", StoreKind::LeaseChecked);
+    (options.workload.hold, options.workload.entries) = (40.0, 9);
+    for at in [5, 15, 25, 35, 38] {
+        options.faults = vec![format!("pause 0 @ {at} for 20").parse().unwrap()];
+        let store = mutex(&options).store.unwrap();
+        assert_eq!((store.writes, store.refused, store.lost), (9, 0, 0), "{at}");
+    }
+}
+
+#[test]
+fn a_check_of_leases_needs_leases() {
+    let refusal = |algorithm: &str| {
+        let mut options = Options::new(algorithm, 3);
+        options.workload.store = Some(StoreKind::LeaseChecked);
+        // Not even for the user who ignores assumptions: there is nothing to check.
+        options.ignore_assumptions = true;
+        run(&options, None).unwrap_err().to_string()
+    };
+    for algorithm in ["raymond", "central"] {
+        let sentence = format!(
+            "the store `lease-checked` needs leases, and the grants of this `{algorithm}` are none; `central` with \
+             --variant lease:5 has them"
+        );
+        assert_eq!(refusal(algorithm), sentence);
+    }
+}
+
+const HEAVY_TAILED: Delay = Delay::Pareto(1.0, 1.5);
+
+/// Numbers of writes that the store refused and lost. Pauses strike at random times. On a heavy-tailed network leases
+/// end even without pauses.
+fn refused_and_lost(store: StoreKind, delay: Delay) -> (u64, u64) {
     let runs = (0..200).map(|seed| {
         let mut options = leased(2 + seed as usize % 4, "2", store);
-        options.network.delay = Delay::Pareto(1.0, 1.5);
+        options.network.delay = delay;
         options.params.delay_max = options.network.delay.guess();
         options.workload.load = if seed % 2 == 0 { Load::All } else { Load::Random };
         options.workload.think = (seed % 2) as f64 * 5.0;
@@ -71,12 +128,44 @@ fn refused_and_lost(store: StoreKind) -> (u64, u64) {
 
 #[test]
 fn fences_protect_the_data_whatever_happens() {
-    let (refused, lost) = refused_and_lost(StoreKind::Fenced);
+    let (refused, lost) = refused_and_lost(StoreKind::Fenced, HEAVY_TAILED);
     assert!(refused > 100, "{refused}");
     assert_eq!(lost, 0);
-    let (refused, lost) = refused_and_lost(StoreKind::Unfenced);
+    let (refused, lost) = refused_and_lost(StoreKind::Unfenced, HEAVY_TAILED);
     assert_eq!(refused, 0);
     assert!(lost > 100, "{lost}");
+}
+
+/// "It does not eliminate the race condition, but makes it less likely." P0 is inside from 2 T to 3 T. Without a check a
+/// pause in the first half of the stay does damage; with a check, a pause in the third quarter.
+#[test]
+fn a_check_of_the_lease_only_narrows_the_race() {
+    let damage = |store| {
+        let lost = |hundredth: &u64| paused(store, &format!("pause 0 @ 2.{hundredth:02} for 10")).1.lost > 0;
+        (1..100).filter(lost).collect::<Vec<u64>>()
+    };
+    assert!(damage(StoreKind::Unfenced).into_iter().eq(1..=50));
+    assert!(damage(StoreKind::LeaseChecked).into_iter().eq(51..=75));
+    assert!(damage(StoreKind::Fenced).is_empty());
+}
+
+/// A holder counts its lease from when it gets the GRANT. If the GRANT is late, or the holder is paused when it comes,
+/// the check passes although the lease is over. Here P0 gets its GRANT of 1 T at 9.5 T, and P2 enters at 10 T.
+#[test]
+fn a_check_does_not_see_that_a_grant_came_late() {
+    let mut options = leased(3, "5", StoreKind::LeaseChecked);
+    options.workload.entries = 3;
+    options.faults = vec!["pause 0 @ 1.5 for 8".parse().unwrap()];
+    let store = mutex(&options).store.unwrap();
+    assert_eq!((store.writes, store.refused, store.lost), (3, 0, 1), "{store:?}");
+    for delay in [Delay::Constant(1.0), HEAVY_TAILED] {
+        let (refused, lost) = refused_and_lost(StoreKind::LeaseChecked, delay);
+        let (_, unchecked) = refused_and_lost(StoreKind::Unfenced, delay);
+        assert!(
+            refused > 0 && lost > 100 && lost < unchecked,
+            "{delay}: {refused} refused, {lost} of {unchecked} lost"
+        );
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::metrics::{Delays, Messages};
 use crate::network::exponential;
 use crate::oracle::bypass::Bypasses;
 use crate::oracle::mutex::{MutexJudge, Violation};
-use crate::oracle::store::{Read, Store};
+use crate::oracle::store::{Read, Store, Written};
 use crate::queue::Class;
 use crate::time::{in_t, ticks};
 use crate::world::Wire;
@@ -46,7 +46,7 @@ pub struct Workload {
     pub store: Option<StoreKind>,
 }
 
-/// Whether the store checks fences.
+/// What keeps a late write out of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StoreKind {
@@ -54,11 +54,19 @@ pub enum StoreKind {
     Fenced,
     /// The store accepts every write.
     Unfenced,
+    /// The store accepts every write. But halfway through its stay a holder checks that its lease is not over, and it
+    /// writes only if that is so, after another quarter of its stay.
+    LeaseChecked,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub enum Plan {
     Request,
+    /// Write to the store, based on this read, unless the lease is over. The client entered at `entered`.
+    CheckLease {
+        read: Read,
+        entered: Ticks,
+    },
     /// Write to the store, based on this read.
     Write(Read),
     /// Leave, if the client is still in the critical section for this request.
@@ -94,6 +102,8 @@ pub struct MutexUsers {
     pub bypasses: Option<Bypasses>,
     patience: Patience,
     pub store: Option<Store>,
+    /// How long a holder may rely on its lease after it has entered. None if grants are no leases.
+    lease: Option<Ticks>,
     pub violations: BTreeMap<&'static str, String>,
 }
 
@@ -196,8 +206,15 @@ impl MutexUsers {
             bypasses: (clients <= Bypasses::CLIENTS_MAX).then(|| Bypasses::new(clients)),
             patience,
             judge: MutexJudge::new(clients, watch_order),
+            lease: None,
             violations: BTreeMap::new(),
         }
+    }
+
+    /// Grants are leases. The message with the grant may have taken `delay_max`, and so much of the lease was over when
+    /// the holder entered.
+    pub fn with_lease(self, lease: Option<Ticks>, delay_max: Ticks) -> Self {
+        MutexUsers { lease: lease.map(|lease| lease.saturating_sub(delay_max)), ..self }
     }
 
     pub fn entered(&self) -> u64 {
@@ -270,7 +287,11 @@ impl MutexUsers {
         self.violated(process, found, wire);
         if let Some(store) = &mut self.store {
             let read = store.read(fence);
-            wire.plan(ticks(self.workload.hold / 2.0), Class::Exit, process, Plan::Write(read));
+            let plan = match self.workload.store {
+                Some(StoreKind::LeaseChecked) => Plan::CheckLease { read, entered: now },
+                _ => Plan::Write(read),
+            };
+            wire.plan(ticks(self.workload.hold / 2.0), Class::Exit, process, plan);
         }
         wire.plan(ticks(self.workload.hold), Class::Exit, process, Plan::Exit(req));
     }
@@ -305,9 +326,30 @@ impl MutexUsers {
         }
     }
 
+    /// The check and the write are two steps, and the process may be paused in between. A process that was paused
+    /// before the check and should have left by now writes at once.
+    fn check_lease<P: Mutex>(&mut self, process: ProcessId, read: Read, entered: Ticks, wire: &mut Wire<P, Plan>) {
+        let now = wire.now();
+        if self.lease.is_some_and(|lease| now >= entered + lease)
+            && let Some(store) = &mut self.store
+        {
+            let refused = store.refuse(read);
+            return self.written(process, read, refused, wire);
+        }
+        match (entered + ticks(self.workload.hold)).saturating_sub(now) / 2 {
+            0 => self.write(process, read, wire),
+            later => wire.plan(later, Class::Exit, process, Plan::Write(read)),
+        }
+    }
+
     fn write<P: Mutex>(&mut self, process: ProcessId, read: Read, wire: &mut Wire<P, Plan>) {
-        let Some(store) = &mut self.store else { return };
-        let written = store.write(process, read);
+        if let Some(store) = &mut self.store {
+            let written = store.write(process, read);
+            self.written(process, read, written, wire);
+        }
+    }
+
+    fn written<P: Mutex>(&mut self, process: ProcessId, read: Read, written: Written, wire: &mut Wire<P, Plan>) {
         let (fence, accepted) = (read.fence, written.accepted);
         wire.trace(process, || Traced::StoreWrite { fence, accepted, value: written.value.into() });
         self.violated(process, written.damage.map(|damage| ("store", damage)), wire);
@@ -386,6 +428,7 @@ impl<P: Mutex> Application<P> for MutexUsers {
     fn carry_out(&mut self, process: ProcessId, plan: Plan, wire: &mut Wire<P, Plan>) {
         match plan {
             Plan::Request => self.request(process, wire),
+            Plan::CheckLease { read, entered } => self.check_lease(process, read, entered, wire),
             Plan::Write(read) => self.write(process, read, wire),
             Plan::Exit(req) => self.exit(process, req, wire),
         }

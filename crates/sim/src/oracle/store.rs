@@ -33,7 +33,7 @@ pub struct Read {
 /// The result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// False if the store refused the write.
+    /// False if the write was refused.
     pub accepted: bool,
     /// The value that the holder wanted to write.
     pub value: u64,
@@ -57,8 +57,7 @@ impl Store {
     pub fn write(&mut self, process: ProcessId, read: Read) -> Written {
         let value = read.value + 1;
         if self.fencing && read.fence < self.highest {
-            self.refused += 1;
-            return Written { accepted: false, value, damage: None };
+            return self.refuse(read);
         }
         self.highest = self.highest.max(read.fence);
         let lost = (read.version != self.version).then_some(self.writer).flatten();
@@ -67,6 +66,12 @@ impl Store {
         (self.value, self.writer) = (value, Some(process));
         self.version += 1;
         Written { accepted: true, value, damage }
+    }
+
+    /// Counts a write that is refused, by the store or by a check before it.
+    pub fn refuse(&mut self, read: Read) -> Written {
+        self.refused += 1;
+        Written { accepted: false, value: read.value + 1, damage: None }
     }
 
     pub fn fencing(&self) -> bool {
