@@ -89,7 +89,7 @@ pub fn check<P>(
     }
     if options.workload.store == Some(StoreKind::LeaseChecked) && group.lease.is_none() {
         let name = about.name;
-        let wrong = format!("the store `lease-checked` needs leases, and the grants of this `{name}` are none");
+        let wrong = format!("the store `lease-checked` checks leases, and this run of `{name}` has none");
         return Err(RunError::Spec(format!("{wrong}; `central` with --variant lease:5 has them")));
     }
     if options.ignore_assumptions {

@@ -96,7 +96,7 @@ fn a_check_of_leases_needs_leases() {
     };
     for algorithm in ["raymond", "central"] {
         let sentence = format!(
-            "the store `lease-checked` needs leases, and the grants of this `{algorithm}` are none; `central` with \
+            "the store `lease-checked` checks leases, and this run of `{algorithm}` has none; `central` with \
              --variant lease:5 has them"
         );
         assert_eq!(refusal(algorithm), sentence);
