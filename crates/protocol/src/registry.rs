@@ -126,6 +126,13 @@ pub enum Crashes {
     Any,
 }
 
+impl Crashes {
+    /// Whether the algorithm survives a crash only if a failure detector reports it.
+    pub fn must_be_reported(self) -> bool {
+        matches!(self, Crashes::Detected | Crashes::Final | Crashes::ButOne)
+    }
+}
+
 /// Which crashes and recoveries may overlap. Two of them overlap if the second comes before all live processes know of
 /// the first, or before a recovered process is a member again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
