@@ -50,7 +50,13 @@ fn order_that_is_not_promised_is_not_tested_without_application_messages() {
         assert_eq!((order.verdict, order.detail), (Verdict::Untested, Some(told)));
     }
     assert!(untested > 5, "only {untested}");
-    let told = Spec { app_messages: true, delay: Some("uniform:0.1,3".into()), ..spec("central", 5, &[]) };
+    let told = Spec {
+        app_messages: true,
+        load: Some(Load::Random),
+        think: Some(3.0),
+        delay: Some("uniform:0.1,3".into()),
+        ..spec("central", 5, &[])
+    };
     assert_eq!(mutex(&told).properties.order.verdict, Verdict::Violated, "with application messages it shows");
     let chain = Spec { variant: Some("k-ary:3".into()), ..spec("raymond", 5, &[]) };
     let order = mutex(&chain).properties.0.order.detail.unwrap();

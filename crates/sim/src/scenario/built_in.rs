@@ -30,6 +30,7 @@ pub static BUILT_IN: &[(&str, &str)] = built_in![
     "phi-accrual-asynchronous",
     "raymond-greedy",
     "raymond-greedy-bounded",
+    "ricart-agrawala-no-detector",
     "ricart-agrawala-order",
     "ricart-agrawala-time-only",
     "singhal-1989",
