@@ -84,7 +84,7 @@ fn options_replace_those_of_a_scenario_and_its_expectations_then_do_not_apply() 
 #[test]
 fn a_report_tells_what_was_not_tested_and_which_command_tests_it() {
     let untested =
-        "order not tested no process tells another of its request; `baton check central -n 3 --property order`";
+        "order not tested `baton check central -n 3 --property order` tests it; here no process tells another";
     assert_prints("sim central", 0, &[untested]);
     assert_prints("check central -n 3 --property order", 1, &["order is violated"]);
     assert_eq!(json("sim central --json")["properties"]["order"], "untested");

@@ -45,8 +45,9 @@ fn order_that_is_not_promised_is_not_tested_without_application_messages() {
             continue;
         }
         untested += 1;
-        let told =
-            format!("no process tells another of its request; `baton check {name} -n 3 --property order` tests it");
+        let told = format!(
+            "`baton check {name} -n 3 --property order` tests it; here no process tells another of its request"
+        );
         assert_eq!((order.verdict, order.detail), (Verdict::Untested, Some(told)));
     }
     assert!(untested > 5, "only {untested}");
@@ -60,13 +61,13 @@ fn order_that_is_not_promised_is_not_tested_without_application_messages() {
     assert_eq!(mutex(&told).properties.order.verdict, Verdict::Violated, "with application messages it shows");
     let chain = Spec { variant: Some("k-ary:3".into()), ..spec("raymond", 5, &[]) };
     let order = mutex(&chain).properties.0.order.detail.unwrap();
-    assert!(order.ends_with("; --app-messages --network async tests it"), "{order}");
+    assert!(order.starts_with("--app-messages --network async tests it; here "), "{order}");
 }
 
 #[test]
 fn one_request_at_a_time_tests_no_property_that_is_not_promised() {
     let order = mutex(&Spec { load: Some(Load::Solo), ..spec("central", 3, &[]) }).properties.0.order;
-    let told = "no two processes wait at the same time; `baton check central -n 3 --property order` tests it";
+    let told = "`baton check central -n 3 --property order` tests it; here no two processes wait at the same time";
     assert_eq!((order.verdict, order.detail.as_deref()), (Verdict::Untested, Some(told)));
     // A holder that is paused past the end of its lease may not be alone.
     let lease = Spec { variant: Some("lease:5".into()), ..spec("central", 3, &["pause 0 @ 4 for 50"]) };

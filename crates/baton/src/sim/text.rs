@@ -109,7 +109,8 @@ fn leader_to_text(report: &ElectionReport) -> String {
     };
     let side = |Side { processes, leader, term }: &Side| {
         let processes: Vec<String> = processes.iter().map(|process| format!("P{process}")).collect();
-        format!("{} on the side of {}", named(*leader, *term), processes.join(", "))
+        let comma = if term.is_some() { "," } else { "" };
+        format!("{}{comma} on the side of {}", named(*leader, *term), processes.join(", "))
     };
     match report.sides.as_slice() {
         [] => named(report.leader, report.term),

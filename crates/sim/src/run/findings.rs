@@ -34,11 +34,11 @@ pub fn of_mutex(
     Properties(PerProperty { safety: judged(Property::Safety), liveness, order, fence: judged(Property::Fence) })
 }
 
-/// The reason, and a command that tests the property.
+/// A command that tests the property, first so that no line break divides it, and the reason.
 fn why_untested(about: &About, options: &Options, judge: &MutexJudge, property: Property) -> String {
     let reason = judge.why_untested(property, options.workload.app_messages);
     match command(about, options.params.variant.as_deref(), property) {
-        Some(command) => format!("{reason}; {command} tests it"),
+        Some(command) => format!("{command} tests it; here {reason}"),
         None => reason.to_owned(),
     }
 }
