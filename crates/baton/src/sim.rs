@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use baton_compare::theory::{
+    AppendTheory, DetectorTheory, WithTheory, beside, of_append, of_detector, of_election, of_mutex, too_short,
+};
 use baton_sim::app::mutex::{Load, StoreKind};
 use baton_sim::metrics::DelaySummary;
 use baton_sim::oracle::Verdict;
@@ -17,9 +20,6 @@ use serde_json::json;
 use crate::output::{Failure, HELD, Outcome, VIOLATED, narrow_table, print, print_json};
 use crate::progress::Progress;
 use crate::sink::Sink;
-use crate::theory::{
-    AppendTheory, DetectorTheory, WithTheory, beside, of_append, of_detector, of_election, of_mutex, too_short,
-};
 
 mod replay;
 mod scenario;

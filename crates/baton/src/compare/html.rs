@@ -2,15 +2,16 @@
 
 use std::fmt::Write;
 
+use baton_compare::extra::{COORDINATORS, FAIRNESS_CLIENTS, Fairness, Utilization};
+use baton_compare::mutex::{HOLD, Row, load_name};
+use baton_compare::theory::{in_words, number};
 use baton_sim::app::mutex::Load;
 use baton_theory::mutex::Costs;
 use baton_theory::voting;
 use baton_theory::{Expectation, Kind};
 
 use super::chart::{Axis, Colour, Dot, Range, Series, escape, lines, ranges};
-use super::extra::{COORDINATORS, FAIRNESS_CLIENTS, Fairness, Utilization};
-use super::{HOLD, Row, load_name, summary};
-use crate::theory::{in_words, number};
+use super::summary;
 
 pub fn page(rows: &[Row], fairness: &[Fairness], utilization: &[Utilization]) -> String {
     let fine = rows.iter().all(|row| row.agrees && row.broken_promises.is_empty());
