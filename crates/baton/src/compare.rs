@@ -1,6 +1,7 @@
-//! `baton compare`: measure every algorithm for mutual exclusion and compare it with theory.
+//! `baton compare`: measure every algorithm for mutual exclusion and every election, and compare them with theory.
 
 mod chart;
+mod elections;
 mod html;
 
 use std::fs::File;
@@ -8,6 +9,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use baton_compare::election;
 use baton_compare::extra;
 use baton_compare::mutex::{HOLD, Row, compare, contestants, load_name};
 use baton_compare::theory::{in_words, number};
@@ -17,7 +19,7 @@ use baton_theory::MEAN_TOLERANCE;
 use crate::output::{COLUMNS, Failure, HELD, Outcome, VIOLATED, narrow_table, print, print_json, unwritable, wrapped};
 use crate::progress::watched;
 
-/// Measure all algorithms for mutual exclusion, and compare them with theory
+/// Measure all algorithms for mutual exclusion and all elections, and compare them with theory
 ///
 /// The words of the table are explained in docs/glossary.md.
 ///
@@ -26,11 +28,11 @@ use crate::progress::watched;
 #[derive(clap::Args)]
 #[command(allow_negative_numbers = true)]
 pub struct Args {
-    /// Numbers of processes that request the lock
+    /// Numbers of processes
     #[arg(short, value_name = "N,...", default_value = "4,9,25,49,100")]
     n: String,
     /// When the processes request the lock: solo, solo-random, all or random
-    #[arg(long, value_name = "LOAD,...", default_value = "solo,all")]
+    #[arg(long, value_name = "LOAD,...", default_value = "solo,solo-random,all")]
     loads: String,
     /// Print one JSON object
     #[arg(long)]
@@ -84,23 +86,24 @@ pub fn run(args: &Args) -> Outcome {
     let page = page.transpose()?;
     let contestants = contestants();
     let rows = watched("comparing", |caller| compare(&contestants, &sizes, &loads, caller))?;
+    let elections = watched("elections", |caller| election::compare(&sizes, caller))?;
     if let Some((mut file, path)) = page {
         let fairness = watched("fairness", |caller| extra::fairness(&contestants, caller))?;
         let utilization = watched("voting under contention", extra::utilization)?;
-        let text = html::page(&rows, &fairness, &utilization);
+        let text = html::page(&rows, &elections, &fairness, &utilization);
         file.write_all(text.as_bytes()).map_err(|error| unwritable(path, &error))?;
     }
     if args.json {
-        print_json(&serde_json::json!({ "rows": rows }))?;
+        print_json(&serde_json::json!({ "rows": rows, "elections": elections }))?;
     } else {
-        print(&to_text(&rows))?;
+        print(&format!("{}\n{}", to_text(&rows), elections::to_text(&elections)))?;
     }
-    let fine = |row: &Row| row.agrees && row.broken_promises.is_empty();
-    Ok(ExitCode::from(if rows.iter().all(fine) { HELD } else { VIOLATED }))
+    let fine = rows.iter().all(Row::is_fine) && elections.iter().all(election::Row::is_fine);
+    Ok(ExitCode::from(if fine { HELD } else { VIOLATED }))
 }
 
 fn to_text(rows: &[Row]) -> String {
-    let head = ["ALGORITHM", "LOAD", "N", "MESSAGES", "IN THEORY", "CLIENT", "SYNC", "BYTES", ""];
+    let head = ["ALGORITHM", "LOAD", "N", "MESSAGES", "IN THEORY", "CLIENT", "SYNC", "BUSIEST", "BYTES", ""];
     let mut cells = vec![head.map(String::from).to_vec()];
     let or_dash = |value: Option<f64>| value.map_or("-".into(), number);
     for row in rows {
@@ -112,6 +115,7 @@ fn to_text(rows: &[Row]) -> String {
             row.costs.messages_per_entry.as_ref().map_or("-".into(), in_words),
             or_dash(row.client_delay_mean),
             or_dash(row.sync_delay_mean),
+            or_dash(row.messages_per_process.map(|load| load.max)),
             or_dash(row.bytes_per_entry),
             row.verdict(),
         ]);
@@ -133,8 +137,8 @@ fn summary(rows: &[Row]) -> String {
     let theory = if without > 0 { format!(", {without} of them without theory") } else { String::new() };
     let tolerance = number(100.0 * MEAN_TOLERANCE);
     format!(
-        "Messages and bytes are per entry; CLIENT and SYNC are the client delay and the synchronization delay, in T; every \
-         process stays in the critical section for {HOLD} T. A mean, or an \"about\" value, agrees within {tolerance} %. \
+        "Messages and bytes are per entry; CLIENT and SYNC are the client delay and the synchronization delay, in T; BUSIEST is \
+         the number of messages that the busiest process sends and receives, per entry of the whole group. Every process stays in the critical section for {HOLD} T. A mean, or an \"about\" value, agrees within {tolerance} %. \
          {} runs{theory}: {verdict}.{refused}",
         rows.len()
     )

@@ -7,7 +7,7 @@ use baton_compare::theory::{
     AppendTheory, DetectorTheory, WithTheory, beside, of_append, of_detector, of_election, of_mutex, too_short,
 };
 use baton_sim::app::mutex::{Load, StoreKind};
-use baton_sim::metrics::DelaySummary;
+use baton_sim::metrics::{DelaySummary, ProcessLoad};
 use baton_sim::oracle::Verdict;
 use baton_sim::report::{AppendReport, DetectorReport, ElectionReport, MutexReport, Properties, Report};
 use baton_sim::run::{Options, check_runs, run as simulate, seeds};
@@ -75,6 +75,9 @@ struct RunArgs {
     /// When the processes request the lock; in elections, which processes notice that there is no leader [default: all]
     #[arg(long, value_enum)]
     load: Option<LoadArg>,
+    /// In elections, the one process that notices that there is no leader, instead of `--load`
+    #[arg(long, value_name = "P", conflicts_with = "load")]
+    noticed_by: Option<usize>,
     /// Number of requests of all processes together [default: 20 for each process]
     #[arg(long, value_name = "K")]
     entries: Option<u64>,
@@ -252,6 +255,7 @@ impl RunArgs {
             coordinators: self.coordinators,
             votes: self.votes,
             load: self.load.map(Load::from),
+            noticed_by: self.noticed_by,
             entries: self.entries,
             hold: self.hold,
             think: self.think,
@@ -314,6 +318,7 @@ fn mutex_to_text(report: &MutexReport, theory: &Costs, no_theory: Option<String>
                 report.messages_per_entry_max.map_or(String::new(), |most| format!("; at most {most} for one entry")),
             ),
         ],
+        vec!["per process".into(), load_to_text(report.messages_per_process)],
         vec!["on leaving".into(), format!("{} messages per entry", number(report.exit_messages))],
         vec![
             "multicasts".into(),
@@ -345,6 +350,13 @@ fn mutex_to_text(report: &MutexReport, theory: &Costs, no_theory: Option<String>
         narrow_table(&rows),
         verdicts(&report.properties, &report.broken_promises)
     )
+}
+
+/// How many messages the busiest process and the average process handle.
+fn load_to_text(load: Option<ProcessLoad>) -> String {
+    load.map_or("-".into(), |ProcessLoad { max, mean, busiest }| {
+        format!("at most {max:.3} sent and received per entry, by P{busiest}; mean {mean:.3}")
+    })
 }
 
 /// The number of entries, and the number of measured entries if it differs.

@@ -2,6 +2,7 @@
 
 use baton_protocol::registry::{ALGORITHMS, About, Family};
 use baton_sim::app::mutex::Load;
+use baton_sim::metrics::ProcessLoad;
 use baton_sim::report::{MutexReport, Properties, Report};
 use baton_sim::run::{Options, run as simulate};
 use baton_theory::mutex::{Costs, closed_loop_client_delay};
@@ -43,6 +44,8 @@ pub struct Row {
     pub client_delay_mean: Option<f64>,
     pub sync_delay_mean: Option<f64>,
     pub bytes_per_entry: Option<f64>,
+    /// The messages that single processes send and receive, per entry of the group.
+    pub messages_per_process: Option<ProcessLoad>,
     pub properties: Option<Properties>,
     pub broken_promises: Vec<&'static str>,
     /// Whether no measurement differs from theory.
@@ -93,7 +96,7 @@ impl Contestant {
     }
 }
 
-fn full_name(algorithm: &str, variant: Option<&str>) -> String {
+pub(crate) fn full_name(algorithm: &str, variant: Option<&str>) -> String {
     variant.map_or(algorithm.into(), |variant| format!("{algorithm} ({variant})"))
 }
 
@@ -128,6 +131,7 @@ fn measure(&(contestant, n, load): &Task) -> Row {
         client_delay_mean: None,
         sync_delay_mean: None,
         bytes_per_entry: None,
+        messages_per_process: None,
         properties: None,
         broken_promises: Vec::new(),
         agrees: true,
@@ -154,6 +158,7 @@ impl Row {
             client_delay_mean: report.client_delay.map(|delay| delay.mean),
             sync_delay_mean: report.sync_delay.map(|delay| delay.mean),
             bytes_per_entry: report.bytes_per_entry,
+            messages_per_process: report.messages_per_process,
             properties: Some(report.properties),
             broken_promises: report.broken_promises,
             agrees: differences.is_empty(),
@@ -165,6 +170,10 @@ impl Row {
 
     pub fn name(&self) -> String {
         full_name(self.algorithm, self.variant)
+    }
+
+    pub fn is_fine(&self) -> bool {
+        self.agrees && self.broken_promises.is_empty()
     }
 
     pub fn verdict(&self) -> String {
@@ -193,6 +202,7 @@ fn differences(costs: &Costs, report: &MutexReport) -> Vec<String> {
         ("messages", costs.messages_per_entry.clone(), report.messages_per_entry),
         ("client delay", costs.client_delay.clone(), client_delay.map(|delay| delay.mean)),
         ("sync delay", costs.sync_delay.clone(), sync_delay.map(|delay| delay.mean)),
+        ("messages of the busiest process", costs.busiest.clone(), report.messages_per_process.map(|load| load.max)),
         ("longest sync delay", costs.sync_delay_max.clone(), sync_delay.map(|delay| delay.max)),
     ];
     if let (Load::All, Some(sync_delay)) = (report.load, sync_delay) {

@@ -19,6 +19,7 @@ use crate::app::mutex::{self, Load, MutexUsers, Patience, Workload};
 use crate::assumptions;
 use crate::clocks::Clocks;
 use crate::faults::{Fault, FaultKind};
+use crate::metrics::ProcessLoad;
 use crate::network::Network;
 use crate::oracle::bypass::Bypasses;
 use crate::oracle::causality::Causality;
@@ -48,6 +49,8 @@ pub struct Options {
     pub ignore_assumptions: bool,
     /// How long a request may wait after the last fault, in T. None: very long.
     pub patience: Option<f64>,
+    /// Elections without faults: the process that notices that there is no leader. None: as the load says.
+    pub noticed_by: Option<usize>,
     /// Whether to add faults that the seed draws.
     pub swarm: bool,
     /// The run stops after this many events. Requests that still wait then violate liveness.
@@ -73,6 +76,7 @@ impl Options {
             drift: 0.0,
             ignore_assumptions: false,
             patience: None,
+            noticed_by: None,
             swarm: false,
             events_max: events_max(entries, n),
             watch: None,
@@ -135,6 +139,9 @@ pub enum RunError {
         /// Which algorithms use the option, or why it is ignored here.
         reason: String,
     },
+    /// The process that should notice that there is no leader is the leader itself, or does not exist.
+    #[error("P{process} cannot notice that there is no leader; name one of P0 to P{last} that does not lead at first")]
+    CannotNotice { process: usize, last: usize },
     #[error("there is no P{process} for a fault to strike; the processes are P0 to P{last}")]
     NoSuchProcess {
         process: usize,
@@ -248,7 +255,7 @@ impl Visitor for Run<'_> {
         let watch_order = clients <= Causality::CLIENTS_MAX;
         let users = MutexUsers::new(clients, options.workload.clone(), options.patience(), watch_order, !options.seed);
         let detection = Some(2 * options.params.delay_max);
-        let topology = group.topology.clone();
+        let (topology, processes) = (group.topology.clone(), group.processes);
         let Outcome { users, mut wire, ended, events_per_s, .. } =
             self.go(about, group, users, detection, watch_order)?;
         let liveness = mutex_liveness(&users, &mut wire, ended);
@@ -268,6 +275,7 @@ impl Visitor for Run<'_> {
         finish_trace(&mut wire, ended, entered)?;
         let time = in_t(wire.now());
         let messages = wire.messages();
+        let measured_entries = users.measured.entries(entered);
         let per_entry = |of: fn(&crate::metrics::Messages) -> u64| users.measured.per_entry(messages, entered, of);
         Ok(Report::Mutex(Box::new(MutexReport {
             algorithm: about.name,
@@ -276,11 +284,12 @@ impl Visitor for Run<'_> {
             load: options.workload.load,
             seed: options.seed,
             entries: entered,
-            measured_entries: users.measured.entries(entered),
+            measured_entries,
             messages: messages.sent,
             messages_per_entry: per_entry(|messages| messages.sent),
             messages_by_kind: messages.by_kind(),
             messages_per_entry_max: messages.most_for_one_request(),
+            messages_per_process: ProcessLoad::new(&users.measured.by_process(messages, processes), measured_entries),
             multicasts_per_entry: per_entry(|messages| messages.multicasts),
             bytes: messages.bytes,
             bytes_per_entry: per_entry(|messages| messages.bytes),
@@ -305,6 +314,7 @@ impl Visitor for Run<'_> {
         let detection = 2 * delay_max;
         let trigger = match (options.faults.iter().map(Fault::over).max(), options.workload.load) {
             (Some(over), _) => ElectionTrigger::Faults { over: over + detection },
+            (None, _) if let Some(process) = options.noticed_by => ElectionTrigger::NoLeader(Noticed::By(process)),
             (None, Load::All | Load::Random) => ElectionTrigger::NoLeader(Noticed::ByAll),
             (None, Load::Solo) => ElectionTrigger::NoLeader(Noticed::ByTheLowest),
             (None, Load::SoloRandom) => ElectionTrigger::NoLeader(Noticed::ByOne),
@@ -319,6 +329,9 @@ impl Visitor for Run<'_> {
         let users = ElectionUsers::new(n, group.elects, trigger, patience, !options.seed);
         let survivors = group.survivors.clone();
         let Outcome { users, mut wire, ended, events_per_s, .. } = self.go(about, group, users, Some(told), false)?;
+        if let (Some(process), []) = (options.noticed_by, users.noticed.as_slice()) {
+            return Err(RunError::CannotNotice { process, last: n - 1 });
+        }
         let (leader, term) = users.leader();
         let liveness = match leader {
             Some(_) => Finding::held(),

@@ -30,6 +30,8 @@ pub enum Noticed {
     ByTheLowest,
     /// A random process.
     ByOne,
+    /// This process.
+    By(ProcessId),
     /// All processes except the leader.
     ByAll,
 }
@@ -111,6 +113,7 @@ impl ElectionUsers {
         match noticed {
             Noticed::ByTheLowest => others.truncate(1),
             Noticed::ByOne => others = self.rng.choice(others).into_iter().collect(),
+            Noticed::By(process) => others.retain(|other| *other == process),
             Noticed::ByAll => {}
         }
         self.noticed = others;
