@@ -37,7 +37,9 @@ pub fn costs(algorithm: &str, variant: Option<&str>, n: usize, notice: NoticedBy
         "chang-roberts" if variant == Some("descending") && notice == NoticedBy::All => {
             Some(chang_roberts_descending(n))
         }
-        "ring-list" if plain && notice != NoticedBy::All => Some(ring_list(n, false)),
+        "ring-list" if plain && notice == NoticedBy::All => Some(ring_list_by_all(n, false)),
+        "ring-list" if plain => Some(ring_list(n, false)),
+        "ring-list" if variant == Some("multicast") && notice == NoticedBy::All => Some(ring_list_by_all(n, true)),
         _ => None,
     }
 }
@@ -151,6 +153,13 @@ fn ring_list(n: usize, multicast: bool) -> ElectionCosts {
         false => (Expectation::exact("2n", 2.0 * round), Expectation::exact("2n", 2.0 * round)),
     };
     ElectionCosts { messages: Some(messages), time: Some(time) }
+}
+
+/// Every starter sends a list of its own, and tells the outcome of it.
+fn ring_list_by_all(n: usize, multicast: bool) -> ElectionCosts {
+    let ElectionCosts { messages, time } = ring_list(n, multicast);
+    let formula = if multicast { "n(2n-1)" } else { "2n^2" };
+    ElectionCosts { messages: messages.map(|one| Expectation::exact(formula, n as f64 * one.value)), time }
 }
 
 /// Chang-Roberts with one starter, `hops` away from the process with the largest id. The starter's id travels to that
