@@ -146,7 +146,7 @@ pub fn of_append(options: &Options, report: &AppendReport) -> AppendTheory {
 
 fn has_faults(options: &Options) -> bool {
     let network = &options.network;
-    !options.faults.is_empty() || network.loss > 0.0 || network.duplicate > 0.0 || options.drift > 0.0
+    options.swarm || !options.faults.is_empty() || network.loss > 0.0 || network.duplicate > 0.0 || options.drift > 0.0
 }
 
 fn has_constant_delay(options: &Options) -> bool {

@@ -57,6 +57,13 @@ impl Messages {
     pub fn by_kind(&self) -> BTreeMap<&'static str, u64> {
         self.by_kind.iter().copied().collect()
     }
+
+    /// The counts of the messages that were sent after `before` was counted. Kinds without such a message are left out.
+    pub fn by_kind_since(&self, before: &Messages) -> BTreeMap<&'static str, u64> {
+        let earlier = before.by_kind();
+        let later = self.by_kind().into_iter().map(|(kind, count)| (kind, count - earlier.get(kind).unwrap_or(&0)));
+        later.filter(|(_, count)| *count > 0).collect()
+    }
 }
 
 /// Counts messages by the request that they belong to.
@@ -124,6 +131,11 @@ impl Delays {
         self.sum += u128::from(delay);
         self.max = self.max.max(delay);
         *self.histogram.entry(delay.div_ceil(BUCKET)).or_default() += 1;
+    }
+
+    /// The longest delay, in T. None if nothing was measured.
+    pub fn longest(&self) -> Option<f64> {
+        (self.count > 0).then(|| in_t(self.max))
     }
 
     /// None if nothing was measured.
@@ -198,6 +210,14 @@ mod tests {
 
     #[test]
     fn messages_are_counted_by_kind() {
+        let mut messages = Messages::default();
+        messages.count("BEFORE", 1);
+        messages.count("REQUEST", 3);
+        let before = messages.clone();
+        messages.count("REQUEST", 3);
+        messages.count("REPLY", 3);
+        let since = messages.by_kind_since(&before);
+        assert_eq!(since.into_iter().collect::<Vec<_>>(), [("REPLY", 1), ("REQUEST", 1)]);
         let mut messages = Messages::default();
         messages.count("REQUEST", 3);
         messages.count("REPLY", 4);

@@ -36,7 +36,7 @@ pub fn claims(algorithm: &str) -> Vec<Said> {
             "No request is overtaken more than n-1 times.",
             sim("raymond-greedy", 5),
             Figure::BypassMax,
-            Expectation::at_most("n-1 = 4", 4.0),
+            Expectation::at_most("at most n-1 = 4", 4.0),
         )
         .because("A process that goes before its neighbours may do so as often as it likes."),
         _ => return Vec::new(),

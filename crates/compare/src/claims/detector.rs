@@ -5,7 +5,7 @@ use baton_sim::spec::{NetworkKind, Spec};
 use baton_theory::Expectation;
 
 use super::Claimed::{Fails, Holds};
-use super::{Figure, MESSAGES, PROMISE, Said, TIME, figure, finding, sim};
+use super::{Figure, PROMISE, Said, TIME, figure, finding, sim};
 
 pub fn claims(algorithm: &str) -> Vec<Said> {
     match algorithm {
@@ -28,7 +28,7 @@ fn heartbeat() -> Vec<Said> {
             "A crashed process is declared dead within P + D.",
             spec(),
             Figure::DetectionTimeMax,
-            Expectation::at_most("P + D = 11", 11.0),
+            Expectation::at_most("at most P + D = 11", 11.0),
         )
         .because("P + D after its last heartbeat arrived, and so P + 2D after the crash."),
         figure(
@@ -49,7 +49,7 @@ fn phi_accrual() -> Vec<Said> {
     vec![
         finding(PROMISE, "Every crash is noticed.", spec(), Property::Liveness, Holds),
         figure(
-            MESSAGES,
+            PROMISE,
             "A threshold of 8 is wrong once in a hundred million heartbeats.",
             Spec {
                 variant: Some("period:2+phi:8".into()),

@@ -54,9 +54,11 @@ fn bully() -> Vec<Said> {
         messages("The worst case is n^2-n-1: the lowest process notices.", noticed_by(spec(), 0), exact("n^2-n-1", 19.0)),
         messages("The same if all processes notice.", spec(), exact("n^2-n-1", 19.0)),
         time("2 rounds in the best case.", noticed_by(spec(), 3), exact("2", 2.0))
-            .because("The runner-up waits 2 D for an answer, and then its announcement takes 1 T: 3 T."),
+            .because("There are 2 rounds of messages, ELECTION and COORDINATOR. But between them the runner-up waits 2 D for an OK that does \
+                 not come: 3 T."),
         time("2 rounds in the worst case.", noticed_by(spec(), 0), exact("2", 2.0))
-            .because("The runner-up hears of the election after 1 T, waits 2 D and announces itself: 4 T, with hardware multicast or without."),
+            .because("There are 3 rounds of messages: the runner-up hears of the election after 1 T, sends its own ELECTION, waits 2 D, and \
+                 sends COORDINATOR: 4 T."),
         survives("The highest live process leads after a crash.", spec(), "crash 4 @ 30"),
         unsafe_run("Too tight a deadline breaks safety.", Spec { delay_max: Some(0.4), ..noticed_by(spec(), 0) }),
         unsafe_run(

@@ -225,7 +225,7 @@ impl Shown {
                 match finding.verdict {
                     Found::Held => Ok((format!("{property} held"), *claimed == Claimed::Holds)),
                     Found::Violated => Ok((format!("{property} violated"), *claimed == Claimed::Fails)),
-                    Found::Unchecked => Err(nothing()),
+                    Found::Unchecked | Found::Untested => Err(nothing()),
                 }
             }
             Shown::Check { algorithm, params, options, claimed } => {

@@ -60,9 +60,10 @@ fn sync_delay(documents: &'static str, spec: Spec, claimed: Expectation) -> Said
     figure(SYNC_DELAY, documents, spec, Figure::SyncDelay, claimed)
 }
 
-/// The crash stops the other processes.
-fn stops(documents: &'static str, spec: Spec, fault: &str) -> Said {
-    finding(CRASH, documents, with_faults(spec, &[fault]), Property::Liveness, Fails)
+/// The crash stops the other processes. No detector reports it.
+fn stops(documents: &'static str, spec: Spec, faults: &[&str]) -> Said {
+    let spec = Spec { no_detector: true, ..with_faults(spec, faults) };
+    finding(CRASH, documents, spec, Property::Liveness, Fails)
 }
 
 /// The other processes go on after these crashes, which the algorithm tolerates.
@@ -90,8 +91,8 @@ fn central() -> Vec<Said> {
         sync_delay("2 T: release and grant.", sim("central", 5), exact("2", 2.0)),
         order("It is fair: all requests are served in order.", ("central", 2), Holds)
             .because("It serves in the order of arrival, and a later request may arrive first."),
-        stops("It stops if the coordinator crashes.", sim("central", 3), "crash 3 @ 10"),
-        stops("It stops if the holder crashes.", sim("central", 3), "crash 0 @ 2.5"),
+        stops("It stops if the coordinator crashes.", sim("central", 3), &["crash 3 @ 10"]),
+        stops("It stops if the holder crashes.", sim("central", 3), &["crash 0 @ 2.5"]),
     ]
 }
 
@@ -107,8 +108,8 @@ fn central_elected() -> Vec<Said> {
         sync_delay("2 T, or 0 if the coordinator is next.", spec(), exact("2(n-1)/n", 1.6)),
         order("All requests are served in order.", ("central-elected", 2), Holds)
             .because("It serves in the order of arrival, as central does."),
-        stops("The coordinator is a single point of failure.", spec(), "crash 4 @ 20.5")
-            .because("The others elect a new coordinator, if a detector reports the crash."),
+        stops("The coordinator is a single point of failure.", spec(), &["crash 4 @ 20.5"]),
+        goes_on("If crashes are detected, the others elect a new coordinator.", spec(), &["crash 4 @ 20.5"]),
     ]
 }
 
@@ -138,7 +139,7 @@ fn token_ring() -> Vec<Said> {
         figure(SYNC_DELAY, "n-1 T in the worst case.", at_random(), Figure::SyncDelayMax, exact("n-1", 9.0)),
         sync_delay("1 T, if all want to enter.", spec(5), exact("1", 1.0)),
         order("Not in order: the ring decides.", ("token-ring", 2), Fails),
-        stops(ANY_CRASH, spec(5), "crash 2 @ 4.5").because("Here a detector reports the crash, and the ring closes."),
+        stops(ANY_CRASH, spec(5), &["crash 2 @ 4.5"]),
         goes_on(DETECTED, spec(5), &["crash 2 @ 4.5"]),
     ]
 }
@@ -153,7 +154,7 @@ fn permission_ring() -> Vec<Said> {
             "At most n-1 T: the request is parked somewhere on the ring.",
             spec(),
             Figure::SyncDelayMax,
-            Expectation::at_most("n-1", 4.0),
+            Expectation::at_most("at most n-1 = 4", 4.0),
         ),
         order("It does not keep the order.", ("permission-ring", 2), Fails)
             .because("The repaired ring compares times, as Ricart and Agrawala do, and keeps the order."),
@@ -165,7 +166,7 @@ fn permission_ring() -> Vec<Said> {
             Holds,
         )
         .because("No message tells the loser. The repaired ring parks requests instead."),
-        stops("It must be changed for crashes: any crash stops it.", spec(), "crash 2 @ 4.5"),
+        stops("It must be changed for crashes: any crash stops it.", spec(), &["crash 2 @ 4.5"]),
     ]
 }
 
@@ -180,8 +181,7 @@ fn lamport() -> Vec<Said> {
         order("Requests enter in the order of their times.", ("lamport", 2), Holds),
         checked(PROMISE, "Links must keep the order of messages.", ("lamport", 2), unordered, Fails)
             .because("Without that, two processes are inside at once."),
-        stops(ANY_CRASH, spec(), "crash 2 @ 4.5")
-            .because("Here a detector reports the crash, and the others do not wait for the crashed process."),
+        stops(ANY_CRASH, spec(), &["crash 2 @ 4.5"]),
         goes_on(DETECTED, spec(), &["crash 2 @ 4.5"]),
     ]
 }
@@ -205,8 +205,7 @@ fn ricart_agrawala() -> Vec<Said> {
             Holds,
         )
         .because("Two requests may have the same time. Pairs (time, id) are a total order."),
-        stops(ANY_CRASH, spec(), "crash 2 @ 4.5")
-            .because("Here a detector reports the crash, and the others do not wait for the crashed process."),
+        stops(ANY_CRASH, spec(), &["crash 2 @ 4.5"]),
         goes_on(DETECTED, spec(), &["crash 2 @ 4.5"]),
     ]
 }
@@ -225,7 +224,7 @@ fn carvalho_roucairol() -> Vec<Said> {
         sync_delay("1 T: the deferred reply.", spec(5), exact("1", 1.0)),
         checked(super::ORDER, "Requests enter in the order of their times.", ("carvalho-roucairol", 2), twice, Holds)
             .because("A process with a permission enters without asking, whatever it has not heard of."),
-        stops("The crash of a process that is asked stops the others.", spec(5), "crash 2 @ 4.5"),
+        stops("The crash of a process that is asked stops the others.", spec(5), &["crash 2 @ 4.5"]),
     ]
 }
 
@@ -249,7 +248,7 @@ fn maekawa() -> Vec<Said> {
             "5(K-1) messages per entry in the worst case.",
             dear,
             Figure::MessagesMax,
-            Expectation::at_most("5(K-1), K = 3: at most 10", 10.0),
+            Expectation::at_most("at most 5(K-1) = 10, K = 3", 10.0),
         )
         .because("A voter whose vote comes back must grant it again. The mean of a run stays below 5(K-1)."),
         client_delay("2 T without competition.", solo(spec(13)), exact("2", 2.0)),
@@ -264,7 +263,7 @@ fn maekawa() -> Vec<Said> {
             check_of(Property::Deadlock),
             Fails,
         ),
-        stops("The crash of a voter stops all that need its vote.", spec(9), "crash 4 @ 10.5"),
+        stops("The crash of a voter stops all that need its vote.", spec(9), &["crash 4 @ 10.5"]),
     ]
 }
 
@@ -290,7 +289,7 @@ fn generalized() -> Vec<Said> {
         sync_delay("2 T through a coordinator.", spec(5, "central"), exact("2", 2.0)),
         sync_delay("1 T, if all are asked.", spec(5, "ricart-agrawala"), exact("1", 1.0)),
         order("Whether it keeps the order depends on the sets; Maekawa's do not.", ("generalized", 3), Fails),
-        stops("The crash of a member of the request set stops it.", sim("generalized", 9), "crash 4 @ 10.5"),
+        stops("The crash of a member of the request set stops it.", sim("generalized", 9), &["crash 4 @ 10.5"]),
     ]
 }
 
@@ -305,10 +304,10 @@ fn suzuki_kasami() -> Vec<Said> {
             "No process starves: the search for the next one starts at the own id.",
             spec(),
             Figure::BypassMax,
-            Expectation::at_most("n-1", 4.0),
+            Expectation::at_most("at most n-1 = 4", 4.0),
         ),
         order("Not in order: the ids decide.", ("suzuki-kasami", 2), Fails),
-        stops("The crash of the token's holder stops it.", sim("suzuki-kasami", 4), "crash 1 @ 2.5"),
+        stops("The crash of the token's holder stops it.", sim("suzuki-kasami", 4), &["crash 1 @ 2.5"]),
     ]
 }
 
@@ -327,7 +326,7 @@ fn singhal() -> Vec<Said> {
         order("Not in order: the token decides.", ("singhal", 2), Fails),
         checked(PROMISE, "As published, every request is granted.", ("singhal-1989", 3), twice, Holds)
             .because("A token can overtake an older request through a third process. `singhal` is a repaired version."),
-        stops("The crash of the token's holder stops it.", spec(4), "crash 1 @ 2.5"),
+        stops("The crash of the token's holder stops it.", spec(4), &["crash 1 @ 2.5"]),
     ]
 }
 
@@ -352,10 +351,10 @@ fn raymond() -> Vec<Said> {
             "At most the diameter of the tree.",
             sim("raymond", 7),
             Figure::SyncDelayMax,
-            Expectation::at_most("4", 4.0),
+            Expectation::at_most("at most 4", 4.0),
         ),
         order("Not in order: the tree decides.", ("raymond", 2), Fails),
-        stops("The crash of an inner process stops those behind it.", sim("raymond", 7), "crash 1 @ 4.5"),
+        stops("The crash of an inner process stops those behind it.", sim("raymond", 7), &["crash 1 @ 4.5"]),
     ]
 }
 
@@ -375,8 +374,8 @@ fn voting() -> Vec<Said> {
         goes_on("It survives the crash of a minority of the coordinators.", five(), &["crash 3 @ 10", "crash 4 @ 15"]),
         stops(
             "It stops if a majority of the coordinators crashes.",
-            Spec { coordinators: Some(3), ..spec(2) },
-            "crash 2 @ 10",
+            five(),
+            &["crash 3 @ 10", "crash 4 @ 15", "crash 5 @ 20"],
         ),
     ]
 }
