@@ -94,14 +94,20 @@ pub fn over_starters(algorithm: &str, variant: Option<&str>, n: usize) -> Option
 /// Bully with one starter. `k` live processes have an id of at least the starter's. They send ELECTION to all above
 /// them, the dead leader included, and OK to all of these k below them; then COORDINATOR goes to all lower ids.
 fn bully_started_by(n: usize, k: usize) -> ElectionCosts {
-    let messages = Expectation::exact("k^2 + n-2", (k * k + n - 2) as f64);
+    let formula = match k {
+        1 => "n-1".to_owned(),
+        _ if k == n - 1 => "n^2-n-1".to_owned(),
+        _ => format!("k^2 + n-2, k = {k}"),
+    };
+    let messages = Expectation::exact(formula, (k * k + n - 2) as f64);
     // The runner-up hears of the election one T later, unless it starts it.
     let notice = if k == 1 { NoticedBy::RunnerUp } else { NoticedBy::Lowest };
     ElectionCosts { messages: Some(messages), ..bully(n, notice) }
 }
 
 fn round_and_more(n: usize, hops: usize) -> ElectionCosts {
-    let costs = chang_roberts_one_starter(n, hops);
+    let formula = if hops == 0 { "2n".to_owned() } else { format!("2n + d, d = {hops}") };
+    let costs = Expectation { formula, ..chang_roberts_one_starter(n, hops) };
     ElectionCosts { messages: Some(costs.clone()), time: Some(costs) }
 }
 
