@@ -25,7 +25,6 @@ mod sim;
 mod sink;
 mod soak;
 mod status;
-mod theory;
 mod trace;
 mod usage;
 mod view;

@@ -75,6 +75,9 @@ struct RunArgs {
     /// When the processes request the lock; in elections, which processes notice that there is no leader [default: all]
     #[arg(long, value_enum)]
     load: Option<LoadArg>,
+    /// In elections, the one process that notices that there is no leader, instead of `--load`
+    #[arg(long, value_name = "P", conflicts_with = "load")]
+    noticed_by: Option<usize>,
     /// Number of requests of all processes together [default: 20 for each process]
     #[arg(long, value_name = "K")]
     entries: Option<u64>,
@@ -264,6 +267,7 @@ impl RunArgs {
             coordinators: self.coordinators.or(file.coordinators),
             votes: self.votes.or(file.votes),
             load: self.load.map(Load::from).or(file.load),
+            noticed_by: self.noticed_by.or(file.noticed_by),
             entries: self.entries.or(file.entries),
             hold: self.hold.or(file.hold),
             think: self.think.or(file.think),

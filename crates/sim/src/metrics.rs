@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use baton_protocol::Ticks;
 use baton_protocol::clock::Stamp;
+use baton_protocol::{ProcessId, Ticks};
 use serde::Serialize;
 
 use crate::time::{T, in_t};
@@ -19,6 +19,8 @@ pub struct Messages {
     pub multicasts: u64,
     /// Number of messages that processes sent when they left the critical section.
     pub on_exit: u64,
+    /// For each process, how many messages it has sent or received. Processes without messages may be missing.
+    pub by_process: Vec<u64>,
     by_kind: Vec<(&'static str, u64)>,
     by_request: ByRequest,
 }
@@ -32,6 +34,14 @@ impl Messages {
             Some((_, count)) => *count += 1,
             None => self.by_kind.push((kind, 1)),
         }
+    }
+
+    /// Counts one message that `process` sends or receives.
+    pub fn count_at(&mut self, process: ProcessId) {
+        if self.by_process.len() <= process {
+            self.by_process.resize(process + 1, 0);
+        }
+        self.by_process[process] += 1;
     }
 
     /// Counts one message for the request that it belongs to.
@@ -78,6 +88,28 @@ impl ByRequest {
         }
         place.1 += 1;
         self.most = self.most.max(place.1);
+    }
+}
+
+/// How many messages the processes handle: those that a process sends and those that it receives. Per entry of the
+/// whole group, so that the figures of a coordinator and of a client can be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ProcessLoad {
+    /// The messages of the busiest process.
+    pub max: f64,
+    /// The mean over all processes, coordinators and voters included.
+    pub mean: f64,
+    /// The busiest process; the first one if several are equally busy.
+    pub busiest: ProcessId,
+}
+
+impl ProcessLoad {
+    /// `counts` has one number for each process. None if there is no entry.
+    pub fn new(counts: &[u64], entries: u64) -> Option<Self> {
+        let busiest = (0..counts.len()).rev().max_by_key(|&process| counts[process])?;
+        let (per_entry, sum) = (|count: u64| count as f64 / entries as f64, counts.iter().sum());
+        let mean = per_entry(sum) / counts.len() as f64;
+        (entries > 0).then(|| ProcessLoad { max: per_entry(counts[busiest]), mean, busiest })
     }
 }
 
@@ -153,6 +185,16 @@ mod tests {
         let summary = delays.summary().unwrap();
         assert_eq!(summary, DelaySummary { mean: 50.5, p50: 50.0, p99: 99.0, max: 100.0 });
         assert!(Delays::default().summary().is_none());
+    }
+
+    #[test]
+    fn the_busiest_process_is_found() {
+        let mut messages = Messages::default();
+        [2, 0, 2, 0, 1].into_iter().for_each(|process| messages.count_at(process));
+        assert_eq!(messages.by_process, [2, 1, 2]);
+        let load = ProcessLoad::new(&[2, 1, 2, 0], 10);
+        assert_eq!(load, Some(ProcessLoad { max: 0.2, mean: 0.125, busiest: 0 }));
+        assert_eq!((ProcessLoad::new(&[1], 0), ProcessLoad::new(&[], 1)), (None, None));
     }
 
     #[test]

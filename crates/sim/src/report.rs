@@ -10,7 +10,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::app::mutex::Load;
-use crate::metrics::DelaySummary;
+use crate::metrics::{DelaySummary, ProcessLoad};
 use crate::oracle::bypass::BypassSummary;
 use crate::oracle::{Finding, Verdict};
 
@@ -47,6 +47,9 @@ pub struct MutexReport {
     /// The largest number of messages for one request. None if the messages of the algorithm do not name their request.
     pub messages_per_entry_max: Option<u64>,
     pub messages_by_kind: BTreeMap<&'static str, u64>,
+    /// The messages that single processes send and receive, per entry of the group: shows a process that is a
+    /// bottleneck.
+    pub messages_per_process: Option<ProcessLoad>,
     /// Like `messages_per_entry`, but all messages of one kind that a process sends in one step count as one.
     pub multicasts_per_entry: Option<f64>,
     pub bytes: u64,

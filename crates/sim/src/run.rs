@@ -18,6 +18,7 @@ use crate::app::mutex::{self, Load, MutexUsers, Patience, Workload};
 use crate::assumptions;
 use crate::clocks::Clocks;
 use crate::faults::{Fault, FaultKind};
+use crate::metrics::ProcessLoad;
 use crate::network::Network;
 use crate::oracle::bypass::Bypasses;
 use crate::oracle::causality::Causality;
@@ -50,6 +51,8 @@ pub struct Options {
     pub ignore_assumptions: bool,
     /// How long a request may wait after the last fault, in T. None: very long.
     pub patience: Option<f64>,
+    /// Elections without faults: the process that notices that there is no leader. None: as the load says.
+    pub noticed_by: Option<usize>,
     /// Whether to add faults that the seed draws.
     pub swarm: bool,
     /// Whether no failure detector reports crashes and cuts to the processes.
@@ -77,6 +80,7 @@ impl Options {
             drift: 0.0,
             ignore_assumptions: false,
             patience: None,
+            noticed_by: None,
             swarm: false,
             no_detector: false,
             events_max: events_max(entries, n),
@@ -145,6 +149,9 @@ pub enum RunError {
         /// Which algorithms use the option, or why it is ignored here.
         reason: String,
     },
+    /// The process that should notice that there is no leader is the leader itself, or does not exist.
+    #[error("P{process} cannot notice that there is no leader; name one of P0 to P{last} that does not lead at first")]
+    CannotNotice { process: usize, last: usize },
     #[error("there is no P{process} for a fault to strike; the processes are P0 to P{last}")]
     NoSuchProcess {
         process: usize,
@@ -262,7 +269,7 @@ impl Visitor for Run<'_> {
         let users = MutexUsers::new(clients, options.workload.clone(), options.patience(), watch_order, !options.seed)
             .with_lease(group.lease, options.params.delay_max);
         let detection = options.detection();
-        let topology = group.topology.clone();
+        let (topology, processes) = (group.topology.clone(), group.processes);
         let Outcome { users, mut wire, ended, events_per_s, .. } =
             self.go(about, group, users, detection, watch_order)?;
         let liveness = mutex_liveness(&users, &mut wire, ended);
@@ -272,11 +279,13 @@ impl Visitor for Run<'_> {
         finish_trace(&mut wire, ended, entered)?;
         let time = in_t(wire.now());
         let messages = wire.messages();
+        let measured_entries = users.measured.entries(entered);
         // A run that got stuck has no costs per entry: its messages also belong to requests that never entered.
         let is_stuck = users.waiting().next().is_some();
         let per_entry = |of: fn(&crate::metrics::Messages) -> u64| {
             users.measured.per_entry(messages, entered, of).filter(|_| !is_stuck)
         };
+        let by_process = users.measured.by_process(messages, processes);
         let (client_delay_max, sync_delay_max) = users.measured.longest_delays();
         Ok(Report::Mutex(Box::new(MutexReport {
             algorithm: about.name,
@@ -285,11 +294,12 @@ impl Visitor for Run<'_> {
             load: options.workload.load,
             seed: options.seed,
             entries: entered,
-            measured_entries: users.measured.entries(entered),
+            measured_entries,
             messages: messages.sent,
             messages_per_entry: per_entry(|messages| messages.sent),
             messages_by_kind: messages.by_kind(),
             messages_per_entry_max: messages.most_for_one_request(),
+            messages_per_process: ProcessLoad::new(&by_process, measured_entries).filter(|_| !is_stuck),
             multicasts_per_entry: per_entry(|messages| messages.multicasts),
             bytes: messages.bytes,
             bytes_per_entry: per_entry(|messages| messages.bytes),

@@ -23,6 +23,8 @@ pub struct Spec {
     pub votes: Option<usize>,
     /// When which process requests; default `all`.
     pub load: Option<Load>,
+    /// Elections: the one process that notices that there is no leader. Default: as the load says.
+    pub noticed_by: Option<usize>,
     /// Number of requests in all; default 20 for each client.
     pub entries: Option<u64>,
     /// How long a process stays in the critical section, in T; default 1.
@@ -128,6 +130,7 @@ impl Spec {
         workload.think = self.think.unwrap_or(think);
         workload.app_messages = self.app_messages;
         workload.store = self.store;
+        options.noticed_by = self.noticed_by;
         options.swarm = self.faults.iter().any(|fault| fault == "random");
         let faults = self.faults.iter().filter(|fault| *fault != "random").map(|fault| fault.parse());
         let faults = faults.collect::<Result<_, _>>();
@@ -144,8 +147,9 @@ impl Spec {
     /// An option without a meaning for the algorithm is probably a mistake, so it is refused and not ignored.
     fn refuse_what_means_nothing(&self, about: &'static About) -> Result<(), RunError> {
         use Family::{Append, Detector, Election, Mutex};
-        let said: [(_, _, &[Family]); 8] = [
+        let said: [(_, _, &[Family]); 9] = [
             ("load", self.load.is_some(), &[Mutex, Election, Append]),
+            ("noticed-by", self.noticed_by.is_some(), &[Election]),
             ("entries", self.entries.is_some(), &[Mutex, Detector, Append]),
             ("think", self.think.is_some(), &[Mutex, Detector, Append]),
             ("hold", self.hold.is_some(), &[Mutex]),
@@ -158,7 +162,7 @@ impl Spec {
         // no leader.
         let up_to_faults = self.faults.iter().any(|fault| fault != "random");
         let struck: &[&str] = match about.family {
-            Election if up_to_faults => &["load"],
+            Election if up_to_faults => &["load", "noticed-by"],
             Detector if up_to_faults => &["entries", "think"],
             _ => &[],
         };

@@ -1,12 +1,11 @@
 //! Why a report has no expected value beside a measured one.
 
+use baton_compare::theory::{WithTheory, of_append, of_detector, of_election, of_mutex, too_short};
 use baton_sim::app::mutex::Load;
 use baton_sim::network::Delay;
 use baton_sim::report::Report;
 use baton_sim::run::Options;
 use serde::Serialize;
-
-use crate::theory::{WithTheory, of_append, of_detector, of_election, of_mutex, too_short};
 
 /// A report with the expected values, and the reason if some are missing.
 #[derive(Serialize)]

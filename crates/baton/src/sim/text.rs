@@ -1,6 +1,7 @@
 //! The report of a run as text.
 
-use baton_sim::metrics::DelaySummary;
+use baton_compare::theory::{AppendTheory, DetectorTheory, beside, of_append, of_detector, of_election, of_mutex};
+use baton_sim::metrics::{DelaySummary, ProcessLoad};
 use baton_sim::oracle::Verdict;
 use baton_sim::report::{AppendReport, DetectorReport, Drawn, ElectionReport, MutexReport, Properties, Report, Side};
 use baton_sim::run::Options;
@@ -9,7 +10,6 @@ use baton_theory::mutex::Costs;
 
 use super::no_theory;
 use crate::output::narrow_table;
-use crate::theory::{AppendTheory, DetectorTheory, beside, of_append, of_detector, of_election, of_mutex};
 
 /// The report, with the values that theory expects, or the reason why there are none.
 pub fn of(report: &Report, options: &Options) -> String {
@@ -69,9 +69,17 @@ fn per_entry_to_text(report: &MutexReport, theory: &Costs) -> Vec<Vec<String>> {
     let theory = beside(&theory.messages_per_entry);
     vec![
         vec!["per entry".into(), format!("{messages:.3} messages{theory}{most}")],
+        vec!["per process".into(), load_to_text(report.messages_per_process)],
         vec!["on leaving".into(), format!("{on_leaving:.3} messages per entry")],
         vec!["multicasts".into(), format!("{multicasts:.3} messages per entry, if a multicast counts as one")],
     ]
+}
+
+/// How many messages the busiest process and the average process handle.
+fn load_to_text(load: Option<ProcessLoad>) -> String {
+    load.map_or("-".into(), |ProcessLoad { max, mean, busiest }| {
+        format!("at most {max:.3} sent and received per entry, by P{busiest}; mean {mean:.3}")
+    })
 }
 
 /// What `--fault random` drew.

@@ -32,6 +32,8 @@ pub enum Noticed {
     ByTheLowest,
     /// A random process.
     ByOne,
+    /// This process.
+    By(ProcessId),
     /// All processes except the leader.
     ByAll,
 }
@@ -138,6 +140,7 @@ impl ElectionUsers {
         match noticed {
             Noticed::ByTheLowest => others.truncate(1),
             Noticed::ByOne => others = self.rng.choice(others).into_iter().collect(),
+            Noticed::By(process) => others.retain(|other| *other == process),
             Noticed::ByAll => {}
         }
         self.noticed = others;

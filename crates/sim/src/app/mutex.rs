@@ -217,6 +217,16 @@ impl Measured {
         if self.is_steady() { spans.measured.summary() } else { spans.all.summary() }
     }
 
+    /// The messages that each of `processes` processes sent or received for the measured entries.
+    pub fn by_process(&self, in_all: &Messages, processes: usize) -> Vec<u64> {
+        let (first, last) = match (&self.at_first, &self.at_last) {
+            (Some(first), Some(last)) => (first.by_process.as_slice(), &last.by_process),
+            _ => (&[][..], &in_all.by_process),
+        };
+        let count = |all: &[u64], process: usize| all.get(process).copied().unwrap_or_default();
+        (0..processes).map(|process| count(last, process) - count(first, process)).collect()
+    }
+
     /// The number of something per measured entry. `in_all` are the messages of the whole run.
     pub fn per_entry(&self, in_all: &Messages, entered: u64, of: impl Fn(&Messages) -> u64) -> Option<f64> {
         let entries = self.entries(entered);

@@ -21,6 +21,7 @@ impl Run<'_> {
         let detection = 2 * delay_max;
         let trigger = match (options.faults.iter().map(Fault::over).max(), options.workload.load) {
             (Some(over), _) => ElectionTrigger::Faults { over: over + detection },
+            (None, _) if let Some(process) = options.noticed_by => ElectionTrigger::NoLeader(Noticed::By(process)),
             (None, Load::All | Load::Random) => ElectionTrigger::NoLeader(Noticed::ByAll),
             (None, Load::Solo) => ElectionTrigger::NoLeader(Noticed::ByTheLowest),
             (None, Load::SoloRandom) => ElectionTrigger::NoLeader(Noticed::ByOne),
@@ -36,6 +37,9 @@ impl Run<'_> {
         let users = ElectionUsers::new(n, group.elects, trigger, patience, !options.seed);
         let survivors = group.survivors.clone();
         let Outcome { users, mut wire, ended, events_per_s, .. } = self.go(about, group, users, told, false)?;
+        if let (Some(process), []) = (options.noticed_by, users.noticed.as_slice()) {
+            return Err(RunError::CannotNotice { process, last: n - 1 });
+        }
         let (leader, term) = users.leader();
         let survivors = survivors.filter(|_| options.faults.is_empty());
         let liveness = match (leader, survivors.and_then(|survivors| too_few(&survivors, &wire))) {

@@ -121,6 +121,7 @@ impl<P: Protocol, X> Wire<P, X> {
         // A message without a size could not be sent either. A test checks that every message can be encoded.
         let bytes = postcard::experimental::serialized_size(&message).unwrap_or_default() as u64;
         self.messages.count(message.kind(), bytes);
+        self.messages.count_at(from);
         if let Some(request) = message.request(from, to) {
             self.messages.count_for(request);
         }
