@@ -14,6 +14,7 @@ use baton_theory::mutex::Costs;
 use clap::ValueEnum;
 use serde_json::json;
 
+use crate::extent::ExtentArgs;
 use crate::output::{Failure, HELD, Outcome, VIOLATED, narrow_table, print, print_json};
 use crate::progress::Progress;
 use crate::sink::Sink;
@@ -48,6 +49,8 @@ pub struct Args {
     /// Draw the run as a space-time diagram
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    extent: ExtentArgs,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -195,7 +198,7 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 fn run_once(args: &Args, options: &Options, progress: &Progress) -> Outcome {
-    let (sink, writer) = Sink::open(args.trace.as_ref(), args.svg.as_ref())?;
+    let (sink, writer) = Sink::open(args.trace.as_ref(), args.svg.as_ref(), args.extent.extent())?;
     let report = simulate(options, writer);
     progress.finish();
     let report = match report {

@@ -15,6 +15,7 @@
 
 use std::collections::BTreeMap;
 
+use baton_protocol::registry;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -80,7 +81,8 @@ pub struct Bar {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BarKind {
-    /// From a request until the entry; in elections until the process learns of a leader.
+    /// From a request until the entry. In elections: from a request, or from the loss of the leader, until the process
+    /// learns of a leader.
     Waiting,
     /// In the critical section.
     Inside,
@@ -162,6 +164,8 @@ pub enum MarkKind {
 pub struct Violation {
     pub property: String,
     pub detail: String,
+    /// Whether the run should not have it: the algorithm promises the property, or the run is a counterexample to it.
+    pub is_broken_promise: bool,
     #[serde(flatten)]
     pub at: Moment,
 }
@@ -182,6 +186,9 @@ impl Scene {
             builder.add(record);
         }
         builder.finish();
+        for violation in &mut builder.violations {
+            violation.is_broken_promise = is_counterexample(records) || is_promised(header, &violation.property);
+        }
         let clients = header.group_params().n;
         let role = |id| if id < clients { Role::Client } else { Role::Helper };
         let process = |id| Process { id, name: format!("P{id}"), role: role(id) };
@@ -240,6 +247,14 @@ fn unit(header: &Header, records: &[Record]) -> &'static str {
     }
 }
 
+/// An unknown algorithm promises everything.
+fn is_promised(header: &Header, property: &str) -> bool {
+    match (registry::find(&header.algorithm), property.parse()) {
+        (Ok(about), Ok(property)) => about.promises.include(property),
+        _ => true,
+    }
+}
+
 fn moment(record: &Record) -> Moment {
     Moment { t: record.t, seq: record.seq }
 }
@@ -288,7 +303,7 @@ impl Builder {
         }
         if let Event::Violation { property, detail } = &record.event {
             let (property, detail) = (property.clone(), detail.clone());
-            self.violations.push(Violation { property, detail, at: moment(record) });
+            self.violations.push(Violation { property, detail, is_broken_promise: true, at: moment(record) });
         }
     }
 
@@ -304,7 +319,7 @@ impl Builder {
             Event::Cancel { .. } => self.end(p, Waiting, at),
             Event::Elected { leader: Some(leader), term } => {
                 self.end(p, Waiting, at);
-                let label = term.map_or(String::new(), |term| format!("term {term}"));
+                let label = term.map_or("leads".to_owned(), |term| format!("leads, term {term}"));
                 if *leader != p || self.open.get(&(p, Leads)).is_some_and(|leads| leads.label != label) {
                     self.end(p, Leads, at);
                 }
@@ -312,7 +327,10 @@ impl Builder {
                     self.begin(p, Leads, label, at);
                 }
             }
-            Event::Elected { leader: None, .. } => self.end(p, Leads, at),
+            Event::Elected { leader: None, .. } => {
+                self.end(p, Leads, at);
+                self.begin(p, Waiting, String::new(), at);
+            }
             Event::Crash => {
                 for kind in [Waiting, Inside, Leads, Paused] {
                     self.end(p, kind, at);
@@ -407,11 +425,156 @@ fn cut_in_words(groups: &[Vec<usize>], oneway: Option<(usize, usize)>) -> String
 
 /// The kind, and the part of the body that matters most: the ids of an election, or a body of one field.
 fn label(kind: &str, body: Option<&Value>) -> String {
-    let fields = body.and_then(Value::as_object);
+    let mut fields = body.and_then(Value::as_object);
+    // A message that carries the message of another algorithm: the inner body matters.
+    while let Some(inner) =
+        fields.filter(|fields| fields.len() == 1).and_then(|fields| fields.values().next()?.as_object())
+    {
+        fields = Some(inner);
+    }
     let main = fields.and_then(|fields| {
         let named = ["id", "ids", "leader"].iter().find_map(|name| fields.get(*name));
         named.or(fields.values().next().filter(|_| fields.len() == 1))
     });
     let short = main.map(Value::to_string).filter(|text| text.chars().count() <= BODY_CHARS_MAX);
     short.map_or(kind.to_owned(), |text| format!("{kind} {}", text.trim_matches('"')))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{Network, Params, VERSION, Workload};
+
+    fn header() -> Header {
+        Header {
+            baton_trace: VERSION,
+            algorithm: "central".into(),
+            variant: None,
+            processes: 3,
+            clients: 2,
+            quorums: None,
+            tree: None,
+            seed: 7,
+            network: Network::default(),
+            workload: Workload::default(),
+            params: Params::default(),
+            unit: Unit::T,
+        }
+    }
+
+    fn scene(events: impl IntoIterator<Item = (f64, Option<usize>, Event)>) -> Scene {
+        let record = |(seq, (t, p, event))| Record { seq, t, p, resource: None, event };
+        Scene::new(&header(), &(0..).zip(events).map(record).collect::<Vec<_>>())
+    }
+
+    fn send(msg: u64) -> Event {
+        Event::Send { msg, to: 2, kind: "REQUEST".into(), bytes: 1, body: Some(json!({ "time": 4 })) }
+    }
+
+    /// The page in the browser reads these names.
+    #[test]
+    fn a_scene_is_written_with_the_records_of_all_its_items() {
+        let scene = scene([
+            (0.0, Some(0), Event::Request { req: 0, lamport: 1 }),
+            (0.0, Some(0), send(5)),
+            (1.0, Some(2), Event::Deliver { msg: 5, from: 0, kind: "REQUEST".into() }),
+            (1.5, None, Event::Partition { groups: vec![vec![0], vec![1, 2]], oneway: None }),
+            (2.0, Some(0), Event::Enter { req: 0, fence: 7 }),
+            (2.0, Some(0), Event::Violation { property: "order".into(), detail: "d".into() }),
+        ]);
+        let expected = json!({
+            "title": "central, 3 processes, seed 7",
+            "unit": "T",
+            "is_counterexample": false,
+            "processes": [
+                { "id": 0, "name": "P0", "role": "client" },
+                { "id": 1, "name": "P1", "role": "client" },
+                { "id": 2, "name": "P2", "role": "helper" },
+            ],
+            "moments": [{ "t": 0.0, "seq": 0 }, { "t": 1.0, "seq": 2 }, { "t": 1.5, "seq": 3 }, { "t": 2.0, "seq": 4 }],
+            "bars": [
+                { "process": 0, "kind": "waiting", "label": "", "from": { "t": 0.0, "seq": 0 }, "to": { "t": 2.0, "seq": 4 } },
+                { "process": 0, "kind": "inside", "label": "fence 7", "from": { "t": 2.0, "seq": 4 }, "to": null },
+            ],
+            "arrows": [{
+                "msg": 5, "kind": "REQUEST", "label": "REQUEST 4", "body": { "time": 4 }, "is_app": false, "from": 0, "to": 2,
+                "start": { "t": 0.0, "seq": 1 }, "end": { "t": 1.0, "seq": 2 }, "fate": "arrived",
+            }],
+            "marks": [
+                {
+                    "process": null, "kind": "partition", "text": "partition 0|1,2", "t": 1.5, "seq": 3,
+                    "groups": [[0], [1, 2]],
+                },
+                { "process": 0, "kind": "violation", "text": "violates order", "t": 2.0, "seq": 5 },
+            ],
+            "cycle": null,
+            "violations": [{ "property": "order", "detail": "d", "is_broken_promise": false, "t": 2.0, "seq": 5 }],
+            "cut": null,
+        });
+        assert_eq!(serde_json::to_value(&scene).unwrap(), expected);
+    }
+
+    #[test]
+    fn every_copy_of_a_message_has_an_arrow_with_its_fate() {
+        let deliver = |msg| Event::Deliver { msg, from: 0, kind: "REQUEST".into() };
+        let scene = scene([
+            (0.0, Some(0), send(0)),
+            (0.0, Some(0), send(1)),
+            (0.0, Some(2), Event::Drop { msg: 1, reason: DropReason::Partition }),
+            (0.0, Some(0), Event::AppSend { msg: 2, to: 1 }),
+            (1.0, Some(2), deliver(0)),
+            (2.0, Some(2), deliver(0)),
+            // The send is in the trace of another member.
+            (3.0, Some(2), deliver(9)),
+        ]);
+        let fates: Vec<_> = scene.arrows.iter().map(|arrow| (arrow.msg, arrow.is_app, arrow.fate)).collect();
+        let lost = Fate::Lost(DropReason::Partition);
+        let expected =
+            [(0, false, Fate::Arrived), (0, false, Fate::Duplicate), (1, false, lost), (2, true, Fate::UnderWay)];
+        assert_eq!(fates, expected);
+        assert_eq!(serde_json::to_value(lost).unwrap(), json!({ "lost": "partition" }));
+    }
+
+    #[test]
+    fn a_cut_scene_shows_how_things_stand_at_the_cut() {
+        let whole = scene([
+            (0.0, Some(0), Event::Request { req: 0, lamport: 1 }),
+            (0.0, Some(0), send(0)),
+            (1.0, Some(1), Event::Crash),
+            (2.0, Some(2), Event::Deliver { msg: 0, from: 0, kind: "REQUEST".into() }),
+            (3.0, Some(0), Event::Enter { req: 0, fence: 1 }),
+            (4.0, Some(0), Event::Violation { property: "safety".into(), detail: "d".into() }),
+        ]);
+        let cut = whole.clone().until(1.0);
+        assert_eq!(cut.cut, Some(Cut { at: 1.0, end: 4.0 }));
+        assert_eq!((cut.moments.len(), cut.marks.len(), cut.violations.len()), (2, 1, 1));
+        assert_eq!(
+            cut.bars.iter().map(|bar| (bar.kind, bar.to)).collect::<Vec<_>>(),
+            [(BarKind::Waiting, None), (BarKind::Down, None)]
+        );
+        assert_eq!(
+            cut.arrows.iter().map(|arrow| (arrow.end, arrow.fate)).collect::<Vec<_>>(),
+            [(None, Fate::UnderWay)]
+        );
+        assert_eq!(whole.clone().until(4.0), whole);
+    }
+
+    #[test]
+    fn a_label_shows_the_short_part_of_a_body_that_matters() {
+        let wrapped = json!({ "Election": { "id": 4, "number": 1 } });
+        for (body, expected) in [
+            (json!(null), "K"),
+            (json!({}), "K"),
+            (json!({ "fence": 7 }), "K 7"),
+            (json!({ "name": "abc" }), "K abc"),
+            (json!({ "fence": 7, "time": 2 }), "K"),
+            (json!({ "ids": [0, 3], "number": 1 }), "K [0,3]"),
+            (json!({ "ids": [10, 11, 12, 13, 14] }), "K"),
+            (wrapped, "K 4"),
+        ] {
+            assert_eq!(label("K", Some(&body)), expected, "{body}");
+        }
+    }
 }

@@ -20,7 +20,7 @@ pub fn play(args: &Args, path: &Path) -> Outcome {
     let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
     let wrong = |error| Failure::bad_input(format!("{}: {error}", path.display()));
     let scenario = Scenario::parse(&text).map_err(wrong)?;
-    let (sink, writer) = Sink::open(args.trace.as_ref(), args.svg.as_ref())?;
+    let (sink, writer) = Sink::open(args.trace.as_ref(), args.svg.as_ref(), args.extent.extent())?;
     let progress = Progress::bar(&scenario.title);
     let played = scenario.play_watched(Some(progress.watch()));
     progress.finish();
