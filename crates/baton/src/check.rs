@@ -13,6 +13,7 @@ use baton_check::{CheckReport, Faults, LinkOrder, Options, Property, Unchecked, 
 use baton_protocol::registry::{self, Family, Params};
 use baton_trace::diagram;
 
+use crate::extent::ExtentArgs;
 use crate::output::{Failure, HELD, Outcome, Target, VIOLATED, folded, print, print_json, unwritable, warn};
 use crate::progress::Progress;
 use crate::sim::OrderArg;
@@ -135,6 +136,8 @@ struct ModelArgs {
     /// Draw the counterexample as a space-time diagram
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    extent: ExtentArgs,
 }
 
 pub fn run(args: &Args) -> Outcome {
@@ -313,7 +316,7 @@ impl ModelArgs {
             trace.write(BufWriter::new(file)).map_err(|error| unwritable(path, &error))?;
         }
         if let Some(path) = &self.svg {
-            let picture = diagram::draw(&trace.header, &trace.records);
+            let picture = diagram::draw(&trace.header, &trace.records, self.extent.extent());
             fs::write(path, picture).map_err(|error| unwritable(path, &error))?;
         }
         Ok(())

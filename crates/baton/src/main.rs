@@ -7,6 +7,7 @@ mod cluster;
 mod compare;
 mod crew;
 mod demo;
+mod extent;
 mod group;
 mod lock;
 mod lock_info;

@@ -9,6 +9,7 @@ use baton_sim::spec::{LinkOrder, NetworkKind, Spec};
 use clap::ValueEnum;
 use serde_json::json;
 
+use crate::extent::ExtentArgs;
 use crate::output::{Failure, HELD, Outcome, VIOLATED, print, print_json};
 use crate::progress::Progress;
 use crate::sink::Sink;
@@ -47,6 +48,8 @@ pub struct Args {
     /// Draw the run as a space-time diagram
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    extent: ExtentArgs,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -209,7 +212,7 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 fn run_once(args: &Args, options: &Options, progress: &Progress) -> Outcome {
-    let (sink, writer) = Sink::open(args.trace.as_ref(), args.svg.as_ref())?;
+    let (sink, writer) = Sink::open(args.trace.as_ref(), args.svg.as_ref(), args.extent.extent())?;
     let report = simulate(options, writer);
     progress.finish();
     let report = match report {

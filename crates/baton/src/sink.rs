@@ -6,12 +6,13 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use baton_trace::diagram;
+use baton_trace::diagram::{self, Extent};
 
 use crate::output::{Failure, Target, unwritable};
 
 pub struct Sink<'a> {
     svg: Option<&'a Path>,
+    extent: Extent,
     targets: Vec<Target<'a>>,
     memory: Rc<RefCell<Vec<u8>>>,
 }
@@ -21,6 +22,7 @@ impl<'a> Sink<'a> {
     pub fn open(
         trace: Option<&'a PathBuf>,
         svg: Option<&'a PathBuf>,
+        extent: Extent,
     ) -> Result<(Self, Option<Box<dyn Write>>), Failure> {
         let targets = [trace, svg].into_iter().flatten().map(|path| Target::open(path)).collect::<Result<_, _>>()?;
         let file = trace.cloned().map(Late::new);
@@ -30,7 +32,7 @@ impl<'a> Sink<'a> {
             (Some(file), None) => Some(Box::new(file)),
             (file, Some(_)) => Some(Box::new(Tee { file, memory: Rc::clone(&memory) })),
         };
-        Ok((Sink { svg: svg.map(PathBuf::as_path), targets, memory }, writer))
+        Ok((Sink { svg: svg.map(PathBuf::as_path), extent, targets, memory }, writer))
     }
 
     /// Call this if the run was refused: removes the files that `open` created.
@@ -42,7 +44,7 @@ impl<'a> Sink<'a> {
     pub fn draw(&self) -> Result<(), Failure> {
         let Some(path) = self.svg else { return Ok(()) };
         let (header, records) = baton_trace::read(self.memory.borrow().as_slice()).map_err(Failure::bad_input)?;
-        fs::write(path, diagram::draw(&header, &records)).map_err(|error| unwritable(path, &error))
+        fs::write(path, diagram::draw(&header, &records, self.extent)).map_err(|error| unwritable(path, &error))
     }
 }
 

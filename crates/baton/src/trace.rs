@@ -11,6 +11,7 @@ use baton_trace::merge::{Merged, Part, merge};
 use baton_trace::{Header, Record, Trace, Unit, Writer, diagram, resource, shiviz};
 use serde_json::json;
 
+use crate::extent::ExtentArgs;
 use crate::output::{
     Failure, HELD, Outcome, VIOLATED, counted, narrow_table, print, print_json, shown, unreadable, unwritable, warn,
     written,
@@ -52,6 +53,8 @@ struct MergeArgs {
     /// Draw the merged trace as a space-time diagram
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    extent: ExtentArgs,
     /// The resource to draw, if there are several; written as in the trace
     #[arg(long, value_name = "NAME", requires = "svg")]
     resource: Option<String>,
@@ -71,6 +74,8 @@ struct CheckArgs {
     /// Draw the trace as a space-time diagram
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    extent: ExtentArgs,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -106,7 +111,7 @@ fn run_merge(args: &MergeArgs) -> Outcome {
     let Merged { header, records, warnings } = merged.map_err(Failure::bad_input)?;
     let mut outputs = [&args.output, &args.svg].into_iter().flatten();
     outputs.try_for_each(|output| refuse_input(output, &args.files))?;
-    let drawing = draw(&header, &records, args.resource.as_deref(), args.svg.as_deref())?;
+    let drawing = draw(&header, &records, args.resource.as_deref(), args.svg.as_deref(), &args.extent)?;
     let resources = resource::resources(&records).len() as u64;
     write_to(args.output.as_deref(), |sink| write_trace(&header, &records, sink))?;
     save(drawing)?;
@@ -143,7 +148,7 @@ fn run_check(args: &CheckArgs) -> Outcome {
     }
     if let Some(svg) = &args.svg {
         refuse_input(svg, std::slice::from_ref(&args.file))?;
-        save(draw(&header, &records, args.resource.as_deref(), Some(svg))?)?;
+        save(draw(&header, &records, args.resource.as_deref(), Some(svg), &args.extent)?)?;
     }
     let is_broken = judgement.is_broken();
     if args.json {
@@ -217,10 +222,11 @@ fn draw<'a>(
     records: &[Record],
     name: Option<&str>,
     svg: Option<&'a Path>,
+    extent: &ExtentArgs,
 ) -> Result<Option<Drawing<'a>>, Failure> {
     let Some(svg) = svg else { return Ok(None) };
     let records = resource::choose(records.to_vec(), name).map_err(Failure::bad_input)?;
-    Ok(Some((svg, diagram::draw(header, &records))))
+    Ok(Some((svg, diagram::draw(header, &records, extent.extent()))))
 }
 
 fn save(drawing: Option<Drawing<'_>>) -> Result<(), Failure> {

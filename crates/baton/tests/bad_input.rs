@@ -259,6 +259,34 @@ fn a_file_that_cannot_be_written_comes_with_advice_that_fits() {
 }
 
 #[test]
+fn a_picture_shows_the_beginning_of_a_long_run_or_as_much_as_somebody_asks_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let [svg, trace] = ["svg", "trace"].map(|name| folder.path().join(name).display().to_string());
+    let drawn = |args: &[&str]| -> (u32, String) {
+        let output = baton(&[args, &["--svg", &svg]].concat());
+        assert!(output.stderr.is_empty(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let picture = fs::read_to_string(&svg).unwrap();
+        let width = picture.split("width=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap().parse().unwrap();
+        let note = picture.split("drawn until ").nth(1).and_then(|rest| rest.split(';').next()).unwrap_or_default();
+        (width, note.to_owned())
+    };
+    let run = ["sim", "lamport", "-n", "6"];
+    let (width, note) = drawn(&[&run[..], &["--trace", &trace]].concat());
+    assert!(width < 5_000 && note == "30 T of 240 T", "{width} {note}");
+    let (width, note) = drawn(&[&run[..], &["--svg-until", "all"]].concat());
+    assert!(width > 30_000 && note.is_empty(), "{width} {note}");
+    for command in [&["sim", "--replay"][..], &["trace", "check"]] {
+        assert_eq!(drawn(&[command, &[&trace, "--svg-until", "7.5"]].concat()).1, "7.5 T of 240 T", "{command:?}");
+    }
+    assert_eq!(drawn(&["check", "no-lock"]).1, "");
+    assert_eq!(drawn(&["check", "no-lock", "--svg-until", "1"]).1, "step 1 of 2");
+
+    let told = refusal(&[&run[..], &["--svg", &svg, "--svg-until", "soon"]].concat());
+    assert!(told.contains("'soon' for '--svg-until <TIME>': give a time that is not negative, or `all`"), "{told}");
+    assert!(refusal(&[&run[..], &["--svg-until", "7"]].concat()).contains("--svg <FILE>"));
+}
+
+#[test]
 fn what_is_no_trace_is_told_from_one() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("picture.svg");

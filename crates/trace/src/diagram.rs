@@ -1,188 +1,197 @@
-//! Draws a trace as a space-time diagram, in one self-contained SVG: a line for each process, an arrow for each message
-//! (an open one if the message is still on its way at the end), bars for the critical section, marks for faults.
+//! Draws a [`Scene`] as a space-time diagram, in one self-contained SVG: a line for each process, an arrow for each
+//! message (an open one if the message is still under way at the end), bars for what lasts, marks for what happens at
+//! one moment. Every bar, arrow and mark has a tooltip with its times, and with the body of its message.
+//!
+//! Text is drawn only where it covers no other text. Text without room is in the tooltip only.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::str::FromStr;
 
-use crate::{DropReason, Event, Header, Record, Unit, is_counterexample};
+mod legend;
+mod messages;
+mod places;
+mod scale;
+#[cfg(test)]
+mod tests;
+
+use legend::Sample;
+use places::{Place, Places};
+use scale::{GAP_MIN, Scale, remaining};
+
+use crate::scene::{Bar, BarKind, Mark, MarkKind, Role, Scene, Violation};
+use crate::{Header, Record};
+
+/// The colours of the diagrams and of all pages, as custom properties of CSS, light and dark.
+pub const PALETTE: &str = include_str!("../../../console/palette.css");
+const STYLE: &str = include_str!("diagram/style.css");
 
 const LEFT: f64 = 70.0;
 const MARGIN: f64 = 16.0;
 const RIGHT: f64 = 40.0;
-const TOP: f64 = 96.0;
+/// The distance between the times and the first lane.
+const HEAD: f64 = 46.0;
 const LANE: f64 = 90.0;
-const BAR: f64 = 14.0;
-/// The smallest distance between two moments.
-const GAP_MIN: f64 = 30.0;
-/// The width of one unit of time, unless the moments need more.
-const UNIT: f64 = 150.0;
-/// The distance between the receiver's line and the head of a message that has not arrived.
-const SHORT_OF: f64 = 26.0;
-/// The largest width of a letter in the text below the lanes.
+/// The distance between two lines of text.
+const LINE: f64 = 18.0;
+/// The largest width of a letter in text of 12 pixels, and in text of 10 pixels.
 const LETTER: f64 = 7.0;
+const SMALL_LETTER: f64 = 6.2;
+/// The height of text of 10 pixels.
+const SMALL_HEIGHT: f64 = 10.0;
+const WIDTH_MIN: f64 = 560.0;
+/// Legend and violations are no wider, so that they can be read without scrolling.
+const TEXT_WIDTH_MAX: f64 = 1200.0;
+const LABEL_CHARS_MAX: usize = 40;
+const VIOLATIONS_MAX: usize = 10;
 
-const STYLE: &str = "
-  svg { background: #ffffff; font-family: system-ui, sans-serif; font-size: 12px; }
-  .title { font-size: 15px; font-weight: 600; fill: #1f2933; }
-  .name { font-weight: 600; fill: #1f2933; text-anchor: end; }
-  .time { fill: #7b8794; text-anchor: middle; font-size: 10px; }
-  .unit { fill: #7b8794; text-anchor: end; font-size: 10px; }
-  .lane { stroke: #9aa5b1; stroke-width: 1.5; }
-  .down { stroke: #e12d39; stroke-width: 1.5; stroke-dasharray: 2 5; }
-  .tick { stroke: #e4e7eb; stroke-width: 1; }
-  .inside { fill: #2186eb; } .inside text { fill: #ffffff; }
-  .waiting { fill: #bae3ff; }
-  .message { stroke: #52606d; stroke-width: 1.2; fill: none; marker-end: url(#arrow); }
-  .app { stroke: #b44d12; stroke-dasharray: 5 3; }
-  .lost { stroke: #e12d39; }
-  .under-way { stroke-dasharray: 2 3; marker-end: url(#open); }
-  .cycle { fill: #f0f4f8; } .again { fill: #3e4c59; font-size: 10px; }
-  .kind { fill: #323f4b; text-anchor: middle; font-size: 10px; paint-order: stroke; stroke: #ffffff; stroke-width: 3px; }
-  .mark { fill: #e12d39; font-size: 16px; text-anchor: middle; font-weight: 700; }
-  .note { fill: #3e4c59; font-size: 10px; text-anchor: middle; paint-order: stroke; stroke: #ffffff; stroke-width: 3px; }
-  .violation { fill: #e12d39; font-weight: 600; }
-";
+/// How much of a run is drawn if nobody says it, in units of time, without the times that are cut.
+const EXTENT: f64 = 30.0;
+/// A run with at most so many moments is small, and drawn as a whole.
+const SMALL_MOMENTS: usize = 60;
+/// No picture that nobody has asked for has more moments. In a real group, 30 seconds may have many thousands.
+const MOMENTS_MAX: usize = 400;
 
-pub fn draw(header: &Header, records: &[Record]) -> String {
-    let scale = Scale::new(records);
-    let mut picture = Drawing { scale, svg: String::new(), lanes: header.processes };
-    let violations = violations(records);
-    let longest = violations.iter().map(|text| text.chars().count()).max().unwrap_or_default();
-    let width = (picture.scale.width() + RIGHT).max(2.0 * MARGIN + LETTER * longest as f64);
-    let height = picture.below() + 30.0 + 18.0 * violations.len() as f64;
-    picture.cycle(header, records);
-    picture.frame(header, unit(header, records));
-    picture.text("title", MARGIN, 26.0, &title(header, records));
-    picture.stays(records);
-    picture.messages(records);
-    picture.marks(records);
-    for (line, text) in (1..).zip(&violations) {
-        picture.text("violation", MARGIN, picture.below() + 18.0 * f64::from(line), text);
+/// How much of a run is drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Extent {
+    /// Small runs and counterexamples as a whole, and of other runs the first 30 T, without the times that are cut.
+    #[default]
+    Beginning,
+    Until(f64),
+    All,
+}
+
+impl FromStr for Extent {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse::<f64>() {
+            Ok(t) if t >= 0.0 && t.is_finite() => Ok(Extent::Until(t)),
+            _ if text == "all" => Ok(Extent::All),
+            _ => Err("give a time that is not negative, or `all`".to_owned()),
+        }
     }
+}
+
+pub fn draw(header: &Header, records: &[Record], extent: Extent) -> String {
+    let scene = Scene::new(header, records);
+    let until = match extent {
+        Extent::All => None,
+        Extent::Until(t) => Some(t),
+        Extent::Beginning => beginning(&scene),
+    };
+    draw_scene(&match until {
+        Some(t) => scene.until(t),
+        None => scene,
+    })
+}
+
+/// The end of the beginning; None: the whole run.
+fn beginning(scene: &Scene) -> Option<f64> {
+    if scene.is_counterexample || scene.moments.len() <= SMALL_MOMENTS {
+        return None;
+    }
+    let mut drawn = 0.0;
+    for (index, pair) in scene.moments.windows(2).enumerate() {
+        drawn += remaining(pair[1].t - pair[0].t);
+        if drawn > EXTENT || index + 2 > MOMENTS_MAX {
+            return Some(pair[0].t);
+        }
+    }
+    None
+}
+
+pub fn draw_scene(scene: &Scene) -> String {
+    let mut picture = Drawing::new(scene);
+    picture.cycle();
+    picture.frame();
+    let bars =
+        || scene.bars.iter().filter(|bar| bar.kind != BarKind::Waiting || bar.to.is_none_or(|to| to.t > bar.from.t));
+    bars().for_each(|bar| picture.bar(bar));
+    picture.breaks();
+    picture.marks();
+    bars().for_each(|bar| picture.bar_label(bar));
+    picture.messages();
+    let (width, height) = picture.text_around();
+    let light =
+        palette_light().fold(STYLE.to_owned(), |style, (name, colour)| style.replace(&format!("var({name})"), colour));
+    let heads =
+        [("arrow", FULL), ("arrow-app", FULL), ("open", OPEN), ("open-app", OPEN)].map(|(id, path)| head(id, path));
+    // Some programs that convert an SVG do not know custom properties. They use the first style, which is light.
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
-         viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\">\n<style>{STYLE}</style>\n\
-         <defs>{}{}</defs>\n{}</svg>\n",
-        marker("arrow", "M0 0 L8 4 L0 8 z", "fill=\"#52606d\""),
-        marker("open", "M1 0 L7 4 L1 8", "fill=\"none\" stroke=\"#52606d\" stroke-width=\"1.2\""),
-        picture.svg
+         viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"{}\">\n<style>\n{light}{PALETTE}{STYLE}</style>\n\
+         <defs>{}</defs>\n<rect class=\"surface\" width=\"100%\" height=\"100%\"/>\n{}{}</svg>\n",
+        escape(&scene.title),
+        heads.concat(),
+        picture.svg,
+        picture.texts
     )
 }
+
+/// The colours of the light theme: the first block of the palette.
+fn palette_light() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let block = PALETTE.split('}').next().unwrap_or_default();
+    block.split([';', '\n', '{']).filter_map(|declaration| {
+        let (name, value) = declaration.split_once(':')?;
+        Some((name.trim(), value.trim())).filter(|(name, _)| name.starts_with("--"))
+    })
+}
+
+const FULL: &str = "M0 0 L8 4 L0 8 z";
+const OPEN: &str = "M1 0 L7 4 L1 8";
 
 /// The head of an arrow.
-fn marker(id: &str, path: &str, paint: &str) -> String {
+fn head(id: &str, path: &str) -> String {
     format!(
         "<marker id=\"{id}\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" \
-         orient=\"auto-start-reverse\"><path d=\"{path}\" {paint}/></marker>"
+         markerUnits=\"userSpaceOnUse\" orient=\"auto-start-reverse\"><path d=\"{path}\"/></marker>"
     )
 }
 
-/// The title has a seed only for the simulator: the checker tries everything, and peers have no seed.
-fn title(header: &Header, records: &[Record]) -> String {
-    let variant = header.variant.as_ref().map(|variant| format!(" ({variant})")).unwrap_or_default();
-    let drawn = header.unit == Unit::T && !is_counterexample(records);
-    let seed = if drawn { format!(", seed {}", header.seed) } else { String::new() };
-    format!("{}{variant}, {} processes{seed}", header.algorithm, header.processes)
-}
-
-/// The unit of the times above the lanes.
-fn unit(header: &Header, records: &[Record]) -> &'static str {
-    match header.unit {
-        Unit::T if header.is_dated_by_ticks() => "tick",
-        Unit::T if is_counterexample(records) => "step",
-        Unit::T => "T",
-        Unit::Seconds => "s",
-    }
-}
-
-fn violations(records: &[Record]) -> Vec<String> {
-    let violation = |record: &Record| match &record.event {
-        Event::Violation { property, detail } => Some(format!("{property}: {detail}")),
-        _ => None,
-    };
-    records.iter().filter_map(violation).collect()
-}
-
-/// The horizontal position of each moment: in proportion to time, but with a minimum distance between two moments.
-struct Scale {
-    moments: Vec<(f64, f64)>,
-}
-
-impl Scale {
-    fn new(records: &[Record]) -> Self {
-        let mut moments: Vec<(f64, f64)> = Vec::new();
-        for record in records {
-            match moments.last() {
-                None => moments.push((record.t, LEFT + GAP_MIN)),
-                Some(&(t, x)) if record.t > t => {
-                    moments.push((record.t, x + ((record.t - t) * UNIT).clamp(GAP_MIN, 3.0 * UNIT)));
-                }
-                Some(_) => {}
-            }
-        }
-        Scale { moments }
-    }
-
-    fn x(&self, t: f64) -> f64 {
-        let next = self.moments.partition_point(|(moment, _)| *moment < t);
-        self.moments.get(next).map_or_else(|| self.width(), |(_, x)| *x)
-    }
-
-    fn width(&self) -> f64 {
-        self.moments.last().map_or(LEFT + UNIT, |(_, x)| x + GAP_MIN)
-    }
-}
-
-/// One line for all messages with the same start and end.
-struct Arrow {
-    class: String,
-    from: (f64, usize),
-    to: (f64, usize),
-    kinds: Vec<String>,
-    /// If false, the arrow ends before the receiver's line.
-    arrives: bool,
-}
-
-/// A message that has been sent.
-#[derive(Clone)]
-struct Sent {
-    from: (f64, usize),
-    to: usize,
-    kind: String,
-    class: &'static str,
-}
-
-/// Messages that are sent and received together are drawn as one line with one label.
-#[derive(Default)]
-struct Arrows {
-    drawn: Vec<Arrow>,
-    places: BTreeMap<(String, u64, usize, u64, usize), usize>,
-}
-
-impl Arrows {
-    fn add(&mut self, class: String, from: (f64, usize), to: (f64, usize), kind: String, arrives: bool) {
-        let place = (class.clone(), from.0.to_bits(), from.1, to.0.to_bits(), to.1);
-        let index = *self.places.entry(place).or_insert(self.drawn.len());
-        match self.drawn.get_mut(index) {
-            Some(arrow) => arrow.kinds.push(kind),
-            None => self.drawn.push(Arrow { class, from, to, kinds: vec![kind], arrives }),
-        }
-    }
-}
-
-struct Drawing {
+struct Drawing<'a> {
+    scene: &'a Scene,
     scale: Scale,
+    /// The y of the first lane.
+    top: f64,
     svg: String,
-    lanes: usize,
+    /// Text beside lines. It is drawn last, so that no line covers it.
+    texts: String,
+    places: Places,
+    /// Text covers these only if it has no other place.
+    thin_bars: Places,
+    /// What the legend must explain.
+    samples: BTreeSet<Sample>,
 }
 
-impl Drawing {
-    fn y(&self, process: usize) -> f64 {
-        TOP + LANE * process as f64
+impl<'a> Drawing<'a> {
+    fn new(scene: &'a Scene) -> Self {
+        let mut stacks: BTreeMap<u64, usize> = BTreeMap::new();
+        for mark in scene.marks.iter().filter(|mark| mark.process.is_none()) {
+            *stacks.entry(mark.at.t.to_bits()).or_default() += 1;
+        }
+        let stack = stacks.into_values().max().unwrap_or_default() as f64;
+        let note = if scene.cut.is_some() { LINE } else { 0.0 };
+        Drawing {
+            scene,
+            scale: Scale::new(scene, LEFT),
+            top: 50.0 + note + (SMALL_HEIGHT + 1.0) * stack + HEAD,
+            svg: String::new(),
+            texts: String::new(),
+            places: Places::default(),
+            thin_bars: Places::default(),
+            samples: BTreeSet::new(),
+        }
     }
 
-    fn below(&self) -> f64 {
-        TOP + LANE * (self.lanes as f64 - 1.0) + 40.0
+    fn y(&self, process: usize) -> f64 {
+        self.top + LANE * process as f64
+    }
+
+    /// The lower end of the vertical lines.
+    fn bottom(&self) -> f64 {
+        self.top + LANE * (self.scene.processes.len() as f64 - 1.0) + 24.0
     }
 
     fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
@@ -194,382 +203,364 @@ impl Drawing {
 
     fn text(&mut self, class: &str, x: f64, y: f64, text: &str) {
         let text = escape(text);
-        let _ = writeln!(self.svg, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>");
+        let _ = writeln!(self.texts, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>");
     }
 
-    fn bar(&mut self, class: &str, process: usize, from: f64, to: f64, height: f64) {
-        let (x, y, width) = (from, self.y(process) - height / 2.0, (to - from).max(3.0));
-        let _ = writeln!(
-            self.svg,
-            "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"2\"/>"
-        );
+    /// Whether the times count steps or ticks.
+    fn is_counted(&self) -> bool {
+        matches!(self.scene.unit, "step" | "tick")
+    }
+
+    /// `3 T` and `2 s`, but `step 4`.
+    fn time(&self, t: f64) -> String {
+        let (number, unit) = (number(t), self.scene.unit);
+        if self.is_counted() { format!("{unit} {number}") } else { format!("{number} {unit}") }
+    }
+
+    /// `3 T`, `2 s` and `4 steps`.
+    fn span(&self, t: f64) -> String {
+        let plural = if self.is_counted() && t != 1.0 { "s" } else { "" };
+        format!("{} {}{plural}", number(t), self.scene.unit)
     }
 
     /// Draws a grey background behind the part that repeats for ever, if there is one.
-    fn cycle(&mut self, header: &Header, records: &[Record]) {
-        let first = header.cycle_from().and_then(|first| records.get(usize::try_from(first).ok()?));
-        let Some(first) = first else { return };
-        let (x, y) = (self.scale.x(first.t) - GAP_MIN / 2.0, TOP - 42.0);
-        let (width, height) = (self.scale.width() - x, self.below() - 20.0 - y);
+    fn cycle(&mut self) {
+        let Some(first) = self.scene.cycle else { return };
+        let (x, y) = (self.scale.x(first.t) - GAP_MIN / 2.0, self.top - HEAD + 4.0);
+        let (width, height) = (self.scale.end - x, self.bottom() + 14.0 - y);
         let _ = writeln!(
             self.svg,
             "<rect class=\"cycle\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\"/>"
         );
-        self.text("again", x, self.below() - 7.0, "from here on, again and again");
+        self.text("soft", x + 4.0, self.bottom() + 10.0, "from here on, again and again");
     }
 
-    fn frame(&mut self, header: &Header, unit: &str) {
-        self.text("unit", LEFT - 8.0, TOP - 46.0, unit);
-        let bottom = self.below() - 20.0;
-        let mut last_label = f64::NEG_INFINITY;
+    fn frame(&mut self) {
+        let y = self.top - HEAD;
+        self.text("unit", LEFT - 8.0, y, self.scene.unit);
+        let (mut free_from, mut last) = (f64::NEG_INFINITY, String::new());
         for (t, x) in self.scale.moments.clone() {
-            self.line("tick", (x, TOP - 42.0), (x, bottom));
-            if x - last_label > 40.0 {
-                self.text("time", x, TOP - 46.0, &format!("{}", (t * 1000.0).round() / 1000.0));
-                last_label = x;
+            self.line("tick", (x, y + 4.0), (x, self.bottom()));
+            let time = number(t);
+            let width = SMALL_LETTER * time.chars().count() as f64;
+            if x - width / 2.0 > free_from && time != last {
+                self.text("time", x, y, &time);
+                self.places.take(Place { x, y: y - 4.0, width, height: SMALL_HEIGHT, angle: 0.0 });
+                free_from = x + width / 2.0 + 6.0;
+                last = time;
             }
         }
-        for process in 0..self.lanes {
-            let y = self.y(process);
-            let role = if process < header.clients { "" } else { " (helper)" };
-            self.text("name", LEFT - 8.0, y + 4.0, &format!("P{process}"));
-            if !role.is_empty() {
-                self.text("time", LEFT - 22.0, y + 16.0, role.trim());
+        for process in &self.scene.processes {
+            let y = self.y(process.id);
+            self.text("name", LEFT - 8.0, y + 4.0, &process.name);
+            if process.role == Role::Helper {
+                self.text("unit", LEFT - 8.0, y + 16.0, "helper");
             }
-            self.line("lane", (LEFT, y), (self.scale.width(), y));
+            self.line("lane", (LEFT, y), (self.scale.end, y));
         }
     }
 
-    /// Draws bars for waiting and for the critical section, and broken lines for crashed processes.
-    fn stays(&mut self, records: &[Record]) {
-        let mut waiting = BTreeMap::new();
-        let mut inside = BTreeMap::new();
-        let mut down = BTreeMap::new();
-        let end = self.scale.width();
-        for record in records {
-            let (Some(p), x) = (record.p, self.scale.x(record.t)) else { continue };
-            match &record.event {
-                Event::Request { .. } => {
-                    waiting.insert(p, x);
-                }
-                Event::Enter { fence, .. } => {
-                    self.wait(p, waiting.remove(&p), x);
-                    inside.insert(p, (x, *fence));
-                }
-                Event::Exit { .. } => self.leave(p, inside.remove(&p), x),
-                Event::Cancel { .. } => self.wait(p, waiting.remove(&p), x),
-                Event::Crash => {
-                    self.leave(p, inside.remove(&p), x);
-                    self.wait(p, waiting.remove(&p), x);
-                    down.insert(p, x);
-                }
-                Event::Recover { .. } => {
-                    if let Some(from) = down.remove(&p) {
-                        self.line("down", (from, self.y(p)), (x, self.y(p)));
-                    }
-                }
-                _ => {}
-            }
-        }
-        for (p, from) in waiting {
-            self.wait(p, Some(from), end);
-        }
-        for (p, stay) in inside {
-            self.leave(p, Some(stay), end);
-        }
-        for (p, from) in down {
-            self.line("down", (from, self.y(p)), (end, self.y(p)));
-        }
+    /// The left end and the width of a bar.
+    fn bar_ends(&self, bar: &Bar) -> (f64, f64) {
+        let x = self.scale.x(bar.from.t);
+        (x, (bar.to.map_or(self.scale.end, |to| self.scale.x(to.t)) - x).max(3.0))
     }
 
-    fn wait(&mut self, process: usize, from: Option<f64>, to: f64) {
-        if let Some(from) = from {
-            self.bar("waiting", process, from, to, BAR / 2.0);
+    fn bar(&mut self, bar: &Bar) {
+        let (x, width) = self.bar_ends(bar);
+        let y = self.y(bar.process);
+        self.samples.insert(Sample::Bar(bar.kind));
+        let tooltip = escape(&self.about_bar(bar));
+        let _ = write!(self.svg, "<g><title>{tooltip}</title>");
+        if bar.kind == BarKind::Down {
+            self.line("gone", (x, y), (x + width, y));
+            self.line("near", (x, y), (x + width, y));
+            self.line("down", (x, y), (x + width, y));
+        } else {
+            self.svg.push_str(&rectangle(bar.kind, x, y, width));
         }
+        self.svg.push_str("</g>\n");
     }
 
-    fn leave(&mut self, process: usize, stay: Option<(f64, u64)>, to: f64) {
-        if let Some((from, fence)) = stay {
-            self.bar("inside", process, from, to, BAR);
-            let y = self.y(process) + BAR + 8.0;
-            self.text("note", (from + to) / 2.0, y, &format!("fence {fence}"));
-        }
-    }
-
-    fn messages(&mut self, records: &[Record]) {
-        let mut sent = BTreeMap::new();
-        let mut under_way = BTreeSet::new();
-        let mut arrows = Arrows::default();
-        let mut crosses = Vec::new();
-        for record in records {
-            let (Some(p), x) = (record.p, self.scale.x(record.t)) else { continue };
-            match &record.event {
-                Event::Send { msg, to, kind, .. } => {
-                    under_way.insert(*msg);
-                    sent.insert(*msg, Sent { from: (x, p), to: *to, kind: kind.clone(), class: "" });
-                }
-                Event::AppSend { msg, to } => {
-                    under_way.insert(*msg);
-                    sent.insert(*msg, Sent { from: (x, p), to: *to, kind: "app".into(), class: " app" });
-                }
-                Event::Deliver { msg, .. } | Event::AppDeliver { msg, .. } => {
-                    under_way.remove(msg);
-                    if let Some(Sent { from, kind, class, .. }) = sent.get(msg).cloned() {
-                        arrows.add(format!("message{class}"), from, (x, p), kind, true);
-                    }
-                }
-                Event::Drop { msg, reason } => {
-                    under_way.remove(msg);
-                    if let Some(Sent { from, kind, .. }) = sent.get(msg).cloned() {
-                        let x = if *reason == DropReason::Crashed { x } else { from.0 + GAP_MIN };
-                        arrows.add("message lost".into(), from, (x, p), kind, true);
-                        crosses.push((x, p));
-                    }
-                }
-                _ => {}
+    /// Draws the label on its bar where no mark is, or below the bar. Then no other text may cover the bar.
+    fn bar_label(&mut self, bar: &Bar) {
+        let (x, width) = self.bar_ends(bar);
+        let (y, label) = (self.y(bar.process), text_width(&bar.label) + 6.0);
+        let middle = x + width / 2.0;
+        if !bar.label.is_empty() {
+            let on_bar = [middle, x + 6.0 + label / 2.0, x + width - 6.0 - label / 2.0];
+            let on_bar = on_bar.map(|x| Place { x, y, width: label, height: SMALL_HEIGHT, angle: 0.0 });
+            match self.places.take_first(on_bar.into_iter().filter(|_| label + 12.0 <= width)) {
+                Some(place) => self.text("on-bar", place.x, y + 3.5, &bar.label),
+                None => self.note(middle, y + 8.0, 1.0, &bar.label),
             }
         }
-        let end = self.scale.width();
-        for Sent { from, to, kind, class } in under_way.iter().filter_map(|msg| sent.remove(msg)) {
-            // The head is beside the moments, because the message did not arrive at any moment.
-            let x = end.min(from.0 + 0.75 * UNIT);
-            arrows.add(format!("message{class} under-way"), from, (x, to), kind, false);
-        }
-        for arrow in arrows.drawn {
-            self.arrow(&arrow);
-        }
-        for (x, p) in crosses {
-            self.text("mark", x, self.y(p) - 8.0, "\u{d7}");
+        let place = Place { x: middle, y, width, height: height(bar.kind), angle: 0.0 };
+        match bar.kind {
+            BarKind::Waiting | BarKind::Down => self.thin_bars.take(place),
+            BarKind::Inside | BarKind::Leads | BarKind::Paused => self.places.take(place),
         }
     }
 
-    /// Draws an arrow with its kinds along it. The label is near the sender, where arrows with the same end are still
-    /// apart.
-    fn arrow(&mut self, Arrow { class, from, to, kinds, arrives }: &Arrow) {
-        let (&(x1, p1), &(x2, p2)) = (from, to);
-        let (y1, mut y2) = (self.y(p1), self.y(p2));
-        if !arrives {
-            y2 -= SHORT_OF * (y2 - y1).signum();
+    fn about_bar(&self, Bar { process, kind, label, from, to }: &Bar) -> String {
+        let state = match kind {
+            BarKind::Waiting => "waits".to_owned(),
+            BarKind::Inside => format!("is inside, {label}"),
+            BarKind::Leads => label.clone(),
+            BarKind::Down => "is down".to_owned(),
+            BarKind::Paused => "is paused".to_owned(),
+        };
+        let start = self.time(from.t);
+        match to {
+            Some(to) => format!("P{process} {state}: {start} to {}, {}", self.time(to.t), self.span(to.t - from.t)),
+            None => format!("P{process} {state}: from {start} on"),
         }
-        self.line(class, (x1, y1), (x2, y2));
-        // The label of a longer arrow is farther from the sender, because the arrows of one multicast separate slowly.
-        let part = if *arrives { 0.3 + 0.1 * (p1.abs_diff(p2) as f64 - 1.0).clamp(0.0, 3.0) } else { 0.6 };
-        let (x, y) = (x1 + (x2 - x1) * part, y1 + (y2 - y1) * part);
-        let angle = (y2 - y1).atan2((x2 - x1).max(1.0)).to_degrees();
-        let kind = escape(&kinds.join(", "));
+    }
+
+    /// Marks where the axis leaves out a time, and where the run goes on.
+    fn breaks(&mut self) {
+        let y = self.top - HEAD;
+        for index in 0..self.scale.breaks.len() {
+            let (x, cut) = (self.scale.breaks[index].x, self.scale.breaks[index].cut);
+            self.zigzag(x, &format!("{} without events are not drawn", self.span(cut)));
+            self.text("time", x, y, &format!("{} cut", self.span(cut)));
+            let (middle, height) = ((y + self.bottom()) / 2.0, self.bottom() - y);
+            self.places.take(Place { x, y: middle, width: 16.0, height, angle: 0.0 });
+            self.samples.insert(Sample::Break);
+        }
+        if let Some(cut) = self.scene.cut {
+            self.zigzag(self.scale.end, &format!("the run goes on until {}", self.time(cut.end)));
+        }
+    }
+
+    /// Two zigzag lines with nothing between them.
+    fn zigzag(&mut self, x: f64, tooltip: &str) {
+        let (top, bottom) = (self.top - HEAD + 4.0, self.bottom());
+        let teeth = ((bottom - top) / 12.0).floor() as usize;
+        let side = |x: f64| -> Vec<String> {
+            let at = |tooth: usize| {
+                format!("{:.1} {:.1}", x + if tooth % 2 == 0 { -3.0 } else { 3.0 }, top + 12.0 * tooth as f64)
+            };
+            (0..=teeth).map(at).collect()
+        };
+        let (left, right) = (side(x - 4.0), side(x + 4.0));
+        let around: Vec<String> = left.iter().chain(right.iter().rev()).cloned().collect();
         let _ = writeln!(
             self.svg,
-            "<text class=\"kind\" transform=\"translate({x:.1} {y:.1}) rotate({angle:.1})\" y=\"-3\">{kind}</text>"
+            "<g class=\"break\"><title>{}</title><path class=\"surface\" d=\"M{} z\"/><path class=\"zigzag\" d=\"M{} M{}\"/></g>",
+            escape(tooltip),
+            around.join(" L"),
+            left.join(" L"),
+            right.join(" L")
         );
     }
 
-    fn marks(&mut self, records: &[Record]) {
-        // Notes for the same process and moment are stacked.
-        let mut stacked: BTreeMap<(Option<usize>, u64), f64> = BTreeMap::new();
-        for record in records {
-            let x = self.scale.x(record.t);
-            let note = match &record.event {
-                Event::Crash => Some("crash".to_owned()),
-                Event::Recover { memory: true } => Some("recover".to_owned()),
-                Event::Recover { memory: false } => Some("recover, memory lost".to_owned()),
-                Event::Pause => Some("pause".to_owned()),
-                Event::Resume => Some("resume".to_owned()),
-                Event::Timer { name } => Some(format!("timer {name}")),
-                Event::Suspect { peer } => Some(format!("suspects P{peer}")),
-                Event::Trust { peer } => Some(format!("trusts P{peer}")),
-                Event::Elected { leader, .. } => {
-                    Some(leader.map_or("no leader".to_owned(), |leader| format!("leader P{leader}")))
+    /// Draws text in the first free line from `y` on, upwards or downwards. Without a free line the text is left out.
+    fn note(&mut self, x: f64, y: f64, direction: f64, text: &str) {
+        let text = shortened(text);
+        let (width, height) = (text_width(&text), SMALL_HEIGHT);
+        let line = |line: i32| y + direction * (height / 2.0 + (height + 1.0) * f64::from(line));
+        let places = (0..4).map(|index| Place { x, y: line(index), width, height, angle: 0.0 });
+        if let Some(place) = self.places.take_first(places) {
+            self.text("note", x, place.y + 3.5, &text);
+        }
+    }
+
+    fn marks(&mut self) {
+        // Marks of the same process, moment and kind share a note: "suspects P1, P2".
+        let mut together: Vec<(&Mark, String)> = Vec::new();
+        let mut indices = BTreeMap::new();
+        let harmless = self.scene.violations.iter().filter(|violation| !violation.is_broken_promise);
+        let harmless: BTreeSet<u64> = harmless.map(|violation| violation.at.seq).collect();
+        for mark in self.scene.marks.iter().filter(|mark| !harmless.contains(&mark.at.seq)) {
+            let key = (mark.process, mark.at.t.to_bits(), mark.kind);
+            let index = *indices.entry(key).or_insert(together.len());
+            match (together.get_mut(index), mark.text.split_once(' ')) {
+                (None, _) => together.push((mark, mark.text.clone())),
+                (Some((_, text)), Some((_, rest))) if mark.process.is_some() && !text.ends_with(rest) => {
+                    *text += &format!(", {rest}");
                 }
-                Event::StoreWrite { fence, accepted, .. } => {
-                    Some(format!("write {fence} {}", if *accepted { "accepted" } else { "refused" }))
-                }
-                Event::Partition { groups, oneway } => Some(format!("\u{26a1} {}", cut_in_words(groups, *oneway))),
-                Event::Heal => Some("heal".to_owned()),
-                _ => None,
-            };
-            let Some(note) = note else { continue };
-            // Events of the whole network are above all lanes and above the times.
-            let y = record.p.map_or(TOP - 46.0, |p| self.y(p));
-            if let Some(mark) = mark(&record.event) {
-                self.text("mark", x, y + 5.0, mark);
+                (Some((_, text)), _) if mark.process.is_none() => *text += &format!(", {}", mark.text),
+                _ => {}
             }
-            let height = stacked.entry((record.p, record.t.to_bits())).or_insert(12.0);
-            let y = y - *height;
-            *height += 11.0;
-            self.text("note", x, y, &note);
+        }
+        let mut beside: BTreeMap<(usize, u64), f64> = BTreeMap::new();
+        for (mark, text) in &together {
+            self.samples.insert(Sample::Mark(mark.kind));
+            let x = self.scale.x(mark.at.t);
+            let tooltip = escape(&format!("{text}: {}", self.time(mark.at.t)));
+            let process = mark.process.filter(|_| mark.kind != MarkKind::Violation);
+            let Some(p) = process else {
+                self.mark_of_all(mark.kind, x, text, &tooltip);
+                continue;
+            };
+            // Marks at the same place stand beside each other.
+            let shift = beside.entry((p, mark.at.t.to_bits())).or_default();
+            let at = x + *shift;
+            *shift += 9.0;
+            let shape = shape(mark.kind, at, self.y(p));
+            let _ = writeln!(self.svg, "<g><title>P{p} {tooltip}</title>{shape}</g>");
+            self.places.take(Place { x: at, y: self.y(p), width: 9.0, height: 9.0, angle: 0.0 });
+            self.note(x, self.y(p) - 9.0, -1.0, text);
         }
     }
-}
 
-/// The mark on the line of a process when a fault begins or ends.
-fn mark(event: &Event) -> Option<&'static str> {
-    match event {
-        Event::Crash => Some("\u{2716}"),
-        Event::Pause => Some("\u{2016}"),
-        Event::Recover { .. } | Event::Resume => Some("\u{25b8}"),
-        _ => None,
+    /// What concerns the whole network, and a violation, is a line through all lanes. Its text is above the times.
+    fn mark_of_all(&mut self, kind: MarkKind, x: f64, text: &str, tooltip: &str) {
+        let (top, bottom) = (self.top - HEAD + 4.0, self.bottom());
+        let _ = write!(self.svg, "<g><title>{tooltip}</title>");
+        self.line("near", (x, top), (x, bottom));
+        self.line(class_of(kind), (x, top), (x, bottom));
+        self.svg.push_str("</g>\n");
+        // The text of violations is below the lanes.
+        if kind != MarkKind::Violation {
+            self.note(x, top - 14.0, -1.0, text);
+        }
+    }
+
+    /// Title, legend and violations. Returns the size of the picture.
+    fn text_around(&mut self) -> (f64, f64) {
+        self.text("title", MARGIN, 26.0, &self.scene.title);
+        if let Some(cut) = self.scene.cut {
+            let (drawn, all) =
+                (self.time(cut.at), if self.is_counted() { number(cut.end) } else { self.time(cut.end) });
+            let note = format!("drawn until {drawn} of {all}; --svg-until all draws the whole run");
+            self.text("soft", MARGIN, 26.0 + LINE, &note);
+        }
+        let title = 2.0 * MARGIN + 9.0 * self.scene.title.chars().count() as f64;
+        let width = (self.scale.end + RIGHT).max(WIDTH_MIN).max(title);
+        let text_width = width.min(TEXT_WIDTH_MAX) - 2.0 * MARGIN;
+        let mut y = self.bottom() + 32.0;
+        y += legend::draw(self, text_width, y);
+        let chars = (text_width / LETTER) as usize;
+        for (class, text) in violations(self.scene) {
+            for line in wrapped(&text, chars) {
+                self.text(class, MARGIN, y, &line);
+                y += LINE;
+            }
+        }
+        (width, y)
     }
 }
 
-/// As in the command line: `partition 0,1|2` or `cut 0->1`.
-fn cut_in_words(groups: &[Vec<usize>], oneway: Option<(usize, usize)>) -> String {
-    let group = |group: &Vec<usize>| group.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
-    match oneway {
-        Some((from, to)) => format!("cut {from}->{to}"),
-        None => format!("partition {}", groups.iter().map(group).collect::<Vec<_>>().join("|")),
+/// The text of the violations, each with its class; broken promises first.
+fn violations(scene: &Scene) -> Vec<(&'static str, String)> {
+    let mut all: Vec<&Violation> = scene.violations.iter().collect();
+    all.sort_by_key(|violation| !violation.is_broken_promise);
+    let text = |Violation { property, detail, is_broken_promise, .. }: &&Violation| match is_broken_promise {
+        true => ("wrong", format!("{property}: {detail}")),
+        false => ("harmless", format!("{property}, which is not promised: {detail}")),
+    };
+    let mut lines: Vec<_> = all.iter().take(VIOLATIONS_MAX).map(text).collect();
+    if all.len() > VIOLATIONS_MAX {
+        lines.push(("harmless", format!("and {} more", all.len() - VIOLATIONS_MAX)));
+    }
+    lines
+}
+
+/// Breaks text into lines of at most so many characters, between words where it can.
+fn wrapped(text: &str, chars: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut length = 0;
+    for word in text.split_inclusive(' ') {
+        if length > 0 && length + word.chars().count() > chars {
+            lines.push(String::new());
+            length = 0;
+        }
+        for letter in word.chars() {
+            if length == chars {
+                lines.push(String::new());
+                length = 0;
+            }
+            length += 1;
+            lines.last_mut().expect("there is always a line").push(letter);
+        }
+    }
+    lines
+}
+
+fn height(kind: BarKind) -> f64 {
+    match kind {
+        BarKind::Waiting => 5.0,
+        BarKind::Inside | BarKind::Leads => 14.0,
+        BarKind::Down => 2.0,
+        BarKind::Paused => 18.0,
     }
 }
 
+/// A bar around `y`.
+fn rectangle(kind: BarKind, x: f64, y: f64, width: f64) -> String {
+    let class = match kind {
+        BarKind::Waiting => "waiting",
+        BarKind::Inside => "inside",
+        BarKind::Leads => "leads",
+        BarKind::Down => "down",
+        BarKind::Paused => "paused",
+    };
+    let (top, height) = (y - height(kind) / 2.0, height(kind));
+    format!(
+        "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"2\"/>"
+    )
+}
+
+/// The shape of a mark on the line of its process.
+fn shape(kind: MarkKind, x: f64, y: f64) -> String {
+    let class = format!("mark {}", class_of(kind));
+    let path = match kind {
+        MarkKind::Crash => return cross(&class, x, y),
+        MarkKind::Suspect | MarkKind::Trust | MarkKind::Timer => {
+            return format!("<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.2\"/>");
+        }
+        MarkKind::Pause => "M-2.5 -5 V5 M2.5 -5 V5",
+        MarkKind::Recover | MarkKind::Resume => "M-3 -4.5 L4 0 L-3 4.5 z",
+        MarkKind::Elected | MarkKind::NoLeader => "M0 -5.5 L5.5 0 L0 5.5 L-5.5 0 z",
+        MarkKind::WriteAccepted | MarkKind::WriteRefused => "M-3.5 -3.5 H3.5 V3.5 H-3.5 z",
+        MarkKind::Partition | MarkKind::Heal | MarkKind::Violation => "M0 -8 V8",
+    };
+    format!("<path class=\"{class}\" transform=\"translate({x:.1} {y:.1})\" d=\"{path}\"/>")
+}
+
+fn cross(class: &str, x: f64, y: f64) -> String {
+    format!("<path class=\"{class}\" transform=\"translate({x:.1} {y:.1})\" d=\"M-4 -4 L4 4 M4 -4 L-4 4\"/>")
+}
+
+/// The name of the kind in the style sheet, which is its name in JSON.
+fn class_of(kind: MarkKind) -> &'static str {
+    match kind {
+        MarkKind::Crash => "crash",
+        MarkKind::Recover => "recover",
+        MarkKind::Pause => "pause",
+        MarkKind::Resume => "resume",
+        MarkKind::Suspect => "suspect",
+        MarkKind::Trust => "trust",
+        MarkKind::Elected => "elected",
+        MarkKind::NoLeader => "no_leader",
+        MarkKind::Timer => "timer",
+        MarkKind::WriteAccepted => "write_accepted",
+        MarkKind::WriteRefused => "write_refused",
+        MarkKind::Partition => "partition",
+        MarkKind::Heal => "heal",
+        MarkKind::Violation => "violation",
+    }
+}
+
+fn text_width(text: &str) -> f64 {
+    SMALL_LETTER * text.chars().count() as f64
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(LABEL_CHARS_MAX) {
+        Some((end, _)) => format!("{}\u{2026}", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+fn number(t: f64) -> String {
+    format!("{}", (t * 1000.0).round() / 1000.0)
+}
+
+/// Escapes text for XML, which does not allow most control characters.
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{DatedBy, Network, Params, Unit, VERSION, Workload};
-
-    fn header() -> Header {
-        Header {
-            baton_trace: VERSION,
-            algorithm: "a<b".into(),
-            variant: Some("v".into()),
-            processes: 2,
-            clients: 1,
-            quorums: None,
-            tree: None,
-            seed: 1,
-            network: Network::default(),
-            workload: Workload::default(),
-            params: Params::default(),
-            unit: Unit::T,
-        }
-    }
-
-    fn records(events: impl IntoIterator<Item = (f64, usize, Event)>) -> Vec<Record> {
-        (0..).zip(events).map(|(seq, (t, p, event))| Record { seq, t, p: Some(p), resource: None, event }).collect()
-    }
-
-    fn send(msg: u64, kind: &str) -> Event {
-        Event::Send { msg, to: 1, kind: kind.into(), bytes: 1, body: None }
-    }
-
-    fn end(reason: &str) -> Event {
-        Event::End { reason: reason.into(), entries: 0, messages: 0 }
-    }
-
-    #[test]
-    fn what_has_not_arrived_at_the_end_is_an_open_arrow_that_ends_before_its_receiver() {
-        let deliver = |msg| Event::Deliver { msg, from: 0, kind: "k".into() };
-        let lost = Event::Drop { msg: 2, reason: DropReason::Loss };
-        let all = records([
-            (0.0, 0, send(0, "ARRIVED")),
-            (0.0, 0, send(1, "OVERTAKEN")),
-            (0.0, 0, send(2, "LOST")),
-            (0.0, 0, Event::AppSend { msg: 3, to: 1 }),
-            (1.0, 1, deliver(0)),
-            (1.0, 1, lost),
-        ]);
-        let svg = draw(&header(), &all);
-        let lines: Vec<&str> = svg.lines().collect();
-        let arrow_of = |kind: &str| {
-            let label = lines.iter().position(|line| line.contains(&format!(">{kind}<")));
-            lines[label.unwrap_or_else(|| panic!("no {kind} in {svg}")) - 1]
-        };
-        let receiver = TOP + LANE;
-        for (kind, class, y) in [
-            ("ARRIVED", "message", receiver),
-            ("OVERTAKEN", "message under-way", receiver - SHORT_OF),
-            ("LOST", "message lost", receiver),
-            ("app", "message app under-way", receiver - SHORT_OF),
-        ] {
-            let arrow = arrow_of(kind);
-            assert!(arrow.contains(&format!("\"{class}\"")) && arrow.contains(&format!("y2=\"{y:.1}\"")), "{arrow}");
-        }
-    }
-
-    #[test]
-    fn the_title_tells_a_seed_and_the_axis_its_unit_where_they_have_one() {
-        let steps = |reason| records([(1.0, 0, end(reason))]);
-        let peers = Header { unit: Unit::Seconds, ..header() };
-        let workload = Workload { dated_by: Some(DatedBy::Ticks), ..Workload::default() };
-        let beats = Header { workload, ..header() };
-        for (header, reason, seed, unit) in [
-            (header(), "finished", true, ">T<"),
-            (header(), "violation", false, ">step<"),
-            (beats, "violation", false, ">tick<"),
-            (peers, "finished", false, ">s<"),
-        ] {
-            let svg = draw(&header, &steps(reason));
-            assert_eq!((svg.contains(", seed 1"), svg.contains(unit)), (seed, true), "{svg}");
-        }
-    }
-
-    #[test]
-    fn what_happens_again_and_again_is_marked() {
-        let all = records([(1.0, 0, Event::Crash), (2.0, 0, Event::Resume), (2.0, 0, end("violation"))]);
-        let cycle =
-            |first| Header { workload: Workload { cycle_from: Some(first), ..Workload::default() }, ..header() };
-        let svg = draw(&cycle(1), &all);
-        let x = LEFT + GAP_MIN + UNIT - GAP_MIN / 2.0;
-        assert!(svg.contains(&format!("class=\"cycle\" x=\"{x:.1}\"")) && svg.contains("again and again"), "{svg}");
-        assert!(!draw(&header(), &all).contains("again and again"));
-        assert!(!draw(&cycle(9), &all).contains("again and again"));
-    }
-
-    #[test]
-    fn who_waits_does_so_until_it_crashes_or_gives_up() {
-        for ends in [Event::Crash, Event::Cancel { req: 0 }] {
-            let svg = draw(&header(), &records([(0.0, 0, Event::Request { req: 0, lamport: 1 }), (1.0, 0, ends)]));
-            assert!(svg.contains("class=\"waiting\"") && svg.contains(&format!("width=\"{UNIT:.1}\"")), "{svg}");
-        }
-    }
-
-    #[test]
-    fn a_long_violation_fits_in() {
-        let detail = "so ".repeat(200);
-        let width = 600.0 * LETTER;
-        let svg = draw(&header(), &records([(0.0, 0, Event::Violation { property: "safety".into(), detail })]));
-        let drawn = svg.split("width=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
-        assert!(drawn.parse::<f64>().unwrap() > width, "{drawn}");
-    }
-
-    #[test]
-    fn everything_that_happens_is_drawn() {
-        let header = header();
-        let events = [
-            (0.0, Event::Request { req: 0, lamport: 1 }),
-            (0.0, send(0, "REQUEST")),
-            (0.0, send(1, "MORE")),
-            (2.0, Event::Enter { req: 0, fence: 7 }),
-            (3.0, Event::Exit { req: 0 }),
-            (4.0, Event::Crash),
-            (4.0, Event::Partition { groups: vec![vec![0], vec![1]], oneway: None }),
-            (4.5, Event::Heal),
-            (4.5, Event::Partition { groups: Vec::new(), oneway: Some((0, 1)) }),
-            (5.0, Event::Violation { property: "safety".into(), detail: "wrong".into() }),
-        ];
-        let mut records = records(events.map(|(t, event)| (t, 0, event)));
-        for (msg, kind) in [(0, "REQUEST"), (1, "MORE")] {
-            let deliver = Event::Deliver { msg, from: 0, kind: kind.into() };
-            records.insert(3 + msg as usize, Record { seq: 2, t: 1.0, p: Some(1), resource: None, event: deliver });
-        }
-        let svg = draw(&header, &records);
-        let drawn = [
-            "a&lt;b (v), 2 processes",
-            ">REQUEST, MORE<",
-            "fence 7",
-            "class=\"inside\"",
-            ">crash<",
-            "safety: wrong",
-            "partition 0|1<",
-            ">heal<",
-            "cut 0-&gt;1<",
-        ];
-        for part in drawn {
-            assert!(svg.contains(part), "{part} is missing in {svg}");
-        }
-        assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
-        assert!(draw(&header, &[]).contains("P1"), "even nothing can be drawn");
-    }
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
+    text.replace(|letter: char| letter.is_control() && letter != '\n', "\u{fffd}")
 }

@@ -39,7 +39,7 @@ pub fn page(rows: &[Row], elections: &[election::Row], fairness: &[Fairness], ut
     figures += &utilization_figure(utilization);
     let (election_figures, election_table) = (elections::figures(elections), elections::table(elections));
     let election_summary = escape(&super::elections::summary(elections));
-    let style = include_str!("page.css");
+    let style = [baton_trace::diagram::PALETTE, include_str!("page.css")].concat();
     let (table, summary) = (table(rows), escape(&summary(rows)));
     format!(
         r#"<!doctype html>

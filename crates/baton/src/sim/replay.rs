@@ -25,7 +25,8 @@ pub fn repeat(args: &Args, path: &Path) -> Outcome {
     progress.finish();
     let replayed = replayed.map_err(|error| wrong(&error))?;
     if let Some(svg) = &args.svg {
-        fs::write(svg, diagram::draw(&header, &records)).map_err(|error| unwritable(svg, &error))?;
+        fs::write(svg, diagram::draw(&header, &records, args.extent.extent()))
+            .map_err(|error| unwritable(svg, &error))?;
     }
     let about = registry::find(&header.algorithm).map_err(Failure::bad_input)?;
     let promised = |property: &str| property.parse().is_ok_and(|property| about.promises.include(property));

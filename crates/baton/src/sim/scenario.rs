@@ -53,7 +53,7 @@ pub fn play(args: &Args, path: &Path) -> Outcome {
         return Err(Failure::bad_input("--runs cannot be 0; ask for at least 1"));
     }
     let options = scenario.run.options().map_err(|error| wrong(error.into()))?;
-    let (sink, writer) = Sink::open(args.trace.as_ref(), args.svg.as_ref())?;
+    let (sink, writer) = Sink::open(args.trace.as_ref(), args.svg.as_ref(), args.extent.extent())?;
     let progress = Progress::bar(&scenario.title);
     let played = scenario.play_watched(Some(progress.watch()));
     progress.finish();
