@@ -26,6 +26,7 @@ pub fn claims(algorithm: &str) -> Vec<Said> {
         "suzuki-kasami" => suzuki_kasami(),
         "singhal" => singhal(),
         "raymond" => raymond(),
+        "naimi-trehel" => naimi_trehel(),
         "voting" => voting(),
         _ => Vec::new(),
     }
@@ -355,6 +356,25 @@ fn raymond() -> Vec<Said> {
         ),
         order("Not in order: the tree decides.", ("raymond", 2), Fails),
         stops("The crash of an inner process stops those behind it.", sim("raymond", 7), &["crash 1 @ 4.5"]),
+    ]
+}
+
+fn naimi_trehel() -> Vec<Said> {
+    let random = || solo_random(sim("naimi-trehel", 10), 2_000);
+    let path = || mean("n H(n-1)/(n-1)", 7_129.0 / 2_268.0);
+    vec![
+        messages("About log n messages on average, if random processes request.", random(), path()),
+        figure(
+            MESSAGES,
+            "n messages in the worst case. (Alone, an entry takes a T for each message.)",
+            solo(sim("naimi-trehel", 5)),
+            Figure::ClientDelayMax,
+            exact("n", 5.0),
+        ),
+        client_delay("A T for each process on the way of the request, and one for the token.", random(), path()),
+        sync_delay("1 T: the token goes straight to the next process.", sim("naimi-trehel", 5), exact("1", 1.0)),
+        order("Not in order: the root that a request reaches first decides.", ("naimi-trehel", 2), Fails),
+        stops("The crash of the process with the token stops all.", sim("naimi-trehel", 5), &["crash 0 @ 0.5"]),
     ]
 }
 
