@@ -131,7 +131,7 @@ fn what_was_typed_wrong_is_told_in_one_sentence() {
         ),
         (
             &["sim", "central", "--scenario", "x", "--json"],
-            "the argument '[ALGORITHM]' cannot be used with '--scenario <FILE>'; see `baton sim --help`",
+            "the argument '[ALGORITHM]' cannot be used with '--scenario <NAME|FILE>'; see `baton sim --help`",
         ),
         (
             &["sim", "--replay", "x", "-n", "3", "--seed", "7"],
@@ -143,7 +143,7 @@ fn what_was_typed_wrong_is_told_in_one_sentence() {
         ),
         (
             &["sim", "--scenario", "x", "--replay", "y"],
-            "the argument '--scenario <FILE>' cannot be used with '--replay <TRACE>'; see `baton sim --help`",
+            "the argument '--scenario <NAME|FILE>' cannot be used with '--replay <TRACE>'; see `baton sim --help`",
         ),
         (
             &["check", "central", "--order", "x"],
