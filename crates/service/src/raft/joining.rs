@@ -11,10 +11,13 @@ use tracing::info;
 use super::errors::MemberError;
 use super::group::check_words;
 use super::node::Node;
-use super::peers::{Announcement, Hello, Intent, Refusal, have_common_format};
+use super::peers::{self, Announcement, Hello, Intent, LinkError, Peers, Purpose, Refusal, have_common_format};
+use crate::store::OpenError;
 
-/// A node announces itself this often. The others forget it after ten seconds.
+/// The pause between two announcements. The others forget a node that is silent for five seconds.
 const EVERY: Duration = Duration::from_secs(1);
+/// The time that a member has to answer an announcement.
+const ANSWER_MAX: Duration = Duration::from_secs(1);
 /// A node announces itself at this many addresses at most.
 const ADDRESSES_MAX: usize = 64;
 
@@ -52,8 +55,10 @@ impl Node {
             if metrics.borrow_watched().membership_config.get_node(&id).is_some() {
                 return Ok(());
             }
-            let greeted =
-                join_all(addresses.iter().map(|address| async move { (address, self.introduce(address).await) }));
+            let greeted = join_all(addresses.iter().map(|address| async move {
+                let greeting = timeout(ANSWER_MAX, self.introduce(address)).await;
+                (address, greeting.unwrap_or(Err(LinkError::Silent(ANSWER_MAX))))
+            }));
             let (mut learnt, mut sentences) = (BTreeSet::new(), Vec::new());
             for (address, greeting) in greeted.await {
                 sentences.push(match greeting {
@@ -118,6 +123,19 @@ impl Node {
     /// The nodes that have announced themselves to any member.
     pub(super) async fn waiting(&self) -> Vec<Announcement> {
         distinct(self.members().await.into_iter().flat_map(|member| member.announced))
+    }
+}
+
+/// Refuses to start a node that has data of another cluster than the one that it should join. If no member answers, the
+/// node goes on with its data: it may be a member that was started again.
+pub(super) async fn check_data(peers: &Peers, address: &str) -> Result<(), OpenError> {
+    let hello = peers.hello(0, Purpose::Introduction, false);
+    let ours = hello.cluster;
+    match peers::introduce(peers.route(address), &hello).await {
+        Ok(Hello { cluster: theirs, is_empty: false, .. }) if theirs != ours => {
+            Err(OpenError::OtherCluster { ours, address: address.to_owned(), theirs })
+        }
+        _ => Ok(()),
     }
 }
 

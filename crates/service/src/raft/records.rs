@@ -1,6 +1,7 @@
 //! The record of this node in the membership, and memberships that an earlier leader left half changed.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -32,6 +33,25 @@ impl NodeRecord {
             peer_address: or(&self.peer_address, &other.peer_address),
             client_address: or(&self.client_address, &other.client_address),
         }
+    }
+}
+
+/// The record of this node, as it was started. If neither the record nor the membership has an address for other nodes,
+/// the record gets the one that the node listens on. The node was alone until now. Returns a sentence if no other node
+/// could connect to that address.
+pub(super) fn with_address(
+    record: NodeRecord,
+    known: Option<&NodeRecord>,
+    listens_on: Option<SocketAddr>,
+) -> Result<NodeRecord, String> {
+    let has_address = !record.peer_address.is_empty() || known.is_none_or(|known| !known.peer_address.is_empty());
+    match listens_on {
+        Some(address) if !has_address && address.ip().is_unspecified() => Err(format!(
+            "the node was alone until now, and other nodes cannot connect to {address}; name an address at which they reach \
+             this node with `--peer-advertise`"
+        )),
+        Some(address) if !has_address => Ok(NodeRecord { peer_address: address.to_string(), ..record }),
+        _ => Ok(record),
     }
 }
 

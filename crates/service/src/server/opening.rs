@@ -34,6 +34,9 @@ impl Server {
             if peers.beginning != Beginning::GoOn {
                 settings.beginning = raft::Beginning::Waits;
             }
+            if let Beginning::Join(address) = &peers.beginning {
+                settings.joins = Some(address.clone());
+            }
         }
         let closed = |error| ServeError::Open { data: options.data.clone(), error };
         let folder = Arc::new(Folder::open(&options.data).map_err(closed)?);
@@ -56,7 +59,10 @@ async fn begins(host: &Arc<Host>, peers: Option<&PeerOptions>) -> Option<Begins>
         return None;
     }
     if !host.node().is_empty().await {
-        info!("the data folder is not empty, so the node goes on in its cluster, and ignores --cluster and --join");
+        info!(
+            "the data folder is not empty, so the node goes on in its cluster, and ignores --cluster and --join; to form or join \
+             another cluster, start it with an empty folder"
+        );
         return None;
     }
     let host = host.clone();
@@ -129,8 +135,8 @@ fn own_peer_address(peers: &PeerOptions) -> Option<String> {
 fn record(peers: &PeerOptions, client: SocketAddr, peer: SocketAddr) -> NodeRecord {
     let peer_address = match (&peers.peer_advertise, &peers.beginning) {
         (Some(address), _) => address.clone(),
-        // An empty node takes it from the list. Any other ignores the list, and may listen at an address that the others
-        // do not reach.
+        // An empty node takes it from the list. Any other ignores the list, keeps the address in its record, and may listen
+        // at an address that the others do not reach.
         (None, Beginning::Cluster(_)) => String::new(),
         (None, _) => peer.to_string(),
     };

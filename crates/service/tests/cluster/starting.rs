@@ -90,7 +90,15 @@ async fn a_folder_that_is_not_empty_goes_on_whatever_the_list_says() {
 
 #[tokio::test]
 async fn a_lone_server_leads_as_soon_as_it_has_started_and_can_grow_later() {
-    let mut server = TestServer::new("a", Beginning::GoOn);
+    let elsewhere = |name: &str| (name.to_owned(), address().to_string());
+    // The list is ignored: the folder is not empty.
+    for beginning in [Beginning::GoOn, Beginning::Cluster(vec![elsewhere("a"), elsewhere("b")])] {
+        grows(beginning).await;
+    }
+}
+
+async fn grows(beginning: Beginning) {
+    let mut server = TestServer::new("a", beginning);
     let peers = server.options.peers.take();
     server.start().await;
     let (mut client, told) = TestClient::open(7, &server).await;
