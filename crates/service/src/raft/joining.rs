@@ -44,11 +44,30 @@ impl Node {
         peers.set_intent(Intent::Joins);
         let joined = self.announce_until_member(address).await;
         peers.set_intent(Intent::None);
+        peers.set_waits("");
         joined
     }
 
+    /// For a node with data that was told to join. Returns when it knows a leader. Fails if it was removed from its
+    /// cluster: with its data it cannot join again.
+    pub async fn rejoin(&self) -> Result<(), MemberError> {
+        let mut leadership = self.leadership();
+        loop {
+            if self.leader_record().is_some() {
+                return Ok(());
+            }
+            if let Some(sentence) = self.removed().await {
+                return Err(MemberError::Refused(sentence));
+            }
+            // A time-out means that it is time to ask again.
+            if let Ok(Err(_)) = timeout(EVERY, leadership.changed()).await {
+                return Err(MemberError::Stopped);
+            }
+        }
+    }
+
     async fn announce_until_member(&self, given: String) -> Result<(), MemberError> {
-        let (id, mut said) = (self.id(), String::new());
+        let id = self.id();
         let mut metrics = self.group.raft.server_metrics();
         let mut addresses = BTreeSet::from([given.clone()]);
         loop {
@@ -73,13 +92,12 @@ impl Node {
                             false => format!("{address} knows of it"),
                         }
                     }
-                    Err(why) => format!("{address} does not answer ({why})"),
+                    Err(error) => format!("{address} does not answer ({})", why_silent(&error)),
                 });
             }
-            let sentence = sentences.join("; ");
-            if said != sentence {
-                info!("this node waits to be added to a cluster (`baton member add`): {sentence}");
-                said = sentence;
+            let sentence = format!("waits to be added to a cluster (`baton member add`): {}", sentences.join("; "));
+            if self.group.peers.set_waits(&sentence) {
+                info!("this node {sentence}");
             }
             learnt.retain(|address| !address.is_empty());
             addresses.extend(learnt);
@@ -95,8 +113,15 @@ impl Node {
 
     /// Takes the node that waits under this name into the group, as a learner. Returns its id. Only the leader can.
     pub async fn add(&self, name: &str) -> Result<u64, MemberError> {
-        self.group.leading()?;
-        let Announcement { node, record, formats } = pick(name, self.waiting().await)?;
+        let metrics = self.group.leading()?;
+        let waiting = self.waiting().await;
+        let mut members = metrics.membership_config.nodes();
+        if let Some((id, record)) = members.find(|(_, record)| record.name == name)
+            && waiting.iter().all(|waits| waits.record.name != name)
+        {
+            return Err(MemberError::IsMember { id: *id, name: record.name.clone() });
+        }
+        let Announcement { node, record, formats } = pick(name, waiting)?;
         let format = self.format();
         if !(formats.0..=formats.1).contains(&format) {
             return Err(MemberError::OtherFormats { name: name.to_owned(), theirs: formats, format });
@@ -136,6 +161,14 @@ pub(super) async fn check_data(peers: &Peers, address: &str) -> Result<(), OpenE
             Err(OpenError::OtherCluster { ours, address: address.to_owned(), theirs })
         }
         _ => Ok(()),
+    }
+}
+
+/// Why a node does not answer at its peer address.
+pub(super) fn why_silent(error: &LinkError) -> String {
+    match error {
+        LinkError::NotBaton(_) => "another program, or a node at its address for clients".to_owned(),
+        error => error.to_string(),
     }
 }
 

@@ -204,7 +204,8 @@ impl Node {
         let named = members().find(|(_, record)| record.name == name);
         let found = named.or_else(|| members().find(|(id, _)| name.parse() == Ok(**id)));
         found.map(|(id, _)| *id).ok_or_else(|| {
-            let members: Vec<&str> = members().map(|(_, record)| record.name.as_str()).collect();
+            let mut members: Vec<&str> = members().map(|(_, record)| record.name.as_str()).collect();
+            members.sort_unstable();
             MemberError::NoSuchName { name: name.to_owned(), members: members.join(", ") }
         })
     }

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio::task::coop::unconstrained;
 
 use super::compaction::Compaction;
-use super::group::{Group, confirmed};
+use super::group::{Group, confirmed, name};
 use super::joining::check_data;
 use super::log_reader::Evictor;
 use super::log_store::{APPEND_BYTES_MAX, LogStore};
@@ -417,11 +417,11 @@ async fn begin(
         raft.trigger().elect(false).await.map_err(|e| failed(&e))?;
     } else if listens_on.is_none() {
         // The node would wait for votes for ever: no network connects it to other voters.
-        let members: Vec<String> = raft.voter_ids().map(|id| id.to_string()).collect();
+        let members: Vec<String> = raft.voter_ids().map(|id| name(&raft.metrics().borrow_watched(), id)).collect();
         let members = members.join(", ");
         return Err(match raft.voter_ids().any(|id| id == node) {
             true => OpenError::Raft(format!(
-                "node {node} is one of several voters ({members}), and has no address at which the others reach it; start it with \
+                "this node is one of several voters ({members}), and has no address at which the others reach it; start it with \
                  `--peer-listen ADDRESS`"
             )),
             false => {

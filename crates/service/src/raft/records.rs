@@ -12,6 +12,8 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::group::{Group, is_joint};
+use super::joining::why_silent;
+use super::node::Node;
 use super::peers::{Answer, Peer, Request};
 use super::types::TypeConfig;
 use crate::format::record::NodeRecord;
@@ -65,7 +67,7 @@ fn differs(metrics: &Metrics, wanted: &NodeRecord) -> Option<NodeRecord> {
 /// the node lets them be.
 pub(super) async fn keep_record(group: Group) {
     let mut metrics = group.raft.server_metrics();
-    let mut last_refusal = String::new();
+    let (mut last, mut said) = (None, String::new());
     loop {
         let seen = metrics.borrow_watched().clone();
         let is_member = seen.membership_config.get_node(&seen.id).is_some();
@@ -77,17 +79,42 @@ pub(super) async fn keep_record(group: Group) {
                 }
             }
             Some(record) => {
-                match change_own(&group, &seen, record.clone()).await {
-                    Ok(()) => info!(name = record.name, "the record of this node is changed to {record:?}"),
-                    Err(refusal) if refusal != last_refusal => {
+                let NodeRecord { name, peer_address, client_address } = record.clone();
+                let outcome = change_own(&group, &seen, record).await;
+                let is_new = last.as_ref() != Some(&outcome);
+                match &outcome {
+                    Ok(()) if is_new => info!(
+                        name,
+                        "the record of this node is changed: other nodes reach it at {peer_address}, clients at {client_address}"
+                    ),
+                    // A node that has just started knows no leader yet. So only a refusal that comes again is told.
+                    Err(refusal) if !is_new && said != *refusal => {
                         warn!("the record of this node in the cluster cannot be changed yet: {refusal}");
-                        last_refusal = refusal;
+                        said = refusal.clone();
                     }
-                    Err(_) => {}
+                    _ => {}
                 }
+                last = Some(outcome);
                 sleep(PAUSE).await;
             }
         }
+    }
+}
+
+impl Node {
+    /// Warns if this node does not reach itself at the peer address in its record: then other nodes do not reach it either.
+    pub async fn check_own_address(&self) {
+        let record = self.group.metrics().membership_config.get_node(&self.id()).cloned();
+        let Some(NodeRecord { peer_address, .. }) = record else { return };
+        let why = match self.introduce(&peer_address).await {
+            Ok(theirs) if theirs.node == self.id() => return,
+            Ok(theirs) => format!("node {} answers there", theirs.node),
+            Err(why) => why_silent(&why),
+        };
+        warn!(
+            "other nodes look for this node at {peer_address}, where it does not reach itself ({why}); if it has moved, start it \
+             with `--peer-advertise ADDRESS`"
+        );
     }
 }
 

@@ -52,26 +52,29 @@ impl Server {
     }
 }
 
-/// What an empty node does to become part of a cluster.
+/// What a node does to become part of a cluster.
 async fn begins(host: &Arc<Host>, peers: Option<&PeerOptions>) -> Option<Begins> {
     let beginning = peers.map_or(Beginning::GoOn, |peers| peers.beginning.clone());
     if beginning == Beginning::GoOn {
         return None;
     }
-    if !host.node().is_empty().await {
+    let is_empty = host.node().is_empty().await;
+    if !is_empty {
         info!(
             "the data folder is not empty, so the node goes on in its cluster, and ignores --cluster and --join; to form or join \
              another cluster, start it with an empty folder"
         );
-        return None;
     }
     let host = host.clone();
     Some(Box::pin(async move {
-        match beginning {
-            Beginning::GoOn => Ok(()),
-            Beginning::Cluster(list) => host.node().form(list).await,
-            Beginning::Join(address) => host.node().join(address).await,
+        match (beginning, is_empty) {
+            (Beginning::GoOn, _) => {}
+            (Beginning::Cluster(list), true) => host.node().form(list).await?,
+            (Beginning::Cluster(_), false) => host.node().check_own_address().await,
+            (Beginning::Join(address), true) => host.node().join(address).await?,
+            (Beginning::Join(_), false) => host.node().rejoin().await?,
         }
+        Ok(())
     }))
 }
 

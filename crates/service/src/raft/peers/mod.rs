@@ -70,6 +70,8 @@ struct Shared {
     peers: Mutex<BTreeMap<u64, Arc<Peer>>>,
     members: Mutex<BTreeMap<u64, NodeRecord>>,
     intent: Mutex<Intent>,
+    /// For what this node waits before it is part of a cluster, as a sentence without a subject. Empty if it does not wait.
+    waits: Mutex<String>,
     announced: Mutex<Announced>,
     start: Instant,
     heard: Mutex<BTreeMap<u64, Arc<Heard>>>,
@@ -96,6 +98,7 @@ impl Peers {
             peers: Mutex::default(),
             members: Mutex::default(),
             intent: Mutex::default(),
+            waits: Mutex::default(),
             announced: Mutex::default(),
             start: Instant::now(),
             heard: Mutex::default(),
@@ -143,6 +146,18 @@ impl Peers {
 
     pub(super) fn set_intent(&self, intent: Intent) {
         *lock(&self.0.intent) = intent;
+    }
+
+    pub(super) fn waits(&self) -> String {
+        lock(&self.0.waits).clone()
+    }
+
+    /// Returns true if the sentence is another one than before.
+    pub(super) fn set_waits(&self, sentence: &str) -> bool {
+        let mut waits = lock(&self.0.waits);
+        let is_other = *waits != sentence;
+        *waits = sentence.to_owned();
+        is_other
     }
 
     /// The Hello of this node to the node `to`; 0 if this node does not know its id yet.

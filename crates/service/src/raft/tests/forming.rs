@@ -137,6 +137,8 @@ async fn a_node_announces_itself_until_it_is_added_by_name() {
         let other = nodes[0].add("else").await.unwrap_err().to_string();
         assert!(other.contains("(node-1, node-2 does)"), "{other}");
         assert_eq!(nodes[0].add("node-1").await, Ok(nodes[1].id()));
+        let again = nodes[0].add("node-1").await.unwrap_err().to_string();
+        assert_eq!(again, format!("node {} is a member already, with the name node-1", nodes[1].id()));
         at_leader(&[&nodes[0]], |lead| lead.promote(nodes[1].id())).await;
         // Any member knows the nodes that wait, so any leader can add them.
         at_leader(&all(&nodes[..2]), async |lead: &Node| lead.add("node-2").await.map(drop)).await;
@@ -399,6 +401,43 @@ async fn a_node_with_data_of_another_cluster_does_not_join() {
     let old = seats[1].try_open(Beginning::Waits, Some(&address)).await.unwrap();
     agree(&[&old], 4).await;
     stop([old]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_removed_node_is_told_so_when_it_should_join_again_with_its_data() {
+    let seats = seats(4).await;
+    let mut nodes = formed(&seats).await;
+    fill_sessions(&all(&nodes), 1..5).await;
+    agree(&all(&nodes), 4).await;
+    let gone = nodes.remove(3);
+    let id = gone.id();
+    stop([gone]).await;
+    // A member with data goes on, whatever it was told.
+    let back = seats[3].open(Beginning::Waits).await;
+    assert_eq!(timeout(LONG, back.rejoin()).await.unwrap(), Ok(()));
+    stop([back]).await;
+    at_leader(&all(&nodes), |lead| lead.remove(id)).await;
+    let back = seats[3].open(Beginning::Waits).await;
+    let refused = timeout(LONG, back.rejoin()).await.unwrap().unwrap_err().to_string();
+    assert!(refused.contains("says that this node is no member of the cluster any more; stop it, empty"), "{refused}");
+    nodes.push(back);
+    stop(nodes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_the_leader_does_not_reach_has_its_record_changed_only_once() {
+    let seats = seats(2).await;
+    let nodes = formed(&seats).await;
+    agree(&all(&nodes), 0).await;
+    let leads = leader(&all(&nodes)).await;
+    let (lead, other) = (&nodes[leads], &nodes[1 - leads]);
+    let renamed = NodeRecord { name: "renamed".to_owned(), ..NodeRecord::default() };
+    at_leader(&[lead], |lead| lead.update(other.id(), renamed.clone())).await;
+    let last = || lead.group.metrics().membership_config.log_id().map(|id| id.index);
+    let before = last();
+    lead.update(other.id(), renamed.clone()).await.unwrap();
+    assert_eq!(last(), before);
+    stop(nodes).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
