@@ -419,15 +419,15 @@ async fn begin(
         // The node would wait for votes for ever: no network connects it to other voters.
         let members: Vec<String> = raft.voter_ids().map(|id| name(&raft.metrics().borrow_watched(), id)).collect();
         let members = members.join(", ");
-        return Err(match raft.voter_ids().any(|id| id == node) {
-            true => OpenError::Raft(format!(
-                "this node is one of several voters ({members}), and has no address at which the others reach it; start it with \
-                 `--peer-listen ADDRESS`"
+        return Err(match known {
+            Some(_) => OpenError::Raft(format!(
+                "this node has others in its cluster (the voters are {members}), and no address at which they reach it; start it \
+                 with `--peer-listen ADDRESS`"
             )),
-            false => {
-                let what = format!("IDENTITY says node {node}, and the log is of node {members}");
-                OpenError::Missing { what }
-            }
+            None => OpenError::Raft(format!(
+                "IDENTITY says node {node}, and the log is of others ({members}); if this node was removed from its cluster, \
+                 start it with an empty data folder; otherwise restore the data folder from a copy"
+            )),
         });
     }
     Ok(())

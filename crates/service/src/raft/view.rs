@@ -6,6 +6,7 @@ use super::joining::distinct;
 use super::members::Member;
 use super::node::Node;
 use super::peers::{Announcement, NodeStatus};
+use crate::format::record::NodeRecord;
 use crate::replica::{Leadership, Role};
 
 impl Node {
@@ -36,19 +37,26 @@ fn cluster(id: u64, me: u64, leader: Option<u64>, waits: &str, members: &[Member
     shown.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
     let waiting = distinct(members.iter().flat_map(|member| member.announced.iter().cloned()));
     // A node that was just added announces itself until it has heard of it.
-    let is_stranger = |node: &Announcement| members.iter().all(|member| member.id != node.node);
+    let is_member = |id: u64| members.iter().any(|member| member.id == id);
     Cluster {
         id,
         leader,
         no_leader: match members.iter().find(|member| leaves_out(member)) {
             _ if leader.is_some() => String::new(),
             Some(member) => no_member(member),
-            None if shown.is_empty() && waits.is_empty() => "this node is no member of a cluster yet".to_owned(),
-            None if shown.is_empty() => format!("this node is no member of a cluster yet; it {waits}"),
-            None => no_leader(&shown),
+            None if is_member(me) => no_leader(me, &shown),
+            None if !waits.is_empty() => format!("this node is no member of a cluster yet; it {waits}"),
+            None => match members.first() {
+                // It was removed, or was added and has not got this far in the log.
+                Some(member) => format!(
+                    "this node is no member of the cluster, as far as it knows; if it was removed, {}",
+                    again(&member.record)
+                ),
+                None => "this node is no member of a cluster yet".to_owned(),
+            },
         },
         members: shown,
-        joining: waiting.into_iter().filter(is_stranger).map(joining).collect(),
+        joining: waiting.into_iter().filter(|node| !is_member(node.node)).map(joining).collect(),
     }
 }
 
@@ -59,10 +67,15 @@ fn leaves_out(member: &Member) -> bool {
 }
 
 fn no_member(member: &Member) -> String {
+    let NodeRecord { name, .. } = &member.record;
+    format!("{name} says that this node is no member of the cluster any more; {}", again(&member.record))
+}
+
+/// What to do with a node that was removed.
+fn again(member: &NodeRecord) -> String {
     format!(
-        "{} says that this node is no member of the cluster any more; stop it, empty its data folder, start it with \
-         `--join {}`, and add it with `baton member add`",
-        member.record.name, member.record.peer_address
+        "stop it, empty its data folder, start it with `--join {}`, and add it with `baton member add`",
+        member.peer_address
     )
 }
 
@@ -108,7 +121,7 @@ fn show(me: u64, last_log: Option<u64>, member: &Member) -> views::Member {
 }
 
 /// Why there is no leader, as a sentence. Why a member does not answer is told with the member.
-fn no_leader(members: &[views::Member]) -> String {
+fn no_leader(me: u64, members: &[views::Member]) -> String {
     let voters: Vec<&views::Member> = members.iter().filter(|member| member.is_voter).collect();
     let (silent, answer): (Vec<&views::Member>, Vec<_>) = voters.iter().partition(|voter| !voter.error.is_empty());
     let needed = voters.len() / 2 + 1;
@@ -117,8 +130,11 @@ fn no_leader(members: &[views::Member]) -> String {
         let silent: Vec<&str> = silent.iter().map(|voter| voter.name.as_str()).collect();
         sentence += &format!("; no answer from {}", silent.join(", "));
     }
-    if let Some(unconfirmed) = answer.iter().find(|voter| voter.role == "leader") {
-        sentence += &format!("; {} was elected, and hears from no majority", unconfirmed.name);
+    if let Some(leads) = answer.iter().find(|voter| voter.role == "leader") {
+        sentence += &match leads.id == me {
+            true => format!("; {} was elected, and hears from no majority", leads.name),
+            false => format!("; {} says that it leads, and this node does not hear of it", leads.name),
+        };
     }
     let name =
         |id| members.iter().find(|member| member.id == id).map_or(format!("node {id}"), |voter| voter.name.clone());
@@ -136,7 +152,6 @@ fn no_leader(members: &[views::Member]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::record::NodeRecord;
 
     fn record(name: &str) -> NodeRecord {
         NodeRecord { name: name.to_owned(), peer_address: format!("{name}:1"), client_address: format!("{name}:2") }
@@ -211,6 +226,19 @@ mod tests {
         members[2] = member(3, "c", Ok(status(Role::Candidate, 4, 9, None, 3)));
         members[0].says = Ok(status(Role::Leader, 4, 9, Some(1), 1));
         assert!(why(&members).contains("; a was elected, and hears from no majority; "), "{}", why(&members));
+        members[0].id = 9;
+        assert_eq!(
+            why(&members),
+            "this node is no member of the cluster, as far as it knows; if it was removed, stop it, empty its data folder, start \
+             it with `--join a:1`, and add it with `baton member add`"
+        );
+        members[0] = member(1, "a", Ok(status(Role::Follower, 4, 9, None, 1)));
+        members[2].says = Ok(status(Role::Leader, 4, 9, Some(3), 3));
+        assert!(
+            why(&members).contains("; c says that it leads, and this node does not hear of it; "),
+            "{}",
+            why(&members)
+        );
         assert_eq!(why(&[]), "this node is no member of a cluster yet");
         let waits = cluster(5, 1, None, "waits for b (it is down)", &[]).no_leader;
         assert_eq!(waits, "this node is no member of a cluster yet; it waits for b (it is down)");
