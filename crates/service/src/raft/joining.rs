@@ -167,7 +167,9 @@ pub(super) async fn check_data(peers: &Peers, address: &str) -> Result<(), OpenE
 /// Why a node does not answer at its peer address.
 pub(super) fn why_silent(error: &LinkError) -> String {
     match error {
-        LinkError::NotBaton(_) => "another program, or a node at its address for clients".to_owned(),
+        LinkError::NotBaton(_) => {
+            "another protocol is spoken there; name the peer address of a node, not its address for clients".to_owned()
+        }
         error => error.to_string(),
     }
 }
