@@ -98,7 +98,13 @@ pub fn address(text: &str) -> Result<String, String> {
         let is_host = !host.is_empty() && !host.contains([' ', '/', ',', '=']);
         is_host && port.parse::<u16>().is_ok_and(|port| port > 0)
     });
-    is_address.then(|| text.to_owned()).ok_or(format!("{text:?} is not an address; it must be host:port"))
+    if !is_address {
+        return Err(format!("{text:?} is not an address; it must be host:port"));
+    }
+    if text.parse().is_ok_and(|address: SocketAddr| address.ip().is_unspecified()) {
+        return Err(format!("nobody can connect to {text}; name an address of one machine"));
+    }
+    Ok(text.to_owned())
 }
 
 /// The service checks that the nodes of the list fit together.
@@ -147,6 +153,8 @@ mod tests {
         assert!(refused("=h:1").starts_with("a name begins with a letter"));
         assert_eq!(refused("a=h"), "\"h\" is not an address; it must be host:port");
         assert_eq!(refused("a=h:0"), "\"h:0\" is not an address; it must be host:port");
+        assert_eq!(refused("a=0.0.0.0:1"), "nobody can connect to 0.0.0.0:1; name an address of one machine");
+        assert!(refused("a=[::]:1").starts_with("nobody can connect to [::]:1"));
     }
 
     #[test]

@@ -165,6 +165,9 @@ impl Cluster {
             let (name, address) = (shown(name), shown(peer_address));
             below += &format!("{name} (id {id}, {address}) waits to be added: baton member add {name}\n");
         }
+        if self.members.is_empty() {
+            return folded(&below);
+        }
         let gap = if below.is_empty() { "" } else { "\n" };
         format!("{}{gap}{}", narrow_table(&rows), folded(&below))
     }
@@ -245,6 +248,14 @@ mod tests {
             c: connection refused
         "#]]
         .assert_eq(&Cluster::from(leaderless).records());
+    }
+
+    #[test]
+    fn a_node_that_waits_for_a_cluster_shows_no_empty_table() {
+        let no_leader = "this node is no member of a cluster yet; it waits for b".to_owned();
+        let waits = views::Cluster { no_leader: no_leader.clone(), ..views::Cluster::default() };
+        assert_eq!(Cluster::from(waits.clone()).states(1), format!("no leader: {no_leader}\n"));
+        assert_eq!(Cluster::from(waits).records(), format!("no leader: {no_leader}\n"));
     }
 
     #[test]

@@ -128,18 +128,21 @@ fn a_node_with_an_old_data_folder_is_refused_by_the_others_and_they_say_what_to_
     old.does(&["lock", "mine", "--", "true"]);
     old.signal(Signal::SIGTERM);
     assert_eq!(old.ends(), Some(0));
-    for option in ["--cluster", "--join"] {
-        let named = if option == "--join" { cluster[0].peer_address.clone() } else { format!("old={peer}") };
-        let mut old = nodes.start("old", &address, &peer, &[option, &named]);
-        old.says("the data folder is not empty, so the node goes on in its cluster, and ignores --cluster and --join");
-        assert!(old.does(&["locks", "--all"]).contains("mine"));
-        let silent = |cluster: &Value| cluster["members"][2]["error"].as_str().unwrap_or_default().to_owned();
-        let told = "was lost, remove that node from the cluster and add this one";
-        cluster[0].until(|cluster| silent(cluster).contains(told));
-        assert!(cluster[0].refuses(1, &["member", "add", "old"]).contains("no node with the name old waits"));
-        old.signal(Signal::SIGTERM);
-        assert_eq!(old.ends(), Some(0));
-    }
+    let join = cluster[0].peer_address.clone();
+    let (status, complaint) = nodes.refused("old", &["--name", "old", "--peer-listen", &peer, "--join", &join]);
+    assert_eq!(status, Some(1), "{complaint}");
+    let told = "to join that cluster, start this node with an empty data folder; to go on in its own cluster, start it \
+                without `--join`";
+    assert!(complaint.ends_with(told), "{complaint}");
+    let mut old = nodes.start("old", &address, &peer, &["--cluster", &format!("old={peer}")]);
+    old.says("the data folder is not empty, so the node goes on in its cluster, and ignores --cluster and --join");
+    assert!(old.does(&["locks", "--all"]).contains("mine"));
+    let silent = |cluster: &Value| cluster["members"][2]["error"].as_str().unwrap_or_default().to_owned();
+    let told = "was lost, remove that node from the cluster and add this one";
+    cluster[0].until(|cluster| silent(cluster).contains(told));
+    assert!(cluster[0].refuses(1, &["member", "add", "old"]).contains("no node with the name old waits"));
+    old.signal(Signal::SIGTERM);
+    assert_eq!(old.ends(), Some(0));
     assert_eq!(voters(&cluster[0].status().unwrap()["cluster"]), ["a", "b", "c"]);
 }
 

@@ -74,7 +74,7 @@ fn a_folder_with_the_identity_of_another_is_refused() {
     let output = refused(one.data());
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{error}");
-    assert!(error.contains("IDENTITY says node") && error.contains("and the log is of node"), "{error}");
+    assert!(error.contains("IDENTITY says node") && error.contains("and the log is of others (default)"), "{error}");
     assert_eq!(error.lines().count(), 1, "{error}");
 }
 

@@ -17,6 +17,7 @@ use tracing::info;
 
 use super::errors::MemberError;
 use super::group::check_words;
+use super::joining::why_silent;
 use super::node::Node;
 use super::peers::{Hello, Intent, have_common_format};
 use crate::format::record::NodeRecord;
@@ -220,18 +221,19 @@ impl Node {
         }
         let own = Own { id: self.id(), record, formats: peers.formats() };
         peers.set_intent(Intent::Forms(list.clone()));
-        self.form_in_rounds(&own, &list).await?;
+        let formed = self.form_in_rounds(&own, &list).await;
+        peers.set_waits("");
+        formed?;
         // A node that is refused goes on to say its list, so that the others are refused too.
         peers.set_intent(Intent::None);
         Ok(())
     }
 
     async fn form_in_rounds(&self, own: &Own, list: &List) -> Result<(), MemberError> {
-        let mut said = String::new();
         let mut metrics = self.group.raft.server_metrics();
         while self.is_empty().await {
             let heard = join_all(list.iter().map(|(name, address)| async move {
-                (name.clone(), self.introduce(address).await.map_err(|error| error.to_string()))
+                (name.clone(), self.introduce(address).await.map_err(|error| why_silent(&error)))
             }));
             let sentence = match decide(own, list, &heard.await.into_iter().collect()) {
                 Step::Wait(sentence) => sentence,
@@ -244,9 +246,8 @@ impl Node {
                 Step::GoOn => return Ok(()),
                 Step::Refused(sentence) => return Err(MemberError::Refused(sentence)),
             };
-            if said != sentence {
+            if self.group.peers.set_waits(&sentence) {
                 info!("the cluster has not begun yet: this node {sentence}");
-                said = sentence;
             }
             tokio::select! {
                 () = sleep(EVERY) => {}

@@ -116,7 +116,12 @@ impl Group {
     /// Changes the name and the addresses of a member. An empty field stays as it is.
     pub async fn update(&self, id: u64, record: NodeRecord) -> Result<(), MemberError> {
         let (turn, metrics) = self.begin_change()?;
-        let record = record.or(known(&metrics, id)?);
+        let known = known(&metrics, id)?;
+        let record = record.or(known);
+        // A node that the leader does not reach asks again and again.
+        if record == *known {
+            return Ok(());
+        }
         check_record(metrics.membership_config.nodes(), id, &record)?;
         if metrics.membership_config.nodes().count() > 1 && record.peer_address.is_empty() {
             return Err(MemberError::NoAddress { id, name: record.name });

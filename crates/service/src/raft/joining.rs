@@ -11,10 +11,13 @@ use tracing::info;
 use super::errors::MemberError;
 use super::group::check_words;
 use super::node::Node;
-use super::peers::{Announcement, Hello, Intent, Refusal, have_common_format};
+use super::peers::{self, Announcement, Hello, Intent, LinkError, Peers, Purpose, Refusal, have_common_format};
+use crate::store::OpenError;
 
-/// A node announces itself this often. The others forget it after ten seconds.
+/// The pause between two announcements. The others forget a node that is silent for five seconds.
 const EVERY: Duration = Duration::from_secs(1);
+/// The time that a member has to answer an announcement.
+const ANSWER_MAX: Duration = Duration::from_secs(1);
 /// A node announces itself at this many addresses at most.
 const ADDRESSES_MAX: usize = 64;
 
@@ -41,19 +44,40 @@ impl Node {
         peers.set_intent(Intent::Joins);
         let joined = self.announce_until_member(address).await;
         peers.set_intent(Intent::None);
+        peers.set_waits("");
         joined
     }
 
+    /// For a node with data that was told to join. Returns when it knows a leader. Fails if it was removed from its
+    /// cluster: with its data it cannot join again.
+    pub async fn rejoin(&self) -> Result<(), MemberError> {
+        let mut leadership = self.leadership();
+        loop {
+            if self.leader_record().is_some() {
+                return Ok(());
+            }
+            if let Some(sentence) = self.removed().await {
+                return Err(MemberError::Refused(sentence));
+            }
+            // A time-out means that it is time to ask again.
+            if let Ok(Err(_)) = timeout(EVERY, leadership.changed()).await {
+                return Err(MemberError::Stopped);
+            }
+        }
+    }
+
     async fn announce_until_member(&self, given: String) -> Result<(), MemberError> {
-        let (id, mut said) = (self.id(), String::new());
+        let id = self.id();
         let mut metrics = self.group.raft.server_metrics();
         let mut addresses = BTreeSet::from([given.clone()]);
         loop {
             if metrics.borrow_watched().membership_config.get_node(&id).is_some() {
                 return Ok(());
             }
-            let greeted =
-                join_all(addresses.iter().map(|address| async move { (address, self.introduce(address).await) }));
+            let greeted = join_all(addresses.iter().map(|address| async move {
+                let greeting = timeout(ANSWER_MAX, self.introduce(address)).await;
+                (address, greeting.unwrap_or(Err(LinkError::Silent(ANSWER_MAX))))
+            }));
             let (mut learnt, mut sentences) = (BTreeSet::new(), Vec::new());
             for (address, greeting) in greeted.await {
                 sentences.push(match greeting {
@@ -68,13 +92,12 @@ impl Node {
                             false => format!("{address} knows of it"),
                         }
                     }
-                    Err(why) => format!("{address} does not answer ({why})"),
+                    Err(error) => format!("{address} does not answer ({})", why_silent(&error)),
                 });
             }
-            let sentence = sentences.join("; ");
-            if said != sentence {
-                info!("this node waits to be added to a cluster (`baton member add`): {sentence}");
-                said = sentence;
+            let sentence = format!("waits to be added to a cluster (`baton member add`): {}", sentences.join("; "));
+            if self.group.peers.set_waits(&sentence) {
+                info!("this node {sentence}");
             }
             learnt.retain(|address| !address.is_empty());
             addresses.extend(learnt);
@@ -90,8 +113,15 @@ impl Node {
 
     /// Takes the node that waits under this name into the group, as a learner. Returns its id. Only the leader can.
     pub async fn add(&self, name: &str) -> Result<u64, MemberError> {
-        self.group.leading()?;
-        let Announcement { node, record, formats } = pick(name, self.waiting().await)?;
+        let metrics = self.group.leading()?;
+        let waiting = self.waiting().await;
+        let mut members = metrics.membership_config.nodes();
+        if let Some((id, record)) = members.find(|(_, record)| record.name == name)
+            && waiting.iter().all(|waits| waits.record.name != name)
+        {
+            return Err(MemberError::IsMember { id: *id, name: record.name.clone() });
+        }
+        let Announcement { node, record, formats } = pick(name, waiting)?;
         let format = self.format();
         if !(formats.0..=formats.1).contains(&format) {
             return Err(MemberError::OtherFormats { name: name.to_owned(), theirs: formats, format });
@@ -118,6 +148,29 @@ impl Node {
     /// The nodes that have announced themselves to any member.
     pub(super) async fn waiting(&self) -> Vec<Announcement> {
         distinct(self.members().await.into_iter().flat_map(|member| member.announced))
+    }
+}
+
+/// Refuses to start a node that has data of another cluster than the one that it should join. If no member answers, the
+/// node goes on with its data: it may be a member that was started again.
+pub(super) async fn check_data(peers: &Peers, address: &str) -> Result<(), OpenError> {
+    let hello = peers.hello(0, Purpose::Introduction, false);
+    let ours = hello.cluster;
+    match peers::introduce(peers.route(address), &hello).await {
+        Ok(Hello { cluster: theirs, is_empty: false, .. }) if theirs != ours => {
+            Err(OpenError::OtherCluster { ours, address: address.to_owned(), theirs })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Why a node does not answer at its peer address.
+pub(super) fn why_silent(error: &LinkError) -> String {
+    match error {
+        LinkError::NotBaton(_) => {
+            "another protocol is spoken there; name the peer address of a node, not its address for clients".to_owned()
+        }
+        error => error.to_string(),
     }
 }
 

@@ -126,6 +126,13 @@ impl LogStore {
         Evictor::new(self.reader.clone(), self.durable.clone())
     }
 
+    /// True if the node belongs to no group yet: it has no log and has never voted.
+    pub(super) fn is_empty(&self) -> bool {
+        let image = self.reader.image();
+        let Head { vote, purged, .. } = image.head;
+        image.last().is_none() && purged.is_none() && vote.is_none_or(|vote| vote.term == 0)
+    }
+
     /// The id of the last purged entry. A snapshot covers all entries up to it.
     pub(super) fn purged(&self) -> Option<record::LogId> {
         self.reader.image().head.purged

@@ -204,7 +204,8 @@ impl Node {
         let named = members().find(|(_, record)| record.name == name);
         let found = named.or_else(|| members().find(|(id, _)| name.parse() == Ok(**id)));
         found.map(|(id, _)| *id).ok_or_else(|| {
-            let members: Vec<&str> = members().map(|(_, record)| record.name.as_str()).collect();
+            let mut members: Vec<&str> = members().map(|(_, record)| record.name.as_str()).collect();
+            members.sort_unstable();
             MemberError::NoSuchName { name: name.to_owned(), members: members.join(", ") }
         })
     }
@@ -325,9 +326,13 @@ fn is_voter(metrics: &Metrics, id: u64) -> bool {
     metrics.membership_config.voter_ids().any(|voter| voter == id)
 }
 
-/// The entries that a node does not have yet, as far as the leader knows.
+/// The entries that a node does not have yet. None if this node does not lead, or has heard nothing of the other since it
+/// leads.
 fn lag(metrics: &Metrics, id: u64) -> Option<u64> {
     let matched = metrics.replication.as_ref()?.get(&id)?;
+    if matched.is_none() {
+        acknowledged_ms_ago(metrics, id)?;
+    }
     let next = |index: Option<u64>| index.map_or(0, |index| index.saturating_add(1));
     Some(next(metrics.last_log_index).saturating_sub(next(matched.map(|id| id.index))))
 }
@@ -340,7 +345,25 @@ fn acknowledged_ms_ago(metrics: &Metrics, id: u64) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use openraft::type_config::TypeConfigExt;
+
     use super::*;
+    use crate::raft::types::{LogId, TypeConfig};
+
+    #[test]
+    fn a_leader_that_never_heard_of_a_node_does_not_know_how_far_it_is_behind() {
+        let heard = Some(TypeConfig::now().into());
+        let lag = |matched: Option<u64>, heard| {
+            let mut metrics = Metrics::new_initial(1);
+            metrics.last_log_index = Some(9);
+            metrics.replication = Some(BTreeMap::from([(2, matched.map(|index| LogId::new_term_index(1, index)))]));
+            metrics.heartbeat = Some(BTreeMap::from([(2, heard)]));
+            lag(&metrics, 2)
+        };
+        assert_eq!(lag(None, None), None);
+        assert_eq!(lag(None, heard), Some(10), "it has nothing yet");
+        assert_eq!((lag(Some(7), heard), lag(Some(9), heard)), (Some(2), Some(0)));
+    }
 
     #[test]
     fn the_group_does_not_wait_for_a_node_that_is_silent_or_lags() {

@@ -1,6 +1,7 @@
 //! A node of the group: the interface of `raft` to the host.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,12 +13,14 @@ use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{ClientWriteError, ForwardToLeader, LinearizableReadError, RaftError};
 use openraft::raft::ClientWriteResult;
 use openraft::{Config, Raft, ReadPolicy, ServerState, SnapshotPolicy};
+use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::task::coop::unconstrained;
 
 use super::compaction::Compaction;
-use super::group::{Group, confirmed};
+use super::group::{Group, confirmed, name};
+use super::joining::check_data;
 use super::log_reader::Evictor;
 use super::log_store::{APPEND_BYTES_MAX, LogStore};
 use super::machine::{Machine, Shared};
@@ -32,7 +35,7 @@ use crate::format::record::NodeRecord;
 use crate::format::{self, FromOlder};
 use crate::replica::{Leadership, Role, Status};
 use crate::state::{Command, Entry, State};
-use crate::store::{Disk, Files, Identity, OpenError, Snapshots, Store};
+use crate::store::{Disk, Files, Identity, OpenError, Snapshots, Store, adopt};
 
 /// Why an entry is not applied, or may not be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -134,7 +137,7 @@ pub(super) struct Parts {
 impl Parts {
     pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Parts, OpenError> {
         let Options { segment_bytes, snapshot_after_bytes, snapshot_pause, on_apply, fatal, warn, keep, .. } = options;
-        let store = Store::open(disk, &FromOlder)?;
+        let store = Store::open(disk.clone(), &FromOlder)?;
         let (alive, gone) = mpsc::channel(1);
         let compaction = Arc::new(Compaction::new(snapshot_after_bytes, snapshot_pause));
         let kept = Kept::open(store.snapshots(), compaction.clone(), alive.clone())?;
@@ -151,7 +154,12 @@ impl Parts {
             let what = format!("the log begins after entry {}, and no snapshot reaches that far", purged.index);
             return Err(OpenError::Missing { what });
         }
-        let (identity, files, snapshots) = (store.identity(), store.files(), store.snapshots());
+        let (mut identity, files, snapshots) = (store.identity(), store.files(), store.snapshots());
+        if log.is_empty() && !store.is_new() {
+            // A cluster may have called the node before. The node must not begin another one under the same id.
+            identity = identity.of_no_cluster();
+            adopt(&*disk, &files, identity).map_err(OpenError::io("write", "IDENTITY"))?;
+        }
         Ok(Parts {
             identity,
             files,
@@ -176,7 +184,7 @@ impl Node {
         let (record, on_lost, warn) = (options.record.clone(), options.on_lost.clone(), options.warn.clone());
         let fatal = options.fatal.clone();
         let (timing, beginning, listener) = (options.timing, options.beginning, options.listener.take());
-        let (routes, formats) = (std::mem::take(&mut options.routes), options.formats);
+        let (routes, formats, joins) = (std::mem::take(&mut options.routes), options.formats, options.joins.take());
         let parts = Parts::open(disk.clone(), options)?;
         let Parts { identity, files, log, evictor, machine, shared, .. } = parts;
         let Parts { compaction, retention, snapshots, alive, alone, gone, .. } = parts;
@@ -185,11 +193,15 @@ impl Node {
         // A node that no other node can reach needs no heartbeats.
         let pace = if listener.is_some() { timing } else { Timing::SLOW };
         let config = config(pace).validate().map_err(|e| failed(&e))?;
-        let peers = Peers::new(identity, record.clone(), routes, formats, warn);
+        let bound = listener.as_ref().map(TcpListener::local_addr).transpose().map_err(|e| failed(&e))?;
+        let peers = Peers::new(identity, record, routes, formats, warn);
+        if let Some(address) = joins.filter(|_| !log.is_empty()) {
+            check_data(&peers, &address).await?;
+        }
         let raft = Raft::new(node, Arc::new(config), peers.clone(), log, machine).await.map_err(|e| failed(&e))?;
         let metrics = raft.metrics();
         peers.set_confirmed(move || confirmed(&metrics.borrow_watched()));
-        let begun = begin(&raft, node, record, beginning, listener.is_some()).await;
+        let begun = begin(&raft, &peers, beginning, bound).await;
         if let Err(error) = begun {
             raft.shutdown().await.map_err(|e| failed(&e))?;
             return Err(error);
@@ -384,13 +396,18 @@ const SNAPSHOT_INSTALL_MAX: Duration = Duration::from_secs(60);
 /// Begins a group, or goes on in the one that the folder knows.
 async fn begin(
     raft: &Raft<TypeConfig, Machine>,
-    node: u64,
-    record: NodeRecord,
+    peers: &Peers,
     beginning: Beginning,
-    has_listener: bool,
+    listens_on: Option<SocketAddr>,
 ) -> Result<(), OpenError> {
     let failed = |e: &dyn std::fmt::Display| OpenError::Raft(e.to_string());
-    if !raft.is_initialized().await.map_err(|e| failed(&e))? {
+    // openraft answers after it has read the log. Before that, its metrics show no members.
+    let is_initialized = raft.is_initialized().await.map_err(|e| failed(&e))?;
+    let node = peers.identity().node;
+    let known = raft.server_metrics().borrow_watched().membership_config.get_node(&node).cloned();
+    let record = records::with_address(peers.record(), known.as_ref(), listens_on).map_err(OpenError::Raft)?;
+    peers.set_record(record.clone());
+    if !is_initialized {
         if beginning == Beginning::Alone {
             let record = record.or(&NodeRecord { name: NAME.to_owned(), ..NodeRecord::default() });
             raft.initialize(BTreeMap::from([(node, record)])).await.map_err(|e| failed(&e))?;
@@ -398,19 +415,19 @@ async fn begin(
     } else if raft.voter_ids().eq([node]) {
         // No other node can lead, so the node starts an election at once.
         raft.trigger().elect(false).await.map_err(|e| failed(&e))?;
-    } else if !has_listener {
+    } else if listens_on.is_none() {
         // The node would wait for votes for ever: no network connects it to other voters.
-        let members: Vec<String> = raft.voter_ids().map(|id| id.to_string()).collect();
+        let members: Vec<String> = raft.voter_ids().map(|id| name(&raft.metrics().borrow_watched(), id)).collect();
         let members = members.join(", ");
-        return Err(match raft.voter_ids().any(|id| id == node) {
-            true => OpenError::Raft(format!(
-                "node {node} is one of several voters ({members}), and has no address at which the others reach it; start it with \
-                 `--peer-listen ADDRESS`"
+        return Err(match known {
+            Some(_) => OpenError::Raft(format!(
+                "this node has others in its cluster (the voters are {members}), and no address at which they reach it; start it \
+                 with `--peer-listen ADDRESS`"
             )),
-            false => {
-                let what = format!("IDENTITY says node {node}, and the log is of node {members}");
-                OpenError::Missing { what }
-            }
+            None => OpenError::Raft(format!(
+                "IDENTITY says node {node}, and the log is of others ({members}); if this node was removed from its cluster, \
+                 start it with an empty data folder; otherwise restore the data folder from a copy"
+            )),
         });
     }
     Ok(())

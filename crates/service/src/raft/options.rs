@@ -17,7 +17,7 @@ use crate::store::SEGMENT_BYTES;
 
 pub struct Options {
     /// Name and addresses of this node. If the membership says otherwise, the node has its record there changed. An
-    /// empty field stays as it is there.
+    /// empty field stays as it is there. A node that has no peer address there gets that of `listener`.
     pub record: NodeRecord,
     pub segment_bytes: usize,
     /// The node makes a snapshot after this many bytes of log, or after as many bytes as the last snapshot has,
@@ -37,6 +37,9 @@ pub struct Options {
     /// Takes the connections of other nodes. None: this node is a group of one.
     pub listener: Option<TcpListener>,
     pub beginning: Beginning,
+    /// The peer address of a member of the cluster that this node should join. A node with data of another cluster is
+    /// not started.
+    pub joins: Option<String>,
     pub timing: Timing,
     /// How much of the log stays behind a snapshot if the group has other members.
     pub keep: Keep,
@@ -96,6 +99,7 @@ impl Default for Options {
             warn: complain(),
             listener: None,
             beginning: Beginning::default(),
+            joins: None,
             timing: Timing::default(),
             keep: Keep::default(),
             routes: BTreeMap::new(),

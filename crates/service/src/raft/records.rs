@@ -1,6 +1,7 @@
 //! The record of this node in the membership, and memberships that an earlier leader left half changed.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -11,6 +12,8 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::group::{Group, is_joint};
+use super::joining::why_silent;
+use super::node::Node;
 use super::peers::{Answer, Peer, Request};
 use super::types::TypeConfig;
 use crate::format::record::NodeRecord;
@@ -35,6 +38,25 @@ impl NodeRecord {
     }
 }
 
+/// The record of this node, as it was started. If neither the record nor the membership has an address for other nodes,
+/// the record gets the one that the node listens on. The node was alone until now. Returns a sentence if no other node
+/// could connect to that address.
+pub(super) fn with_address(
+    record: NodeRecord,
+    known: Option<&NodeRecord>,
+    listens_on: Option<SocketAddr>,
+) -> Result<NodeRecord, String> {
+    let has_address = !record.peer_address.is_empty() || known.is_none_or(|known| !known.peer_address.is_empty());
+    match listens_on {
+        Some(address) if !has_address && address.ip().is_unspecified() => Err(format!(
+            "the node was alone until now, and other nodes cannot connect to {address}; name an address at which they reach \
+             this node with `--peer-advertise`"
+        )),
+        Some(address) if !has_address => Ok(NodeRecord { peer_address: address.to_string(), ..record }),
+        _ => Ok(record),
+    }
+}
+
 /// The record that this node should have, if the membership says otherwise. None if the node is no member.
 fn differs(metrics: &Metrics, wanted: &NodeRecord) -> Option<NodeRecord> {
     let known = metrics.membership_config.get_node(&metrics.id)?;
@@ -45,7 +67,7 @@ fn differs(metrics: &Metrics, wanted: &NodeRecord) -> Option<NodeRecord> {
 /// the node lets them be.
 pub(super) async fn keep_record(group: Group) {
     let mut metrics = group.raft.server_metrics();
-    let mut last_refusal = String::new();
+    let (mut last, mut said) = (None, String::new());
     loop {
         let seen = metrics.borrow_watched().clone();
         let is_member = seen.membership_config.get_node(&seen.id).is_some();
@@ -57,17 +79,42 @@ pub(super) async fn keep_record(group: Group) {
                 }
             }
             Some(record) => {
-                match change_own(&group, &seen, record.clone()).await {
-                    Ok(()) => info!(name = record.name, "the record of this node is changed to {record:?}"),
-                    Err(refusal) if refusal != last_refusal => {
+                let NodeRecord { name, peer_address, client_address } = record.clone();
+                let outcome = change_own(&group, &seen, record).await;
+                let is_new = last.as_ref() != Some(&outcome);
+                match &outcome {
+                    Ok(()) if is_new => info!(
+                        name,
+                        "the record of this node is changed: other nodes reach it at {peer_address}, clients at {client_address}"
+                    ),
+                    // A node that has just started knows no leader yet. So only a refusal that comes again is told.
+                    Err(refusal) if !is_new && said != *refusal => {
                         warn!("the record of this node in the cluster cannot be changed yet: {refusal}");
-                        last_refusal = refusal;
+                        said = refusal.clone();
                     }
-                    Err(_) => {}
+                    _ => {}
                 }
+                last = Some(outcome);
                 sleep(PAUSE).await;
             }
         }
+    }
+}
+
+impl Node {
+    /// Warns if this node does not reach itself at the peer address in its record: then other nodes do not reach it either.
+    pub async fn check_own_address(&self) {
+        let record = self.group.metrics().membership_config.get_node(&self.id()).cloned();
+        let Some(NodeRecord { peer_address, .. }) = record else { return };
+        let why = match self.introduce(&peer_address).await {
+            Ok(theirs) if theirs.node == self.id() => return,
+            Ok(theirs) => format!("node {} answers there", theirs.node),
+            Err(why) => why_silent(&why),
+        };
+        warn!(
+            "other nodes look for this node at {peer_address}, where it does not reach itself ({why}); if it has moved, start it \
+             with `--peer-advertise ADDRESS`"
+        );
     }
 }
 

@@ -6,7 +6,8 @@ use super::joining::distinct;
 use super::members::Member;
 use super::node::Node;
 use super::peers::{Announcement, NodeStatus};
-use crate::replica::Leadership;
+use crate::format::record::NodeRecord;
+use crate::replica::{Leadership, Role};
 
 impl Node {
     /// The cluster, as this node sees it. Asks every member how it is, for half a second at most.
@@ -16,31 +17,46 @@ impl Node {
             Leadership::Leads { .. } => Some(self.id()),
             Leadership::DoesNotLead { leader } => leader,
         };
-        cluster(self.cluster(), self.id(), leader, &members)
+        cluster(self.cluster(), self.id(), leader, &self.group.peers.waits(), &members)
+    }
+
+    /// A sentence if the leader says that this node is no member of the cluster any more. A leader of an earlier term may
+    /// not know that this node was added.
+    pub(super) async fn removed(&self) -> Option<String> {
+        let (members, term) = (self.members().await, self.status().term);
+        let leads = |says: &NodeStatus| says.role == Role::Leader && says.term >= term;
+        let removed = members.iter().find(|member| member.excludes && member.says.as_ref().is_ok_and(leads));
+        removed.map(no_member)
     }
 }
 
-fn cluster(id: u64, me: u64, leader: Option<u64>, members: &[Member]) -> Cluster {
+/// `waits`: for what this node waits, if it is no member yet.
+fn cluster(id: u64, me: u64, leader: Option<u64>, waits: &str, members: &[Member]) -> Cluster {
     let last_log = leader.and_then(|leader| says(members, leader)).and_then(|says| says.last_log);
     let mut shown: Vec<views::Member> = members.iter().map(|member| show(me, last_log, member)).collect();
     shown.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
     let waiting = distinct(members.iter().flat_map(|member| member.announced.iter().cloned()));
     // A node that was just added announces itself until it has heard of it.
-    let waits = |node: &Announcement| members.iter().all(|member| member.id != node.node);
+    let is_member = |id: u64| members.iter().any(|member| member.id == id);
     Cluster {
         id,
         leader,
         no_leader: match members.iter().find(|member| leaves_out(member)) {
             _ if leader.is_some() => String::new(),
-            Some(member) => format!(
-                "{} says that this node is no member of the cluster any more; stop it, empty its data folder, start it with \
-                 `--join {}`, and add it with `baton member add`",
-                member.record.name, member.record.peer_address
-            ),
-            None => no_leader(&shown),
+            Some(member) => no_member(member),
+            None if is_member(me) => no_leader(me, &shown),
+            None if !waits.is_empty() => format!("this node is no member of a cluster yet; it {waits}"),
+            None => match members.first() {
+                // It was removed, or was added and has not got this far in the log.
+                Some(member) => format!(
+                    "this node is no member of the cluster, as far as it knows; if it was removed, {}",
+                    again(&member.record)
+                ),
+                None => "this node is no member of a cluster yet".to_owned(),
+            },
         },
         members: shown,
-        joining: waiting.into_iter().filter(waits).map(joining).collect(),
+        joining: waiting.into_iter().filter(|node| !is_member(node.node)).map(joining).collect(),
     }
 }
 
@@ -48,6 +64,19 @@ fn cluster(id: u64, me: u64, leader: Option<u64>, members: &[Member]) -> Cluster
 /// node was added.
 fn leaves_out(member: &Member) -> bool {
     member.excludes && member.says.as_ref().is_ok_and(|says| says.leader.is_some())
+}
+
+fn no_member(member: &Member) -> String {
+    let NodeRecord { name, .. } = &member.record;
+    format!("{name} says that this node is no member of the cluster any more; {}", again(&member.record))
+}
+
+/// What to do with a node that was removed.
+fn again(member: &NodeRecord) -> String {
+    format!(
+        "stop it, empty its data folder, start it with `--join {}`, and add it with `baton member add`",
+        member.peer_address
+    )
 }
 
 fn says(members: &[Member], id: u64) -> Option<&NodeStatus> {
@@ -92,12 +121,8 @@ fn show(me: u64, last_log: Option<u64>, member: &Member) -> views::Member {
 }
 
 /// Why there is no leader, as a sentence. Why a member does not answer is told with the member.
-fn no_leader(members: &[views::Member]) -> String {
+fn no_leader(me: u64, members: &[views::Member]) -> String {
     let voters: Vec<&views::Member> = members.iter().filter(|member| member.is_voter).collect();
-    if voters.is_empty() {
-        return "this node is no member of a cluster yet; it waits for the others of its list, or to be added"
-            .to_owned();
-    }
     let (silent, answer): (Vec<&views::Member>, Vec<_>) = voters.iter().partition(|voter| !voter.error.is_empty());
     let needed = voters.len() / 2 + 1;
     let mut sentence = format!("{} of {} voters answer, and {needed} are needed", answer.len(), voters.len());
@@ -105,8 +130,11 @@ fn no_leader(members: &[views::Member]) -> String {
         let silent: Vec<&str> = silent.iter().map(|voter| voter.name.as_str()).collect();
         sentence += &format!("; no answer from {}", silent.join(", "));
     }
-    if let Some(unconfirmed) = answer.iter().find(|voter| voter.role == "leader") {
-        sentence += &format!("; {} was elected, and hears from no majority", unconfirmed.name);
+    if let Some(leads) = answer.iter().find(|voter| voter.role == "leader") {
+        sentence += &match leads.id == me {
+            true => format!("; {} was elected, and hears from no majority", leads.name),
+            false => format!("; {} says that it leads, and this node does not hear of it", leads.name),
+        };
     }
     let name =
         |id| members.iter().find(|member| member.id == id).map_or(format!("node {id}"), |voter| voter.name.clone());
@@ -124,8 +152,6 @@ fn no_leader(members: &[views::Member]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::record::NodeRecord;
-    use crate::replica::Role;
 
     fn record(name: &str) -> NodeRecord {
         NodeRecord { name: name.to_owned(), peer_address: format!("{name}:1"), client_address: format!("{name}:2") }
@@ -160,7 +186,7 @@ mod tests {
         let waits = |node, name| Announcement { node, record: record(name), formats: (2, 2) };
         members[0].announced = vec![waits(9, "e"), waits(8, "d"), waits(1, "c")];
         members[2].announced = vec![waits(8, "d")];
-        let seen = cluster(5, 1, Some(3), &members);
+        let seen = cluster(5, 1, Some(3), "", &members);
         let line = |member: &views::Member| (member.name.clone(), member.lag, member.heard_ms_ago, member.role.clone());
         let lines: Vec<_> = seen.members.iter().map(line).collect();
         let expected = [
@@ -177,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_sentence_says_why_there_is_no_leader() {
-        let why = |members: &[Member]| cluster(5, 1, None, members).no_leader;
+        let why = |members: &[Member]| cluster(5, 1, None, "", members).no_leader;
         let down = "no connection to b:1: refused";
         let mut members = vec![
             member(1, "a", Ok(status(Role::Candidate, 4, 9, None, 1))),
@@ -200,9 +226,21 @@ mod tests {
         members[2] = member(3, "c", Ok(status(Role::Candidate, 4, 9, None, 3)));
         members[0].says = Ok(status(Role::Leader, 4, 9, Some(1), 1));
         assert!(why(&members).contains("; a was elected, and hears from no majority; "), "{}", why(&members));
+        members[0].id = 9;
         assert_eq!(
-            why(&[]),
-            "this node is no member of a cluster yet; it waits for the others of its list, or to be added"
+            why(&members),
+            "this node is no member of the cluster, as far as it knows; if it was removed, stop it, empty its data folder, start \
+             it with `--join a:1`, and add it with `baton member add`"
         );
+        members[0] = member(1, "a", Ok(status(Role::Follower, 4, 9, None, 1)));
+        members[2].says = Ok(status(Role::Leader, 4, 9, Some(3), 3));
+        assert!(
+            why(&members).contains("; c says that it leads, and this node does not hear of it; "),
+            "{}",
+            why(&members)
+        );
+        assert_eq!(why(&[]), "this node is no member of a cluster yet");
+        let waits = cluster(5, 1, None, "waits for b (it is down)", &[]).no_leader;
+        assert_eq!(waits, "this node is no member of a cluster yet; it waits for b (it is down)");
     }
 }

@@ -34,6 +34,9 @@ impl Server {
             if peers.beginning != Beginning::GoOn {
                 settings.beginning = raft::Beginning::Waits;
             }
+            if let Beginning::Join(address) = &peers.beginning {
+                settings.joins = Some(address.clone());
+            }
         }
         let closed = |error| ServeError::Open { data: options.data.clone(), error };
         let folder = Arc::new(Folder::open(&options.data).map_err(closed)?);
@@ -49,23 +52,29 @@ impl Server {
     }
 }
 
-/// What an empty node does to become part of a cluster.
+/// What a node does to become part of a cluster.
 async fn begins(host: &Arc<Host>, peers: Option<&PeerOptions>) -> Option<Begins> {
     let beginning = peers.map_or(Beginning::GoOn, |peers| peers.beginning.clone());
     if beginning == Beginning::GoOn {
         return None;
     }
-    if !host.node().is_empty().await {
-        info!("the data folder is not empty, so the node goes on in its cluster, and ignores --cluster and --join");
-        return None;
+    let is_empty = host.node().is_empty().await;
+    if !is_empty {
+        info!(
+            "the data folder is not empty, so the node goes on in its cluster, and ignores --cluster and --join; to form or join \
+             another cluster, start it with an empty folder"
+        );
     }
     let host = host.clone();
     Some(Box::pin(async move {
-        match beginning {
-            Beginning::GoOn => Ok(()),
-            Beginning::Cluster(list) => host.node().form(list).await,
-            Beginning::Join(address) => host.node().join(address).await,
+        match (beginning, is_empty) {
+            (Beginning::GoOn, _) => {}
+            (Beginning::Cluster(list), true) => host.node().form(list).await?,
+            (Beginning::Cluster(_), false) => host.node().check_own_address().await,
+            (Beginning::Join(address), true) => host.node().join(address).await?,
+            (Beginning::Join(_), false) => host.node().rejoin().await?,
         }
+        Ok(())
     }))
 }
 
@@ -129,8 +138,8 @@ fn own_peer_address(peers: &PeerOptions) -> Option<String> {
 fn record(peers: &PeerOptions, client: SocketAddr, peer: SocketAddr) -> NodeRecord {
     let peer_address = match (&peers.peer_advertise, &peers.beginning) {
         (Some(address), _) => address.clone(),
-        // An empty node takes it from the list. Any other ignores the list, and may listen at an address that the others
-        // do not reach.
+        // An empty node takes it from the list. Any other ignores the list, keeps the address in its record, and may listen
+        // at an address that the others do not reach.
         (None, Beginning::Cluster(_)) => String::new(),
         (None, _) => peer.to_string(),
     };

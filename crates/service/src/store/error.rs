@@ -49,6 +49,11 @@ pub enum OpenError {
         file: String,
         source: io::Error,
     },
+    #[error(
+        "it belongs to cluster {ours:016x}, but the node at {address} belongs to cluster {theirs:016x}; to join that cluster, \
+         start this node with an empty data folder; to go on in its own cluster, start it without `--join`"
+    )]
+    OtherCluster { ours: u64, address: String, theirs: u64 },
     /// openraft refuses to start from the data.
     #[error("the group cannot be started from it: {0}")]
     Raft(String),

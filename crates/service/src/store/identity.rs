@@ -19,7 +19,7 @@ const NODE_MAX: u64 = (1 << 53) - 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Random, chosen when the cluster begins; not 0.
+    /// Random, not 0. The id of a cluster is that of the node which begins it.
     pub cluster: u64,
     /// Random, chosen when the folder is made, from 1 to 2^53 - 1. It is 1 if version 1 made the folder.
     pub node: u64,
@@ -30,6 +30,11 @@ impl Identity {
         // The standard library's random source, to avoid another crate.
         let random = |salt: u8| RandomState::new().hash_one(salt);
         Identity { cluster: random(0).max(1), node: random(1) % NODE_MAX + 1 }
+    }
+
+    /// The same node, with the id of a cluster that has not begun yet.
+    pub fn of_no_cluster(self) -> Identity {
+        Identity { cluster: Identity::random().cluster, ..self }
     }
 
     fn encode(self) -> String {
@@ -70,7 +75,8 @@ pub(super) fn open(
     Ok(identity)
 }
 
-/// Makes a folder without any data part of another cluster. The node keeps its id.
+/// Writes the identity of a folder without any data: it becomes part of another cluster, or of none. The node keeps its
+/// id.
 pub fn adopt(disk: &dyn Disk, files: &Files, identity: Identity) -> std::io::Result<()> {
     // Out of the set while the file is replaced.
     files.remove(FILE);

@@ -48,6 +48,11 @@ impl Store {
         self.identity
     }
 
+    /// True if this start makes the folder.
+    pub fn is_new(&self) -> bool {
+        self.format.is_none()
+    }
+
     pub fn snapshots(&self) -> Snapshots {
         self.snapshots.clone()
     }

@@ -90,7 +90,15 @@ async fn a_folder_that_is_not_empty_goes_on_whatever_the_list_says() {
 
 #[tokio::test]
 async fn a_lone_server_leads_as_soon_as_it_has_started_and_can_grow_later() {
-    let mut server = TestServer::new("a", Beginning::GoOn);
+    let elsewhere = |name: &str| (name.to_owned(), address().to_string());
+    // The list is ignored: the folder is not empty.
+    for beginning in [Beginning::GoOn, Beginning::Cluster(vec![elsewhere("a"), elsewhere("b")])] {
+        grows(beginning).await;
+    }
+}
+
+async fn grows(beginning: Beginning) {
+    let mut server = TestServer::new("a", beginning);
     let peers = server.options.peers.take();
     server.start().await;
     let (mut client, told) = TestClient::open(7, &server).await;
@@ -106,10 +114,22 @@ async fn a_lone_server_leads_as_soon_as_it_has_started_and_can_grow_later() {
     client.connect(&server).await;
     assert_eq!(client.lock(1, "deploy").await, fence);
     // The record gets the name and the address for others.
+    let address = (server.options.listen.to_string(), server.peer_address());
+    recorded(&server, address).await;
+    server.stop().await.unwrap();
+    // Others may reach it elsewhere.
+    server.peers().advertise = Some("localhost:7420".to_owned());
+    server.peers().peer_advertise = Some("localhost:7520".to_owned());
+    server.start().await;
+    recorded(&server, ("localhost:7420".to_owned(), "localhost:7520".to_owned())).await;
+}
+
+/// Waits until the record of the only member has its name and these addresses, for clients and for other nodes.
+async fn recorded(server: &TestServer, addresses: (String, String)) {
     let recorded = async {
         loop {
-            let cluster = server.cluster().await;
-            if cluster.members[0].name == "a" && cluster.members[0].peer_address == server.peer_address() {
+            let member = server.cluster().await.members.remove(0);
+            if (member.client_address, member.peer_address) == addresses && member.name == "a" {
                 return;
             }
             tokio::time::sleep(crate::server::PAUSE).await;

@@ -70,6 +70,8 @@ struct Shared {
     peers: Mutex<BTreeMap<u64, Arc<Peer>>>,
     members: Mutex<BTreeMap<u64, NodeRecord>>,
     intent: Mutex<Intent>,
+    /// For what this node waits before it is part of a cluster, as a sentence without a subject. Empty if it does not wait.
+    waits: Mutex<String>,
     announced: Mutex<Announced>,
     start: Instant,
     heard: Mutex<BTreeMap<u64, Arc<Heard>>>,
@@ -96,6 +98,7 @@ impl Peers {
             peers: Mutex::default(),
             members: Mutex::default(),
             intent: Mutex::default(),
+            waits: Mutex::default(),
             announced: Mutex::default(),
             start: Instant::now(),
             heard: Mutex::default(),
@@ -145,6 +148,18 @@ impl Peers {
         *lock(&self.0.intent) = intent;
     }
 
+    pub(super) fn waits(&self) -> String {
+        lock(&self.0.waits).clone()
+    }
+
+    /// Returns true if the sentence is another one than before.
+    pub(super) fn set_waits(&self, sentence: &str) -> bool {
+        let mut waits = lock(&self.0.waits);
+        let is_other = *waits != sentence;
+        *waits = sentence.to_owned();
+        is_other
+    }
+
     /// The Hello of this node to the node `to`; 0 if this node does not know its id yet.
     pub(super) fn hello(&self, to: u64, purpose: Purpose, is_empty: bool) -> Hello {
         let Identity { cluster, node } = self.identity();
@@ -164,9 +179,12 @@ impl Peers {
         Hello { cluster, node, to, purpose, record, formats, is_empty, list, members, joins }
     }
 
-    /// Notes a node that waits to be added.
+    /// Notes a node that waits to be added. A node that was just added announces itself until it has heard of it.
     fn announce(&self, theirs: &Hello) {
         let Hello { node, record, formats, .. } = theirs;
+        if lock(&self.0.members).contains_key(node) {
+            return;
+        }
         let announcement = Announcement { node: *node, record: record.clone(), formats: *formats };
         lock(&self.0.announced).add(announcement, Instant::now());
     }
@@ -201,6 +219,8 @@ impl Peers {
             None => Arc::strong_count(peer) > 1,
         });
         forget_strangers(&mut lock(&self.0.heard), &members);
+        let mut announced = lock(&self.0.announced);
+        members.keys().for_each(|id| announced.remove(*id));
         *lock(&self.0.members) = members;
     }
 
@@ -288,6 +308,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_member_does_not_wait_to_be_added_even_when_it_is_removed_again() {
+        let identity = Identity { cluster: 7, node: 1 };
+        let peers = Peers::new(identity, NodeRecord::default(), BTreeMap::new(), FORMATS, Arc::new(|_| {}));
+        let theirs = Hello { node: 2, joins: true, ..peers.hello(0, Purpose::Introduction, true) };
+        peers.announce(&theirs);
+        assert_eq!(peers.announced().len(), 1);
+        peers.follow([(&2, &NodeRecord::default())].into_iter());
+        // It announces itself until it has heard that it is added.
+        peers.announce(&theirs);
+        peers.follow([].into_iter());
+        assert_eq!(peers.announced(), []);
+    }
 
     #[test]
     fn only_members_and_nodes_with_a_connection_are_remembered() {

@@ -52,6 +52,10 @@ impl Seat {
     }
 
     pub(super) async fn open(&self, beginning: Beginning) -> Node {
+        self.try_open(beginning, None).await.unwrap()
+    }
+
+    pub(super) async fn try_open(&self, beginning: Beginning, joins: Option<&str>) -> Result<Node, OpenError> {
         let listener = self.listener.lock().unwrap().take();
         let listener = match listener {
             Some(listener) => listener,
@@ -63,6 +67,7 @@ impl Seat {
             record: self.record(),
             listener: Some(listener),
             beginning,
+            joins: joins.map(str::to_owned),
             routes: self.routes.clone(),
             timing: self.timing,
             formats: self.formats,
@@ -71,7 +76,7 @@ impl Seat {
             segment_bytes: 64 << 10,
             ..options()
         };
-        Node::open(Arc::new(self.disk.clone()), options).await.unwrap()
+        Node::open(Arc::new(self.disk.clone()), options).await
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use baton_proxy::Mesh;
 use futures::future::join_all;
+use tokio::net::TcpListener;
 use tokio::time::timeout;
 
 use crate::raft::peers::{Answer, Request};
@@ -136,6 +137,8 @@ async fn a_node_announces_itself_until_it_is_added_by_name() {
         let other = nodes[0].add("else").await.unwrap_err().to_string();
         assert!(other.contains("(node-1, node-2 does)"), "{other}");
         assert_eq!(nodes[0].add("node-1").await, Ok(nodes[1].id()));
+        let again = nodes[0].add("node-1").await.unwrap_err().to_string();
+        assert_eq!(again, format!("node {} is a member already, with the name node-1", nodes[1].id()));
         at_leader(&[&nodes[0]], |lead| lead.promote(nodes[1].id())).await;
         // Any member knows the nodes that wait, so any leader can add them.
         at_leader(&all(&nodes[..2]), async |lead: &Node| lead.add("node-2").await.map(drop)).await;
@@ -250,6 +253,33 @@ async fn a_lone_node_gets_its_addresses_into_its_record_and_can_grow() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lone_node_that_is_told_no_address_for_others_has_the_one_it_listens_on() {
+    let seat = Seat::new("a").await;
+    let old = Node::open(Arc::new(seat.disk.clone()), options()).await.unwrap();
+    leads(&old).await;
+    stop([old]).await;
+    let before = everything(&seat.disk).await.unwrap();
+    let open = async |listen: &str| {
+        let listener = Some(TcpListener::bind(listen).await.unwrap());
+        Node::open(Arc::new(seat.disk.clone()), Options { listener, ..options() }).await
+    };
+    let refused = open("0.0.0.0:0").await.err().unwrap().to_string();
+    assert!(refused.ends_with("name an address at which they reach this node with `--peer-advertise`"), "{refused}");
+    assert_eq!(everything(&seat.disk).await.unwrap(), before, "nothing was changed");
+    let address = async |node: &Node| node.members().await[0].record.peer_address.clone();
+    let node = open("127.0.0.1:0").await.unwrap();
+    until("it has an address", async || !address(&node).await.is_empty()).await;
+    let first = address(&node).await;
+    assert!(first.starts_with("127.0.0.1:"), "{first}");
+    stop([node]).await;
+    // The address in the record stays.
+    let node = open("0.0.0.0:0").await.unwrap();
+    agree(&[&node], 0).await;
+    assert_eq!(address(&node).await, first);
+    stop([node]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_without_a_majority_is_told_as_none_and_goes_on_in_its_term() {
     let mut seats = seats(3).await;
     let addresses: Vec<String> = seats.iter().map(|seat| seat.address.to_string()).collect();
@@ -317,6 +347,97 @@ async fn a_node_that_another_cluster_takes_in_begins_none() {
     leader.clear();
     drop(peer);
     stop([node]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_another_cluster_took_in_without_data_never_begins_under_that_cluster_s_id() {
+    let seat = Seat::new("a").await;
+    let members = |node: &Node| BTreeMap::from([(node.id(), seat.record())]);
+    let leader = nobody(Identity { cluster: 9, node: 99 });
+    // Before a restart and after it, as long as the other cluster calls.
+    for _ in 0..2 {
+        let node = seat.open(Beginning::Waits).await;
+        let peer = leader.get(node.id(), &seat.record());
+        until("it is called", async || peer.call(Request::Status, LONG).await.is_ok()).await;
+        assert_eq!(node.cluster(), 9);
+        assert_eq!(node.initialize(members(&node)).await, Err(MemberError::Adopted { cluster: 9 }));
+        stop([node]).await;
+    }
+    leader.clear();
+    let alone = Seat { disk: seat.disk.copy(), ..Seat::new("alone").await };
+    let node = alone.open(Beginning::Alone).await;
+    assert_ne!(node.cluster(), 9);
+    stop([node]).await;
+    let node = seat.open(Beginning::Waits).await;
+    node.initialize(members(&node)).await.unwrap();
+    let cluster = node.cluster();
+    assert_ne!(cluster, 9);
+    stop([node]).await;
+    let node = seat.open(Beginning::Waits).await;
+    assert_eq!(node.cluster(), cluster);
+    stop([node]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_with_data_of_another_cluster_does_not_join() {
+    let seats = seats(2).await;
+    let nodes = [seats[0].open(Beginning::Alone).await, seats[1].open(Beginning::Alone).await];
+    leads(&nodes[0]).await;
+    fill_sessions(&[&nodes[1]], 1..5).await;
+    let [member, old] = nodes;
+    let (address, clusters) = (seats[0].address.to_string(), (old.cluster(), member.cluster()));
+    stop([old]).await;
+    let before = everything(&seats[1].disk).await.unwrap();
+    let refused = seats[1].try_open(Beginning::Waits, Some(&address)).await.err().unwrap().to_string();
+    let told = format!(
+        "it belongs to cluster {:016x}, but the node at {address} belongs to cluster {:016x}; to join that cluster, start \
+         this node with an empty data folder; to go on in its own cluster, start it without `--join`",
+        clusters.0, clusters.1
+    );
+    assert_eq!(refused, told);
+    assert_eq!(everything(&seats[1].disk).await.unwrap(), before, "nothing was changed");
+    // It cannot know better if no node answers.
+    stop([member]).await;
+    let old = seats[1].try_open(Beginning::Waits, Some(&address)).await.unwrap();
+    agree(&[&old], 4).await;
+    stop([old]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_removed_node_is_told_so_when_it_should_join_again_with_its_data() {
+    let seats = seats(4).await;
+    let mut nodes = formed(&seats).await;
+    fill_sessions(&all(&nodes), 1..5).await;
+    agree(&all(&nodes), 4).await;
+    let gone = nodes.remove(3);
+    let id = gone.id();
+    stop([gone]).await;
+    // A member with data goes on, whatever it was told.
+    let back = seats[3].open(Beginning::Waits).await;
+    assert_eq!(timeout(LONG, back.rejoin()).await.unwrap(), Ok(()));
+    stop([back]).await;
+    at_leader(&all(&nodes), |lead| lead.remove(id)).await;
+    let back = seats[3].open(Beginning::Waits).await;
+    let refused = timeout(LONG, back.rejoin()).await.unwrap().unwrap_err().to_string();
+    assert!(refused.contains("says that this node is no member of the cluster any more; stop it, empty"), "{refused}");
+    nodes.push(back);
+    stop(nodes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_the_leader_does_not_reach_has_its_record_changed_only_once() {
+    let seats = seats(2).await;
+    let nodes = formed(&seats).await;
+    agree(&all(&nodes), 0).await;
+    let leads = leader(&all(&nodes)).await;
+    let (lead, other) = (&nodes[leads], &nodes[1 - leads]);
+    let renamed = NodeRecord { name: "renamed".to_owned(), ..NodeRecord::default() };
+    at_leader(&[lead], |lead| lead.update(other.id(), renamed.clone())).await;
+    let last = || lead.group.metrics().membership_config.log_id().map(|id| id.index);
+    let before = last();
+    lead.update(other.id(), renamed.clone()).await.unwrap();
+    assert_eq!(last(), before);
+    stop(nodes).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
