@@ -339,7 +339,7 @@ impl<'a> Drawing<'a> {
         let teeth = ((bottom - top) / 12.0).floor() as usize;
         let side = |x: f64| -> Vec<String> {
             let at = |tooth: usize| {
-                format!("{:.1} {:.1}", x + if tooth % 2 == 0 { -3.0 } else { 3.0 }, top + 12.0 * tooth as f64)
+                format!("{:.1} {:.1}", x + if tooth.is_multiple_of(2) { -3.0 } else { 3.0 }, top + 12.0 * tooth as f64)
             };
             (0..=teeth).map(at).collect()
         };

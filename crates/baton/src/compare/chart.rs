@@ -13,7 +13,7 @@ const LINE: f64 = 18.0;
 /// The number of characters of a label that fit beside a plot.
 const LABEL_CHARS: usize = 36;
 /// The number of colours in the style sheet.
-const COLOURS: usize = 12;
+const COLOURS: usize = 14;
 
 pub struct Axis {
     label: String,
