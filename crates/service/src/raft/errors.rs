@@ -59,7 +59,7 @@ pub enum MemberError {
     Lags { name: String, behind: u64 },
     #[error("{name} was not heard of for {ms} ms; start it, or remove it")]
     Silent { name: String, ms: u64 },
-    #[error("{name} has not answered yet; is its address right, and does it run?")]
+    #[error("{name} has not answered this leader yet; start it, or remove it if its address is wrong")]
     NeverHeard { name: String },
     #[error("another change of the members is not finished yet; try again")]
     InProgress,

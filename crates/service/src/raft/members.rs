@@ -370,7 +370,7 @@ mod tests {
         let health =
             |heard_ms_ago, lag| health("b".to_owned(), heard_ms_ago, lag, 1_000).map_err(|refused| refused.to_string());
         assert_eq!(health(Some(1_000), Some(LAG_MAX)), Ok(()));
-        let never = "b has not answered yet; is its address right, and does it run?";
+        let never = "b has not answered this leader yet; start it, or remove it if its address is wrong";
         assert_eq!(health(None, Some(0)), Err(never.to_owned()));
         assert_eq!(health(Some(0), None), Err(never.to_owned()));
         let silent = "b was not heard of for 1001 ms; start it, or remove it";

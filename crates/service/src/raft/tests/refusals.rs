@@ -69,7 +69,10 @@ async fn members_are_refused_with_a_reason_before_anything_changes() {
     // No node answers at this address, so the learner stays behind.
     node.add_learner(7, NodeRecord { peer_address: "127.0.0.1:1".to_owned(), ..seats[1].record() }).await.unwrap();
     let refused = node.promote(7).await.unwrap_err();
-    assert_eq!(refused.to_string(), "node-1 has not answered yet; is its address right, and does it run?");
+    assert_eq!(
+        refused.to_string(),
+        "node-1 has not answered this leader yet; start it, or remove it if its address is wrong"
+    );
     assert_eq!(node.promote(8).await, Err(MemberError::NoSuchMember { id: 8 }));
     assert_eq!(node.transfer(7).await, Err(MemberError::NotVoter { name: "node-1".to_owned() }));
     let again = node.add_learner(7, seats[1].record()).await.unwrap_err();
