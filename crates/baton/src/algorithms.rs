@@ -55,7 +55,7 @@ fn list() -> String {
             }
         }
     }
-    text + "`baton algorithms NAME` shows what an algorithm assumes and promises, its variants, and what is said about it\n"
+    text + "`baton algorithms NAME` shows what an algorithm assumes and promises, and what is said about it\n"
 }
 
 fn describe(about: &About, claims: &[Claim]) -> String {
@@ -180,13 +180,31 @@ fn promises(about: &About) -> Vec<&'static str> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
+    use clap::Parser;
+
     use super::*;
+    use crate::Cli;
+
+    /// The commands of all claims that begin with `begin`, parsed, with the runs that decide the claims.
+    pub fn commands_of_claims(begin: &str) -> Vec<(String, Option<Value>, Cli)> {
+        let all = ALGORITHMS.iter().flat_map(|about| claims::commands(about.name));
+        let parsed = |(command, spec): (String, Option<Value>)| {
+            let quoted = command.split('\'').enumerate();
+            let words = quoted.flat_map(|(index, part)| match index % 2 {
+                0 => part.split_whitespace().map(str::to_owned).collect(),
+                _ => vec![part.to_owned()],
+            });
+            let cli = Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{command}: {error}"));
+            (command, spec, cli)
+        };
+        all.filter(|(command, _)| command.starts_with(begin)).map(parsed).collect()
+    }
 
     #[test]
     fn a_long_command_is_broken_between_its_options() {
         let command = "baton sim voting -n 3 --fault 'crash 3 @ 10' --no-detector";
         assert_eq!(continued(command, 100), [command]);
-        assert_eq!(continued(command, 40), ["baton sim voting -n 3", "--fault 'crash 3 @ 10' --no-detector"]);
+        assert_eq!(continued(command, 42), ["baton sim voting -n 3", "--fault 'crash 3 @ 10' --no-detector"]);
     }
 }

@@ -96,7 +96,7 @@ pub fn of_check(algorithm: &str, params: &Params, options: &CheckOptions) -> Str
         LinkOrder::Unordered => "unordered",
     });
     let properties =
-        options.properties.iter().map(|all| all.iter().map(|one| one.name()).collect::<Vec<_>>().join(","));
+        options.properties.as_ref().map(|all| all.iter().map(|one| one.name()).collect::<Vec<_>>().join(","));
     let all = [
         ("n", json!(params.n)),
         ("variant", json!(params.variant)),
@@ -106,7 +106,7 @@ pub fn of_check(algorithm: &str, params: &Params, options: &CheckOptions) -> Str
         ("crash", json!((crash > 0).then_some(crash))),
         ("suspect", json!((suspect > 0).then_some(suspect))),
         ("detectors-only", json!(detectors_only.then_some(true))),
-        ("property", json!(properties.last())),
+        ("property", json!(properties)),
         ("ignore-assumptions", json!(options.ignore_assumptions.then_some(true))),
     ];
     let given = all.iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| option(name, value));

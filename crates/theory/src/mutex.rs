@@ -6,9 +6,8 @@
 
 use serde::Serialize;
 
-use crate::patrol::{Patrol, patrol};
 use crate::tree::Tree;
-use crate::{Expectation, Kind, quorum};
+use crate::{Expectation, Kind, patrol, quorum};
 
 /// When the clients request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -295,7 +294,7 @@ fn central_elected(setting: &Setting) -> Costs {
 /// times, the token finds them like a patrol.
 fn token_ring(setting: &Setting) -> Costs {
     if setting.load == Load::Random {
-        return token_ring_at_random(setting);
+        return patrol::costs(setting);
     }
     if setting.think > 0.0 {
         return Costs::default();
@@ -313,22 +312,6 @@ fn token_ring(setting: &Setting) -> Costs {
         ..Table::default()
     }
     .look_up(setting)
-}
-
-/// The rarer the requests, the nearer the client delay is to n/2.
-fn token_ring_at_random(setting: &Setting) -> Costs {
-    let patrol = match setting.constant_delay {
-        true => patrol(setting.n, setting.hold, setting.think),
-        false => None,
-    };
-    let Some(Patrol { messages_per_entry, client_delay, sync_delay }) = patrol else { return Costs::default() };
-    Costs {
-        messages_per_entry: mean("hops of a patrol", messages_per_entry),
-        client_delay: mean("n/2, and more while others hold the token", client_delay),
-        sync_delay: sync_delay.and_then(|value| mean("n/3, and less if several wait", value)),
-        sync_delay_max: Some(Expectation::at_most("n-1", setting.n as f64 - 1.0)),
-        ..Costs::default()
-    }
 }
 
 /// WAKE travels along the ring to the token, and the token travels on to the sender of WAKE: together once round.
