@@ -13,6 +13,8 @@ pub static BUILT_IN: &[(&str, &str)] = built_in![
     "central-order",
     "coordinator-crash",
     "coordinator-crash-elected",
+    "fencing-lease-check-after",
+    "fencing-lease-check-before",
     "fencing-pause-fenced",
     "fencing-pause-unfenced",
     "heartbeat-asynchronous",
