@@ -46,8 +46,8 @@ fn every_scenario_is_part_of_the_program() {
     assert_eq!(known, scenarios().keys().map(String::as_str).collect::<Vec<_>>(), "the list in built_in.rs");
     assert!(find("token-lost").unwrap().contains("The token is lost with its holder"));
     assert_eq!(
-        find("fencing").unwrap_err().to_string(),
-        "there is no scenario `fencing`; similar are fencing-pause-fenced, fencing-pause-unfenced; \
+        find("fencing-pause").unwrap_err().to_string(),
+        "there is no scenario `fencing-pause`; similar are fencing-pause-fenced, fencing-pause-unfenced; \
          `baton sim --scenarios` lists them, and a file is named by its path"
     );
 }
