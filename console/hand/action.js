@@ -4,12 +4,12 @@
 /** The name of an action and its fields. An append is the one wish that carries a value. */
 export function parts(action) {
   const [name, fields] = Object.entries(action)[0];
-  return { name, fields };
+  return {name, fields};
 }
 
 /** The same text for the same action, whatever the order of its fields. */
 export function key(action) {
-  const { name, fields } = parts(action);
+  const {name, fields} = parts(action);
   const sorted = Object.keys(fields).sort().map((field) => `${field}=${JSON.stringify(fields[field])}`);
   return `${name} ${sorted.join(' ')}`;
 }
@@ -18,13 +18,13 @@ export function same(one, other) {
   return key(one) === key(other);
 }
 
-export const deliver = (message) => ({ deliver: { message } });
-export const drop = (message) => ({ drop: { message } });
-export const duplicate = (message) => ({ duplicate: { message } });
+export const deliver = (message) => ({deliver: {message}});
+export const drop = (message) => ({drop: {message}});
+export const duplicate = (message) => ({duplicate: {message}});
 
 /** The words of a transcript: `deliver #3`, `request 0`. Used where the server has not yet given its own text. */
 export function words(action) {
-  const { name, fields } = parts(action);
+  const {name, fields} = parts(action);
   switch (name) {
     case 'user':
       return typeof fields.wish === 'object'
@@ -57,7 +57,7 @@ export function words(action) {
  * such action is offered for it. `pending` gives the receiver of a message.
  */
 export function actor(action, pending) {
-  const { name, fields } = parts(action);
+  const {name, fields} = parts(action);
   switch (name) {
     case 'deliver':
       return pending.find((message) => message.id === fields.message)?.to ?? null;

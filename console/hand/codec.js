@@ -5,8 +5,8 @@
 // first branch is shown. A branch has a name in quotes at its first step: `d1'other way'`, with other characters than
 // letters, digits and `-` as `~` and two hex digits per byte. All characters survive encodeURIComponent.
 
-import { parts } from './action.js';
-import { STEPS_MAX, NODES_MAX, NAME_MAX, newTree, step, rename } from './tree.js';
+import {parts} from './action.js';
+import {STEPS_MAX, NODES_MAX, NAME_MAX, newTree, step, rename} from './tree.js';
 
 export const VERSION = '1';
 const TEXT_MAX = 200_000;
@@ -20,7 +20,7 @@ const LETTERS = {
 };
 
 export function encodeAction(action) {
-  const { name, fields } = parts(action);
+  const {name, fields} = parts(action);
   switch (name) {
     case 'user':
       return typeof fields.wish === 'object'
@@ -56,25 +56,25 @@ export function decodeAction(code) {
   if (letter === LETTERS.timer) {
     const cut = rest.indexOf('_');
     if (cut < 1 || cut === rest.length - 1) throw notAStep(code);
-    return { timer: { process: number(rest.slice(0, cut), code), name: unescape(rest.slice(cut + 1), code) } };
+    return {timer: {process: number(rest.slice(0, cut), code), name: unescape(rest.slice(cut + 1), code)}};
   }
   const numbers = rest.split('_').map((text) => number(text, code));
   const make = {
-    q: [1, (process) => ({ user: { process, wish: 'request' } })],
-    l: [1, (process) => ({ user: { process, wish: 'release' } })],
-    e: [1, (process) => ({ user: { process, wish: 'elect' } })],
-    w: [2, (process, append) => ({ user: { process, wish: { append } } })],
-    d: [1, (message) => ({ deliver: { message } })],
-    x: [1, (message) => ({ drop: { message } })],
-    c: [1, (message) => ({ duplicate: { message } })],
-    f: [3, (from, to, like) => ({ forge: { from, to, like } })],
-    s: [2, (by, of) => ({ suspect: { by, of } })],
-    u: [2, (by, of) => ({ trust: { by, of } })],
-    k: [1, (process) => ({ crash: { process } })],
-    r: [1, (process) => ({ recover: { process, memory: true } })],
-    m: [1, (process) => ({ recover: { process, memory: false } })],
-    a: [2, (from, to) => ({ app: { from, to } })],
-    o: [null, (...script) => ({ choose: { script } })],
+    q: [1, (process) => ({user: {process, wish: 'request'}})],
+    l: [1, (process) => ({user: {process, wish: 'release'}})],
+    e: [1, (process) => ({user: {process, wish: 'elect'}})],
+    w: [2, (process, append) => ({user: {process, wish: {append}}})],
+    d: [1, (message) => ({deliver: {message}})],
+    x: [1, (message) => ({drop: {message}})],
+    c: [1, (message) => ({duplicate: {message}})],
+    f: [3, (from, to, like) => ({forge: {from, to, like}})],
+    s: [2, (by, of) => ({suspect: {by, of}})],
+    u: [2, (by, of) => ({trust: {by, of}})],
+    k: [1, (process) => ({crash: {process}})],
+    r: [1, (process) => ({recover: {process, memory: true}})],
+    m: [1, (process) => ({recover: {process, memory: false}})],
+    a: [2, (from, to) => ({app: {from, to}})],
+    o: [null, (...script) => ({choose: {script}})],
   };
   if (!Object.hasOwn(make, letter)) throw notAStep(code);
   const [count, build] = make[letter];
@@ -94,8 +94,8 @@ export function encodeTree(tree) {
   const rest = [...childrenInReverse(0)];
   function childrenInReverse(id) {
     const children = node(id).children;
-    if (children.length < 2) return children.map((child) => ({ child, dot: id !== 0 }));
-    return children.flatMap((child) => [{ open: child }]).reverse();
+    if (children.length < 2) return children.map((child) => ({child, dot: id !== 0}));
+    return children.flatMap((child) => [{open: child}]).reverse();
   }
   while (rest.length > 0) {
     const next = rest.pop();
@@ -106,7 +106,7 @@ export function encodeTree(tree) {
     const id = next.child ?? next.open;
     if (next.open !== undefined) {
       text += '(';
-      rest.push({ close: true });
+      rest.push({close: true});
     } else if (next.dot) text += '.';
     text += encodeAction(node(id).action) + name(id) + mark(id);
     rest.push(...childrenInReverse(id));
@@ -150,7 +150,7 @@ export function decodeTree(text) {
       if (tree.nodes[here].depth >= STEPS_MAX) throw new BadLink(`The link has more than ${STEPS_MAX} steps in one run.`);
       if (tree.nodes.length > NODES_MAX) throw new BadLink(`The link has more than ${NODES_MAX} steps.`);
       const nodes = tree.nodes.length;
-      tree = step({ ...tree, current: here }, decodeAction(code));
+      tree = step({...tree, current: here}, decodeAction(code));
       if (tree.nodes.length === nodes) throw damaged(at, 'two branches start with the same step');
       here = tree.current;
       at += code.length;
@@ -168,7 +168,7 @@ export function decodeTree(text) {
     }
   }
   if (forks.length > 0 || (expectStep && tree.nodes.length > 1)) throw damaged(at, 'its end is missing');
-  return { ...tree, current: shown ?? lastOfFirstBranch(tree) };
+  return {...tree, current: shown ?? lastOfFirstBranch(tree)};
 }
 
 function lastOfFirstBranch(tree) {
@@ -202,7 +202,7 @@ function unescape(text, code) {
   const bytes = text.replace(/~([0-9a-f]{2})|(.)/g, (_, hex, letter) => hex ?? letter.charCodeAt(0).toString(16));
   const values = new Uint8Array((bytes.match(/../g) ?? []).map((hex) => Number.parseInt(hex, 16)));
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(values);
+    return new TextDecoder('utf-8', {fatal: true}).decode(values);
   } catch {
     throw notAStep(code);
   }

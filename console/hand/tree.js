@@ -3,7 +3,7 @@
 // A node: {id, parent, depth, action, key, children, last, name}. Node 0 is the start and has no action. `last` is the child
 // that was shown most recently, so that "forward" repeats what "back" undid. A removed node is null.
 
-import { key } from './action.js';
+import {key} from './action.js';
 
 /** The server takes no longer run. */
 export const STEPS_MAX = 2000;
@@ -11,7 +11,7 @@ export const NODES_MAX = 5000;
 export const NAME_MAX = 40;
 
 export function newTree() {
-  return { nodes: [{ id: 0, parent: null, depth: 0, action: null, key: '', children: [], last: null, name: '' }], current: 0 };
+  return {nodes: [{id: 0, parent: null, depth: 0, action: null, key: '', children: [], last: null, name: ''}], current: 0};
 }
 
 /** Takes a step from the shown node. A step that was tried before leads to the same node. */
@@ -22,9 +22,9 @@ export function step(tree, action) {
   if (known !== undefined) return goTo(tree, known);
   const id = tree.nodes.length;
   const nodes = [...tree.nodes];
-  nodes[here.id] = { ...here, children: [...here.children, id], last: id };
-  nodes.push({ id, parent: here.id, depth: here.depth + 1, action, key: wanted, children: [], last: null, name: '' });
-  return { nodes, current: id };
+  nodes[here.id] = {...here, children: [...here.children, id], last: id};
+  nodes.push({id, parent: here.id, depth: here.depth + 1, action, key: wanted, children: [], last: null, name: ''});
+  return {nodes, current: id};
 }
 
 export function canStep(tree) {
@@ -37,19 +37,19 @@ export function goTo(tree, id) {
   const nodes = [...tree.nodes];
   for (let at = nodes[id]; at.parent !== null; at = nodes[at.parent]) {
     if (nodes[at.parent].last === at.id) continue;
-    nodes[at.parent] = { ...nodes[at.parent], last: at.id };
+    nodes[at.parent] = {...nodes[at.parent], last: at.id};
   }
-  return { nodes, current: id };
+  return {nodes, current: id};
 }
 
 export function back(tree) {
-  const { parent } = tree.nodes[tree.current];
-  return parent === null ? tree : { ...tree, current: parent };
+  const {parent} = tree.nodes[tree.current];
+  return parent === null ? tree : {...tree, current: parent};
 }
 
 export function forward(tree) {
-  const { last } = tree.nodes[tree.current];
-  return last === null ? tree : { ...tree, current: last };
+  const {last} = tree.nodes[tree.current];
+  return last === null ? tree : {...tree, current: last};
 }
 
 /** The nodes from the start to `id`, both included. */
@@ -80,13 +80,13 @@ export function branchOf(tree, id) {
 
 export function rename(tree, id, name) {
   const nodes = [...tree.nodes];
-  nodes[id] = { ...nodes[id], name: [...name].slice(0, NAME_MAX).join('') };
-  return { ...tree, nodes };
+  nodes[id] = {...nodes[id], name: [...name].slice(0, NAME_MAX).join('')};
+  return {...tree, nodes};
 }
 
 /** Removes a node and all steps after it. If the shown node is among them, its place takes the node before. */
 export function remove(tree, id) {
-  const { parent } = tree.nodes[id];
+  const {parent} = tree.nodes[id];
   if (parent === null) return tree;
   const nodes = [...tree.nodes];
   const gone = new Set();
@@ -99,8 +99,8 @@ export function remove(tree, id) {
   }
   const children = nodes[parent].children.filter((child) => child !== id);
   const last = nodes[parent].last === id ? (children[0] ?? null) : nodes[parent].last;
-  nodes[parent] = { ...nodes[parent], children, last };
-  return { nodes, current: gone.has(tree.current) ? parent : tree.current };
+  nodes[parent] = {...nodes[parent], children, last};
+  return {nodes, current: gone.has(tree.current) ? parent : tree.current};
 }
 
 export function countBranches(tree) {
@@ -121,9 +121,9 @@ export function layout(tree) {
     return at.depth;
   };
   const isFree = (row, from, to) => !(taken[row] ?? []).some(([start, end]) => start <= to && from <= end);
-  const rest = [{ id: 0, above: -1 }];
+  const rest = [{id: 0, above: -1}];
   while (rest.length > 0) {
-    const { id, above } = rest.shift();
+    const {id, above} = rest.shift();
     const start = tree.nodes[id];
     const from = Math.max(0, start.depth - 1);
     const to = endOf(id);
@@ -131,10 +131,10 @@ export function layout(tree) {
     while (!isFree(row, from, to)) row += 1;
     (taken[row] ??= []).push([from, to]);
     for (let at = start; at !== undefined; at = tree.nodes[at.children[0]]) {
-      places.set(at.id, { column: at.depth, row });
-      rest.push(...at.children.slice(1).map((child) => ({ id: child, above: row })));
+      places.set(at.id, {column: at.depth, row});
+      rest.push(...at.children.slice(1).map((child) => ({id: child, above: row})));
     }
   }
   const columns = Math.max(...[...places.values()].map((place) => place.column)) + 1;
-  return { places, columns, rows: taken.length };
+  return {places, columns, rows: taken.length};
 }

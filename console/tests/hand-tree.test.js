@@ -5,7 +5,7 @@ import {
   actionsTo, back, branchOf, countBranches, forward, goTo, layout, newTree, pathTo, remove, rename, shownPath, step,
 } from '../hand/tree.js';
 
-const deliver = (message) => ({ deliver: { message } });
+const deliver = (message) => ({deliver: {message}});
 const walk = (tree, ...messages) => messages.map(deliver).reduce(step, tree);
 
 /** 0 - 1 - 2 - 3, and from 1 the branch 4 - 5. */
@@ -75,11 +75,11 @@ test('a branch keeps to one row, and rows do not overlap', () => {
   tree = walk(goTo(tree, 0), 9);
   tree = walk(goTo(tree, 3), 10);
   tree = walk(goTo(tree, 4), 11, 12);
-  const { places, columns, rows } = layout(tree);
+  const {places, columns, rows} = layout(tree);
   assert.equal(places.size, tree.nodes.length);
   assert.equal(columns, 5);
   const seen = new Set();
-  for (const [id, { column, row }] of places) {
+  for (const [id, {column, row}] of places) {
     assert.equal(column, tree.nodes[id].depth);
     assert.ok(row < rows);
     assert.ok(!seen.has(`${column} ${row}`), 'two steps at one place');
@@ -97,9 +97,9 @@ test('a free row is used again', () => {
 });
 
 test('a long run with many branches is laid out', () => {
-  let tree = walk(newTree(), ...Array.from({ length: 2000 }, (_, index) => index));
+  let tree = walk(newTree(), ...Array.from({length: 2000}, (_, index) => index));
   for (let at = 1; at < 2000; at += 2) tree = walk(goTo(tree, at), 100_000 + at);
-  const { places } = layout(tree);
+  const {places} = layout(tree);
   assert.equal(places.size, 3001);
   assert.equal(pathTo(tree, 2000).length, 2001);
 });

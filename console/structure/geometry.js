@@ -1,0 +1,55 @@
+// Curves between processes, and places on them. Pure functions.
+
+/**
+ * The curve of messages from one process to another, from edge to edge of their circles. It bends to the right of the
+ * direction of travel, so that the two directions of a link lie apart.
+ */
+export function curve(from, to, radius, bend = 0.12) {
+  const dx = to.x - from.x;
+  const dy = to.y - from.y;
+  const length = Math.hypot(dx, dy) || 1;
+  const control = {x: (from.x + to.x) / 2 - dy * bend, y: (from.y + to.y) / 2 + dx * bend};
+  return {from: towards(from, control, Math.min(radius, length / 2)), control, to: towards(to, control, Math.min(radius, length / 2))};
+}
+
+/** The point at `distance` from `from` in the direction of `to`. */
+export function towards(from, to, distance) {
+  const length = Math.hypot(to.x - from.x, to.y - from.y) || 1;
+  return {x: from.x + (to.x - from.x) * distance / length, y: from.y + (to.y - from.y) * distance / length};
+}
+
+/** The point of a curve at `t` from 0 to 1. */
+export function pointOn({from, control, to}, t) {
+  const mix = (a, b, c) => (1 - t) ** 2 * a + 2 * (1 - t) * t * b + t ** 2 * c;
+  return {x: mix(from.x, control.x, to.x), y: mix(from.y, control.y, to.y)};
+}
+
+export function path({from, control, to}) {
+  return `M${round(from.x)} ${round(from.y)}Q${round(control.x)} ${round(control.y)} ${round(to.x)} ${round(to.y)}`;
+}
+
+/** Where `count` messages of one link stand: the oldest is the nearest to the receiver. */
+export function spots(count) {
+  if (count === 1) return [0.5];
+  const first = 0.74;
+  const last = 0.26;
+  return Array.from({length: count}, (_, index) => first - (first - last) * index / (count - 1));
+}
+
+/** The corners around some points, in order. Andrew's monotone chain. */
+export function hull(points) {
+  const sorted = [...points].sort((a, b) => a.x - b.x || a.y - b.y);
+  if (sorted.length < 3) return sorted;
+  const turn = (o, a, b) => (a.x - o.x) * (b.y - o.y) - (a.y - o.y) * (b.x - o.x);
+  const half = (all) => {
+    const kept = [];
+    for (const point of all) {
+      while (kept.length > 1 && turn(kept.at(-2), kept.at(-1), point) <= 0) kept.pop();
+      kept.push(point);
+    }
+    return kept.slice(0, -1);
+  };
+  return [...half(sorted), ...half(sorted.reverse())];
+}
+
+export const round = (value) => Math.round(value * 10) / 10;
