@@ -2,7 +2,7 @@
 //!
 //! A [`Stage`] holds the processes of a group, the messages between them, their timers and their users.
 //! [`Stage::enabled`] lists the possible actions. [`Stage::apply`] carries out one [`Action`] and returns its
-//! [effects](Effect), with the findings of the oracles. A clone of a stage continues from the same state, so a caller
+//! [effects](Effect), with the findings of the oracles. A [`Recorder`] writes them as the records of a trace. A clone of a stage continues from the same state, so a caller
 //! that keeps clones can undo actions.
 //!
 //! ```
@@ -45,13 +45,17 @@ use self::rules::Spent;
 mod detectors;
 mod effect;
 mod oracles;
+mod records;
 mod refused;
 mod rules;
+mod show;
 mod text;
 
 pub use effect::{Effect, Envelope, Payload};
+pub use records::Recorder;
 pub use refused::Refused;
 pub use rules::Rules;
+pub use show::{Role, Shown, ShownMessage, ShownProcess, ShownTimer};
 pub use text::range;
 
 /// A group, the network between its processes, and their users. The [module](self) says how to drive it.
