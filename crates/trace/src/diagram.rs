@@ -1,10 +1,14 @@
-//! Draws a trace as a space-time diagram, in one self-contained SVG: a line for each process, an arrow for each message
-//! (an open one if the message is still on its way at the end), bars for the critical section, marks for faults.
+//! Draws a [`Scene`] as a space-time diagram, in one self-contained SVG: a line for each process, an arrow for each
+//! message (an open one if the message is still on its way at the end), bars for the critical section, marks for faults.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::{DropReason, Event, Header, Record, Unit, is_counterexample};
+use crate::scene::{self, BarKind, Fate, Mark, MarkKind, Role, Scene};
+use crate::{DropReason, Header, Record};
+
+/// The colours of the diagrams and of all pages, as custom properties of CSS, light and dark.
+pub const PALETTE: &str = include_str!("../../../console/palette.css");
 
 const LEFT: f64 = 70.0;
 const MARGIN: f64 = 16.0;
@@ -22,85 +26,67 @@ const SHORT_OF: f64 = 26.0;
 const LETTER: f64 = 7.0;
 
 const STYLE: &str = "
-  svg { background: #ffffff; font-family: system-ui, sans-serif; font-size: 12px; }
-  .title { font-size: 15px; font-weight: 600; fill: #1f2933; }
-  .name { font-weight: 600; fill: #1f2933; text-anchor: end; }
-  .time { fill: #7b8794; text-anchor: middle; font-size: 10px; }
-  .unit { fill: #7b8794; text-anchor: end; font-size: 10px; }
-  .lane { stroke: #9aa5b1; stroke-width: 1.5; }
-  .down { stroke: #e12d39; stroke-width: 1.5; stroke-dasharray: 2 5; }
-  .tick { stroke: #e4e7eb; stroke-width: 1; }
-  .inside { fill: #2186eb; } .inside text { fill: #ffffff; }
-  .waiting { fill: #bae3ff; }
-  .message { stroke: #52606d; stroke-width: 1.2; fill: none; marker-end: url(#arrow); }
-  .app { stroke: #b44d12; stroke-dasharray: 5 3; }
-  .lost { stroke: #e12d39; }
+  svg { background: var(--surface); font-family: system-ui, sans-serif; font-size: 12px; }
+  .title { font-size: 15px; font-weight: 600; fill: var(--ink); }
+  .name { font-weight: 600; fill: var(--ink); text-anchor: end; }
+  .time { fill: var(--muted); text-anchor: middle; font-size: 10px; }
+  .unit { fill: var(--muted); text-anchor: end; font-size: 10px; }
+  .lane { stroke: var(--axis); stroke-width: 1.5; }
+  .down { stroke: var(--down); stroke-width: 1.5; stroke-dasharray: 2 5; }
+  .tick { stroke: var(--line); stroke-width: 1; }
+  .inside { fill: var(--inside); }
+  .waiting { fill: var(--waiting); }
+  .leads { fill: var(--leads); }
+  .message { stroke: var(--message); stroke-width: 1.2; fill: none; marker-end: url(#arrow); }
+  .app { stroke: var(--app); stroke-dasharray: 5 3; }
+  .lost { stroke: var(--lost); }
   .under-way { stroke-dasharray: 2 3; marker-end: url(#open); }
-  .cycle { fill: #f0f4f8; } .again { fill: #3e4c59; font-size: 10px; }
-  .kind { fill: #323f4b; text-anchor: middle; font-size: 10px; paint-order: stroke; stroke: #ffffff; stroke-width: 3px; }
-  .mark { fill: #e12d39; font-size: 16px; text-anchor: middle; font-weight: 700; }
-  .note { fill: #3e4c59; font-size: 10px; text-anchor: middle; paint-order: stroke; stroke: #ffffff; stroke-width: 3px; }
-  .violation { fill: #e12d39; font-weight: 600; }
+  #arrow path { fill: var(--message); }
+  #open path { fill: none; stroke: var(--message); stroke-width: 1.2px; }
+  .cycle { fill: var(--repeat); } .again { fill: var(--muted); font-size: 10px; }
+  .kind { fill: var(--ink); text-anchor: middle; font-size: 10px; paint-order: stroke; stroke: var(--surface); stroke-width: 3px; }
+  .mark { fill: var(--down); font-size: 16px; text-anchor: middle; font-weight: 700; }
+  .note { fill: var(--ink); font-size: 10px; text-anchor: middle; paint-order: stroke; stroke: var(--surface); stroke-width: 3px; }
+  .violation { fill: var(--violation); font-weight: 600; }
 ";
 
 pub fn draw(header: &Header, records: &[Record]) -> String {
-    let scale = Scale::new(records);
-    let mut picture = Drawing { scale, svg: String::new(), lanes: header.processes };
-    let violations = violations(records);
+    draw_scene(&Scene::new(header, records))
+}
+
+pub fn draw_scene(scene: &Scene) -> String {
+    let scale = Scale::new(scene);
+    let mut picture = Drawing { scale, svg: String::new(), lanes: scene.processes.len() };
+    let violations: Vec<String> =
+        scene.violations.iter().map(|violation| format!("{}: {}", violation.property, violation.detail)).collect();
     let longest = violations.iter().map(|text| text.chars().count()).max().unwrap_or_default();
     let width = (picture.scale.width() + RIGHT).max(2.0 * MARGIN + LETTER * longest as f64);
     let height = picture.below() + 30.0 + 18.0 * violations.len() as f64;
-    picture.cycle(header, records);
-    picture.frame(header, unit(header, records));
-    picture.text("title", MARGIN, 26.0, &title(header, records));
-    picture.stays(records);
-    picture.messages(records);
-    picture.marks(records);
+    picture.cycle(scene);
+    picture.frame(scene);
+    picture.text("title", MARGIN, 26.0, &scene.title);
+    picture.bars(scene);
+    picture.messages(scene);
+    picture.marks(scene);
     for (line, text) in (1..).zip(&violations) {
         picture.text("violation", MARGIN, picture.below() + 18.0 * f64::from(line), text);
     }
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
-         viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\">\n<style>{STYLE}</style>\n\
+         viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\">\n<style>\n{PALETTE}{STYLE}</style>\n\
          <defs>{}{}</defs>\n{}</svg>\n",
-        marker("arrow", "M0 0 L8 4 L0 8 z", "fill=\"#52606d\""),
-        marker("open", "M1 0 L7 4 L1 8", "fill=\"none\" stroke=\"#52606d\" stroke-width=\"1.2\""),
+        marker("arrow", "M0 0 L8 4 L0 8 z"),
+        marker("open", "M1 0 L7 4 L1 8"),
         picture.svg
     )
 }
 
 /// The head of an arrow.
-fn marker(id: &str, path: &str, paint: &str) -> String {
+fn marker(id: &str, path: &str) -> String {
     format!(
         "<marker id=\"{id}\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" \
-         orient=\"auto-start-reverse\"><path d=\"{path}\" {paint}/></marker>"
+         orient=\"auto-start-reverse\"><path d=\"{path}\"/></marker>"
     )
-}
-
-/// The title has a seed only for the simulator: the checker tries everything, and peers have no seed.
-fn title(header: &Header, records: &[Record]) -> String {
-    let variant = header.variant.as_ref().map(|variant| format!(" ({variant})")).unwrap_or_default();
-    let drawn = header.unit == Unit::T && !is_counterexample(records);
-    let seed = if drawn { format!(", seed {}", header.seed) } else { String::new() };
-    format!("{}{variant}, {} processes{seed}", header.algorithm, header.processes)
-}
-
-/// The unit of the times above the lanes.
-fn unit(header: &Header, records: &[Record]) -> &'static str {
-    match header.unit {
-        Unit::T if header.is_dated_by_ticks() => "tick",
-        Unit::T if is_counterexample(records) => "step",
-        Unit::T => "T",
-        Unit::Seconds => "s",
-    }
-}
-
-fn violations(records: &[Record]) -> Vec<String> {
-    let violation = |record: &Record| match &record.event {
-        Event::Violation { property, detail } => Some(format!("{property}: {detail}")),
-        _ => None,
-    };
-    records.iter().filter_map(violation).collect()
 }
 
 /// The horizontal position of each moment: in proportion to time, but with a minimum distance between two moments.
@@ -109,16 +95,12 @@ struct Scale {
 }
 
 impl Scale {
-    fn new(records: &[Record]) -> Self {
+    fn new(scene: &Scene) -> Self {
         let mut moments: Vec<(f64, f64)> = Vec::new();
-        for record in records {
-            match moments.last() {
-                None => moments.push((record.t, LEFT + GAP_MIN)),
-                Some(&(t, x)) if record.t > t => {
-                    moments.push((record.t, x + ((record.t - t) * UNIT).clamp(GAP_MIN, 3.0 * UNIT)));
-                }
-                Some(_) => {}
-            }
+        for moment in &scene.moments {
+            let x =
+                moments.last().map_or(LEFT + GAP_MIN, |(t, x)| x + ((moment.t - t) * UNIT).clamp(GAP_MIN, 3.0 * UNIT));
+            moments.push((moment.t, x));
         }
         Scale { moments }
     }
@@ -141,15 +123,6 @@ struct Arrow {
     kinds: Vec<String>,
     /// If false, the arrow ends before the receiver's line.
     arrives: bool,
-}
-
-/// A message that has been sent.
-#[derive(Clone)]
-struct Sent {
-    from: (f64, usize),
-    to: usize,
-    kind: String,
-    class: &'static str,
 }
 
 /// Messages that are sent and received together are drawn as one line with one label.
@@ -206,11 +179,10 @@ impl Drawing {
     }
 
     /// Draws a grey background behind the part that repeats for ever, if there is one.
-    fn cycle(&mut self, header: &Header, records: &[Record]) {
-        let first = header.cycle_from().and_then(|first| records.get(usize::try_from(first).ok()?));
-        let Some(first) = first else { return };
+    fn cycle(&mut self, scene: &Scene) {
+        let Some(first) = scene.cycle else { return };
         let (x, y) = (self.scale.x(first.t) - GAP_MIN / 2.0, TOP - 42.0);
-        let (width, height) = (self.scale.width() - x, self.below() - 20.0 - y);
+        let (width, height) = (self.scale.width() - x, self.below() - y);
         let _ = writeln!(
             self.svg,
             "<rect class=\"cycle\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\"/>"
@@ -218,8 +190,8 @@ impl Drawing {
         self.text("again", x, self.below() - 7.0, "from here on, again and again");
     }
 
-    fn frame(&mut self, header: &Header, unit: &str) {
-        self.text("unit", LEFT - 8.0, TOP - 46.0, unit);
+    fn frame(&mut self, scene: &Scene) {
+        self.text("unit", LEFT - 8.0, TOP - 46.0, scene.unit);
         let bottom = self.below() - 20.0;
         let mut last_label = f64::NEG_INFINITY;
         for (t, x) in self.scale.moments.clone() {
@@ -229,111 +201,53 @@ impl Drawing {
                 last_label = x;
             }
         }
-        for process in 0..self.lanes {
-            let y = self.y(process);
-            let role = if process < header.clients { "" } else { " (helper)" };
-            self.text("name", LEFT - 8.0, y + 4.0, &format!("P{process}"));
-            if !role.is_empty() {
-                self.text("time", LEFT - 22.0, y + 16.0, role.trim());
+        for process in &scene.processes {
+            let y = self.y(process.id);
+            self.text("name", LEFT - 8.0, y + 4.0, &process.name);
+            if process.role == Role::Helper {
+                self.text("time", LEFT - 22.0, y + 16.0, "(helper)");
             }
             self.line("lane", (LEFT, y), (self.scale.width(), y));
         }
     }
 
-    /// Draws bars for waiting and for the critical section, and broken lines for crashed processes.
-    fn stays(&mut self, records: &[Record]) {
-        let mut waiting = BTreeMap::new();
-        let mut inside = BTreeMap::new();
-        let mut down = BTreeMap::new();
-        let end = self.scale.width();
-        for record in records {
-            let (Some(p), x) = (record.p, self.scale.x(record.t)) else { continue };
-            match &record.event {
-                Event::Request { .. } => {
-                    waiting.insert(p, x);
-                }
-                Event::Enter { fence, .. } => {
-                    self.wait(p, waiting.remove(&p), x);
-                    inside.insert(p, (x, *fence));
-                }
-                Event::Exit { .. } => self.leave(p, inside.remove(&p), x),
-                Event::Cancel { .. } => self.wait(p, waiting.remove(&p), x),
-                Event::Crash => {
-                    self.leave(p, inside.remove(&p), x);
-                    self.wait(p, waiting.remove(&p), x);
-                    down.insert(p, x);
-                }
-                Event::Recover { .. } => {
-                    if let Some(from) = down.remove(&p) {
-                        self.line("down", (from, self.y(p)), (x, self.y(p)));
-                    }
-                }
-                _ => {}
+    /// Draws the bars, and broken lines for crashed processes.
+    fn bars(&mut self, scene: &Scene) {
+        for scene::Bar { process, kind, label, from, to } in &scene.bars {
+            let from = self.scale.x(from.t);
+            let to = to.map_or(self.scale.width(), |to| self.scale.x(to.t));
+            let y = self.y(*process);
+            match kind {
+                BarKind::Waiting => self.bar("waiting", *process, from, to, BAR / 2.0),
+                BarKind::Inside => self.bar("inside", *process, from, to, BAR),
+                BarKind::Leads => self.bar("leads", *process, from, to, BAR),
+                BarKind::Down => self.line("down", (from, y), (to, y)),
+                BarKind::Paused => {}
+            }
+            if !label.is_empty() {
+                self.text("note", (from + to) / 2.0, y + BAR + 8.0, label);
             }
         }
-        for (p, from) in waiting {
-            self.wait(p, Some(from), end);
-        }
-        for (p, stay) in inside {
-            self.leave(p, Some(stay), end);
-        }
-        for (p, from) in down {
-            self.line("down", (from, self.y(p)), (end, self.y(p)));
-        }
     }
 
-    fn wait(&mut self, process: usize, from: Option<f64>, to: f64) {
-        if let Some(from) = from {
-            self.bar("waiting", process, from, to, BAR / 2.0);
-        }
-    }
-
-    fn leave(&mut self, process: usize, stay: Option<(f64, u64)>, to: f64) {
-        if let Some((from, fence)) = stay {
-            self.bar("inside", process, from, to, BAR);
-            let y = self.y(process) + BAR + 8.0;
-            self.text("note", (from + to) / 2.0, y, &format!("fence {fence}"));
-        }
-    }
-
-    fn messages(&mut self, records: &[Record]) {
-        let mut sent = BTreeMap::new();
-        let mut under_way = BTreeSet::new();
+    fn messages(&mut self, scene: &Scene) {
+        let end = self.scale.width();
         let mut arrows = Arrows::default();
         let mut crosses = Vec::new();
-        for record in records {
-            let (Some(p), x) = (record.p, self.scale.x(record.t)) else { continue };
-            match &record.event {
-                Event::Send { msg, to, kind, .. } => {
-                    under_way.insert(*msg);
-                    sent.insert(*msg, Sent { from: (x, p), to: *to, kind: kind.clone(), class: "" });
-                }
-                Event::AppSend { msg, to } => {
-                    under_way.insert(*msg);
-                    sent.insert(*msg, Sent { from: (x, p), to: *to, kind: "app".into(), class: " app" });
-                }
-                Event::Deliver { msg, .. } | Event::AppDeliver { msg, .. } => {
-                    under_way.remove(msg);
-                    if let Some(Sent { from, kind, class, .. }) = sent.get(msg).cloned() {
-                        arrows.add(format!("message{class}"), from, (x, p), kind, true);
-                    }
-                }
-                Event::Drop { msg, reason } => {
-                    under_way.remove(msg);
-                    if let Some(Sent { from, kind, .. }) = sent.get(msg).cloned() {
-                        let x = if *reason == DropReason::Crashed { x } else { from.0 + GAP_MIN };
-                        arrows.add("message lost".into(), from, (x, p), kind, true);
-                        crosses.push((x, p));
-                    }
-                }
-                _ => {}
+        for arrow in &scene.arrows {
+            let start = self.scale.x(arrow.start.t);
+            let app = if arrow.is_app { " app" } else { "" };
+            let (class, x) = match (arrow.fate, arrow.end) {
+                (Fate::Lost(DropReason::Crashed), Some(end)) => ("message lost".to_owned(), self.scale.x(end.t)),
+                (Fate::Lost(_), _) => ("message lost".to_owned(), start + GAP_MIN),
+                (_, Some(end)) => (format!("message{app}"), self.scale.x(end.t)),
+                // The head is beside the moments, because the message did not arrive at any moment.
+                (_, None) => (format!("message{app} under-way"), end.min(start + 0.75 * UNIT)),
+            };
+            if matches!(arrow.fate, Fate::Lost(_)) {
+                crosses.push((x, arrow.to));
             }
-        }
-        let end = self.scale.width();
-        for Sent { from, to, kind, class } in under_way.iter().filter_map(|msg| sent.remove(msg)) {
-            // The head is beside the moments, because the message did not arrive at any moment.
-            let x = end.min(from.0 + 0.75 * UNIT);
-            arrows.add(format!("message{class} under-way"), from, (x, to), kind, false);
+            arrows.add(class, (start, arrow.from), (x, arrow.to), arrow.label.clone(), arrow.end.is_some());
         }
         for arrow in arrows.drawn {
             self.arrow(&arrow);
@@ -363,60 +277,34 @@ impl Drawing {
         );
     }
 
-    fn marks(&mut self, records: &[Record]) {
+    fn marks(&mut self, scene: &Scene) {
         // Notes for the same process and moment are stacked.
         let mut stacked: BTreeMap<(Option<usize>, u64), f64> = BTreeMap::new();
-        for record in records {
-            let x = self.scale.x(record.t);
-            let note = match &record.event {
-                Event::Crash => Some("crash".to_owned()),
-                Event::Recover { memory: true } => Some("recover".to_owned()),
-                Event::Recover { memory: false } => Some("recover, memory lost".to_owned()),
-                Event::Pause => Some("pause".to_owned()),
-                Event::Resume => Some("resume".to_owned()),
-                Event::Timer { name } => Some(format!("timer {name}")),
-                Event::Suspect { peer } => Some(format!("suspects P{peer}")),
-                Event::Trust { peer } => Some(format!("trusts P{peer}")),
-                Event::Elected { leader, .. } => {
-                    Some(leader.map_or("no leader".to_owned(), |leader| format!("leader P{leader}")))
-                }
-                Event::StoreWrite { fence, accepted, .. } => {
-                    Some(format!("write {fence} {}", if *accepted { "accepted" } else { "refused" }))
-                }
-                Event::Partition { groups, oneway } => Some(format!("\u{26a1} {}", cut_in_words(groups, *oneway))),
-                Event::Heal => Some("heal".to_owned()),
-                _ => None,
-            };
-            let Some(note) = note else { continue };
+        for Mark { process, kind, text, at, .. } in &scene.marks {
+            if *kind == MarkKind::Violation {
+                continue;
+            }
+            let x = self.scale.x(at.t);
             // Events of the whole network are above all lanes and above the times.
-            let y = record.p.map_or(TOP - 46.0, |p| self.y(p));
-            if let Some(mark) = mark(&record.event) {
+            let y = process.map_or(TOP - 46.0, |p| self.y(p));
+            if let Some(mark) = mark(*kind) {
                 self.text("mark", x, y + 5.0, mark);
             }
-            let height = stacked.entry((record.p, record.t.to_bits())).or_insert(12.0);
+            let height = stacked.entry((*process, at.t.to_bits())).or_insert(12.0);
             let y = y - *height;
             *height += 11.0;
-            self.text("note", x, y, &note);
+            self.text("note", x, y, text);
         }
     }
 }
 
 /// The mark on the line of a process when a fault begins or ends.
-fn mark(event: &Event) -> Option<&'static str> {
-    match event {
-        Event::Crash => Some("\u{2716}"),
-        Event::Pause => Some("\u{2016}"),
-        Event::Recover { .. } | Event::Resume => Some("\u{25b8}"),
+fn mark(kind: MarkKind) -> Option<&'static str> {
+    match kind {
+        MarkKind::Crash => Some("\u{2716}"),
+        MarkKind::Pause => Some("\u{2016}"),
+        MarkKind::Recover | MarkKind::Resume => Some("\u{25b8}"),
         _ => None,
-    }
-}
-
-/// As in the command line: `partition 0,1|2` or `cut 0->1`.
-fn cut_in_words(groups: &[Vec<usize>], oneway: Option<(usize, usize)>) -> String {
-    let group = |group: &Vec<usize>| group.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
-    match oneway {
-        Some((from, to)) => format!("cut {from}->{to}"),
-        None => format!("partition {}", groups.iter().map(group).collect::<Vec<_>>().join("|")),
     }
 }
 
@@ -427,7 +315,7 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DatedBy, Network, Params, Unit, VERSION, Workload};
+    use crate::{DatedBy, Event, Network, Params, Unit, VERSION, Workload};
 
     fn header() -> Header {
         Header {

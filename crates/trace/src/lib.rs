@@ -13,6 +13,7 @@ pub mod diagram;
 pub mod merge;
 mod read;
 pub mod resource;
+pub mod scene;
 pub mod shiviz;
 
 pub use action::{Action, Wish};

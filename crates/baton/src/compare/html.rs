@@ -31,7 +31,7 @@ pub fn page(rows: &[Row], fairness: &[Fairness], utilization: &[Utilization]) ->
     }
     figures += &fairness_figure(fairness);
     figures += &utilization_figure(utilization);
-    let style = include_str!("page.css");
+    let style = [baton_trace::diagram::PALETTE, include_str!("page.css")].concat();
     let (table, summary) = (table(rows), escape(&summary(rows)));
     format!(
         r#"<!doctype html>
