@@ -1,0 +1,65 @@
+// Horizontal positions, in pixels at zoom 1. Pure functions.
+
+/** The usual distance between two neighbouring moments, and the least and the most that a gap may get. */
+export const GAP = 56;
+const GAP_MIN = 14;
+const BREAK_WIDTH = 72;
+/** A gap becomes a break if it is longer than so many usual gaps. */
+const BREAK_AFTER = 6;
+const COLUMN = 64;
+
+/**
+ * The positions of the times: in proportion to time, but a long gap in which nothing happens is drawn as a break, and two
+ * moments never fall together. `times` ascend and differ.
+ */
+export function timeScale(times) {
+  const gaps = times.slice(1).map((t, at) => t - times[at]).sort((a, b) => a - b);
+  const usual = gaps.length ? gaps[gaps.length >> 1] : 1;
+  const most = gaps.length ? Math.max(usual, gaps[Math.floor((gaps.length - 1) * 0.9)]) : 1;
+  const xs = new Float64Array(times.length);
+  const breaks = [];
+  for (let at = 1; at < times.length; at += 1) {
+    const gap = times[at] - times[at - 1];
+    const isBreak = gap > BREAK_AFTER * most;
+    // A gap is at least visible: of two moments that are almost the same the later one still stands to the right.
+    const width = isBreak ? BREAK_WIDTH + GAP : Math.max(GAP_MIN, (gap / usual) * GAP * Math.min(1, (4 * usual) / most));
+    xs[at] = xs[at - 1] + width;
+    if (isBreak) breaks.push({from: xs[at - 1], to: xs[at], start: times[at - 1], end: times[at]});
+  }
+  return {xs, breaks, width: xs.length ? xs[xs.length - 1] : 0, at: (t) => interpolate(times, xs, t)};
+}
+
+/** The positions of columns. */
+export function orderScale(columns) {
+  return {breaks: [], width: Math.max(0, columns - 1) * COLUMN, at: (column) => column * COLUMN};
+}
+
+/** The position of `t` between the known times. */
+function interpolate(times, xs, t) {
+  if (times.length === 0) return 0;
+  const next = firstAtLeast(times, t);
+  if (next === 0) return xs[0];
+  if (next === times.length) return xs[xs.length - 1];
+  const part = (t - times[next - 1]) / (times[next] - times[next - 1]);
+  return xs[next - 1] + part * (xs[next] - xs[next - 1]);
+}
+
+/** The index of the first of the ascending values that is at least `value`. */
+export function firstAtLeast(values, value) {
+  let low = 0;
+  let high = values.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (values[middle] < value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Every how many positions a label fits, if labels need `room` pixels and positions are `step` pixels apart. */
+export function every(step, room) {
+  if (!(step > 0)) return 1;
+  const least = Math.max(1, room / step);
+  const power = 10 ** Math.floor(Math.log10(least));
+  return [1, 2, 5, 10].map((factor) => factor * power).find((many) => many >= least - 1e-9);
+}
