@@ -22,9 +22,9 @@ const LANE_MAX = 68;
 
 /**
  * Makes a diagram in `element`. `onSelect(seq)` is called when the reader chooses a record, with null if all of the run is shown.
- * `name` tells two diagrams on one page apart for a screen reader.
+ * `name` tells two diagrams on one page apart for a screen reader. A `bare` diagram is a picture without controls.
  */
-export function createDiagram(element, {onSelect = () => {}, onSpacing = () => {}, name = 'Space-time diagram', compact = false} = {}) {
+export function createDiagram(element, {onSelect = () => {}, onSpacing = () => {}, name = 'Space-time diagram', compact = false, bare = false} = {}) {
   const canvas = el('canvas', {class: 'diagram-canvas', tabindex: '0', role: 'application', 'aria-roledescription': 'space-time diagram', 'aria-label': `${name}. Arrow keys move, plus and minus zoom, comma and period step, space plays.`});
   const stage = el('div', {class: 'diagram-stage'}, canvas);
   const now = el('p', {class: 'diagram-now', 'aria-live': 'polite'});
@@ -62,7 +62,13 @@ export function createDiagram(element, {onSelect = () => {}, onSpacing = () => {
   const toolbar = createToolbar(actions, {compact});
   const overview = createOverview(actions);
   element.classList.add('diagram');
-  fill(element, toolbar.element, stage, overview.canvas, now);
+  element.classList.toggle('bare', bare);
+  if (bare) {
+    canvas.removeAttribute('tabindex');
+    canvas.setAttribute('role', 'img');
+    canvas.setAttribute('aria-label', name);
+  }
+  fill(element, !bare && toolbar.element, stage, !bare && overview.canvas, !bare && now);
 
   /** One step of playing; false at the end. */
   function advance(first) {
@@ -168,7 +174,7 @@ export function createDiagram(element, {onSelect = () => {}, onSpacing = () => {
     return best;
   }
 
-  const stopListening = listen(canvas, actions);
+  const stopListening = bare ? () => {} : listen(canvas, actions);
   const observer = new ResizeObserver(() => {
     if (stage.clientWidth === Math.round(state.width)) return;
     measure();
@@ -193,7 +199,7 @@ export function createDiagram(element, {onSelect = () => {}, onSpacing = () => {
         player.stop();
         state.seq = seq;
         state.scrollY = 0;
-        state.view = opening(state.plan.end, bounds().width, MARGIN);
+        state.view = bare ? fit(bounds().end, bounds().width, MARGIN) : opening(state.plan.end, bounds().width, MARGIN);
       } else if (seq !== null) {
         state.seq = seq;
       }
