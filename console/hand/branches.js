@@ -70,8 +70,7 @@ export function createBranches({onGo, onRename, onRemove, textOf, isBroken}) {
       const ways = countBranches(tree);
       note.textContent = ways > 1 ? `${plural(ways, 'branch', 'branches')}. Click a step to go there; another choice there starts a new branch.`
         : tree.nodes.length > 1 ? 'Click a step to go there. Another choice there starts a branch.' : 'Nothing has happened yet.';
-      tools.hidden = branch === null;
-      remove.hidden = ways < 2;
+      tools.hidden = branch === null || ways < 2;
       if (document.activeElement !== name) name.value = branch === null ? '' : tree.nodes[branch].name;
       if (focused) picture.querySelector('.shown')?.focus({preventScroll: true});
       const x = at(tree.current).x;

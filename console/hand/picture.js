@@ -12,7 +12,7 @@ export function cell(part) {
     case 'queue':
       return part.of.length === 0 ? {text: '–', empty: true} : {text: part.of.map(queued).join(' ‹ ')};
     case 'numbers':
-      return part.of.length === 0 ? {text: '–', empty: true} : {text: part.of.map(([process, count]) => `${process}:${count}`).join(' ')};
+      return part.of.length === 0 ? {text: '–', empty: true} : {text: numbers(part.of)};
     case 'token': {
       const carried = part.carries.map((inner) => `${inner.name} ${cell(inner).text}`);
       return {text: [`fence ${part.fence}`, ...carried].join(' · '), token: true};
@@ -27,6 +27,12 @@ function field(value) {
   if (value === true) return {text: 'yes'};
   if (value === false) return {text: 'no', empty: true};
   return {text: String(value)};
+}
+
+/** An array if every process has its number, as in the papers; otherwise each number with its process. */
+function numbers(of) {
+  const whole = of.length > 1 && of.every(([process], index) => process === index);
+  return whole ? `[${of.map(([, count]) => count).join(' ')}]` : of.map(([process, count]) => `P${process}: ${count}`).join(', ');
 }
 
 const queued = ({process, stamp}) => (stamp === undefined || stamp === null ? `P${process}` : `P${process}@${stamp}`);

@@ -29,7 +29,7 @@ function processRow(process, actions, {selected, paused, onAction, onSelect, onP
     {class: 'small', disabled: held && parts(action).name !== 'crash', data: {focus: `${id} ${key(action)}`}, ...more});
   const wishes = of('user').map((action) => {
     const {wish} = parts(action).fields;
-    return act(typeof wish === 'object' ? 'Append' : WISHES[wish] ?? wish, action, {class: 'small primary'});
+    return act(typeof wish === 'object' ? 'Append' : WISHES[wish] ?? wish, action, {class: `small ${wish === 'release' ? 'primary' : 'inviting'}`});
   });
   const faults = [
     ...of('crash').map((action) => act('Crash', action, {class: 'small quiet danger'})),

@@ -5,7 +5,7 @@ import {BadLink} from '../hand/codec.js';
 import {defaultRules, handAddress, readAddress} from '../hand/rules.js';
 import {createSetup} from '../hand/setup.js';
 import {newTree} from '../hand/tree.js';
-import {el, fill} from '../lib/dom.js';
+import {button, el, fill} from '../lib/dom.js';
 import {address} from '../lib/route.js';
 
 const FIRST = {algorithm: 'maekawa', n: 3};
@@ -30,8 +30,13 @@ export function mount(root, {query, about}, {navigate, replace, setTitle}) {
     const chosen = about.algorithms.find(({name}) => name === group.algorithm);
     navigate(handAddress({spec: group, rules: limits, tree: newTree(), paused: [], algorithm: chosen}));
   };
-  const setup = el('details', {class: 'setup-box', open: !asked.spec}, el('summary', {class: 'button'}, 'Group and rules'),
-    createSetup({algorithms: about.algorithms, spec, rules, onStart}));
+  const setup = createSetup({algorithms: about.algorithms, spec, rules, onStart});
+  setup.id = 'setup';
+  setup.hidden = Boolean(asked.spec);
+  const change = button('Group and rules', () => {
+    setup.hidden = !setup.hidden;
+    change.setAttribute('aria-expanded', String(!setup.hidden));
+  }, {class: 'button small', 'aria-expanded': String(!setup.hidden), 'aria-controls': 'setup'});
   const bench = createBench({
     spec, rules, tree: asked.tree, paused: asked.paused, replace,
     addressOf: ({tree, paused}) => handAddress({spec, rules, tree, paused, algorithm}),
@@ -39,7 +44,7 @@ export function mount(root, {query, about}, {navigate, replace, setTitle}) {
   fill(root,
     el('header', {class: 'hand-head'},
       el('div', {}, el('p', {class: 'eyebrow'}, 'Step by hand'), el('h1', {}, spec.algorithm)),
-      el('p', {class: 'hand-group'}, groupText(spec, rules), ' ', el('a', {href: address('algorithm', [spec.algorithm])}, 'How it works'))),
+      el('p', {class: 'hand-group'}, groupText(spec, rules), ' ', el('a', {href: address('algorithm', [spec.algorithm])}, 'How it works'), change)),
     setup, bench.element);
   return () => bench.destroy();
 }

@@ -36,6 +36,29 @@ export function spots(count) {
   return Array.from({length: count}, (_, index) => first - (first - last) * index / (count - 1));
 }
 
+/** The curve of a link that keeps away from the other processes, if one of some bends does. */
+export function freeCurve(from, to, radius, others, clearance) {
+  let best = null;
+  for (const bend of [0.12, 0.24, -0.24, 0.36, -0.36]) {
+    const bow = curve(from, to, radius, bend);
+    const near = [0.2, 0.35, 0.5, 0.65, 0.8].map((t) => pointOn(bow, t)).filter((spot) => others.some((other) => distance(spot, other) < clearance)).length;
+    if (best === null || near < best.near) best = {bow, near};
+    if (near === 0) break;
+  }
+  return best.bow;
+}
+
+/** The place on the curve next to `t` that is free of the `taken` ones; `t` itself if none is. */
+export function freeSpot(bow, t, taken, clearance) {
+  for (const shift of [0, 0.08, -0.08, 0.16, -0.16, 0.24, -0.24]) {
+    const spot = pointOn(bow, t + shift);
+    if (t + shift > 0.12 && t + shift < 0.88 && taken.every((other) => distance(spot, other) >= clearance)) return spot;
+  }
+  return pointOn(bow, t);
+}
+
+export const distance = (a, b) => Math.hypot(a.x - b.x, a.y - b.y);
+
 /** The corners around some points, in order. Andrew's monotone chain. */
 export function hull(points) {
   const sorted = [...points].sort((a, b) => a.x - b.x || a.y - b.y);

@@ -2,7 +2,7 @@
 // Pure functions.
 
 import {mood, moodWord, part, stateWord} from '../hand/picture.js';
-import {curve, hull, path, pointOn, spots, towards} from './geometry.js';
+import {freeCurve, freeSpot, hull, path, spots, towards} from './geometry.js';
 import {FANO_CIRCLE, FANO_LINES, closest, fit, place} from './place.js';
 
 /** The tone of a message by what it does, so that colours mean the same in every algorithm. */
@@ -19,8 +19,8 @@ export function tone({kind, app}) {
   return TONES.find(([, pattern]) => pattern.test(kind))?.[0] ?? 'other';
 }
 
-/** Two to three letters that fit into a dot. */
-export const abbreviation = (kind) => (kind === 'app' ? 'app' : kind.slice(0, 3));
+/** A few letters that fit into a dot. */
+export const abbreviation = (kind) => (kind === 'app' ? 'app' : kind === 'TOKEN' ? 'T' : kind.slice(0, 3));
 
 /** Pointers that are drawn as arrows. A pointer of another name is in the table only. */
 const POINTERS = ['father', 'holder', 'next', 'successor', 'coordinator', 'primary', 'vote', 'consented to'];
@@ -154,13 +154,17 @@ function messages({state, points, radius, view}) {
   }
   const crowded = state.pending.length > 14;
   const items = [];
+  const taken = [];
   for (const [link, ofLink] of links) {
     const {from, to} = ofLink[0];
-    const bow = curve(points.get(from), points.get(to), radius + 3);
-    items.push({key: `link ${link}`, type: 'link', d: path(bow), opacity: 1, chosen: ofLink.some(({id}) => id === view.chosen)});
+    const others = [...points].filter(([id]) => id !== from && id !== to).map(([, point]) => point);
+    const bow = freeCurve(points.get(from), points.get(to), radius + 3, others, radius + 10);
+    const angle = Math.atan2(bow.to.y - bow.control.y, bow.to.x - bow.control.x) * 180 / Math.PI;
+    items.push({key: `link ${link}`, type: 'link', d: path(bow), end: bow.to, angle, opacity: 1, chosen: ofLink.some(({id}) => id === view.chosen)});
     const at = spots(ofLink.length);
     ofLink.forEach((message, index) => {
-      const spot = pointOn(bow, at[index]);
+      const spot = freeSpot(bow, at[index], taken, crowded ? 12 : 22);
+      taken.push(spot);
       items.push({
         key: `m${message.id}`, type: 'message', id: message.id, ...spot, opacity: 1, tone: tone(message),
         short: abbreviation(message.kind), text: `#${message.id} P${from} → P${to} ${message.text}`,

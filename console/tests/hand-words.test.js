@@ -36,7 +36,8 @@ test('each kind of part has its text', () => {
     [{kind: 'set', of: [0, 2]}, '{0, 2}'],
     [{kind: 'set', of: []}, '∅'],
     [{kind: 'queue', of: [{process: 1, stamp: 4}, {process: 2}]}, 'P1@4 ‹ P2'],
-    [{kind: 'numbers', of: [[0, 3], [1, 0]]}, '0:3 1:0'],
+    [{kind: 'numbers', of: [[0, 3], [1, 0]]}, '[3 0]'],
+    [{kind: 'numbers', of: [[1, 3], [2, 0]]}, 'P1: 3, P2: 0'],
     [{kind: 'token', fence: 4, carries: [{name: 'due', kind: 'queue', of: [{process: 1}]}]}, 'fence 4 · due P1'],
   ];
   for (const [part, text] of texts) assert.equal(cell({name: 'x', ...part}).text, text);
