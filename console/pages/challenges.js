@@ -87,7 +87,7 @@ function one(root, challenge, {query, about}, {replace, setTitle}) {
   });
   fill(root,
     el('header', {class: 'hand-head'},
-      el('div', {}, el('p', {class: 'eyebrow'}, el('a', {href: address('challenges')}, 'Challenges'), ` · ${[spec.algorithm, spec.variant, `n = ${spec.n}`].filter(Boolean).join(' · ')}`), el('h1', {}, title)),
+      el('div', {}, el('p', {class: 'eyebrow'}, el('a', {href: address('challenges')}, 'Challenges'), el('span', {class: 'plainly'}, ` · ${[spec.algorithm, spec.variant, `n = ${spec.n}`].filter(Boolean).join(' · ')}`)), el('h1', {}, title)),
       el('p', {class: 'hand-group'}, explained(text), ' ', el('a', {href: address('algorithm', [spec.algorithm])}, 'How it works'))),
     target, bench.element);
   return () => bench.destroy();

@@ -3,8 +3,11 @@
 import {svg} from '../lib/dom.js';
 import {round} from './geometry.js';
 
-/** What a movement changes. All else is part of the look of an item, and a new look makes a new element. */
-const PLACE = new Set(['x', 'y', 'x2', 'y2', 'opacity', 'source', 'target']);
+/**
+ * What changes on an element that stays: its place, and whether it is chosen. All else is the look of an item, and a new look
+ * makes a new element. The choice follows the pointer, and an element that is replaced under the pointer loses the click.
+ */
+const KEPT = new Set(['x', 'y', 'x2', 'y2', 'opacity', 'source', 'target', 'chosen', 'hinted']);
 
 export function createPainter(root) {
   const known = new Map();
@@ -12,7 +15,7 @@ export function createPainter(root) {
     const kept = new Set();
     const elements = items.map((item) => {
       kept.add(item.key);
-      const look = JSON.stringify(item, (name, value) => (PLACE.has(name) ? undefined : value));
+      const look = JSON.stringify(item, (name, value) => (KEPT.has(name) ? undefined : value));
       let entry = known.get(item.key);
       if (entry?.look !== look) {
         entry = {look, element: BUILD[item.type](item)};
@@ -21,11 +24,21 @@ export function createPainter(root) {
       }
       (MOVE[item.type] ?? keep)(entry.element, item);
       entry.element.setAttribute('opacity', round(item.opacity * 10) / 10);
+      entry.element.classList.toggle('st-chosen', Boolean(item.chosen));
+      entry.element.classList.toggle('st-hinted', Boolean(item.hinted));
       return entry.element;
     });
     for (const key of known.keys()) if (!kept.has(key)) known.delete(key);
-    const same = root.childNodes.length === elements.length && elements.every((element, index) => root.childNodes[index] === element);
-    if (!same) root.replaceChildren(...elements);
+    let at = root.firstChild;
+    for (const element of elements) {
+      if (element === at) at = at.nextSibling;
+      else root.insertBefore(element, at);
+    }
+    while (at) {
+      const next = at.nextSibling;
+      at.remove();
+      at = next;
+    }
   };
 }
 
@@ -52,7 +65,7 @@ const BUILD = {
     svg('path', {class: `st-set st-series-${series}`, d, 'stroke-width': line ? 12 : radius * 2.7}, svg('title', {}, text)),
   pointer: ({name, main}) => svg('g', {class: main ? 'st-pointer st-main' : 'st-pointer', data: {name}}, svg('path'), svg('path', {class: 'st-head', d: HEAD})),
   asked: ({answered}) => svg('g', {class: answered ? 'st-asked st-given' : 'st-asked'}, svg('path')),
-  link: ({d, end, angle, chosen}) => svg('g', {class: chosen ? 'st-link st-chosen' : 'st-link'}, svg('path', {d}),
+  link: ({d, end, angle}) => svg('g', {class: 'st-link'}, svg('path', {d}),
     svg('path', {class: 'st-head', d: HEAD, transform: `translate(${round(end.x)} ${round(end.y)}) rotate(${round(angle)}) scale(.8)`})),
   node,
   message,
@@ -88,14 +101,13 @@ function chipRow({name, chips}, x, y, className = 'st-queue') {
       svg('rect', {x: 1, width: width - 2, height: 14, rx: 3, class: index === 0 ? 'st-first' : null}), svg('text', {x: width / 2, y: 10.5}, chip))));
 }
 
-function message({id, tone, short, text, blocked, waits, copy, crowded, chosen, hinted}) {
+function message({id, tone, short, text, blocked, waits, copy, crowded: small}) {
   const still = blocked || waits;
-  const classes = ['st-message', `tone-${tone}`, still && 'st-still', chosen && 'st-chosen', hinted && 'st-hinted'];
-  const small = crowded && !chosen && !hinted;
+  const classes = ['st-message', `tone-${tone}`, still && 'st-still'];
   return svg('g', {class: classes.filter(Boolean).join(' '), data: {message: id}},
     svg('title', {}, `${text}${blocked ? ', waits for an earlier message of its link' : ''}${waits ? ', waits: the receiver is paused' : ''}`),
     svg('circle', {class: 'st-touch', r: 14}),
-    (chosen || hinted) && svg('circle', {class: 'st-ring', r: 16}),
+    svg('circle', {class: 'st-ring', r: small ? 11 : 16}),
     copy && svg('circle', {class: 'st-copy', r: small ? 8 : 13, cx: 3, cy: -3}),
     tone === 'token' ? svg('path', {class: 'st-dot', d: small ? 'M0 -9L9 0L0 9L-9 0Z' : 'M0 -14L14 0L0 14L-14 0Z'}) : svg('circle', {class: 'st-dot', r: small ? 7 : 12.5}),
     !small && svg('text', {y: 3}, short));

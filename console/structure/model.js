@@ -174,9 +174,8 @@ function messages({state, points, radius, view}) {
       });
     });
   }
-  // Lines first, then dots, the chosen dot on top.
-  const order = (item) => (item.type === 'link' ? 0 : item.chosen ? 2 : 1);
-  return items.sort((a, b) => order(a) - order(b));
+  // Dots lie on all lines.
+  return items.sort((a, b) => (a.type === 'link' ? 0 : 1) - (b.type === 'link' ? 0 : 1));
 }
 
 /** The token at a process, with the state that travels with it. In flight it is a message. */

@@ -181,8 +181,22 @@ export function fano(quorums) {
 
 const line = (ids) => [...ids].sort((a, b) => a - b).join(' ');
 
+/** The places spread over the whole square: three on a circle do not reach its lowest point. */
+function spread(points) {
+  const axis = (name) => {
+    const all = [...points.values()].map((point) => point[name]);
+    const least = Math.min(...all);
+    const span = Math.max(...all) - least;
+    return span < 1e-6 ? () => 0.5 : (point) => (point[name] - least) / span;
+  };
+  const x = axis('x');
+  const y = axis('y');
+  return new Map([...points].map(([id, point]) => [id, {x: x(point), y: y(point)}]));
+}
+
 /** The places in a box of pixels, with a margin. A round drawing keeps its shape. */
-export function fit(points, {width, height, margin, round}) {
+export function fit(places, {width, height, margin, round}) {
+  const points = spread(places);
   const inner = {width: Math.max(1, width - margin.left - margin.right), height: Math.max(1, height - margin.top - margin.bottom)};
   if (round) {
     // A circle may become a little flat, no more: the room at its sides helps nobody.
