@@ -18,7 +18,7 @@ import {number, time} from '../lib/format.js';
 
 const MARGIN = 24;
 const LANE_MIN = 24;
-const LANE_MAX = 68;
+const LANE_MAX = 92;
 
 /**
  * Makes a diagram in `element`. `onSelect(seq)` is called when the reader chooses a record, with null if all of the run is shown.

@@ -87,7 +87,7 @@ function drawLanes({context, y, plan, colour, width, height}) {
   });
 }
 
-const THICK = {waiting: 6, inside: 16, leads: 10, down: 2, paused: 16};
+const THICK = {waiting: 5, inside: 16, leads: 10, down: 2, paused: 16};
 
 function drawBars({context, x, y, plan, colour, left, right, labels, alpha, laneHeight, seq}) {
   const shrink = Math.min(1, laneHeight / 40);

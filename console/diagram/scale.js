@@ -1,12 +1,12 @@
 // Horizontal positions, in pixels at zoom 1. Pure functions.
 
 /** The usual distance between two neighbouring moments, and the least and the most that a gap may get. */
-export const GAP = 56;
+export const GAP = 72;
 const GAP_MIN = 14;
 const BREAK_WIDTH = 72;
 /** A gap becomes a break if it is longer than so many usual gaps. */
 const BREAK_AFTER = 6;
-const COLUMN = 64;
+const COLUMN = 76;
 
 /**
  * The positions of the times: in proportion to time, but a long gap in which nothing happens is drawn as a break, and two

@@ -2,15 +2,18 @@
 
 const ZOOM_MAX = 12;
 
-/** The view that shows everything, in `width` pixels; never larger than life. */
+/** A short run is not stretched beyond this. */
+const FIT_MAX = 1.6;
+
+/** The view that shows everything, in `width` pixels. */
 export function fit(end, width, margin) {
-  return {x: -margin, k: Math.min(1, (width - 2 * margin) / Math.max(1, end))};
+  const k = Math.min(FIT_MAX, (width - 2 * margin) / Math.max(1, end));
+  return {x: -margin / k, k};
 }
 
 /** The first view of a run: all of it if that is readable, otherwise its beginning. */
-export function opening(end, width, margin, readable = 0.55) {
-  const all = fit(end, width, margin);
-  const k = Math.max(all.k, readable);
+export function opening(end, width, margin, readable = 0.85) {
+  const k = Math.max(fit(end, width, margin).k, readable);
   return {x: -margin / k, k};
 }
 

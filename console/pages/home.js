@@ -1,11 +1,14 @@
 // The first page: what the lab is, the algorithms by family, the scenarios as stories.
 
 import {createDiagram} from '../diagram/diagram.js';
-import {el, fill} from '../lib/dom.js';
+import {button, el, fill} from '../lib/dom.js';
 import {address, runAddress} from '../lib/route.js';
 import {label} from '../lib/tooltip.js';
 
 const HERO = {algorithm: 'ricart-agrawala', n: 3, entries: 3};
+
+/** So many stories are shown at first. */
+const FEW = 12;
 
 const WAYS = [
   ['run', 'Run', 'Watch an algorithm in a space-time diagram.'],
@@ -30,11 +33,13 @@ export function mount(root, {about}, {api, setTitle}) {
   setTitle('');
   const stage = el('div', {class: 'bare'});
   const stories = el('ul', {class: 'stories'});
+  let all = false;
+  const more = button('', () => { all = true; showStories(filter.value); }, {class: 'button'});
   const filter = el('input', {type: 'search', placeholder: 'Find a story', 'aria-label': 'Find a story', on: {input: () => showStories(filter.value)}});
   fill(root,
     el('section', {class: 'hero'},
       el('div', {},
-        el('h1', {}, 'One at a time, without a clock in common'),
+        el('h1', {}, 'Taking turns, with nothing but messages'),
         el('p', {class: 'lead'}, 'Processes that share only messages must take turns, or choose a leader. In this lab you watch every algorithm of Baton do so, step through it by hand, break it, and compare its cost with theory. All runs come from the same code that the simulator, the checker and the real groups use.'),
         el('div', {class: 'row'}, el('a', {class: 'button primary', href: runAddress({...HERO, entries: 9})}, 'Watch a run'), el('a', {class: 'button', href: address('challenges')}, 'Break something'))),
       el('figure', {}, stage, el('figcaption', {}, 'Three processes take turns by the algorithm of Ricart and Agrawala.'))),
@@ -43,12 +48,15 @@ export function mount(root, {about}, {api, setTitle}) {
     FAMILIES.map((family) => familyOf(family, about.algorithms)),
     el('section', {class: 'home-stories', id: 'stories'},
       el('div', {class: 'section-title'}, el('h2', {}, 'Stories'), filter),
-      el('p', {class: 'muted'}, 'Each story is a run with a point. It plays as told, every time.'), stories));
+      el('p', {class: 'muted'}, 'Each story is a run with a point. It plays as told, every time.'), stories, more));
 
   function showStories(text) {
     const wanted = text.trim().toLowerCase();
     const found = about.scenarios.filter(({title, story, spec}) => `${title} ${story} ${spec.algorithm}`.toLowerCase().includes(wanted));
-    fill(stories, found.map(({name, title, story}) => el('li', {}, el('a', {href: address('run', [], {v: 1, scenario: name})}, title), el('p', {}, story.trim()))), found.length === 0 && el('li', {}, el('p', {}, `No story speaks of "${text}".`)));
+    const shown = all || wanted ? found : found.slice(0, FEW);
+    more.hidden = shown.length === found.length;
+    more.textContent = `Show all ${found.length} stories`;
+    fill(stories, shown.map(({name, title, story}) => el('li', {}, el('a', {href: address('run', [], {v: 1, scenario: name})}, title), el('p', {}, story.trim()))), found.length === 0 && el('li', {}, el('p', {}, `No story speaks of "${text}".`)));
   }
   showStories('');
 
@@ -77,7 +85,7 @@ function cardOf({name, summary, promises, broken}, ills) {
     el('h4', {}, el('a', {href: address('algorithm', [name])}, name)),
     el('p', {}, `${summary}.`),
     el('p', {class: 'promised'}, broken ? el('span', {class: 'tag bad'}, 'broken on purpose') : promises.map((promise) => el('span', {class: 'tag'}, promise))),
-    ills.length > 0 && el('p', {class: 'broken'}, 'Broken: ', ills.map((ill, at) => [at > 0 && ', ', el('a', {href: address('algorithm', [ill.name])}, shortName(ill.name, name))])));
+    ills.length > 0 && el('p', {class: 'ills'}, 'Broken: ', ills.map((ill, at) => [at > 0 && ', ', el('a', {href: address('algorithm', [ill.name])}, shortName(ill.name, name))])));
 }
 
 /** The name of a broken algorithm without the name of the healthy one, if it starts with it. */

@@ -10,8 +10,8 @@ const SIGNS = [
 const KEYS = [[', .', 'step back, forward'], ['space', 'play'], ['+ − 0', 'zoom in, out, show all'], ['← →', 'move'], ['Esc', 'the whole run']];
 
 export function legend() {
-  return el('div', {class: 'legend'},
-    el('dl', {class: 'signs'}, SIGNS.flatMap(([sign, text]) => [el('dt', {}, el('span', {class: `sign sign-${sign}`, 'aria-hidden': 'true'})), el('dd', {}, label(text))])),
+  return el('div', {class: 'reading'},
+    el('dl', {class: 'reading-signs'}, SIGNS.flatMap(([sign, text]) => [el('dt', {}, el('span', {class: `swatch swatch-${sign}`, 'aria-hidden': 'true'})), el('dd', {}, label(text))])),
     el('h3', {}, 'Keys, once the diagram is clicked'),
-    el('dl', {class: 'keys'}, KEYS.flatMap(([key, text]) => [el('dt', {}, el('kbd', {}, key)), el('dd', {}, text)])));
+    el('dl', {class: 'reading-keys'}, KEYS.flatMap(([key, text]) => [el('dt', {}, el('kbd', {}, key)), el('dd', {}, text)])));
 }

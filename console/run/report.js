@@ -8,7 +8,7 @@ import {agreement, costs, promises} from './verdict.js';
 /** One sentence, as large as it is important. */
 export function headline(report, algorithm) {
   const {tone, text, detail} = promises(report, algorithm?.promises ?? []).headline;
-  return el('div', {class: `headline ${tone}`}, el('p', {class: 'said'}, el('span', {class: 'dot', 'aria-hidden': 'true'}), text), detail && el('p', {class: 'detail'}, detail));
+  return el('div', {class: `headline ${tone}`}, el('p', {class: 'said'}, el('span', {class: 'bullet', 'aria-hidden': 'true'}), text), detail && el('p', {class: 'detail'}, detail));
 }
 
 export function reportOf({report, theory}, algorithm) {
@@ -26,7 +26,7 @@ function promiseRow({property, promised, verdict, detail}) {
   const tone = verdict === 'held' ? 'good' : verdict === 'violated' ? 'bad' : 'muted';
   const word = {held: 'held', violated: 'violated', unchecked: 'not checked'}[verdict] ?? verdict;
   return el('tr', {class: `lamp-${tone}`},
-    el('th', {scope: 'row'}, el('span', {class: `dot ${tone}`, 'aria-hidden': 'true'}), label(property)),
+    el('th', {scope: 'row'}, el('span', {class: `bullet ${tone}`, 'aria-hidden': 'true'}), label(property)),
     el('td', {class: tone}, word), el('td', {class: 'muted'}, detail ?? (promised ? 'promised' : 'not promised')));
 }
 

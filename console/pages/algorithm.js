@@ -1,0 +1,89 @@
+// What an algorithm does, promises and costs; a prepared run; and how it breaks. The text is the page of the documentation.
+
+import {el, fill} from '../lib/dom.js';
+import {VERSION, address, runAddress} from '../lib/route.js';
+import {explainIn, explained} from '../lib/tooltip.js';
+import {createViewer} from '../run/viewer.js';
+import {counterparts} from '../run/spec.js';
+
+export function mount(root, {rest, about}, {api, setTitle}) {
+  const [name] = rest;
+  const algorithm = about.algorithms.find((known) => known.name === name);
+  if (!algorithm) {
+    setTitle('No such algorithm');
+    fill(root, el('h1', {}, 'No such algorithm'), el('p', {class: 'lead'}, `The lab knows no algorithm "${name ?? ''}".`), el('p', {}, el('a', {href: address('home')}, 'All algorithms')));
+    return undefined;
+  }
+  setTitle(name);
+  const controller = new AbortController();
+  const {signal} = controller;
+  const prose = el('article', {class: 'prose'}, el('p', {class: 'busy'}, 'The page is being read.'));
+  const demo = el('section', {class: 'algorithm-demo', 'aria-label': 'A prepared run'});
+  const claims = el('section', {class: 'claims', hidden: true});
+  const links = el('div', {class: 'row'});
+  let close = () => {};
+  fill(root,
+    el('h1', {}, name, algorithm.broken && el('span', {class: 'tag bad'}, 'broken on purpose')),
+    el('p', {class: 'lead'}, explained(`${algorithm.summary.charAt(0).toUpperCase()}${algorithm.summary.slice(1)}.`)),
+    links, demo, el('div', {class: 'columns'}, prose, sideOf(algorithm, about.algorithms)), claims);
+  showLinks({algorithm: name, n: 3}, null);
+
+  function showLinks(spec, breaks) {
+    fill(links,
+      el('a', {class: 'button primary', href: runAddress(spec)}, 'Run it'),
+      el('a', {class: 'button', href: address('hand', [], {v: VERSION, spec: JSON.stringify({algorithm: name, n: Math.min(3, spec.n ?? 3)})})}, 'Step by hand'),
+      el('a', {class: 'button', href: address('check', [], {v: VERSION, spec: JSON.stringify({algorithm: name})})}, 'Check it'),
+      breaks && el('a', {class: 'button', href: breaks.algorithm ? runAddress(breaks) : address('challenge', [breaks.id ?? breaks])}, 'See it break'));
+  }
+
+  async function read() {
+    const {html, demo: spec, breaks} = await api.get(`/api/algorithms/${encodeURIComponent(name)}`, {signal});
+    const page = document.createElement('template');
+    page.innerHTML = html;
+    prose.replaceChildren(page.content);
+    explainIn(prose);
+    showLinks(spec ?? {algorithm: name, n: 3}, breaks);
+    if (spec) await watch(spec);
+  }
+
+  async function watch(spec) {
+    const {scene} = await api.post('/api/run', {spec}, {signal});
+    const stage = el('div', {});
+    fill(demo, stage);
+    close = createViewer(stage, {api, scene, source: {spec}, name: `A run of ${name}`});
+  }
+
+  read().catch((error) => { if (!api.isAbort(error)) fill(prose, el('p', {class: 'notice bad', role: 'alert'}, error.message)); });
+  api.get(`/api/algorithms/${encodeURIComponent(name)}/claims`, {signal}).then((answer) => showClaims(claims, answer.claims)).catch((error) => {
+    // Not every algorithm has claims to compare; the page is complete without them.
+    if (!api.isAbort(error) && error.status !== 404) fill(claims, el('p', {class: 'notice bad'}, error.message));
+  });
+  return () => {
+    controller.abort();
+    close();
+  };
+}
+
+function sideOf(algorithm, algorithms) {
+  const others = counterparts(algorithm, algorithms);
+  const rows = [
+    ['Promises', algorithm.promises], ['Assumes', algorithm.assumes],
+  ];
+  return el('aside', {class: 'aside-card', 'aria-label': 'Facts'},
+    el('div', {class: 'card'}, el('dl', {}, rows.flatMap(([title, values]) => [el('dt', {}, title), el('dd', {}, values.length ? values.map((value) => el('div', {}, explained(value))) : 'nothing')]))),
+    others.length > 0 && el('div', {class: 'card'}, el('h3', {}, algorithm.broken ? 'The cure' : 'Broken on purpose'), others.map((other) => el('p', {}, el('a', {href: address('algorithm', [other.name])}, other.name), el('br'), el('span', {class: 'muted'}, other.summary)))),
+    algorithm.variants.length > 0 && el('div', {class: 'card'}, el('h3', {}, 'Variants'), algorithm.variants.map(({name, summary}) => el('p', {}, el('code', {}, name), el('br'), el('span', {class: 'muted'}, summary)))));
+}
+
+/** A table: what the documents say, what was measured, the verdict, and the command. */
+export function showClaims(element, claims) {
+  if (!claims?.length) return;
+  element.hidden = false;
+  const tone = (verdict) => (/^(agrees|holds|confirmed|exact|yes)/i.test(verdict) ? 'good' : /(differs|wrong|refuted|violated|no\b)/i.test(verdict) ? 'bad' : '');
+  fill(element, el('h2', {}, 'Notes beside measurement'), el('p', {class: 'muted'}, 'What the documents say, and what the code of this lab measured.'),
+    el('div', {class: 'scroll'}, el('table', {},
+      el('thead', {}, el('tr', {}, ['Claim', 'Documents', 'Measured', 'Verdict', 'Command'].map((title) => el('th', {scope: 'col'}, title)))),
+      el('tbody', {}, claims.map(({subject, documents, measured, verdict, command, spec}) => el('tr', {},
+        el('td', {}, subject), el('td', {}, documents), el('td', {}, measured), el('td', {}, el('span', {class: `tag ${tone(verdict)}`}, verdict)),
+        el('td', {}, spec ? el('a', {href: runAddress(spec)}, el('code', {}, command)) : el('code', {}, command))))))));
+}

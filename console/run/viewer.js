@@ -1,0 +1,25 @@
+// A diagram with the panel of the chosen moment beside it. Pages that show one run use it.
+
+import {createDiagram} from '../diagram/diagram.js';
+import {el, fill} from '../lib/dom.js';
+import {createMoment} from './moment.js';
+
+/**
+ * Shows a scene in `element`. `source` is what moments are asked of, `{spec}` or `{trace}`, or null; `why` says why there
+ * are no moments. Returns a function that removes everything.
+ */
+export function createViewer(element, {api, scene, source, why = null, name, seq = null}) {
+  const side = el('aside', {'aria-label': 'The chosen moment'});
+  const stage = el('div', {});
+  fill(element, el('div', {class: 'run-grid'}, el('section', {class: 'run-one', 'aria-label': name}, stage), side));
+  const moment = createMoment(side, {api});
+  const diagram = createDiagram(stage, {name, onSelect: (chosen) => moment.at(chosen)});
+  diagram.show(scene, {seq});
+  moment.of(source, scene.unit);
+  if (!source && why) side.prepend(el('p', {class: 'notice'}, `The states of the processes cannot be shown: ${why}`));
+  if (seq !== null) moment.at(seq);
+  return () => {
+    moment.destroy();
+    diagram.destroy();
+  };
+}
