@@ -10,6 +10,8 @@ export const N_MAX = 16;
 export const GENEROUS = {losses: 100, duplicates: 100, crashes: 100, recoveries: 100, mistakes: 100, app_messages: 100};
 export const COUNTS = Object.keys(GENEROUS);
 const COUNT_MAX = 1000;
+/** A variant may name the voting set of every process. */
+const TEXT_MAX = 5000;
 
 /** The rules for an algorithm: its own order of links, and many faults. */
 export function defaultRules(algorithm) {
@@ -18,7 +20,7 @@ export function defaultRules(algorithm) {
 
 /** Whether the algorithm assumes that links keep the order of messages. */
 export function needsFifo(algorithm) {
-  return (algorithm?.assumes ?? []).some((assumption) => /\bfifo\b/i.test(assumption));
+  return (algorithm?.assumes ?? []).some((assumption) => /\bfifo\b|keep the order/i.test(assumption));
 }
 
 /** Only what differs from the defaults, for a short address. */
@@ -50,7 +52,7 @@ function readSpec(text) {
   // A spec of a run has more: what belongs to a run is not of interest by hand.
   const kept = Object.entries(spec).filter(([name, value]) => Object.hasOwn(known, name) && value !== null);
   for (const [name, value] of kept) {
-    const fits = typeof value === known[name] && (typeof value === 'string' ? value.length <= 200 : count(value, COUNT_MAX));
+    const fits = typeof value === known[name] && (typeof value === 'string' ? value.length <= TEXT_MAX : count(value, COUNT_MAX));
     if (!fits) throw new BadLink(`The link is damaged: \`${name}\` of its group has no usable value.`);
   }
   const read = Object.fromEntries(kept);

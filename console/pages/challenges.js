@@ -93,8 +93,8 @@ function one(root, challenge, {query, about}, {replace, setTitle}) {
   return () => bench.destroy();
 }
 
-/** A lamp may stand for two properties, as in `deadlock/liveness`. */
-const matches = (lamp, property) => lamp.split('/').includes(property);
+/** A deadlock breaks liveness, and has no lamp of its own. */
+const matches = (lamp, property) => lamp === property || (lamp === 'liveness' && property === 'deadlock');
 
 function missing(root, id, {setTitle}) {
   setTitle('No such challenge');

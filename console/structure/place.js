@@ -12,10 +12,9 @@ export function place(structure, processes, arrangement = 'fixed') {
   }
   switch (structure.shape) {
     case 'ring': {
-      const order = withAll(structure.ring, ids);
-      const inRing = structure.ring ?? ids;
-      const edges = inRing.length > 1 ? inRing.map((id, index) => [id, inRing[(index + 1) % inRing.length]]) : [];
-      return {points: circle(order), edges, directed: true, round: true};
+      const ring = (structure.ring ?? ids).filter((id) => ids.includes(id));
+      const edges = ring.length > 1 ? ring.map((id, index) => [id, ring[(index + 1) % ring.length]]) : [];
+      return {points: around(ring, ids.filter((id) => !ring.includes(id))), edges, directed: true, round: true};
     }
     case 'tree':
       return tree(ids, structure.edges ?? []);
@@ -23,10 +22,11 @@ export function place(structure, processes, arrangement = 'fixed') {
       return {points: grid(ids, structure.grid?.columns), edges: [], directed: false, round: false};
     case 'plane':
       return plane(ids, structure.quorums ?? []);
-    case 'star':
-      return star(processes, structure.edges);
-    default:
-      return around(processes);
+    default: {
+      const helpers = processes.filter(({role}) => role === 'helper').map(({id}) => id);
+      const edges = structure.shape === 'star' ? structure.edges ?? [] : [];
+      return {points: around(ids.filter((id) => !helpers.includes(id)), helpers), edges, directed: false, round: true};
+    }
   }
 }
 
@@ -37,22 +37,13 @@ export function circle(ids, {x = 0.5, y = 0.5, radius = 0.5, turn = 0} = {}) {
   return new Map(ids.map((id, index) => [id, {x: x + radius * Math.cos(angle(index)), y: y + radius * Math.sin(angle(index))}]));
 }
 
-/** Clients on a circle. Helpers, which take no requests, are inside it. */
-function around(processes) {
-  const helpers = processes.filter((process) => process.role === 'helper').map((process) => process.id);
-  const clients = processes.filter((process) => process.role !== 'helper').map((process) => process.id);
-  // Two clients stand at the sides, so that the helpers have the room between them.
-  const turn = clients.length === 2 ? 0.5 : 0;
-  const points = clients.length === 1 && helpers.length > 0 ? new Map([[clients[0], {x: 0.5, y: 0}]]) : circle(clients, {turn});
-  const inner = circle(helpers, {radius: clients.length < 4 ? 0.16 : 0.22, turn: helpers.length % 2 === clients.length % 2 ? 0.5 : 0});
-  return {points: new Map([...points, ...inner]), edges: [], directed: false, round: true};
-}
-
-function star(processes, edges) {
-  const places = around(processes);
-  const helpers = processes.filter((process) => process.role === 'helper').map((process) => process.id);
-  const clients = processes.filter((process) => process.role !== 'helper').map((process) => process.id);
-  return {...places, edges: edges ?? clients.flatMap((client) => helpers.map((helper) => [client, helper]))};
+/** Some processes on a circle, the others inside it. */
+function around(outer, inner) {
+  // Two stand at the sides, so that those inside have the room between them.
+  const turn = outer.length === 2 ? 0.5 : 0;
+  const points = outer.length === 1 && inner.length > 0 ? new Map([[outer[0], {x: 0.5, y: 0}]]) : circle(outer, {turn});
+  const radius = inner.length < 4 ? 0.18 : 0.26;
+  return new Map([...points, ...circle(inner, {radius, turn: inner.length % 2 === outer.length % 2 ? 0.5 : 0})]);
 }
 
 export function grid(ids, columns = Math.ceil(Math.sqrt(ids.length))) {
@@ -137,12 +128,6 @@ function fathers(processes) {
 function rootsOf(ids, edges) {
   const below = new Set(edges.map(([child]) => child));
   return ids.filter((id) => !below.has(id));
-}
-
-/** The processes in the given order, then those that the order leaves out. */
-function withAll(order, ids) {
-  const known = (order ?? []).filter((id) => ids.includes(id));
-  return [...known, ...ids.filter((id) => !known.includes(id))];
 }
 
 // The usual drawing of the plane of order 2: corners, middles of the sides, centre. Its lines are six straight ones and the

@@ -63,7 +63,7 @@ test('the mood of a process', () => {
   assert.equal(moodWord({...process, ready: false}), 'catching up');
 });
 
-const algorithms = [{name: 'lamport', assumes: ['FIFO links']}, {name: 'maekawa', assumes: ['no losses']}];
+const algorithms = [{name: 'lamport', assumes: ['links keep the order of messages']}, {name: 'maekawa', assumes: ['no losses']}];
 
 test('the address of a run is read as it was written', () => {
   const tree = step(step(newTree(), {user: {process: 0, wish: 'request'}}), {deliver: {message: 0}});
